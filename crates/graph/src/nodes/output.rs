@@ -1,0 +1,78 @@
+//! Output node of a kind of port: hands packets to the transmit queues of their interfaces.
+
+use crate::context::{Ctx, Frame};
+use crate::node::{Node, NodeContext, NodeKind, NodeSpec};
+use crate::port::Sent;
+use memory::packet::SlotId;
+
+crate::drops! {
+    /// Why a packet isn't sent.
+    pub enum Drop {
+        /// The interface's link is down: no peer is connected, or the device is gone.
+        LinkDown => "link-down", Warning,
+        /// The receiver is too slow: its ring or device queue is full.
+        RingFull => "ring-full", Warning,
+    }
+}
+
+/// Declares the output node of a kind of port.
+#[must_use]
+pub const fn port_output(name: &'static str, help: &'static str) -> NodeSpec {
+    NodeSpec {
+        name,
+        help,
+        kind: NodeKind::Output,
+        edges: &["drop"],
+        drops: Drop::SPECS,
+        make,
+        ..NodeSpec::EMPTY
+    }
+}
+
+struct Output;
+
+/// Makes an output node.
+#[must_use]
+pub fn make(_cx: &NodeContext<'_>) -> Box<dyn Node> {
+    Box::new(Output)
+}
+
+impl Node for Output {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let mut at = 0;
+        while at < frame.slots.len() {
+            let interface = ctx.packets.meta(frame.slots[at]).tx_if;
+            let rest = &frame.slots[at..];
+            let run = rest.iter().take_while(|slot| ctx.packets.meta(**slot).tx_if == interface).count();
+            send(ctx, interface, &rest[..run]);
+            at += run;
+        }
+    }
+}
+
+fn send(ctx: &mut Ctx<'_>, interface: u16, slots: &[SlotId]) {
+    let (sent, reason) = match ctx.ports.get(interface) {
+        None => (Sent::default(), Drop::LinkDown),
+        Some(queue) => match queue.send(ctx.tier, ctx.packets, slots) {
+            Ok(sent) => (sent, Drop::RingFull),
+            Err(fault) => {
+                ctx.ports.faults.insert(interface, fault);
+                (Sent::default(), Drop::LinkDown)
+            }
+        },
+    };
+    let counters = ctx.counters.interface(interface);
+    if sent.packets > 0 {
+        counters.tx_packets.add(sent.packets as u64);
+        counters.tx_bytes.add(sent.bytes);
+        ctx.ports.touched(interface);
+    }
+    let left = slots.get(sent.packets..).unwrap_or_default();
+    if !left.is_empty() {
+        counters.tx_drops.add(left.len() as u64);
+        for slot in left {
+            let edge = ctx.drop(*slot, reason);
+            ctx.emit(edge, *slot);
+        }
+    }
+}
