@@ -27,6 +27,16 @@ impl CheckedRange<'_> {
         Self { ptr, len, table: PhantomData }
     }
 
+    /// The same range without the bond to its table, to be kept beside an `Arc` of it.
+    ///
+    /// # Safety
+    /// The table must live for as long as the result (or a copy of it) is used for anything.
+    #[inline(always)]
+    #[must_use]
+    pub const unsafe fn detach(self) -> CheckedRange<'static> {
+        CheckedRange { ptr: self.ptr, len: self.len, table: PhantomData }
+    }
+
     /// Bytes.
     #[inline(always)]
     #[must_use]

@@ -1,0 +1,25 @@
+//! memif: packets over shared memory between two processes that need not trust each other.
+//!
+//! The **client** (slave) owns the memory: a memfd with rings and buffers. The **server** (master) listens on a unix socket, maps
+//! the client's memory and copies packets in and out of it. Every value the other side can write, on the socket or
+//! in shared memory, is checked before it is used; a peer that breaks the protocol costs one typed error and its own
+//! connection, nothing else.
+//!
+//! - [`ring`]: the data path: [`RxQueue`] and [`TxQueue`], the same types for both roles.
+//! - [`layout`]: where a client puts rings and buffers in its region.
+//! - [`Connection`]: the queues of one established connection; [`in_process`] makes a connected pair without a socket.
+
+#![deny(unsafe_code)]
+
+pub mod layout;
+pub mod ring;
+
+mod connection;
+mod error;
+
+pub use connection::{Connection, QueueConfig, Role, in_process};
+pub use error::Error;
+pub use ring::{Fault, RingSize, RxQueue, RxSink, TxQueue, TxSource};
+
+/// The regions of a connection and the checked ranges that packets are handed over in.
+pub use memory::region;
