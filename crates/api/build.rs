@@ -1,0 +1,128 @@
+//! Compiles the protobuf files with a compiler written in Rust (no `protoc` needed) and attaches the text form:
+//! every message can be read and written by serde, enums as words, unknown fields refused by name.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet};
+use tonic_prost_build::Builder;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let files = protobuf_files(Path::new("proto/quiver/v1"))?;
+    let descriptors = protox::compile(files, ["proto"])?;
+
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(out.join("words.rs"), words(&descriptors)?)?;
+
+    let mut builder = tonic_prost_build::configure();
+    for file in &descriptors.file {
+        for message in &file.message_type {
+            builder = text_form(builder, file.package(), message);
+        }
+    }
+    builder.compile_fds(descriptors)?;
+    Ok(())
+}
+
+/// All protobuf files of a folder, sorted so that the build is reproducible.
+fn protobuf_files(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "proto") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Attaches serde to one message and its fields.
+fn text_form(mut builder: Builder, package: &str, message: &DescriptorProto) -> Builder {
+    let path = format!(".{package}.{}", message.name());
+    builder = builder
+        .message_attribute(&path, "#[derive(::serde::Serialize, ::serde::Deserialize)]")
+        .message_attribute(
+            &path,
+            match message.name() {
+                // Its port stands directly among its fields, which derived code can't do while it refuses
+                // unknown fields.
+                "Interface" => {
+                    "#[serde(try_from = \"crate::text::interface::InterfaceText\", \
+                     into = \"crate::text::interface::InterfaceText\")]"
+                }
+                _ => "#[serde(default, deny_unknown_fields)]",
+            },
+        );
+    if message.name() == "Interface" {
+        return builder;
+    }
+    for oneof in &message.oneof_decl {
+        let real = message.field.iter().any(|field| {
+            !field.proto3_optional()
+                && field.oneof_index.and_then(|index| message.oneof_decl.get(index as usize)) == Some(oneof)
+        });
+        if real {
+            builder = builder.type_attribute(
+                format!("{path}.{}", oneof.name()),
+                "#[derive(::serde::Serialize, ::serde::Deserialize)] #[serde(rename_all = \"snake_case\")]",
+            );
+        }
+    }
+    for field in &message.field {
+        if field.oneof_index.is_none() || field.proto3_optional() {
+            builder = builder.field_attribute(format!("{path}.{}", field.name()), field_form(message, field));
+        }
+    }
+    builder
+}
+
+/// The serde attribute of one field.
+fn field_form(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
+    let mut arguments = vec!["skip_serializing_if = \"crate::text::is_default\"".to_owned()];
+    match field.r#type() {
+        Type::Enum => {
+            let name = field.type_name().rsplit('.').next().unwrap_or_default();
+            arguments.push(format!("with = \"crate::text::Word::<crate::v1::{name}>\""));
+        }
+        Type::Bytes => arguments.push("with = \"crate::text::hex\"".to_owned()),
+        _ => {}
+    }
+    // `[[interface]]` reads better than `[[interfaces]]` at the head of each.
+    if message.name() == "Config" && field.label() == Label::Repeated {
+        arguments.push(format!("rename = \"{}\"", field.name().trim_end_matches('s')));
+    }
+    format!("#[serde({})]", arguments.join(", "))
+}
+
+/// `impl Words` for every enum: the word is the value's name without the common prefix, in lower case.
+fn words(descriptors: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
+    let mut code = String::new();
+    for enumeration in descriptors.file.iter().flat_map(|file| &file.enum_type) {
+        let name = enumeration.name();
+        let prefix =
+            prefix(enumeration).ok_or_else(|| format!("enum {name}: first value isn't …_UNSPECIFIED"))?;
+        let words = enumeration
+            .value
+            .iter()
+            .skip(1)
+            .map(|value| value.name().trim_start_matches(&prefix).to_lowercase())
+            .collect::<Vec<_>>();
+        writeln!(
+            code,
+            "impl Words for crate::v1::{name} {{\n    const PREFIX: &'static str = {prefix:?};\n    \
+             const WORDS: &'static [&'static str] = &{words:?};\n    \
+             fn proto_name(&self) -> &'static str {{ self.as_str_name() }}\n    \
+             fn from_proto_name(name: &str) -> Option<Self> {{ Self::from_str_name(name) }}\n}}"
+        )?;
+    }
+    Ok(code)
+}
+
+/// `MEMIF_ROLE_` for `enum MemifRole { MEMIF_ROLE_UNSPECIFIED = 0; … }`.
+fn prefix(enumeration: &EnumDescriptorProto) -> Option<String> {
+    enumeration.value.first()?.name().strip_suffix("UNSPECIFIED").map(str::to_owned)
+}

@@ -1,0 +1,184 @@
+//! How objects are named.
+
+use std::fmt;
+
+use crate::text::Words;
+use crate::v1::{
+    Bridge, Config, Interface, Kind, Neighbor, Object, ObjectRef, Route, Vrf, interface::Port, object,
+};
+
+/// Name of the VRF that always exists and is meant where none is named.
+pub const DEFAULT_VRF: &str = "default";
+
+/// Something with a kind and a name.
+pub trait Named {
+    /// What it is.
+    const KIND: Kind;
+
+    /// Its name, unique within its kind.
+    fn object_name(&self) -> String;
+
+    /// Kind and name together.
+    fn object_ref(&self) -> ObjectRef {
+        ObjectRef { kind: Self::KIND.into(), name: self.object_name() }
+    }
+}
+
+impl Named for Vrf {
+    const KIND: Kind = Kind::Vrf;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Named for Bridge {
+    const KIND: Kind = Kind::Bridge;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Named for Interface {
+    const KIND: Kind = Kind::Interface;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Named for Route {
+    const KIND: Kind = Kind::Route;
+    fn object_name(&self) -> String {
+        let vrf = if self.vrf.is_empty() { DEFAULT_VRF } else { &self.vrf };
+        format!("{vrf}/{}", self.prefix)
+    }
+}
+
+impl Named for Neighbor {
+    const KIND: Kind = Kind::Neighbor;
+    fn object_name(&self) -> String {
+        format!("{}/{}", self.interface, self.address)
+    }
+}
+
+impl ObjectRef {
+    /// Names an object.
+    pub fn new(kind: Kind, name: impl Into<String>) -> Self {
+        Self { kind: kind.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.kind().word(), self.name)
+    }
+}
+
+impl Config {
+    /// The names of all objects, by kind, each kind in the order of its list.
+    pub fn object_refs(&self) -> impl Iterator<Item = ObjectRef> + '_ {
+        (self.vrfs.iter().map(Named::object_ref))
+            .chain(self.bridges.iter().map(Named::object_ref))
+            .chain(self.interfaces.iter().map(Named::object_ref))
+            .chain(self.routes.iter().map(Named::object_ref))
+            .chain(self.neighbors.iter().map(Named::object_ref))
+    }
+
+    /// Number of objects.
+    pub fn len(&self) -> usize {
+        self.vrfs.len()
+            + self.bridges.len()
+            + self.interfaces.len()
+            + self.routes.len()
+            + self.neighbors.len()
+    }
+
+    /// Whether there is no object at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends one object; its status is dropped, as is an object of a kind this version doesn't know.
+    pub fn push(&mut self, object: Object) {
+        match object.object {
+            Some(object::Object::Vrf(vrf)) => self.vrfs.push(vrf),
+            Some(object::Object::Bridge(bridge)) => self.bridges.push(bridge),
+            Some(object::Object::Interface(interface)) => self.interfaces.push(interface),
+            Some(object::Object::Route(route)) => self.routes.push(route),
+            Some(object::Object::Neighbor(neighbor)) => self.neighbors.push(neighbor),
+            None => {}
+        }
+    }
+
+    /// Appends all objects of `other`.
+    pub fn extend(&mut self, other: Self) {
+        self.vrfs.extend(other.vrfs);
+        self.bridges.extend(other.bridges);
+        self.interfaces.extend(other.interfaces);
+        self.routes.extend(other.routes);
+        self.neighbors.extend(other.neighbors);
+    }
+}
+
+impl Object {
+    /// Kind and name; `None` for a kind this version doesn't know.
+    pub fn object_ref(&self) -> Option<ObjectRef> {
+        Some(match self.object.as_ref()? {
+            object::Object::Vrf(vrf) => vrf.object_ref(),
+            object::Object::Bridge(bridge) => bridge.object_ref(),
+            object::Object::Interface(interface) => interface.object_ref(),
+            object::Object::Route(route) => route.object_ref(),
+            object::Object::Neighbor(neighbor) => neighbor.object_ref(),
+        })
+    }
+}
+
+impl Port {
+    /// The word that stands for this kind of port in text: "memif", "tap"…
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Memif(_) => "memif",
+            Self::Tap(_) => "tap",
+            Self::AfPacket(_) => "af_packet",
+            Self::Pcap(_) => "pcap",
+            Self::Generator(_) => "generator",
+            Self::Sink(_) => "sink",
+            Self::Loopback(_) => "loopback",
+            Self::Vlan(_) => "vlan",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_kind_and_place() {
+        let route = Route { prefix: "10.0.0.0/8".into(), ..Route::default() };
+        assert_eq!(route.object_ref().to_string(), "route default/10.0.0.0/8");
+        let neighbor =
+            Neighbor { interface: "pod-a".into(), address: "10.0.0.2".into(), ..Neighbor::default() };
+        assert_eq!(neighbor.object_ref().to_string(), "neighbor pod-a/10.0.0.2");
+    }
+
+    #[test]
+    fn a_config_survives_being_taken_apart_and_put_together() {
+        let config = Config {
+            vrfs: vec![Vrf { name: "red".into(), ..Vrf::default() }],
+            routes: vec![Route { vrf: "red".into(), prefix: "::/0".into(), ..Route::default() }],
+            ..Config::default()
+        };
+        let mut again = Config::default();
+        for vrf in config.vrfs.clone() {
+            again.push(Object { object: Some(object::Object::Vrf(vrf)), status: None });
+        }
+        for route in config.routes.clone() {
+            again.push(Object { object: Some(object::Object::Route(route)), status: None });
+        }
+        assert_eq!(config, again);
+        assert_eq!(
+            again.object_refs().map(|name| name.to_string()).collect::<Vec<_>>(),
+            ["vrf red", "route red/::/0"]
+        );
+    }
+}

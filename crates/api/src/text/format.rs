@@ -1,0 +1,94 @@
+//! Reading and writing.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::v1::Config;
+
+/// A text form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// TOML, for people.
+    Toml,
+    /// JSON, for programs.
+    Json,
+}
+
+impl Format {
+    /// The form a file is in by its ending: JSON for `.json`, TOML for all others.
+    pub fn of_path(path: &Path) -> Self {
+        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
+            Self::Json
+        } else {
+            Self::Toml
+        }
+    }
+
+    /// The form a text is in by its first character: JSON begins with a brace, no TOML document does.
+    pub fn of_text(text: &str) -> Self {
+        if text.trim_start().starts_with('{') { Self::Json } else { Self::Toml }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Toml => "TOML",
+            Self::Json => "JSON",
+        })
+    }
+}
+
+impl FromStr for Format {
+    type Err = TextError;
+
+    fn from_str(word: &str) -> Result<Self, TextError> {
+        match word {
+            "toml" => Ok(Self::Toml),
+            "json" => Ok(Self::Json),
+            _ => Err(TextError::UnknownFormat(word.to_owned())),
+        }
+    }
+}
+
+/// A text could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// Neither "toml" nor "json".
+    #[error("there is no text form {0:?}; take \"toml\" or \"json\"")]
+    UnknownFormat(String),
+    /// Not TOML, or not of the expected shape; the message shows the line.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// Not JSON, or not of the expected shape; the message says line and column.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// A value has no form in TOML.
+    #[error("can't be written as TOML: {0}; take JSON")]
+    WriteToml(#[from] toml::ser::Error),
+}
+
+/// Reads a desired state.
+///
+/// # Errors
+/// [`TextError`] naming the line and, for a field that doesn't exist, its name and those that do.
+pub fn read_config(text: &str, format: Format) -> Result<Config, TextError> {
+    Ok(match format {
+        Format::Toml => toml::from_str(text)?,
+        Format::Json => serde_json::from_str(text)?,
+    })
+}
+
+/// Writes a message; the text ends with a line break.
+///
+/// # Errors
+/// [`TextError::WriteToml`] if a number is above the range of TOML (2^63 - 1).
+pub fn write<T: Serialize>(message: &T, format: Format) -> Result<String, TextError> {
+    Ok(match format {
+        Format::Toml => toml::to_string(message)?,
+        Format::Json => serde_json::to_string_pretty(message)? + "\n",
+    })
+}
