@@ -3,6 +3,7 @@
 use memory::region::RegionError;
 use rustix::io::Errno;
 
+use crate::control::Reason;
 use crate::ring::RingError;
 
 /// Why a connection, socket or region could not be had.
@@ -15,6 +16,9 @@ pub enum Error {
     /// A ring is not where it should be.
     #[error(transparent)]
     Ring(#[from] RingError),
+    /// The handshake failed.
+    #[error(transparent)]
+    Disconnected(#[from] Reason),
     /// A setting is out of its range.
     #[error("{setting} {value} is not in {allowed}")]
     Setting {

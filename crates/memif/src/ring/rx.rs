@@ -44,7 +44,7 @@ pub struct RxQueue {
     max_packet: u32,
     /// Parts of the chain being looked at. Ranges of `ring.table()`, only valid during `receive`.
     parts: Vec<CheckedRange<'static>>,
-    event: Option<Event>,
+    event: Event,
 }
 
 impl RxQueue {
@@ -53,7 +53,7 @@ impl RxQueue {
         endpoint: Endpoint,
         slots: Slots,
         max_packet: u32,
-        event: Option<Event>,
+        event: Event,
     ) -> Self {
         let cursor = Cursor::new(ring.size());
         let queue = Self { ring, cursor, endpoint, slots, max_packet, parts: Vec::new(), event };
@@ -158,8 +158,8 @@ impl RxQueue {
 
     /// What the peer signals while the queue is armed.
     #[must_use]
-    pub const fn event(&self) -> Option<&Event> {
-        self.event.as_ref()
+    pub const fn event(&self) -> &Event {
+        &self.event
     }
 
     /// Size of the ring.
