@@ -70,7 +70,7 @@ impl RxQueue {
     /// closed.
     #[inline]
     pub fn receive<S: RxSink>(&mut self, max: usize, sink: &mut S) -> Result<usize, Fault> {
-        let available = self.endpoint.available(self.ring.indices(), &self.cursor)?;
+        let available = self.available()?;
         if available == 0 {
             return Ok(0);
         }
@@ -80,8 +80,20 @@ impl RxQueue {
         }
     }
 
+    /// Slots that the peer has filled and that were not received yet.
+    #[inline]
+    pub(super) fn available(&self) -> Result<u16, Fault> {
+        Ok(self.endpoint.available(self.ring.indices(), &self.cursor)?)
+    }
+
+    /// Whose word counts for where buffers lie.
+    #[inline]
+    pub(super) const fn slots(&self) -> Slots {
+        self.slots
+    }
+
     #[inline(always)]
-    fn walk<A: Addressing, S: RxSink>(
+    pub(super) fn walk<A: Addressing, S: RxSink>(
         &mut self,
         slots: A,
         available: u16,
