@@ -80,13 +80,11 @@ impl RxQueue for MemifRx {
 
     fn disarm(&mut self) {
         self.0.disarm();
-        if let Some(event) = self.0.event() {
-            event.clear();
-        }
+        self.0.event().clear();
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.0.event().map(memif::ring::Event::fd)
+        Some(self.0.event().fd())
     }
 }
 
