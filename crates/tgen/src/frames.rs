@@ -4,8 +4,7 @@ use crate::options::{LinkMode, Options};
 use core::net::Ipv4Addr;
 use wire::checksum::Partial;
 use wire::ipv4::Ipv4Header;
-use wire::{EtherType, EthernetHeader, Header, IpProtocol, UdpHeader};
-use zerocopy::network_endian::U16;
+use wire::{EtherType, EthernetHeader, Header, IntoBytes, IpProtocol, U16, UdpHeader};
 
 /// Bytes that differ from packet to packet lie in the first line.
 pub const LINE: usize = 64;
@@ -27,7 +26,11 @@ impl Frames {
         let build = |destination: Ipv4Addr| {
             let mut frame = vec![0; len.max(LINE)];
             let (link, packet) = frame.split_at_mut(ethernet);
-            let header = EthernetHeader::new(options.destination_mac, options.source_mac, EtherType::IPV4);
+            let header = EthernetHeader {
+                dst: options.destination_mac,
+                src: options.source_mac,
+                ethertype: EtherType::IPV4,
+            };
             // Room was made for each header above.
             let _ = header.emit(link);
             let ip_len = (len - ethernet) as u16;
@@ -36,7 +39,7 @@ impl Frames {
             let udp_len = ip_len - Ipv4Header::LEN as u16;
             let mut udp = UdpHeader::new(1024, 9, udp_len);
             let payload: Vec<u8> = (0..usize::from(udp_len) - UdpHeader::LEN).map(|at| at as u8).collect();
-            let sum = ip.pseudo_header(udp_len) + Partial::of(udp.as_bytes()) + Partial::of(&payload);
+            let sum = ip.pseudo_header(udp_len).plus(Partial::of(udp.as_bytes())).plus(Partial::of(&payload));
             udp.checksum = U16::new(UdpHeader::finish_checksum(sum));
             if let Ok(rest) = ip.emit(packet)
                 && let Ok(rest) = udp.emit(rest)

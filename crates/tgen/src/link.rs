@@ -27,7 +27,9 @@ pub enum LinkError {
         source: memif::Error,
     },
     /// The time is up.
-    #[error("memif interface {socket} did not come up: {last} (is the device under test running, and is its socket there?)")]
+    #[error(
+        "memif interface {socket} did not come up: {last} (is the device under test running, and is its socket there?)"
+    )]
     Down {
         /// The socket.
         socket: String,
@@ -53,11 +55,13 @@ pub fn up(name: &str, options: &Options) -> Result<Link, LinkError> {
     let (socket, id) = name.rsplit_once('#').unwrap_or((name, "0"));
     let bad = |what, value: &str, reason: String| LinkError::Option { what, value: value.into(), reason };
     let id = id.parse().map_err(|_| bad("interface id", id, "a number from 0 to 4294967295".into()))?;
-    let ring_size = u16::try_from(options.ring_size).ok().and_then(|size| RingSize::of_descriptors(size).ok());
-    let ring_size = ring_size.ok_or_else(|| {
+    let ring_size = RingSize::from_descriptors(options.ring_size).ok_or_else(|| {
         bad("ring size", &options.ring_size.to_string(), "a power of two from 64 to 16384".into())
     })?;
-    let secret = options.secret.as_deref().map(|text| Secret::new(text).map_err(|e| bad("secret", "***", e.to_string())));
+    let secret = options
+        .secret
+        .as_deref()
+        .map(|text| Secret::new(text).map_err(|e| bad("secret", "***", e.to_string())));
     let queues = QueueConfig { ring_size, buffer_size: options.buffer_size, ..QueueConfig::default() };
     let mode = if options.mode == LinkMode::Ip { Mode::Ip } else { Mode::Ethernet };
     let config = ClientConfig { id, mode, secret: secret.transpose()?, name: "quiver-tgen".into(), queues };
@@ -74,7 +78,9 @@ pub fn up(name: &str, options: &Options) -> Result<Link, LinkError> {
         for event in client.process(Instant::now()) {
             match event {
                 ClientEvent::Connected(connection) => return Ok(Link { client, connection }),
-                ClientEvent::Disconnected { reason } | ClientEvent::Refused { reason } => last = reason.to_string(),
+                ClientEvent::Disconnected { reason } | ClientEvent::Refused { reason } => {
+                    last = reason.to_string()
+                }
                 ClientEvent::Unreachable { error } => last = error.to_string(),
             }
         }

@@ -30,7 +30,7 @@ fn generate(options: &Options) -> Result<String, Box<dyn std::error::Error>> {
     }
     let mut tx = link::up(&options.tx, options)?;
     let mut rx = options.rx.as_deref().map(|name| link::up(name, options)).transpose()?;
-    let trip = || Some(placement::round_trip_ns(options.core?, options.peer_core?)?);
+    let trip = || placement::round_trip_ns(options.core?, options.peer_core?);
     let before = trip();
     if let Some(core) = options.core {
         placement::pin(core).ok_or_else(|| format!("can't run on core {core}"))?;

@@ -37,7 +37,12 @@ pub struct Counts {
 ///
 /// # Errors
 /// [`Fault`] when the other side breaks the protocol.
-pub fn run(tx: &mut Link, rx: Option<&mut Link>, options: &Options, stop: &AtomicBool) -> Result<Counts, Fault> {
+pub fn run(
+    tx: &mut Link,
+    rx: Option<&mut Link>,
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<Counts, Fault> {
     let frames = Frames::new(options);
     Tier::detect().dispatch(Run { tx, rx, options, frames: &frames, stop })
 }
