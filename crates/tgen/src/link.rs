@@ -47,11 +47,11 @@ pub struct Link {
     pub connection: Connection,
 }
 
-/// Brings up the interface `name`, `SOCKET` or `SOCKET#ID`.
+/// Brings up the interface `name`, `SOCKET` or `SOCKET#ID`, whose abstract socket lies in `netns`.
 ///
 /// # Errors
 /// [`LinkError`] when the name is not valid or the interface doesn't come up in time.
-pub fn up(name: &str, options: &Options) -> Result<Link, LinkError> {
+pub fn up(name: &str, netns: Option<&str>, options: &Options) -> Result<Link, LinkError> {
     let (socket, id) = name.rsplit_once('#').unwrap_or((name, "0"));
     let bad = |what, value: &str, reason: String| LinkError::Option { what, value: value.into(), reason };
     let id = id.parse().map_err(|_| bad("interface id", id, "a number from 0 to 4294967295".into()))?;
@@ -69,7 +69,7 @@ pub fn up(name: &str, options: &Options) -> Result<Link, LinkError> {
         Ok(address) => address,
         Err(never) => match never {},
     };
-    let address = options.netns.as_deref().map_or(address.clone(), |netns| address.in_netns(netns));
+    let address = netns.map_or(address.clone(), |netns| address.in_netns(netns));
     let memif = |source| LinkError::Memif { socket: socket.into(), source };
     let mut client = Client::new(address, config, ClientTiming::default()).map_err(memif)?;
     let until = Instant::now() + Duration::from_secs_f64(options.wait);

@@ -28,8 +28,11 @@ fn generate(options: &Options) -> Result<String, Box<dyn std::error::Error>> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut tx = link::up(&options.tx, options)?;
-    let mut rx = options.rx.as_deref().map(|name| link::up(name, options)).transpose()?;
+    let mut tx = link::up(&options.tx, options.tx_netns.as_deref(), options)?;
+    let mut rx = match &options.rx {
+        Some(name) => Some(link::up(name, options.rx_netns.as_deref(), options)?),
+        None => None,
+    };
     let trip = || placement::round_trip_ns(options.core?, options.peer_core?);
     let before = trip();
     if let Some(core) = options.core {

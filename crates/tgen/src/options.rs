@@ -14,9 +14,12 @@ pub struct Options {
     /// Interface to receive from. Default: the one that is sent to.
     #[arg(long, value_name = "SOCKET[#ID]")]
     pub rx: Option<String>,
-    /// Network namespace of abstract sockets.
+    /// Network namespace of the abstract socket that is sent to: a name under /run/netns or a path.
     #[arg(long)]
-    pub netns: Option<String>,
+    pub tx_netns: Option<String>,
+    /// Network namespace of the abstract socket that is received from.
+    #[arg(long)]
+    pub rx_netns: Option<String>,
     /// Frame length in bytes, without checksum (FCS).
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(42..=16000))]
     pub size: u16,
