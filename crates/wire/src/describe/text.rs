@@ -6,11 +6,11 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use super::Layer;
 use crate::icmp::{Icmpv4Type, Icmpv6Type};
 use crate::ipv4::Ipv4Flags;
-use crate::ipv6::UpperLayer;
+use crate::ipv6::{UpperLayer, WalkError};
 use crate::ndp::{NeighborAdvertisement, NeighborSolicitation};
 use crate::{
-    ArpOperation, ArpPacket, Header, Icmpv4Header, Icmpv6Header, Ipv4Header, Ipv6Header, TcpHeader,
-    TcpOption, TcpOptions,
+    ArpOperation, ArpPacket, Header, Icmpv4Header, Icmpv6Header, Ipv4Header, Ipv6Header, Ipv6Reason,
+    TcpHeader, TcpOption, TcpOptions,
 };
 
 impl fmt::Display for Layer<'_> {
@@ -39,6 +39,9 @@ impl fmt::Display for Layer<'_> {
             Self::OtherLink(link) => write!(f, "payload: {link}"),
             Self::Cut(cut) => {
                 write!(f, "{}: cut off: header takes {} bytes, {} are there", cut.header, cut.need, cut.have)
+            }
+            Self::BrokenExtensions(WalkError { reason: Ipv6Reason::HeadTooShort, offset }) => {
+                write!(f, "IP6 extensions: cut off: {offset} bytes of the packet are needed")
             }
             Self::BrokenExtensions(error) => write!(f, "IP6 extensions: {error}"),
         }

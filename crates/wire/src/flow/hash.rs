@@ -21,8 +21,10 @@ pub(super) const fn endpoint(address: u128, port: u16, seed: u64) -> u64 {
 /// Two endpoints, in their order, and the protocol.
 #[inline]
 pub(super) const fn pair(a: u64, b: u64, protocol: u8, seed: u64) -> u32 {
-    let mixed = fold(a ^ K[0] ^ seed, b ^ K[1] ^ seed.rotate_left(32));
-    let mixed = fold(mixed ^ protocol as u64, K[2]);
+    // spread over all bits first: a change of one low bit alone would not reach every bit of the result
+    let protocol = (protocol as u64).wrapping_mul(K[3]);
+    let mixed = fold(a ^ K[0] ^ seed, b ^ K[1] ^ seed.rotate_left(32) ^ protocol);
+    let mixed = fold(mixed, K[2]);
     (mixed ^ (mixed >> 32)) as u32
 }
 
