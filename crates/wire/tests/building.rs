@@ -1,5 +1,7 @@
 //! What we build is what scapy builds.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod vectors;
 
 use core::net::{Ipv4Addr, Ipv6Addr};

@@ -1,5 +1,6 @@
 //! Capture files: ours as the specification says, others' as scapy wrote them, broken ones refused.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![cfg(feature = "alloc")]
 
 mod vectors;

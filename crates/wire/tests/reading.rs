@@ -1,5 +1,7 @@
 //! What we read in a packet is what scapy reads in it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod vectors;
 
 use quiver_wire::checksum::Partial;

@@ -1,6 +1,7 @@
 //! The vectors that `make_vectors.py` makes.
 
 #![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, reason = "a broken vector must be seen")]
 
 use quiver_wire::LinkType;
 
