@@ -20,12 +20,13 @@
 //! ```
 //!
 //! - **Parse** ([`Header::parse`]) compares one length and believes nothing else.
-//! - **Check** (`X::check`) looks at the contents as the RFC demands and names what is wrong: an enum of reasons
-//!   whose doc lines are their help texts.
+//! - **Check** (`X::check`) looks at the contents as the RFC demands and names what is wrong: an enum of
+//!   reasons whose doc lines are their help texts.
 //! - **Build** with `X::new`, change fields, [`Header::emit`].
 //!
 //! Graph nodes see only the *head* of a packet; the payload may lie elsewhere. So lengths on the wire are
-//! compared with a length the caller knows, never with the slice's, and checksums come in pieces ([`checksum`]).
+//! compared with a length the caller knows, never with the slice's, and checksums come in pieces
+//! ([`checksum`]).
 //!
 //! On top of that: [`flow`] hashes, prefixes, [`describe`] for traces, and [`capture`] files.
 //!

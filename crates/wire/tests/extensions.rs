@@ -1,4 +1,4 @@
-//! The walk over IPv6 extension headers: what stops it, and that heads of any length are told apart from packets.
+//! The walk over IPv6 extension headers: what stops it, and that the end of a head is not that of a packet.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

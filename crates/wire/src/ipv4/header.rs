@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::checksum::{self, Partial};
 use crate::{Header, IpProtocol};
 
-/// The 20 bytes every IPv4 packet starts with; [`Ipv4Header::options`] follow.
+/// The 20 bytes every IPv4 packet starts with; up to 40 bytes of options follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Ipv4Header {
