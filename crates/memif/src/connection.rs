@@ -26,17 +26,6 @@ pub struct Peer {
     pub application: Text<32>,
     /// What it calls the interface.
     pub interface: Text<32>,
-    /// Its process, as the kernel says; `None` without a socket.
-    pub process: Option<PeerProcess>,
-}
-
-/// The process that connected to (or listens on) the socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeerProcess {
-    /// Process id, in our namespace; 0 if it isn't visible there.
-    pub pid: i32,
-    /// User id, in our namespace.
-    pub uid: u32,
 }
 
 /// An established connection: the link is up. Its queues may be moved to the threads that use them.

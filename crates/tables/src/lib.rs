@@ -17,5 +17,6 @@
 pub mod fib;
 pub mod fib4;
 pub mod fib6;
+pub mod mac;
 
 mod zeroed;

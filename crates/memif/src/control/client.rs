@@ -71,9 +71,14 @@ impl ClientMachine {
         if !fds.is_empty() {
             return Err(Reason::FileDescriptors { message: name, count: fds.len(), expected: 0 });
         }
+        if let Message::Disconnect { code, reason } = message {
+            return Err(Reason::Peer { code, text: reason });
+        }
+        if self.is_connected() {
+            return Err(Reason::Unexpected { message: name, state: State::Connected.activity() });
+        }
         // An error leaves the machine where nothing but HELLO is legal; the caller closes the channel anyway.
         match (std::mem::replace(&mut self.state, State::AwaitHello), message) {
-            (_, Message::Disconnect { code, reason }) => Err(Reason::Peer { code, text: reason }),
             (State::AwaitHello, Message::Hello(hello)) => self.next(Box::new(self.set_up(&hello)?)),
             (State::AwaitAck(setup), Message::Ack) => self.next(setup),
             (State::AwaitConnected(setup), Message::Connected { interface }) => {
@@ -83,7 +88,7 @@ impl ClientMachine {
                     role: Role::Client,
                     id: self.config.id,
                     mode: self.config.mode,
-                    peer: Peer { application: server, interface, process: None },
+                    peer: Peer { application: server, interface },
                     rx: memory.rx,
                     tx: memory.tx,
                 };

@@ -278,7 +278,7 @@ impl Announced {
             role: Role::Server,
             id: self.id,
             mode: self.config.mode,
-            peer: Peer { application: self.application.clone(), interface, process: None },
+            peer: Peer { application: self.application.clone(), interface },
             rx,
             tx,
         })
