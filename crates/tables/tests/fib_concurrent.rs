@@ -27,6 +27,15 @@ impl Quiescence {
     }
 }
 
+/// Takes a reader out of the grace periods when it ends, in whatever way: a failed assertion must not hang the test.
+struct Leave<'a>(&'a AtomicU64);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
 /// What a probe may see: its id is always that of a route that covers it. Ids tell which: 1 = the short route that
 /// is always there, 2.. = `2 + index` of the long route of this probe, which comes and goes.
 struct Probe<A> {
@@ -44,6 +53,7 @@ fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
     }
     let (stop, quiescence, lookups) = (AtomicBool::new(false), Quiescence::default(), AtomicU64::new(0));
     let reader = |fib: Fib<A>, me: usize| {
+        let _leave = Leave(&quiescence.seen[me]);
         let addrs: Vec<A> = probes.iter().map(|probe| probe.addr).collect();
         let mut out = vec![0; addrs.len()];
         while !stop.load(Ordering::Relaxed) {
@@ -57,7 +67,6 @@ fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
             lookups.fetch_add(addrs.len() as u64, Ordering::Relaxed);
             quiescence.seen[me].store(quiescence.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
         }
-        quiescence.seen[me].store(u64::MAX, Ordering::SeqCst);
     };
     let (mut changes, mut reclaimed) = (0u64, 0);
     std::thread::scope(|scope| {

@@ -28,6 +28,7 @@ pub const fn port_output(name: &'static str, help: &'static str) -> NodeSpec {
         kind: NodeKind::Output,
         edges: &["drop"],
         drops: Drop::SPECS,
+        ends: &[INTERFACE_OUTPUT],
         make,
         ..NodeSpec::EMPTY
     }

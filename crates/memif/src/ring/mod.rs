@@ -8,6 +8,7 @@
 //! | `view` | a ring at a checked place of a region |
 //! | `slots` | whose word counts for where a slot's buffer lies: the peer's (server) or our own (client) |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
+//! | `packets` | the same loops for a dataplane's packet slots |
 //! | `event` | eventfds |
 //!
 //! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues reduce that to
@@ -26,6 +27,7 @@ mod descriptor;
 mod event;
 mod fault;
 mod indices;
+mod packets;
 mod rx;
 mod size;
 mod slots;

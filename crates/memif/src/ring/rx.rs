@@ -44,7 +44,7 @@ pub struct RxQueue {
     max_packet: u32,
     /// Parts of the chain being looked at. Ranges of `ring.table()`, only valid during `receive`.
     parts: Vec<CheckedRange<'static>>,
-    event: Option<Event>,
+    event: Event,
 }
 
 impl RxQueue {
@@ -53,7 +53,7 @@ impl RxQueue {
         endpoint: Endpoint,
         slots: Slots,
         max_packet: u32,
-        event: Option<Event>,
+        event: Event,
     ) -> Self {
         let cursor = Cursor::new(ring.size());
         let queue = Self { ring, cursor, endpoint, slots, max_packet, parts: Vec::new(), event };
@@ -70,7 +70,7 @@ impl RxQueue {
     /// closed.
     #[inline]
     pub fn receive<S: RxSink>(&mut self, max: usize, sink: &mut S) -> Result<usize, Fault> {
-        let available = self.endpoint.available(self.ring.indices(), &self.cursor)?;
+        let available = self.available()?;
         if available == 0 {
             return Ok(0);
         }
@@ -80,8 +80,20 @@ impl RxQueue {
         }
     }
 
+    /// Slots that the peer has filled and that were not received yet.
+    #[inline]
+    pub(super) fn available(&self) -> Result<u16, Fault> {
+        Ok(self.endpoint.available(self.ring.indices(), &self.cursor)?)
+    }
+
+    /// Whose word counts for where buffers lie.
+    #[inline]
+    pub(super) const fn slots(&self) -> Slots {
+        self.slots
+    }
+
     #[inline(always)]
-    fn walk<A: Addressing, S: RxSink>(
+    pub(super) fn walk<A: Addressing, S: RxSink>(
         &mut self,
         slots: A,
         available: u16,
@@ -158,8 +170,8 @@ impl RxQueue {
 
     /// What the peer signals while the queue is armed.
     #[must_use]
-    pub const fn event(&self) -> Option<&Event> {
-        self.event.as_ref()
+    pub const fn event(&self) -> &Event {
+        &self.event
     }
 
     /// Size of the ring.

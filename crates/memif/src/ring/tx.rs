@@ -59,11 +59,11 @@ pub struct TxQueue {
     parts: Vec<CheckedRange<'static>>,
     /// Their descriptors, as they will be published.
     descriptors: Vec<Descriptor>,
-    event: Option<Event>,
+    event: Event,
 }
 
 impl TxQueue {
-    pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Option<Event>) -> Self {
+    pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Event) -> Self {
         let cursor = Cursor::new(ring.size());
         let queue = Self { ring, cursor, endpoint, slots, parts: Vec::new(), descriptors: Vec::new(), event };
         queue.lay_out();
@@ -153,17 +153,15 @@ impl TxQueue {
     /// Signals the peer if it wants to be. After [`transmit`](Self::transmit), once for as many as one likes.
     #[inline]
     pub fn notify(&self) {
-        if let Some(event) = &self.event
-            && self.endpoint.wanted(self.ring.indices())
-        {
-            event.signal();
+        if self.endpoint.wanted(self.ring.indices()) {
+            self.event.signal();
         }
     }
 
     /// What wakes the peer.
     #[must_use]
-    pub const fn event(&self) -> Option<&Event> {
-        self.event.as_ref()
+    pub const fn event(&self) -> &Event {
+        &self.event
     }
 
     /// Size of the ring.

@@ -1,0 +1,3 @@
+//! Ports: ways in and out of the graph.
+
+pub mod memif;
