@@ -29,12 +29,9 @@ pub enum Fault {
         /// Bytes allowed.
         max: u32,
     },
-    /// The last published descriptor says that the packet goes on in the next one.
-    #[error("unfinished chain of {parts} descriptors")]
-    Unfinished {
-        /// Descriptors of the chain that were there.
-        parts: u16,
-    },
+    /// A chain that goes on in all slots of the ring.
+    #[error("chain without end")]
+    EndlessChain,
     /// A buffer that was posted to be filled has no room.
     #[error("buffer without room posted")]
     NoCapacity,
