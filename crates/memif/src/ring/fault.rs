@@ -5,7 +5,7 @@ use super::IndexFault;
 /// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Its index moved backwards or by more than the ring has.
+    /// Its index is further on than the ring is long, or behind what was taken.
     #[error("ring {0}")]
     Index(#[from] IndexFault),
     /// A descriptor points out of the announced regions.

@@ -100,22 +100,23 @@ impl RxQueue {
         let table: &RegionTable = self.ring.table();
         let start = self.cursor.next();
         let limit = self.max_packet.min(slots.limit());
-        let (mut used, mut packets) = (0, 0);
-        while used + self.chain.slots() < available && packets < max {
-            let index = start.wrapping_add(used + self.chain.slots());
+        let (mut used, mut packets) = (self.chain.slots(), 0);
+        let mut chained = used > 0;
+        while used < available && packets < max {
+            let index = start.wrapping_add(used);
             // A hint, from whatever stands there: used for nothing else.
             let ahead = slots.buffer(&self.ring, index.wrapping_add(PREFETCH));
             for line in 0..S::PREFETCH_LINES {
                 table.prefetch_read(ahead.region, ahead.offset.wrapping_add(line * 64));
             }
             let d = slots.received(&self.ring, index);
-            if !d.has_next() && self.chain.slots() == 0 {
+            used += 1;
+            if !d.has_next() && !chained {
                 // One comparison for both 0 and too long.
                 if d.length.wrapping_sub(1) >= limit {
                     return Err(bad_length(d.length, limit));
                 }
                 sink.packet(d.check(table)?);
-                used += 1;
             } else {
                 self.chain.add(
                     &self.ring,
@@ -123,17 +124,18 @@ impl RxQueue {
                     d,
                     Limits { part: slots.limit(), packet: self.max_packet },
                 )?;
-                if d.has_next() {
+                chained = d.has_next();
+                if chained {
                     continue;
                 }
                 let length = self.chain.length()?;
                 sink.chain(self.chain.parts(), length);
-                used += self.chain.slots();
                 self.chain.clear();
             }
             packets += 1;
         }
-        self.cursor.take(used);
+        // An unfinished chain is not taken: its slots are asked for again, but not read again.
+        self.cursor.take(used - self.chain.slots());
         Ok(packets)
     }
 
