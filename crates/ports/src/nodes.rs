@@ -1,0 +1,6 @@
+//! The nodes of all kinds of port.
+
+use graph::NodeSpec;
+
+/// Input and output nodes of every kind of port in this crate.
+pub const NODES: &[NodeSpec] = &[crate::tap::INPUT, crate::tap::OUTPUT];
