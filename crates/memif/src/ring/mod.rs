@@ -41,6 +41,7 @@ pub use descriptor::{Descriptor, FLAG_NEXT};
 pub use event::Event;
 pub use fault::Fault;
 pub use indices::{Indices, Word};
+pub use packets::PacketsSent;
 pub use rx::{Armed, RxQueue, RxSink};
 pub use size::RingSize;
 pub use slots::Slots;

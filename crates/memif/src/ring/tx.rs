@@ -24,9 +24,11 @@ pub trait TxSource {
     /// Writes the packet into several buffers, exactly as long together as the packet.
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]);
 
-    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers together.
-    fn refused(&mut self, packet: usize) {
+    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers together. Gives
+    /// whether to leave it out and go on with the next.
+    fn refused(&mut self, packet: usize) -> bool {
         let _ = packet;
+        true
     }
 }
 
@@ -136,10 +138,8 @@ impl TxQueue {
                     done.sent += 1;
                 }
                 Fit::NoRoom => break,
-                Fit::Never => {
-                    source.refused(packet);
-                    done.refused += 1;
-                }
+                Fit::Never if source.refused(packet) => done.refused += 1,
+                Fit::Never => break,
             }
         }
         if used > 0 {
