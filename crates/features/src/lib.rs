@@ -8,6 +8,7 @@
 //! | [`icmp`] | errors that nodes ask for |
 //! | [`interface`] | what workers know of interfaces |
 //! | [`ip4`] | IPv4 forwarding |
+//! | [`ip6`] | IPv6 forwarding |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
@@ -23,6 +24,7 @@ pub mod icmp;
 pub mod interface;
 pub mod ip;
 pub mod ip4;
+pub mod ip6;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tiered;
@@ -35,7 +37,8 @@ use graph::publish::Schema;
 /// All nodes of all features.
 #[must_use]
 pub fn nodes() -> Vec<NodeSpec> {
-    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES, ip4::NODES, fragment::NODES];
+    let folders =
+        [ethernet::NODES, vlan::NODES, cross_connect::NODES, ip4::NODES, ip6::NODES, fragment::NODES];
     folders.concat()
 }
 
@@ -55,5 +58,6 @@ pub fn schema() -> Schema {
     schema.part::<interface::Interfaces>();
     schema.part::<ip::NextHops>();
     schema.part::<ip::Fibs>();
+    schema.part::<ip::LinkLocals>();
     schema
 }
