@@ -6,6 +6,7 @@
 //!
 //! * [`tap`]: a device of the kernel (tap or tun) made in any network namespace, with checksum and segmentation
 //!   offload passed through in both directions.
+//! * [`offload`]: finishes in software what a sender leaves to the device, for ports that can't.
 //!
 //! Around them: [`netns`] does things in another network namespace, [`link`] sets up the kernel's side of a device.
 //!
@@ -18,6 +19,7 @@ mod error;
 pub mod link;
 pub mod netns;
 mod nodes;
+pub mod offload;
 mod port;
 mod sys;
 pub mod tap;
