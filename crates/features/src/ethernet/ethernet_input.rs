@@ -22,7 +22,7 @@ use wire::{EtherType, EthernetHeader, Header, MacAddr};
 
 graph::edges! {
     /// Where a packet goes from here, besides the children.
-    pub enum Next { Drop => "drop", CrossConnect => "cross-connect" }
+    pub enum Next { Drop => "drop", Bridge => "bridge-input", CrossConnect => "cross-connect" }
 }
 
 graph::drops! {
@@ -189,7 +189,7 @@ impl Walk<'_> {
         }
         match self.rx.usage {
             Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, HEADER, ethertype),
-            Use::Bridge => Err(Drop::UnknownEthertype),
+            Use::Bridge => Ok(Next::Bridge.edge()),
             Use::CrossConnect => Ok(Next::CrossConnect.edge()),
         }
     }
@@ -204,7 +204,7 @@ impl Walk<'_> {
             return match self.rx.usage {
                 Use::Route if has_vlan => Err(Drop::UnknownVlan),
                 Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, header, tagged.ethertype),
-                Use::Bridge => Err(Drop::UnknownEthertype),
+                Use::Bridge => Ok(Next::Bridge.edge()),
                 Use::CrossConnect => Ok(Next::CrossConnect.edge()),
             };
         };
@@ -216,7 +216,7 @@ impl Walk<'_> {
         }
         let edge = match Use::of(entry) {
             Use::Route => return self.route(meta, dst, entry.mac, entry.vrf, header, tagged.ethertype),
-            Use::Bridge => return Err(Drop::UnknownEthertype),
+            Use::Bridge => Next::Bridge.edge(),
             Use::CrossConnect => Next::CrossConnect.edge(),
         };
         tags::pop(meta, area, tagged.len);
