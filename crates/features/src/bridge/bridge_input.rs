@@ -16,7 +16,6 @@ use graph::engine::MAX_VECTOR;
 use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
-use graph::simd::{Simd, TierTask};
 use graph::{Ctx, Frame, Node, NodeContext, NodeSpec};
 use tables::mac::{Learned, MacKey, MacTable, NO_INTERFACE};
 use wire::{EthernetHeader, MacAddr};
@@ -115,8 +114,8 @@ enum Step {
 
 impl Node for BridgeInput {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let tier = ctx.tier;
-        tier.dispatch(Vector { node: self, ctx, frame });
+        let lookups = self.sources(ctx, frame.slots);
+        self.destinations(ctx, frame, lookups);
     }
 
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -134,32 +133,16 @@ impl Node for BridgeInput {
     }
 }
 
-struct Vector<'v, 'c, 'f> {
-    node: &'v mut BridgeInput,
-    ctx: &'v mut Ctx<'c>,
-    frame: &'v mut Frame<'f>,
-}
-
-impl TierTask for Vector<'_, '_, '_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        s.run(|| {
-            self.node.sources(self.ctx, self.frame.slots);
-            self.node.destinations(self.ctx, self.frame);
-        });
-    }
-}
-
 impl BridgeInput {
-    /// Reads the headers, learns the sources and notes what is to be looked up.
+    /// Reads the headers, learns the sources and notes what is to be looked up: `keys`, as many as it returns.
     #[inline(always)]
-    fn sources(&mut self, ctx: &mut Ctx<'_>, slots: &[SlotId]) {
+    fn sources(&mut self, ctx: &mut Ctx<'_>, slots: &[SlotId]) -> usize {
         let tables = ctx.tables;
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
         let mut learner = Learner { macs: bridges.macs(), now: tick(ctx.now), last: None };
         let mut source = Source::new(bridges, interfaces, 0);
-        for ((slot, step), key) in slots.iter().zip(&mut self.steps).zip(&mut self.keys) {
+        let mut lookups = 0;
+        for (slot, step) in slots.iter().zip(&mut self.steps) {
             let meta = ctx.packets.meta(*slot);
             if meta.rx_if != source.interface {
                 source = Source::new(bridges, interfaces, meta.rx_if);
@@ -167,29 +150,34 @@ impl BridgeInput {
             *step = match ctx.packets.header::<EthernetHeader>(*slot, meta.data) {
                 None => Err(Drop::Truncated),
                 Some(header) => {
-                    *key = MacKey::new(source.number, header.dst.0);
                     let (src, dst) = (header.src, header.dst);
-                    learner.learn(ctx, &source, src).and_then(|()| first_step(&source, dst))
+                    let checked = learner.learn(ctx, &source, src).and_then(|()| first_step(&source, dst));
+                    if let (Ok(Step::Lookup), Some(key)) = (checked, self.keys.get_mut(lookups)) {
+                        *key = MacKey::new(source.number, dst.0);
+                        lookups += 1;
+                    }
+                    checked
                 }
             };
         }
+        lookups
     }
 
     /// Looks the destinations up and decides.
     #[inline(always)]
-    fn destinations(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn destinations(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>, lookups: usize) {
         let tables = ctx.tables;
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
         let arcs = tables.get(self.arcs);
-        let n = frame.slots.len().min(MAX_VECTOR);
+        let n = lookups.min(MAX_VECTOR);
         match bridges.macs() {
             Some(macs) => macs.lookup_batch(&self.keys[..n], &mut self.found[..n]),
             None => self.found[..n].fill(NO_INTERFACE),
         }
+        let mut found = self.found[..n].iter().copied();
         let mut source = Source::new(bridges, interfaces, 0);
         let mut target = Target::new(interfaces, arcs, self.output, 0);
-        let decided = frame.slots.iter().zip(frame.next.iter_mut()).zip(self.steps.iter().zip(&self.found));
-        for ((slot, next), (step, found)) in decided {
+        for ((slot, next), step) in frame.slots.iter().zip(frame.next.iter_mut()).zip(&self.steps) {
             let meta = ctx.packets.meta_mut(*slot);
             if meta.rx_if != source.interface {
                 source = Source::new(bridges, interfaces, meta.rx_if);
@@ -197,10 +185,10 @@ impl BridgeInput {
             let decision = match *step {
                 Err(reason) => Err(reason),
                 Ok(Step::Flood) => Ok(Next::Flood.edge()),
-                Ok(Step::Lookup) if *found == BLOCKED => Err(Drop::Blocked),
                 Ok(Step::Lookup) => {
+                    let found = found.next().unwrap_or(NO_INTERFACE);
                     // What isn't known leads to interface 0, which is no member of anything.
-                    let known = if *found <= u32::from(u16::MAX) { *found as u16 } else { 0 };
+                    let known = u16::try_from(found).unwrap_or(0);
                     if known != target.interface {
                         target = Target::new(interfaces, arcs, self.output, known);
                     }
@@ -208,6 +196,7 @@ impl BridgeInput {
                     meta.arc = 0;
                     let long = meta.len() > target.limit;
                     match forward(&source, &target) {
+                        _ if found == BLOCKED => Err(Drop::Blocked),
                         Ok(_) if long && !fits(ctx.packets, *slot, target.entry) => Err(Drop::TooLong),
                         decision => decision,
                     }
