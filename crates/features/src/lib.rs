@@ -2,6 +2,7 @@
 //!
 //! | folder | what |
 //! |---|---|
+//! | [`bridge`] | bridge domains and their routed legs |
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
 //! | [`interface`] | what workers know of interfaces |
@@ -13,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bridge;
 pub mod cross_connect;
 pub mod ethernet;
 pub mod interface;
@@ -28,7 +30,7 @@ use graph::publish::Schema;
 /// All nodes of all features.
 #[must_use]
 pub fn nodes() -> Vec<NodeSpec> {
-    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES];
+    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES, bridge::NODES];
     folders.concat()
 }
 
@@ -46,6 +48,7 @@ pub fn arcs() -> Vec<ArcSpec> {
 pub fn schema() -> Schema {
     let mut schema = Schema::default();
     schema.part::<interface::Interfaces>();
+    schema.part::<bridge::Bridges>();
     schema.part::<ip::NextHops>();
     schema.part::<ip::Fibs>();
     schema
