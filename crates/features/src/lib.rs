@@ -2,6 +2,7 @@
 //!
 //! | folder | what |
 //! |---|---|
+//! | [`icmp`] | errors that nodes ask for |
 //! | [`interface`] | what workers know of interfaces |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //!
@@ -10,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod icmp;
 pub mod interface;
 pub mod ip;
 #[cfg(any(test, feature = "testing"))]
