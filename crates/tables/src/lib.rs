@@ -4,6 +4,9 @@
 //! |---|---|---|---|
 //! | [`fib4`], [`fib6`] | address → next hop (longest prefix match) | one, in place | any, lock-free |
 //! | [`mac`] | (bridge, MAC) → interface | any (learning) | any, lock-free |
+//! | [`ecmp`] | flow hash → one of several next hops | builds arrays, holds none | – |
+//! | [`token_bucket`] | may this go out now? | its worker | – |
+//! | [`timer_wheel`] | what is due? | its thread | – |
 //!
 //! Two rules hold everywhere:
 //!
@@ -14,9 +17,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ecmp;
 pub mod fib;
 pub mod fib4;
 pub mod fib6;
 pub mod mac;
+pub mod timer_wheel;
+pub mod token_bucket;
 
 mod zeroed;
