@@ -2,20 +2,26 @@
 //!
 //! | folder | what |
 //! |---|---|
+//! | [`cross_connect`] | interfaces joined in pairs |
+//! | [`ethernet`] | where received packets enter the network layers |
 //! | [`icmp`] | errors that nodes ask for |
 //! | [`interface`] | what workers know of interfaces |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
+//! | [`vlan`] | VLAN sub-interfaces |
 //!
 //! A node is one file and one line in its folder's `NODES`; a folder is one line in [`nodes`]. What ports bring
 //! (input and output nodes) is added by whoever builds the graph.
 
 #![forbid(unsafe_code)]
 
+pub mod cross_connect;
+pub mod ethernet;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod vlan;
 
 use graph::NodeSpec;
 use graph::arc::ArcSpec;
@@ -24,7 +30,7 @@ use graph::publish::Schema;
 /// All nodes of all features.
 #[must_use]
 pub fn nodes() -> Vec<NodeSpec> {
-    let folders: [&[NodeSpec]; 0] = [];
+    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES];
     folders.concat()
 }
 

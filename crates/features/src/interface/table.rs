@@ -1,5 +1,6 @@
 //! The interface table.
 
+use super::sub_interfaces::SubInterfaces;
 use core::net::IpAddr;
 use graph::IfIndex;
 use std::sync::Arc;
@@ -92,13 +93,28 @@ pub struct Interface {
     /// For a VLAN sub-interface: the interface below and the tags.
     pub vlan: Option<(IfIndex, VlanTags)>,
     /// Sub-interfaces stacked on this one, by their tags.
-    pub sub_interfaces: Arc<Vec<(VlanTags, IfIndex)>>,
+    pub sub_interfaces: Arc<SubInterfaces>,
     /// Own addresses.
     pub addresses: Arc<Vec<InterfaceAddress>>,
     /// Foreign addresses that ARP and neighbour solicitations are answered for: inclusive ranges, of one family each.
     pub proxy_ranges: Arc<Vec<(IpAddr, IpAddr)>>,
     /// Its name, for traces.
     pub name: Arc<str>,
+}
+
+/// Bytes of an Ethernet header without VLAN tags.
+const ETHERNET_HEADER: u32 = 14;
+
+impl Interface {
+    /// Largest untagged frame that the interface takes, in bytes without FCS: its MTU and, on Ethernet, 14 bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn frame_limit(&self) -> u32 {
+        match self.mode {
+            LinkMode::Ethernet => self.mtu as u32 + ETHERNET_HEADER,
+            LinkMode::Ip => self.mtu as u32,
+        }
+    }
 }
 
 /// All interfaces, by index. Index 0 is never an interface.

@@ -1,6 +1,7 @@
 //! A graph on a bench, with test ports.
 
 use super::port::{TEST_NODES, TestWire};
+use super::probe::PROBE;
 use crate::interface::{Interface, Interfaces};
 use graph::arc::Arcs;
 use graph::engine::Graph;
@@ -49,7 +50,7 @@ impl Bench {
     /// If the graph can't be resolved: the features' declarations contradict each other.
     #[must_use]
     pub fn new(tier: Tier) -> Self {
-        let nodes = [crate::nodes(), TEST_NODES.to_vec()].concat();
+        let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE]].concat();
         let plan = match Plan::resolve(&nodes, &crate::arcs(), crate::schema()) {
             Ok(plan) => Arc::new(plan),
             Err(error) => panic!("{error}"),

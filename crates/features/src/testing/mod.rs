@@ -4,8 +4,12 @@
 
 mod bench;
 mod port;
+mod probe;
 mod table;
+mod vectors;
 
 pub use bench::{Bench, Outcome};
 pub use port::{TEST_NODES, TestWire};
+pub use probe::{PROBE, PROBE_IF, probe_header};
 pub use table::{Row, Verdict, hex, run_table};
+pub use vectors::Vectors;
