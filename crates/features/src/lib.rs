@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
+//! | [`fragment`] | IPv4 fragmentation |
 //! | [`icmp`] | errors that nodes ask for |
 //! | [`interface`] | what workers know of interfaces |
+//! | [`ip4`] | IPv4 forwarding |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
@@ -16,11 +18,14 @@
 
 pub mod cross_connect;
 pub mod ethernet;
+pub mod fragment;
 pub mod icmp;
 pub mod interface;
 pub mod ip;
+pub mod ip4;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tiered;
 pub mod vlan;
 
 use graph::NodeSpec;
@@ -30,7 +35,7 @@ use graph::publish::Schema;
 /// All nodes of all features.
 #[must_use]
 pub fn nodes() -> Vec<NodeSpec> {
-    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES];
+    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES, ip4::NODES, fragment::NODES];
     folders.concat()
 }
 

@@ -2,4 +2,4 @@
 
 mod request;
 
-pub use request::{request, requested};
+pub use request::{request, request_v4, request_v6, requested};

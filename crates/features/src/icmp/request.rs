@@ -6,6 +6,7 @@
 //! `data` equals `l3`, time to live undiminished, no link-layer header prepended.
 
 use graph::packet::Meta;
+use wire::{Icmpv4Error, Icmpv6Error};
 
 /// Asks for an error message of this type and code about the packet. `argument` is the second word of the message:
 /// next-hop MTU in bytes (fragmentation needed, packet too big), pointer (parameter problem: byte offset from the start
@@ -14,6 +15,25 @@ use graph::packet::Meta;
 pub fn request(meta: &mut Meta, type_: u8, code: u8, argument: u32) {
     meta.next_hop = u32::from(type_) << 8 | u32::from(code);
     meta.flow_hash = argument;
+}
+
+/// [`request`] for an IPv4 packet.
+#[inline]
+pub fn request_v4(meta: &mut Meta, error: Icmpv4Error) {
+    let argument = match error {
+        Icmpv4Error::FragmentationNeeded { mtu } => mtu.into(),
+        Icmpv4Error::ParameterProblem { pointer } => pointer.into(),
+        _ => 0,
+    };
+    let header = error.header();
+    request(meta, header.kind.0, header.code, argument);
+}
+
+/// [`request`] for an IPv6 packet.
+#[inline]
+pub fn request_v6(meta: &mut Meta, error: Icmpv6Error) {
+    let header = error.header();
+    request(meta, header.kind.0, header.code, header.rest.get());
 }
 
 /// What [`request`] has asked for: type, code, argument.
