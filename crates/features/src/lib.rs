@@ -5,9 +5,11 @@
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
 //! | [`fragment`] | IPv4 fragmentation |
-//! | [`icmp`] | errors that nodes ask for |
+//! | [`icmp`] | ICMP: errors that nodes ask for, echo |
 //! | [`interface`] | what workers know of interfaces |
 //! | [`ip4`] | IPv4 forwarding |
+//! | [`local`] | packets to our own addresses |
+//! | [`neighbour`] | ARP and IPv6 neighbour discovery |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
@@ -23,6 +25,8 @@ pub mod icmp;
 pub mod interface;
 pub mod ip;
 pub mod ip4;
+pub mod local;
+pub mod neighbour;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tiered;
@@ -35,7 +39,16 @@ use graph::publish::Schema;
 /// All nodes of all features.
 #[must_use]
 pub fn nodes() -> Vec<NodeSpec> {
-    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES, ip4::NODES, fragment::NODES];
+    let folders = [
+        ethernet::NODES,
+        vlan::NODES,
+        cross_connect::NODES,
+        ip4::NODES,
+        fragment::NODES,
+        neighbour::NODES,
+        icmp::NODES,
+        local::NODES,
+    ];
     folders.concat()
 }
 
