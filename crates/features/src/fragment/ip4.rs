@@ -157,7 +157,7 @@ fn complete_checksum(packets: &mut Packets, slot: SlotId) -> Option<()> {
     if !meta.offload.checksum_needed {
         return Some(());
     }
-    let start = meta.l2 as usize + meta.offload.checksum_start as usize;
+    let start = meta.offload.checksum_start as usize;
     let field = start + meta.offload.checksum_offset as usize;
     let body = Partial::of(packets.pull_body(slot).ok()?);
     let (meta, area) = packets.parts_mut(slot);

@@ -55,9 +55,6 @@ impl<'t> Lane<'t> {
         if !done {
             return false;
         }
-        if meta.offload.checksum_needed || meta.offload.gso != Gso::None {
-            move_offload(meta, data);
-        }
         meta.data = data;
         meta.l2 = data;
         meta.tx_if = self.hop.tx_if;
@@ -85,18 +82,8 @@ fn put<const N: usize>(area: &mut [u8; HEAD_AREA], at: u16, header: &[u8; MAX_RE
     }
 }
 
-/// The sender of a super-frame has given positions from the first byte of its frame; the frame now begins at `l2`.
-#[cold]
-fn move_offload(meta: &mut Meta, l2: u16) {
-    let by = meta.l2.wrapping_sub(l2);
-    meta.offload.checksum_start = meta.offload.checksum_start.wrapping_add(by);
-    meta.offload.header_len = meta.offload.header_len.wrapping_add(by);
-}
-
 /// For a super-frame: length in bytes of the longest IP packet that it becomes when it is segmented. `None` for an
 /// ordinary packet, or where its transport header isn't in the head.
-///
-/// The headers are measured here; the length that the sender gives is only a hint.
 #[must_use]
 pub fn segment_len(packets: &Packets, slot: SlotId) -> Option<u32> {
     let meta = packets.meta(slot);
