@@ -118,7 +118,8 @@ fn measure(tier: Tier, v6: bool, routes: u32, rounds: u32) {
     let mut random = 1u32;
     let frames = (0..routes.clamp(256, 65536)).map(|_| {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        frame(address(1, 9), target((random >> 8) % routes))
+        // Hosts of a network differ, so that packets to one route are to many destinations.
+        frame(address(1, 9), with_host(target((random >> 8) % routes), (random >> 24) as u8))
     });
     bench.graph.ports.set(2, Some(Box::new(Sink)));
     let source = Box::new(Source(frames.collect(), 0));
@@ -150,6 +151,14 @@ fn measure(tier: Tier, v6: bool, routes: u32, rounds: u32) {
 
 fn totals(bench: &Bench) -> Vec<(u64, u64)> {
     bench.graph.counters().runtime.iter().map(|node| (node.packets.get(), node.clocks.get())).collect()
+}
+
+/// The address with another last octet.
+fn with_host(address: IpAddr, host: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from(address.to_bits() & !0xff | u32::from(host)).into(),
+        IpAddr::V6(address) => Ipv6Addr::from(address.to_bits() & !0xff | u128::from(host)).into(),
+    }
 }
 
 /// 64 bytes of UDP over IP over Ethernet.
