@@ -11,6 +11,7 @@ use crate::ip::{Fibs, LinkLocals, NextHops, VrfTables};
 use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
 use graph::publish::{Key, Schema};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::MacAddr;
@@ -346,7 +347,7 @@ impl Forwarding {
 }
 
 /// The paths of a static route in their one form: checked, sorted, each once.
-fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Vec<Path>, ForwardingError> {
+fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Cow<'_, [Path]>, ForwardingError> {
     for Path { via, weight } in paths.iter().copied() {
         if via.is_action() && paths.len() > 1 {
             return Err(ForwardingError::NotAlone { prefix, via });
@@ -361,6 +362,9 @@ fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Vec<Path>, Forward
             Via::Vrf(to) if to == vrf => return Err(ForwardingError::SameVrf { prefix, vrf }),
             _ => {}
         }
+    }
+    if let [Path { weight: 1, .. }] = paths {
+        return Ok(Cow::Borrowed(paths));
     }
     let mut paths = paths.to_vec();
     paths.sort_unstable();
@@ -380,5 +384,5 @@ fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Vec<Path>, Forward
         }
         _ => {}
     }
-    Ok(paths)
+    Ok(Cow::Owned(paths))
 }
