@@ -1,6 +1,6 @@
 //! Feature arcs: per interface an ordered list of features between two fixed points of the graph.
 //!
-//! An arc begins at its start nodes and ends at one of its end nodes. Features declare their order against each other
+//! An arc begins at its start nodes and ends at one of its end nodes; all of them say so themselves. Features declare their order against each other
 //! (`runs_before`, `runs_after`), which is resolved once; which of them an interface uses is configuration, published
 //! as [`Arcs`]. Where an interface has no feature on an arc, the packet goes straight to the end: one byte is read.
 
@@ -14,8 +14,6 @@ pub struct ArcSpec {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// Nodes at which the arc can end. An interface uses the first one unless told otherwise.
-    pub ends: &'static [&'static str],
 }
 
 /// Where a node is on an arc.

@@ -132,6 +132,8 @@ pub struct NodeSpec {
     pub attach: &'static [Attach],
     /// Feature arcs that begin at this node.
     pub starts: &'static [&'static str],
+    /// Feature arcs that can end at this node.
+    pub ends: &'static [&'static str],
     /// Arcs on which it is a feature.
     pub features: &'static [Feature],
     /// Makes an instance for one worker.
@@ -149,6 +151,7 @@ impl NodeSpec {
         counters: &[],
         attach: &[],
         starts: &[],
+        ends: &[],
         features: &[],
         make: |_| unreachable!("a node declares how it is made"),
     };

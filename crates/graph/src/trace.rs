@@ -6,6 +6,7 @@
 use crate::node::{Node, NodeKind};
 use crate::plan::Plan;
 use memory::packet::{Packets, SlotId};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a packet that its trace keeps.
@@ -18,6 +19,8 @@ const KEEP: usize = 1000;
 pub struct TraceStep {
     /// The node.
     pub node: &'static str,
+    /// Nanoseconds since the packet was picked.
+    pub offset: u64,
     /// What the node says, possibly several lines.
     pub text: String,
     /// Where the packet went from there; `None` where it ended.
@@ -46,30 +49,66 @@ pub struct PacketTrace {
 /// Finished traces, shared with the control thread.
 pub type Traces = Arc<Mutex<Vec<PacketTrace>>>;
 
+/// Which packets to pick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceOrder {
+    /// At these nodes, by id.
+    pub nodes: Vec<u16>,
+    /// Only packets that came in by this interface.
+    pub interface: Option<u16>,
+    /// Packets still to be picked.
+    pub left: u32,
+}
+
+impl TraceOrder {
+    fn picks(&self, node: usize, rx_if: u16) -> bool {
+        self.left > 0 && self.at(node) && self.interface.is_none_or(|interface| interface == rx_if)
+    }
+
+    fn at(&self, node: usize) -> bool {
+        self.nodes.iter().any(|at| usize::from(*at) == node)
+    }
+}
+
 /// The worker's side.
 #[derive(Debug)]
 pub struct Tracer {
     worker: usize,
-    /// Node and packets still to be picked there.
-    orders: Vec<(usize, u32)>,
+    orders: Vec<TraceOrder>,
     round: Vec<PacketTrace>,
     finished: Traces,
+    /// Packets still to be picked, for those who look from outside.
+    remaining: Arc<AtomicU32>,
 }
 
 impl Tracer {
     pub(crate) fn new(worker: usize) -> Self {
-        Self { worker, orders: Vec::new(), round: Vec::new(), finished: Traces::default() }
+        let (orders, round) = (Vec::new(), Vec::new());
+        Self { worker, orders, round, finished: Traces::default(), remaining: Arc::default() }
     }
 
-    /// Picks the next `count` packets that come to node `node`.
-    pub fn order(&mut self, node: u16, count: u32) {
-        self.orders.push((node as usize, count));
+    /// Picks packets from now on.
+    pub fn order(&mut self, order: TraceOrder) {
+        self.orders.push(order);
+        self.count_remaining();
     }
 
     /// Forgets orders and finished traces.
     pub fn clear(&mut self) {
         self.orders.clear();
+        self.count_remaining();
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn count_remaining(&self) {
+        let left = self.orders.iter().map(|order| order.left).fold(0, u32::saturating_add);
+        self.remaining.store(left, Ordering::Relaxed);
+    }
+
+    /// Packets still to be picked, to be read from outside.
+    #[must_use]
+    pub fn remaining(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.remaining)
     }
 
     /// The finished traces.
@@ -80,7 +119,7 @@ impl Tracer {
 
     #[inline(always)]
     pub(crate) fn wants(&self, node: usize) -> bool {
-        !self.orders.is_empty() && self.orders.iter().any(|order| order.0 == node)
+        !self.orders.is_empty() && self.orders.iter().any(|order| order.at(node))
     }
 
     #[inline(always)]
@@ -91,14 +130,14 @@ impl Tracer {
     #[cold]
     pub(crate) fn begin(&mut self, node: usize, packets: &mut Packets, slots: &[SlotId]) {
         for slot in slots {
-            let Some(order) = self.orders.iter_mut().find(|order| order.0 == node) else { return };
-            if packets.meta(*slot).trace != 0 {
+            let meta = packets.meta(*slot);
+            if meta.trace != 0 {
                 continue;
             }
-            order.1 -= 1;
-            if order.1 == 0 {
-                self.orders.retain(|order| order.1 > 0);
-            }
+            let Some(order) = self.orders.iter_mut().find(|order| order.picks(node, meta.rx_if)) else {
+                continue;
+            };
+            order.left -= 1;
             let len = packets.meta(*slot).len();
             let mut bytes = vec![0; SNAP.min(len as usize)];
             packets.copy_out(*slot, &mut bytes);
@@ -112,6 +151,8 @@ impl Tracer {
             });
             packets.meta_mut(*slot).trace = self.round.len() as u16;
         }
+        self.orders.retain(|order| order.left > 0);
+        self.count_remaining();
     }
 
     /// As [`Tracer::begin`], for the packets that an input node has just brought in.
@@ -124,8 +165,9 @@ impl Tracer {
             let meta = packets.meta(slot);
             if let Some(trace) = self.round.get_mut((meta.trace as usize).wrapping_sub(1)) {
                 let text = format!("interface {} length {}", meta.rx_if, meta.len());
+                let offset = 0;
                 let name = plan.nodes[node].spec.name;
-                trace.steps.push(TraceStep { node: name, text, next: None, drop_reason: None });
+                trace.steps.push(TraceStep { node: name, offset, text, next: None, drop_reason: None });
             }
         }
     }
@@ -153,6 +195,7 @@ impl Tracer {
             let reason = plan.drops.get(meta.drop_reason as usize).filter(|_| planned.spec.name == "drop");
             trace.steps.push(TraceStep {
                 node: planned.spec.name,
+                offset: memory::clock::nanoseconds().saturating_sub(trace.time),
                 text,
                 next: target.filter(|_| !output),
                 drop_reason: reason.map(|reason| reason.1.name),

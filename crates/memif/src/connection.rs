@@ -1,12 +1,14 @@
 //! The queues of one connection, and how each role gets them.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use memory::region::{HugePages, Region, RegionOptions, RegionTable, SealPolicy};
+use memory::region::{Region, RegionOptions, RegionTable};
 
 use crate::Error;
+use crate::control::{Mode, QueueConfig, Text};
 use crate::layout::Layout;
-use crate::ring::{Endpoint, Event, RingSize, RingView, RxQueue, Slots, TxQueue};
+use crate::ring::{Endpoint, Event, RingError, RingSize, RingView, RxQueue, Slots, TxQueue};
 
 /// Which end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,49 +19,30 @@ pub enum Role {
     Client,
 }
 
-/// Queues and memory, as a client lays them out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueConfig {
-    /// Queues the client receives from.
-    pub rx_queues: u16,
-    /// Queues the client sends to.
-    pub tx_queues: u16,
-    /// Size of every ring.
-    pub ring_size: RingSize,
-    /// Bytes of every buffer, 64 to 65536. Longer packets are chained.
-    pub buffer_size: u32,
-    /// Pages of the region.
-    pub huge_pages: HugePages,
-    /// Longest packet to receive, in bytes.
-    pub max_packet: u32,
+/// Who is at the other end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Peer {
+    /// What its application calls itself.
+    pub application: Text<32>,
+    /// What it calls the interface.
+    pub interface: Text<32>,
 }
 
-/// The largest IPv4 packet in an Ethernet frame with a VLAN tag.
-pub const DEFAULT_MAX_PACKET: u32 = 65_535 + 18;
-
-impl Default for QueueConfig {
-    /// One queue each way, 1024 × 2048 bytes.
-    fn default() -> Self {
-        Self {
-            rx_queues: 1,
-            tx_queues: 1,
-            ring_size: RingSize::default(),
-            buffer_size: 2048,
-            huge_pages: HugePages::Try,
-            max_packet: DEFAULT_MAX_PACKET,
-        }
-    }
-}
-
-/// An established connection.
+/// An established connection: the link is up. Its queues may be moved to the threads that use them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Connection {
     /// Our end.
     pub role: Role,
-    /// Queues to receive from.
+    /// Interface id.
+    pub id: u32,
+    /// What packets begin with.
+    pub mode: Mode,
+    /// The other end.
+    pub peer: Peer,
+    /// Queues to receive from; sizes as agreed.
     pub rx: Vec<RxQueue>,
-    /// Queues to send to.
+    /// Queues to send to; sizes as agreed.
     pub tx: Vec<TxQueue>,
 }
 
@@ -102,25 +85,25 @@ impl ClientMemory {
         let ring = |offset| {
             let ring = RingView::new(Arc::clone(&table), 0, offset, size)?;
             ring.initialise();
-            Ok::<_, Error>((ring, new_event()?))
+            Ok::<_, Error>(ring)
         };
         let mut tx = Vec::new();
         for i in 0..config.tx_queues {
-            let (ring, event) = ring(offset(layout.tx_ring(i))?)?;
+            let ring = ring(offset(layout.tx_ring(i))?)?;
             let slots = slots(offset(layout.tx_buffers(i))?);
-            tx.push(TxQueue::new(ring, Endpoint::client_tx(size), slots, Some(event)));
+            tx.push(TxQueue::new(ring, Endpoint::client_tx(size), slots, new_event()?));
         }
         let mut rx = Vec::new();
         for i in 0..config.rx_queues {
-            let (ring, event) = ring(offset(layout.rx_ring(i))?)?;
+            let ring = ring(offset(layout.rx_ring(i))?)?;
             let slots = slots(offset(layout.rx_buffers(i))?);
-            rx.push(RxQueue::new(ring, Endpoint::client_rx(size), slots, config.max_packet, Some(event)));
+            rx.push(RxQueue::new(ring, Endpoint::client_rx(size), slots, config.max_packet, new_event()?));
         }
         Ok(Self { region, layout, rx, tx })
     }
 }
 
-fn offset(offset: u64) -> Result<u32, Error> {
+pub(crate) fn offset(offset: u64) -> Result<u32, Error> {
     let allowed = "what 32-bit offsets can reach";
     u32::try_from(offset).map_err(|_| Error::Setting { setting: "memory size", value: offset, allowed })
 }
@@ -135,54 +118,25 @@ pub(crate) fn server_queues(
     client_tx: Vec<RingSpec>,
     client_rx: Vec<RingSpec>,
     max_packet: u32,
-) -> Result<(Vec<RxQueue>, Vec<TxQueue>), Error> {
+) -> Result<(Vec<RxQueue>, Vec<TxQueue>), RingError> {
     let view = |spec: &RingSpec| {
         let ring = RingView::new(Arc::clone(table), spec.region, spec.offset, spec.size)?;
         ring.check_cookie()?;
-        Ok::<_, Error>(ring)
+        Ok::<_, RingError>(ring)
     };
     let mut rx = Vec::new();
     for spec in client_tx {
         let ring = view(&spec)?;
-        rx.push(RxQueue::new(ring, Endpoint::server(), Slots::Peer, max_packet, Some(spec.event)));
+        rx.push(RxQueue::new(ring, Endpoint::server(), Slots::Peer, max_packet, spec.event));
     }
     let mut tx = Vec::new();
     for spec in client_rx {
         let ring = view(&spec)?;
-        tx.push(TxQueue::new(ring, Endpoint::server(), Slots::Peer, Some(spec.event)));
+        tx.push(TxQueue::new(ring, Endpoint::server(), Slots::Peer, spec.event));
     }
     Ok((rx, tx))
 }
 
-/// A client and a server connected to each other, in one process, over a real region mapped twice. Queues and sizes are
-/// the client's: the server has its `tx_queues` to receive from.
-///
-/// # Errors
-/// [`Error`] if memory or descriptors can't be had, or a setting is out of range.
-pub fn in_process(config: &QueueConfig) -> Result<(Connection, Connection), Error> {
-    let memory = ClientMemory::new("memif-in-process", config)?;
-    let layout = memory.layout;
-    let clone = |fd: std::os::fd::BorrowedFd<'_>| {
-        fd.try_clone_to_owned().map_err(|e| Error::System {
-            call: "dup",
-            errno: rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::MFILE),
-        })
-    };
-    let theirs = Region::map(clone(memory.region.fd())?, memory.region.len(), SealPolicy::Require)?;
-    let table = Arc::new(RegionTable::new(vec![Arc::new(theirs)])?);
-    let spec = |at, event: Option<&Event>| {
-        let event = event.map(|e| clone(e.fd())).transpose()?;
-        let event = match event {
-            Some(fd) => Event::from_peer(fd).map_err(|errno| Error::System { call: "readlink", errno })?,
-            None => new_event()?,
-        };
-        Ok::<_, Error>(RingSpec { region: 0, offset: offset(at)?, size: config.ring_size, event })
-    };
-    let client_tx =
-        (0..).zip(&memory.tx).map(|(i, q)| spec(layout.tx_ring(i), q.event())).collect::<Result<_, _>>()?;
-    let client_rx =
-        (0..).zip(&memory.rx).map(|(i, q)| spec(layout.rx_ring(i), q.event())).collect::<Result<_, _>>()?;
-    let (rx, tx) = server_queues(&table, client_tx, client_rx, config.max_packet)?;
-    let client = Connection { role: Role::Client, rx: memory.rx, tx: memory.tx };
-    Ok((client, Connection { role: Role::Server, rx, tx }))
+pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(|errno| Error::System { call: "dup", errno })
 }

@@ -6,19 +6,27 @@
 //! connection, nothing else.
 //!
 //! - [`ring`]: the data path: [`RxQueue`] and [`TxQueue`], the same types for both roles.
+//! - [`control`]: the control channel: messages and the state machines of both roles, without I/O.
+//! - [`io`]: the same on real sockets: [`Listener`] and [`Client`], pollable, without a runtime.
 //! - [`layout`]: where a client puts rings and buffers in its region.
 //! - [`Connection`]: the queues of one established connection; [`in_process`] makes a connected pair without a socket.
 
 #![deny(unsafe_code)]
 
+pub mod control;
+pub mod io;
 pub mod layout;
 pub mod ring;
 
 mod connection;
 mod error;
+mod in_process;
 
-pub use connection::{Connection, QueueConfig, Role, in_process};
+pub use connection::{Connection, Peer, Role};
+pub use control::{ClientConfig, Mode, QueueConfig, Reason, Secret, ServerConfig};
 pub use error::Error;
+pub use in_process::in_process;
+pub use io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
 pub use ring::{Fault, RingSize, RxQueue, RxSink, TxQueue, TxSource};
 
 /// The regions of a connection and the checked ranges that packets are handed over in.

@@ -4,6 +4,7 @@
 //! transmit queues for the workers, [facts](PortFacts) for the control thread, and a [handle](PortControl) that keeps
 //! the device and removes it.
 //!
+//! * [`memif`]: shared memory with another process; its links are the daemon's matter.
 //! * [`tap`]: a device of the kernel (tap or tun) made in any network namespace, with checksum and segmentation
 //!   offload passed through in both directions.
 //! * [`offload`]: finishes in software what a sender leaves to the device, for ports that can't.
@@ -17,6 +18,7 @@
 
 mod error;
 pub mod link;
+pub mod memif;
 pub mod netns;
 mod nodes;
 pub mod offload;

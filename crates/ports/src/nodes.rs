@@ -1,6 +1,15 @@
 //! The nodes of all kinds of port.
 
+use crate::{af_packet, memif, offload, tap};
 use graph::NodeSpec;
 
 /// Input and output nodes of every kind of port in this crate, and the `offload` feature of their output.
-pub const NODES: &[NodeSpec] = &[crate::tap::INPUT, crate::tap::OUTPUT, crate::offload::NODE];
+pub const NODES: &[NodeSpec] = &[
+    memif::INPUT,
+    memif::OUTPUT,
+    tap::INPUT,
+    tap::OUTPUT,
+    af_packet::INPUT,
+    af_packet::OUTPUT,
+    offload::NODE,
+];

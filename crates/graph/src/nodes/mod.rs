@@ -11,4 +11,4 @@ mod output;
 pub use drop::NODE as DROP;
 pub use inject::{INJECT, Injection};
 pub use input::{DEVICE_INPUT, make as make_input, port_input};
-pub use output::{Drop as OutputDrop, make as make_output, port_output};
+pub use output::{Drop as OutputDrop, INTERFACE_OUTPUT, make as make_output, port_output};

@@ -5,6 +5,10 @@ use crate::node::{Node, NodeContext, NodeKind, NodeSpec};
 use crate::port::{Sent, Stop};
 use memory::packet::SlotId;
 
+/// The arc that every packet takes to leave by an interface: whoever has set `tx_if` begins it, and it ends at the output
+/// node of the interface's kind of port (or where a stacked interface hands on to the one below).
+pub const INTERFACE_OUTPUT: &str = "interface-output";
+
 crate::drops! {
     /// Why a packet isn't sent.
     pub enum Drop {
@@ -26,6 +30,7 @@ pub const fn port_output(name: &'static str, help: &'static str) -> NodeSpec {
         kind: NodeKind::Output,
         edges: &["drop"],
         drops: Drop::SPECS,
+        ends: &[INTERFACE_OUTPUT],
         make,
         ..NodeSpec::EMPTY
     }

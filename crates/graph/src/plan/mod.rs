@@ -4,6 +4,9 @@ mod error;
 mod order;
 mod resolve;
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 pub use error::PlanError;
 
 use crate::arc::ArcPlace;

@@ -9,28 +9,20 @@ use crate::publish::Schema;
 use std::collections::HashMap;
 
 impl Plan {
-    /// Resolves a graph of these nodes and arcs. The engine's own nodes (`drop`, `inject`), the `device-input` arc and
-    /// the [`Arcs`] part are added; `device_ends` are the nodes at which `device-input` can end.
+    /// Resolves a graph of these nodes and arcs. The engine's own nodes (`drop`, `inject`), the `device-input`
+    /// and `interface-output` arcs and the [`Arcs`] part are added.
     ///
     /// # Errors
     /// [`PlanError`] names the node and what is wrong with it.
-    pub fn resolve(
-        specs: &[NodeSpec],
-        arcs: &[ArcSpec],
-        device_ends: &'static [&'static str],
-        mut schema: Schema,
-    ) -> Result<Self, PlanError> {
+    pub fn resolve(specs: &[NodeSpec], arcs: &[ArcSpec], mut schema: Schema) -> Result<Self, PlanError> {
         schema.part::<Arcs>();
-        let device = ArcSpec {
-            name: nodes::DEVICE_INPUT,
-            help: "Packets as their port received them.",
-            ends: device_ends,
-        };
-        let arcs: Vec<ArcSpec> = core::iter::once(device).chain(arcs.iter().copied()).collect();
+        let device = ArcSpec { name: nodes::DEVICE_INPUT, help: "Packets as their port received them." };
+        let output = ArcSpec { name: nodes::INTERFACE_OUTPUT, help: "Packets on their way out by `tx_if`." };
+        let arcs: Vec<ArcSpec> = [device, output].into_iter().chain(arcs.iter().copied()).collect();
         let specs: Vec<NodeSpec> =
             [nodes::DROP, nodes::INJECT].into_iter().chain(specs.iter().copied()).collect();
         let names = names(&specs)?;
-        let members = arcs.iter().map(|arc| members(arc, &specs, &names)).collect::<Result<Vec<_>, _>>()?;
+        let members = arcs.iter().map(|arc| members(arc, &specs)).collect::<Result<Vec<_>, _>>()?;
         let drafts = (0..specs.len())
             .map(|at| draft(at, &specs, &names, &arcs, &members))
             .collect::<Result<Vec<_>, _>>()?;
@@ -90,13 +82,9 @@ fn names(specs: &[NodeSpec]) -> Result<HashMap<&'static str, usize>, PlanError> 
 
 type Members = (Vec<usize>, Vec<usize>);
 
-fn members(arc: &ArcSpec, specs: &[NodeSpec], names: &HashMap<&str, usize>) -> Result<Members, PlanError> {
-    let ends = arc.ends.iter().map(|end| {
-        let dangling =
-            || PlanError::DanglingEdge { node: format!("arc {}", arc.name), target: (*end).into() };
-        names.get(end).copied().ok_or_else(dangling)
-    });
-    Ok((order::features(arc.name, specs)?, ends.collect::<Result<_, _>>()?))
+fn members(arc: &ArcSpec, specs: &[NodeSpec]) -> Result<Members, PlanError> {
+    let ends = (0..specs.len()).filter(|at| specs[*at].ends.contains(&arc.name)).collect();
+    Ok((order::features(arc.name, specs)?, ends))
 }
 
 fn draft(
@@ -134,6 +122,9 @@ fn draft(
         }
     }
     let mut places = Vec::new();
+    if let Some(unknown) = spec.ends.iter().find(|end| !arcs.iter().any(|arc| arc.name == **end)) {
+        return Err(PlanError::UnknownArc { arc: (*unknown).into() });
+    }
     for name in spec.starts.iter().copied().chain(spec.features.iter().map(|feature| feature.arc)) {
         let arc = arcs.iter().position(|arc| arc.name == name);
         let arc = arc.ok_or_else(|| PlanError::UnknownArc { arc: name.into() })?;

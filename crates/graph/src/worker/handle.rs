@@ -9,6 +9,7 @@ use crate::trace::Traces;
 use core::fmt;
 use memory::packet::OwnedPacket;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
@@ -49,6 +50,7 @@ pub struct Worker {
     mailbox: Arc<Mailbox>,
     counters: Arc<WorkerCounters>,
     traces: Traces,
+    untraced: Arc<AtomicU32>,
     injector: Option<Sender<Injection>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -74,13 +76,13 @@ impl Worker {
         let mailbox = Mailbox::new().map_err(|source| WorkerError::EventFd { worker: number, source })?;
         let mailbox = Arc::new(mailbox);
         let (counters, traces) = (Arc::clone(graph.counters()), graph.tracer.finished());
-        let injector = graph.injector();
+        let (injector, untraced) = (graph.injector(), graph.tracer.remaining());
         let (theirs, core) = (Arc::clone(&mailbox), options.core);
         let thread = std::thread::Builder::new()
             .name(format!("worker-{number}"))
             .spawn(move || run::run(graph, reader, &theirs, core))
             .map_err(|source| WorkerError::Thread { worker: number, source })?;
-        Ok(Self { number, mailbox, counters, traces, injector, thread: Some(thread) })
+        Ok(Self { number, mailbox, counters, traces, untraced, injector, thread: Some(thread) })
     }
 
     /// Its number, from 0.
@@ -99,6 +101,12 @@ impl Worker {
     #[must_use]
     pub fn traces(&self) -> &Traces {
         &self.traces
+    }
+
+    /// Packets that are still to be traced.
+    #[must_use]
+    pub fn untraced(&self) -> u32 {
+        self.untraced.load(Ordering::Relaxed)
     }
 
     /// Has `command` done between two rounds, soon, without waiting for it.

@@ -19,11 +19,11 @@ pub struct Burst<'p, S> {
 }
 
 impl Packets {
-    /// Begins to receive from a queue whose buffers lie in `regions`; they stay mapped until the end of the round.
-    /// Each packet starts from `template`'s interface and table.
+    /// Begins to receive from a queue of interface `rx_if` whose buffers lie in `regions`; they stay mapped until the
+    /// end of the round.
     #[inline(always)]
-    pub fn burst<'p, S: Simd>(&'p mut self, simd: S, regions: &Arc<RegionTable>, rx_if: u16) -> Burst<'p, S> {
-        self.keep.push(Arc::clone(regions));
+    pub fn burst<'p, S: Simd>(&'p mut self, simd: S, regions: Arc<RegionTable>, rx_if: u16) -> Burst<'p, S> {
+        self.keep.push(regions);
         let first = self.used;
         Burst { packets: self, simd, template: Meta::new(rx_if), first, bytes: 0 }
     }
@@ -79,8 +79,11 @@ impl<S: Simd> Burst<'_, S> {
     ///
     /// # Errors
     /// [`NoSlot`] when all slots are taken: ask [`Burst::free`] before.
+    ///
+    /// # Safety
+    /// `range` is of the regions that the burst was begun with: those are what is kept mapped until the round's end.
     #[inline(always)]
-    pub fn packet(&mut self, range: CheckedRange<'_>) -> Result<(), NoSlot> {
+    pub unsafe fn packet(&mut self, range: CheckedRange<'_>) -> Result<(), NoSlot> {
         let at = self.packets.used;
         if at >= super::SLOTS {
             return Err(NoSlot);
@@ -116,7 +119,10 @@ impl<S: Simd> Burst<'_, S> {
 
     /// Takes in a further segment of the packet begun last. The head is filled up first, so that headers lie in
     /// it however the sender has cut the packet.
-    pub fn segment(&mut self, range: CheckedRange<'_>) {
+    ///
+    /// # Safety
+    /// As for [`Burst::packet`].
+    pub unsafe fn segment(&mut self, range: CheckedRange<'_>) {
         if self.packets.used == self.first {
             return;
         }

@@ -107,6 +107,30 @@ impl CheckedRange<'_> {
         self.write_at(0, from)
     }
 
+    /// Copies `N` bytes to the start, a few vector moves where `N` is a few lines. False, and nothing written, where the
+    /// range is shorter.
+    #[inline(always)]
+    #[must_use]
+    pub fn write_array<const N: usize>(self, from: &[u8; N]) -> bool {
+        let fits = self.len as usize >= N;
+        if fits {
+            // SAFETY: the range is valid for N bytes; see `write_at`.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.ptr.as_ptr(), N) };
+        }
+        fits
+    }
+
+    /// Copies the `N` bytes at `at` into `into`. False, and nothing read, where the range ends before.
+    #[inline(always)]
+    pub fn read_array_at<const N: usize>(self, at: u32, into: &mut [u8; N]) -> bool {
+        let fits = u64::from(at) + N as u64 <= u64::from(self.len);
+        if fits {
+            // SAFETY: N bytes from `at` on lie inside the range; see `read_at`.
+            unsafe { ptr::copy_nonoverlapping(self.ptr.as_ptr().add(at as usize), into.as_mut_ptr(), N) };
+        }
+        fits
+    }
+
     /// Copies as much as fits into another range, which may overlap this one; gives how many bytes.
     #[inline]
     pub fn copy_to(self, into: CheckedRange<'_>) -> u32 {

@@ -15,7 +15,7 @@ impl Partial {
     /// Sum of nothing.
     pub const ZERO: Self = Self(0);
 
-    /// Sum of `bytes`, taken to begin at an even offset. An odd last byte is padded with zero, as the RFC has it.
+    /// Sum of `bytes`, taken to begin at an even offset. An odd last byte is padded with zero, as in the RFC.
     #[inline]
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {

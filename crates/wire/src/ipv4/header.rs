@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::checksum::{self, Partial};
 use crate::{Header, IpProtocol};
 
-/// The 20 bytes every IPv4 packet starts with; [`Ipv4Header::options`] follow.
+/// The 20 bytes every IPv4 packet starts with; up to 40 bytes of options follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Ipv4Header {
@@ -86,7 +86,7 @@ impl Ipv4Header {
         self.version_ihl >> 4
     }
 
-    /// Length of the header with options in bytes, as it claims: 0..=60. Only a checked header's is at least 20.
+    /// Length of the header with options in bytes, as it claims: 0..=60; in a checked header at least 20.
     #[inline]
     #[must_use]
     pub const fn header_len(&self) -> usize {

@@ -30,8 +30,8 @@ impl Ipv4Header {
     /// The header at the start of `head` and its options, checked as RFC 1812 section 5.2.2 demands: length,
     /// version, header length, total length, checksum. Addresses are not looked at.
     ///
-    /// `packet_len` is the length of the whole packet from the IP header on, in bytes; the total length must fit
-    /// into it (it may be smaller: Ethernet pads). `head` may end before the packet does.
+    /// `packet_len` is the length of the whole packet from the IP header on, in bytes; it may be larger than
+    /// what the header says: Ethernet pads. `head` may end before the packet does.
     ///
     /// # Errors
     /// The first [`Ipv4Reason`] that applies.

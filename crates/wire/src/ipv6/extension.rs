@@ -138,7 +138,10 @@ pub struct WalkError {
 
 impl fmt::Display for WalkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.reason, self.offset)
+        match self.reason {
+            Ipv6Reason::HeadTooShort => write!(f, "{} (take {} bytes)", self.reason, self.offset),
+            reason => write!(f, "{reason} (at byte {})", self.offset),
+        }
     }
 }
 

@@ -90,7 +90,7 @@ reasons! {
 }
 
 impl TcpHeader {
-    /// Length of the header with options in bytes, as it claims: 0..=60. Only a checked header's is at least 20.
+    /// Length of the header with options in bytes, as it claims: 0..=60; in a checked header at least 20.
     #[inline]
     #[must_use]
     pub const fn header_len(&self) -> usize {

@@ -1,0 +1,186 @@
+//! Buckets and lookups.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::word::{INTERFACE_BITS, MacEntry, MacKey, Value};
+use crate::zeroed::LineAligned;
+
+/// What [`MacTable::lookup_batch`] gives for an address that isn't known.
+pub const NO_INTERFACE: u32 = u32::MAX;
+
+/// Slots of a bucket; its words are that many keys and then that many values.
+pub(super) const WAYS: usize = 4;
+/// Buckets a key may lie in.
+pub(super) const PLACES: usize = 3;
+/// Most addresses looked up in one go.
+const BATCH: usize = 256;
+
+/// Why a table or an entry can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MacError {
+    /// The system doesn't give that much memory.
+    #[error("a table for {addresses} MAC addresses can't be reserved: lower the number")]
+    Reserve {
+        /// Addresses asked for.
+        addresses: usize,
+    },
+    /// All buckets of the address are full.
+    #[error("no room for {key}: flush addresses that aren't needed, or create the table for more")]
+    Full {
+        /// The address.
+        key: MacKey,
+    },
+    /// The number of the interface doesn't fit an entry.
+    #[error("interface {interface} is above {}", MacTable::MAX_INTERFACE)]
+    Interface {
+        /// The interface.
+        interface: u32,
+    },
+}
+
+/// MAC addresses of all bridges, shared by workers and control thread; see the [module](super).
+#[derive(Debug)]
+pub struct MacTable {
+    pub(super) words: LineAligned<AtomicU64>,
+    mask: usize,
+    seed: u64,
+    /// Per bridge: addresses, and their limit (0: none).
+    pub(super) bridges: LineAligned<AtomicU32>,
+    pub(super) entries: AtomicUsize,
+    pub(super) cursor: AtomicUsize,
+}
+
+/// A slot and what it said of the key looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) slot: usize,
+    pub(super) value: Value,
+}
+
+impl MacTable {
+    /// The greatest interface number, 2^24 − 1.
+    pub const MAX_INTERFACE: u32 = (1 << INTERFACE_BITS) - 1;
+
+    /// An empty table for that many addresses: twice as many slots, rounded up to a power of two, 16 bytes each.
+    /// Memory is taken as it fills.
+    ///
+    /// # Errors
+    /// [`MacError::Reserve`] if the system refuses the memory.
+    pub fn with_capacity(addresses: usize) -> Result<Self, MacError> {
+        Self::reserve(addresses).ok_or(MacError::Reserve { addresses })
+    }
+
+    fn reserve(addresses: usize) -> Option<Self> {
+        let slots = addresses.max(WAYS).checked_mul(2)?.checked_next_power_of_two()?;
+        let buckets = slots / WAYS;
+        Some(Self {
+            words: LineAligned::zeroed(slots.checked_mul(2)?)?,
+            mask: buckets - 1,
+            seed: RandomState::new().hash_one(buckets),
+            bridges: LineAligned::zeroed(2 * (usize::from(u16::MAX) + 1))?,
+            entries: AtomicUsize::new(0),
+            cursor: AtomicUsize::new(0),
+        })
+    }
+
+    /// Number of buckets, the unit of [`age`](Self::age)'s budget.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.mask + 1
+    }
+
+    /// The interface of `key`.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, key: MacKey) -> Option<u32> {
+        self.find(key).map(|found| found.value.interface())
+    }
+
+    /// All that is known of `key`.
+    #[must_use]
+    pub fn get(&self, key: MacKey) -> Option<MacEntry> {
+        self.find(key).map(|found| entry(key, found.value))
+    }
+
+    /// [`lookup`](Self::lookup) of many: `out[i]` becomes the interface of `keys[i]`, or [`NO_INTERFACE`]. Where the
+    /// slices differ in length the shorter one counts.
+    ///
+    /// First all first buckets are searched, loads that don't depend on each other, then the values are read, which
+    /// by then are in the cache.
+    #[inline]
+    pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32]) {
+        let words = self.words.as_slice();
+        for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            let mut slots = [usize::MAX; BATCH];
+            for (key, slot) in keys.iter().zip(&mut slots) {
+                let first = self.places(*key)[0];
+                // All four are compared, without a branch: which one it is can't be predicted.
+                for way in 0..WAYS {
+                    let same = words[first + way].load(Ordering::Acquire) == key.word();
+                    *slot = if same { first + way } else { *slot };
+                }
+            }
+            for ((key, slot), out) in keys.iter().zip(&slots).zip(out) {
+                let found = if *slot == usize::MAX { None } else { self.read(*slot, *key) };
+                *out =
+                    found.or_else(|| self.find(*key)).map_or(NO_INTERFACE, |found| found.value.interface());
+            }
+        }
+    }
+
+    /// First word of each bucket that `key` may lie in.
+    #[inline]
+    pub(super) fn places(&self, key: MacKey) -> [usize; PLACES] {
+        let product = u128::from(key.word() ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
+        let hash = (product as u64) ^ (product >> 64) as u64;
+        let [first, second, third] = [0, 21, 42].map(|bits| (hash >> bits) as usize & self.mask);
+        [first, if second == first { first ^ 1 } else { second }, third].map(|bucket| bucket * 2 * WAYS)
+    }
+
+    /// The slots of `key`, in the order all agree on.
+    #[inline]
+    pub(super) fn slots(&self, key: MacKey) -> impl Iterator<Item = usize> {
+        self.places(key).into_iter().flat_map(|bucket| bucket..bucket + WAYS)
+    }
+
+    #[inline]
+    pub(super) fn find(&self, key: MacKey) -> Option<Found> {
+        self.slots(key).find_map(|slot| self.read(slot, key))
+    }
+
+    /// The value in `slot`, if the slot is of `key`: value, key, value (see the [module](super)).
+    #[inline]
+    pub(super) fn read(&self, slot: usize, key: MacKey) -> Option<Found> {
+        let words = self.words.as_slice();
+        if words[slot].load(Ordering::Relaxed) != key.word() {
+            return None;
+        }
+        let (now_key, value) = self.read_any(slot)?;
+        (now_key == key).then_some(Found { slot, value })
+    }
+
+    /// Whatever valid key and value the slot holds.
+    pub(super) fn read_any(&self, slot: usize) -> Option<(MacKey, Value)> {
+        let words = self.words.as_slice();
+        let before = self.value(slot);
+        let key = words[slot].load(Ordering::Acquire);
+        let after = self.value(slot);
+        before.spans(after).then_some((MacKey::from_word(key), after))
+    }
+
+    #[inline]
+    pub(super) fn value(&self, slot: usize) -> Value {
+        Value::from_word(self.words.as_slice()[slot + WAYS].load(Ordering::Acquire))
+    }
+
+    /// Replaces the value of a slot if it is still `old`.
+    pub(super) fn replace(&self, slot: usize, old: Value, new: Value) -> bool {
+        let value = &self.words.as_slice()[slot + WAYS];
+        value.compare_exchange(old.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+pub(super) fn entry(key: MacKey, value: Value) -> MacEntry {
+    MacEntry { key, interface: value.interface(), stamp: value.stamp(), is_static: value.is_static() }
+}
