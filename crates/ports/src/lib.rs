@@ -4,6 +4,7 @@
 //! transmit queues for the workers, [facts](PortFacts) for the control thread, and a [handle](PortControl) that keeps
 //! the device and removes it.
 //!
+//! * [`af_packet`]: an existing device of the kernel, shared with it.
 //! * [`memif`]: shared memory with another process; its links are the daemon's matter.
 //! * [`tap`]: a device of the kernel (tap or tun) made in any network namespace, with checksum and segmentation
 //!   offload passed through in both directions.
@@ -16,6 +17,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod af_packet;
 mod error;
 pub mod link;
 pub mod memif;

@@ -200,7 +200,7 @@ fn transfer(gso: bool) -> (usize, usize) {
     options_b.host.addresses.push("fd09::2/64".parse().unwrap());
     let (mut port_a, mut port_b) = (tap::open(&options_a).unwrap(), tap::open(&options_b).unwrap());
     let side = |port| Side { port, input: "tap-input", output: "tap-tx", features: &[] };
-    let mut joined = Joined::new([side(&mut port_a), side(&mut port_b)], &["tap-tx"]);
+    let mut joined = Joined::new([side(&mut port_a), side(&mut port_b)]);
     joined.while_running(|| {
         b.run(&["ping", "-c", "2", "-i", "0.2", "-W", "5", "10.9.0.1"]);
         b.run(&["ping", "-c", "2", "-i", "0.2", "-W", "5", "-s", "4000", "fd09::1"]);

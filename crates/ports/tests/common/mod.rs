@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-use graph::arc::{ArcPlace, ArcSpec, Arcs};
+use graph::arc::{ArcPlace, Arcs};
 use graph::engine::Graph;
 use graph::node::{NodeContext, NodeKind};
 use graph::plan::Plan;
@@ -166,6 +166,7 @@ const CROSS: NodeSpec = NodeSpec {
     kind: NodeKind::Internal,
     edges: &["drop"],
     starts: &["interface-output"],
+    ends: &["device-input"],
     make: make_cross,
     ..NodeSpec::EMPTY
 };
@@ -186,11 +187,9 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// `ends`: the output nodes that are in use.
-    pub fn new(sides: [Side<'_>; 2], ends: &'static [&'static str]) -> Self {
-        let output = ArcSpec { name: "interface-output", help: "Packets that leave.", ends };
+    pub fn new(sides: [Side<'_>; 2]) -> Self {
         let specs: Vec<NodeSpec> = quiver_ports::NODES.iter().copied().chain([CROSS]).collect();
-        let plan = Arc::new(Plan::resolve(&specs, &[output], &["cross"], Schema::default()).unwrap());
+        let plan = Arc::new(Plan::resolve(&specs, &[], Schema::default()).unwrap());
         let mut publisher = Publisher::new(&plan.schema);
         let mut draft = publisher.draft();
         let key = plan.schema.key::<Arcs>().unwrap();
