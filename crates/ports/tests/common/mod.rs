@@ -216,6 +216,11 @@ impl Joined {
         Self { graph, publisher, seen }
     }
 
+    /// One round; returns the packets that came in.
+    pub fn round(&mut self) -> usize {
+        self.graph.round(self.publisher.current(), memory::clock::nanoseconds()).received
+    }
+
     /// Carries packets while `work` runs on a thread of its own.
     pub fn while_running<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> R {
         let done = AtomicBool::new(false);
@@ -226,8 +231,7 @@ impl Joined {
                 result
             });
             while !done.load(Ordering::Acquire) {
-                let round = self.graph.round(self.publisher.current(), memory::clock::nanoseconds());
-                if round.received == 0 {
+                if self.round() == 0 {
                     // The peers share these cores.
                     std::thread::yield_now();
                 }
