@@ -9,7 +9,7 @@
 //! | `slots` | whose word counts for where a slot's buffer lies: the peer's (server) or our own (client) |
 //! | `chain` | a packet in several buffers |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
-//! | `event` | eventfds |
+//! | `event`, `signal` | eventfds that a peer can't make us wait for |
 //!
 //! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues reduce that to
 //! one cursor by adding a constant to what they read and write:
@@ -29,6 +29,7 @@ mod event;
 mod fault;
 mod indices;
 mod rx;
+mod signal;
 mod size;
 mod slots;
 mod tx;
