@@ -32,6 +32,9 @@ pub enum Fault {
     /// A chain that goes on in all slots of the ring.
     #[error("chain without end")]
     EndlessChain,
+    /// It took pages of a region away.
+    #[error("shared memory was truncated")]
+    MemoryLost,
     /// A buffer that was posted to be filled has no room.
     #[error("buffer without room posted")]
     NoCapacity,

@@ -79,7 +79,11 @@ impl RxQueue {
     /// closed.
     #[inline]
     pub fn receive<S: RxSink>(&mut self, max: usize, sink: &mut S) -> Result<usize, Fault> {
-        let available = self.endpoint.available(self.ring.indices(), &self.cursor)?;
+        let available = self.endpoint.available(self.ring.indices(), &self.cursor);
+        if self.ring.table().lost() {
+            return Err(Fault::MemoryLost);
+        }
+        let available = available?;
         if available == 0 {
             return Ok(0);
         }

@@ -86,7 +86,11 @@ impl TxQueue {
     /// [`Fault`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
     #[inline]
     pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, Fault> {
-        let room = self.room()?;
+        let room = self.room();
+        if self.ring.table().lost() {
+            return Err(Fault::MemoryLost);
+        }
+        let room = room?;
         match OwnSlots::of(self.slots) {
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),

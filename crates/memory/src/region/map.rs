@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::RegionError;
+use super::guard::Guard;
 
 /// Largest region: what a descriptor's 32-bit offset can reach.
 pub const MAX_REGION_SIZE: u64 = 1 << 32;
@@ -18,7 +19,7 @@ pub enum SealPolicy {
     /// Only regions with `F_SEAL_SHRINK`: the peer can't take pages away under us.
     #[default]
     Require,
-    /// Also unsealed regions. Only for peers that are trusted not to truncate them: doing so raises SIGBUS here.
+    /// Also unsealed regions. If the peer does truncate one, it is [lost](Region::lost).
     Allow,
 }
 
@@ -37,6 +38,8 @@ pub struct Region {
     /// Bytes mapped: `len` rounded up to `page`.
     mapped: usize,
     page: u64,
+    /// `None` only while it is dropped.
+    guard: Option<Guard>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is dropped.
@@ -81,7 +84,10 @@ impl Region {
         // SAFETY: no address is asked for, so that the kernel picks an unused one and no existing memory is touched.
         let base = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { fd, base, len, mapped, page })
+        // Owned from here on, so that an error unmaps it.
+        let mut region = Self { fd, base, len, mapped, page, guard: None };
+        region.guard = Some(Guard::new(base.as_ptr() as usize, mapped)?);
+        Ok(region)
     }
 
     /// The memfd, to be sent to a peer.
@@ -108,6 +114,12 @@ impl Region {
         self.page > rustix::param::page_size() as u64
     }
 
+    /// Whether the peer took pages away: zeros have taken the place of the whole region, and nothing in it is shared any more.
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::lost)
+    }
+
     /// First byte of the mapping; valid for [`len`](Self::len) bytes as long as `self` lives.
     pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base
@@ -121,6 +133,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        // Before the address can be somebody else's.
+        self.guard = None;
         // SAFETY: base and mapped are what mmap gave and nobody else unmaps them; whoever holds pointers into the region
         // (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error can't be acted upon.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
