@@ -1,5 +1,5 @@
-//! A peer that writes anything into shared memory: a typed fault for the connection, and no byte read or written outside of
-//! what it announced.
+//! A peer that writes anything into shared memory: a typed fault for the connection, and no byte read or
+//! written outside of what it announced.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -140,7 +140,8 @@ fn impossible_descriptors_to_receive() {
     assert_eq!(received(&[next(0), good(0)]).unwrap_err(), Fault::Empty);
     assert_eq!(received(&[next(0); 64]).unwrap_err(), Fault::EndlessChain);
     assert_eq!(received(&[next(64); 64]).unwrap_err(), Fault::EndlessChain);
-    // Odd, but nothing wrong: the last byte of the region, unknown flags, empty parts, 65 535 in the unused word.
+    // Odd, but nothing wrong: the last byte of the region, unknown flags, empty parts, 65 535 in the unused
+    // word.
     let last = Descriptor { offset: end - 60, ..good(60) };
     let odd = Descriptor { flags: 0xfffe, ..good(60) };
     let lengths: Vec<_> =

@@ -2,7 +2,8 @@
 
 use super::IndexFault;
 
-/// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the reason.
+/// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the
+/// reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Its index is further on than the ring is long, or behind what was taken.

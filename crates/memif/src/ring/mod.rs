@@ -11,8 +11,8 @@
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `event`, `signal` | eventfds that a peer can't make us wait for |
 //!
-//! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues reduce that to
-//! one cursor by adding a constant to what they read and write:
+//! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues
+//! reduce that to one cursor by adding a constant to what they read and write:
 //!
 //! | queue | reads | writes |
 //! |---|---|---|

@@ -1,8 +1,9 @@
 //! Signalling an eventfd that somebody else also holds.
 //!
-//! `write` would let a peer stop us: the file description, and with it O_NONBLOCK, is shared, so that it can clear the flag, fill
-//! the counter and have the writer sleep for ever. The kernel itself signals eventfds without ever waiting, for example when an
-//! asynchronous read is done. So a thread that signals has an AIO context and reads nothing from an empty file of its own.
+//! `write` would let a peer stop us: the file description, and with it O_NONBLOCK, is shared, so that it can
+//! clear the flag, fill the counter and have the writer sleep for ever. The kernel itself signals eventfds
+//! without ever waiting, for example when an asynchronous read is done. So a thread that signals has an AIO
+//! context and reads nothing from an empty file of its own.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -69,8 +70,8 @@ pub(super) fn signal(event: BorrowedFd<'_>) {
     }
 }
 
-/// Where there is no AIO (a sandbox, or fs.aio-max-nr used up): nearly as good, but a peer that keeps clearing the flag can
-/// still make us wait.
+/// Where there is no AIO (a sandbox, or fs.aio-max-nr used up): nearly as good, but a peer that keeps
+/// clearing the flag can still make us wait.
 fn signal_by_writing(event: BorrowedFd<'_>) {
     if let Ok(flags) = fcntl_getfl(event) {
         if !flags.contains(OFlags::NONBLOCK) {
@@ -109,8 +110,9 @@ impl Signaller {
             ..Request::default()
         };
         let mut list = [&raw mut request];
-        // SAFETY: the context is this thread's, the list has one element, and the request asks to read 0 bytes to no buffer. The
-        // kernel has copied it when the call returns (a read from a memfd completes within it) and keeps no reference to it.
+        // SAFETY: the context is this thread's, the list has one element, and the request asks to read 0
+        // bytes to no buffer. The kernel has copied it when the call returns (a read from a memfd completes
+        // within it) and keeps no reference to it.
         let result = unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1_usize, list.as_mut_ptr()) };
         if result == 1 { Ok(()) } else { Err(last_error()) }
     }
@@ -118,7 +120,8 @@ impl Signaller {
     /// Throws away completions, to make room for more.
     fn collect(&self) {
         let mut completions = [Completion::default(); COMPLETIONS as usize];
-        // SAFETY: at most COMPLETIONS are written, which is the array's length; with a minimum of 0 it doesn't wait.
+        // SAFETY: at most COMPLETIONS are written, which is the array's length; with a minimum of 0 it
+        // doesn't wait.
         let _ = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,

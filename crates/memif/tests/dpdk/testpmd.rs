@@ -9,7 +9,8 @@ use crate::common::PATIENCE;
 
 const PROGRAM: &str = "dpdk-testpmd";
 
-/// Whether DPDK's tests can run. Without testpmd they are left out, aloud; with `QUIVER_REQUIRE_PEERS=1` they fail.
+/// Whether DPDK's tests can run. Without testpmd they are left out, aloud; with `QUIVER_REQUIRE_PEERS=1` they
+/// fail.
 pub fn available() -> bool {
     let found = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_ok() {
@@ -31,7 +32,8 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it with these arguments of the memif device and of the application. It forwards once it is connected.
+    /// Starts it with these arguments of the memif device and of the application. It forwards once it is
+    /// connected.
     pub fn start(device: &str, application: &[&str]) -> Self {
         static ALONE: OnceLock<Mutex<()>> = OnceLock::new();
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

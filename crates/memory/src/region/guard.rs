@@ -1,9 +1,10 @@
 //! What happens when pages of a region go away.
 //!
-//! A peer that truncates an unsealed region, or punches holes into a huge-page region and uses up the pool, turns our next
-//! access into SIGBUS. Seals prevent the first, nothing prevents the second. So all regions are guarded: the signal's
-//! handler puts private zero pages in place of the region that was hit and marks it as [lost](super::Region::lost); the access goes on
-//! and reads zeros, and the connection is closed as soon as somebody looks. Every other SIGBUS goes where it went before.
+//! A peer that truncates an unsealed region, or punches holes into a huge-page region and uses up the pool,
+//! turns our next access into SIGBUS. Seals prevent the first, nothing prevents the second. So all regions
+//! are guarded: the signal's handler puts private zero pages in place of the region that was hit and marks it
+//! as [lost](super::Region::lost); the access goes on and reads zeros, and the connection is closed as soon
+//! as somebody looks. Every other SIGBUS goes where it went before.
 
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -121,9 +122,9 @@ fn replace(address: usize) -> bool {
     let Some(slot) = hit else { return false };
     let (base, len) = (slot.base.load(Ordering::Relaxed), slot.len.load(Ordering::Relaxed));
     let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: base..base+len is a mapping of the thread that was hit, or one that it was lent: it stays until that thread goes on,
-    // so that no other mapping can be there. Its bytes were never promised to keep their values. mmap is a bare system call; the
-    // errno of the code that was interrupted is put back.
+    // SAFETY: base..base+len is a mapping of the thread that was hit, or one that it was lent: it stays until
+    // that thread goes on, so that no other mapping can be there. Its bytes were never promised to keep their
+    // values. mmap is a bare system call; the errno of the code that was interrupted is put back.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
@@ -157,7 +158,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     }
 }
 
-/// Goes back to the default: the access is repeated when the handler returns, and ends the process as it should.
+/// Goes back to the default: the access is repeated when the handler returns, and ends the process as it
+/// should.
 fn die(signal: libc::c_int) {
     // SAFETY: signal() is allowed in a signal handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -221,7 +223,8 @@ mod tests {
         if std::env::var_os("QUIVER_TEST_DIE").is_some() {
             let (_keep, _region, _table) = unsealed(4096);
             let fd = memfd_create("own", MemfdFlags::CLOEXEC).unwrap();
-            // SAFETY: a fresh mapping of one page, read within its bounds; that the file has no page is the point.
+            // SAFETY: a fresh mapping of one page, read within its bounds; that the file has no page is the
+            // point.
             unsafe {
                 let flags = rustix::mm::MapFlags::SHARED;
                 let page =

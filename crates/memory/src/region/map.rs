@@ -42,18 +42,21 @@ pub struct Region {
     guard: Option<Guard>,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is dropped.
-// No reference into it is ever formed (see the module documentation), so that sharing a `Region` shares no Rust place.
+// SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is
+// dropped. No reference into it is ever formed (see the module documentation), so that sharing a `Region`
+// shares no Rust place.
 unsafe impl Send for Region {}
 // SAFETY: as for `Send`; `&Region` gives out numbers and a raw pointer only.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps a region that a peer sent, of the size it announced, after checking kind, size and seals of the file.
+    /// Maps a region that a peer sent, of the size it announced, after checking kind, size and seals of the
+    /// file.
     ///
     /// # Errors
-    /// [`RegionError::Size`], [`RegionError::NotMemory`], [`RegionError::Truncated`], [`RegionError::Unsealed`],
-    /// [`RegionError::Map`] (for example if the file can't be written). The descriptor is closed then.
+    /// [`RegionError::Size`], [`RegionError::NotMemory`], [`RegionError::Truncated`],
+    /// [`RegionError::Unsealed`], [`RegionError::Map`] (for example if the file can't be written). The
+    /// descriptor is closed then.
     pub fn map(fd: OwnedFd, claimed_size: u64, seals: SealPolicy) -> Result<Self, RegionError> {
         if !(1..=MAX_REGION_SIZE).contains(&claimed_size) {
             return Err(RegionError::Size(claimed_size));
@@ -63,8 +66,8 @@ impl Region {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(RegionError::NotMemory(Errno::INVAL));
         }
-        // Only files of shared memory and of hugetlbfs have seals; a file of a network or FUSE file system, whose pages
-        // could take for ever to come, answers EINVAL.
+        // Only files of shared memory and of hugetlbfs have seals; a file of a network or FUSE file system,
+        // whose pages could take for ever to come, answers EINVAL.
         let has = fcntl_get_seals(&fd).map_err(RegionError::NotMemory)?;
         // Seals before size: once sealed, the size seen next can't get smaller any more.
         if seals == SealPolicy::Require && !has.contains(SealFlags::SHRINK) {
@@ -77,11 +80,13 @@ impl Region {
         Self::map_file(fd, claimed_size, page_size(&stat)).map_err(failed("mmap"))
     }
 
-    /// Maps `len` bytes of a file that is known to be at least that long and to consist of pages of `page` bytes.
+    /// Maps `len` bytes of a file that is known to be at least that long and to consist of pages of `page`
+    /// bytes.
     pub(super) fn map_file(fd: OwnedFd, len: u64, page: u64) -> Result<Self, Errno> {
         let mapped = usize::try_from(len.next_multiple_of(page)).map_err(|_| Errno::NOMEM)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: no address is asked for, so that the kernel picks an unused one and no existing memory is touched.
+        // SAFETY: no address is asked for, so that the kernel picks an unused one and no existing memory is
+        // touched.
         let base = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
         // Owned from here on, so that an error unmaps it.
@@ -114,7 +119,8 @@ impl Region {
         self.page > rustix::param::page_size() as u64
     }
 
-    /// Whether the peer took pages away: zeros have taken the place of the whole region, and nothing in it is shared any more.
+    /// Whether the peer took pages away: zeros have taken the place of the whole region, and nothing in it is
+    /// shared any more.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::lost)
@@ -135,8 +141,9 @@ impl Drop for Region {
     fn drop(&mut self) {
         // Before the address can be somebody else's.
         self.guard = None;
-        // SAFETY: base and mapped are what mmap gave and nobody else unmaps them; whoever holds pointers into the region
-        // (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error can't be acted upon.
+        // SAFETY: base and mapped are what mmap gave and nobody else unmaps them; whoever holds pointers into
+        // the region (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error
+        // can't be acted upon.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
     }
 }

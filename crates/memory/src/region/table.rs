@@ -21,7 +21,8 @@ struct Extent {
     len: u64,
 }
 
-// SAFETY: the bases point into mappings that `regions` keeps alive, and are used as addresses only; see `Region`.
+// SAFETY: the bases point into mappings that `regions` keeps alive, and are used as addresses only; see
+// `Region`.
 unsafe impl Send for RegionTable {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for RegionTable {}
@@ -53,8 +54,9 @@ impl RegionTable {
         if u64::from(offset) + u64::from(len) > extent.len {
             return None;
         }
-        // SAFETY: offset + len, computed without overflow in 64 bits, is at most the length of the mapping at `base`, so that
-        // the address is inside it (or one past its end, for len 0); the mapping lives as long as the table.
+        // SAFETY: offset + len, computed without overflow in 64 bits, is at most the length of the mapping at
+        // `base`, so that the address is inside it (or one past its end, for len 0); the mapping lives as
+        // long as the table.
         Some(unsafe { CheckedRange::new(extent.base.add(offset as usize), len) })
     }
 
