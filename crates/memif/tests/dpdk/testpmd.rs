@@ -28,6 +28,8 @@ pub fn available() -> bool {
 pub struct Testpmd {
     child: Child,
     output: Arc<Mutex<String>>,
+    /// What DPDK would leave behind in /run.
+    _runtime: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -40,6 +42,7 @@ impl Testpmd {
         let alone = ALONE.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let prefix = format!("memif-test-{}-{number}", std::process::id());
+        let runtime = tempfile::tempdir().unwrap();
         let mut child = Command::new(PROGRAM)
             .args([
                 "-l",
@@ -55,6 +58,7 @@ impl Testpmd {
             .arg(format!("--vdev=net_memif0,{device}"))
             .args(["--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start", "--disable-link-check"])
             .args(application)
+            .env("RUNTIME_DIRECTORY", runtime.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -69,7 +73,7 @@ impl Testpmd {
                 sink.push('\n');
             }
         });
-        Self { child, output, _alone: alone }
+        Self { child, output, _runtime: runtime, _alone: alone }
     }
 
     fn wait_for(&self, text: &str) {
