@@ -188,8 +188,8 @@ fn super_frames_pass_between_a_device_and_a_tap() {
     let mut tap = tap::open(&TapOptions { host, ..TapOptions::new(c.netns(), "eth0") }).unwrap();
     let mut device = af_packet::open(&AfPacketOptions::new(b.netns(), "eth0")).unwrap();
     let mut joined = Joined::new([
-        Side { port: &mut device, input: "af-packet-input", output: "af-packet-tx", features: &[] },
-        Side { port: &mut tap, input: "tap-input", output: "tap-tx", features: &[] },
+        Side::new(&mut device, "af-packet-input", "af-packet-tx"),
+        Side::new(&mut tap, "tap-input", "tap-tx"),
     ]);
     joined.while_running(|| {
         c.run(&["ping", "-c", "2", "-i", "0.2", "-W", "5", "-s", "3000", "10.9.0.1"]);

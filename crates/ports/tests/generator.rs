@@ -89,8 +89,8 @@ fn from_a_generator_to_a_sink() {
     let mut source = generator::open(&options).unwrap();
     let mut sink = sink::open(&SinkOptions { name: "sink".into(), link: LinkLayer::Ethernet, tx_queues: 1 });
     let mut joined = Joined::new([
-        Side { port: &mut source, input: "generator-input", output: "sink-tx", features: &[] },
-        Side { port: &mut sink, input: "tap-input", output: "sink-tx", features: &[] },
+        Side::new(&mut source, "generator-input", "sink-tx"),
+        Side::new(&mut sink, "tap-input", "sink-tx"),
     ]);
     while joined.round() > 0 {}
     let counters = joined.graph.counters();

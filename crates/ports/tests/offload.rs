@@ -208,7 +208,7 @@ fn tcp_gets_through_the_node() {
         tap::open(&TapOptions { host, ..TapOptions::new(namespace.netns(), "eth0") }).unwrap()
     };
     let (mut port_a, mut port_b) = (open(&a, 1), open(&b, 2));
-    let side = |port| Side { port, input: "tap-input", output: "tap-tx", features: &["offload"] };
+    let side = |port| Side { features: &["offload"], ..Side::new(port, "tap-input", "tap-tx") };
     let mut joined = Joined::new([side(&mut port_a), side(&mut port_b)]);
     joined.while_running(|| {
         for address in ["10.9.0.1", "fd09::1"] {

@@ -65,7 +65,7 @@ fn what_is_played_is_written() {
     let options = PcapOptions { tx_file: Some(written.clone()), ..PcapOptions::new("out") };
     let mut target = pcap::open(&options).unwrap();
     assert!(source.facts.offload && !target.facts.offload);
-    let side = |port, features| Side { port, input: "pcap-input", output: "pcap-tx", features };
+    let side = |port, features| Side { features, ..Side::new(port, "pcap-input", "pcap-tx") };
     let mut joined = Joined::new([side(&mut source, &[]), side(&mut target, &["offload"])]);
     while joined.round() > 0 {}
     assert!(target.control.link_up().unwrap());

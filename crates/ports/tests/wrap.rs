@@ -171,8 +171,8 @@ fn received_sent_and_dropped_packets_are_shown() {
     capture(&mut from, &point);
     capture(&mut to, &point);
     let mut joined = Joined::new([
-        Side { port: &mut from, input: "generator-input", output: "sink-tx", features: &[] },
-        Side { port: &mut to, input: "tap-input", output: "sink-tx", features: &[] },
+        Side::new(&mut from, "generator-input", "sink-tx"),
+        Side::new(&mut to, "tap-input", "sink-tx"),
     ]);
     joined.graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(&point))));
     let mut everything = point.start(CaptureOptions::default());

@@ -8,7 +8,7 @@ use graph::node::{NodeContext, NodeKind};
 use graph::plan::Plan;
 use graph::port::{RxMode, RxPort, RxQueue, TxQueue};
 use graph::publish::{Key, Publisher, Schema};
-use graph::worker::EventSender;
+use graph::worker::{EventSender, Worker, WorkerOptions};
 use graph::{Ctx, Frame, Node, NodeSpec};
 use memory::packet::{OwnedPacket, Packets};
 use memory::simd::Tier;
@@ -177,6 +177,14 @@ pub struct Side<'a> {
     pub input: &'static str,
     pub output: &'static str,
     pub features: &'static [&'static str],
+    pub mode: RxMode,
+}
+
+impl<'a> Side<'a> {
+    /// A side without features, polled and slept on as the worker sees fit.
+    pub fn new(port: &'a mut Port, input: &'static str, output: &'static str) -> Self {
+        Self { port, input, output, features: &[], mode: RxMode::Adaptive }
+    }
 }
 
 /// A graph that carries packets between two ports.
@@ -208,12 +216,19 @@ impl Joined {
         for (interface, side) in sides.into_iter().enumerate() {
             let interface = interface as u16;
             for (number, rx) in std::mem::take(&mut side.port.rx).into_iter().enumerate() {
-                let port = RxPort::new(interface, number as u16, RxMode::Adaptive, rx);
+                let port = RxPort::new(interface, number as u16, side.mode, rx);
                 graph.queues(side.input).unwrap().list.push(port);
             }
             graph.ports.set(interface, side.port.tx.pop());
         }
         Self { graph, publisher, seen }
+    }
+
+    /// The same on a worker's thread, which sleeps when there is nothing to do. The publisher has to live as long.
+    pub fn into_worker(mut self) -> (Worker, Publisher) {
+        let reader = self.publisher.reader();
+        let worker = Worker::start(0, self.graph, reader, &WorkerOptions::default()).unwrap();
+        (worker, self.publisher)
     }
 
     /// One round; returns the packets that came in.
