@@ -3,11 +3,17 @@
 use std::sync::Arc;
 
 use api::v1::{MemifMode, ReversePathFilter, TapMode, VlanTag};
+use features::bridge::control::{BridgeConfig, Place, StaticMac};
+use features::interface::control::EndsError;
 use features::interface::{Interface, InterfaceAddress, Layer2, LinkMode, Rpf, VlanTags};
+use graph::arc::Arcs;
+use graph::plan::{Plan, PlanError};
+use graph::port::IfIndex;
+use wire::MacAddr;
 
 use super::core::Core;
 use super::registry::Entry;
-use crate::model::spec::{InterfaceSpec, L2, PortSpec};
+use crate::model::spec::{BridgeSpec, InterfaceSpec, L2, MacTarget, PortSpec};
 
 /// The interface's entry in the table of interfaces; sub-interfaces are filled in by `interface::control::stack`.
 pub(super) fn interface(core: &Core, entry: &Entry) -> Interface {
@@ -62,4 +68,41 @@ fn vlan(core: &Core, spec: &InterfaceSpec) -> Option<(u16, VlanTags)> {
     let outer_type = if vlan.outer_tag == VlanTag::Dot1ad { 0x88a8 } else { 0x8100 };
     let tags = VlanTags { outer_type, outer: vlan.outer_id, inner: vlan.inner_id.unwrap_or_default() };
     Some((core.registry.index(&vlan.parent)?, tags))
+}
+
+/// A bridge as the features know it. Fixed addresses at interfaces that aren't there are left out.
+pub(super) fn bridge(core: &Core, spec: &BridgeSpec) -> BridgeConfig {
+    let fixed = spec.static_macs.iter().filter_map(|fixed| {
+        let place = match &fixed.target {
+            MacTarget::Drop => Place::Blocked,
+            MacTarget::Member(name) => Place::Interface(core.registry.index(name)?),
+        };
+        Some(StaticMac { mac: MacAddr(fixed.mac.0), place })
+    });
+    BridgeConfig {
+        name: spec.name.to_string().into(),
+        learn: spec.learn,
+        flood: spec.flood,
+        flood_unknown_unicast: spec.flood_unknown_unicast,
+        forward: spec.forward,
+        mac_age: spec.mac_age.map_or(0, |age| age.as_secs() as u32),
+        learn_limit: spec.learn_limit,
+        static_macs: fixed.collect(),
+    }
+}
+
+/// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, then the lookup.
+pub(super) fn set_unicast(
+    plan: &Plan,
+    arcs: &mut Arcs,
+    index: IfIndex,
+    interface: &Interface,
+) -> Result<(), EndsError> {
+    for (arc, filter, lookup) in [("ip4-unicast", "ip4-rpf", "ip4-lookup"), ("ip6-unicast", "ip6-rpf", "ip6-lookup")] {
+        let number = plan.arc(arc).ok_or_else(|| PlanError::UnknownArc { arc: arc.into() })?;
+        let features: &[&str] = if interface.rpf == Rpf::Off { &[] } else { &[filter] };
+        let chain = if interface.up { plan.chain(arc, features, lookup)? } else { Vec::new() };
+        arcs.set(number, index, &chain)?;
+    }
+    Ok(())
 }

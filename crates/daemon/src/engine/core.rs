@@ -3,20 +3,25 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use features::bridge::Bridges;
+use features::bridge::control::{BridgeConfig, age};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
 use graph::arc::Arcs;
+use graph::packet::OwnedPacket;
 use graph::plan::Plan;
 use graph::port::{IfIndex, RxMode};
-use graph::publish::{Draft, Key, Publisher};
+use graph::publish::{Key, Publisher};
+use tables::mac::MacTable;
 
 use super::compile;
+use super::routing::Routing;
 use super::memif::{LinkChange, Memifs};
 use super::port::Kind;
 use super::registry::Registry;
 use super::workers::Pool;
 use crate::model::Name;
-use crate::model::spec::InterfaceSpec;
+use crate::model::spec::{BridgeSpec, InterfaceSpec};
 
 /// The engine's state. Workers see only what is published.
 #[derive(Debug)]
@@ -28,12 +33,27 @@ pub(super) struct Core {
     pub(super) memifs: Memifs,
     /// Index of each VRF.
     pub(super) vrfs: HashMap<Name, u16>,
-    /// Index of each bridge.
-    pub(super) bridges: HashMap<Name, u16>,
+    /// Number and configuration of each bridge.
+    pub(super) bridges: HashMap<Name, Bridge>,
+    /// The address table of all bridges: the same through all versions of the tables.
+    pub(super) macs: Arc<MacTable>,
+    /// Forwarding and neighbours.
+    pub(super) routing: Routing,
+    /// Packets for the graph that wait until workers know their neighbour: worker, target, packet.
+    pub(super) waiting: Vec<(usize, u32, OwnedPacket)>,
     /// Interfaces have changed since they were published.
     pub(super) interfaces_changed: bool,
     /// Interfaces that existed when they were published last.
     pub(super) published: Vec<IfIndex>,
+}
+
+/// A bridge as the engine keeps it.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    /// Its number.
+    pub(super) index: u16,
+    /// What it is.
+    pub(super) spec: Arc<BridgeSpec>,
 }
 
 impl Core {
@@ -55,11 +75,12 @@ impl Core {
 
     /// Index of a bridge; 0, which none has, for a name that isn't there.
     pub(super) fn bridge_index(&self, name: &Name) -> u16 {
-        self.bridges.get(name).copied().unwrap_or(0)
+        self.bridges.get(name).map_or(0, |bridge| bridge.index)
     }
 
-    /// Puts the table of interfaces and their ways along the arcs into `draft`.
-    pub(super) fn compile_interfaces(&mut self, draft: &mut Draft) {
+    /// Makes interfaces, bridges and their ways along the arcs visible to the workers, and tells routing of them.
+    pub(super) fn publish_interfaces(&mut self) {
+        self.interfaces_changed = false;
         let mut table = Interfaces::default();
         for (index, entry) in self.registry.iter() {
             table.set(index, Some(compile::interface(self, entry)));
@@ -69,29 +90,61 @@ impl Core {
             tracing::error!(%error, "interfaces contradict each other; the last consistent state stays in force");
             return;
         }
-        let (arcs, interfaces) = (self.key::<Arcs>(), self.key::<Interfaces>());
-        let plan = Arc::clone(&self.plan);
-        draft.change(arcs, |arcs| {
-            for gone in self.published.iter().filter(|index| self.registry.get(**index).is_none()) {
-                for arc in 0..plan.arcs.len() as u16 {
-                    // An empty chain is never too long.
-                    let _ = arcs.set(arc, *gone, &[]);
-                }
+        let mut draft = self.publisher.draft();
+        let (arcs, interfaces, bridges) = (self.key::<Arcs>(), self.key::<Interfaces>(), self.key::<Bridges>());
+        draft.change(arcs, |arcs| self.set_arcs(arcs, &table));
+        let (compiled, configs) = self.compile_bridges(&table);
+        draft.set(bridges, compiled);
+        draft.set(interfaces, table.clone());
+        self.publisher.publish(draft);
+        for (number, config) in configs {
+            if let Err(error) = config.set_addresses(&self.macs, number, &table) {
+                tracing::error!(bridge = %config.name, %error, "its fixed addresses could not all be set");
             }
-            for (index, entry) in self.registry.iter() {
-                let interface = table.get(index);
-                let kind = Kind::of(&entry.spec.port);
-                let offload = entry.port.as_ref().is_some_and(|port| port.offload);
-                let output: &[&str] = if offload || kind.output.is_none() { &[] } else { &["offload"] };
-                let ends = Ends::of(interface, kind.output);
-                if let Err(error) = ends.set(&plan, arcs, index, &[], output) {
-                    tracing::error!(interface = %entry.spec.name, %error, "its way through the graph can't be set");
-                }
-            }
-        });
-        draft.set(interfaces, table);
+        }
         self.published = self.registry.iter().map(|(index, _)| index).collect();
-        self.interfaces_changed = false;
+        self.route_interfaces(&table);
+    }
+
+    fn set_arcs(&self, arcs: &mut Arcs, table: &Interfaces) {
+        for gone in self.published.iter().filter(|index| self.registry.get(**index).is_none()) {
+            for arc in 0..self.plan.arcs.len() as u16 {
+                // An empty chain is never too long.
+                let _ = arcs.set(arc, *gone, &[]);
+            }
+        }
+        for (index, entry) in self.registry.iter() {
+            let interface = table.get(index);
+            let kind = Kind::of(&entry.spec.port);
+            let offloads = entry.port.as_ref().is_some_and(|port| port.offload);
+            let output: &[&str] = if offloads || kind.output.is_none() { &[] } else { &["offload"] };
+            let ends = Ends::of(interface, kind.output);
+            let unicast = compile::set_unicast(&self.plan, arcs, index, interface);
+            if let Err(error) = ends.set(&self.plan, arcs, index, &[], output).and(unicast) {
+                tracing::error!(interface = %entry.spec.name, %error, "its way through the graph can't be set");
+            }
+        }
+    }
+
+    fn compile_bridges(&self, table: &Interfaces) -> (Bridges, Vec<(u16, BridgeConfig)>) {
+        let mut bridges = Bridges::new(Arc::clone(&self.macs));
+        let mut configs = Vec::new();
+        for bridge in self.bridges.values() {
+            let config = compile::bridge(self, &bridge.spec);
+            match config.build(bridge.index, table) {
+                Ok(compiled) => bridges.set(bridge.index, Some(compiled)),
+                Err(error) => tracing::error!(%error, "a bridge is left out"),
+            }
+            configs.push((bridge.index, config));
+        }
+        (bridges, configs)
+    }
+
+    /// Forgets learned addresses that are too old, a part of the table at a time.
+    pub(super) fn age_bridges(&self) {
+        let bridges = self.publisher.current().get(self.key::<Bridges>());
+        // All of it every two seconds or so.
+        age(bridges, memory::clock::nanoseconds(), self.macs.buckets().div_ceil(20));
     }
 
     /// A memif link came up or went down.

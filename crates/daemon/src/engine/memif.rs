@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use api::v1::{MemifMode, MemifRole};
 use graph::port::IfIndex;
-use memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
-use memif::region::HugePages;
-use memif::{ClientConfig, Connection, Mode, Peer, QueueConfig, Reason, RingSize, Secret, ServerConfig};
+use ::memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
+use ::memif::region::HugePages;
+use ::memif::control::Text;
+use ::memif::{ClientConfig, Connection, Mode, Peer, QueueConfig, Reason, RingSize, Secret, ServerConfig};
 use rustix::event::epoll;
 
 use crate::model::Flaw;
@@ -31,6 +32,10 @@ pub(super) struct LinkState {
     pub(super) up: Option<Agreed>,
     /// Why it went down last, or why the last peer was refused.
     pub(super) last_reason: Option<String>,
+    /// When it went down last, in nanoseconds since 1970.
+    pub(super) last_time_ns: Option<u64>,
+    /// Times that it went down.
+    pub(super) disconnects: u64,
     /// Times that it came up.
     pub(super) connects: u64,
     /// Peers turned away.
@@ -50,8 +55,8 @@ pub(super) struct Agreed {
     pub(super) tx_rings: Vec<u16>,
     /// Bytes of a buffer of ours (client); the peer's are its own matter.
     pub(super) buffer_size: Option<u32>,
-    /// Since when.
-    pub(super) since: Instant,
+    /// Bytes of the regions.
+    pub(super) mapped: u64,
 }
 
 #[derive(Debug)]
@@ -280,8 +285,8 @@ fn up(
         peer: connection.peer.clone(),
         rx_rings: connection.rx.iter().map(|queue| queue.ring_size().descriptors()).collect(),
         tx_rings: connection.tx.iter().map(|queue| queue.ring_size().descriptors()).collect(),
-        buffer_size: connection.tx.first().and_then(memif::TxQueue::buffer_size),
-        since: Instant::now(),
+        buffer_size: connection.tx.first().and_then(::memif::TxQueue::buffer_size),
+        mapped: mapped(&connection),
     });
     changes.push(LinkChange::Up(index, Box::new(connection)));
 }
@@ -297,6 +302,9 @@ fn down(
     if state.up.take().is_some() || state.last_reason.is_none() {
         state.last_reason = Some(reason.to_string());
     }
+    state.disconnects += 1;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    state.last_time_ns = now.ok().map(|time| time.as_nanos() as u64);
     changes.push(LinkChange::Down(index));
 }
 
@@ -310,7 +318,7 @@ fn address(socket: &SocketName) -> Address {
     }
 }
 
-fn socket_flaw(socket: &SocketName, error: &memif::Error) -> Flaw {
+fn socket_flaw(socket: &SocketName, error: &::memif::Error) -> Flaw {
     Flaw::new("memif.socket", format!("{socket}: {error}"))
         .remedy("see that its directory or network namespace exists and may be used")
 }
@@ -318,4 +326,10 @@ fn socket_flaw(socket: &SocketName, error: &memif::Error) -> Flaw {
 /// What a peer is told whose interface is deleted.
 fn deleted() -> Reason {
     Reason::Local(Text::new("interface deleted"))
+}
+
+fn mapped(connection: &Connection) -> u64 {
+    let tables = connection.rx.first().map(::memif::RxQueue::regions);
+    let tables = tables.or_else(|| connection.tx.first().map(::memif::TxQueue::regions));
+    tables.map_or(0, |table| table.regions().iter().map(|region| region.len()).sum())
 }

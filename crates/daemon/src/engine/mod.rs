@@ -15,6 +15,7 @@ mod memif;
 mod operations;
 mod port;
 mod registry;
+mod routing;
 mod service;
 mod start;
 mod workers;

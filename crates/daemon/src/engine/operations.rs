@@ -8,8 +8,9 @@ use super::port::{self, Kind};
 use super::registry::{Entry, stable_mac};
 use super::start::{Engine, Shared};
 use crate::dataplane::{Change, Dataplane, Operation, Rejection};
-use crate::model::spec::{BridgeSpec, InterfaceSpec, PortSpec, VrfSpec};
+use crate::model::spec::{BridgeSpec, InterfaceSpec, VrfSpec};
 use crate::model::{Flaw, Name};
+use features::bridge::control::BridgeConfig;
 use wire::MacAddr;
 
 /// How long a publication may wait for workers before the rest of it is left to the engine's thread.
@@ -157,7 +158,9 @@ impl Core {
                 self.bridges.insert(after.name.clone(), super::core::Bridge { index, spec: Arc::clone(after) });
             }
             (Some(before), None) => {
-                self.bridges.remove(&before.name);
+                if let Some(bridge) = self.bridges.remove(&before.name) {
+                    BridgeConfig::remove_addresses(&self.macs, bridge.index);
+                }
             }
             (None, None) => {}
         }
@@ -172,10 +175,4 @@ fn free(used: &std::collections::HashMap<Name, u16>) -> Option<u16> {
 
 fn free_bridge(used: &std::collections::HashMap<Name, super::core::Bridge>) -> u16 {
     (1..=u16::MAX).find(|index| !used.values().any(|other| other.index == *index)).unwrap_or(u16::MAX)
-}
-
-/// Whether an interface has a port of its own.
-#[allow(dead_code)]
-fn has_port(spec: &InterfaceSpec) -> bool {
-    !matches!(spec.port, PortSpec::Loopback | PortSpec::Vlan(_))
 }

@@ -1,15 +1,16 @@
 //! Opening the port of an interface.
 
-use ::memif::region::HugePages;
 use api::v1::TapMode;
 use graph::port::{IfIndex, RxQueue, TxQueue};
 use ports::PortControl;
+use ports::link::{HostRoute, LinkOptions};
 use ports::netns::Netns;
+use ports::tap::TapOptions;
 use wire::MacAddr;
 
 use super::memif::Memifs;
 use crate::model::Flaw;
-use crate::model::spec::{InterfaceSpec, PortSpec, TapSpec};
+use crate::model::spec::{InterfaceSpec, PortSpec, SocketName, TapSpec};
 
 /// A kind of port: its nodes.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +77,26 @@ impl Opened {
     }
 }
 
+/// Whether the system has what the port needs: the namespace is there and may be used. Nothing is changed.
+///
+/// # Errors
+/// [`Flaw`] that names the field.
+pub(super) fn check(spec: &InterfaceSpec) -> Result<(), Flaw> {
+    let (field, name) = match &spec.port {
+        PortSpec::Memif(memif) => match &memif.socket {
+            SocketName::Abstract { netns, .. } => ("memif.netns", netns.as_deref()),
+            SocketName::Path(_) => ("memif.netns", None),
+        },
+        PortSpec::Tap(tap) => ("tap.netns", tap.netns.as_deref()),
+        PortSpec::AfPacket(port) => ("af_packet.netns", port.netns.as_deref()),
+        _ => return Ok(()),
+    };
+    match name {
+        None => Ok(()),
+        Some(_) => netns(name).open().map(|_| ()).map_err(|error| Flaw::new(field, error.to_string())),
+    }
+}
+
 /// Opens the port of interface `index`. A memif's queues come later, with its link.
 ///
 /// # Errors
@@ -86,15 +107,40 @@ pub(super) fn open(
     mac: MacAddr,
     memifs: &mut Memifs,
 ) -> Result<Opened, Flaw> {
-    let _ = mac;
-    match &spec.port {
+    let opened = match &spec.port {
         PortSpec::Memif(memif) => {
             memifs.open(index, &spec.name.to_string(), memif)?;
-            Ok(Opened::without_queues())
+            return Ok(Opened::without_queues());
         }
-        PortSpec::Tap(tap) => Ok(Opened::of(ports::tap::open(&tap_options(spec, tap)).map_err(|e| flaw("tap", &e))?)),
-        PortSpec::AfPacket(_) | PortSpec::Pcap(_) | PortSpec::Generator(_) | PortSpec::Sink => todo!(),
-        PortSpec::Loopback | PortSpec::Vlan(_) => Ok(Opened::without_queues()),
+        PortSpec::Loopback | PortSpec::Vlan(_) => return Ok(Opened::without_queues()),
+        PortSpec::Tap(tap) => ports::tap::open(&tap_options(spec, tap)).map_err(|error| flaw("tap", &error)),
+        PortSpec::AfPacket(_) | PortSpec::Pcap(_) | PortSpec::Generator(_) | PortSpec::Sink => {
+            let _ = mac;
+            Err(Flaw::new("", "this kind of port can't be opened"))
+        }
+    };
+    opened.map(Opened::of)
+}
+
+fn tap_options(spec: &InterfaceSpec, tap: &TapSpec) -> TapOptions {
+    let gateways = tap.host_gateways.iter().map(|via| HostRoute::default_via(*via));
+    let routes = tap.host_routes.iter().map(|route| HostRoute { prefix: route.prefix, via: route.via });
+    let host = LinkOptions {
+        mac: tap.host_mac.map(|mac| MacAddr(mac.0)),
+        mtu: Some(tap.host_mtu.unwrap_or(spec.mtu)),
+        addresses: tap.host_addresses.clone(),
+        routes: routes.chain(gateways).collect(),
+    };
+    let mode = if tap.mode == TapMode::Tun { ports::tap::TapMode::Tun } else { ports::tap::TapMode::Tap };
+    TapOptions {
+        mode,
+        rx_queues: tap.queues as u16,
+        tx_queues: tap.queues as u16,
+        gso: tap.gso,
+        // Pods keep their device and its connections while the daemon is restarted.
+        persist: true,
+        host,
+        ..TapOptions::new(netns(tap.netns.as_deref()), tap.host_name.clone())
     }
 }
 
@@ -102,6 +148,11 @@ fn flaw(field: &str, error: &ports::PortError) -> Flaw {
     Flaw::new(field, error.to_string())
 }
 
-fn netns(name: Option<&String>) -> Netns {
-    name.map_or(Netns::Current, |name| Netns::named(name))
+/// A namespace by its name under /run/netns or by its path.
+fn netns(name: Option<&str>) -> Netns {
+    match name {
+        None => Netns::Own,
+        Some(path) if path.contains('/') => Netns::Path(path.into()),
+        Some(name) => Netns::Named(name.into()),
+    }
 }

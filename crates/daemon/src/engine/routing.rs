@@ -15,6 +15,9 @@ use crate::dataplane::{Change, Rejection, RouteChange};
 use crate::model::spec::NeighborSpec;
 use crate::model::{Flaw, Key, ResolvedPaths, RouteKey, Via};
 
+/// Neighbour timers dealt with at a time.
+const TIMERS: usize = 1024;
+
 /// Forwarding tables, and who is behind which address.
 #[derive(Debug)]
 pub(super) struct Routing {
@@ -48,7 +51,7 @@ impl Routing {
     /// An interface goes, with its neighbours.
     pub(super) fn remove_interface(&mut self, index: IfIndex) {
         self.unsettled = true;
-        self.neighbours.set_interface(index, None, nanoseconds());
+        self.neighbours.set_interface(nanoseconds(), index, None);
         if let Err(error) = self.forwarding.set_interface(index, None) {
             tracing::error!(index, %error, "an interface could not be taken out of the forwarding tables");
         }
@@ -67,7 +70,7 @@ impl Core {
             if let Err(error) = self.routing.forwarding.set_interface(index, Some(interface)) {
                 tracing::error!(interface = %interface.name, %error, "its addresses could not be put into the tables");
             }
-            self.routing.neighbours.set_interface(index, Some(interface), now);
+            self.routing.neighbours.set_interface(now, index, Some(interface));
         }
         self.routing.unsettled = true;
         self.act();
@@ -164,27 +167,34 @@ impl Core {
         if self.interfaces_changed {
             self.publish_interfaces();
         }
-        self.routing.neighbours.set_static(index, spec.key.address, mac, nanoseconds());
+        let neighbours = &mut self.routing.neighbours;
+        match mac {
+            Some(mac) => neighbours.set_static(nanoseconds(), index, spec.key.address, mac),
+            None => neighbours.remove_static(index, spec.key.address),
+        }
         self.act();
         Ok(())
     }
 
     /// A packet for the slow path.
     pub(super) fn punt(&mut self, worker: usize, kind: &'static str, packet: OwnedPacket) {
-        self.routing.neighbours.punt(worker, kind, packet, nanoseconds());
+        if !self.routing.neighbours.punt(nanoseconds(), worker, kind, packet) {
+            tracing::warn!(kind, "a packet came to the slow path that no feature takes");
+        }
         self.act();
     }
 
     /// Timers.
     pub(super) fn tick(&mut self) {
-        self.routing.neighbours.tick(nanoseconds());
+        self.routing.neighbours.tick(nanoseconds(), TIMERS);
+        self.age_bridges();
         self.act();
     }
 
     /// Does what the neighbours' state machine wants done.
     fn act(&mut self) {
         let mut after = Vec::new();
-        for action in self.routing.neighbours.actions() {
+        for action in self.routing.neighbours.take_actions() {
             let forwarding = &mut self.routing.forwarding;
             let (interface, done) = match action {
                 Action::Program { interface, address, mac } => {

@@ -72,7 +72,7 @@ impl Core {
                 // What the queue was goes, whatever kind of port it is: a device that is gone doesn't come back by itself.
                 self.pool.detach(interface);
             }
-            Event::Punt { kind, packet, .. } => self.punt(kind, packet),
+            Event::Punt { worker, kind, packet } => self.punt(worker, kind, packet),
         }
     }
 }

@@ -11,15 +11,20 @@ use graph::publish::Publisher;
 use graph::simd::Tier;
 use graph::worker::WorkerError;
 use rustix::event::epoll;
+use tables::mac::{MacError, MacTable};
 
 use super::core::Core;
 use super::events::{Bell, Events};
+use super::inspect::{Baseline, clock_hz};
 use super::memif::Memifs;
 use super::registry::Registry;
 use super::routing::Routing;
 use super::service;
 use super::workers::Pool;
 use crate::model::Name;
+
+/// Addresses that all bridges together can know.
+const MAC_ADDRESSES: usize = 1 << 20;
 
 /// How to run the engine.
 #[derive(Debug, Clone)]
@@ -47,6 +52,9 @@ pub enum EngineError {
     /// The thread for events can't be started.
     #[error("no thread for events: {0}")]
     Thread(std::io::Error),
+    /// The address table of bridges can't be had.
+    #[error("bridge address table: {0}")]
+    Macs(#[from] MacError),
     /// The forwarding tables can't be had.
     #[error("forwarding tables: {0}")]
     Routing(#[from] features::ip::control::ForwardingError),
@@ -71,6 +79,11 @@ pub(super) struct Shared {
     pub(super) plan: Arc<Plan>,
     pub(super) tier: Tier,
     core: Mutex<Core>,
+    baseline: Mutex<Baseline>,
+    /// Clocks per second of the time-stamp counter.
+    pub(super) clock_hz: u64,
+    /// What kind of memory is used, in words.
+    pub(super) memory: String,
     pub(super) bell: Arc<Bell>,
     pub(super) epoll: Arc<OwnedFd>,
     pub(super) stop: std::sync::atomic::AtomicBool,
@@ -80,6 +93,11 @@ impl Shared {
     /// The engine's state. Held for short: no system call that may block is made meanwhile, but for opening ports.
     pub(super) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where counters stood when they were cleared. To be locked after the core.
+    pub(super) fn baseline(&self) -> MutexGuard<'_, Baseline> {
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,13 +125,17 @@ impl Engine {
             memifs: Memifs::new(Arc::clone(&epoll), options.huge_pages),
             vrfs: HashMap::from([(Name::default_vrf(), 0)]),
             bridges: HashMap::new(),
+            macs: Arc::new(MacTable::new(MAC_ADDRESSES)?),
+            waiting: Vec::new(),
             routing,
             interfaces_changed: false,
             published: Vec::new(),
         };
         let bell = Arc::clone(events.bell());
         let stop = std::sync::atomic::AtomicBool::new(false);
-        let shared = Arc::new(Shared { plan, tier, core: Mutex::new(core), bell, epoll, stop });
+        let (clock_hz, memory) = (clock_hz(), memory_kind(options.huge_pages));
+        let (core, baseline) = (Mutex::new(core), Mutex::default());
+        let shared = Arc::new(Shared { plan, tier, core, baseline, clock_hz, memory, bell, epoll, stop });
         let theirs = Arc::clone(&shared);
         let service = std::thread::Builder::new()
             .name("engine".into())
@@ -137,5 +159,16 @@ impl Drop for Engine {
             // A thread that panicked has said so on standard error.
             let _ = service.join();
         }
+    }
+}
+
+/// What memory memif clients of ours will use.
+fn memory_kind(huge_pages: HugePages) -> String {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = info.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse().ok()).unwrap_or(0_u64);
+    match (huge_pages, free) {
+        (HugePages::Never, _) => "ordinary pages, as configured".into(),
+        (_, 0) => "ordinary pages: no huge pages are free (vm.nr_hugepages)".into(),
+        (_, free) => format!("huge pages of 2 MiB, {free} free"),
     }
 }

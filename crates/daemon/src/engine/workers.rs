@@ -143,9 +143,9 @@ impl Pool {
         }
     }
 
-    /// Sends a packet into the graph. All go by the first worker: the slow path has no hurry.
-    pub(super) fn inject(&self, target: u32, packet: OwnedPacket) {
-        if let Some(worker) = self.workers.first() {
+    /// Sends a packet into the graph of a worker.
+    pub(super) fn inject(&self, worker: usize, target: u32, packet: OwnedPacket) {
+        if let Some(worker) = self.workers.get(worker) {
             worker.inject(target, packet);
         }
     }
