@@ -6,9 +6,11 @@
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
 //! | [`fragment`] | IPv4 fragmentation |
-//! | [`icmp`] | errors that nodes ask for |
+//! | [`icmp`] | ICMP: errors that nodes ask for, echo |
 //! | [`interface`] | what workers know of interfaces |
 //! | [`ip4`] | IPv4 forwarding |
+//! | [`local`] | packets to our own addresses |
+//! | [`neighbour`] | ARP and IPv6 neighbour discovery |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
@@ -25,6 +27,8 @@ pub mod icmp;
 pub mod interface;
 pub mod ip;
 pub mod ip4;
+pub mod local;
+pub mod neighbour;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tiered;
@@ -44,6 +48,9 @@ pub fn nodes() -> Vec<NodeSpec> {
     nodes.extend_from_slice(bridge::NODES);
     nodes.extend_from_slice(ip4::NODES);
     nodes.extend_from_slice(fragment::NODES);
+    nodes.extend_from_slice(neighbour::NODES);
+    nodes.extend_from_slice(icmp::NODES);
+    nodes.extend_from_slice(local::NODES);
     nodes
 }
 

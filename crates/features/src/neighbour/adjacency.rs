@@ -47,7 +47,9 @@ impl<'t> Adjacencies<'t> {
         match hop.kind {
             NextHopKind::Glean => Adjacency::Unknown,
             // What lies behind a router on this interface isn't on the interface's network.
-            NextHopKind::Rewrite | NextHopKind::Resolve if hop.address != octets(address) => Adjacency::Elsewhere,
+            NextHopKind::Rewrite | NextHopKind::Resolve if hop.address != octets(address) => {
+                Adjacency::Elsewhere
+            }
             NextHopKind::Resolve => Adjacency::Unknown,
             NextHopKind::Rewrite if hop.header.starts_with(&mac.0) => Adjacency::Known,
             NextHopKind::Rewrite => Adjacency::Moved,

@@ -39,9 +39,7 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     attach: &[Attach { parent: "inject", key: INJECT_KEY }],
     starts: &[INTERFACE_OUTPUT],
-    make: |cx: &NodeContext<'_>| {
-        Box::new(EthernetOut { arcs: cx.table(), output: cx.arc(INTERFACE_OUTPUT) })
-    },
+    make: |cx: &NodeContext<'_>| Box::new(EthernetOut { arcs: cx.table(), output: cx.arc(INTERFACE_OUTPUT) }),
     ..NodeSpec::EMPTY
 };
 

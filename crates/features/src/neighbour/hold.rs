@@ -46,9 +46,11 @@ impl Throttle {
     fn allows(&mut self, interface: IfIndex, address: [u8; 16], now: u64) -> bool {
         let [high, low] = [&address[..8], &address[8..]]
             .map(|half| half.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte)));
-        let mixed = (high.rotate_left(32) ^ low ^ u64::from(interface) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed =
+            (high.rotate_left(32) ^ low ^ u64::from(interface) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let Some(place) = self.0.get_mut((mixed >> 32) as usize % PLACES) else { return false };
-        if (place.interface, place.address) != (interface, address) || now.wrapping_sub(place.since) >= WINDOW {
+        if (place.interface, place.address) != (interface, address) || now.wrapping_sub(place.since) >= WINDOW
+        {
             *place = Place { address, interface, count: 0, since: now };
         }
         let allowed = place.count < PER_WINDOW;

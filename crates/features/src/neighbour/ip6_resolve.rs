@@ -5,8 +5,8 @@
 //! | *control thread*, kind [`RESOLVE6`] | to wait; they come back by `inject` when the neighbour has answered |
 //! | `drop` | see [`Drop`](super::hold::Drop) |
 
-use super::hold::{self, Holder};
 use super::RESOLVE6;
+use super::hold::{self, Holder};
 use crate::ip::{NextHopKind, NextHops};
 use core::fmt;
 use graph::packet::{Packets, SlotId};

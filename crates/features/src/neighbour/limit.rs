@@ -18,7 +18,8 @@ pub(super) struct Limiter(Box<[TokenBucket]>);
 impl Limiter {
     /// Full buckets.
     pub(super) fn new() -> Self {
-        let bucket = TokenBucket::new(RATE, BURST, 1_000_000_000, 0).expect("a burst this small can be counted");
+        let bucket =
+            TokenBucket::new(RATE, BURST, 1_000_000_000, 0).expect("a burst this small can be counted");
         Self(vec![bucket; BUCKETS].into_boxed_slice())
     }
 

@@ -18,7 +18,7 @@ pub(crate) use own::{is_own, own_link_local};
 use graph::NodeSpec;
 
 /// The nodes of this folder.
-pub const NODES: &[NodeSpec] = &[arp_input::NODE, ip4_resolve::NODE, ip6_resolve::NODE, ethernet_out::NODE];
+pub const NODES: &[NodeSpec] = &[arp_input::NODE, ip4_resolve::NODE, ethernet_out::NODE];
 
 /// Kind of the ARP packets that go to the control thread.
 pub const ARP: &str = "arp";
@@ -30,5 +30,5 @@ pub const RESOLVE4: &str = "resolve4";
 pub const RESOLVE6: &str = "resolve6";
 
 /// Where packets go on that have waited.
-const IP4_LOOKUP: u32 = 4;
+const IP4_LOOKUP: u32 = crate::ip4::INJECT_KEY;
 const IP6_LOOKUP: u32 = 6;

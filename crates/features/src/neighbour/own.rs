@@ -9,7 +9,8 @@ use wire::ipv6::link_local;
 /// Whether `address` is the interface's own. Every Ethernet interface also has the IPv6 link-local address made from its
 /// MAC address.
 pub(crate) fn is_own(interface: &Interface, address: IpAddr) -> bool {
-    interface.addresses.iter().any(|own| own.address == address) || address == IpAddr::V6(own_link_local(interface))
+    interface.addresses.iter().any(|own| own.address == address)
+        || address == IpAddr::V6(own_link_local(interface))
 }
 
 /// The interface's link-local address (RFC 4291 appendix A).

@@ -160,7 +160,8 @@ impl Neighbours {
         };
         let Some(entry) = self.table.get_mut(id) else { return };
         let known = entry.state.is_usable();
-        let Some(mac) = claim.mac.or_else(|| known.then_some(entry.mac)).filter(|mac| mac.is_unicast()) else {
+        let Some(mac) = claim.mac.or_else(|| known.then_some(entry.mac)).filter(|mac| mac.is_unicast())
+        else {
             return;
         };
         if entry.state == State::Static {

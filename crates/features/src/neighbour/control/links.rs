@@ -121,6 +121,7 @@ fn is_broadcast(own: &InterfaceAddress, address: IpAddr) -> bool {
         return false;
     }
     let hosts = u32::MAX >> own.prefix_len;
-    covers(own, address) && (asked.to_bits() & hosts == hosts || asked.to_bits() & hosts == 0)
+    covers(own, address)
+        && (asked.to_bits() & hosts == hosts || asked.to_bits() & hosts == 0)
         && network != asked
 }

@@ -145,17 +145,16 @@ impl Neighbours {
         if meta.flags.has(Flags::LOCAL) {
             return;
         }
-        let (target, kind, code) = match version {
+        let target = match version {
             6 => {
-                let header = Icmpv6Error::AddressUnreachable.header();
-                (icmp::INJECT_KEY_6, header.kind.0, header.code)
+                icmp::request_v6(meta, Icmpv6Error::AddressUnreachable);
+                icmp::INJECT_KEY_6
             }
             _ => {
-                let header = Icmpv4Error::HostUnreachable.header();
-                (icmp::INJECT_KEY_4, header.kind.0, header.code)
+                icmp::request_v4(meta, Icmpv4Error::HostUnreachable);
+                icmp::INJECT_KEY_4
             }
         };
-        icmp::request(meta, kind, code, 0);
         let Waiting { worker, packet } = waiting;
         self.actions.push(Action::Inject { worker, target, packet });
     }
