@@ -3,6 +3,7 @@
 
 pub mod control;
 pub mod dataplane;
+pub mod engine;
 pub mod model;
 pub mod reconcile;
 pub mod state;
