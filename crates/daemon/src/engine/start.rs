@@ -125,7 +125,7 @@ impl Engine {
             memifs: Memifs::new(Arc::clone(&epoll), options.huge_pages),
             vrfs: HashMap::from([(Name::default_vrf(), 0)]),
             bridges: HashMap::new(),
-            macs: Arc::new(MacTable::new(MAC_ADDRESSES)?),
+            macs: Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?),
             waiting: Vec::new(),
             routing,
             interfaces_changed: false,

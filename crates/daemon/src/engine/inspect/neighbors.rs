@@ -13,7 +13,7 @@ pub(super) fn all(core: &Core) -> Vec<NeighborState> {
         address: view.key.address.to_string(),
         mac: view.mac.map(|mac| mac.to_string()).unwrap_or_default(),
         phase: phase(view.state).into(),
-        age_seconds: now.saturating_sub(view.confirmed) as f64 / 1e9,
+        age_seconds: now.saturating_sub(view.since) as f64 / 1e9,
         waiting: view.waiting as u32,
     };
     let mut list: Vec<_> = core.routing.neighbours.iter().map(state).collect();
