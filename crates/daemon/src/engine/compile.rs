@@ -98,7 +98,9 @@ pub(super) fn set_unicast(
     index: IfIndex,
     interface: &Interface,
 ) -> Result<(), EndsError> {
-    for (arc, filter, lookup) in [("ip4-unicast", "ip4-rpf", "ip4-lookup"), ("ip6-unicast", "ip6-rpf", "ip6-lookup")] {
+    for (arc, filter, lookup) in
+        [("ip4-unicast", "ip4-rpf", "ip4-lookup"), ("ip6-unicast", "ip6-rpf", "ip6-lookup")]
+    {
         let number = plan.arc(arc).ok_or_else(|| PlanError::UnknownArc { arc: arc.into() })?;
         let features: &[&str] = if interface.rpf == Rpf::Off { &[] } else { &[filter] };
         let chain = if interface.up { plan.chain(arc, features, lookup)? } else { Vec::new() };

@@ -15,10 +15,10 @@ use graph::publish::{Key, Publisher};
 use tables::mac::MacTable;
 
 use super::compile;
-use super::routing::Routing;
 use super::memif::{LinkChange, Memifs};
 use super::port::Kind;
 use super::registry::Registry;
+use super::routing::Routing;
 use super::workers::Pool;
 use crate::model::Name;
 use crate::model::spec::{BridgeSpec, InterfaceSpec};
@@ -91,7 +91,8 @@ impl Core {
             return;
         }
         let mut draft = self.publisher.draft();
-        let (arcs, interfaces, bridges) = (self.key::<Arcs>(), self.key::<Interfaces>(), self.key::<Bridges>());
+        let (arcs, interfaces, bridges) =
+            (self.key::<Arcs>(), self.key::<Interfaces>(), self.key::<Bridges>());
         draft.change(arcs, |arcs| self.set_arcs(arcs, &table));
         let (compiled, configs) = self.compile_bridges(&table);
         draft.set(bridges, compiled);
@@ -160,8 +161,10 @@ impl Core {
                 let queues = (connection.rx.len(), connection.tx.len());
                 tracing::info!(interface = %entry.spec.name, rx = queues.0, tx = queues.1, "memif link up");
                 let mode = rx_mode(&entry.spec);
-                let rx = connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
-                let tx = connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
+                let rx =
+                    connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
+                let tx =
+                    connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
                 self.pool.detach(index);
                 self.pool.attach_tx(index, tx.collect());
                 self.pool.attach_rx("memif-input", index, mode, rx.collect());

@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::v1::{MemifMode, MemifRole};
-use graph::port::IfIndex;
+use ::memif::control::Text;
 use ::memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
 use ::memif::region::HugePages;
-use ::memif::control::Text;
 use ::memif::{ClientConfig, Connection, Mode, Peer, QueueConfig, Reason, RingSize, Secret, ServerConfig};
+use api::v1::{MemifMode, MemifRole};
+use graph::port::IfIndex;
 use rustix::event::epoll;
 
 use crate::model::Flaw;
@@ -96,7 +96,8 @@ impl Memifs {
     pub(super) fn open(&mut self, index: IfIndex, name: &str, spec: &MemifSpec) -> Result<(), Flaw> {
         let mode = if spec.mode == MemifMode::Ip { Mode::Ip } else { Mode::Ethernet };
         let secret = (!spec.secret.is_empty()).then(|| Secret::new(&spec.secret)).transpose();
-        let secret = secret.map_err(|error| Flaw::new("memif.secret", error.to_string()).remedy("use at most 24 bytes"))?;
+        let secret = secret
+            .map_err(|error| Flaw::new("memif.secret", error.to_string()).remedy("use at most 24 bytes"))?;
         let ring_size = RingSize::from_descriptors(spec.ring_size).unwrap_or_default();
         let address = address(&spec.socket);
         let place = if spec.role == MemifRole::Client {
@@ -109,7 +110,8 @@ impl Memifs {
                 ..QueueConfig::default()
             };
             let config = ClientConfig { id: spec.id, mode, secret, name: name.into(), queues };
-            let client = Client::new(address, config, ClientTiming::default()).map_err(|e| socket_flaw(&spec.socket, &e))?;
+            let client = Client::new(address, config, ClientTiming::default())
+                .map_err(|e| socket_flaw(&spec.socket, &e))?;
             self.watch(client.fd().as_fd(), &spec.socket)?;
             Place::Client(Box::new(client))
         } else {
@@ -141,8 +143,8 @@ impl Memifs {
 
     fn socket(&mut self, name: &SocketName, address: &Address) -> Result<&mut Socket, Flaw> {
         if !self.sockets.contains_key(name) {
-            let listener =
-                Listener::bind(address, ListenerSettings::default()).map_err(|error| socket_flaw(name, &error))?;
+            let listener = Listener::bind(address, ListenerSettings::default())
+                .map_err(|error| socket_flaw(name, &error))?;
             self.watch(listener.fd(), name)?;
             self.sockets.insert(name.clone(), Socket { listener, ids: HashMap::new() });
         }

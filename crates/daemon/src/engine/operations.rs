@@ -19,7 +19,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 impl Dataplane for Engine {
     fn check(&mut self, operation: &Operation) -> Result<(), Rejection> {
         match operation {
-            Operation::CreateInterface(spec) | Operation::OpenPort(spec) => port::check(spec).map_err(Rejection::from),
+            Operation::CreateInterface(spec) | Operation::OpenPort(spec) => {
+                port::check(spec).map_err(Rejection::from)
+            }
             _ => Ok(()),
         }
     }
@@ -135,7 +137,9 @@ impl Core {
             (_, Some(after)) => {
                 let index = match self.vrfs.get(&after.name) {
                     Some(index) => *index,
-                    None => free(&self.vrfs).ok_or_else(|| Flaw::new("name", "there are 65535 VRFs already"))?,
+                    None => {
+                        free(&self.vrfs).ok_or_else(|| Flaw::new("name", "there are 65535 VRFs already"))?
+                    }
                 };
                 self.routing.set_vrf(index, &after.name.to_string(), after.symmetric_flow_hash)?;
                 self.vrfs.insert(after.name.clone(), index);
@@ -154,8 +158,10 @@ impl Core {
     fn bridge(&mut self, change: &Change<BridgeSpec>) {
         match (&change.before, &change.after) {
             (_, Some(after)) => {
-                let index = self.bridges.get(&after.name).map_or_else(|| free_bridge(&self.bridges), |b| b.index);
-                self.bridges.insert(after.name.clone(), super::core::Bridge { index, spec: Arc::clone(after) });
+                let index =
+                    self.bridges.get(&after.name).map_or_else(|| free_bridge(&self.bridges), |b| b.index);
+                self.bridges
+                    .insert(after.name.clone(), super::core::Bridge { index, spec: Arc::clone(after) });
             }
             (Some(before), None) => {
                 if let Some(bridge) = self.bridges.remove(&before.name) {

@@ -47,8 +47,6 @@ pub(super) struct OpenPort {
     pub(super) control: Option<Box<dyn PortControl>>,
     /// Takes super-frames and unfinished checksums as they are.
     pub(super) offload: bool,
-    /// Receive queues that were opened.
-    pub(super) queues: usize,
 }
 
 impl std::fmt::Debug for OpenPort {
@@ -66,13 +64,12 @@ pub(super) struct Opened {
 
 impl Opened {
     fn without_queues() -> Self {
-        let port = OpenPort { control: None, offload: false, queues: 0 };
+        let port = OpenPort { control: None, offload: false };
         Self { port, rx: Vec::new(), tx: Vec::new() }
     }
 
     fn of(port: ports::Port) -> Self {
-        let queues = port.rx.len();
-        let open = OpenPort { control: Some(port.control), offload: port.facts.offload, queues };
+        let open = OpenPort { control: Some(port.control), offload: port.facts.offload };
         Self { port: open, rx: port.rx, tx: port.tx }
     }
 }

@@ -31,14 +31,20 @@ impl Routing {
     pub(super) fn new(plan: &Plan, publisher: &mut Publisher) -> Result<Self, ForwardingError> {
         let mut forwarding = Forwarding::new(&plan.schema)?;
         forwarding.commit(publisher)?;
-        Ok(Self { forwarding, neighbours: Neighbours::new(Default::default(), nanoseconds()), unsettled: true })
+        Ok(Self {
+            forwarding,
+            neighbours: Neighbours::new(Default::default(), nanoseconds()),
+            unsettled: true,
+        })
     }
 
     pub(super) fn set_vrf(&mut self, index: u16, name: &str, symmetric: bool) -> Result<(), Flaw> {
         self.unsettled = true;
         match self.forwarding.create_vrf(index, name, symmetric) {
             Ok(()) => Ok(()),
-            Err(ForwardingError::VrfExists { .. }) => self.forwarding.set_symmetric_hash(index, symmetric).map_err(flaw),
+            Err(ForwardingError::VrfExists { .. }) => {
+                self.forwarding.set_symmetric_hash(index, symmetric).map_err(flaw)
+            }
             Err(error) => Err(flaw(error)),
         }
     }
@@ -150,7 +156,9 @@ impl Core {
                     Via::Router { interface, address } => {
                         Way::Address { address: *address, interface: self.registry.index(interface) }
                     }
-                    Via::Attached(interface) => Way::Interface(self.registry.index(interface).unwrap_or_default()),
+                    Via::Attached(interface) => {
+                        Way::Interface(self.registry.index(interface).unwrap_or_default())
+                    }
                     Via::Lookup(vrf) => Way::Vrf(self.vrf_index(vrf)),
                 };
                 hops.iter().map(|hop| Path { via: way(&hop.via), weight: hop.weight }).collect()

@@ -29,7 +29,8 @@ pub(super) fn run(shared: &Shared, events: &Events) {
         let wait = deadline.saturating_duration_since(Instant::now());
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         ready.clear();
-        if let Err(error) = epoll::wait(&*shared.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&wait))
+        if let Err(error) =
+            epoll::wait(&*shared.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&wait))
             && error != rustix::io::Errno::INTR
         {
             tracing::error!(%error, "waiting for events failed");

@@ -114,7 +114,8 @@ impl Engine {
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Descriptors)?);
         let data = epoll::EventData::new_u64(0);
-        epoll::add(&*epoll, events.bell().fd(), data, epoll::EventFlags::IN).map_err(EngineError::Descriptors)?;
+        epoll::add(&*epoll, events.bell().fd(), data, epoll::EventFlags::IN)
+            .map_err(EngineError::Descriptors)?;
         let pool = Pool::start(&plan, &mut publisher, &options.cores, tier, &sender)?;
         let routing = Routing::new(&plan, &mut publisher)?;
         let core = Core {
@@ -165,7 +166,10 @@ impl Drop for Engine {
 /// What memory memif clients of ours will use.
 fn memory_kind(huge_pages: HugePages) -> String {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free = info.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse().ok()).unwrap_or(0_u64);
+    let free = info
+        .lines()
+        .find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse().ok())
+        .unwrap_or(0_u64);
     match (huge_pages, free) {
         (HugePages::Never, _) => "ordinary pages, as configured".into(),
         (_, 0) => "ordinary pages: no huge pages are free (vm.nr_hugepages)".into(),

@@ -124,7 +124,8 @@ impl Pool {
                 let bury = self.bury.clone();
                 worker.send(move |graph| {
                     for queues in graph.all_queues() {
-                        let gone: Vec<RxPort> = queues.list.extract_if(.., |port| port.interface == interface).collect();
+                        let gone: Vec<RxPort> =
+                            queues.list.extract_if(.., |port| port.interface == interface).collect();
                         let _ = bury.send(Box::new(Mutex::new(gone)));
                     }
                 });

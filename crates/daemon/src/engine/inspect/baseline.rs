@@ -118,7 +118,8 @@ impl Baseline {
     }
 
     pub(super) fn clear_interfaces(&mut self, core: &Core) {
-        self.interfaces = core.registry.iter().map(|(index, _)| (index, traffic(&core.pool, index))).collect();
+        self.interfaces =
+            core.registry.iter().map(|(index, _)| (index, traffic(&core.pool, index))).collect();
     }
 
     pub(super) fn clear_runtime(&mut self, core: &Core) {

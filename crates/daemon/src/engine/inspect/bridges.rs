@@ -17,7 +17,8 @@ pub(super) fn all(core: &Core) -> Vec<BridgeState> {
 
 fn state(core: &Core, bridges: &Bridges, bridge: &Bridge) -> BridgeState {
     let members = bridges.get(bridge.index).members.iter().map(|member| core.registry.name(member.interface));
-    let is_bvi = |l2: &Option<L2>| matches!(l2, Some(L2::Bridge { name, bvi: true, .. }) if *name == bridge.spec.name);
+    let is_bvi =
+        |l2: &Option<L2>| matches!(l2, Some(L2::Bridge { name, bvi: true, .. }) if *name == bridge.spec.name);
     let bvi = core.registry.iter().find(|(_, entry)| is_bvi(&entry.spec.l2));
     let macs = addresses(&core.macs, bridge.index, nanoseconds()).into_iter().map(|address| MacEntry {
         mac: address.mac.to_string(),

@@ -13,7 +13,8 @@ use crate::model::spec::{L2, PortSpec};
 pub(super) fn all(shared: &Shared) -> Vec<InterfaceState> {
     let core = shared.core();
     let baseline = shared.baseline();
-    let mut list: Vec<_> = core.registry.iter().map(|(index, entry)| state(&core, &baseline, index, entry)).collect();
+    let mut list: Vec<_> =
+        core.registry.iter().map(|(index, entry)| state(&core, &baseline, index, entry)).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
 }

@@ -25,12 +25,7 @@ fn placed(core: &Core, index: u16, queue: u16) -> u32 {
     worker.map_or(0, |worker| worker.number() as u32)
 }
 
-fn state(
-    name: &str,
-    memif: &MemifSpec,
-    link: Option<&LinkState>,
-    worker: impl Fn(u16) -> u32,
-) -> MemifState {
+fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl Fn(u16) -> u32) -> MemifState {
     let up = link.and_then(|link| link.up.as_ref());
     let queue = |rx: bool, at: usize, size: &u16| MemifQueue {
         rx,

@@ -28,7 +28,8 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
         let nodes = nodes(&core, &baseline, worker);
         let inputs = core.plan.nodes.iter().filter(|node| node.spec.kind == graph::NodeKind::Input);
         let names: Vec<&str> = inputs.map(|node| node.spec.name).collect();
-        let packets = nodes.iter().filter(|node| names.contains(&node.name.as_str())).map(|node| node.packets).sum();
+        let packets =
+            nodes.iter().filter(|node| names.contains(&node.name.as_str())).map(|node| node.packets).sum();
         let queues = core.pool.queues(worker).len();
         WorkerRuntime {
             index: worker as u32,
@@ -52,7 +53,10 @@ fn loads(baseline: &mut Baseline, busy: &[u64], clock_hz: u64) -> Vec<f64> {
     let now = Instant::now();
     let look = |then: &(Instant, Vec<u64>)| {
         let clocks = now.duration_since(then.0).as_secs_f64() * clock_hz as f64;
-        busy.iter().zip(&then.1).map(|(now, then)| (now.wrapping_sub(*then) as f64 / clocks.max(1.0)).min(1.0)).collect()
+        busy.iter()
+            .zip(&then.1)
+            .map(|(now, then)| (now.wrapping_sub(*then) as f64 / clocks.max(1.0)).min(1.0))
+            .collect()
     };
     let loads = match &baseline.last_look {
         Some(then) => look(then),

@@ -25,7 +25,9 @@ pub(super) fn add(shared: &Shared, from: Option<&str>, count: u32) -> Result<(),
             (None, Some(index)) => {
                 let input = core.registry.get(index).and_then(|entry| Kind::of(&entry.spec.port).input);
                 let node = input.and_then(|input| plan.node(input)).ok_or_else(|| {
-                    InspectError::Invalid(format!("interface {name} has no port of its own: trace the one below it"))
+                    InspectError::Invalid(format!(
+                        "interface {name} has no port of its own: trace the one below it"
+                    ))
                 })?;
                 (vec![node], Some(index))
             }
@@ -53,7 +55,8 @@ pub(super) fn show(shared: &Shared, limit: u32) -> TraceShowResponse {
         traces.truncate(limit as usize);
     }
     let offset = wall_clock_offset();
-    let packets = traces.iter().enumerate().map(|(id, trace)| packet(&core, id as u64 + 1, trace, offset)).collect();
+    let packets =
+        traces.iter().enumerate().map(|(id, trace)| packet(&core, id as u64 + 1, trace, offset)).collect();
     let remaining = core.pool.workers().iter().map(graph::worker::Worker::untraced).max().unwrap_or_default();
     TraceShowResponse { packets, remaining }
 }
