@@ -48,16 +48,13 @@ impl Context {
         })
     }
 
-    /// Writes to standard output. Whoever reads may stop reading (`| head`): that is no error.
+    /// Writes to standard output.
     ///
     /// # Errors
-    /// [`Error::Output`] for a full disk and the like.
+    /// [`Error::Output`] for a full disk and the like, also if whoever reads has stopped (`| head`).
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
         let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            result => result.map_err(Error::Output),
-        }
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)
     }
 
     /// Writes a remark to standard error. Nothing can be done if that fails.
