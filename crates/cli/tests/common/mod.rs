@@ -1,4 +1,5 @@
 //! A server of `quiver.v1` on a unix socket in a temporary folder, and the program run against it.
+#![allow(clippy::unwrap_used, missing_docs, dead_code)] // helpers of tests; no test file uses all of them
 
 mod answers;
 mod service;
