@@ -24,10 +24,24 @@ pub struct Received {
 /// What a transmit queue took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Packets, from the front. The rest didn't fit.
+    /// Packets, from the front.
     pub packets: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// Why it took no more, where packets are left.
+    pub stop: Stop,
+}
+
+/// Why a transmit queue took no more packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// No room: the rest didn't fit.
+    #[default]
+    Full,
+    /// Nothing passes for now (the other side has set its device down); that may change by itself.
+    Down,
+    /// The next packet is one that the device never takes, too long or malformed. Those behind it may pass.
+    Refused,
 }
 
 /// A port's queue can't go on: its peer broke the protocol, or its device is gone. The worker lets go of the queue and

@@ -2,7 +2,7 @@
 
 use crate::context::{Ctx, Frame};
 use crate::node::{Node, NodeContext, NodeKind, NodeSpec};
-use crate::port::Sent;
+use crate::port::{Sent, Stop};
 use memory::packet::SlotId;
 
 /// The arc that every packet takes to leave by an interface: whoever has set `tx_if` begins it, and it ends at the output
@@ -16,6 +16,8 @@ crate::drops! {
         LinkDown => "link-down", Warning,
         /// The receiver is too slow: its ring or device queue is full.
         RingFull => "ring-full", Warning,
+        /// The device takes no packet like this: it is too long for it, or malformed.
+        Refused => "refused", Error,
     }
 }
 
@@ -55,29 +57,41 @@ impl Node for Output {
     }
 }
 
-fn send(ctx: &mut Ctx<'_>, interface: u16, slots: &[SlotId]) {
-    let (sent, reason) = match ctx.ports.get(interface) {
-        None => (Sent::default(), Drop::LinkDown),
-        Some(queue) => match queue.send(ctx.tier, ctx.packets, slots) {
-            Ok(sent) => (sent, Drop::RingFull),
-            Err(fault) => {
-                ctx.ports.faults.insert(interface, fault);
-                (Sent::default(), Drop::LinkDown)
-            }
-        },
-    };
-    let counters = ctx.counters.interface(interface);
-    if sent.packets > 0 {
-        counters.tx_packets.add(sent.packets as u64);
-        counters.tx_bytes.add(sent.bytes);
-        ctx.ports.touched(interface);
-    }
-    let left = slots.get(sent.packets..).unwrap_or_default();
-    if !left.is_empty() {
-        counters.tx_drops.add(left.len() as u64);
-        for slot in left {
+/// Sends packets that leave by the same interface. One that the queue refuses is dropped, and those behind it tried.
+fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId]) {
+    while !slots.is_empty() {
+        let (sent, reason) = match ctx.ports.get(interface) {
+            None => (Sent::default(), Drop::LinkDown),
+            Some(queue) => match queue.send(ctx.tier, ctx.packets, slots) {
+                Ok(sent) => (sent, reason(sent.stop)),
+                Err(fault) => {
+                    ctx.ports.faults.insert(interface, fault);
+                    (Sent::default(), Drop::LinkDown)
+                }
+            },
+        };
+        let counters = ctx.counters.interface(interface);
+        if sent.packets > 0 {
+            counters.tx_packets.add(sent.packets as u64);
+            counters.tx_bytes.add(sent.bytes);
+            ctx.ports.touched(interface);
+        }
+        let left = slots.get(sent.packets..).unwrap_or_default();
+        let lost = if reason == Drop::Refused { left.len().min(1) } else { left.len() };
+        let (lost, rest) = left.split_at(lost);
+        counters.tx_drops.add(lost.len() as u64);
+        for slot in lost {
             let edge = ctx.drop(*slot, reason);
             ctx.emit(edge, *slot);
         }
+        slots = rest;
+    }
+}
+
+const fn reason(stop: Stop) -> Drop {
+    match stop {
+        Stop::Full => Drop::RingFull,
+        Stop::Down => Drop::LinkDown,
+        Stop::Refused => Drop::Refused,
     }
 }

@@ -7,7 +7,7 @@ use super::message::{RING_S2M, VERSION};
 use super::{AddRegion, AddRing, ClientConfig, Hello, Init, Message, QueueConfig, Reason, Text};
 use crate::Error;
 use crate::connection::{ClientMemory, Connection, Peer, Role, duplicate, offset};
-use crate::ring::{Event, RingSize};
+use crate::ring::{Event, RingSize, RxQueue};
 
 /// A message, and the descriptor that goes with it.
 pub type Announcement = (Message, Option<OwnedFd>);
@@ -84,6 +84,7 @@ impl ClientMachine {
             (State::AwaitConnected(setup), Message::Connected { interface }) => {
                 self.state = State::Connected;
                 let Setup { memory, server, .. } = *setup;
+                memory.rx.iter().for_each(RxQueue::start);
                 let connection = Connection {
                     role: Role::Client,
                     id: self.config.id,

@@ -8,7 +8,7 @@ use memory::region::{Region, RegionTable};
 use super::message::{RING_S2M, VERSION};
 use super::{AddRegion, AddRing, Hello, Init, Message, Mode, Reason, ServerConfig, Text};
 use crate::connection::{Connection, Peer, RingSpec, Role, server_queues};
-use crate::ring::{Event, RingError, RingSize, RingView};
+use crate::ring::{Event, RingError, RingSize, RingView, RxQueue};
 
 /// The interfaces behind one socket.
 pub trait Interfaces {
@@ -274,6 +274,7 @@ impl Announced {
         let client_tx = std::mem::take(&mut self.client_tx);
         let client_rx = std::mem::take(&mut self.client_rx);
         let (rx, tx) = server_queues(&table, client_tx, client_rx, self.config.max_packet)?;
+        rx.iter().for_each(RxQueue::start);
         Ok(Connection {
             role: Role::Server,
             id: self.id,

@@ -2,7 +2,7 @@
 
 use super::RingSize;
 
-/// The peer's index is at an impossible distance: it claims more slots than the ring has, or took some back.
+/// The peer's index is at an impossible distance: it claims more slots than the ring has, or takes back what was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("index {index} is impossible: at {taken}, with {held} of {size} slots held")]
 pub struct IndexFault {

@@ -1,5 +1,9 @@
 //! The 16 bytes of a descriptor.
 
+use memory::region::{CheckedRange, RegionTable};
+
+use super::Fault;
+
 #[cfg(not(target_endian = "little"))]
 compile_error!("memif shares memory in host byte order, and all its peers are little-endian");
 
@@ -45,6 +49,13 @@ impl Descriptor {
     #[must_use]
     pub const fn second_word(self) -> u64 {
         self.offset as u64
+    }
+
+    /// Its range, if it lies inside one of the regions.
+    #[inline(always)]
+    pub(super) fn check(self, table: &RegionTable) -> Result<CheckedRange<'_>, Fault> {
+        let Self { region, offset, length, .. } = self;
+        table.check(region, offset, length).ok_or(Fault::Range { region, offset, length })
     }
 
     /// Whether the packet goes on in the next slot.

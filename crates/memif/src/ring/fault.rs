@@ -5,7 +5,7 @@ use super::IndexFault;
 /// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Its index moved backwards or by more than the ring has.
+    /// Its index is further on than the ring is long, or behind what was taken.
     #[error("ring {0}")]
     Index(#[from] IndexFault),
     /// A descriptor points out of the announced regions.
@@ -29,12 +29,9 @@ pub enum Fault {
         /// Bytes allowed.
         max: u32,
     },
-    /// The last published descriptor says that the packet goes on in the next one.
-    #[error("unfinished chain of {parts} descriptors")]
-    Unfinished {
-        /// Descriptors of the chain that were there.
-        parts: u16,
-    },
+    /// A chain that goes on in all slots of the ring.
+    #[error("chain without end")]
+    EndlessChain,
     /// A buffer that was posted to be filled has no room.
     #[error("buffer without room posted")]
     NoCapacity,

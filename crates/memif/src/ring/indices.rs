@@ -1,7 +1,7 @@
 //! The shared words of a ring and their memory ordering.
 //!
 //! Generic over the atomic type: in production a 16-bit word of shared memory, under loom its model of one, so
-//! that what is checked is what runs (`tests/loom.rs`).
+//! that what is checked is what runs (`model`).
 
 use std::sync::atomic::{self, AtomicU16, Ordering};
 
@@ -119,3 +119,6 @@ impl Endpoint {
         words.flags.load(Ordering::Relaxed) & MASK_INT == 0
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;

@@ -7,6 +7,7 @@
 //! | `descriptor` | the 16 bytes of a descriptor |
 //! | `view` | a ring at a checked place of a region |
 //! | `slots` | whose word counts for where a slot's buffer lies: the peer's (server) or our own (client) |
+//! | `chain` | a packet in several buffers |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `packets` | the same loops for a dataplane's packet slots |
 //! | `event` | eventfds |
@@ -22,6 +23,7 @@
 
 #![allow(unsafe_code)]
 
+mod chain;
 mod cursor;
 mod descriptor;
 mod event;
@@ -39,6 +41,7 @@ pub use descriptor::{Descriptor, FLAG_NEXT};
 pub use event::Event;
 pub use fault::Fault;
 pub use indices::{Indices, Word};
+pub use packets::PacketsSent;
 pub use rx::{Armed, RxQueue, RxSink};
 pub use size::RingSize;
 pub use slots::Slots;

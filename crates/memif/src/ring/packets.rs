@@ -10,7 +10,7 @@ use memory::simd::Simd;
 
 use super::slots::OwnSlots;
 use super::slots::PeerSlots;
-use super::{Fault, RxQueue, RxSink, Transmitted, TxQueue, TxSource};
+use super::{Fault, RxQueue, RxSink, TxQueue, TxSource};
 
 impl RxQueue {
     /// Receives up to `max` packets into slots, as packets of interface `rx_if`; gives the slots and the bytes in them. The
@@ -71,8 +71,8 @@ impl<S: Simd> RxSink for Sink<'_, S> {
 }
 
 impl TxQueue {
-    /// Sends packets, in order, as many as there is room for: head and body straight into the ring's buffers. Gives what was
-    /// done and the bytes sent. Does not signal: see [`notify`](Self::notify).
+    /// Sends packets, in order, as many as there is room for: head and body straight into the ring's buffers. Stops before a
+    /// packet that can never be sent. Does not signal: see [`notify`](Self::notify).
     ///
     /// Compiled for the tier of `simd`.
     ///
@@ -83,16 +83,27 @@ impl TxQueue {
         simd: S,
         packets: &Packets,
         slots: &[SlotId],
-    ) -> Result<(Transmitted, u64), Fault> {
+    ) -> Result<PacketsSent, Fault> {
         simd.run(
             #[inline(always)]
             || {
-                let mut source = Source { simd, packets, slots, bytes: 0 };
+                let mut source = Source { simd, packets, slots, bytes: 0, refused: false };
                 let done = self.transmit(slots.len(), &mut source)?;
-                Ok((done, source.bytes))
+                Ok(PacketsSent { packets: done.sent, bytes: source.bytes, refused: source.refused })
             },
         )
     }
+}
+
+/// What [`TxQueue::transmit_packets`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PacketsSent {
+    /// Packets sent, from the front.
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The next packet can't be sent however long one waits; else there was no room for it.
+    pub refused: bool,
 }
 
 struct Source<'p, S> {
@@ -100,6 +111,7 @@ struct Source<'p, S> {
     packets: &'p Packets,
     slots: &'p [SlotId],
     bytes: u64,
+    refused: bool,
 }
 
 impl<S: Simd> TxSource for Source<'_, S> {
@@ -126,5 +138,10 @@ impl<S: Simd> TxSource for Source<'_, S> {
             }
             self.bytes += u64::from(offset);
         }
+    }
+
+    fn refused(&mut self, _packet: usize) -> bool {
+        self.refused = true;
+        false
     }
 }

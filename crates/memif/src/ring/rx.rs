@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use memory::region::{CheckedRange, RegionTable};
 
+use super::chain::{Chain, Limits};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
-use super::{Cursor, Descriptor, Endpoint, Event, Fault, RingSize, RingView, Slots};
+use super::{Cursor, Endpoint, Event, Fault, RingSize, RingView, Slots};
 
 /// How many packets ahead the first bytes of a packet are prefetched.
 const PREFETCH: u16 = 8;
@@ -42,8 +43,8 @@ pub struct RxQueue {
     endpoint: Endpoint,
     slots: Slots,
     max_packet: u32,
-    /// Parts of the chain being looked at. Ranges of `ring.table()`, only valid during `receive`.
-    parts: Vec<CheckedRange<'static>>,
+    /// The chain being received: may be unfinished between two calls. Holds ranges of `ring.table()`.
+    chain: Chain,
     event: Event,
 }
 
@@ -56,10 +57,18 @@ impl RxQueue {
         event: Event,
     ) -> Self {
         let cursor = Cursor::new(ring.size());
-        let queue = Self { ring, cursor, endpoint, slots, max_packet, parts: Vec::new(), event };
-        queue.endpoint.disarm(queue.ring.indices());
-        queue.post_all();
+        let queue = Self { ring, cursor, endpoint, slots, max_packet, chain: Chain::default(), event };
+        queue.post(0, queue.ring.size().descriptors());
         queue
+    }
+
+    /// To be called when both sides have mapped the ring. Some servers reset all indices and flags when they do so; what a client
+    /// published before is lost.
+    pub(crate) fn start(&self) {
+        self.endpoint.disarm(self.ring.indices());
+        if let Slots::Own { .. } = self.slots {
+            self.endpoint.publish(self.ring.indices(), 0);
+        }
     }
 
     /// Receives up to `max` packets into the sink; gives how many. Their bytes stay in the ring's buffers until
@@ -103,7 +112,8 @@ impl RxQueue {
         let table: &RegionTable = self.ring.table();
         let start = self.cursor.next();
         let limit = self.max_packet.min(slots.limit());
-        let (mut used, mut packets) = (0, 0);
+        let (mut used, mut packets) = (self.chain.slots(), 0);
+        let mut chained = used > 0;
         while used < available && packets < max {
             let index = start.wrapping_add(used);
             // A hint, from whatever stands there: used for nothing else.
@@ -112,22 +122,32 @@ impl RxQueue {
                 table.prefetch_read(ahead.region, ahead.offset.wrapping_add(line * 64));
             }
             let d = slots.received(&self.ring, index);
-            if d.has_next() {
-                let limits = Limits { part: slots.limit(), packet: self.max_packet };
-                let chain = collect(&self.ring, slots, d, index, available - used, limits, &mut self.parts)?;
-                sink.chain(&self.parts, chain.length);
-                used += chain.slots;
-            } else {
+            used += 1;
+            if !d.has_next() && !chained {
                 // One comparison for both 0 and too long.
                 if d.length.wrapping_sub(1) >= limit {
                     return Err(bad_length(d.length, limit));
                 }
-                sink.packet(checked(table, d)?);
-                used += 1;
+                sink.packet(d.check(table)?);
+            } else {
+                self.chain.add(
+                    &self.ring,
+                    index,
+                    d,
+                    Limits { part: slots.limit(), packet: self.max_packet },
+                )?;
+                chained = d.has_next();
+                if chained {
+                    continue;
+                }
+                let length = self.chain.length()?;
+                sink.chain(self.chain.parts(), length);
+                self.chain.clear();
             }
             packets += 1;
         }
-        self.cursor.take(used);
+        // An unfinished chain is not taken: its slots are asked for again, but not read again.
+        self.cursor.take(used - self.chain.slots());
         Ok(packets)
     }
 
@@ -137,7 +157,7 @@ impl RxQueue {
         if self.cursor.held() == 0 {
             return;
         }
-        self.post_held();
+        self.post(self.cursor.first_held(), self.cursor.held());
         let released = self.cursor.release();
         self.endpoint.publish(self.ring.indices(), released);
     }
@@ -195,20 +215,7 @@ impl RxQueue {
         self.ring.table()
     }
 
-    /// Client: posts the buffers of all slots, before the ring is announced.
-    fn post_all(&self) {
-        if let Slots::Own { .. } = self.slots {
-            self.post(0, self.ring.size().descriptors());
-            self.endpoint.publish(self.ring.indices(), 0);
-        }
-    }
-
-    /// Client: makes the held slots' descriptors empty buffers again.
-    #[inline]
-    fn post_held(&self) {
-        self.post(self.cursor.first_held(), self.cursor.held());
-    }
-
+    /// Client: makes `n` slots' descriptors empty buffers (again).
     #[inline]
     fn post(&self, first: u16, n: u16) {
         if let Some(slots) = OwnSlots::of(self.slots) {
@@ -220,71 +227,7 @@ impl RxQueue {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Limits {
-    part: u32,
-    packet: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Chain {
-    slots: u16,
-    length: u32,
-}
-
-#[inline(always)]
-fn checked(table: &RegionTable, d: Descriptor) -> Result<CheckedRange<'_>, Fault> {
-    table.check(d.region, d.offset, d.length).ok_or(Fault::Range {
-        region: d.region,
-        offset: d.offset,
-        length: d.length,
-    })
-}
-
 #[cold]
 fn bad_length(length: u32, max: u32) -> Fault {
     if length == 0 { Fault::Empty } else { Fault::TooLong { length, max } }
-}
-
-/// Reads the chain that begins with `first` at `index`, each descriptor once, into `parts`.
-///
-/// Whole packets are published by every known peer, so that a chain that does not end within the `available` slots is a fault
-/// and not something to wait for: waiting would mean to walk it again with each poll.
-fn collect<A: Addressing>(
-    ring: &RingView,
-    slots: A,
-    first: Descriptor,
-    index: u16,
-    available: u16,
-    limits: Limits,
-    parts: &mut Vec<CheckedRange<'static>>,
-) -> Result<Chain, Fault> {
-    parts.clear();
-    let mut d = first;
-    let (mut n, mut length) = (0, 0_u32);
-    loop {
-        n += 1;
-        if d.length > limits.part {
-            return Err(Fault::TooLong { length: d.length, max: limits.part });
-        }
-        length = length.saturating_add(d.length);
-        if length > limits.packet {
-            return Err(Fault::TooLong { length, max: limits.packet });
-        }
-        // An empty part is odd but says nothing wrong: some senders trim the last buffer of a chain to nothing.
-        if d.length > 0 {
-            let range = checked(ring.table(), d)?;
-            // SAFETY: `parts` lives in the queue that owns `ring`, whose `Arc` keeps the table and its mappings; it is given out
-            // only as slices that borrow the queue, and refilled before it is used again.
-            parts.push(unsafe { range.detach() });
-        }
-        if !d.has_next() {
-            break;
-        }
-        if n == available {
-            return Err(Fault::Unfinished { parts: n });
-        }
-        d = slots.received(ring, index.wrapping_add(n));
-    }
-    if length == 0 { Err(Fault::Empty) } else { Ok(Chain { slots: n, length }) }
 }

@@ -16,6 +16,10 @@ impl RingSize {
     /// 16384 descriptors.
     pub const MAX: Self = Self { log2: 14 };
 
+    /// 2 descriptors: small enough for a model checker.
+    #[cfg(all(test, loom))]
+    pub(super) const TWO: Self = Self { log2: 1 };
+
     /// A ring of 2^`log2` descriptors; `None` unless 6 ≤ `log2` ≤ 14.
     #[must_use]
     pub const fn from_log2(log2: u8) -> Option<Self> {

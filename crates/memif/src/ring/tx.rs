@@ -24,9 +24,11 @@ pub trait TxSource {
     /// Writes the packet into several buffers, exactly as long together as the packet.
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]);
 
-    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers together.
-    fn refused(&mut self, packet: usize) {
+    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers together. Gives
+    /// whether to leave it out and go on with the next.
+    fn refused(&mut self, packet: usize) -> bool {
         let _ = packet;
+        true
     }
 }
 
@@ -118,7 +120,7 @@ impl TxQueue {
             // One comparison for both an empty packet and one that doesn't fit into the buffer.
             if length.wrapping_sub(1) < d.length {
                 let d = Descriptor { flags: 0, length, ..d };
-                source.write(packet, checked(table, d)?);
+                source.write(packet, d.check(table)?);
                 self.ring.set_length(index, d);
                 used += 1;
                 done.sent += 1;
@@ -136,10 +138,8 @@ impl TxQueue {
                     done.sent += 1;
                 }
                 Fit::NoRoom => break,
-                Fit::Never => {
-                    source.refused(packet);
-                    done.refused += 1;
-                }
+                Fit::Never if source.refused(packet) => done.refused += 1,
+                Fit::Never => break,
             }
         }
         if used > 0 {
@@ -204,15 +204,6 @@ enum Fit {
     Never,
 }
 
-#[inline(always)]
-fn checked(table: &RegionTable, d: Descriptor) -> Result<CheckedRange<'_>, Fault> {
-    table.check(d.region, d.offset, d.length).ok_or(Fault::Range {
-        region: d.region,
-        offset: d.offset,
-        length: d.length,
-    })
-}
-
 struct Chain<'q> {
     ring: &'q RingView,
     parts: &'q mut Vec<CheckedRange<'static>>,
@@ -244,7 +235,7 @@ impl Chain<'_> {
             let part = d.length.min(left);
             left -= part;
             d = Descriptor { flags: if left > 0 { FLAG_NEXT } else { 0 }, length: part, ..d };
-            let range = checked(self.ring.table(), d)?;
+            let range = d.check(self.ring.table())?;
             // SAFETY: `parts` lives in the queue that owns `ring`, whose `Arc` keeps the table and its mappings; it is given
             // out only as slices that borrow the queue, and refilled before it is used again.
             self.parts.push(unsafe { range.detach() });

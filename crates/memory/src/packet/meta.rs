@@ -18,19 +18,18 @@ pub enum Gso {
     Udp,
 }
 
-/// Work that the sender has left to the device, as a tap with `IFF_VNET_HDR` hands it over. Offsets count from the
-/// first byte of the frame as it was received (the `l2` position of the packet).
+/// Work that the sender has left to the device, as a tap with `IFF_VNET_HDR` hands it over. `checksum_start` is a
+/// position in the head area, as `l3` and `l4` are: taking headers off and putting others on leaves it right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Payload bytes of each segment, where `gso` isn't `None`.
     pub gso_size: u16,
-    /// Bytes of all headers of the super-frame, up to the payload that is segmented. A hint by the sender.
-    pub header_len: u16,
-    /// Where the transport header starts, from which the checksum runs to the packet's end.
+    /// Position of the transport header, from which the checksum runs to the packet's end. It may lie behind the
+    /// head, where IPv6 extension headers are long.
     pub checksum_start: u16,
-    /// Where the checksum field lies behind `checksum_start`.
+    /// Bytes from `checksum_start` to the checksum field.
     pub checksum_offset: u16,
-    /// Kind of super-frame.
+    /// Kind of super-frame; anything but `None` implies `checksum_needed`.
     pub gso: Gso,
     /// The transport checksum holds only the pseudo header's sum and must be completed.
     pub checksum_needed: bool,
@@ -167,7 +166,6 @@ impl Meta {
             drop_reason: 0,
             offload: Offload {
                 gso_size: 0,
-                header_len: 0,
                 checksum_start: 0,
                 checksum_offset: 0,
                 gso: Gso::None,

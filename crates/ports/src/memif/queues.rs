@@ -1,18 +1,18 @@
 //! Queues of an established connection.
 
+use ::memif::ring::{Armed, Fault};
 use core::fmt;
 use graph::packet::{Packets, SlotId};
-use graph::port::{IfIndex, PortFault, Received, RxQueue, Sent, TxQueue};
+use graph::port::{IfIndex, PortFault, Received, RxQueue, Sent, Stop, TxQueue};
 use graph::simd::{Simd, Tier, TierTask};
-use memif::ring::{Armed, Fault};
 use std::os::fd::BorrowedFd;
 
 /// Receives from one ring of a peer.
 #[derive(Debug)]
-pub struct MemifRx(memif::ring::RxQueue);
+pub struct MemifRx(::memif::ring::RxQueue);
 
 /// Sends to one ring of a peer.
-pub struct MemifTx(memif::ring::TxQueue);
+pub struct MemifTx(::memif::ring::TxQueue);
 
 impl fmt::Debug for MemifTx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,7 +23,7 @@ impl fmt::Debug for MemifTx {
 impl MemifRx {
     /// The queue as one of the graph's.
     #[must_use]
-    pub fn new(queue: memif::ring::RxQueue) -> Self {
+    pub fn new(queue: ::memif::ring::RxQueue) -> Self {
         Self(queue)
     }
 }
@@ -31,7 +31,7 @@ impl MemifRx {
 impl MemifTx {
     /// The queue as one of the graph's.
     #[must_use]
-    pub fn new(queue: memif::ring::TxQueue) -> Self {
+    pub fn new(queue: ::memif::ring::TxQueue) -> Self {
         Self(queue)
     }
 }
@@ -41,7 +41,7 @@ fn port_fault(fault: &Fault) -> PortFault {
 }
 
 struct Receive<'a> {
-    queue: &'a mut memif::ring::RxQueue,
+    queue: &'a mut ::memif::ring::RxQueue,
     packets: &'a mut Packets,
     rx_if: IfIndex,
     max: usize,
@@ -89,7 +89,7 @@ impl RxQueue for MemifRx {
 }
 
 struct Transmit<'a> {
-    queue: &'a mut memif::ring::TxQueue,
+    queue: &'a mut ::memif::ring::TxQueue,
     packets: &'a Packets,
     slots: &'a [SlotId],
 }
@@ -99,7 +99,10 @@ impl TierTask for Transmit<'_> {
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         match self.queue.transmit_packets(simd, self.packets, self.slots) {
-            Ok((done, bytes)) => Ok(Sent { packets: done.done(), bytes }),
+            Ok(sent) => {
+                let stop = if sent.refused { Stop::Refused } else { Stop::Full };
+                Ok(Sent { packets: sent.packets, bytes: sent.bytes, stop })
+            }
             Err(fault) => Err(port_fault(&fault)),
         }
     }

@@ -135,9 +135,9 @@ impl TierTask for Loop<'_> {
                         }
                     },
                 );
-                let (done, _) = to.transmit_packets(simd, &packets, &slots)?;
+                let sent = to.transmit_packets(simd, &packets, &slots)?;
                 to.notify();
-                forwarded += done.sent as u64;
+                forwarded += sent.packets as u64;
                 from.release();
                 packets.end_round();
             }

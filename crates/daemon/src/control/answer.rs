@@ -1,0 +1,145 @@
+//! The answer to a batch.
+
+use std::collections::BTreeSet;
+
+use api::v1::{
+    Applied, ApplyCounts, ApplyRequest, ApplyResponse, Change, ObjectResult, Pending, Wait,
+    object_result::Outcome,
+};
+
+use crate::model::{Batch, Key, Model, Readiness, Refusal, RouteKey, Standing, Undo, Waiting};
+
+/// Most results and most changes in one answer: it has to fit a message.
+pub(super) const MAX_LISTED: usize = 10_000;
+
+/// The answer to a batch, being written.
+pub(super) struct Answer<'a> {
+    batch: &'a Batch,
+    terse: bool,
+    response: ApplyResponse,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(request: &ApplyRequest, batch: &'a Batch, mut changes: Vec<Change>) -> Self {
+        let left_out = changes.len().saturating_sub(MAX_LISTED);
+        changes.truncate(MAX_LISTED);
+        Self {
+            batch,
+            terse: request.terse || batch.len() > MAX_LISTED,
+            response: ApplyResponse {
+                committed: !request.dry_run,
+                counts: Some(ApplyCounts::default()),
+                changes,
+                left_out: left_out as u64,
+                ..ApplyResponse::default()
+            },
+        }
+    }
+
+    /// Objects that are wrong in themselves.
+    pub(super) fn refused(generation: u64, mut results: Vec<ObjectResult>) -> ApplyResponse {
+        let refused = results.len();
+        results.truncate(MAX_LISTED);
+        ApplyResponse {
+            generation,
+            committed: false,
+            left_out: (refused - results.len()) as u64,
+            counts: Some(ApplyCounts { refused: refused as u64, ..ApplyCounts::default() }),
+            results,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Objects that are wrong together, or that the dataplane refused.
+    pub(super) fn conflicting(generation: u64, refusals: Vec<Refusal>) -> ApplyResponse {
+        Self::refused(
+            generation,
+            refusals.into_iter().map(|refusal| refusal.flaw.refuse(refusal.key.to_api())).collect(),
+        )
+    }
+
+    /// Everything was accepted: says where it stands, and what else was moved by it.
+    pub(super) fn accepted(
+        &mut self,
+        model: &Model,
+        before: &Readiness,
+        after: &Readiness,
+        undo: &Undo,
+        moved: &[RouteKey],
+    ) {
+        let batch = self.batch;
+        for key in batch.upserts() {
+            let standing = after.standing(model, &key).unwrap_or(Standing::Ready);
+            let counts = self.response.counts.get_or_insert_default();
+            match standing {
+                Standing::Ready => counts.applied += 1,
+                _ => counts.pending += 1,
+            }
+            if !self.terse || standing != Standing::Ready {
+                self.push(&key, &standing);
+            }
+        }
+        if !self.terse {
+            for key in &batch.deletes {
+                self.push(key, &Standing::Ready);
+            }
+        }
+        let counts = self.response.counts.get_or_insert_default();
+        counts.unchanged = undo.unchanged;
+        counts.deleted = undo.deleted;
+        for (key, standing) in changed_standings(model, before, after, moved) {
+            if !batch.contains(&key) {
+                self.push(&key, &standing);
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self, generation: u64) -> ApplyResponse {
+        self.response.generation = generation;
+        self.response
+    }
+
+    fn push(&mut self, key: &Key, standing: &Standing) {
+        if self.response.results.len() >= MAX_LISTED {
+            self.response.left_out += 1;
+            return;
+        }
+        let outcome = match standing {
+            Standing::Ready => Outcome::Applied(Applied {}),
+            Standing::Partial(waits) | Standing::Pending(waits) => {
+                Outcome::Pending(Pending { waits_for: waits.iter().map(Waiting::to_api).collect() })
+            }
+            Standing::Failed(reason) => Outcome::Pending(Pending {
+                waits_for: vec![Wait { object: None, reason: reason.to_string() }],
+            }),
+        };
+        self.response.results.push(ObjectResult { object: Some(key.to_api()), outcome: Some(outcome) });
+    }
+}
+
+/// Objects that exist and stand elsewhere than before, ordered; of the routes only `moved` are looked at.
+pub(super) fn changed_standings(
+    model: &Model,
+    before: &Readiness,
+    after: &Readiness,
+    moved: &[RouteKey],
+) -> Vec<(Key, Standing)> {
+    let others = (model.vrfs.keys().cloned().map(Key::Vrf))
+        .chain(model.bridges.keys().cloned().map(Key::Bridge))
+        .chain(model.interfaces.keys().cloned().map(Key::Interface))
+        .chain(model.neighbors.keys().cloned().map(Key::Neighbor));
+    let mut changed = others
+        .filter_map(|key| {
+            let standing = after.standing(model, &key)?;
+            (before.standing(model, &key).as_ref() != Some(&standing)).then_some((key, standing))
+        })
+        .collect::<Vec<_>>();
+    // More than this nobody reads one by one.
+    let moved = moved.iter().take(MAX_LISTED).collect::<BTreeSet<_>>();
+    changed.extend(moved.into_iter().filter_map(|route| {
+        let key = Key::Route(route.clone());
+        let standing = after.standing(model, &key)?;
+        (before.standing(model, &key).as_ref() != Some(&standing)).then_some((key, standing))
+    }));
+    changed
+}

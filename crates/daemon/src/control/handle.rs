@@ -1,0 +1,102 @@
+//! The control thread and the way to it.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use api::v1::{ApplyRequest, ApplyResponse, Event};
+use tokio::sync::{broadcast, oneshot};
+
+use super::{ApplyError, Controller, View};
+
+/// How long to wait before what the system refused is tried again.
+const RETRY: Duration = Duration::from_secs(3);
+
+/// The control thread doesn't answer any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the control thread has ended; quiverd is stopping")]
+pub struct Gone;
+
+/// The way to the control thread; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    commands: Sender<Command>,
+    events: broadcast::Sender<Event>,
+}
+
+enum Command {
+    Apply(Box<ApplyRequest>, oneshot::Sender<Result<ApplyResponse, ApplyError>>),
+    View(oneshot::Sender<View>),
+    Ping(oneshot::Sender<()>),
+    Stop,
+}
+
+/// Runs a controller on a thread of its own, named "control". The thread ends with [`Handle::stop`], or when all
+/// handles are gone; join it to be sure that the dataplane is closed.
+///
+/// # Errors
+/// If the system has no thread left.
+pub fn start(controller: Controller) -> io::Result<(Handle, JoinHandle<()>)> {
+    let (commands, received) = channel();
+    let events = controller.events();
+    let thread =
+        std::thread::Builder::new().name("control".into()).spawn(move || run(controller, &received))?;
+    Ok((Handle { commands, events }, thread))
+}
+
+fn run(mut controller: Controller, commands: &Receiver<Command>) {
+    // Whoever doesn't wait for the answer any more doesn't need it.
+    loop {
+        match commands.recv_timeout(RETRY) {
+            Ok(Command::Apply(request, answer)) => drop(answer.send(controller.apply(&request))),
+            Ok(Command::View(answer)) => drop(answer.send(controller.view())),
+            Ok(Command::Ping(answer)) => drop(answer.send(())),
+            Err(RecvTimeoutError::Timeout) => controller.retry(),
+            Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+impl Handle {
+    /// Changes the desired state; see [`Controller::apply`].
+    ///
+    /// # Errors
+    /// [`Gone`] if the control thread has ended; inside, that of [`Controller::apply`].
+    pub async fn apply(&self, request: ApplyRequest) -> Result<Result<ApplyResponse, ApplyError>, Gone> {
+        self.ask(|answer| Command::Apply(Box::new(request), answer)).await
+    }
+
+    /// A snapshot of the desired state.
+    ///
+    /// # Errors
+    /// [`Gone`] if the control thread has ended.
+    pub async fn view(&self) -> Result<View, Gone> {
+        self.ask(Command::View).await
+    }
+
+    /// Returns when the control thread has done everything that was asked before.
+    ///
+    /// # Errors
+    /// [`Gone`] if the control thread has ended.
+    pub async fn ping(&self) -> Result<(), Gone> {
+        self.ask(Command::Ping).await
+    }
+
+    /// Events from now on.
+    pub fn watch(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    /// Ends the control thread when it has done everything that was asked before.
+    pub fn stop(&self) {
+        // If it has ended already, that is what was wanted.
+        let _ = self.commands.send(Command::Stop);
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Gone> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(command(answer)).map_err(|_| Gone)?;
+        answered.await.map_err(|_| Gone)
+    }
+}

@@ -1,0 +1,101 @@
+//! Looking into the packet engine.
+
+use std::net::IpAddr;
+
+use api::v1::{
+    BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, DropCounter, FibEntry, GraphResponse,
+    InterfaceState, MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
+};
+use ipnet::IpNet;
+use tokio::sync::mpsc;
+
+use crate::model::Name;
+
+/// The packet engine as it is looked at: from any thread, at any time, without holding up workers or changes.
+pub trait Inspect: Send + Sync + 'static {
+    /// Build and memory of the engine.
+    fn engine(&self) -> EngineInfo;
+    /// All interfaces, ordered by name.
+    fn interfaces(&self) -> Vec<InterfaceState>;
+    /// Load of workers and what nodes did.
+    fn runtime(&self) -> RuntimeResponse;
+    /// Reasons for drops that occurred, most frequent first.
+    fn drops(&self) -> Vec<DropCounter>;
+    /// Calls `each` with forwarding entries ordered by prefix until it returns false.
+    ///
+    /// # Errors
+    /// [`InspectError::NotFound`] if there is no such VRF, prefix, or entry for an address.
+    fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError>;
+    /// All neighbours, ordered by interface and address.
+    fn neighbors(&self) -> Vec<NeighborState>;
+    /// All bridges, ordered by name.
+    fn bridges(&self) -> Vec<BridgeState>;
+    /// All memif interfaces, ordered by name.
+    fn memifs(&self) -> Vec<MemifState>;
+    /// Nodes and feature arcs.
+    fn graph(&self) -> GraphResponse;
+    /// Sets counters to zero.
+    fn clear_counters(&self, which: &ClearCountersRequest);
+    /// Traces the next `count` packets per worker, from an input node or interface; `None`: from all.
+    ///
+    /// # Errors
+    /// [`InspectError::NotFound`] if there is no such node or interface.
+    fn trace_add(&self, from: Option<&str>, count: u32) -> Result<(), InspectError>;
+    /// Traces collected so far, at most `limit` packets (0: all).
+    fn trace_show(&self, limit: u32) -> TraceShowResponse;
+    /// Forgets traces and what was asked for.
+    fn trace_clear(&self);
+    /// Begins a capture. It ends when the receiver is dropped or `count` is reached.
+    ///
+    /// # Errors
+    /// [`InspectError`] if an interface doesn't exist or too many captures run.
+    fn capture(&self, request: &CaptureRequest) -> Result<Capture, InspectError>;
+}
+
+/// A running capture: parts of it, as they come.
+pub type Capture = mpsc::Receiver<CaptureResponse>;
+
+/// Build and memory of the packet engine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// Instruction set in use: "avx512", "avx2", "scalar".
+    pub simd_tier: String,
+    /// Number of workers.
+    pub workers: u32,
+    /// Memory of workers: "huge pages of 2 MiB" or why not.
+    pub memory: String,
+}
+
+/// Which forwarding entries to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FibQuery {
+    /// VRF.
+    pub vrf: Name,
+    /// Which of its entries.
+    pub selection: FibSelection,
+}
+
+/// Which entries of a forwarding table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FibSelection {
+    /// All of them.
+    All,
+    /// The one with this prefix.
+    Exact(IpNet),
+    /// The one a packet to this address takes.
+    Lookup(IpAddr),
+}
+
+/// Something can't be shown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InspectError {
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The question makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// Not now.
+    #[error("{0}")]
+    Busy(String),
+}

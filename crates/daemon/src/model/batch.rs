@@ -1,0 +1,178 @@
+//! What one request wants.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::names::Named;
+use api::v1::{Config, ObjectRef, ObjectResult};
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+
+use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, VrfSpec};
+use super::{Flaw, Key, Name, RouteKey};
+
+/// Objects to put in and to take out, each checked by itself. No object appears twice.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// VRFs to put in.
+    pub vrfs: Vec<Arc<VrfSpec>>,
+    /// Bridges to put in.
+    pub bridges: Vec<Arc<BridgeSpec>>,
+    /// Interfaces to put in.
+    pub interfaces: Vec<Arc<InterfaceSpec>>,
+    /// Routes to put in.
+    pub routes: Vec<RouteSpec>,
+    /// Static neighbours to put in.
+    pub neighbors: Vec<Arc<NeighborSpec>>,
+    /// Objects to take out.
+    pub deletes: Vec<Key>,
+    /// Whether everything not put in is taken out.
+    pub replace_all: bool,
+    /// All but routes, for [`Self::contains`].
+    named: BTreeSet<Key>,
+    routes_named: HashSet<RouteKey, RandomState>,
+}
+
+impl Batch {
+    /// Reads what a client sent.
+    ///
+    /// # Errors
+    /// One result per object that is wrong, in the order of the request.
+    pub fn parse(
+        upserts: &Config,
+        deletes: &[ObjectRef],
+        replace_all: bool,
+    ) -> Result<Self, Vec<ObjectResult>> {
+        let mut reader = Reader::default();
+        reader.batch.replace_all = replace_all;
+        for object in &upserts.vrfs {
+            if let Some(spec) = reader.read(object, VrfSpec::parse, |spec| Key::Vrf(spec.name.clone())) {
+                reader.batch.vrfs.push(Arc::new(spec));
+            }
+        }
+        for object in &upserts.bridges {
+            if let Some(spec) = reader.read(object, BridgeSpec::parse, |spec| Key::Bridge(spec.name.clone()))
+            {
+                reader.batch.bridges.push(Arc::new(spec));
+            }
+        }
+        for object in &upserts.interfaces {
+            let key = |spec: &InterfaceSpec| Key::Interface(spec.name.clone());
+            if let Some(spec) = reader.read(object, InterfaceSpec::parse, key) {
+                reader.batch.interfaces.push(Arc::new(spec));
+            }
+        }
+        reader.batch.routes.reserve(upserts.routes.len());
+        reader.batch.routes_named.reserve(upserts.routes.len());
+        for object in &upserts.routes {
+            match RouteSpec::parse(object) {
+                Ok(mut spec) => {
+                    reader.share(&mut spec);
+                    if reader.batch.routes_named.insert(spec.key.clone()) {
+                        reader.batch.routes.push(spec);
+                    } else {
+                        reader.refused.push(twice().refuse(object.object_ref()));
+                    }
+                }
+                Err(flaw) => reader.refused.push(flaw.refuse(object.object_ref())),
+            }
+        }
+        for object in &upserts.neighbors {
+            let key = |spec: &NeighborSpec| Key::Neighbor(spec.key.clone());
+            if let Some(spec) = reader.read(object, NeighborSpec::parse, key) {
+                reader.batch.neighbors.push(Arc::new(spec));
+            }
+        }
+        for object in deletes {
+            match Key::parse(object) {
+                Ok(key) if reader.name(&key) => reader.batch.deletes.push(key),
+                Ok(_) => reader.refused.push(twice().refuse(object.clone())),
+                Err(flaw) => reader.refused.push(flaw.refuse(object.clone())),
+            }
+        }
+        if reader.refused.is_empty() { Ok(reader.batch) } else { Err(reader.refused) }
+    }
+
+    /// Whether it puts this object in or takes it out by name.
+    pub fn contains(&self, key: &Key) -> bool {
+        match key {
+            Key::Route(route) => self.routes_named.contains(route),
+            _ => self.named.contains(key),
+        }
+    }
+
+    /// Whether it contains any of these.
+    pub fn contains_any<'a>(&self, mut keys: impl Iterator<Item = &'a Key>) -> bool {
+        keys.any(|key| self.contains(key))
+    }
+
+    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, each in the order of the request.
+    pub fn upserts(&self) -> impl Iterator<Item = Key> + '_ {
+        (self.vrfs.iter().map(|spec| Key::Vrf(spec.name.clone())))
+            .chain(self.bridges.iter().map(|spec| Key::Bridge(spec.name.clone())))
+            .chain(self.interfaces.iter().map(|spec| Key::Interface(spec.name.clone())))
+            .chain(self.routes.iter().map(|spec| Key::Route(spec.key.clone())))
+            .chain(self.neighbors.iter().map(|spec| Key::Neighbor(spec.key.clone())))
+    }
+
+    /// Objects to put in and to take out by name.
+    pub fn len(&self) -> usize {
+        self.vrfs.len()
+            + self.bridges.len()
+            + self.interfaces.len()
+            + self.routes.len()
+            + self.neighbors.len()
+            + self.deletes.len()
+    }
+
+    /// Whether it names no object.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A batch being read.
+#[derive(Default)]
+struct Reader {
+    batch: Batch,
+    refused: Vec<ObjectResult>,
+    /// A million routes share a few names and a few sets of next hops.
+    names: HashSet<Name, RandomState>,
+    paths: HashSet<Arc<Paths>, RandomState>,
+}
+
+impl Reader {
+    fn read<T: Named, S>(
+        &mut self,
+        object: &T,
+        parse: impl Fn(&T) -> Result<S, Flaw>,
+        key: impl Fn(&S) -> Key,
+    ) -> Option<S> {
+        let flaw = match parse(object) {
+            Ok(spec) if self.name(&key(&spec)) => return Some(spec),
+            Ok(_) => twice(),
+            Err(flaw) => flaw,
+        };
+        self.refused.push(flaw.refuse(object.object_ref()));
+        None
+    }
+
+    /// Notes that the object is in the batch; false if it already was.
+    fn name(&mut self, key: &Key) -> bool {
+        match key {
+            Key::Route(route) => self.batch.routes_named.insert(route.clone()),
+            _ => self.batch.named.insert(key.clone()),
+        }
+    }
+
+    /// Makes equal parts of routes one.
+    fn share(&mut self, spec: &mut RouteSpec) {
+        spec.key.vrf = self.names.get_or_insert_with(&spec.key.vrf, Name::clone).clone();
+        spec.paths = self.paths.get_or_insert_with(&spec.paths, Arc::clone).clone();
+    }
+}
+
+fn twice() -> Flaw {
+    Flaw::new("name", "appears twice in the batch")
+        .remedy("order has no meaning in a batch; keep one of the two")
+}

@@ -1,0 +1,205 @@
+//! memif ports.
+
+use std::fmt;
+
+use api::v1::{Memif, MemifMode, MemifRole};
+
+use crate::model::{Flaw, fields};
+
+const DEFAULT_RING: u32 = 1024;
+const DEFAULT_BUFFER: u32 = 2048;
+/// Bytes of a secret in the protocol's messages.
+const MAX_SECRET: usize = 24;
+/// `sockaddr_un` has room for 108 bytes; one is the zero at the end of a path or the beginning of an abstract name.
+const MAX_SOCKET: usize = 107;
+
+/// Name of a unix socket.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SocketName {
+    /// In the abstract space of a network namespace (`None`: that of quiverd), without the "@".
+    Abstract {
+        /// The name, 1 to 107 bytes.
+        name: String,
+        /// A name under /run/netns or an absolute path.
+        netns: Option<String>,
+    },
+    /// An absolute path.
+    Path(String),
+}
+
+impl SocketName {
+    fn parse(socket: &str, netns: &str) -> Result<Self, Flaw> {
+        fields::no_nul("socket", socket)?;
+        if socket.len() > MAX_SOCKET {
+            return Err(Flaw::new("socket", format!("has {} bytes; {MAX_SOCKET} are allowed", socket.len())));
+        }
+        let netns = fields::netns("netns", netns)?;
+        match socket.strip_prefix('@') {
+            Some("") => Err(Flaw::new("socket", "is an abstract socket without a name")),
+            Some(name) => Ok(Self::Abstract { name: name.to_owned(), netns }),
+            None if netns.is_some() => Err(Flaw::new(
+                "netns",
+                "has no meaning for a socket with a path: paths don't belong to network namespaces",
+            )
+            .remedy("leave it out, or take an abstract socket: \"@name\"")),
+            None => match fields::path("socket", socket)? {
+                Some(path) => Ok(Self::Path(path)),
+                None => Err(Flaw::new("socket", "is missing").remedy("write a path or \"@name\"")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for SocketName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Abstract { name, netns: None } => write!(formatter, "@{name}"),
+            Self::Abstract { name, netns: Some(netns) } => write!(formatter, "@{name} in {netns}"),
+            Self::Path(path) => formatter.write_str(path),
+        }
+    }
+}
+
+/// A memif port; see [`Memif`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct MemifSpec {
+    /// Where the two sides meet.
+    pub socket: SocketName,
+    /// Interface id on the socket.
+    pub id: u32,
+    /// Server or client.
+    pub role: MemifRole,
+    /// Frames or packets.
+    pub mode: MemifMode,
+    /// What both sides must know, at most 24 bytes; empty: nothing.
+    pub secret: String,
+    /// Queues received from, 1 to 256.
+    pub rx_queues: u32,
+    /// Queues sent to, 1 to 256.
+    pub tx_queues: u32,
+    /// Descriptors per ring, a power of two from 64 to 16384.
+    pub ring_size: u32,
+    /// Bytes per buffer, 128 to 65536.
+    pub buffer_size: u32,
+}
+
+/// Without the secret: specs go to logs.
+impl fmt::Debug for MemifSpec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("MemifSpec")
+            .field("socket", &self.socket)
+            .field("id", &self.id)
+            .field("role", &self.role)
+            .field("mode", &self.mode)
+            .field("has_secret", &!self.secret.is_empty())
+            .field("rx_queues", &self.rx_queues)
+            .field("tx_queues", &self.tx_queues)
+            .field("ring_size", &self.ring_size)
+            .field("buffer_size", &self.buffer_size)
+            .finish()
+    }
+}
+
+impl MemifSpec {
+    /// Reads what a client sent.
+    ///
+    /// # Errors
+    /// [`Flaw`] naming the field within the port.
+    pub fn parse(memif: &Memif) -> Result<Self, Flaw> {
+        let ring_size = fields::number("ring_size", memif.ring_size, 64..=16_384, DEFAULT_RING)?;
+        if !ring_size.is_power_of_two() {
+            return Err(Flaw::new("ring_size", format!("{ring_size} is no power of two")).remedy(format!(
+                "take {} or {}",
+                ring_size.next_power_of_two() / 2,
+                ring_size.next_power_of_two()
+            )));
+        }
+        if memif.secret.len() > MAX_SECRET {
+            return Err(Flaw::new(
+                "secret",
+                format!("has {} bytes; {MAX_SECRET} are allowed", memif.secret.len()),
+            ));
+        }
+        fields::no_nul("secret", &memif.secret)?;
+        Ok(Self {
+            socket: SocketName::parse(&memif.socket, &memif.netns)?,
+            id: memif.id,
+            role: fields::choice("role", memif.role, MemifRole::Server)?,
+            mode: fields::choice("mode", memif.mode, MemifMode::Ethernet)?,
+            secret: memif.secret.clone(),
+            rx_queues: fields::number("rx_queues", memif.rx_queues, 1..=256, 1)?,
+            tx_queues: fields::number("tx_queues", memif.tx_queues, 1..=256, 1)?,
+            ring_size,
+            buffer_size: fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?,
+        })
+    }
+
+    /// The canonical form. The role is written even where it is the default: who reads it wants to know.
+    pub fn to_api(&self) -> Memif {
+        let unless = |value: u32, default: u32| if value == default { 0 } else { value };
+        let (socket, netns) = match &self.socket {
+            SocketName::Abstract { name, netns } => (format!("@{name}"), netns.clone().unwrap_or_default()),
+            SocketName::Path(path) => (path.clone(), String::new()),
+        };
+        Memif {
+            socket,
+            netns,
+            id: self.id,
+            role: self.role.into(),
+            mode: match self.mode {
+                MemifMode::Ethernet => MemifMode::Unspecified.into(),
+                mode => mode.into(),
+            },
+            secret: self.secret.clone(),
+            rx_queues: unless(self.rx_queues, 1),
+            tx_queues: unless(self.tx_queues, 1),
+            ring_size: unless(self.ring_size, DEFAULT_RING),
+            buffer_size: unless(self.buffer_size, DEFAULT_BUFFER),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let spec = MemifSpec::parse(&Memif { socket: "@pod".into(), ..Memif::default() }).unwrap();
+        assert_eq!(spec.role, MemifRole::Server);
+        assert_eq!(spec.mode, MemifMode::Ethernet);
+        assert_eq!((spec.rx_queues, spec.tx_queues, spec.ring_size, spec.buffer_size), (1, 1, 1024, 2048));
+        assert_eq!(MemifSpec::parse(&spec.to_api()).unwrap(), spec);
+    }
+
+    #[test]
+    fn each_bad_field_is_named() {
+        let good = Memif { socket: "/run/quiver/m.sock".into(), ..Memif::default() };
+        for (memif, field) in [
+            (Memif { socket: String::new(), ..good.clone() }, "socket"),
+            (Memif { socket: "m.sock".into(), ..good.clone() }, "socket"),
+            (Memif { socket: "@".into(), ..good.clone() }, "socket"),
+            (Memif { socket: format!("/{}", "x".repeat(107)), ..good.clone() }, "socket"),
+            (Memif { netns: "pod".into(), ..good.clone() }, "netns"),
+            (Memif { role: 7, ..good.clone() }, "role"),
+            (Memif { secret: "x".repeat(25), ..good.clone() }, "secret"),
+            (Memif { rx_queues: 257, ..good.clone() }, "rx_queues"),
+            (Memif { ring_size: 32, ..good.clone() }, "ring_size"),
+            (Memif { ring_size: 1000, ..good.clone() }, "ring_size"),
+            (Memif { buffer_size: 64, ..good.clone() }, "buffer_size"),
+        ] {
+            assert_eq!(MemifSpec::parse(&memif).unwrap_err().field, field, "{memif:?}");
+        }
+        let flaw = MemifSpec::parse(&Memif { ring_size: 1000, ..good }).unwrap_err();
+        assert_eq!(flaw.remedy, "take 512 or 1024");
+    }
+
+    #[test]
+    fn a_secret_is_not_logged() {
+        let spec =
+            MemifSpec::parse(&Memif { socket: "@x".into(), secret: "hush".into(), ..Memif::default() })
+                .unwrap();
+        assert!(!format!("{spec:?}").contains("hush"));
+    }
+}

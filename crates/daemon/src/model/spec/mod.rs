@@ -1,0 +1,28 @@
+//! Objects as the daemon works with them: checked, with every default filled in.
+//!
+//! Each kind has `parse`, which reads what a client sent and says which field is wrong, and `to_api`, which gives
+//! the canonical form back: whatever has its default value is left out. `parse(to_api(x)) == x` for all of them.
+
+mod bridge;
+mod generator;
+mod interface;
+mod memif;
+mod neighbor;
+mod port;
+mod range;
+mod route;
+mod tap;
+mod vlan;
+mod vrf;
+
+pub use bridge::{BridgeSpec, MacTarget, StaticMacSpec};
+pub use generator::{FlowSpec, GeneratorSpec, PacketSpec};
+pub use interface::{FaultSpec, InterfaceSpec, L2};
+pub use memif::{MemifSpec, SocketName};
+pub use neighbor::NeighborSpec;
+pub use port::{AfPacketSpec, Claim, PcapSpec, PortSpec};
+pub use range::IpRange;
+pub use route::{Hop, NextHopSpec, Paths, RouteSpec};
+pub use tap::{HostRouteSpec, TapSpec};
+pub use vlan::VlanSpec;
+pub use vrf::VrfSpec;

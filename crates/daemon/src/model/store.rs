@@ -1,0 +1,286 @@
+//! The desired state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::v1::Config;
+use foldhash::fast::RandomState;
+use hashbrown::{HashMap, HashSet};
+use ipnet::IpNet;
+
+use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, VrfSpec};
+use super::undo::{Replaced, Undo};
+use super::{Batch, Key, Name, NeighborKey, RouteKey};
+
+/// An object and the generation in which it last changed.
+#[derive(Debug, Clone)]
+pub struct Stored<S> {
+    /// The object.
+    pub spec: Arc<S>,
+    /// Generation in which it last changed.
+    pub generation: u64,
+}
+
+/// A route of a table; its key is where it is kept.
+#[derive(Debug, Clone)]
+pub struct StoredRoute {
+    /// What is done with packets.
+    pub paths: Arc<Paths>,
+    /// Generation in which it last changed.
+    pub generation: u64,
+}
+
+/// The routes of one VRF.
+#[derive(Debug, Default, Clone)]
+pub struct RouteTable {
+    /// Routes by destination.
+    pub routes: HashMap<IpNet, StoredRoute, RandomState>,
+    /// The different sets of paths and how many routes have each.
+    pub paths: HashMap<Arc<Paths>, usize, RandomState>,
+}
+
+/// Everything that shall exist.
+#[derive(Debug, Default, Clone)]
+pub struct Model {
+    /// Counts changes.
+    pub generation: u64,
+    /// VRFs; "default" is here only if it was asked for.
+    pub vrfs: BTreeMap<Name, Stored<VrfSpec>>,
+    /// Bridges.
+    pub bridges: BTreeMap<Name, Stored<BridgeSpec>>,
+    /// Interfaces.
+    pub interfaces: BTreeMap<Name, Stored<InterfaceSpec>>,
+    /// Static neighbours.
+    pub neighbors: BTreeMap<NeighborKey, Stored<NeighborSpec>>,
+    /// Routes by VRF; shared, so that a clone of the model is cheap and copies a table only when it is changed later.
+    pub routes: BTreeMap<Name, Arc<RouteTable>>,
+}
+
+impl Model {
+    /// Puts a batch in. The generation grows by one if anything changed.
+    pub fn merge(&mut self, batch: &Batch) -> Undo {
+        let mut undo = Undo::nothing(self.generation);
+        let generation = self.generation + 1;
+        for key in self.removals(batch) {
+            self.remove(&key, &mut undo);
+        }
+        for spec in &batch.vrfs {
+            let old = put(&mut self.vrfs, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Vrf(spec.name.clone(), old)));
+        }
+        for spec in &batch.bridges {
+            let old = put(&mut self.bridges, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Bridge(spec.name.clone(), old)));
+        }
+        for spec in &batch.interfaces {
+            let old = put(&mut self.interfaces, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Interface(spec.name.clone(), old)));
+        }
+        for spec in &batch.neighbors {
+            let old = put(&mut self.neighbors, spec.key.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Neighbor(spec.key.clone(), old)));
+        }
+        for spec in &batch.routes {
+            let table = match self.routes.get_mut(&spec.key.vrf) {
+                Some(table) => table,
+                None => self.routes.entry(spec.key.vrf.clone()).or_default(),
+            };
+            if table.routes.get(&spec.key.prefix).is_some_and(|stored| stored.paths == spec.paths) {
+                undo.unchanged += 1;
+                continue;
+            }
+            let route = StoredRoute { paths: Arc::clone(&spec.paths), generation };
+            let old = Arc::make_mut(table).put(spec.key.prefix, Some(route));
+            undo.note(Some(Replaced::Route(spec.key.clone(), old)));
+        }
+        if !undo.is_empty() {
+            self.generation = generation;
+        }
+        undo
+    }
+
+    /// Takes out again what [`Self::merge`] put in.
+    pub fn undo(&mut self, undo: Undo) {
+        self.generation = undo.generation;
+        for replaced in undo.replaced.into_iter().rev() {
+            match replaced {
+                Replaced::Vrf(name, old) => restore(&mut self.vrfs, name, old),
+                Replaced::Bridge(name, old) => restore(&mut self.bridges, name, old),
+                Replaced::Interface(name, old) => restore(&mut self.interfaces, name, old),
+                Replaced::Neighbor(key, old) => restore(&mut self.neighbors, key, old),
+                Replaced::Route(key, old) => self.put_route(key, old),
+            }
+        }
+    }
+
+    /// The set of paths of a route.
+    pub fn route(&self, key: &RouteKey) -> Option<&StoredRoute> {
+        self.routes.get(&key.vrf)?.routes.get(&key.prefix)
+    }
+
+    /// Whether an object exists; the default VRF always does.
+    pub fn contains(&self, key: &Key) -> bool {
+        match key {
+            Key::Vrf(name) => *name == Name::default_vrf() || self.vrfs.contains_key(name),
+            Key::Bridge(name) => self.bridges.contains_key(name),
+            Key::Interface(name) => self.interfaces.contains_key(name),
+            Key::Neighbor(key) => self.neighbors.contains_key(key),
+            Key::Route(key) => self.route(key).is_some(),
+        }
+    }
+
+    /// Generation in which an object last changed; `None` if there is no such object.
+    pub fn changed_in(&self, key: &Key) -> Option<u64> {
+        Some(match key {
+            Key::Vrf(name) => self.vrfs.get(name)?.generation,
+            Key::Bridge(name) => self.bridges.get(name)?.generation,
+            Key::Interface(name) => self.interfaces.get(name)?.generation,
+            Key::Neighbor(key) => self.neighbors.get(key)?.generation,
+            Key::Route(key) => self.route(key)?.generation,
+        })
+    }
+
+    /// Number of objects.
+    pub fn len(&self) -> usize {
+        let routes = self.routes.values().map(|table| table.routes.len()).sum::<usize>();
+        self.vrfs.len() + self.bridges.len() + self.interfaces.len() + self.neighbors.len() + routes
+    }
+
+    /// Whether nothing shall exist.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it in canonical form, ordered by kind and name.
+    pub fn to_api(&self) -> Config {
+        Config {
+            vrfs: self.vrfs.values().map(|stored| stored.spec.to_api()).collect(),
+            bridges: self.bridges.values().map(|stored| stored.spec.to_api()).collect(),
+            interfaces: self.interfaces.values().map(|stored| stored.spec.to_api()).collect(),
+            routes: self
+                .routes
+                .iter()
+                .flat_map(|(vrf, table)| {
+                    table.sorted().into_iter().map(|(prefix, stored)| {
+                        RouteSpec::api_of(&RouteKey { vrf: vrf.clone(), prefix }, &stored.paths)
+                    })
+                })
+                .collect(),
+            neighbors: self.neighbors.values().map(|stored| stored.spec.to_api()).collect(),
+        }
+    }
+
+    /// What a batch takes out: what it names, and with `replace_all` what it doesn't put in.
+    fn removals(&self, batch: &Batch) -> Vec<Key> {
+        if !batch.replace_all {
+            return batch.deletes.clone();
+        }
+        let routes = self.routes.iter().flat_map(|(vrf, table)| {
+            table.routes.keys().map(|prefix| Key::Route(RouteKey { vrf: vrf.clone(), prefix: *prefix }))
+        });
+        let kept = batch.deletes.iter().collect::<HashSet<_, RandomState>>();
+        (self.vrfs.keys().cloned().map(Key::Vrf))
+            .chain(self.bridges.keys().cloned().map(Key::Bridge))
+            .chain(self.interfaces.keys().cloned().map(Key::Interface))
+            .chain(self.neighbors.keys().cloned().map(Key::Neighbor))
+            .chain(routes)
+            .filter(|key| !batch.contains(key) || kept.contains(key))
+            .collect()
+    }
+
+    fn remove(&mut self, key: &Key, undo: &mut Undo) {
+        let replaced = match key {
+            Key::Vrf(name) => self.vrfs.remove(name).map(|old| Replaced::Vrf(name.clone(), Some(old))),
+            Key::Bridge(name) => {
+                self.bridges.remove(name).map(|old| Replaced::Bridge(name.clone(), Some(old)))
+            }
+            Key::Interface(name) => {
+                self.interfaces.remove(name).map(|old| Replaced::Interface(name.clone(), Some(old)))
+            }
+            Key::Neighbor(key) => {
+                self.neighbors.remove(key).map(|old| Replaced::Neighbor(key.clone(), Some(old)))
+            }
+            Key::Route(key) => {
+                let old = self.routes.get_mut(&key.vrf).and_then(|table| {
+                    // Without this look a delete of nothing would copy a shared table.
+                    table
+                        .routes
+                        .contains_key(&key.prefix)
+                        .then(|| Arc::make_mut(table).put(key.prefix, None))?
+                });
+                self.drop_empty_table(&key.vrf);
+                old.map(|old| Replaced::Route(key.clone(), Some(old)))
+            }
+        };
+        if let Some(replaced) = replaced {
+            undo.deleted += 1;
+            undo.note(Some(replaced));
+        }
+    }
+
+    fn put_route(&mut self, key: RouteKey, route: Option<StoredRoute>) {
+        Arc::make_mut(self.routes.entry(key.vrf.clone()).or_default()).put(key.prefix, route);
+        self.drop_empty_table(&key.vrf);
+    }
+
+    fn drop_empty_table(&mut self, vrf: &Name) {
+        if self.routes.get(vrf).is_some_and(|table| table.routes.is_empty()) {
+            self.routes.remove(vrf);
+        }
+    }
+}
+
+impl RouteTable {
+    /// Its routes, ordered by destination.
+    pub fn sorted(&self) -> Vec<(IpNet, &StoredRoute)> {
+        let mut routes = self.routes.iter().map(|(prefix, route)| (*prefix, route)).collect::<Vec<_>>();
+        routes.sort_unstable_by_key(|(prefix, _)| *prefix);
+        routes
+    }
+
+    /// Puts a route in, or takes it out with `None`; returns what was there.
+    fn put(&mut self, prefix: IpNet, route: Option<StoredRoute>) -> Option<StoredRoute> {
+        let old = match route {
+            Some(StoredRoute { paths, generation }) => {
+                // One set of paths is kept once, however many batches brought it.
+                let paths = match self.paths.get_key_value(&paths) {
+                    Some((known, _)) => Arc::clone(known),
+                    None => paths,
+                };
+                *self.paths.entry(Arc::clone(&paths)).or_default() += 1;
+                self.routes.insert(prefix, StoredRoute { paths, generation })
+            }
+            None => self.routes.remove(&prefix),
+        };
+        if let Some(old) = &old
+            && let Some(users) = self.paths.get_mut(&old.paths)
+        {
+            *users -= 1;
+            if *users == 0 {
+                self.paths.remove(&old.paths);
+            }
+        }
+        old
+    }
+}
+
+/// Puts an object in. `None`: an equal one is there; `Some(old)`: done, and what was there.
+#[allow(clippy::option_option)] // outside: whether anything changed; inside: whether something was there
+fn put<K: Ord, S: PartialEq>(
+    map: &mut BTreeMap<K, Stored<S>>,
+    key: K,
+    spec: &Arc<S>,
+    generation: u64,
+) -> Option<Option<Stored<S>>> {
+    if map.get(&key).is_some_and(|stored| stored.spec == *spec) {
+        return None;
+    }
+    Some(map.insert(key, Stored { spec: Arc::clone(spec), generation }))
+}
+
+fn restore<K: Ord, S>(map: &mut BTreeMap<K, Stored<S>>, key: K, old: Option<Stored<S>>) {
+    match old {
+        Some(old) => map.insert(key, old),
+        None => map.remove(&key),
+    };
+}

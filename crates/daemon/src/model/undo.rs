@@ -1,0 +1,71 @@
+//! Taking back what a batch changed.
+
+use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, VrfSpec};
+use super::{Key, Name, NeighborKey, RouteKey, Stored, StoredRoute};
+
+/// What a batch changed, in order: enough to take it back and to say what it was.
+#[derive(Debug)]
+pub struct Undo {
+    /// Generation before.
+    pub(super) generation: u64,
+    pub(super) replaced: Vec<Replaced>,
+    /// Objects put in that were there already, equal.
+    pub unchanged: u64,
+    /// Objects taken out.
+    pub deleted: u64,
+}
+
+/// What was there before an object was put in or taken out; `None`: nothing.
+#[derive(Debug)]
+pub(super) enum Replaced {
+    Vrf(Name, Option<Stored<VrfSpec>>),
+    Bridge(Name, Option<Stored<BridgeSpec>>),
+    Interface(Name, Option<Stored<InterfaceSpec>>),
+    Neighbor(NeighborKey, Option<Stored<NeighborSpec>>),
+    Route(RouteKey, Option<StoredRoute>),
+}
+
+impl Undo {
+    /// Nothing was changed.
+    pub fn nothing(generation: u64) -> Self {
+        Self { generation, replaced: Vec::new(), unchanged: 0, deleted: 0 }
+    }
+
+    /// Notes a change; `None` is an object that was there already.
+    pub(super) fn note(&mut self, replaced: Option<Replaced>) {
+        match replaced {
+            Some(replaced) => self.replaced.push(replaced),
+            None => self.unchanged += 1,
+        }
+    }
+
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.replaced.is_empty()
+    }
+
+    /// Objects that changed, in no particular order.
+    pub fn changed(&self) -> impl Iterator<Item = Key> + '_ {
+        self.replaced.iter().map(Replaced::key)
+    }
+
+    /// Routes that changed.
+    pub fn changed_routes(&self) -> impl Iterator<Item = &RouteKey> + '_ {
+        self.replaced.iter().filter_map(|replaced| match replaced {
+            Replaced::Route(key, _) => Some(key),
+            _ => None,
+        })
+    }
+}
+
+impl Replaced {
+    pub(super) fn key(&self) -> Key {
+        match self {
+            Self::Vrf(name, _) => Key::Vrf(name.clone()),
+            Self::Bridge(name, _) => Key::Bridge(name.clone()),
+            Self::Interface(name, _) => Key::Interface(name.clone()),
+            Self::Neighbor(key, _) => Key::Neighbor(key.clone()),
+            Self::Route(key, _) => Key::Route(key.clone()),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! System calls that the libraries lack, each behind a safe function.
+
+#![allow(unsafe_code)]
+
+pub(crate) mod tun;
