@@ -28,7 +28,7 @@ fn apply_reports_object_by_object() {
         ran.out,
         "interface pod-a: applied (new)\n\
          interface same: applied (unchanged)\n\
-         route default/10.9.0.0/16: pending (new), waits for interface pod-z\n\
+         route default/10.9.0.0/16: pending (new): waits for interface pod-z\n\
          generation 5: 2 applied, 1 pending\n"
     );
     assert_eq!((ran.status, ran.err.as_str()), (0, ""));
@@ -243,7 +243,7 @@ fn without_quiverd() {
         "{}",
         ran.err
     );
-    assert!(ran.err.contains("systemctl start quiver"), "{}", ran.err);
+    assert!(ran.err.contains("systemctl start quiverd"), "{}", ran.err);
     // A capture that can't begin leaves the file alone.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keep");

@@ -30,7 +30,7 @@ fn judge(have: CapabilitySet, root: bool) -> Check {
         Check::fail(NAME, found, meaning)
             .with_remedy("give them to the container (securityContext.capabilities.add) or the systemd unit")
     } else {
-        Check::warn(NAME, found, meaning).with_remedy("run quiverd as root (systemctl start quiver)")
+        Check::warn(NAME, found, meaning).with_remedy("run quiverd as root (systemctl start quiverd)")
     }
 }
 

@@ -34,7 +34,7 @@ fn judge(answer: Option<Result<VersionResponse, Error>>, ours: &str) -> Check {
             format!("{}, while quiver is {ours}", theirs.version),
             "commands that only one of them knows fail",
         )
-        .with_remedy("install one version of both, and restart quiverd (systemctl restart quiver)"),
+        .with_remedy("install one version of both, and restart quiverd (systemctl restart quiverd)"),
         Some(Err(Error::Unreachable { socket, reason, remedy })) => Check::warn(
             NAME,
             format!("no answer at {}: {reason}", socket.display()),
@@ -42,13 +42,13 @@ fn judge(answer: Option<Result<VersionResponse, Error>>, ours: &str) -> Check {
         )
         .with_remedy(remedy),
         Some(Err(error)) => Check::fail(NAME, error.to_string(), "it runs, but doesn't answer as it should")
-            .with_remedy("look at its log (journalctl -u quiver)"),
+            .with_remedy("look at its log (journalctl -u quiverd)"),
         None => Check::fail(
             NAME,
             format!("no answer in {}", span(PATIENCE.as_secs_f64())),
             "it runs, but hangs or is overloaded",
         )
-        .with_remedy("look at its log (journalctl -u quiver), and restart it (systemctl restart quiver)"),
+        .with_remedy("look at its log (journalctl -u quiverd), and restart it (systemctl restart quiverd)"),
     }
 }
 

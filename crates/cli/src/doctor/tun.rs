@@ -18,7 +18,7 @@ fn judge(opened: io::Result<()>, root: bool) -> Check {
         Ok(()) => Check::ok(NAME, "/dev/net/tun can be opened", "pods can have taps"),
         Err(error) if !root && error.kind() == ErrorKind::PermissionDenied => {
             Check::warn(NAME, "/dev/net/tun is not for this user", without)
-                .with_remedy("run quiverd as root (systemctl start quiver)")
+                .with_remedy("run quiverd as root (systemctl start quiverd)")
         }
         Err(error) => Check::fail(NAME, format!("/dev/net/tun: {error}"), without)
             .with_remedy("modprobe tun; in a container pass the device through (--device /dev/net/tun)"),

@@ -46,6 +46,10 @@ pub fn apply(request: &ApplyRequest) -> Result<ApplyResponse, Status> {
         let outcome = Some(Outcome::Applied(Applied {}));
         response.results.push(ObjectResult { object: Some(object.clone()), outcome });
     }
+    // As quiverd does: changes are listed on demand.
+    if !(request.dry_run || request.list_changes) {
+        response.changes.clear();
+    }
     response.committed = counts.refused == 0 && !request.dry_run;
     response.generation = GENERATION + u64::from(response.committed);
     response.counts = Some(counts);
