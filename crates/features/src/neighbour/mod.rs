@@ -8,13 +8,14 @@ pub mod control;
 mod ethernet_out;
 mod hold;
 mod ip4_resolve;
-mod ip6_resolve;
 mod limit;
+#[cfg(test)]
+mod loop_tests;
 mod own;
+#[cfg(test)]
+mod tests;
 
 pub use ethernet_out::{INJECT_KEY as ETHERNET_OUT, frame};
-pub(crate) use own::{is_own, own_link_local};
-
 use graph::NodeSpec;
 
 /// The nodes of this folder.
@@ -31,4 +32,5 @@ pub const RESOLVE6: &str = "resolve6";
 
 /// Where packets go on that have waited.
 const IP4_LOOKUP: u32 = crate::ip4::INJECT_KEY;
+/// [`IP4_LOOKUP`] for IPv6.
 const IP6_LOOKUP: u32 = 6;

@@ -168,5 +168,5 @@ fn version(waiting: &Waiting) -> u8 {
 /// again at once (RFC 4861 section 6.3.2).
 fn spread(time: u64, id: Id) -> u64 {
     let part = u64::from(id.wrapping_mul(0x9e37_79b9) >> 16);
-    time / 4 * 3 + (time / 2 * part >> 16)
+    time / 4 * 3 + ((time / 2 * part) >> 16)
 }
