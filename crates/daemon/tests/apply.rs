@@ -291,3 +291,54 @@ fn replace_all_takes_out_the_rest() {
     assert_eq!(world.interfaces(), ["only"]);
     assert!(world.state().routes.is_empty() && world.state().realised.neighbors.is_empty());
 }
+
+#[test]
+fn a_vlan_can_take_the_port_of_its_parent() {
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    apply(
+        &mut controller,
+        &upserts(
+            "[[interface]]\nname = \"a\"\nmemif = { socket = \"@x\" }
+             [[interface]]\nname = \"d\"\nvlan = { parent = \"a\", outer_id = 1 }",
+        ),
+    );
+    let mut request = upserts("[[interface]]\nname = \"d\"\nmemif = { socket = \"@x\" }");
+    request.deletes = deletes(&[(Kind::Interface, "a")]).deletes;
+    world.take_log();
+    apply(&mut controller, &request);
+    assert_eq!(
+        world.take_log(),
+        [
+            "close the port of interface d",
+            "change interface a",
+            "destroy interface a",
+            "open the port of interface d"
+        ]
+    );
+}
+
+#[test]
+fn routes_move_before_their_old_way_goes() {
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    let lab = |name: &str| {
+        format!(
+            "[[interface]]\nname = \"{name}\"\nsink = {{}}
+             [[route]]\nprefix = \"192.0.2.0/24\"\nnext_hops = [{{ interface = \"{name}\" }}]"
+        )
+    };
+    apply(&mut controller, &upserts(&lab("a")));
+    world.take_log();
+    apply(&mut controller, &ApplyRequest { replace_all: true, ..upserts(&lab("b")) });
+    assert_eq!(
+        world.take_log(),
+        [
+            "create interface b",
+            "change interface b",
+            "change route default/192.0.2.0/24",
+            "change interface a",
+            "destroy interface a"
+        ]
+    );
+}

@@ -5,6 +5,7 @@
 //! in shared memory, is checked before it is used; a peer that breaks the protocol costs one typed error and its own
 //! connection, nothing else.
 //!
+//! - [`app`]: the simple way: packets as slices.
 //! - [`ring`]: the data path: [`RxQueue`] and [`TxQueue`], the same types for both roles.
 //! - [`control`]: the control channel: messages and the state machines of both roles, without I/O.
 //! - [`io`]: the same on real sockets: [`Listener`] and [`Client`], pollable, without a runtime.
@@ -13,6 +14,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod app;
 pub mod control;
 pub mod io;
 pub mod layout;

@@ -7,6 +7,7 @@
 //! * [`memif`]: shared memory with another process; its links are the daemon's matter.
 //! * [`tap`]: a device of the kernel (tap or tun) made in any network namespace, with checksum and segmentation
 //!   offload passed through in both directions.
+//! * [`offload`]: finishes in software what a sender leaves to the device, for ports that can't.
 //!
 //! Around them: [`netns`] does things in another network namespace, [`link`] sets up the kernel's side of a device.
 //!
@@ -20,6 +21,7 @@ pub mod link;
 pub mod memif;
 pub mod netns;
 mod nodes;
+pub mod offload;
 mod port;
 mod sys;
 pub mod tap;

@@ -53,7 +53,8 @@ pub enum Operation {
     /// The port of an interface is opened again, as `port` in this says.
     OpenPort(Arc<InterfaceSpec>),
     /// Everything but the port of an interface changes from one to the other; both are given, and name and port are
-    /// the same in both. Its connected networks and own addresses come and go with its addresses.
+    /// the same in both. Its connected networks and own addresses come and go with its addresses. At no point of a
+    /// plan is an address on two interfaces of a VRF, except for link-local ones, which may be on all.
     Configure {
         /// What it is.
         before: Arc<InterfaceSpec>,

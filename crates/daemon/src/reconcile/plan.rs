@@ -119,15 +119,16 @@ impl<'a> Planner<'a> {
             }
         }
         self.withdraw_from_early(moved);
-        for spec in going.iter().filter(|spec| self.early.contains(&spec.name)).collect::<Vec<_>>() {
-            self.destroy(&spec.name);
-        }
+        // First of all: a vlan that becomes something else may have a parent that goes.
         for (name, running) in &self.realised.interfaces {
             let reopened = self.interfaces.get(name).is_some_and(|after| after.port != running.spec.port);
             if reopened && running.open {
                 let spec = self.now.interfaces.get(name).map_or(&running.spec, |now| &now.spec);
                 self.push(Operation::ClosePort(Arc::clone(spec)));
             }
+        }
+        for spec in going.iter().filter(|spec| self.early.contains(&spec.name)).collect::<Vec<_>>() {
+            self.destroy(&spec.name);
         }
     }
 

@@ -169,7 +169,7 @@ impl State {
                 let other = claims.insert(claim.clone(), &spec.name);
                 assert_eq!(other, None, "{operation}: {claim} is taken twice");
             }
-            for address in &spec.addresses {
+            for address in spec.addresses.iter().filter(|address| !is_link_local(address.addr())) {
                 let other = addresses.insert((&spec.vrf, address.addr()), &spec.name);
                 assert_eq!(other, None, "{operation}: {address} is there twice");
             }
@@ -181,7 +181,7 @@ impl State {
                 Some(L2::CrossConnect(other)) => assert!(interfaces.contains_key(other), "{operation}"),
                 None => {}
             }
-            if let PortSpec::Vlan(vlan) = &spec.port {
+            if let (PortSpec::Vlan(vlan), true) = (&spec.port, open) {
                 assert!(interfaces.contains_key(&vlan.parent), "{operation}: {} lost its parent", spec.name);
             }
         }
@@ -205,6 +205,14 @@ impl State {
                 }
             }
         }
+    }
+}
+
+/// Such addresses may be on every interface.
+fn is_link_local(address: std::net::IpAddr) -> bool {
+    match address {
+        std::net::IpAddr::V4(address) => address.is_link_local(),
+        std::net::IpAddr::V6(address) => address.is_unicast_link_local(),
     }
 }
 

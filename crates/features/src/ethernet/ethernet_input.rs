@@ -16,13 +16,12 @@ use graph::counters::WorkerCounters;
 use graph::nodes::DEVICE_INPUT;
 use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId};
 use graph::publish::Key;
-use graph::simd::{Simd, TierTask};
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 use wire::{EtherType, EthernetHeader, Header, MacAddr};
 
 graph::edges! {
     /// Where a packet goes from here, besides the children.
-    pub enum Next { Drop => "drop", CrossConnect => "cross-connect" }
+    pub enum Next { Drop => "drop", Bridge => "bridge-input", CrossConnect => "cross-connect" }
 }
 
 graph::drops! {
@@ -63,8 +62,23 @@ struct EthernetInput {
 
 impl Node for EthernetInput {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let tier = ctx.tier;
-        tier.dispatch(Vector { node: self, ctx, frame });
+        let (tables, counters) = (ctx.tables, ctx.counters);
+        let interfaces = tables.get(self.interfaces);
+        let mut walk = Walk {
+            ethertypes: &self.ethertypes,
+            interfaces,
+            counters,
+            rx: Rx::new(interfaces, 0),
+            tally: Tally::default(),
+        };
+        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
+            let (meta, area) = ctx.packets.parts_mut(*slot);
+            *next = match walk.packet(meta, area) {
+                Ok(edge) => edge,
+                Err(reason) => ctx.drop(*slot, reason),
+            };
+        }
+        walk.tally.flush(counters, Direction::Rx);
     }
 
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -75,20 +89,6 @@ impl Node for EthernetInput {
             }
             None => write!(out, "{} bytes, interface {}", meta.len(), meta.rx_if),
         }
-    }
-}
-
-struct Vector<'v, 'c, 'f> {
-    node: &'v EthernetInput,
-    ctx: &'v mut Ctx<'c>,
-    frame: &'v mut Frame<'f>,
-}
-
-impl TierTask for Vector<'_, '_, '_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        s.run(|| self.node.vector(self.ctx, self.frame));
     }
 }
 
@@ -143,29 +143,6 @@ impl<'t> Rx<'t> {
     }
 }
 
-impl EthernetInput {
-    #[inline(always)]
-    fn vector(&self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let (tables, counters) = (ctx.tables, ctx.counters);
-        let interfaces = tables.get(self.interfaces);
-        let mut walk = Walk {
-            ethertypes: &self.ethertypes,
-            interfaces,
-            counters,
-            rx: Rx::new(interfaces, 0),
-            tally: Tally::default(),
-        };
-        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
-            let (meta, area) = ctx.packets.parts_mut(*slot);
-            *next = match walk.packet(meta, area) {
-                Ok(edge) => edge,
-                Err(reason) => ctx.drop(*slot, reason),
-            };
-        }
-        walk.tally.flush(counters, Direction::Rx);
-    }
-}
-
 /// One way through a vector.
 struct Walk<'t> {
     ethertypes: &'t Ethertypes,
@@ -189,7 +166,7 @@ impl Walk<'_> {
         }
         match self.rx.usage {
             Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, HEADER, ethertype),
-            Use::Bridge => Err(Drop::UnknownEthertype),
+            Use::Bridge => Ok(Next::Bridge.edge()),
             Use::CrossConnect => Ok(Next::CrossConnect.edge()),
         }
     }
@@ -204,7 +181,7 @@ impl Walk<'_> {
             return match self.rx.usage {
                 Use::Route if has_vlan => Err(Drop::UnknownVlan),
                 Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, header, tagged.ethertype),
-                Use::Bridge => Err(Drop::UnknownEthertype),
+                Use::Bridge => Ok(Next::Bridge.edge()),
                 Use::CrossConnect => Ok(Next::CrossConnect.edge()),
             };
         };
@@ -216,7 +193,7 @@ impl Walk<'_> {
         }
         let edge = match Use::of(entry) {
             Use::Route => return self.route(meta, dst, entry.mac, entry.vrf, header, tagged.ethertype),
-            Use::Bridge => return Err(Drop::UnknownEthertype),
+            Use::Bridge => Next::Bridge.edge(),
             Use::CrossConnect => Next::CrossConnect.edge(),
         };
         tags::pop(meta, area, tagged.len);

@@ -34,6 +34,8 @@ pub enum NextHopKind {
     Unreachable = 8,
     /// Drop and tell the sender (administratively prohibited).
     Prohibit = 9,
+    /// An IPv6 link-local address: look it up in [`super::LinkLocals`], for the interface that the packet belongs to.
+    LinkLocal = 10,
 }
 
 /// A next hop, one cache line.

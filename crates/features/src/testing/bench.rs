@@ -149,6 +149,12 @@ impl Bench {
         self.publish(|draft| draft.change(key, |arcs| assert!(arcs.set(number, index, &chain).is_ok())));
     }
 
+    /// One round of the worker.
+    pub fn round(&mut self) {
+        self.reader.quiesce();
+        self.graph.round(self.reader.tables(), self.now);
+    }
+
     /// Sends frames in by interface `index`, `burst` at a time, runs rounds until nothing moves, and tells what came out.
     ///
     /// # Panics

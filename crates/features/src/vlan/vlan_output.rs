@@ -12,7 +12,6 @@ use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
-use graph::simd::{Simd, TierTask};
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 
 graph::edges! {
@@ -61,49 +60,6 @@ struct Way {
 
 impl Node for VlanOutput {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let tier = ctx.tier;
-        tier.dispatch(Vector { node: self, ctx, frame });
-    }
-
-    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
-        let meta = packets.meta(slot);
-        match super::tags::read(packets.head(slot)) {
-            Some(tagged) => {
-                let tags = tagged.vlan;
-                write!(
-                    out,
-                    "{:#06x} {}.{} by interface {}",
-                    tags.outer_type, tags.outer, tags.inner, meta.tx_if
-                )
-            }
-            None => write!(out, "interface {}", meta.tx_if),
-        }
-    }
-}
-
-struct Vector<'v, 'c, 'f> {
-    node: &'v VlanOutput,
-    ctx: &'v mut Ctx<'c>,
-    frame: &'v mut Frame<'f>,
-}
-
-impl TierTask for Vector<'_, '_, '_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        s.run(|| self.node.vector(self.ctx, self.frame));
-    }
-}
-
-impl VlanOutput {
-    #[inline]
-    fn way(&self, interfaces: &Interfaces, arcs: &Arcs, sub: IfIndex) -> Way {
-        let Some((parent, tags)) = interfaces.get(sub).vlan else { return Way { sub, ..Way::default() } };
-        Way { sub, parent, push: Push::new(tags), edge: self.output.edge(arcs, parent, 0) }
-    }
-
-    #[inline(always)]
-    fn vector(&self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let (tables, counters) = (ctx.tables, ctx.counters);
         let (interfaces, arcs) = (tables.get(self.interfaces), tables.get(self.arcs));
         let mut way = Way::default();
@@ -126,5 +82,28 @@ impl VlanOutput {
             way.edge
         });
         tally.flush(counters, Direction::Tx);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let meta = packets.meta(slot);
+        match super::tags::read(packets.head(slot)) {
+            Some(tagged) => {
+                let tags = tagged.vlan;
+                write!(
+                    out,
+                    "{:#06x} {}.{} by interface {}",
+                    tags.outer_type, tags.outer, tags.inner, meta.tx_if
+                )
+            }
+            None => write!(out, "interface {}", meta.tx_if),
+        }
+    }
+}
+
+impl VlanOutput {
+    #[inline]
+    fn way(&self, interfaces: &Interfaces, arcs: &Arcs, sub: IfIndex) -> Way {
+        let Some((parent, tags)) = interfaces.get(sub).vlan else { return Way { sub, ..Way::default() } };
+        Way { sub, parent, push: Push::new(tags), edge: self.output.edge(arcs, parent, 0) }
     }
 }

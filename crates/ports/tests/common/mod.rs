@@ -269,3 +269,21 @@ print(len(d),hashlib.sha256(d).hexdigest())";
     assert!(server.wait().unwrap().success());
     assert_eq!(got, sent, "the bytes that arrived");
 }
+
+impl Joined {
+    /// A declared counter of a node.
+    pub fn counter(&self, node: &str, counter: &str) -> u64 {
+        let plan = self.graph.plan();
+        let node = plan.node(node).unwrap();
+        let id = plan.counters.iter().position(|(of, spec)| *of == node && spec.name == counter).unwrap();
+        self.graph.counters().node(id as u16).get()
+    }
+
+    /// Drops of a node for a reason.
+    pub fn drops(&self, node: &str, reason: &str) -> u64 {
+        let plan = self.graph.plan();
+        let node = plan.node(node).unwrap();
+        let id = plan.drops.iter().position(|(of, spec)| *of == node && spec.name == reason).unwrap();
+        self.graph.counters().drops(id as u16).get()
+    }
+}

@@ -20,10 +20,16 @@ impl MacTable {
     /// whole table at least every 32 767 − `max_age` ticks (`max_age` is at most 32 766): ticks are compared as
     /// signed differences of 16 bits, so that a worker whose clock is ahead does no harm.
     pub fn age(&self, now: u16, max_age: u16, buckets: usize) -> usize {
+        let max_age = max_age.min(i16::MAX as u16 - 1);
+        self.sweep(buckets, |entry| !entry.is_static && entry.age(now) > max_age)
+    }
+
+    /// Removes the entries that `condition` chooses, in the next `buckets` buckets after those of the last call of this
+    /// or of [`age`](Self::age); gives their number.
+    pub fn sweep(&self, buckets: usize, condition: impl Fn(&MacEntry) -> bool) -> usize {
         let begin = self.cursor.fetch_add(buckets, Ordering::Relaxed);
-        let max_age = max_age.min(i16::MAX as u16 - 1) as i16;
         let step = (0..buckets.min(self.buckets())).map(|at| begin.wrapping_add(at) % self.buckets());
-        self.remove_in(step, |entry| !entry.is_static && now.wrapping_sub(entry.stamp) as i16 > max_age)
+        self.remove_in(step, condition)
     }
 
     /// Removes the entries at `interface`; gives their number.

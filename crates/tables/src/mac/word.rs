@@ -60,6 +60,16 @@ pub struct MacEntry {
     pub is_static: bool,
 }
 
+impl MacEntry {
+    /// Ticks from when the address was last seen to `now`; 0 where a worker's clock is ahead. Ticks go round: what
+    /// is longer ago than 32 767 of them can't be told from the future.
+    #[inline]
+    #[must_use]
+    pub fn age(&self, now: u16) -> u16 {
+        (now.wrapping_sub(self.stamp) as i16).max(0) as u16
+    }
+}
+
 /// What a slot says about its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Value(u64);

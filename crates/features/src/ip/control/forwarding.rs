@@ -4,11 +4,11 @@ use super::error::ForwardingError;
 use super::hops::Hops;
 use super::links::{Derived, Link, Links};
 use super::rib::{Candidate, Rib, refused};
-use super::route::{Origin, Path, Prefix, RouteState, Via, same_family};
+use super::route::{Origin, Path, Prefix, RouteState, Via, link_local, link_local_prefix, same_family};
 use super::sets::{MAX_PATHS, SetId, Sets, World};
 use crate::interface::Interface;
-use crate::ip::{Fibs, NextHops, VrfTables};
-use core::net::IpAddr;
+use crate::ip::{Fibs, LinkLocals, NextHops, VrfTables};
+use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
 use graph::publish::{Key, Schema};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,9 @@ impl Vrf {
     }
 }
 
+/// A link-local address on its interface, or with `None` all others there.
+pub(super) type Scoped = (IfIndex, Option<Ipv6Addr>);
+
 /// The one writer of everything that forwarding reads. See the [module](super).
 ///
 /// Changes take effect with the next [`Forwarding::commit`]; until then they can be made in any number and order.
@@ -47,11 +50,16 @@ impl Vrf {
 pub struct Forwarding {
     pub(super) hops_key: Key<NextHops>,
     pub(super) fibs_key: Key<Fibs>,
+    pub(super) link_locals_key: Key<LinkLocals>,
     pub(super) vrfs: BTreeMap<u16, Vrf>,
     vrf_ids: BTreeSet<u16>,
     pub(super) links: Links,
     pub(super) sets: Sets,
     pub(super) hops: Hops,
+    /// The path sets of link-local addresses; without an address, of the others of the link.
+    pub(super) scoped: BTreeMap<Scoped, SetId>,
+    /// They differ from what is published.
+    pub(super) scoped_changed: bool,
     /// VRFs differ from what is published.
     pub(super) vrfs_changed: bool,
     /// Queued changes wait until this mark has passed.
@@ -67,12 +75,16 @@ impl Forwarding {
     /// # Panics
     /// If the schema lacks the parts that [`crate::schema`] declares.
     pub fn new(schema: &Schema) -> Result<Self, ForwardingError> {
-        let (Some(hops_key), Some(fibs_key)) = (schema.key(), schema.key()) else {
-            panic!("the tables have no next hops or no FIBs: use features::schema()")
+        let keys = (schema.key(), schema.key(), schema.key());
+        let (Some(hops_key), Some(fibs_key), Some(link_locals_key)) = keys else {
+            panic!("the tables lack parts of forwarding: use features::schema()")
         };
         let mut forwarding = Self {
             hops_key,
             fibs_key,
+            link_locals_key,
+            scoped: BTreeMap::new(),
+            scoped_changed: false,
             vrfs: BTreeMap::new(),
             vrf_ids: BTreeSet::new(),
             links: Links::default(),
@@ -98,6 +110,9 @@ impl Forwarding {
         self.vrf_ids.insert(vrf);
         self.vrfs_changed = true;
         self.resolve_all();
+        if let Ok(prefix) = link_local_prefix() {
+            self.insert(vrf, prefix, Origin::Connected, 0, &[Path::from(Via::LinkLocal)])?;
+        }
         Ok(())
     }
 
@@ -174,7 +189,7 @@ impl Forwarding {
         self.resolve_all();
         after.difference(&before).try_for_each(|route| self.add_derived(index, route))?;
         before.difference(&after).for_each(|route| self.remove_derived(index, route));
-        Ok(())
+        self.set_scoped(index)
     }
 
     /// Tells that a neighbour's link-layer address is known, has changed, or with `None` is known no more. All routes
@@ -200,6 +215,9 @@ impl Forwarding {
         }
         let Self { sets, links, vrf_ids, hops, .. } = self;
         sets.resolve_neighbour(&mut World { links, vrfs: vrf_ids, hops }, interface, address);
+        if link_local(address).is_some() {
+            return self.set_scoped(interface);
+        }
         match route {
             Some(route) if old.is_none() => self.add_derived(interface, &route),
             Some(route) if mac.is_none() => {
@@ -289,6 +307,36 @@ impl Forwarding {
             sets.release(hops, old);
         }
         Ok(old.is_some())
+    }
+
+    /// Brings the next hops of an interface's link-local addresses up to date.
+    fn set_scoped(&mut self, index: IfIndex) -> Result<(), ForwardingError> {
+        let mut wanted = BTreeMap::new();
+        let mut vrf = 0;
+        if let Some(link) = self.links.list.get(&index) {
+            vrf = link.vrf;
+            let neighbours = self.links.neighbours_of(index).filter_map(link_local);
+            let neighbours = neighbours.map(|address| {
+                (Some(address), Via::Address { address: address.into(), interface: Some(index) })
+            });
+            wanted.extend(neighbours.chain(link.scoped(index)));
+        }
+        let Self { sets, links, vrf_ids, hops, scoped, .. } = self;
+        let mut sets_of = BTreeMap::new();
+        for (address, via) in wanted {
+            let world = &mut World { links, vrfs: vrf_ids, hops };
+            sets_of.insert((index, address), sets.acquire(world, vrf, &[Path::from(via)])?);
+        }
+        let old: Vec<Scoped> = scoped.range((index, None)..).map(|(key, _)| *key).collect();
+        for key in old.into_iter().take_while(|(of, _)| *of == index) {
+            let old = scoped.remove(&key);
+            self.scoped_changed |= old != sets_of.get(&key).copied();
+            old.into_iter().for_each(|set| sets.release(hops, set));
+        }
+        for (key, set) in sets_of {
+            self.scoped_changed |= scoped.insert(key, set).is_none();
+        }
+        Ok(())
     }
 
     fn resolve_all(&mut self) {

@@ -258,6 +258,7 @@ fn resolve_path(world: &World<'_>, vrf: u16, via: Via) -> Result<Resolved, Pendi
         Via::Blackhole => action(NextHopKind::Blackhole),
         Via::Unreachable => action(NextHopKind::Unreachable),
         Via::Prohibit => action(NextHopKind::Prohibit),
+        Via::LinkLocal => action(NextHopKind::LinkLocal),
         Via::Local(index) => world.links.local(index).map(|hop| (hop, None)),
         Via::Interface(index) => world.links.out(index).map(|hop| (hop, None)),
         Via::Vrf(to) if !world.vrfs.contains(&to) => Err(Pending::NoVrf(to)),
