@@ -10,3 +10,11 @@ fn echoes_are_answered_and_errors_reported_over_ip4() {
         topology::set_up(bench, 300);
     });
 }
+
+#[test]
+fn echoes_are_answered_and_errors_reported_over_ip6() {
+    let rows = rows(include_str!("../../tests/vectors/icmp6.txt"));
+    run_table(&rows, |bench| {
+        topology::set_up(bench, 1280);
+    });
+}

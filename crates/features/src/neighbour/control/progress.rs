@@ -2,10 +2,10 @@
 
 use super::action::Action;
 use super::entry::{NeighbourKey, State, Waiting};
-use super::frames;
 use super::machine::Neighbours;
 use super::table::Id;
 use crate::icmp;
+use crate::neighbour::frames;
 use graph::packet::Flags;
 use wire::{Icmpv4Error, Icmpv6Error, MacAddr};
 
