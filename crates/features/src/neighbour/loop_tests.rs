@@ -208,3 +208,52 @@ fn a_scan_is_slowed_down_and_a_flow_to_nowhere_waits_in_one_queue() {
     lab.pass(10);
     assert_eq!(lab.neighbours.waiting(), (0, 0));
 }
+
+#[test]
+fn ip6_waits_and_goes_on_and_is_reported_as_ip4_is() {
+    let (mut lab, v) = (Lab::new(), vectors());
+    lab.send(2, &v.get("ping6"));
+    assert_eq!(lab.sent(1), [v.get("solicit")]);
+    lab.pass(4);
+    assert_eq!(lab.sent(1), vec![v.get("solicit"); 2]);
+    assert_eq!(lab.sent(2), [v.get("unreachable6")]);
+    lab.pass(4);
+    lab.send(2, &v.get("ping6"));
+    assert_eq!(lab.sent(1), [v.get("solicit")]);
+    lab.send(1, &v.get("advertise"));
+    assert_eq!(lab.sent(1), [v.get("ping6-out")]);
+    assert_eq!(lab.state(1, "2001:db8:1::9"), Some(State::Reachable));
+}
+
+#[test]
+fn an_advertisement_that_does_not_override_raises_a_doubt_and_no_more() {
+    let (mut lab, v) = (Lab::new(), vectors());
+    lab.send(2, &v.get("ping6"));
+    lab.send(1, &v.get("advertise"));
+    lab.sent(1);
+    lab.send(1, &v.get("advertise-quietly"));
+    assert_eq!(lab.state(1, "2001:db8:1::9"), Some(State::Stale));
+    lab.send(2, &v.get("ping6"));
+    assert_eq!(lab.sent(1), [v.get("ping6-out")], "at the old address");
+    lab.pass(5);
+    assert_eq!(lab.sent(1), [v.get("solicit-alone")]);
+}
+
+#[test]
+fn our_ip6_addresses_are_defended() {
+    let (mut lab, v) = (Lab::new(), vectors());
+    lab.send(1, &v.get("claims-ours6"));
+    lab.send(1, &v.get("claims-ours6"));
+    assert_eq!((lab.sent(1), lab.conflicts), (vec![v.get("announcement6")], 1));
+}
+
+#[test]
+fn link_local_neighbours_are_resolved_on_their_link() {
+    let (mut lab, v) = (Lab::new(), vectors());
+    lab.send(1, &v.get("link-ping"));
+    assert_eq!(lab.sent(1), [v.get("link-solicit")]);
+    lab.send(1, &v.get("link-advertise"));
+    assert_eq!(lab.sent(1), [v.get("link-pong")]);
+    lab.send(1, &v.get("link-ping"));
+    assert_eq!(lab.sent(1), [v.get("link-pong")]);
+}

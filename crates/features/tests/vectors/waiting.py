@@ -8,11 +8,22 @@ The topology is that of `src/ip/topology.rs`: 10.0.2.2 on interface 2 is known, 
 """
 
 from scapy.layers.inet import ICMP, IP
+from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
+    ICMPv6EchoReply,
+    ICMPv6EchoRequest,
+    ICMPv6ND_NA,
+    ICMPv6ND_NS,
+    ICMPv6NDOptDstLLAddr,
+    ICMPv6NDOptSrcLLAddr,
+    IPv6,
+)
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
 US1, US2 = "02:fe:00:00:00:01", "02:fe:00:00:00:02"
 HOST = "02:00:00:00:01:09"
+MOVED = "02:00:00:00:01:0a"
 PEER = "02:00:00:00:02:02"
 ROUTER = "02:00:00:00:02:03"
 ALL, NONE = "ff:ff:ff:ff:ff:ff", "00:00:00:00:00:00"
@@ -30,6 +41,20 @@ def arp(src, dst, op, hwsrc, psrc, hwdst, pdst):
 def unreachable(seq):
     return (Ether(src=US2, dst=PEER) / IP(src="10.0.2.1", dst="10.0.2.2", ttl=64, id=0, flags="DF", tos=0xC0)
             / ICMP(type=3, code=1) / packet(seq, 64))
+
+
+def packet6(seq, hlim):
+    return IPv6(src="2001:db8:2::2", dst="2001:db8:1::9", hlim=hlim) / ICMPv6EchoRequest(id=1, seq=seq) / DATA
+
+
+def ns(dst_mac, dst, target, src="2001:db8:1::1", us=US1):
+    return (Ether(src=us, dst=dst_mac) / IPv6(src=src, dst=dst, hlim=255) / ICMPv6ND_NS(tgt=target)
+            / ICMPv6NDOptSrcLLAddr(lladdr=us))
+
+
+def na(src_mac, dst_mac, src, dst, **flags):
+    return (Ether(src=src_mac, dst=dst_mac) / IPv6(src=src, dst=dst, hlim=255) / ICMPv6ND_NA(tgt=src, **flags)
+            / ICMPv6NDOptDstLLAddr(lladdr=src_mac))
 
 
 FRAMES = {
@@ -50,6 +75,20 @@ FRAMES = {
     "told": arp(US1, HOST, 2, US1, "10.0.1.1", HOST, "10.0.1.9"),
     "claims-ours": arp(HOST, ALL, 1, HOST, "10.0.1.1", NONE, "10.0.1.1"),
     "announcement": arp(US1, ALL, 1, US1, "10.0.1.1", NONE, "10.0.1.1"),
+    "ping6": Ether(src=PEER, dst=US2) / packet6(1, 64),
+    "ping6-out": Ether(src=US1, dst=HOST) / packet6(1, 63),
+    "solicit": ns("33:33:ff:00:00:09", "ff02::1:ff00:9", "2001:db8:1::9"),
+    "solicit-alone": ns(HOST, "2001:db8:1::9", "2001:db8:1::9"),
+    "advertise": na(HOST, US1, "2001:db8:1::9", "2001:db8:1::1", R=0, S=1, O=1),
+    "advertise-quietly": na(MOVED, US1, "2001:db8:1::9", "2001:db8:1::1", R=0, S=1, O=0),
+    "unreachable6": Ether(src=US2, dst=PEER) / IPv6(src="2001:db8:2::1", dst="2001:db8:2::2", hlim=64)
+    / ICMPv6DestUnreach(code=3) / packet6(1, 64),
+    "claims-ours6": na(HOST, "33:33:00:00:00:01", "2001:db8:1::1", "ff02::1", R=0, S=0, O=1),
+    "announcement6": na(US1, "33:33:00:00:00:01", "2001:db8:1::1", "ff02::1", R=1, S=0, O=1),
+    "link-ping": Ether(src=HOST, dst=US1) / IPv6(src="fe80::9", dst="fe80::1") / ICMPv6EchoRequest(id=1, seq=1) / DATA,
+    "link-solicit": ns("33:33:ff:00:00:09", "ff02::1:ff00:9", "fe80::9", "fe80::1"),
+    "link-advertise": na(HOST, US1, "fe80::9", "fe80::1", R=0, S=1, O=1),
+    "link-pong": Ether(src=US1, dst=HOST) / IPv6(src="fe80::1", dst="fe80::9", hlim=64) / ICMPv6EchoReply(id=1, seq=1) / DATA,
 }
 
 if __name__ == "__main__":
