@@ -120,7 +120,14 @@ impl<F: Family> Lookup<F> {
             }
             return;
         };
-        F::fib(vrf).lookup_batch(&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+        let (addresses, ids) = (&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+        match addresses {
+            // A vector is often a burst to one destination, and then one lookup does.
+            [first, rest @ ..] if rest.iter().fold(true, |all, address| all & (address == first)) => {
+                ids.fill(F::fib(vrf).lookup(*first).0);
+            }
+            _ => F::fib(vrf).lookup_batch(addresses, ids),
+        }
         let (mut last, mut edge) = (0, 0);
         for ((slot, id), next) in slots.iter().zip(self.ids.iter()).zip(next) {
             if *id != last {

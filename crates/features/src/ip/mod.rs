@@ -7,6 +7,7 @@ mod link_local;
 pub(crate) mod lookup;
 mod next_hop;
 mod output;
+pub(crate) mod rpf;
 #[cfg(test)]
 pub(crate) mod topology;
 

@@ -109,12 +109,16 @@ impl Tiered for Input {
             meta.l3 = at;
             meta.table = lane.vrf;
             meta.arc = 0;
-            let head = area.get(at as usize..meta.end as usize).unwrap_or_default();
-            *next = match Ipv4Header::parse(head) {
-                Ok((header, _))
-                    if ordinary(header, len) & !meta.flags.has(Flags::GROUP) & (lane.edge != 0) =>
+            let header = area.get(at as usize..).and_then(|bytes| Ipv4Header::parse(bytes).ok());
+            let end = at + Ipv4Header::LEN as u16;
+            *next = match header {
+                Some((header, _))
+                    if (end <= meta.end)
+                        & ordinary(header, len)
+                        & !meta.flags.has(Flags::GROUP)
+                        & (lane.edge != 0) =>
                 {
-                    meta.l4 = if header.is_later_fragment() { 0 } else { at + Ipv4Header::LEN as u16 };
+                    meta.l4 = if header.is_later_fragment() { 0 } else { end };
                     let total_len = u32::from(header.total_len.get());
                     if total_len < len {
                         ctx.packets.truncate(*slot, total_len);

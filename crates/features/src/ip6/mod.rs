@@ -3,13 +3,14 @@
 mod input;
 mod lookup;
 mod rewrite;
+mod rpf;
 #[cfg(test)]
 mod tests;
 
 use graph::NodeSpec;
 
 /// The folder's nodes.
-pub const NODES: &[NodeSpec] = &[input::NODE, lookup::NODE, rewrite::NODE];
+pub const NODES: &[NodeSpec] = &[input::NODE, lookup::NODE, rewrite::NODE, rpf::NODE];
 
 /// The arc between `ip6-input` and `ip6-lookup`.
 pub const UNICAST: &str = "ip6-unicast";

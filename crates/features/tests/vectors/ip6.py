@@ -114,6 +114,7 @@ row("unicast in a multicast frame", 1, rx(ip() / udp(), dst=GROUP), "drop ip6-in
 
 # link-local addresses
 row("our own link-local address", 1, rx(ip(src="fe80::9", dst="fe80::1") / udp()), "punt ip6-local")
+row("our link-local address made from the MAC", 1, rx(ip(src="fe80::9", dst="fe80::fe:ff:fe00:1") / udp()), "punt ip6-local")
 row("our link-local address of another link", 1, rx(ip(src="fe80::9", dst="fe80::2") / udp()), "drop ip6-lookup link-local")
 row("another's link-local address", 1, rx(ip(dst="fe80::22") / udp()), "drop ip6-lookup link-local")
 row("from link-local to us", 1, rx(ip(src="fe80::9", dst="2001:db8:2::1") / udp()), "punt ip6-local")

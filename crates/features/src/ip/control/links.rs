@@ -75,10 +75,13 @@ impl Link {
         routes
     }
 
-    /// What the link's own link-local addresses lead to, and, where there is IPv6 on it, all others of the link.
+    /// What the link's own link-local addresses lead to, and, where there is IPv6 on it, all others of the link. Every
+    /// Ethernet interface has the address made from its MAC address (RFC 4291 appendix A).
     pub(super) fn scoped(&self, index: IfIndex) -> impl Iterator<Item = (Option<Ipv6Addr>, Via)> {
-        let has_ipv6 = self.addresses.iter().any(|address| address.address.is_ipv6());
+        let ethernet = self.mode == LinkMode::Ethernet;
+        let has_ipv6 = ethernet || self.addresses.iter().any(|address| address.address.is_ipv6());
         let own = self.addresses.iter().filter_map(|address| link_local(address.address));
+        let own = own.chain(ethernet.then(|| wire::ipv6::link_local(self.mac)));
         let own = own.map(move |address| (Some(address), Via::Local(index)));
         has_ipv6.then_some((None, Via::Interface(index))).into_iter().chain(own)
     }

@@ -251,6 +251,6 @@ pub(super) fn link_local(address: IpAddr) -> Option<Ipv6Addr> {
 }
 
 /// Where [`link_local`] addresses are.
-pub(super) fn link_local_prefix() -> Result<Prefix, wire::PrefixError> {
+pub(super) fn link_local_prefix() -> Result<Prefix, PrefixError> {
     Ipv6Prefix::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10).map(Prefix::V6)
 }
