@@ -4,11 +4,12 @@ use super::control::{Action, Config, Neighbours, State};
 use super::{ETHERNET_OUT, frame};
 use crate::ip::control::Forwarding;
 use crate::ip::topology::{self, address};
-use crate::testing::{Bench, TestWire, Vectors};
+use crate::testing::{Bench, TestWire, Vectors, rows};
 use graph::nodes::Injection;
 use graph::port::IfIndex;
 use graph::simd::Tier;
 use graph::worker::Event;
+use proptest::prelude::*;
 use std::sync::mpsc::Sender;
 
 /// A bench with its control thread.
@@ -256,4 +257,38 @@ fn link_local_neighbours_are_resolved_on_their_link() {
     assert_eq!(lab.sent(1), [v.get("link-pong")]);
     lab.send(1, &v.get("link-ping"));
     assert_eq!(lab.sent(1), [v.get("link-pong")]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn damaged_frames_never_panic(
+        damage in proptest::collection::vec(
+            (any::<usize>(), proptest::collection::vec((0..200usize, any::<u8>()), 0..4), 0..400usize),
+            1..200,
+        ),
+    ) {
+        let texts = [
+            include_str!("../../tests/vectors/neighbour.txt"),
+            include_str!("../../tests/vectors/nd.txt"),
+            include_str!("../../tests/vectors/icmp4.txt"),
+            include_str!("../../tests/vectors/icmp6.txt"),
+        ];
+        let all: Vec<_> = texts.into_iter().flat_map(rows).collect();
+        let mut lab = Lab::new();
+        for (which, spoilt, len) in damage {
+            let row = &all[which % all.len()];
+            let mut frame = row.frame.clone();
+            for (at, value) in spoilt {
+                let at = at % frame.len();
+                frame[at] = value;
+            }
+            frame.truncate(len.max(1));
+            lab.bench.wires[&row.rx_if].send(&frame, 256);
+        }
+        lab.settle();
+        lab.pass(10);
+        prop_assert_eq!(lab.neighbours.waiting(), (0, 0));
+    }
 }
