@@ -5,7 +5,12 @@
 //! | [`bridge`] | bridge domains and their routed legs |
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
+//! | [`fragment`] | IPv4 fragmentation |
+//! | [`icmp`] | ICMP: errors that nodes ask for, echo |
 //! | [`interface`] | what workers know of interfaces |
+//! | [`ip4`] | IPv4 forwarding |
+//! | [`local`] | packets to our own addresses |
+//! | [`neighbour`] | ARP and IPv6 neighbour discovery |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
@@ -17,10 +22,16 @@
 pub mod bridge;
 pub mod cross_connect;
 pub mod ethernet;
+pub mod fragment;
+pub mod icmp;
 pub mod interface;
 pub mod ip;
+pub mod ip4;
+pub mod local;
+pub mod neighbour;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tiered;
 pub mod vlan;
 
 use graph::NodeSpec;
@@ -30,8 +41,17 @@ use graph::publish::Schema;
 /// All nodes of all features.
 #[must_use]
 pub fn nodes() -> Vec<NodeSpec> {
-    let folders = [ethernet::NODES, vlan::NODES, cross_connect::NODES, bridge::NODES];
-    folders.concat()
+    let mut nodes = Vec::new();
+    nodes.extend_from_slice(ethernet::NODES);
+    nodes.extend_from_slice(vlan::NODES);
+    nodes.extend_from_slice(cross_connect::NODES);
+    nodes.extend_from_slice(bridge::NODES);
+    nodes.extend_from_slice(ip4::NODES);
+    nodes.extend_from_slice(fragment::NODES);
+    nodes.extend_from_slice(neighbour::NODES);
+    nodes.extend_from_slice(icmp::NODES);
+    nodes.extend_from_slice(local::NODES);
+    nodes
 }
 
 /// All feature arcs besides the engine's own.

@@ -47,6 +47,10 @@ impl Frame<'_> {
     }
 }
 
+/// An edge that leads nowhere: the node has dealt with the packet itself. It has become other packets, which were
+/// emitted, or is kept elsewhere. No drop, and not counted as one.
+pub const GONE: u8 = u8::MAX;
+
 /// The worker as a node sees it.
 pub struct Ctx<'a> {
     /// The packets of the round.

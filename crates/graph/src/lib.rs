@@ -23,7 +23,7 @@ pub mod publish;
 pub mod trace;
 pub mod worker;
 
-pub use context::{Ctx, Frame};
+pub use context::{Ctx, Frame, GONE};
 pub use memory::packet;
 pub use memory::simd;
 pub use node::{Attach, CounterSpec, DropSpec, Feature, Node, NodeContext, NodeKind, NodeSpec, Severity};

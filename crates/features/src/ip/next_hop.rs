@@ -5,6 +5,9 @@ use graph::IfIndex;
 /// Longest header a next hop can prepend: Ethernet and two VLAN tags.
 pub const MAX_REWRITE: usize = 22;
 
+/// Seed of the flow hash that chooses among equal-cost next hops: that choice's own, see [`wire::flow`].
+pub const ECMP_SEED: u64 = 0x65636d70;
+
 /// What is done with a packet that a lookup has led here. The number is the key under which the node that does it
 /// attaches itself to `ip4-lookup` and `ip6-lookup`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

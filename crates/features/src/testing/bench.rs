@@ -2,7 +2,10 @@
 
 use super::port::{TEST_NODES, TestWire};
 use super::probe::PROBE;
+use super::stand_in::STAND_INS;
 use crate::interface::{Interface, Interfaces};
+use crate::ip::control::{Forwarding, Progress};
+use graph::NodeSpec;
 use graph::arc::Arcs;
 use graph::engine::Graph;
 use graph::plan::Plan;
@@ -50,8 +53,22 @@ impl Bench {
     /// If the graph can't be resolved: the features' declarations contradict each other.
     #[must_use]
     pub fn new(tier: Tier) -> Self {
-        let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE]].concat();
-        let plan = match Plan::resolve(&nodes, &crate::arcs(), crate::schema()) {
+        let mut nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE]].concat();
+        for stand_in in STAND_INS {
+            if !nodes.iter().any(|node| node.name == stand_in.name) {
+                nodes.push(stand_in);
+            }
+        }
+        Self::with_nodes(tier, &nodes)
+    }
+
+    /// The graph of these nodes, compiled for `tier`, with empty tables.
+    ///
+    /// # Panics
+    /// If the graph can't be resolved.
+    #[must_use]
+    pub fn with_nodes(tier: Tier, nodes: &[NodeSpec]) -> Self {
+        let plan = match Plan::resolve(nodes, &crate::arcs(), crate::schema()) {
             Ok(plan) => Arc::new(plan),
             Err(error) => panic!("{error}"),
         };
@@ -80,6 +97,20 @@ impl Bench {
         let mut draft = self.publisher.draft();
         change(&mut draft);
         self.publisher.publish(draft);
+    }
+
+    /// Carries changes of forwarding through, as a control thread and a worker do it together.
+    ///
+    /// # Panics
+    /// If a table refuses.
+    pub fn commit(&mut self, forwarding: &mut Forwarding) {
+        loop {
+            match forwarding.commit(&mut self.publisher) {
+                Ok(Progress::Done) => return,
+                Ok(Progress::Waiting { .. }) => self.reader.quiesce(),
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     /// Adds a test port as interface `index`, whose received packets go to node `input_end` (`ethernet-input`, ...).

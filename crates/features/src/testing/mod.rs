@@ -5,11 +5,15 @@
 mod bench;
 mod port;
 mod probe;
+mod rows;
+mod stand_in;
 mod table;
 mod vectors;
 
 pub use bench::{Bench, Outcome};
 pub use port::{TEST_NODES, TestWire};
 pub use probe::{PROBE, PROBE_IF, probe_header};
-pub use table::{Row, Verdict, hex, run_table};
+pub use rows::rows;
+pub use stand_in::forwarding_nodes;
+pub use table::{Row, Verdict, hex, run_table, run_table_on};
 pub use vectors::Vectors;

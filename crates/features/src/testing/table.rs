@@ -1,6 +1,7 @@
 //! Tables of packets.
 
 use super::bench::Bench;
+use graph::NodeSpec;
 use graph::port::IfIndex;
 use graph::simd::Tier;
 
@@ -33,10 +34,22 @@ pub struct Row {
 /// # Panics
 /// If a verdict differs, naming row, tier and vector size.
 pub fn run_table(rows: &[Row], setup: impl Fn(&mut Bench)) {
+    run(rows, Bench::new, setup);
+}
+
+/// [`run_table`] on a graph of these nodes.
+///
+/// # Panics
+/// As [`run_table`].
+pub fn run_table_on(nodes: &[NodeSpec], rows: &[Row], setup: impl Fn(&mut Bench)) {
+    run(rows, |tier| Bench::with_nodes(tier, nodes), setup);
+}
+
+fn run(rows: &[Row], bench: impl Fn(Tier) -> Bench, setup: impl Fn(&mut Bench)) {
     for tier in Tier::available() {
         for count in [1, 256] {
             for row in rows {
-                let mut bench = Bench::new(tier);
+                let mut bench = bench(tier);
                 setup(&mut bench);
                 let outcome = bench.run(row.rx_if, &vec![row.frame.clone(); count], count);
                 let place = format!("row {:?}, tier {}, vector of {count}", row.name, tier.name());

@@ -1,7 +1,7 @@
 //! A round: receive, run nodes until nothing is pending, give back.
 
 use super::pending::Pending;
-use crate::context::{Ctx, DropCapture, Frame};
+use crate::context::{Ctx, DropCapture, Frame, GONE};
 use crate::counters::WorkerCounters;
 use crate::node::{Node, NodeContext, NodeKind};
 use crate::plan::Plan;
@@ -279,9 +279,9 @@ impl Graph {
         }
         let first = *next.first()?;
         if next.iter().fold(0, |differ, edge| differ | (edge ^ first)) == 0 {
-            return Some(first);
+            return (first != GONE).then_some(first);
         }
-        for (slot, edge) in slots.iter().zip(&*next) {
+        for (slot, edge) in slots.iter().zip(&*next).filter(|(_, edge)| **edge != GONE) {
             self.pending.push(instance.edges[*edge as usize], *slot);
         }
         None

@@ -172,6 +172,48 @@ impl Packets {
         Ok(unsafe { core::slice::from_raw_parts_mut(m.first_start.cast_mut(), m.first_len as usize) })
     }
 
+    /// Brings as much of the body into the head that the head reaches position `end` of its area: for headers that
+    /// go on where the head ended. False, and nothing changed, where the packet or the area is shorter than that.
+    #[must_use]
+    pub fn pull_head(&mut self, slot: SlotId, end: usize) -> bool {
+        let at = index(slot);
+        let m = self.metas[at];
+        let missing = end.saturating_sub(m.end as usize);
+        if missing == 0 {
+            return true;
+        }
+        let Some(room) = self.heads[at].0.get_mut(m.end as usize..end) else { return false };
+        if missing > m.body_len as usize {
+            return false;
+        }
+        let mut done = 0;
+        let mut store = m.more_start as usize..m.more_start as usize + m.more_count as usize;
+        let mut first = Segment { start: m.first_start, len: m.first_len };
+        while done < missing {
+            let n = (first.len as usize).min(missing - done);
+            // SAFETY: as in `pull_body`: the segment is readable for its length; `n` bytes are left in `room`.
+            unsafe { ptr::copy_nonoverlapping(first.start, room.as_mut_ptr().add(done), n) };
+            done += n;
+            first = Segment { start: first.start.wrapping_add(n), len: first.len - n as u32 };
+            if first.len > 0 {
+                break;
+            }
+            let next = store.next().and_then(|at| self.segments.get(at));
+            first = next.copied().unwrap_or(Segment { start: ptr::null(), len: 0 });
+            if next.is_none() {
+                break;
+            }
+        }
+        let m = &mut self.metas[at];
+        m.end += done as u16;
+        m.body_len -= done as u32;
+        m.first_start = first.start;
+        m.first_len = first.len;
+        m.more_start = store.start as u32;
+        m.more_count = store.len() as u16;
+        done == missing
+    }
+
     /// Copies the packet, from the current header on, into `out` and returns how many bytes that were; what
     /// doesn't fit is left out. For traces, captures and packets that leave the worker.
     pub fn copy_out(&self, slot: SlotId, out: &mut [u8]) -> usize {

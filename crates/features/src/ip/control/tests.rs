@@ -1,0 +1,1 @@
+//! Forwarding without workers, and with one that is stepped by hand.
