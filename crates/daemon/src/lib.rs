@@ -1,8 +1,24 @@
 //! quiverd: desired state in, packets out.
+//!
+//! - [`settings`], [`logging`], [`notify`]: the process and the system around it.
+//! - [`model`]: what shall exist. [`mod@reconcile`]: the steps from what is to what shall be. [`dataplane`]: what takes
+//!   those steps, and what can be asked of it.
+//! - [`control`]: the thread that owns all of these and changes them in step with [`state`], the copy on disk.
+//! - [`grpc`] and [`metrics`]: the two doors.
+//! - [`engine`]: the packet engine behind [`dataplane`].
+//! - [`daemon`]: all of it put together.
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod daemon;
 pub mod dataplane;
+pub mod engine;
+pub mod grpc;
+pub mod logging;
+pub mod metrics;
 pub mod model;
+pub mod notify;
 pub mod reconcile;
+pub mod settings;
 pub mod state;
+pub mod version;

@@ -1,4 +1,5 @@
-//! Counts what comes in on a memif, and with `send N` keeps sending packets of N bytes. Polls: takes a whole core.
+//! Counts what comes in on a memif, and with `send N` keeps sending packets of N bytes. Polls: takes a whole
+//! core.
 //!
 //! ```text
 //! cargo run --release -p memif --example count -- server /tmp/memif.sock 0

@@ -79,8 +79,8 @@ fn answer_arp(arp: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// RFC 792: an echo request becomes an echo reply. Swapping addresses leaves the IPv4 checksum right; the ICMP checksum grows by
-/// what the type shrinks (RFC 1624).
+/// RFC 792: an echo request becomes an echo reply. Swapping addresses leaves the IPv4 checksum right; the
+/// ICMP checksum grows by what the type shrinks (RFC 1624).
 fn answer_ping(ip: &mut [u8]) -> Option<()> {
     let header = usize::from(ip.first()? & 15) * 4;
     if ip[0] >> 4 != 4 || header < 20 || ip.len() < header + 8 || ip[9] != 1 || ip[header] != 8 {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::control::{ClientMachine, Interfaces, Limits, ServerMachine};
 use crate::{ClientConfig, Connection, Error, QueueConfig, Reason, ServerConfig};
 
-/// A client and a server connected to each other in one process: both ends of the real handshake, over a region that is
-/// mapped twice, without a socket. Queues are named from the client's side: the server receives from its `tx_queues`.
+/// A client and a server connected to each other in one process: both ends of the real handshake, over a
+/// region that is mapped twice, without a socket. Queues are named from the client's side: the server
+/// receives from its `tx_queues`.
 ///
 /// # Errors
 /// [`Error`] if memory or descriptors can't be had, or a setting is out of range.

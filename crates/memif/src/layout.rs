@@ -1,8 +1,8 @@
 //! Where a client puts rings and buffers in its region.
 //!
-//! First all rings it sends to, then all it receives from, then their buffers in the same order. Rings are 64-byte
-//! aligned. Buffers are an odd number of cache lines apart: with a power of two the first lines of all packets would share
-//! one 32nd of the cache's sets.
+//! First all rings it sends to, then all it receives from, then their buffers in the same order. Rings are
+//! 64-byte aligned. Buffers are an odd number of cache lines apart: with a power of two the first lines of
+//! all packets would share one 32nd of the cache's sets.
 
 use crate::ring::{RingSize, RingView};
 

@@ -1,4 +1,5 @@
-//! A client that says anything, at any time: each lie costs it the connection, with a reason, and nobody else anything.
+//! A client that says anything, at any time: each lie costs it the connection, with a reason, and nobody else
+//! anything.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,16 +1,20 @@
-//! A peer that writes anything into shared memory: a typed fault for the connection, and no byte read or written outside of
-//! what it announced.
+//! A peer that writes anything into shared memory: a typed fault for the connection, and no byte read or
+//! written outside of what it announced.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+#[path = "common/raw.rs"]
+mod raw;
 
 use std::sync::Arc;
 
 use common::{packet, receive, send};
-use memif::region::{HugePages, RegionTable};
-use memif::ring::{Descriptor, FLAG_NEXT, RING_HEADER, RingView};
-use memif::{Connection, Fault, QueueConfig, RingSize, in_process};
+use memif::control::{Interfaces, Limits, Message, ServerMachine};
+use memif::region::{HugePages, Region, RegionTable, SealPolicy};
+use memif::ring::{Descriptor, Event, FLAG_NEXT, RING_HEADER, RingView};
+use memif::{Connection, Fault, QueueConfig, RingSize, ServerConfig, in_process};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 const HEAD: u32 = 6;
 const TAIL: u32 = 64;
@@ -136,7 +140,8 @@ fn impossible_descriptors_to_receive() {
     assert_eq!(received(&[next(0), good(0)]).unwrap_err(), Fault::Empty);
     assert_eq!(received(&[next(0); 64]).unwrap_err(), Fault::EndlessChain);
     assert_eq!(received(&[next(64); 64]).unwrap_err(), Fault::EndlessChain);
-    // Odd, but nothing wrong: the last byte of the region, unknown flags, empty parts, 65 535 in the unused word.
+    // Odd, but nothing wrong: the last byte of the region, unknown flags, empty parts, 65 535 in the unused
+    // word.
     let last = Descriptor { offset: end - 60, ..good(60) };
     let odd = Descriptor { flags: 0xfffe, ..good(60) };
     let lengths: Vec<_> =
@@ -235,5 +240,50 @@ fn a_server_cannot_move_a_clients_buffers() {
         to_client.slot(2, Descriptor { length, ..good(0) });
         assert_eq!(receive(&mut client.rx[0]).unwrap_err(), fault);
         to_client.slot(0, Descriptor { length, ..good(0) });
+    }
+}
+
+/// A server that accepts unsealed regions survives their being truncated.
+#[test]
+fn memory_that_goes_away() {
+    struct Trusting(Arc<ServerConfig>);
+    impl Interfaces for Trusting {
+        fn config(&self, _: u32) -> Option<Arc<ServerConfig>> {
+            Some(Arc::clone(&self.0))
+        }
+
+        fn claim(&mut self, _: u32) -> bool {
+            true
+        }
+    }
+    let mut interfaces =
+        Trusting(Arc::new(ServerConfig { seals: SealPolicy::Allow, ..ServerConfig::default() }));
+    for send_first in [false, true] {
+        let fd = memfd_create("unsealed", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, raw::REGION).unwrap();
+        let ours = Region::map(fd.try_clone().unwrap(), raw::REGION, SealPolicy::Allow).unwrap();
+        let table = Arc::new(RegionTable::new(vec![Arc::new(ours)]).unwrap());
+        for offset in [raw::TX_RING, raw::RX_RING] {
+            RingView::new(Arc::clone(&table), 0, offset, RingSize::MIN).unwrap().initialise();
+        }
+        let (mut machine, _) = ServerMachine::new(Limits::of("trusting", [&*interfaces.0]));
+        let mut connection = None;
+        for message in raw::handshake() {
+            let fds = match message {
+                Message::AddRegion(_) => vec![fd.try_clone().unwrap()],
+                Message::AddRing(_) => vec![Event::new().unwrap().fd().try_clone_to_owned().unwrap()],
+                _ => vec![],
+            };
+            connection = machine.receive(&message.encode(), fds, &mut interfaces).unwrap().connection;
+        }
+        let mut connection = connection.unwrap();
+        assert!(receive(&mut connection.rx[0]).unwrap().is_empty());
+        ftruncate(&fd, 0).unwrap();
+        let fault = if send_first {
+            send(&mut connection.tx[0], &[packet(0, 60)]).unwrap_err()
+        } else {
+            receive(&mut connection.rx[0]).unwrap_err()
+        };
+        assert_eq!(fault, Fault::MemoryLost);
     }
 }

@@ -98,7 +98,8 @@ fn a_peer_at_fault_is_disconnected_and_may_come_back() {
 }
 
 /// Requests and answers as scapy builds them:
-/// `Ether(src="02:00:00:00:00:09",dst="ff:ff:ff:ff:ff:ff")/ARP(op=1,hwsrc="02:00:00:00:00:09",psrc="192.0.2.9",pdst="192.0.2.1")` and
+/// `Ether(src="02:00:00:00:00:09",dst="ff:ff:ff:ff:ff:ff")/ARP(op=1,hwsrc="02:00:00:00:00:09",psrc="192.0.2.9",pdst="192.0.2.1")`
+/// and
 /// `Ether(src="02:00:00:00:00:09",dst="02:fe:00:00:00:01")/IP(src="192.0.2.9",dst="192.0.2.1",id=7)/ICMP(id=0xbeef,seq=3)/b"quiver"`.
 #[test]
 fn the_echo_example_is_a_host() {

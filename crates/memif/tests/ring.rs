@@ -1,4 +1,5 @@
-//! Both ends of a connection in one process: packets arrive whole, in order, once; rings fill, empty and wrap.
+//! Both ends of a connection in one process: packets arrive whole, in order, once; rings fill, empty and
+//! wrap.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -131,6 +131,11 @@ impl Controller {
         }
     }
 
+    /// Generation of the desired state.
+    pub fn generation(&self) -> u64 {
+        self.model.generation
+    }
+
     /// A snapshot of the desired state and where its objects stand.
     pub fn view(&self) -> View {
         View { model: self.model.clone(), readiness: Arc::clone(&self.readiness) }

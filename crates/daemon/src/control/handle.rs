@@ -1,6 +1,8 @@
 //! The control thread and the way to it.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -23,6 +25,7 @@ pub struct Gone;
 pub struct Handle {
     commands: Sender<Command>,
     events: broadcast::Sender<Event>,
+    generation: Arc<AtomicU64>,
 }
 
 enum Command {
@@ -40,16 +43,23 @@ enum Command {
 pub fn start(controller: Controller) -> io::Result<(Handle, JoinHandle<()>)> {
     let (commands, received) = channel();
     let events = controller.events();
-    let thread =
-        std::thread::Builder::new().name("control".into()).spawn(move || run(controller, &received))?;
-    Ok((Handle { commands, events }, thread))
+    let generation = Arc::new(AtomicU64::new(controller.generation()));
+    let handle = Handle { commands, events, generation: Arc::clone(&generation) };
+    let thread = std::thread::Builder::new()
+        .name("control".into())
+        .spawn(move || run(controller, &received, &generation))?;
+    Ok((handle, thread))
 }
 
-fn run(mut controller: Controller, commands: &Receiver<Command>) {
-    // Whoever doesn't wait for the answer any more doesn't need it.
+fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &AtomicU64) {
     loop {
+        // Whoever doesn't wait for an answer any more doesn't need it.
         match commands.recv_timeout(RETRY) {
-            Ok(Command::Apply(request, answer)) => drop(answer.send(controller.apply(&request))),
+            Ok(Command::Apply(request, answer)) => {
+                let result = controller.apply(&request);
+                generation.store(controller.generation(), Ordering::Relaxed);
+                drop(answer.send(result));
+            }
             Ok(Command::View(answer)) => drop(answer.send(controller.view())),
             Ok(Command::Ping(answer)) => drop(answer.send(())),
             Err(RecvTimeoutError::Timeout) => controller.retry(),
@@ -81,6 +91,11 @@ impl Handle {
     /// [`Gone`] if the control thread has ended.
     pub async fn ping(&self) -> Result<(), Gone> {
         self.ask(Command::Ping).await
+    }
+
+    /// Generation of the desired state, without waiting for changes that are under way.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     /// Events from now on.

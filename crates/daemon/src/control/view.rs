@@ -1,6 +1,6 @@
 //! Looking at the desired state without holding up changes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use api::v1::object::Object as AnyObject;
 use api::v1::{Kind, Object};
@@ -30,6 +30,16 @@ impl View {
     /// Its generation.
     pub fn generation(&self) -> u64 {
         self.model.generation
+    }
+
+    /// Recognises this state of things later, without keeping it.
+    pub fn stamp(&self) -> Weak<Readiness> {
+        Arc::downgrade(&self.readiness)
+    }
+
+    /// Whether it is still the state of things that gave `stamp`.
+    pub fn is_of(&self, stamp: &Weak<Readiness>) -> bool {
+        stamp.ptr_eq(&Arc::downgrade(&self.readiness))
     }
 
     /// One object; `None` if there is none of that name.

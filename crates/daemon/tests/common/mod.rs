@@ -1,12 +1,14 @@
 //! What the tests of the control plane share.
-#![allow(dead_code)] // each test program uses a part
+#![allow(dead_code, unused_imports)] // each test program uses a part
 
+mod glass;
 mod referee;
 
 use std::path::Path;
 
 use api::text::{Format, read_config};
 use api::v1::{ApplyRequest, ApplyResponse, Config, Kind, ObjectRef, Refused, Wait, object_result::Outcome};
+pub use glass::{FIB_ENTRIES, Glass};
 use quiverd::control::Controller;
 use quiverd::state::StateDirectory;
 pub use referee::World;

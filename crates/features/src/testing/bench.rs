@@ -164,13 +164,7 @@ impl Bench {
             self.wires[&index].send(frame, burst);
         }
         let before = self.drops();
-        loop {
-            self.reader.quiesce();
-            let received = self.graph.round(self.reader.tables(), self.now).received;
-            if received == 0 && !self.wires.values().any(TestWire::waiting) {
-                break;
-            }
-        }
+        self.settle();
         let mut outcome = Outcome::default();
         for (index, wire) in &self.wires {
             let frames = wire.take();
@@ -190,6 +184,17 @@ impl Bench {
             }
         }
         outcome
+    }
+
+    /// Runs rounds until nothing moves. What came out stays in [`Bench::wires`] and [`Bench::events`].
+    pub fn settle(&mut self) {
+        loop {
+            self.reader.quiesce();
+            let received = self.graph.round(self.reader.tables(), self.now).received;
+            if received == 0 && !self.wires.values().any(TestWire::waiting) {
+                return;
+            }
+        }
     }
 
     fn drops(&self) -> BTreeMap<String, u64> {

@@ -4,7 +4,8 @@ use memory::region::CheckedRange;
 
 use crate::{Fault, RxQueue, RxSink, TxQueue, TxSource};
 
-/// Received packets, one after another in private memory. Allocates only while it grows to the size it is used with.
+/// Received packets, one after another in private memory. Allocates only while it grows to the size it is
+/// used with.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -88,7 +89,8 @@ impl<P: AsRef<[u8]>> TxSource for Slices<'_, P> {
 }
 
 impl RxQueue {
-    /// Copies packets to the end of `batch`, up to the number it was made for, and gives their slots back at once; gives how many.
+    /// Copies packets to the end of `batch`, up to the number it was made for, and gives their slots back at
+    /// once; gives how many.
     ///
     /// # Errors
     /// [`Fault`] as [`receive`](Self::receive).
@@ -100,8 +102,9 @@ impl RxQueue {
 }
 
 impl TxQueue {
-    /// Sends packets and wakes the peer if it sleeps; gives how many were dealt with: the rest found no room. Packets that can
-    /// never be sent, empty or longer than the whole ring, are dropped and count as dealt with.
+    /// Sends packets and wakes the peer if it sleeps; gives how many were dealt with: the rest found no room.
+    /// Packets that can never be sent, empty or longer than the whole ring, are dropped and count as dealt
+    /// with.
     ///
     /// # Errors
     /// [`Fault`] as [`transmit`](Self::transmit).

@@ -1,14 +1,15 @@
 //! The simple way for an application: packets as slices of bytes, copied in and out.
 //!
-//! [`Port`] is one interface, client or server, with its control channel: wait, receive a [`Batch`], send slices. It sleeps while
-//! there is nothing to do. Applications that must not copy, or that have a thread per queue, use [`RxQueue::receive`] and
-//! [`TxQueue::transmit`] themselves.
+//! [`Port`] is one interface, client or server, with its control channel: wait, receive a [`Batch`], send
+//! slices. It sleeps while there is nothing to do. Applications that must not copy, or that have a thread per
+//! queue, use [`RxQueue::receive`] and [`TxQueue::transmit`] themselves.
 //!
 //! ```no_run
 //! use memif::{Address, ClientConfig, ClientTiming};
 //! use memif::app::{Batch, Port};
 //!
-//! let mut port = Port::client(Address::path("/run/memif.sock"), ClientConfig::default(), ClientTiming::default())?;
+//! let address = Address::path("/run/memif.sock");
+//! let mut port = Port::client(address, ClientConfig::default(), ClientTiming::default())?;
 //! let mut batch = Batch::new(256);
 //! loop {
 //!     for event in port.wait(None)? {

@@ -14,7 +14,8 @@ use crate::{
     ListenerSettings, Reason, ServerConfig, ServerEvent,
 };
 
-/// Longest sleep while the link is up: some peers look at the interrupt flag without a fence, and so may fail to wake us.
+/// Longest sleep while the link is up: some peers look at the interrupt flag without a fence, and so may fail
+/// to wake us.
 const NAP: Duration = Duration::from_millis(100);
 
 /// What happened to the link of a [`Port`].
@@ -92,8 +93,8 @@ impl Port {
         self.connection.as_ref()
     }
 
-    /// Sleeps until there is something to receive, something happens to the link, or `timeout` has passed (`None`: however
-    /// long), and tells what happened to the link.
+    /// Sleeps until there is something to receive, something happens to the link, or `timeout` has passed
+    /// (`None`: however long), and tells what happened to the link.
     ///
     /// # Errors
     /// [`Error::System`] if the system can't tell.
@@ -130,8 +131,8 @@ impl Port {
         Ok(batch.len())
     }
 
-    /// Sends packets on the first queue; gives how many were dealt with: the rest found no room, or the link is down. Packets
-    /// longer than the whole ring, and empty ones, are dropped.
+    /// Sends packets on the first queue; gives how many were dealt with: the rest found no room, or the link
+    /// is down. Packets longer than the whole ring, and empty ones, are dropped.
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.
@@ -204,7 +205,8 @@ impl Port {
         Ok(())
     }
 
-    /// Asks all queues for signals; whether one has something already (or a fault, which `receive` will find).
+    /// Asks all queues for signals; whether one has something already (or a fault, which `receive` will
+    /// find).
     fn arm(&mut self) -> bool {
         let queues = self.connection.iter_mut().flat_map(|connection| &mut connection.rx);
         queues.fold(false, |ready, queue| ready | (queue.arm() != Ok(Armed::Sleep)))

@@ -1,4 +1,5 @@
-//! The client's side of the control channel, without I/O: messages in, messages with descriptors and a connection out.
+//! The client's side of the control channel, without I/O: messages in, messages with descriptors and a
+//! connection out.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -61,7 +62,8 @@ impl ClientMachine {
         matches!(self.state, State::Connected)
     }
 
-    /// Takes a message as it came off the socket, and the descriptors that came with it, of which there must be none.
+    /// Takes a message as it came off the socket, and the descriptors that came with it, of which there must
+    /// be none.
     ///
     /// # Errors
     /// [`Reason`] to disconnect, also if the peer disconnects.

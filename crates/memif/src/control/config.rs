@@ -57,10 +57,11 @@ pub struct ServerConfig {
     pub max_ring_size: RingSize,
     /// Most regions.
     pub max_regions: u16,
-    /// Most bytes of all regions together. Pages that the client left empty are charged to whoever touches them first: this
-    /// bounds what it can make us pay.
+    /// Most bytes of all regions together. Pages that the client left empty are charged to whoever touches
+    /// them first: this bounds what it can make us pay.
     pub max_memory: u64,
-    /// Whether the client's regions must be sealed. Clients whose buffer pools are huge pages may not seal them.
+    /// Whether the client's regions must be sealed. Clients whose buffer pools are huge pages may not seal
+    /// them.
     pub seals: SealPolicy,
     /// Longest packet to receive, in bytes.
     pub max_packet: u32,

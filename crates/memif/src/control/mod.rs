@@ -1,8 +1,9 @@
 //! The control channel: how a client announces its memory to a server.
 //!
-//! Everything here is without I/O. [`ServerMachine`] and [`ClientMachine`] take the bytes of a message and the
-//! descriptors that came with it, and give what to send and, in the end, a [`Connection`](crate::Connection). Each message is legal in one
-//! state only, every limit announced is enforced, and whatever a peer does wrong is a [`Reason`].
+//! Everything here is without I/O. [`ServerMachine`] and [`ClientMachine`] take the bytes of a message and
+//! the descriptors that came with it, and give what to send and, in the end, a
+//! [`Connection`](crate::Connection). Each message is legal in one state only, every limit announced is
+//! enforced, and whatever a peer does wrong is a [`Reason`].
 
 mod client;
 mod config;

@@ -1,4 +1,5 @@
-//! The server's side of the control channel, without I/O: messages and descriptors in, messages and a connection out.
+//! The server's side of the control channel, without I/O: messages and descriptors in, messages and a
+//! connection out.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ pub trait Interfaces {
     /// How interface `id` is set; `None` if there is none.
     fn config(&self, id: u32) -> Option<Arc<ServerConfig>>;
 
-    /// Binds interface `id` to the calling connection, which has shown that it may have it; `false` if it is bound already.
+    /// Binds interface `id` to the calling connection, which has shown that it may have it; `false` if it is
+    /// bound already.
     fn claim(&mut self, id: u32) -> bool;
 }
 
@@ -124,7 +126,8 @@ impl ServerMachine {
         matches!(self.state, State::Connected { .. })
     }
 
-    /// Takes a message as it came off the socket, and the descriptors that came with it. Those not used are closed.
+    /// Takes a message as it came off the socket, and the descriptors that came with it. Those not used are
+    /// closed.
     ///
     /// # Errors
     /// [`Reason`] to disconnect, also if the peer disconnects.

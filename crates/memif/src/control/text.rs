@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Text that travels in a field of `N` bytes, of which the last is always NUL.
 ///
-/// What comes from a peer is cut at the first NUL, and everything that could confuse a terminal or a log (control characters,
-/// invalid UTF-8) is replaced, so that it may be printed as it is.
+/// What comes from a peer is cut at the first NUL, and everything that could confuse a terminal or a log
+/// (control characters, invalid UTF-8) is replaced, so that it may be printed as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Text<const N: usize>(String);
 

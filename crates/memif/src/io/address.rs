@@ -36,8 +36,8 @@ impl Address {
         Self { name: SocketName::Abstract(name.into()), netns: None }
     }
 
-    /// The same in another network namespace: a name under `/run/netns`, or a path (with a '/'), such as `/proc/42/ns/net`.
-    /// Matters for abstract sockets only: files are found through the mount namespace.
+    /// The same in another network namespace: a name under `/run/netns`, or a path (with a '/'), such as
+    /// `/proc/42/ns/net`. Matters for abstract sockets only: files are found through the mount namespace.
     #[must_use]
     pub fn in_netns(self, netns: &str) -> Self {
         let path =

@@ -38,7 +38,8 @@ impl Channel {
         self.fd.as_fd()
     }
 
-    /// Sends a message. Both sides speak in turn, so that a full socket means a peer that doesn't read: an error.
+    /// Sends a message. Both sides speak in turn, so that a full socket means a peer that doesn't read: an
+    /// error.
     pub fn send(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> Result<(), Reason> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);

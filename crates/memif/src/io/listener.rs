@@ -18,7 +18,8 @@ use crate::{Connection, Error, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
 const LISTENING: u64 = 0;
-/// Connections accepted, and messages read of one connection, in one call of `process`; the rest waits for the next.
+/// Connections accepted, and messages read of one connection, in one call of `process`; the rest waits for
+/// the next.
 const BATCH: usize = 64;
 
 /// How a [`Listener`] behaves, besides its interfaces.
@@ -30,7 +31,8 @@ pub struct ListenerSettings {
     pub mode: u32,
     /// Time from accepting a connection to its CONNECT.
     pub handshake_timeout: Duration,
-    /// Connections in handshake. One more ends the oldest: a peer that is slow on purpose can't keep others out.
+    /// Connections in handshake. One more ends the oldest: a peer that is slow on purpose can't keep others
+    /// out.
     pub max_handshakes: usize,
 }
 
@@ -149,7 +151,8 @@ impl Listener {
         existed
     }
 
-    /// Disconnects the client of an interface, which may connect again; `false` if there was none. Makes no event.
+    /// Disconnects the client of an interface, which may connect again; `false` if there was none. Makes no
+    /// event.
     pub fn disconnect(&mut self, id: u32, reason: &Reason) -> bool {
         match self.interfaces.get(&id).and_then(|interface| interface.owner) {
             Some(token) => self.close(token, reason),
@@ -181,7 +184,8 @@ impl Listener {
         self.sessions.values().filter_map(|session| session.deadline).min()
     }
 
-    /// Does what there is to do, without waiting, and tells what happened. What a peer does wrong concerns that peer only.
+    /// Does what there is to do, without waiting, and tells what happened. What a peer does wrong concerns
+    /// that peer only.
     ///
     /// # Errors
     /// [`Error::System`] if the system can't tell what happened: out of memory or descriptors.

@@ -1,8 +1,8 @@
 //! The control channel on real sockets: unix SOCK_SEQPACKET, without a runtime.
 //!
-//! [`Listener`] (server, many interfaces on one socket) and [`Client`] (one interface, reconnects) each have one file
-//! descriptor to poll and a [`process`](Listener::process) that never blocks and returns what happened. Time is passed in:
-//! call `process` when the descriptor is readable or `next_deadline` has come.
+//! [`Listener`] (server, many interfaces on one socket) and [`Client`] (one interface, reconnects) each have
+//! one file descriptor to poll and a [`process`](Listener::process) that never blocks and returns what
+//! happened. Time is passed in: call `process` when the descriptor is readable or `next_deadline` has come.
 
 mod address;
 mod channel;

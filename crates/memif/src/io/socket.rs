@@ -1,4 +1,5 @@
-//! Opening control sockets: in other network namespaces, at paths longer than a socket address, over stale files.
+//! Opening control sockets: in other network namespaces, at paths longer than a socket address, over stale
+//! files.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -52,7 +53,8 @@ pub(super) fn listen_at(address: &Address, mode: u32) -> Result<Bound, Error> {
         }
         SocketName::Path(path) => {
             remove_stale(address, path)?;
-            // A socket file is born with the mode of its socket, less the umask: never more open than asked for.
+            // A socket file is born with the mode of its socket, less the umask: never more open than asked
+            // for.
             fchmod(&fd, Mode::from_raw_mode(mode)).map_err(failed(address, "fchmod"))?;
             bind_to(&fd, address).map_err(|errno| match errno {
                 Errno::NOENT => Error::NoDirectory { path: path.clone() },
@@ -103,7 +105,8 @@ fn with_address(
         SocketName::Abstract(name) => act(&SocketAddrUnix::new_abstract_name(name.as_bytes())?),
         SocketName::Path(path) => match SocketAddrUnix::new(path) {
             Ok(sockaddr) => act(&sockaddr),
-            // A socket address holds 108 bytes, paths of Kubernetes volumes are longer: go through the directory's descriptor.
+            // A socket address holds 108 bytes, paths of Kubernetes volumes are longer: go through the
+            // directory's descriptor.
             Err(Errno::NAMETOOLONG) => {
                 let directory = path.parent().unwrap_or(Path::new("/"));
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -127,8 +130,8 @@ fn open_socket(address: &Address) -> Result<OwnedFd, Error> {
     let Some(netns) = address.netns() else {
         return open_here().map_err(failed(address, "socket"));
     };
-    // A socket stays in the network namespace of the thread that made it, and abstract names are looked up there. So a thread
-    // that ends right afterwards goes there; ours stays where it is.
+    // A socket stays in the network namespace of the thread that made it, and abstract names are looked up
+    // there. So a thread that ends right afterwards goes there; ours stays where it is.
     let in_namespace = || {
         let file = open(netns, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;

@@ -13,8 +13,8 @@ pub(super) struct Limits {
     pub packet: u32,
 }
 
-/// The parts of a chain as far as they were published. A chain may come in pieces, so that each descriptor is read once
-/// however often one looks whether the rest is there.
+/// The parts of a chain as far as they were published. A chain may come in pieces, so that each descriptor is
+/// read once however often one looks whether the rest is there.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     /// Ranges of the table of the ring they came from, which the owner of both keeps alive.
@@ -55,10 +55,11 @@ impl Chain {
         if length > limits.packet {
             return Err(Fault::TooLong { length, max: limits.packet });
         }
-        // An empty part is odd but says nothing wrong: some senders trim the last buffer of a chain to nothing.
+        // An empty part is odd but says nothing wrong: some senders trim the last buffer of a chain to
+        // nothing.
         if d.length > 0 {
-            // SAFETY: `self` lives in the queue that owns `ring`, whose `Arc` keeps the table and its mappings; parts are given
-            // out only by `parts`, which borrows the queue.
+            // SAFETY: `self` lives in the queue that owns `ring`, whose `Arc` keeps the table and its
+            // mappings; parts are given out only by `parts`, which borrows the queue.
             self.parts.push(unsafe { d.check(ring.table())?.detach() });
         }
         self.length = length;
@@ -67,8 +68,8 @@ impl Chain {
             if self.slots == ring.size().descriptors() {
                 return Err(Fault::EndlessChain);
             }
-            // DPDK's copying sender sets NEXT but never clears it when it uses the slot again, and so joins packets that don't
-            // belong together. The slot is ours until it is released, so we do.
+            // DPDK's copying sender sets NEXT but never clears it when it uses the slot again, and so joins
+            // packets that don't belong together. The slot is ours until it is released, so we do.
             ring.set_length(index, Descriptor { flags: 0, ..d });
         }
         Ok(())

@@ -2,7 +2,8 @@
 
 use super::RingSize;
 
-/// The peer's index is at an impossible distance: it claims more slots than the ring has, or takes back what was taken.
+/// The peer's index is at an impossible distance: it claims more slots than the ring has, or takes back what
+/// was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("index {index} is impossible: at {taken}, with {held} of {size} slots held")]
 pub struct IndexFault {
@@ -37,7 +38,8 @@ impl Cursor {
         Self { size: size.descriptors(), taken: 0, released: 0 }
     }
 
-    /// How many slots may be taken, `peer` being the other side's index, which it may have written anything to.
+    /// How many slots may be taken, `peer` being the other side's index, which it may have written anything
+    /// to.
     ///
     /// # Errors
     /// [`IndexFault`] if that is not between what was taken and what the ring can hold.

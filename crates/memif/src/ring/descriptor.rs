@@ -10,8 +10,8 @@ compile_error!("memif shares memory in host byte order, and all its peers are li
 /// Flag bit: the packet goes on in the next slot.
 pub const FLAG_NEXT: u16 = 1;
 
-/// A descriptor, read out of a ring. Layout in shared memory: flags u16 @0, region u16 @2, length u32 @4, offset
-/// u32 @8, metadata u32 @12 (not used by anyone).
+/// A descriptor, read out of a ring. Layout in shared memory: flags u16 @0, region u16 @2, length u32 @4,
+/// offset u32 @8, metadata u32 @12 (not used by anyone).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Descriptor {
     /// Flag bits; only [`FLAG_NEXT`] has a meaning.

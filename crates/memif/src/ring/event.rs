@@ -1,12 +1,14 @@
 //! eventfds, by which a producer wakes a sleeping consumer.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, read};
 
-/// A non-blocking eventfd.
+use super::signal::signal;
+
+/// An eventfd that both sides hold. Neither signalling nor clearing ever waits, whatever the peer does to it.
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
@@ -21,32 +23,37 @@ impl Event {
         Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
 
-    /// One that came from a peer: made non-blocking, refused if it is not an eventfd (a pipe, say, would let the peer
-    /// decide how long our write takes).
+    /// One that came from a peer.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if it is not an eventfd.
     pub fn from_peer(fd: OwnedFd) -> Result<Self, Errno> {
-        // The kernel tells what a descriptor is by its link name only.
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
-        let name = rustix::fs::readlink(path, Vec::new())?;
+        // The kernel tells what a descriptor is by its link's name only.
+        let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
         if name.as_bytes() != b"anon_inode:[eventfd]" {
             return Err(Errno::INVAL);
         }
-        fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         Ok(Self { fd })
     }
 
-    /// Wakes whoever waits. A full counter means that it has been woken often enough.
+    /// Wakes whoever waits.
     #[inline]
     pub fn signal(&self) {
-        let _ = write(&self.fd, &1_u64.to_ne_bytes());
+        signal(self.fd.as_fd());
     }
 
     /// Takes the signal back; gives whether there was one.
     #[inline]
     pub fn clear(&self) -> bool {
-        read(&self.fd, &mut [0; 8]).is_ok()
+        let mut counter = [0; 8];
+        // Not to wait is said with the call: O_NONBLOCK belongs to the peer as well. An offset of -1 is none.
+        let flags = ReadWriteFlags::NOWAIT;
+        match preadv2(&self.fd, &mut [IoSliceMut::new(&mut counter)], u64::MAX, flags) {
+            Ok(_) => true,
+            // Before Linux 5.8.
+            Err(Errno::OPNOTSUPP) => read(&self.fd, &mut counter).is_ok(),
+            Err(_) => false,
+        }
     }
 
     /// Its descriptor, readable while signalled.
@@ -70,13 +77,15 @@ mod tests {
         assert!(!event.clear());
     }
 
+    /// The peer made it blocking: neither a full counter nor an empty one stops us.
     #[test]
-    fn a_full_counter_does_not_block() {
-        let theirs = eventfd(0, EventfdFlags::empty()).unwrap();
-        let event = Event::from_peer(theirs).unwrap();
-        write(event.fd(), &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    fn a_peer_cannot_make_us_wait() {
+        let event = Event::from_peer(eventfd(0, EventfdFlags::empty()).unwrap()).unwrap();
+        assert!(!event.clear());
+        rustix::io::write(event.fd(), &(u64::MAX - 1).to_ne_bytes()).unwrap();
         event.signal();
         assert!(event.clear());
+        assert!(!event.clear());
     }
 
     #[test]

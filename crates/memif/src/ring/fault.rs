@@ -2,7 +2,8 @@
 
 use super::IndexFault;
 
-/// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the reason.
+/// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the
+/// reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Its index is further on than the ring is long, or behind what was taken.
@@ -32,6 +33,9 @@ pub enum Fault {
     /// A chain that goes on in all slots of the ring.
     #[error("chain without end")]
     EndlessChain,
+    /// It took pages of a region away.
+    #[error("shared memory was truncated")]
+    MemoryLost,
     /// A buffer that was posted to be filled has no room.
     #[error("buffer without room posted")]
     NoCapacity,

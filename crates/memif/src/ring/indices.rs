@@ -1,7 +1,7 @@
 //! The shared words of a ring and their memory ordering.
 //!
-//! Generic over the atomic type: in production a 16-bit word of shared memory, under loom its model of one, so
-//! that what is checked is what runs (`model`).
+//! Generic over the atomic type: in production a 16-bit word of shared memory, under loom its model of one,
+//! so that what is checked is what runs (`model`).
 
 use std::sync::atomic::{self, AtomicU16, Ordering};
 
@@ -48,8 +48,8 @@ pub struct Indices<'r, W> {
     pub flags: &'r W,
 }
 
-/// One side of one ring: which word is ours, and what to add to it and to the peer's so that one [`Cursor`] serves all four
-/// kinds of queue (table in the module documentation).
+/// One side of one ring: which word is ours, and what to add to it and to the peer's so that one [`Cursor`]
+/// serves all four kinds of queue (table in the module documentation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint {
     client: bool,
@@ -76,7 +76,8 @@ impl Endpoint {
         Self { client: true, peer_bias: size.descriptors(), own_bias: 0 }
     }
 
-    /// How many slots may be taken. Everything the peer wrote to them before it published its index is visible afterwards.
+    /// How many slots may be taken. Everything the peer wrote to them before it published its index is
+    /// visible afterwards.
     ///
     /// # Errors
     /// [`IndexFault`] if the peer's index is impossible.
@@ -99,8 +100,8 @@ impl Endpoint {
         words.flags.store(MASK_INT, Ordering::Relaxed);
     }
 
-    /// Consumer: asks for a signal and looks once more, so that what was published before the producer could see that is not
-    /// slept over. Gives what [`available`](Self::available) gives.
+    /// Consumer: asks for a signal and looks once more, so that what was published before the producer could
+    /// see that is not slept over. Gives what [`available`](Self::available) gives.
     ///
     /// # Errors
     /// [`IndexFault`] if the peer's index is impossible.

@@ -10,10 +10,10 @@
 //! | `chain` | a packet in several buffers |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `packets` | the same loops for a dataplane's packet slots |
-//! | `event` | eventfds |
+//! | `event`, `signal` | eventfds that a peer can't make us wait for |
 //!
-//! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues reduce that to
-//! one cursor by adding a constant to what they read and write:
+//! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues
+//! reduce that to one cursor by adding a constant to what they read and write:
 //!
 //! | queue | reads | writes |
 //! |---|---|---|
@@ -31,6 +31,7 @@ mod fault;
 mod indices;
 mod packets;
 mod rx;
+mod signal;
 mod size;
 mod slots;
 mod tx;

@@ -62,8 +62,8 @@ impl RxQueue {
         queue
     }
 
-    /// To be called when both sides have mapped the ring. Some servers reset all indices and flags when they do so; what a client
-    /// published before is lost.
+    /// To be called when both sides have mapped the ring. Some servers reset all indices and flags when they
+    /// do so; what a client published before is lost.
     pub(crate) fn start(&self) {
         self.endpoint.disarm(self.ring.indices());
         if let Slots::Own { .. } = self.slots {
@@ -71,12 +71,12 @@ impl RxQueue {
         }
     }
 
-    /// Receives up to `max` packets into the sink; gives how many. Their bytes stay in the ring's buffers until
-    /// [`release`](Self::release).
+    /// Receives up to `max` packets into the sink; gives how many. Their bytes stay in the ring's buffers
+    /// until [`release`](Self::release).
     ///
     /// # Errors
-    /// [`Fault`] if the peer broke the rules. Packets before that one have been given to the sink; the connection must be
-    /// closed.
+    /// [`Fault`] if the peer broke the rules. Packets before that one have been given to the sink; the
+    /// connection must be closed.
     #[inline]
     pub fn receive<S: RxSink>(&mut self, max: usize, sink: &mut S) -> Result<usize, Fault> {
         let available = self.available()?;
@@ -92,7 +92,12 @@ impl RxQueue {
     /// Slots that the peer has filled and that were not received yet.
     #[inline]
     pub(super) fn available(&self) -> Result<u16, Fault> {
-        Ok(self.endpoint.available(self.ring.indices(), &self.cursor)?)
+        let available = self.endpoint.available(self.ring.indices(), &self.cursor);
+        // Zeros in place of lost pages make impossible indices, too: the better reason comes first.
+        if self.ring.table().lost() {
+            return Err(Fault::MemoryLost);
+        }
+        Ok(available?)
     }
 
     /// Whose word counts for where buffers lie.
@@ -151,7 +156,8 @@ impl RxQueue {
         Ok(packets)
     }
 
-    /// Gives all slots that were received from back to the peer: only after nobody needs their bytes any more.
+    /// Gives all slots that were received from back to the peer: only after nobody needs their bytes any
+    /// more.
     #[inline]
     pub fn release(&mut self) {
         if self.cursor.held() == 0 {
@@ -171,8 +177,8 @@ impl RxQueue {
 
     /// Asks the peer to signal [`event`](Self::event), and looks once more.
     ///
-    /// A peer that doesn't look at the flag after a full fence (older implementations don't) may still miss it: sleep with a
-    /// time limit.
+    /// A peer that doesn't look at the flag after a full fence (older implementations don't) may still miss
+    /// it: sleep with a time limit.
     ///
     /// # Errors
     /// [`Fault::Index`] if the peer's index is impossible.
@@ -200,7 +206,8 @@ impl RxQueue {
         self.ring.size()
     }
 
-    /// Bytes of one of our buffers; `None` for a server, whose peer may use a different size in every descriptor.
+    /// Bytes of one of our buffers; `None` for a server, whose peer may use a different size in every
+    /// descriptor.
     #[must_use]
     pub const fn buffer_size(&self) -> Option<u32> {
         match self.slots {

@@ -4,7 +4,8 @@ use std::fmt;
 
 /// Number of descriptors of a ring: a power of two from 2^6 to 2^14.
 ///
-/// Indices are free-running 16-bit numbers; 2^14 leaves room to tell every possible distance from an impossible one.
+/// Indices are free-running 16-bit numbers; 2^14 leaves room to tell every possible distance from an
+/// impossible one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RingSize {
     log2: u8,

@@ -7,7 +7,8 @@ use super::{Descriptor, RingView};
 pub enum Slots {
     /// Server: the client says so in each descriptor, to be checked.
     Peer,
-    /// Client: slot `s` has the buffer at `first + s * stride` of our own region; what the peer writes there doesn't count.
+    /// Client: slot `s` has the buffer at `first + s * stride` of our own region; what the peer writes there
+    /// doesn't count.
     Own {
         /// Index of the region.
         region: u16,

@@ -24,8 +24,8 @@ pub trait TxSource {
     /// Writes the packet into several buffers, exactly as long together as the packet.
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]);
 
-    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers together. Gives
-    /// whether to leave it out and go on with the next.
+    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers
+    /// together. Gives whether to leave it out and go on with the next.
     fn refused(&mut self, packet: usize) -> bool {
         let _ = packet;
         true
@@ -37,8 +37,8 @@ pub trait TxSource {
 pub struct Transmitted {
     /// Packets sent.
     pub sent: usize,
-    /// Packets that can't be sent (see [`TxSource::refused`]). `sent + refused` is how far it came: the packet of
-    /// this number, if there is one, found no room.
+    /// Packets that can't be sent (see [`TxSource::refused`]). `sent + refused` is how far it came: the
+    /// packet of this number, if there is one, found no room.
     pub refused: usize,
 }
 
@@ -81,14 +81,18 @@ impl TxQueue {
         Ok(self.endpoint.available(self.ring.indices(), &self.cursor)?)
     }
 
-    /// Sends packets 0..`n` of the source, as far as there is room, and publishes them together. Does not signal: see
-    /// [`notify`](Self::notify).
+    /// Sends packets 0..`n` of the source, as far as there is room, and publishes them together. Does not
+    /// signal: see [`notify`](Self::notify).
     ///
     /// # Errors
     /// [`Fault`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
     #[inline]
     pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, Fault> {
-        let room = self.room()?;
+        let room = self.room();
+        if self.ring.table().lost() {
+            return Err(Fault::MemoryLost);
+        }
+        let room = room?;
         match OwnSlots::of(self.slots) {
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),
@@ -170,7 +174,8 @@ impl TxQueue {
         self.ring.size()
     }
 
-    /// Bytes of one of our buffers; `None` for a server, whose peer may post a different size in every descriptor.
+    /// Bytes of one of our buffers; `None` for a server, whose peer may post a different size in every
+    /// descriptor.
     #[must_use]
     pub const fn buffer_size(&self) -> Option<u32> {
         match self.slots {
@@ -211,8 +216,8 @@ struct Chain<'q> {
 }
 
 impl Chain<'_> {
-    /// Collects buffers from `first` at `index` on until they hold `length` bytes, each descriptor read once and checked before
-    /// anything is written.
+    /// Collects buffers from `first` at `index` on until they hold `length` bytes, each descriptor read once
+    /// and checked before anything is written.
     fn collect<A: Addressing>(
         self,
         slots: A,
@@ -236,8 +241,9 @@ impl Chain<'_> {
             left -= part;
             d = Descriptor { flags: if left > 0 { FLAG_NEXT } else { 0 }, length: part, ..d };
             let range = d.check(self.ring.table())?;
-            // SAFETY: `parts` lives in the queue that owns `ring`, whose `Arc` keeps the table and its mappings; it is given
-            // out only as slices that borrow the queue, and refilled before it is used again.
+            // SAFETY: `parts` lives in the queue that owns `ring`, whose `Arc` keeps the table and its
+            // mappings; it is given out only as slices that borrow the queue, and refilled before it is used
+            // again.
             self.parts.push(unsafe { range.detach() });
             self.descriptors.push(d);
             n += 1;

@@ -93,7 +93,8 @@ impl RingView {
         self.size
     }
 
-    /// Writes cookie, and zero to flags, head and tail: what the owner of the memory does before it announces the ring.
+    /// Writes cookie, and zero to flags, head and tail: what the owner of the memory does before it announces
+    /// the ring.
     pub fn initialise(&self) {
         self.cookie_word().store(COOKIE, Ordering::Relaxed);
         for word in [FLAGS, HEAD, TAIL] {
@@ -151,9 +152,10 @@ impl RingView {
     #[inline(always)]
     fn slot(&self, index: u16) -> &[AtomicU64; 2] {
         let slot = usize::from(index & (self.size.descriptors() - 1));
-        // SAFETY: slot < size, so its 16 bytes are inside the ring, which `new` found inside a region that `table` keeps
-        // mapped; header (128) and slot (16) keep the 8-byte alignment of base (64). Descriptors are only accessed through
-        // these atomics here; that the peer's accesses are atomic, too, can't be had, but then only the values suffer.
+        // SAFETY: slot < size, so its 16 bytes are inside the ring, which `new` found inside a region that
+        // `table` keeps mapped; header (128) and slot (16) keep the 8-byte alignment of base (64).
+        // Descriptors are only accessed through these atomics here; that the peer's accesses are atomic, too,
+        // can't be had, but then only the values suffer.
         unsafe { self.base.add(RING_HEADER as usize + slot * DESCRIPTOR).cast().as_ref() }
     }
 
@@ -161,7 +163,8 @@ impl RingView {
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU16 {
         debug_assert!(matches!(at, FLAGS | HEAD | TAIL));
-        // SAFETY: the offsets are even and inside the 128-byte header, for which all of `slot`'s reasons hold.
+        // SAFETY: the offsets are even and inside the 128-byte header, for which all of `slot`'s reasons
+        // hold.
         unsafe { self.base.add(at).cast().as_ref() }
     }
 

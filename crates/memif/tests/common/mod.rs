@@ -56,8 +56,9 @@ impl TxSource for Source<'_> {
         assert!(rest.is_empty());
     }
 
-    fn refused(&mut self, packet: usize) {
+    fn refused(&mut self, packet: usize) -> bool {
         self.refused.push(packet);
+        true
     }
 }
 

@@ -136,7 +136,8 @@ fn jumbo_frames_are_chained_both_ways() {
     }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("memif.sock");
-    // 17 slots a round: the ring wraps differently each time, so that slots of chains are used for single packets later.
+    // 17 slots a round: the ring wraps differently each time, so that slots of chains are used for single
+    // packets later.
     let jumbo = [9000, 60, 4096, 4097, 9014, 61];
     let application = ["--forward-mode=io"];
 

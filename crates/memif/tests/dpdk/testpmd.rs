@@ -9,7 +9,8 @@ use crate::common::PATIENCE;
 
 const PROGRAM: &str = "dpdk-testpmd";
 
-/// Whether DPDK's tests can run. Without testpmd they are left out, aloud; with `QUIVER_REQUIRE_PEERS=1` they fail.
+/// Whether DPDK's tests can run. Without testpmd they are left out, aloud; with `QUIVER_REQUIRE_PEERS=1` they
+/// fail.
 pub fn available() -> bool {
     let found = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_ok() {
@@ -27,17 +28,21 @@ pub fn available() -> bool {
 pub struct Testpmd {
     child: Child,
     output: Arc<Mutex<String>>,
+    /// What DPDK would leave behind in /run.
+    _runtime: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Testpmd {
-    /// Starts it with these arguments of the memif device and of the application. It forwards once it is connected.
+    /// Starts it with these arguments of the memif device and of the application. It forwards once it is
+    /// connected.
     pub fn start(device: &str, application: &[&str]) -> Self {
         static ALONE: OnceLock<Mutex<()>> = OnceLock::new();
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let alone = ALONE.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let prefix = format!("memif-test-{}-{number}", std::process::id());
+        let runtime = tempfile::tempdir().unwrap();
         let mut child = Command::new(PROGRAM)
             .args([
                 "-l",
@@ -53,6 +58,7 @@ impl Testpmd {
             .arg(format!("--vdev=net_memif0,{device}"))
             .args(["--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start", "--disable-link-check"])
             .args(application)
+            .env("RUNTIME_DIRECTORY", runtime.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -67,7 +73,7 @@ impl Testpmd {
                 sink.push('\n');
             }
         });
-        Self { child, output, _alone: alone }
+        Self { child, output, _runtime: runtime, _alone: alone }
     }
 
     fn wait_for(&self, text: &str) {

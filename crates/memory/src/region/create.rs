@@ -36,14 +36,15 @@ pub struct RegionOptions {
 type Failed = (&'static str, Errno);
 
 impl Region {
-    /// Creates a region, allocates all its pages and seals it against growing, shrinking and unsealing, so that neither
-    /// this process nor one that gets the descriptor can fault on it later.
+    /// Creates a region, allocates all its pages and seals it against growing, shrinking and unsealing, so
+    /// that neither this process nor one that gets the descriptor can fault on it later.
     ///
     /// Huge pages are probed by allocating every one of them: a container may see free huge pages that its
     /// cgroup does not allow, and would otherwise be killed at the first touch.
     ///
     /// # Errors
-    /// [`RegionError::Size`], [`RegionError::NoHugePages`] (only with [`HugePages::Require`]), [`RegionError::Create`].
+    /// [`RegionError::Size`], [`RegionError::NoHugePages`] (only with [`HugePages::Require`]),
+    /// [`RegionError::Create`].
     pub fn create(options: &RegionOptions) -> Result<Self, RegionError> {
         let RegionOptions { name, size, huge_pages } = options;
         if !(1..=MAX_REGION_SIZE).contains(size) {
@@ -84,18 +85,21 @@ fn create(name: &str, size: u64, huge: bool) -> Result<Region, Failed> {
     Ok(region)
 }
 
-/// Allocates every page and enters it into our page table; says so instead of SIGBUS where there are not enough.
+/// Allocates every page and enters it into our page table; says so instead of SIGBUS where there are not
+/// enough.
 fn allocate(region: &Region, huge: bool) -> Result<(), Failed> {
     let base = region.base().as_ptr().cast();
     if !huge {
-        // Transparent huge pages, where the administrator lets shared memory have them. A wish: failing is fine.
-        // SAFETY: base..base+mapped_len is one mapping of ours, and the advice does not change its contents.
+        // Transparent huge pages, where the administrator lets shared memory have them. A wish: failing is
+        // fine. SAFETY: base..base+mapped_len is one mapping of ours, and the advice does not change its
+        // contents.
         let _ = unsafe { madvise(base, region.mapped_len(), Advice::LinuxHugepage) };
     }
     // SAFETY: as above; populating pages of a fresh mapping does not change its contents.
     match unsafe { madvise(base, region.mapped_len(), Advice::LinuxPopulateWrite) } {
         Ok(()) => Ok(()),
-        // Before Linux 5.14: allocate in the file; page tables are filled at the first touch, which can't fail then.
+        // Before Linux 5.14: allocate in the file; page tables are filled at the first touch, which can't
+        // fail then.
         Err(Errno::INVAL) => fallocate(region.fd(), FallocateFlags::empty(), 0, region.mapped_len() as u64)
             .map_err(|e| ("fallocate", e)),
         Err(errno) => Err(("allocating every page", errno)),
@@ -137,7 +141,8 @@ mod tests {
         ));
     }
 
-    /// There are never 4 GiB of huge pages free on a machine that runs tests; if there are, the region is a valid one.
+    /// There are never 4 GiB of huge pages free on a machine that runs tests; if there are, the region is a
+    /// valid one.
     #[test]
     fn too_few_huge_pages_is_an_error_when_required_and_a_fallback_otherwise() {
         match Region::create(&options(MAX_REGION_SIZE, HugePages::Require)) {

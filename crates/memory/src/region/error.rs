@@ -35,7 +35,8 @@ pub enum RegionError {
         /// What the kernel said.
         errno: Errno,
     },
-    /// A peer's descriptor is not a memfd (or other file of tmpfs or hugetlbfs), so that reading it could block or fault.
+    /// A peer's descriptor is not a memfd (or other file of tmpfs or hugetlbfs), so that reading it could
+    /// block or fault.
     #[error("the region's file descriptor is not a memfd: {0}")]
     NotMemory(Errno),
     /// A peer claims more than its file holds.

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::RegionError;
+use super::guard::Guard;
 
 /// Largest region: what a descriptor's 32-bit offset can reach.
 pub const MAX_REGION_SIZE: u64 = 1 << 32;
@@ -18,7 +19,7 @@ pub enum SealPolicy {
     /// Only regions with `F_SEAL_SHRINK`: the peer can't take pages away under us.
     #[default]
     Require,
-    /// Also unsealed regions. Only for peers that are trusted not to truncate them: doing so raises SIGBUS here.
+    /// Also unsealed regions. If the peer does truncate one, it is [lost](Region::lost).
     Allow,
 }
 
@@ -37,20 +38,25 @@ pub struct Region {
     /// Bytes mapped: `len` rounded up to `page`.
     mapped: usize,
     page: u64,
+    /// `None` only while it is dropped.
+    guard: Option<Guard>,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is dropped.
-// No reference into it is ever formed (see the module documentation), so that sharing a `Region` shares no Rust place.
+// SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is
+// dropped. No reference into it is ever formed (see the module documentation), so that sharing a `Region`
+// shares no Rust place.
 unsafe impl Send for Region {}
 // SAFETY: as for `Send`; `&Region` gives out numbers and a raw pointer only.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps a region that a peer sent, of the size it announced, after checking kind, size and seals of the file.
+    /// Maps a region that a peer sent, of the size it announced, after checking kind, size and seals of the
+    /// file.
     ///
     /// # Errors
-    /// [`RegionError::Size`], [`RegionError::NotMemory`], [`RegionError::Truncated`], [`RegionError::Unsealed`],
-    /// [`RegionError::Map`] (for example if the file can't be written). The descriptor is closed then.
+    /// [`RegionError::Size`], [`RegionError::NotMemory`], [`RegionError::Truncated`],
+    /// [`RegionError::Unsealed`], [`RegionError::Map`] (for example if the file can't be written). The
+    /// descriptor is closed then.
     pub fn map(fd: OwnedFd, claimed_size: u64, seals: SealPolicy) -> Result<Self, RegionError> {
         if !(1..=MAX_REGION_SIZE).contains(&claimed_size) {
             return Err(RegionError::Size(claimed_size));
@@ -60,8 +66,8 @@ impl Region {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(RegionError::NotMemory(Errno::INVAL));
         }
-        // Only files of shared memory and of hugetlbfs have seals; a file of a network or FUSE file system, whose pages
-        // could take for ever to come, answers EINVAL.
+        // Only files of shared memory and of hugetlbfs have seals; a file of a network or FUSE file system,
+        // whose pages could take for ever to come, answers EINVAL.
         let has = fcntl_get_seals(&fd).map_err(RegionError::NotMemory)?;
         // Seals before size: once sealed, the size seen next can't get smaller any more.
         if seals == SealPolicy::Require && !has.contains(SealFlags::SHRINK) {
@@ -74,14 +80,19 @@ impl Region {
         Self::map_file(fd, claimed_size, page_size(&stat)).map_err(failed("mmap"))
     }
 
-    /// Maps `len` bytes of a file that is known to be at least that long and to consist of pages of `page` bytes.
+    /// Maps `len` bytes of a file that is known to be at least that long and to consist of pages of `page`
+    /// bytes.
     pub(super) fn map_file(fd: OwnedFd, len: u64, page: u64) -> Result<Self, Errno> {
         let mapped = usize::try_from(len.next_multiple_of(page)).map_err(|_| Errno::NOMEM)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: no address is asked for, so that the kernel picks an unused one and no existing memory is touched.
+        // SAFETY: no address is asked for, so that the kernel picks an unused one and no existing memory is
+        // touched.
         let base = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { fd, base, len, mapped, page })
+        // Owned from here on, so that an error unmaps it.
+        let mut region = Self { fd, base, len, mapped, page, guard: None };
+        region.guard = Some(Guard::new(base.as_ptr() as usize, mapped)?);
+        Ok(region)
     }
 
     /// The memfd, to be sent to a peer.
@@ -108,6 +119,13 @@ impl Region {
         self.page > rustix::param::page_size() as u64
     }
 
+    /// Whether the peer took pages away: zeros have taken the place of the whole region, and nothing in it is
+    /// shared any more.
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::lost)
+    }
+
     /// First byte of the mapping; valid for [`len`](Self::len) bytes as long as `self` lives.
     pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base
@@ -121,8 +139,11 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: base and mapped are what mmap gave and nobody else unmaps them; whoever holds pointers into the region
-        // (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error can't be acted upon.
+        // Before the address can be somebody else's.
+        self.guard = None;
+        // SAFETY: base and mapped are what mmap gave and nobody else unmaps them; whoever holds pointers into
+        // the region (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error
+        // can't be acted upon.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
     }
 }

@@ -5,8 +5,8 @@ use std::ptr::{self, NonNull};
 
 /// `len` bytes of a region that were found to lie inside it.
 ///
-/// Plain data, two words. It can't outlive the [`RegionTable`](super::RegionTable) it came from. Copies never form a
-/// reference into the region: the peer may change the bytes at any time, also during a copy.
+/// Plain data, two words. It can't outlive the [`RegionTable`](super::RegionTable) it came from. Copies never
+/// form a reference into the region: the peer may change the bytes at any time, also during a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedRange<'t> {
     ptr: NonNull<u8>,
@@ -21,7 +21,8 @@ unsafe impl Sync for CheckedRange<'_> {}
 
 impl CheckedRange<'_> {
     /// # Safety
-    /// `ptr..ptr+len` lies inside one region that stays mapped, readable and writable, for the lifetime of the range.
+    /// `ptr..ptr+len` lies inside one region that stays mapped, readable and writable, for the lifetime of
+    /// the range.
     #[inline(always)]
     pub(crate) const unsafe fn new(ptr: NonNull<u8>, len: u32) -> Self {
         Self { ptr, len, table: PhantomData }
@@ -52,9 +53,10 @@ impl CheckedRange<'_> {
     }
 
     /// First byte. Safe to have: to go through it, these hold:
-    /// it is valid for reads and writes of [`len`](Self::len) bytes while the table lives (keep its `Arc`), the peer may
-    /// change the bytes at any time (so no `&` or `&mut` may be formed, and what decides something is read once, by an atomic or
-    /// volatile access), and two ranges may overlap if the peer wishes so.
+    /// it is valid for reads and writes of [`len`](Self::len) bytes while the table lives (keep its `Arc`),
+    /// the peer may change the bytes at any time (so no `&` or `&mut` may be formed, and what decides
+    /// something is read once, by an atomic or volatile access), and two ranges may overlap if the peer
+    /// wishes so.
     #[inline(always)]
     #[must_use]
     pub const fn as_ptr(self) -> *mut u8 {
@@ -77,8 +79,9 @@ impl CheckedRange<'_> {
     pub fn read_at(self, at: u32, into: &mut [u8]) -> usize {
         let n = into.len().min(self.len.saturating_sub(at) as usize);
         if n > 0 {
-            // SAFETY: n > 0 means at < len, and at + n ≤ len, so the source is inside the mapped region; the target is n bytes
-            // of private memory that can't overlap it. A concurrent writer can only change which bytes are copied.
+            // SAFETY: n > 0 means at < len, and at + n ≤ len, so the source is inside the mapped region; the
+            // target is n bytes of private memory that can't overlap it. A concurrent writer can only change
+            // which bytes are copied.
             unsafe { ptr::copy_nonoverlapping(self.ptr.as_ptr().add(at as usize), into.as_mut_ptr(), n) };
         }
         n

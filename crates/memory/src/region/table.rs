@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::guard::any_lost;
 use super::{CheckedRange, Region, RegionError, prefetch_read, prefetch_write};
 
 /// The immutable list of regions of one connection, shared by `Arc` with all its queues.
@@ -20,7 +21,8 @@ struct Extent {
     len: u64,
 }
 
-// SAFETY: the bases point into mappings that `regions` keeps alive, and are used as addresses only; see `Region`.
+// SAFETY: the bases point into mappings that `regions` keeps alive, and are used as addresses only; see
+// `Region`.
 unsafe impl Send for RegionTable {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for RegionTable {}
@@ -52,9 +54,17 @@ impl RegionTable {
         if u64::from(offset) + u64::from(len) > extent.len {
             return None;
         }
-        // SAFETY: offset + len, computed without overflow in 64 bits, is at most the length of the mapping at `base`, so that
-        // the address is inside it (or one past its end, for len 0); the mapping lives as long as the table.
+        // SAFETY: offset + len, computed without overflow in 64 bits, is at most the length of the mapping at
+        // `base`, so that the address is inside it (or one past its end, for len 0); the mapping lives as
+        // long as the table.
         Some(unsafe { CheckedRange::new(extent.base.add(offset as usize), len) })
+    }
+
+    /// Whether one of the regions is [lost](Region::lost).
+    #[inline(always)]
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        any_lost() && self.regions.iter().any(|region| region.lost())
     }
 
     /// Prefetches a line to be read soon. A hint: harmless for any values.

@@ -24,15 +24,15 @@ fn stations_are_learned_and_followed() {
         ports(&mut bench);
         bridge(&mut bench, &BridgeConfig::default());
         let burst = vec![v.get("a-to-b"); 256];
-        assert_eq!(by(&bench.run(A, &burst, 256)), [B, C], "unknown");
+        assert_eq!(by(&bench.run(A, &burst, 256).sent), [B, C], "unknown");
         assert_eq!(known(&bench), [(MAC_A, at(A))]);
-        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1)), [A], "known");
+        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1).sent), [A], "known");
         assert_eq!(counter(&bench, "bridge-input", "learned"), 2);
         assert_eq!(counter(&bench, "bridge-input", "moved"), 0);
         // A turns up elsewhere, and back.
         let _ = bench.run(C, &burst, 256);
         assert_eq!(known(&bench), [(MAC_A, at(C)), (MAC_B, at(B))]);
-        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1)), [C]);
+        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1).sent), [C]);
         assert_eq!(counter(&bench, "bridge-input", "moved"), 1);
         let _ = bench.run(A, &burst, 256);
         assert_eq!(counter(&bench, "bridge-input", "moved"), 2);
@@ -47,7 +47,7 @@ fn learning_stops_at_its_limit_and_forwarding_does_not() {
     let mut bench = lab(&BridgeConfig { learn_limit: 1, ..BridgeConfig::default() });
     let _ = bench.run(A, &[v.get("a-to-b")], 1);
     let outcome = bench.run(B, &[v.get("b-to-a"), v.get("b-to-a")], 8);
-    assert_eq!(by(&outcome), [A]);
+    assert_eq!(by(&outcome.sent), [A]);
     assert_eq!(known(&bench), [(MAC_A, at(A))]);
     assert_eq!(counter(&bench, "bridge-input", "learn-limit"), 2);
     bridge(&mut bench, &BridgeConfig { learn_limit: 2, ..BridgeConfig::default() });

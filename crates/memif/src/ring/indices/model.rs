@@ -1,8 +1,9 @@
-//! The ordering of indices, flags and slots, checked by loom over all interleavings and all values a weak memory may show.
+//! The ordering of indices, flags and slots, checked by loom over all interleavings and all values a weak
+//! memory may show.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p memif --release --lib model`. Loom's `SeqCst` loads and stores are weaker than
-//! the language's, but its `SeqCst` fences, which is what is used here, are not. What it does not see: the descriptors'
-//! real layout, the peer's process, and x86's or Arm's instructions.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p memif --release --lib model`. Loom's `SeqCst` loads and
+//! stores are weaker than the language's, but its `SeqCst` fences, which is what is used here, are not. What
+//! it does not see: the descriptors' real layout, the peer's process, and x86's or Arm's instructions.
 
 use std::sync::atomic::Ordering;
 
@@ -85,7 +86,8 @@ impl Side {
     }
 }
 
-/// Three values through two slots, by these two ends. Loom fails if both touch a slot at once or if a value isn't visible.
+/// Three values through two slots, by these two ends. Loom fails if both touch a slot at once or if a value
+/// isn't visible.
 fn passes_values(producer: Endpoint, consumer: Endpoint, posted: u16) {
     loom::model(move || {
         let ring = Ring::new();

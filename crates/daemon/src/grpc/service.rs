@@ -1,0 +1,190 @@
+//! The service.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use api::client::MAX_MESSAGE;
+use api::v1::quiver_server::{Quiver, QuiverServer};
+use api::v1::{
+    ApplyRequest, ApplyResponse, BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse,
+    ClearCountersRequest, ClearCountersResponse, DropsRequest, DropsResponse, Event, FibRequest, FibResponse,
+    GetRequest, GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse,
+    MemifRequest, MemifResponse, NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse,
+    TraceAddRequest, TraceAddResponse, TraceClearRequest, TraceClearResponse, TraceShowRequest,
+    TraceShowResponse, VersionRequest, VersionResponse, WatchRequest,
+};
+use tokio::net::UnixListener;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::get::{Parts, get};
+use super::inspect::{fib, named, version};
+use super::watch::watch;
+use crate::control::Handle;
+use crate::dataplane::Inspect;
+
+/// Packets traced where a client doesn't say how many, and most it may say.
+const DEFAULT_TRACE: u32 = 10;
+const MAX_TRACE: u32 = 10_000;
+
+/// The service `Quiver`.
+#[derive(Clone)]
+pub struct Service {
+    control: Handle,
+    inspect: Arc<dyn Inspect>,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Service").field("control", &self.control).finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// A service over the control thread and the packet engine.
+    pub fn new(control: Handle, inspect: Arc<dyn Inspect>) -> Self {
+        Self { control, inspect }
+    }
+}
+
+/// Serves until `stop` is done; calls that run then are finished, streams are cut.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve(
+    service: Service,
+    listener: UnixListener,
+    stop: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let service = QuiverServer::new(service)
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    tonic::transport::Server::builder()
+        .add_service(service)
+        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop)
+        .await
+        .map_err(io::Error::other)
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl Quiver for Service {
+    async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
+        Ok(Response::new(self.control.apply(request.into_inner()).await??))
+    }
+
+    async fn apply_stream(&self, request: Request<Streaming<ApplyRequest>>) -> Answer<ApplyResponse> {
+        let mut parts = request.into_inner();
+        let Some(mut whole) = parts.message().await? else {
+            return Err(Status::invalid_argument("a batch has at least one message"));
+        };
+        while let Some(part) = parts.message().await? {
+            whole.deletes.extend(part.deletes);
+            if let Some(upserts) = part.upserts {
+                whole.upserts.get_or_insert_default().extend(upserts);
+            }
+        }
+        Ok(Response::new(self.control.apply(whole).await??))
+    }
+
+    type GetStream = Parts<GetResponse>;
+
+    async fn get(&self, request: Request<GetRequest>) -> Answer<Self::GetStream> {
+        get(&request.into_inner(), self.control.view().await?).map(Response::new)
+    }
+
+    type WatchStream = Parts<Event>;
+
+    async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
+        watch(&request.into_inner(), self.control.watch()).map(Response::new)
+    }
+
+    async fn interfaces(&self, request: Request<InterfacesRequest>) -> Answer<InterfacesResponse> {
+        let name = request.into_inner().name;
+        let interfaces = named("interface", &name, self.inspect.interfaces(), |interface| &interface.name)?;
+        Ok(Response::new(InterfacesResponse { interfaces }))
+    }
+
+    async fn runtime(&self, _: Request<RuntimeRequest>) -> Answer<RuntimeResponse> {
+        Ok(Response::new(self.inspect.runtime()))
+    }
+
+    async fn drops(&self, _: Request<DropsRequest>) -> Answer<DropsResponse> {
+        Ok(Response::new(DropsResponse { drops: self.inspect.drops() }))
+    }
+
+    type FibStream = Parts<FibResponse>;
+
+    async fn fib(&self, request: Request<FibRequest>) -> Answer<Self::FibStream> {
+        fib(&request.into_inner(), Arc::clone(&self.inspect)).map(Response::new)
+    }
+
+    async fn neighbors(&self, request: Request<NeighborsRequest>) -> Answer<NeighborsResponse> {
+        let interface = request.into_inner().interface;
+        let mut neighbors = self.inspect.neighbors();
+        neighbors.retain(|neighbor| interface.is_empty() || neighbor.interface == interface);
+        Ok(Response::new(NeighborsResponse { neighbors }))
+    }
+
+    async fn bridges(&self, request: Request<BridgesRequest>) -> Answer<BridgesResponse> {
+        let name = request.into_inner().name;
+        let bridges = named("bridge", &name, self.inspect.bridges(), |bridge| &bridge.name)?;
+        Ok(Response::new(BridgesResponse { bridges }))
+    }
+
+    async fn memif(&self, request: Request<MemifRequest>) -> Answer<MemifResponse> {
+        let name = request.into_inner().interface;
+        let memifs = named("memif interface", &name, self.inspect.memifs(), |memif| &memif.interface)?;
+        Ok(Response::new(MemifResponse { memifs }))
+    }
+
+    async fn graph(&self, _: Request<GraphRequest>) -> Answer<GraphResponse> {
+        Ok(Response::new(self.inspect.graph()))
+    }
+
+    async fn version(&self, _: Request<VersionRequest>) -> Answer<VersionResponse> {
+        Ok(Response::new(version(&*self.inspect, self.control.generation())))
+    }
+
+    async fn clear_counters(&self, request: Request<ClearCountersRequest>) -> Answer<ClearCountersResponse> {
+        let mut which = request.into_inner();
+        if which == ClearCountersRequest::default() {
+            which = ClearCountersRequest { interfaces: true, runtime: true, drops: true };
+        }
+        self.inspect.clear_counters(&which);
+        Ok(Response::new(ClearCountersResponse {}))
+    }
+
+    async fn trace_add(&self, request: Request<TraceAddRequest>) -> Answer<TraceAddResponse> {
+        let TraceAddRequest { from, count } = request.into_inner();
+        let count = if count == 0 { DEFAULT_TRACE } else { count };
+        if count > MAX_TRACE {
+            return Err(Status::invalid_argument(format!("count is {count}; take 1 to {MAX_TRACE}")));
+        }
+        self.inspect.trace_add(Some(from.as_str()).filter(|from| !from.is_empty()), count)?;
+        Ok(Response::new(TraceAddResponse {}))
+    }
+
+    async fn trace_show(&self, request: Request<TraceShowRequest>) -> Answer<TraceShowResponse> {
+        Ok(Response::new(self.inspect.trace_show(request.into_inner().limit)))
+    }
+
+    async fn trace_clear(&self, _: Request<TraceClearRequest>) -> Answer<TraceClearResponse> {
+        self.inspect.trace_clear();
+        Ok(Response::new(TraceClearResponse {}))
+    }
+
+    type CaptureStream = Parts<CaptureResponse>;
+
+    async fn capture(&self, request: Request<CaptureRequest>) -> Answer<Self::CaptureStream> {
+        let mut request = request.into_inner();
+        if !(request.rx || request.tx || request.drop) {
+            (request.rx, request.tx, request.drop) = (true, true, true);
+        }
+        let capture = self.inspect.capture(&request)?;
+        Ok(Response::new(Box::pin(ReceiverStream::new(capture).map(Ok))))
+    }
+}

@@ -1,0 +1,219 @@
+//! What is measured.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use api::text::Words as _;
+use api::v1::InterfaceCounters;
+
+use super::exposition::{Exposition, Kind};
+use crate::control::{Census, View};
+use crate::dataplane::Inspect;
+use crate::model::Readiness;
+use crate::version;
+
+/// Reads counters and writes them down.
+pub struct Collector {
+    inspect: Arc<dyn Inspect>,
+    /// Objects are counted once per change: with a million routes that takes a while.
+    census: Mutex<(Weak<Readiness>, Vec<(api::v1::Kind, Census)>)>,
+}
+
+impl std::fmt::Debug for Collector {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Collector").finish_non_exhaustive()
+    }
+}
+
+/// A counter of interfaces: name, help, where it stands.
+type InterfaceCounter = (&'static str, &'static str, fn(&InterfaceCounters) -> u64);
+
+const INTERFACE_COUNTERS: &[InterfaceCounter] = &[
+    ("quiver_interface_receive_packets_total", "Packets received.", |counters| counters.rx_packets),
+    ("quiver_interface_receive_bytes_total", "Bytes received.", |counters| counters.rx_bytes),
+    (
+        "quiver_interface_receive_errors_total",
+        "Packets that came damaged or malformed from the port.",
+        |counters| counters.rx_errors,
+    ),
+    ("quiver_interface_receive_drops_total", "Packets received that were dropped later.", |counters| {
+        counters.rx_drops
+    }),
+    ("quiver_interface_receive_multicast_total", "Packets received to groups.", |counters| {
+        counters.rx_multicast
+    }),
+    ("quiver_interface_receive_broadcast_total", "Packets received to all.", |counters| {
+        counters.rx_broadcast
+    }),
+    ("quiver_interface_transmit_packets_total", "Packets sent.", |counters| counters.tx_packets),
+    ("quiver_interface_transmit_bytes_total", "Bytes sent.", |counters| counters.tx_bytes),
+    ("quiver_interface_transmit_drops_total", "Packets that could not be sent.", |counters| {
+        counters.tx_drops
+    }),
+];
+
+impl Collector {
+    /// A collector that reads the packet engine.
+    pub fn new(inspect: Arc<dyn Inspect>) -> Self {
+        Self { inspect, census: Mutex::new((Weak::new(), Vec::new())) }
+    }
+
+    /// All metrics as text; `view` is the desired state at present, `None` if the control thread is gone.
+    pub fn collect(&self, view: Option<&View>) -> String {
+        let mut out = Exposition::default();
+        self.process(&mut out);
+        if let Some(view) = view {
+            self.objects(&mut out, view);
+        }
+        self.interfaces(&mut out);
+        self.workers(&mut out);
+        self.drops(&mut out);
+        self.tables(&mut out);
+        self.memifs(&mut out);
+        out.finish()
+    }
+
+    fn process(&self, out: &mut Exposition) {
+        let engine = self.inspect.engine();
+        out.metric("quiver_build_info", Kind::Gauge, "What runs here; always 1.").sample(
+            &[("version", version::VERSION), ("commit", version::COMMIT), ("simd_tier", &engine.simd_tier)],
+            1,
+        );
+        out.metric("quiver_uptime_seconds", Kind::Gauge, "Seconds since start.")
+            .sample(&[], version::uptime().as_secs_f64());
+    }
+
+    fn objects(&self, out: &mut Exposition, view: &View) {
+        out.metric("quiver_generation", Kind::Gauge, "Generation of the desired state.")
+            .sample(&[], view.generation());
+        let census = {
+            let mut cached = self.census.lock().unwrap_or_else(PoisonError::into_inner);
+            if !view.is_of(&cached.0) {
+                *cached = (view.stamp(), view.census());
+            }
+            cached.1.clone()
+        };
+        let mut metric =
+            out.metric("quiver_objects", Kind::Gauge, "Objects of the desired state by what became of them.");
+        for (kind, census) in census {
+            let kind = kind.word();
+            for (state, count) in
+                [("applied", census.applied), ("pending", census.pending), ("failed", census.failed)]
+            {
+                metric.sample(&[("kind", &kind), ("state", state)], count);
+            }
+        }
+    }
+
+    fn interfaces(&self, out: &mut Exposition) {
+        let interfaces = self.inspect.interfaces();
+        let mut metric = out.metric(
+            "quiver_interface_up",
+            Kind::Gauge,
+            "Whether the interface is up and the other side there.",
+        );
+        for interface in &interfaces {
+            metric.sample(
+                &[("interface", &interface.name), ("port", &interface.port)],
+                u8::from(interface.admin_up && interface.link_up),
+            );
+        }
+        let mut metric =
+            out.metric("quiver_interface_link_ups_total", Kind::Counter, "How often the link came up.");
+        for interface in &interfaces {
+            metric.sample(&[("interface", &interface.name)], interface.link_ups);
+        }
+        for (name, help, read) in INTERFACE_COUNTERS {
+            let mut metric = out.metric(name, Kind::Counter, help);
+            for interface in &interfaces {
+                let counters = interface.counters.unwrap_or_default();
+                metric.sample(&[("interface", &interface.name)], read(&counters));
+            }
+        }
+    }
+
+    fn workers(&self, out: &mut Exposition) {
+        let runtime = self.inspect.runtime();
+        let workers =
+            runtime.workers.iter().map(|worker| (worker.index.to_string(), worker)).collect::<Vec<_>>();
+        let mut metric = out.metric(
+            "quiver_worker_load_ratio",
+            Kind::Gauge,
+            "Share of a worker's capacity in use, 0 to 1.",
+        );
+        for (index, worker) in &workers {
+            metric.sample(&[("worker", index), ("core", &worker.core.to_string())], worker.load);
+        }
+        let mut metric =
+            out.metric("quiver_worker_packets_total", Kind::Counter, "Packets a worker received.");
+        for (index, worker) in &workers {
+            metric.sample(&[("worker", index)], worker.packets);
+        }
+        for (name, help, read) in [
+            (
+                "quiver_node_calls_total",
+                "Times a node was called.",
+                (|node| node.calls) as fn(&api::v1::NodeRuntime) -> u64,
+            ),
+            ("quiver_node_packets_total", "Packets a node processed.", |node| node.packets),
+            ("quiver_node_clocks_total", "Clocks a node took.", |node| node.clocks),
+        ] {
+            let mut metric = out.metric(name, Kind::Counter, help);
+            for (index, worker) in &workers {
+                for node in &worker.nodes {
+                    metric.sample(&[("worker", index), ("node", &node.name)], read(node));
+                }
+            }
+        }
+    }
+
+    fn drops(&self, out: &mut Exposition) {
+        let mut metric = out.metric("quiver_drops_total", Kind::Counter, "Packets dropped, by reason.");
+        for drop in self.inspect.drops() {
+            metric.sample(
+                &[
+                    ("node", &drop.node),
+                    ("reason", &drop.reason),
+                    ("severity", &drop.severity().word()),
+                    ("interface", &drop.interface),
+                ],
+                drop.packets,
+            );
+        }
+    }
+
+    fn tables(&self, out: &mut Exposition) {
+        let mut neighbors = BTreeMap::<(String, String), u64>::new();
+        for neighbor in self.inspect.neighbors() {
+            let phase = neighbor.phase().word();
+            *neighbors.entry((neighbor.interface, phase)).or_default() += 1;
+        }
+        let mut metric = out.metric("quiver_neighbors", Kind::Gauge, "Neighbours by state of resolution.");
+        for ((interface, phase), count) in &neighbors {
+            metric.sample(&[("interface", interface), ("phase", phase)], count);
+        }
+        let bridges = self.inspect.bridges();
+        let mut metric = out.metric("quiver_bridge_macs", Kind::Gauge, "Addresses in the table of a bridge.");
+        for bridge in &bridges {
+            metric.sample(&[("bridge", &bridge.name)], bridge.macs.len());
+        }
+        let mut metric =
+            out.metric("quiver_bridge_moves_total", Kind::Counter, "Addresses that moved to another member.");
+        for bridge in &bridges {
+            metric.sample(&[("bridge", &bridge.name)], bridge.moves);
+        }
+    }
+
+    fn memifs(&self, out: &mut Exposition) {
+        let memifs = self.inspect.memifs();
+        let mut metric = out.metric("quiver_memif_connected", Kind::Gauge, "Whether a peer is connected.");
+        for memif in &memifs {
+            metric.sample(&[("interface", &memif.interface)], u8::from(memif.connected));
+        }
+        let mut metric =
+            out.metric("quiver_memif_disconnects_total", Kind::Counter, "Connections that ended.");
+        for memif in &memifs {
+            metric.sample(&[("interface", &memif.interface)], memif.disconnects);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Metrics for Prometheus, over HTTP.
+//!
+//! A scrape reads the same counters as the CLI; nothing is counted twice, and workers never hear of it.
+
+mod collect;
+mod exposition;
+mod http;
+
+pub use collect::Collector;
+pub use exposition::{Exposition, Kind};
+pub use http::{MetricsError, MetricsListener, serve};

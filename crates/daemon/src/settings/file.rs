@@ -1,0 +1,233 @@
+//! The settings file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Listen, SettingsError};
+
+/// Where the file is unless it is named.
+pub const DEFAULT_PATH: &str = "/etc/quiver/quiverd.toml";
+
+/// All settings; every one has a default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where clients connect.
+    pub api: Api,
+    /// Where metrics are served.
+    pub metrics: Metrics,
+    /// Where the desired state is kept.
+    pub state: State,
+    /// Which cores move packets.
+    pub workers: Workers,
+    /// What packets are kept in.
+    pub memory: Memory,
+    /// What is logged and how.
+    pub log: Log,
+}
+
+/// Where clients connect.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Api {
+    /// Path of the unix socket.
+    pub socket: PathBuf,
+    /// Who may connect, as octal digits.
+    pub socket_mode: SocketMode,
+    /// Group of the socket, by name; none: that of the process.
+    pub socket_group: Option<String>,
+}
+
+/// Permissions of a socket, written as octal digits: "0660".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SocketMode(pub u32);
+
+/// Where metrics are served.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    /// "127.0.0.1:9477", "unix:/run/quiver/metrics.sock" or "off".
+    pub listen: Listen,
+}
+
+/// Where the desired state is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct State {
+    /// The directory; made if it doesn't exist.
+    pub directory: PathBuf,
+}
+
+/// Which cores move packets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workers {
+    /// How many; none: as many as cores are named, or 1.
+    pub count: Option<usize>,
+    /// On which cores; none: the highest this process may use.
+    pub cores: Vec<usize>,
+}
+
+/// What packets are kept in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// Whether to use huge pages.
+    pub huge_pages: HugePages,
+}
+
+/// Whether to use huge pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HugePages {
+    /// If there are any; else ordinary ones, and it is said.
+    #[default]
+    Try,
+    /// Ordinary ones.
+    Never,
+    /// Don't start without.
+    Require,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// "error", "warn", "info", "debug", "trace", or per module: "info,quiverd::control=debug".
+    pub level: String,
+    /// For people or for programs.
+    pub format: LogFormat,
+}
+
+/// For whom logs are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: one JSON object per line.
+    Json,
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Self {
+            socket: api::client::DEFAULT_SOCKET.into(),
+            socket_mode: SocketMode(0o660),
+            socket_group: None,
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { listen: Listen::Tcp(([127, 0, 0, 1], 9477).into()) }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { directory: "/var/lib/quiver".into() }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Text }
+    }
+}
+
+impl TryFrom<String> for SocketMode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match u32::from_str_radix(&text, 8) {
+            Ok(mode) if mode <= 0o777 => Ok(Self(mode)),
+            _ => Err(format!("{text:?} is no mode; write three or four octal digits: \"0660\"")),
+        }
+    }
+}
+
+/// Reads settings: those of `path`, or if that is `None` those of [`DEFAULT_PATH`], or if there is no such file the
+/// defaults.
+///
+/// # Errors
+/// [`SettingsError`] if the file can't be read or has a mistake.
+pub fn load(path: Option<&Path>) -> Result<Settings, SettingsError> {
+    let (path, must_exist) = match path {
+        Some(path) => (path, true),
+        None => (Path::new(DEFAULT_PATH), false),
+    };
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => String::new(),
+        Err(source) => return Err(SettingsError::Read { path: path.to_owned(), source }),
+    };
+    toml::from_str(&text)
+        .map_err(|source| SettingsError::Parse { path: path.to_owned(), source: Box::new(source) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings, SettingsError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        load(Some(file.path()))
+    }
+
+    #[test]
+    fn nothing_said_means_defaults() {
+        assert_eq!(parse("").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn the_commented_example_says_what_the_defaults_are() {
+        let example = include_str!("../../../../deploy/systemd/quiverd.toml");
+        assert_eq!(parse(example).unwrap(), Settings::default());
+        // With the comment signs of its settings taken away it says the same.
+        let uncommented = example
+            .lines()
+            .map(|line| {
+                line.strip_prefix('#')
+                    .filter(|rest| !rest.starts_with(' ') && !rest.is_empty())
+                    .unwrap_or(line)
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        let mut settings = parse(&uncommented).unwrap();
+        assert_eq!(settings.api.socket_group.take().as_deref(), Some("quiver"));
+        assert_eq!(
+            (settings.workers.count.take(), std::mem::take(&mut settings.workers.cores)),
+            (Some(1), vec![1])
+        );
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn a_mistake_is_shown_with_its_line() {
+        for (text, parts) in [
+            ("[worker]\ncount = 1", &["line 1", "worker", "workers"][..]),
+            ("[workers]\ncuont = 1", &["line 2", "cuont", "count"]),
+            ("[memory]\nhuge_pages = \"maybe\"", &["line 2", "maybe", "try", "never", "require"]),
+            ("[metrics]\nlisten = \"everywhere\"", &["line 2", "everywhere", "127.0.0.1:9477"]),
+            ("[api]\nsocket_mode = \"rw\"", &["line 2", "octal"]),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            for part in parts {
+                assert!(error.contains(part), "{part:?} is missing in: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_named_must_exist() {
+        let error = load(Some(Path::new("/nonexistent/quiverd.toml"))).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/quiverd.toml"), "{error}");
+    }
+}

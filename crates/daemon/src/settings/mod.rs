@@ -1,0 +1,16 @@
+//! quiverd's own settings: what has to be known before there is an API.
+//!
+//! Everything else (interfaces, routes…) is desired state and comes through the API. Settings are read once, at
+//! start, from `/etc/quiver/quiverd.toml`.
+
+mod cores;
+mod error;
+mod file;
+mod listen;
+
+pub use cores::{available_cores, place_workers};
+pub use error::SettingsError;
+pub use file::{
+    Api, DEFAULT_PATH, HugePages, Log, LogFormat, Memory, Metrics, Settings, SocketMode, State, Workers, load,
+};
+pub use listen::Listen;

@@ -1,0 +1,146 @@
+//! A packet engine to look into, with one of everything.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::v1::{
+    BridgeState, CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, DropCounter,
+    DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse, InterfaceCounters, InterfaceState,
+    MemifState, NeighborPhase, NeighborState, NodeRuntime, RuntimeResponse, TraceShowResponse, TracedPacket,
+    WorkerRuntime,
+};
+use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError};
+use tokio::sync::mpsc;
+
+/// The engine; what was asked of it is noted.
+#[derive(Clone, Default)]
+pub struct Glass {
+    pub asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Glass {
+    fn note(&self, question: String) {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question);
+    }
+
+    pub fn take_asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Entries of the forwarding table: more than one part.
+pub const FIB_ENTRIES: u32 = 2500;
+
+impl Inspect for Glass {
+    fn engine(&self) -> EngineInfo {
+        EngineInfo { simd_tier: "scalar".into(), workers: 1, memory: "ordinary pages".into() }
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceState> {
+        ["a", "b"]
+            .map(|name| InterfaceState {
+                name: name.into(),
+                port: "memif".into(),
+                admin_up: true,
+                link_up: name == "a",
+                link_ups: 1,
+                counters: Some(InterfaceCounters { rx_packets: 7, ..InterfaceCounters::default() }),
+                ..InterfaceState::default()
+            })
+            .into()
+    }
+
+    fn runtime(&self) -> RuntimeResponse {
+        let node =
+            NodeRuntime { name: "ip4-lookup".into(), calls: 3, vectors: 3, packets: 600, clocks: 9000 };
+        let worker =
+            WorkerRuntime { core: 1, load: 0.25, packets: 600, nodes: vec![node], ..Default::default() };
+        RuntimeResponse { workers: vec![worker], clock_hz: 2_000_000_000 }
+    }
+
+    fn drops(&self) -> Vec<DropCounter> {
+        vec![DropCounter {
+            node: "ip4-input".into(),
+            reason: "bad-checksum".into(),
+            severity: DropSeverity::Invalid.into(),
+            packets: 5,
+            ..DropCounter::default()
+        }]
+    }
+
+    fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError> {
+        self.note(format!("{query:?}"));
+        if *query.vrf != *"default" {
+            return Err(InspectError::NotFound(format!("there is no VRF {}", query.vrf)));
+        }
+        let count = if query.selection == FibSelection::All { FIB_ENTRIES } else { 1 };
+        for number in 0..count {
+            let prefix = format!("{}/32", IpAddr::from(number.to_be_bytes()));
+            let entry = FibEntry {
+                vrf: "default".into(),
+                prefix,
+                source: FibSource::Static.into(),
+                ..FibEntry::default()
+            };
+            if !each(entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn neighbors(&self) -> Vec<NeighborState> {
+        ["a", "b"]
+            .map(|interface| NeighborState {
+                interface: interface.into(),
+                address: "10.0.0.2".into(),
+                phase: NeighborPhase::Reachable.into(),
+                ..NeighborState::default()
+            })
+            .into()
+    }
+
+    fn bridges(&self) -> Vec<BridgeState> {
+        vec![BridgeState { name: "lan".into(), moves: 2, ..BridgeState::default() }]
+    }
+
+    fn memifs(&self) -> Vec<MemifState> {
+        vec![MemifState { interface: "a".into(), connected: true, disconnects: 4, ..MemifState::default() }]
+    }
+
+    fn graph(&self) -> GraphResponse {
+        let node = GraphNode { name: "drop".into(), ..GraphNode::default() };
+        GraphResponse { nodes: vec![node], arcs: Vec::new() }
+    }
+
+    fn clear_counters(&self, which: &ClearCountersRequest) {
+        self.note(format!("clear {} {} {}", which.interfaces, which.runtime, which.drops));
+    }
+
+    fn trace_add(&self, from: Option<&str>, count: u32) -> Result<(), InspectError> {
+        self.note(format!("trace {count} from {from:?}"));
+        if from == Some("ghost") {
+            return Err(InspectError::NotFound("there is no node or interface ghost".into()));
+        }
+        Ok(())
+    }
+
+    fn trace_show(&self, _limit: u32) -> TraceShowResponse {
+        TraceShowResponse { packets: vec![TracedPacket { id: 1, ..TracedPacket::default() }], remaining: 2 }
+    }
+
+    fn trace_clear(&self) {
+        self.note("trace clear".into());
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<Capture, InspectError> {
+        self.note(format!("capture {} {} {}", request.rx, request.tx, request.drop));
+        let (sender, receiver) = mpsc::channel(4);
+        for number in 0..3_u8 {
+            let packet = CapturedPacket { data: vec![number; 4], ..CapturedPacket::default() };
+            let part = CaptureResponse { packets: vec![packet], missed: 0 };
+            sender.try_send(part).map_err(|error| InspectError::Busy(error.to_string()))?;
+        }
+        Ok(receiver)
+    }
+}
