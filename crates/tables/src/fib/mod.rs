@@ -22,13 +22,15 @@
 //! given to workers needs none of this.
 
 mod address;
-mod arena;
+mod allocator;
 mod edit;
 mod entry;
 mod error;
 mod node;
 mod reader;
 mod rib;
+mod walk;
+mod words;
 mod writer;
 
 pub use address::Address;

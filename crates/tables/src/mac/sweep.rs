@@ -50,7 +50,7 @@ impl MacTable {
     }
 
     fn remove_slot(&self, slot: usize, condition: impl Fn(&MacEntry) -> bool) -> bool {
-        while let Some((key, value)) = self.read_any(slot) {
+        while let Some((key, value)) = self.slot(slot).read() {
             if !condition(&entry(key, value)) {
                 return false;
             }
@@ -65,7 +65,7 @@ impl MacTable {
     /// All entries, in no order. Entries that change meanwhile may be missed; none is made up.
     pub fn iter(&self) -> impl Iterator<Item = MacEntry> {
         let slots = (0..self.buckets()).flat_map(slots_of);
-        slots.filter_map(|slot| self.read_any(slot).map(|(key, value)| entry(key, value)))
+        slots.filter_map(|slot| self.slot(slot).read().map(|(key, value)| entry(key, value)))
     }
 
     /// Number of entries.

@@ -1,8 +1,9 @@
 //! Buckets and lookups.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
+use super::slot::{AtomicU64, Slot};
 use super::word::{INTERFACE_BITS, MacEntry, MacKey, Value};
 use crate::zeroed::LineAligned;
 
@@ -110,15 +111,13 @@ impl MacTable {
     /// by then are in the cache.
     #[inline]
     pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32]) {
-        let words = self.words.as_slice();
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let mut slots = [usize::MAX; BATCH];
-            for (key, slot) in keys.iter().zip(&mut slots) {
+            for (key, chosen) in keys.iter().zip(&mut slots) {
                 let first = self.places(*key)[0];
                 // All four are compared, without a branch: which one it is can't be predicted.
-                for way in 0..WAYS {
-                    let same = words[first + way].load(Ordering::Acquire) == key.word();
-                    *slot = if same { first + way } else { *slot };
+                for slot in first..first + WAYS {
+                    *chosen = if self.slot(slot).may_hold(*key) { slot } else { *chosen };
                 }
             }
             for ((key, slot), out) in keys.iter().zip(&slots).zip(out) {
@@ -149,35 +148,20 @@ impl MacTable {
         self.slots(key).find_map(|slot| self.read(slot, key))
     }
 
-    /// The value in `slot`, if the slot is of `key`: value, key, value (see the [module](super)).
+    #[inline]
+    pub(super) fn slot(&self, slot: usize) -> Slot<'_> {
+        let words = self.words.as_slice();
+        Slot { key: &words[slot], value: &words[slot + WAYS] }
+    }
+
+    /// The value in `slot`, if the slot is of `key`.
     #[inline]
     pub(super) fn read(&self, slot: usize, key: MacKey) -> Option<Found> {
-        let words = self.words.as_slice();
-        if words[slot].load(Ordering::Relaxed) != key.word() {
+        if !self.slot(slot).may_hold(key) {
             return None;
         }
-        let (now_key, value) = self.read_any(slot)?;
-        (now_key == key).then_some(Found { slot, value })
-    }
-
-    /// Whatever valid key and value the slot holds.
-    pub(super) fn read_any(&self, slot: usize) -> Option<(MacKey, Value)> {
-        let words = self.words.as_slice();
-        let before = self.value(slot);
-        let key = words[slot].load(Ordering::Acquire);
-        let after = self.value(slot);
-        before.spans(after).then_some((MacKey::from_word(key), after))
-    }
-
-    #[inline]
-    pub(super) fn value(&self, slot: usize) -> Value {
-        Value::from_word(self.words.as_slice()[slot + WAYS].load(Ordering::Acquire))
-    }
-
-    /// Replaces the value of a slot if it is still `old`.
-    pub(super) fn replace(&self, slot: usize, old: Value, new: Value) -> bool {
-        let value = &self.words.as_slice()[slot + WAYS];
-        value.compare_exchange(old.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let (found, value) = self.slot(slot).read()?;
+        (found == key).then_some(Found { slot, value })
     }
 }
 
