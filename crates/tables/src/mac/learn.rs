@@ -1,7 +1,7 @@
 //! Adding, moving and removing single addresses.
 
 use super::slot::{Ordering, fence};
-use super::table::{Found, MacError, MacTable, WAYS};
+use super::table::{Found, MacError, MacTable, slots_of};
 use super::word::{MacKey, Value};
 
 /// What became of an address that was seen on an interface.
@@ -136,7 +136,6 @@ impl MacTable {
     /// Takes an empty slot in the first bucket of `key`, or, when that is down to its last, in the emptiest.
     fn claim(&self, key: MacKey) -> Option<(usize, Value)> {
         let mut places = self.places(key);
-        let slots_of = |bucket: usize| bucket..bucket + WAYS;
         let empty =
             |bucket: usize| slots_of(bucket).filter(|&slot| self.slot(slot).value().is_empty()).count();
         if empty(places[0]) < 2 {

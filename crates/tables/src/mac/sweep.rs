@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::table::{MacTable, WAYS, entry};
+use super::table::{MacTable, entry, slots_of};
 use super::word::{MacEntry, MacKey};
 
 /// Which entries a flush removes.
@@ -117,10 +117,6 @@ impl Scope {
     fn holds(self, entry: &MacEntry) -> bool {
         self == Self::All || !entry.is_static
     }
-}
-
-fn slots_of(bucket: usize) -> std::ops::Range<usize> {
-    bucket * 2 * WAYS..bucket * 2 * WAYS + WAYS
 }
 
 impl MacKey {
