@@ -21,8 +21,8 @@ impl NextHopId {
 /// A routing table as a worker sees it. Clones are the same table; what its [`FibWriter`](super::FibWriter) changes
 /// is visible at once.
 ///
-/// Blocks are reclaimed by the grace periods of the writer's owner: results of a lookup that spans a quiescent
-/// state would be arbitrary (never unsafe), so don't announce one in the middle of a call.
+/// Blocks are used anew after the grace periods that the writer's owner keeps. A worker that announces a quiescent
+/// state in the middle of a call breaks them: it may get any id, or panic on an index that makes no sense.
 #[derive(Clone, Debug)]
 pub struct Fib<A> {
     words: Arc<Words>,
