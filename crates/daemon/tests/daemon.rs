@@ -1,4 +1,5 @@
 //! The daemon as its clients meet it: over its sockets.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
 mod common;
 

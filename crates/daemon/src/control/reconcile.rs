@@ -90,14 +90,15 @@ impl Controller {
             }
             // Before anything is touched: a full disk must be noticed while nothing has happened yet.
             if keep && staged.is_none() {
-                staged = Some(self.state.stage(&self.model).map_err(|error| Failure::Error(error.into()))?);
+                staged =
+                    Some(self.state.stage(&self.model, undo).map_err(|error| Failure::Error(error.into()))?);
             }
             if dry_run || self.execute(blame, plan, executed)? {
                 break readiness;
             }
         };
         if let Some(staged) = staged {
-            staged.commit().map_err(|error| Failure::Error(error.into()))?;
+            self.state.commit(staged).map_err(|error| Failure::Error(error.into()))?;
         }
         self.readiness = Arc::new(readiness);
         Ok(moved)

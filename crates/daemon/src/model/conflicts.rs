@@ -228,7 +228,7 @@ impl<'a> Conflicts<'a> {
 
     /// A neighbour is somebody else, on a link with Ethernet addresses.
     fn neighbors(&mut self) {
-        for (key, _) in &self.model.neighbors {
+        for key in self.model.neighbors.keys() {
             let NeighborKey { interface, address } = key;
             let Some(stored) = self.model.interfaces.get(interface) else { continue };
             let reason = if !stored.spec.port.is_ethernet() {
