@@ -16,7 +16,7 @@ use api::v1::{
     WatchRequest,
 };
 use common::{FIB_ENTRIES, Glass, World, deletes, upserts};
-use quiverd::daemon::{DaemonError, Engine, run};
+use quiverd::daemon::{DaemonError, run};
 use quiverd::settings::{Listen, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
@@ -46,11 +46,12 @@ fn settings(directory: &Path) -> Settings {
 async fn start(directory: &Path) -> Running {
     let settings = settings(directory);
     let (world, glass) = (World::default(), Glass::default());
-    let engine = Engine { dataplane: Box::new(world.referee()), inspect: std::sync::Arc::new(glass.clone()) };
+    let dataplane = Box::new(world.referee());
+    let inspect = std::sync::Arc::new(glass.clone());
     let (stop, stopped) = oneshot::channel();
     let socket = settings.api.socket.clone();
     let task = tokio::spawn(async move {
-        run(&settings, engine, async {
+        run(&settings, dataplane, inspect, async {
             let _ = stopped.await;
             "the test is over"
         })
@@ -169,11 +170,10 @@ async fn it_comes_back_as_it_went() {
 async fn two_daemons_do_not_share_a_state() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = start(directory.path()).await;
-    let engine = Engine {
-        dataplane: Box::new(World::default().referee()),
-        inspect: std::sync::Arc::new(Glass::default()),
-    };
-    let error = run(&settings(directory.path()), engine, std::future::pending()).await.unwrap_err();
+    let dataplane = Box::new(World::default().referee());
+    let inspect = std::sync::Arc::new(Glass::default());
+    let error =
+        run(&settings(directory.path()), dataplane, inspect, std::future::pending()).await.unwrap_err();
     assert!(error.to_string().contains("in use by another quiverd"), "{error}");
     daemon.stop().await;
 }

@@ -1,0 +1,38 @@
+# Quiver: `make run` shows it working, `make test` tests everything. Both set up what they need.
+CARGO ?= cargo
+RELEASE := target/release
+
+.PHONY: help setup build run test check lint unit model system bench clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## install what building, running and testing need (Debian packages; as root)
+	scripts/setup.sh
+
+build: ## build quiverd, quiver and quiver-tgen into target/release
+	scripts/setup.sh build
+	$(CARGO) build --locked --release --bins
+
+run: ## set up, build, and show pods exchanging packets over memif and tap
+	scripts/setup.sh run
+	$(CARGO) build --locked --release --bins
+	python3 scripts/demo.py
+
+test: setup build lint unit model system ## set up, build, and run every test
+
+lint: ## formatting, clippy, ruff, shell syntax
+	scripts/lint.sh
+
+unit: ## unit, property and whole-graph tests; memif against DPDK
+	QUIVER_REQUIRE_PEERS=1 QUIVER_REQUIRE_ROOT=$(shell [ $$(id -u) = 0 ] && echo 1) $(CARGO) test --locked --workspace
+
+model: ## model checks of ring cursor and publication (loom)
+	scripts/model.sh
+
+system: ## whole-system tests: network namespaces, ping, iperf3, testpmd
+	scripts/system.sh
+
+clean: ## remove what was built
+	$(CARGO) clean
+	rm -rf bin

@@ -1,0 +1,59 @@
+//! `quiver clear`.
+
+use api::v1::{ClearCountersRequest, TraceClearRequest};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::context::Context;
+use crate::error::{Doing, Error};
+use crate::exit::Exit;
+
+/// What to clear.
+#[derive(Debug, Args)]
+pub(crate) struct ClearArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Set counters to zero
+    Counters {
+        /// Which; none named: all
+        #[arg(value_enum)]
+        which: Vec<Counters>,
+    },
+    /// Forget traces and what was asked for
+    Trace,
+}
+
+/// Groups of counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Counters {
+    /// Those of show interface
+    Interface,
+    /// Those of show runtime
+    Runtime,
+    /// Those of show drops
+    Drops,
+}
+
+/// Clears.
+pub(crate) async fn run(context: &Context, args: &ClearArgs) -> Result<Exit, Error> {
+    let mut client = context.connect().await?;
+    match &args.what {
+        What::Counters { which } => {
+            client
+                .clear_counters(ClearCountersRequest {
+                    interfaces: which.contains(&Counters::Interface),
+                    runtime: which.contains(&Counters::Runtime),
+                    drops: which.contains(&Counters::Drops),
+                })
+                .await
+                .doing("clear counters")?;
+        }
+        What::Trace => {
+            client.trace_clear(TraceClearRequest {}).await.doing("clear trace")?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,151 @@
+//! `quiver show`: how things run.
+//!
+//! Every subject is a [`View`]: what to ask, and how the answer looks. Once, again and again (`--watch`), or two
+//! answers some time apart (`--interval`), in which case rates are shown.
+
+mod bridge;
+mod drops;
+mod fib;
+mod fields;
+mod graph;
+mod interface;
+mod memif;
+mod neighbor;
+mod runtime;
+mod version;
+mod view;
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::reference::candidates;
+use crate::trace::Traces;
+pub(crate) use drops::tone as severity_tone;
+pub(crate) use view::{Before, ShowOptions, View, show};
+
+/// What to show.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subject {
+    /// Interfaces with state and counters; one by name with all there is to know
+    #[command(visible_aliases = ["interfaces", "int", "if"])]
+    Interface {
+        /// Name; left out: all
+        #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::interfaces))]
+        name: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Load of workers, and what nodes cost
+    ///
+    /// CALLS: times the node ran. VECTORS: times it had packets. PACKETS/VECTOR: how full vectors are (at most 256;
+    /// what VPP calls vectors/call). CLOCKS/PACKET: clocks of the time stamp counter, - where measuring is off.
+    #[command(visible_alias = "run")]
+    Runtime {
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Dropped packets by node and reason
+    #[command(visible_alias = "errors")]
+    Drops {
+        /// Say for each reason what it means and what to do
+        #[arg(long)]
+        explain: bool,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// The forwarding table, one prefix, or what happens to one address
+    Fib {
+        /// Prefix (10.0.0.0/8: that entry) or address (10.1.2.3: the entry its packets take)
+        #[arg(value_name = "PREFIX|ADDRESS")]
+        which: Option<String>,
+        /// VRF
+        #[arg(long, value_name = "NAME", default_value = api::names::DEFAULT_VRF)]
+        #[arg(add = ArgValueCandidates::new(candidates::vrfs))]
+        vrf: String,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// ARP and IPv6 neighbour tables
+    #[command(visible_aliases = ["neighbors", "neigh", "arp"])]
+    Neighbor {
+        /// Interface; left out: all
+        #[arg(value_name = "INTERFACE", add = ArgValueCandidates::new(candidates::interfaces))]
+        interface: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Bridges; one by name with its address table
+    #[command(visible_aliases = ["bridges", "br"])]
+    Bridge {
+        /// Name; left out: all
+        #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::bridges))]
+        name: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// memif connections, their peers and rings
+    Memif {
+        /// Interface; left out: all
+        #[arg(value_name = "INTERFACE", add = ArgValueCandidates::new(candidates::interfaces))]
+        interface: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Nodes, their successors, and feature arcs
+    Graph {
+        /// Write it in the language of Graphviz: quiver show graph --dot | dot -Tsvg
+        #[arg(long, conflicts_with_all = ["output", "watch", "interval"])]
+        dot: bool,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Versions of quiver and quiverd, and how quiverd runs
+    Version {
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Traces collected so far; the same as quiver trace show
+    Trace {
+        #[command(flatten)]
+        traces: Traces,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+}
+
+/// Shows.
+pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Error> {
+    match &args.subject {
+        Subject::Interface { name, options } => {
+            show(context, options, &interface::Interfaces { name: name.clone() }).await
+        }
+        Subject::Runtime { options } => show(context, options, &runtime::Runtime).await,
+        Subject::Drops { explain, options } => {
+            show(context, options, &drops::Drops { explain: *explain }).await
+        }
+        Subject::Fib { which, vrf, options } => {
+            show(context, options, &fib::Fib::new(vrf, which.as_deref())?).await
+        }
+        Subject::Neighbor { interface, options } => {
+            show(context, options, &neighbor::Neighbors { interface: interface.clone() }).await
+        }
+        Subject::Bridge { name, options } => {
+            show(context, options, &bridge::Bridges { name: name.clone() }).await
+        }
+        Subject::Memif { interface, options } => {
+            show(context, options, &memif::Memifs { interface: interface.clone() }).await
+        }
+        Subject::Graph { dot, options } => show(context, options, &graph::Graph { dot: *dot }).await,
+        Subject::Version { options } => show(context, options, &version::Version).await,
+        Subject::Trace { traces, options } => show(context, options, traces).await,
+    }
+}

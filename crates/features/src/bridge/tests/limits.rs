@@ -1,0 +1,142 @@
+//! Bounds: slots, lengths, any bytes at all.
+
+use super::*;
+use crate::interface::fits;
+use graph::packet::{Gso, Packets, SLOTS};
+use graph::simd::Tier;
+use proptest::prelude::*;
+
+#[test]
+fn flooding_ends_with_the_slots_and_says_so() {
+    const MEMBERS: usize = 60;
+    let v = vectors();
+    let mut bench = Bench::new(Tier::detect());
+    for index in 1..=MEMBERS as IfIndex {
+        member(&mut bench, index, 0);
+    }
+    bridge(&mut bench, &BridgeConfig::default());
+    let frame = v.get("long-a-to-all");
+    let outcome = bench.run(1, &vec![frame.clone(); 256], 256);
+    let out: usize = outcome.sent.values().map(Vec::len).sum();
+    assert_eq!(out, SLOTS, "every slot was used: the 256 received, the rest for copies");
+    assert!(outcome.sent.values().flatten().all(|sent| *sent == frame));
+    let missing = (256 * (MEMBERS - 1) - SLOTS) as u64;
+    assert_eq!(outcome.drops, [("bridge-flood no-slot".to_string(), missing)].into());
+    assert_eq!(counter(&bench, "bridge-flood", "copies"), SLOTS as u64);
+    // The next round has them all again.
+    let outcome = bench.run(1, std::slice::from_ref(&frame), 1);
+    assert_eq!(outcome.sent.values().map(Vec::len).sum::<usize>(), MEMBERS - 1);
+}
+
+#[test]
+fn a_copy_that_is_too_long_for_one_member_goes_to_the_others() {
+    let v = vectors();
+    for tier in Tier::available() {
+        let mut bench = Bench::new(tier);
+        ports(&mut bench);
+        bridge(&mut bench, &BridgeConfig::default());
+        let narrow = |bench: &mut Bench, index| {
+            let layer2 = Layer2::Bridge { bridge: BRIDGE, split_horizon_group: 0, bvi: false };
+            bench.set_interface(index, Interface { mtu: 199, layer2, ..Interface::default() });
+        };
+        narrow(&mut bench, B);
+        let outcome = bench.run(A, &vec![v.get("long-a-to-all"); 3], 8);
+        assert_eq!(by(&outcome.sent), [C]);
+        assert_eq!(outcome.drops, [("bridge-flood too-long".to_string(), 3)].into());
+        narrow(&mut bench, C);
+        let outcome = bench.run(A, &vec![v.get("long-a-to-all"); 3], 8);
+        assert_eq!(by(&outcome.sent), []);
+        assert_eq!(outcome.drops, [("bridge-flood too-long".to_string(), 6)].into(), "both copies of each");
+    }
+}
+
+#[test]
+fn super_frames_are_cut_later_and_fit() {
+    let mut packets = Packets::new();
+    let frame = vectors().get("longer-a-to-b");
+    let read = |buffer: &mut [u8]| {
+        buffer[..frame.len()].copy_from_slice(&frame);
+        Ok((0, frame.len()))
+    };
+    let slot = packets.receive_private(A, 2048, read).unwrap().unwrap();
+    let interface = Interface { mtu: 200, ..Interface::default() };
+    assert!(!fits(&packets, slot, &interface));
+    packets.meta_mut(slot).offload.gso = Gso::Tcp4;
+    assert!(fits(&packets, slot, &interface));
+}
+
+fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+    let station = prop_oneof![
+        Just(MAC_A.0),
+        Just(MAC_B.0),
+        Just(MAC_C.0),
+        Just(MAC_BVI.0),
+        Just([0xff; 6]),
+        any::<[u8; 6]>()
+    ];
+    let tags = prop_oneof![
+        Just(vec![]),
+        Just(vec![0x88, 0xa8, 0, 100, 0x81, 0, 0, 200]),
+        prop::collection::vec(any::<u8>(), 0..12)
+    ];
+    let frame = (station.clone(), station, tags, prop::collection::vec(any::<u8>(), 0..250), 1usize..260);
+    frame.prop_map(|(dst, src, tags, rest, cut)| {
+        let mut frame: Vec<u8> = dst.into_iter().chain(src).chain(tags).chain(rest).collect();
+        frame.truncate(cut);
+        frame
+    })
+}
+
+/// Frames that mean something, with a few bytes changed and the end cut off.
+fn damaged_frame() -> impl Strategy<Value = Vec<u8>> {
+    let names = [
+        "arp-for-2",
+        "ns-for-2",
+        "ns-free-2",
+        "na-of-2",
+        "qinq-100-200-a-to-b",
+        "a-to-bvi",
+        "long-vlan-300-a-to-b",
+    ];
+    let damage = prop::collection::vec((0usize..100, any::<u8>()), 0..3);
+    (prop::sample::select(names.to_vec()), damage, 1usize..300).prop_map(|(name, damage, cut)| {
+        let mut frame = vectors().get(name);
+        for (at, value) in damage {
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = value;
+            }
+        }
+        frame.truncate(cut);
+        frame
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    /// Whatever comes in by whatever interface: no panic, nothing sent back but answers, the same in every tier.
+    #[test]
+    fn any_bytes_are_survived(
+        frames in prop::collection::vec(
+            (prop::sample::select(vec![A, B, C, TRUNK, ROUTER]), prop_oneof![any_frame(), damaged_frame()]),
+            1..60
+        ),
+        arp_termination: bool
+    ) {
+        let mut first = None;
+        for tier in Tier::available() {
+            let mut bench = Bench::new(tier);
+            all(&mut bench);
+            answering::neighbours(&mut bench);
+            bridge(&mut bench, &BridgeConfig { arp_termination, ..BridgeConfig::default() });
+            let results: Vec<_> = frames.iter().map(|(rx_if, frame)| {
+                let before = counter(&bench, "bridge-answer", "answered");
+                let outcome = bench.run(*rx_if, std::slice::from_ref(frame), 1);
+                let answered = counter(&bench, "bridge-answer", "answered") - before;
+                let back = outcome.sent.get(rx_if).map_or(0, Vec::len) as u64;
+                prop_assert!(*rx_if == TRUNK || back == answered, "{} came back by {}", back, rx_if);
+                Ok((outcome.drops.clone(), by(&outcome.sent)))
+            }).collect::<Result<_, TestCaseError>>()?;
+            prop_assert_eq!(first.get_or_insert(results.clone()), &results);
+        }
+    }
+}

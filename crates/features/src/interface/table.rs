@@ -1,0 +1,152 @@
+//! The interface table.
+
+use super::sub_interfaces::SubInterfaces;
+use core::net::IpAddr;
+use graph::IfIndex;
+use std::sync::Arc;
+use wire::MacAddr;
+
+/// What a frame on the interface begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkMode {
+    /// An Ethernet header.
+    #[default]
+    Ethernet,
+    /// An IP header: memif in IP mode, tun. Needs no neighbours.
+    Ip,
+}
+
+/// What becomes of frames received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layer2 {
+    /// The interface routes: frames to its own address or a group go to the network layer.
+    #[default]
+    None,
+    /// It is a member of a bridge.
+    Bridge {
+        /// Number of the bridge.
+        bridge: u16,
+        /// Members of the same group don't reach each other; 0: no group.
+        split_horizon_group: u8,
+        /// It is the bridge's routed leg: what it "sends" enters the bridge, what the bridge sends to it is routed.
+        bvi: bool,
+    },
+    /// Every frame goes to another interface, unseen.
+    CrossConnect {
+        /// The other one.
+        peer: IfIndex,
+    },
+}
+
+/// Check of the source address (RFC 3704).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rpf {
+    /// None.
+    #[default]
+    Off,
+    /// Any route back will do.
+    Loose,
+    /// The route back must lead through the interface the packet came in by.
+    Strict,
+}
+
+/// Tags that a sub-interface strips and pushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VlanTags {
+    /// Ethertype of the outer tag: 0x8100 or 0x88a8.
+    pub outer_type: u16,
+    /// Outer VLAN id, 1 to 4094.
+    pub outer: u16,
+    /// Inner VLAN id (ethertype 0x8100), or 0 where there is one tag.
+    pub inner: u16,
+}
+
+/// An own address with its connected network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// Length of the connected prefix.
+    pub prefix_len: u8,
+}
+
+/// An interface as nodes see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// There is an interface of this index.
+    pub exists: bool,
+    /// Administratively up. A packet that came in by an interface that is down goes no further than its input node
+    /// (its `device-input` chain is empty), and what leaves by one likewise.
+    pub up: bool,
+    /// What frames begin with.
+    pub mode: LinkMode,
+    /// Own Ethernet address.
+    pub mac: MacAddr,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// VRF: index into [`crate::ip::Fibs`].
+    pub vrf: u16,
+    /// Bridging.
+    pub layer2: Layer2,
+    /// Reverse path filter.
+    pub rpf: Rpf,
+    /// For a VLAN sub-interface: the interface below and the tags.
+    pub vlan: Option<(IfIndex, VlanTags)>,
+    /// Sub-interfaces stacked on this one, by their tags.
+    pub sub_interfaces: Arc<SubInterfaces>,
+    /// Own addresses.
+    pub addresses: Arc<Vec<InterfaceAddress>>,
+    /// Foreign addresses that ARP and neighbour solicitations are answered for: inclusive ranges, of one family each.
+    pub proxy_ranges: Arc<Vec<(IpAddr, IpAddr)>>,
+    /// Its name, for traces.
+    pub name: Arc<str>,
+}
+
+/// Bytes of an Ethernet header without VLAN tags.
+const ETHERNET_HEADER: u32 = 14;
+
+impl Interface {
+    /// Largest untagged frame that the interface takes, in bytes without FCS: its MTU and, on Ethernet, 14 bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn frame_limit(&self) -> u32 {
+        match self.mode {
+            LinkMode::Ethernet => self.mtu as u32 + ETHERNET_HEADER,
+            LinkMode::Ip => self.mtu as u32,
+        }
+    }
+}
+
+/// All interfaces, by index. Index 0 is never an interface.
+#[derive(Clone, Debug, Default)]
+pub struct Interfaces {
+    list: Vec<Interface>,
+    none: Interface,
+}
+
+impl Interfaces {
+    /// The interface; one that doesn't exist and is down where there is none of that index.
+    #[must_use]
+    #[inline(always)]
+    pub fn get(&self, index: IfIndex) -> &Interface {
+        self.list.get(index as usize).unwrap_or(&self.none)
+    }
+
+    /// Sets or, with `None`, removes an interface.
+    pub fn set(&mut self, index: IfIndex, interface: Option<Interface>) {
+        let at = index as usize;
+        if self.list.len() <= at {
+            self.list.resize_with(at + 1, Interface::default);
+        }
+        self.list[at] = interface.unwrap_or_default();
+    }
+
+    /// All that exist, with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (IfIndex, &Interface)> {
+        self.list
+            .iter()
+            .enumerate()
+            .filter(|(_, interface)| interface.exists)
+            .map(|(at, i)| (at as IfIndex, i))
+    }
+}

@@ -1,0 +1,62 @@
+//! Counting for interfaces that have no port of their own.
+
+use graph::IfIndex;
+use graph::counters::WorkerCounters;
+
+/// Packets and bytes of one interface, gathered over a stretch of a vector so that its counters are touched once.
+///
+/// Ports count themselves; this is for what is stacked on them (VLAN sub-interfaces, BVIs).
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    interface: IfIndex,
+    packets: u64,
+    bytes: u64,
+}
+
+/// Which way the packets go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Direction {
+    /// They came in by the interface.
+    Rx,
+    /// They leave by it.
+    Tx,
+}
+
+impl Tally {
+    /// Counts a packet of `bytes` on `interface`.
+    #[inline(always)]
+    pub(crate) fn add(
+        &mut self,
+        counters: &WorkerCounters,
+        direction: Direction,
+        interface: IfIndex,
+        bytes: u32,
+    ) {
+        if interface != self.interface {
+            self.flush(counters, direction);
+            self.interface = interface;
+        }
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+
+    /// Hands over what was gathered; to be called at the end of the vector.
+    #[inline]
+    pub(crate) fn flush(&mut self, counters: &WorkerCounters, direction: Direction) {
+        if self.packets == 0 {
+            return;
+        }
+        let to = counters.interface(self.interface);
+        match direction {
+            Direction::Rx => {
+                to.rx_packets.add(self.packets);
+                to.rx_bytes.add(self.bytes);
+            }
+            Direction::Tx => {
+                to.tx_packets.add(self.packets);
+                to.tx_bytes.add(self.bytes);
+            }
+        }
+        (self.packets, self.bytes) = (0, 0);
+    }
+}

@@ -1,0 +1,384 @@
+//! The control thread's state of forwarding, and how it is changed.
+
+use super::error::ForwardingError;
+use super::hops::Hops;
+use super::links::{Derived, Link, Links};
+use super::rib::{Candidate, Rib, refused};
+use super::route::{Origin, Path, Prefix, RouteState, Via, link_local, link_local_prefix, same_family};
+use super::sets::{MAX_PATHS, SetId, Sets, World};
+use crate::interface::Interface;
+use crate::ip::{Fibs, LinkLocals, NextHops, VrfTables};
+use core::net::{IpAddr, Ipv6Addr};
+use graph::IfIndex;
+use graph::publish::{Key, Schema};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use wire::MacAddr;
+
+/// A VRF.
+#[derive(Debug)]
+pub(super) struct Vrf {
+    name: Arc<str>,
+    symmetric_hash: bool,
+    pub(super) v4: Rib<u32>,
+    pub(super) v6: Rib<u128>,
+}
+
+impl Vrf {
+    fn new(vrf: u16, name: &str, symmetric_hash: bool) -> Result<Self, ForwardingError> {
+        let (v4, v6) = (Rib::new().map_err(refused(vrf))?, Rib::new().map_err(refused(vrf))?);
+        Ok(Self { name: name.into(), symmetric_hash, v4, v6 })
+    }
+
+    pub(super) fn tables(&self) -> VrfTables {
+        VrfTables {
+            v4: self.v4.fib(),
+            v6: self.v6.fib(),
+            symmetric_hash: self.symmetric_hash,
+            name: Arc::clone(&self.name),
+        }
+    }
+}
+
+/// A link-local address on its interface, or with `None` all others there.
+pub(super) type Scoped = (IfIndex, Option<Ipv6Addr>);
+
+/// The one writer of everything that forwarding reads. See the [module](super).
+///
+/// Changes take effect with the next [`Forwarding::commit`]; until then they can be made in any number and order.
+#[derive(Debug)]
+pub struct Forwarding {
+    pub(super) hops_key: Key<NextHops>,
+    pub(super) fibs_key: Key<Fibs>,
+    pub(super) link_locals_key: Key<LinkLocals>,
+    pub(super) vrfs: BTreeMap<u16, Vrf>,
+    vrf_ids: BTreeSet<u16>,
+    pub(super) links: Links,
+    pub(super) sets: Sets,
+    pub(super) hops: Hops,
+    /// The path sets of link-local addresses; without an address, of the others of the link.
+    pub(super) scoped: BTreeMap<Scoped, SetId>,
+    /// They differ from what is published.
+    pub(super) scoped_changed: bool,
+    /// VRFs differ from what is published.
+    pub(super) vrfs_changed: bool,
+    /// Queued changes wait until this mark has passed.
+    pub(super) wait: Option<u64>,
+}
+
+impl Forwarding {
+    /// Nothing but the empty VRF 0, `default`, for tables of this schema.
+    ///
+    /// # Errors
+    /// [`ForwardingError::Table`] where there is no memory for the tables.
+    ///
+    /// # Panics
+    /// If the schema lacks the parts that [`crate::schema`] declares.
+    pub fn new(schema: &Schema) -> Result<Self, ForwardingError> {
+        let keys = (schema.key(), schema.key(), schema.key());
+        let (Some(hops_key), Some(fibs_key), Some(link_locals_key)) = keys else {
+            panic!("the tables lack parts of forwarding: use features::schema()")
+        };
+        let mut forwarding = Self {
+            hops_key,
+            fibs_key,
+            link_locals_key,
+            scoped: BTreeMap::new(),
+            scoped_changed: false,
+            vrfs: BTreeMap::new(),
+            vrf_ids: BTreeSet::new(),
+            links: Links::default(),
+            sets: Sets::default(),
+            hops: Hops::default(),
+            vrfs_changed: true,
+            wait: None,
+        };
+        forwarding.create_vrf(0, "default", false)?;
+        Ok(forwarding)
+    }
+
+    /// Creates a VRF. `symmetric_hash`: equal-cost next hops are chosen by a hash that is the same for both directions
+    /// of a flow.
+    ///
+    /// # Errors
+    /// [`ForwardingError::VrfExists`]; [`ForwardingError::Table`] where there is no memory for its tables.
+    pub fn create_vrf(&mut self, vrf: u16, name: &str, symmetric_hash: bool) -> Result<(), ForwardingError> {
+        if self.vrfs.contains_key(&vrf) {
+            return Err(ForwardingError::VrfExists { vrf });
+        }
+        self.vrfs.insert(vrf, Vrf::new(vrf, name, symmetric_hash)?);
+        self.vrf_ids.insert(vrf);
+        self.vrfs_changed = true;
+        self.resolve_all();
+        if let Ok(prefix) = link_local_prefix() {
+            self.insert(vrf, prefix, Origin::Connected, 0, &[Path::from(Via::LinkLocal)])?;
+        }
+        Ok(())
+    }
+
+    /// Changes whether a VRF's flow hash is the same for both directions.
+    ///
+    /// # Errors
+    /// [`ForwardingError::NoVrf`].
+    pub fn set_symmetric_hash(&mut self, vrf: u16, symmetric_hash: bool) -> Result<(), ForwardingError> {
+        let entry = self.vrfs.get_mut(&vrf).ok_or(ForwardingError::NoVrf { vrf })?;
+        self.vrfs_changed |= entry.symmetric_hash != symmetric_hash;
+        entry.symmetric_hash = symmetric_hash;
+        Ok(())
+    }
+
+    /// Deletes a VRF with its routes. Routes of other VRFs that lead into it become pending.
+    ///
+    /// # Errors
+    /// [`ForwardingError::NoVrf`], [`ForwardingError::DefaultVrf`], [`ForwardingError::VrfInUse`].
+    pub fn delete_vrf(&mut self, vrf: u16) -> Result<(), ForwardingError> {
+        if vrf == 0 {
+            return Err(ForwardingError::DefaultVrf);
+        }
+        if let Some((interface, _)) = self.links.list.iter().find(|(_, link)| link.vrf == vrf) {
+            return Err(ForwardingError::VrfInUse { vrf, interface: *interface });
+        }
+        let gone = self.vrfs.remove(&vrf).ok_or(ForwardingError::NoVrf { vrf })?;
+        self.vrf_ids.remove(&vrf);
+        self.vrfs_changed = true;
+        let v4 = gone.v4.iter().map(|(_, _, candidate)| candidate.set);
+        let sets: Vec<SetId> = v4.chain(gone.v6.iter().map(|(_, _, candidate)| candidate.set)).collect();
+        sets.into_iter().for_each(|set| self.sets.release(&mut self.hops, set));
+        self.resolve_all();
+        Ok(())
+    }
+
+    /// Tells of an interface: new, changed, or with `None` gone. Its connected and local routes follow from it; routes
+    /// that lead through it become active or pending.
+    ///
+    /// # Errors
+    /// [`ForwardingError::InterfaceZero`], [`ForwardingError::NoVrf`], [`ForwardingError::BadAddress`],
+    /// [`ForwardingError::TooManyNextHops`]; nothing has changed but for the last.
+    pub fn set_interface(
+        &mut self,
+        index: IfIndex,
+        interface: Option<&Interface>,
+    ) -> Result<(), ForwardingError> {
+        let link = interface.map(Link::from);
+        if index == 0 {
+            return Err(ForwardingError::InterfaceZero);
+        }
+        if let Some(link) = &link {
+            if !self.vrfs.contains_key(&link.vrf) {
+                return Err(ForwardingError::NoVrf { vrf: link.vrf });
+            }
+            if let Some(bad) =
+                link.addresses.iter().find(|a| Prefix::covering(a.address, a.prefix_len).is_err())
+            {
+                let (address, prefix_len) = (bad.address, bad.prefix_len);
+                return Err(ForwardingError::BadAddress { interface: index, address, prefix_len });
+            }
+        }
+        if self.links.list.get(&index) == link.as_ref() {
+            return Ok(());
+        }
+        let before = self.derived(index);
+        match link {
+            Some(link) => self.links.list.insert(index, link),
+            None => {
+                self.links.neighbours.retain(|(of, _), _| *of != index);
+                self.links.list.remove(&index)
+            }
+        };
+        let after = self.derived(index);
+        self.resolve_all();
+        after.difference(&before).try_for_each(|route| self.add_derived(index, route))?;
+        before.difference(&after).for_each(|route| self.remove_derived(index, route));
+        self.set_scoped(index)
+    }
+
+    /// Tells that a neighbour's link-layer address is known, has changed, or with `None` is known no more. All routes
+    /// that lead to it switch at once.
+    ///
+    /// # Errors
+    /// [`ForwardingError::NoInterface`], [`ForwardingError::TooManyNextHops`].
+    pub fn set_neighbour(
+        &mut self,
+        interface: IfIndex,
+        address: IpAddr,
+        mac: Option<MacAddr>,
+    ) -> Result<(), ForwardingError> {
+        let link = self.links.list.get(&interface).ok_or(ForwardingError::NoInterface { interface })?;
+        let route = link.neighbour_route(interface, address);
+        let key = (interface, address);
+        let old = match mac {
+            Some(mac) => self.links.neighbours.insert(key, mac),
+            None => self.links.neighbours.remove(&key),
+        };
+        if old == mac {
+            return Ok(());
+        }
+        let Self { sets, links, vrf_ids, hops, .. } = self;
+        sets.resolve_neighbour(&mut World { links, vrfs: vrf_ids, hops }, interface, address);
+        if link_local(address).is_some() {
+            return self.set_scoped(interface);
+        }
+        match route {
+            Some(route) if old.is_none() => self.add_derived(interface, &route),
+            Some(route) if mac.is_none() => {
+                self.remove_derived(interface, &route);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds a route, or replaces the static one to the same prefix. Several paths share the traffic by their weights.
+    ///
+    /// # Errors
+    /// [`ForwardingError`] says what is wrong with it; the route that was there before stays.
+    pub fn add_route(
+        &mut self,
+        vrf: u16,
+        prefix: Prefix,
+        paths: &[Path],
+    ) -> Result<RouteState, ForwardingError> {
+        let paths = normal(vrf, prefix, paths)?;
+        let set = self.insert(vrf, prefix, Origin::Static, 0, &paths)?;
+        Ok(self.sets.get(set).map_or(RouteState::Active, |set| set.state))
+    }
+
+    /// Removes a static route. False: there was none.
+    ///
+    /// # Errors
+    /// [`ForwardingError::NoVrf`].
+    pub fn delete_route(&mut self, vrf: u16, prefix: Prefix) -> Result<bool, ForwardingError> {
+        self.remove(vrf, prefix, Origin::Static, 0)
+    }
+
+    fn derived(&self, index: IfIndex) -> BTreeSet<Derived> {
+        let Some(link) = self.links.list.get(&index) else { return BTreeSet::new() };
+        let neighbours = self.links.neighbours_of(index);
+        let neighbours = neighbours.filter_map(|address| link.neighbour_route(index, address));
+        link.routes(index).into_iter().chain(neighbours).collect()
+    }
+
+    fn add_derived(&mut self, index: IfIndex, route: &Derived) -> Result<(), ForwardingError> {
+        let paths = [Path::from(route.via)];
+        self.insert(route.vrf, route.prefix, route.origin, index, &paths).map(|_| ())
+    }
+
+    fn remove_derived(&mut self, index: IfIndex, route: &Derived) {
+        // A VRF can't be deleted while it has interfaces.
+        let _ = self.remove(route.vrf, route.prefix, route.origin, index);
+    }
+
+    fn insert(
+        &mut self,
+        vrf: u16,
+        prefix: Prefix,
+        origin: Origin,
+        owner: u16,
+        paths: &[Path],
+    ) -> Result<SetId, ForwardingError> {
+        let Self { vrfs, sets, links, vrf_ids, hops, .. } = self;
+        let ribs = vrfs.get_mut(&vrf).ok_or(ForwardingError::NoVrf { vrf })?;
+        let set = sets.acquire(&mut World { links, vrfs: vrf_ids, hops }, vrf, paths)?;
+        let candidate = Candidate { set, origin, owner };
+        let old = match prefix {
+            Prefix::V4(prefix) => ribs.v4.add(sets, prefix.bits(), prefix.len(), candidate),
+            Prefix::V6(prefix) => ribs.v6.add(sets, prefix.bits(), prefix.len(), candidate),
+        };
+        if let Some(old) = old {
+            sets.release(hops, old);
+        }
+        Ok(set)
+    }
+
+    fn remove(
+        &mut self,
+        vrf: u16,
+        prefix: Prefix,
+        origin: Origin,
+        owner: u16,
+    ) -> Result<bool, ForwardingError> {
+        let Self { vrfs, sets, hops, .. } = self;
+        let ribs = vrfs.get_mut(&vrf).ok_or(ForwardingError::NoVrf { vrf })?;
+        let old = match prefix {
+            Prefix::V4(prefix) => ribs.v4.remove(sets, prefix.bits(), prefix.len(), origin, owner),
+            Prefix::V6(prefix) => ribs.v6.remove(sets, prefix.bits(), prefix.len(), origin, owner),
+        };
+        if let Some(old) = old {
+            sets.release(hops, old);
+        }
+        Ok(old.is_some())
+    }
+
+    /// Brings the next hops of an interface's link-local addresses up to date.
+    fn set_scoped(&mut self, index: IfIndex) -> Result<(), ForwardingError> {
+        let mut wanted = BTreeMap::new();
+        let mut vrf = 0;
+        if let Some(link) = self.links.list.get(&index) {
+            vrf = link.vrf;
+            let neighbours = self.links.neighbours_of(index).filter_map(link_local);
+            let neighbours = neighbours.map(|address| {
+                (Some(address), Via::Address { address: address.into(), interface: Some(index) })
+            });
+            wanted.extend(neighbours.chain(link.scoped(index)));
+        }
+        let Self { sets, links, vrf_ids, hops, scoped, .. } = self;
+        let mut sets_of = BTreeMap::new();
+        for (address, via) in wanted {
+            let world = &mut World { links, vrfs: vrf_ids, hops };
+            sets_of.insert((index, address), sets.acquire(world, vrf, &[Path::from(via)])?);
+        }
+        let old: Vec<Scoped> = scoped.range((index, None)..).map(|(key, _)| *key).collect();
+        for key in old.into_iter().take_while(|(of, _)| *of == index) {
+            let old = scoped.remove(&key);
+            self.scoped_changed |= old != sets_of.get(&key).copied();
+            old.into_iter().for_each(|set| sets.release(hops, set));
+        }
+        for (key, set) in sets_of {
+            self.scoped_changed |= scoped.insert(key, set).is_none();
+        }
+        Ok(())
+    }
+
+    fn resolve_all(&mut self) {
+        let Self { sets, links, vrf_ids, hops, .. } = self;
+        sets.resolve_all(&mut World { links, vrfs: vrf_ids, hops });
+    }
+}
+
+/// The paths of a static route in their one form: checked, sorted, each once.
+fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Vec<Path>, ForwardingError> {
+    for Path { via, weight } in paths.iter().copied() {
+        if via.is_action() && paths.len() > 1 {
+            return Err(ForwardingError::NotAlone { prefix, via });
+        }
+        if weight == 0 || weight > u16::MAX.into() {
+            return Err(ForwardingError::Weight { prefix, via });
+        }
+        match via {
+            Via::Address { address, .. } if !same_family(address, prefix) => {
+                return Err(ForwardingError::Family { prefix, via });
+            }
+            Via::Vrf(to) if to == vrf => return Err(ForwardingError::SameVrf { prefix, vrf }),
+            _ => {}
+        }
+    }
+    let mut paths = paths.to_vec();
+    paths.sort_unstable();
+    paths.dedup_by(|next, path| {
+        let same = next.via == path.via;
+        if same {
+            path.weight += next.weight;
+        }
+        same
+    });
+    match paths.as_mut_slice() {
+        [] => return Err(ForwardingError::NoPath { prefix }),
+        // Alone, whatever its weight, it takes everything.
+        [path] => path.weight = 1,
+        all if all.len() > MAX_PATHS => {
+            return Err(ForwardingError::TooManyPaths { prefix, paths: all.len(), max: MAX_PATHS });
+        }
+        _ => {}
+    }
+    Ok(paths)
+}

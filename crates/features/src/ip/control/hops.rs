@@ -1,0 +1,134 @@
+//! Next hops by id, as the next snapshot will have them.
+
+use super::error::ForwardingError;
+use crate::ip::{NextHop, NextHopKind, NextHops};
+use graph::publish::Publisher;
+use std::collections::{BTreeMap, VecDeque};
+use tables::fib::NextHopId;
+
+/// All next hops. Ids given up rest until no worker can meet them any more.
+#[derive(Debug)]
+pub(super) struct Hops {
+    list: Vec<NextHop>,
+    /// Buckets of the groups, by the group's id.
+    groups: BTreeMap<u32, Vec<NextHopId>>,
+    free: Vec<u32>,
+    /// Given up, but queued changes may still replace FIB entries that hold them.
+    released: Vec<u32>,
+    /// Given up and out of all FIBs; usable when the mark has passed.
+    resting: VecDeque<(u64, Vec<u32>)>,
+    /// Something differs from what is published.
+    changed: bool,
+    /// An id is in use that the published version has no next hop for.
+    fresh: bool,
+}
+
+impl Default for Hops {
+    fn default() -> Self {
+        Self {
+            list: NextHops::default().list,
+            groups: BTreeMap::new(),
+            free: Vec::new(),
+            released: Vec::new(),
+            resting: VecDeque::new(),
+            changed: false,
+            fresh: false,
+        }
+    }
+}
+
+impl Hops {
+    /// An id for a next hop that is to be [set](Self::set).
+    pub(super) fn allocate(&mut self) -> Result<u32, ForwardingError> {
+        self.fresh = true;
+        self.changed = true;
+        if let Some(id) = self.free.pop() {
+            return Ok(id);
+        }
+        let id = self.list.len() as u32;
+        if id > NextHopId::MAX.0 {
+            return Err(ForwardingError::TooManyNextHops { max: NextHopId::MAX.0 });
+        }
+        self.list.push(NextHop::default());
+        Ok(id)
+    }
+
+    /// The next hop.
+    pub(super) fn get(&self, id: u32) -> &NextHop {
+        self.list.get(id as usize).unwrap_or(&self.list[0])
+    }
+
+    /// Replaces a next hop.
+    pub(super) fn set(&mut self, id: u32, hop: NextHop) {
+        self.groups.remove(&id);
+        self.replace(id, hop);
+    }
+
+    /// Makes a next hop a group of these buckets, a power of two.
+    pub(super) fn set_group(&mut self, id: u32, buckets: Vec<NextHopId>) {
+        let mask = buckets.len().saturating_sub(1) as u16;
+        if self.groups.get(&id) != Some(&buckets) {
+            self.groups.insert(id, buckets);
+            self.changed = true;
+        }
+        self.replace(id, NextHop { kind: NextHopKind::Group, bucket_mask: mask, ..NextHop::default() });
+    }
+
+    fn replace(&mut self, id: u32, hop: NextHop) {
+        if let Some(place) = self.list.get_mut(id as usize)
+            && *place != hop
+        {
+            *place = hop;
+            self.changed = true;
+        }
+    }
+
+    /// Gives an id up. The next hop stays as it is until [`Hops::rest`]: packets may still be led to it.
+    pub(super) fn release(&mut self, id: u32) {
+        self.released.push(id);
+    }
+
+    /// No FIB holds a released id any more: they may be used again once every worker has passed a boundary.
+    pub(super) fn rest(&mut self, publisher: &Publisher) {
+        if self.released.is_empty() {
+            return;
+        }
+        for id in &self.released {
+            self.groups.remove(id);
+        }
+        self.resting.push_back((publisher.mark(), core::mem::take(&mut self.released)));
+    }
+
+    /// Makes ids usable that no worker can meet any more. Returns whether some still rest.
+    pub(super) fn reclaim(&mut self, publisher: &Publisher) -> bool {
+        while self.resting.front().is_some_and(|(mark, _)| publisher.passed(*mark)) {
+            let Some((_, ids)) = self.resting.pop_front() else { break };
+            for id in &ids {
+                self.list[*id as usize] = NextHop::default();
+            }
+            self.free.extend(ids);
+        }
+        !self.resting.is_empty()
+    }
+
+    /// The part to publish, where it differs from the published one, and whether it has ids that one lacks.
+    pub(super) fn part(&mut self) -> Option<(NextHops, bool)> {
+        if !core::mem::take(&mut self.changed) {
+            return None;
+        }
+        let mut part = NextHops { list: self.list.clone(), buckets: Vec::new() };
+        for (id, buckets) in &self.groups {
+            if let Some(group) = part.list.get_mut(*id as usize) {
+                group.first_bucket = part.buckets.len() as u32;
+                part.buckets.extend(buckets.iter().map(|id| id.0));
+            }
+        }
+        Some((part, core::mem::take(&mut self.fresh)))
+    }
+
+    /// Number of ids in use.
+    pub(super) fn len(&self) -> usize {
+        let resting: usize = self.resting.iter().map(|(_, ids)| ids.len()).sum();
+        self.list.len() - 1 - self.free.len() - resting - self.released.len()
+    }
+}

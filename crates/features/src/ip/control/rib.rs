@@ -1,0 +1,222 @@
+//! The routes of one VRF and IP version, and the queue of changes that their FIB still has to take.
+
+use super::error::ForwardingError;
+use super::route::Origin;
+use super::sets::{SetId, Sets};
+use foldhash::fast::RandomState;
+use graph::publish::Publisher;
+use std::collections::{HashMap, VecDeque};
+use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Retired, Usage};
+
+/// Changes after which a batch sets its retired blocks aside.
+const REST_EVERY: usize = 4096;
+
+/// A route to a prefix from one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) set: SetId,
+    pub(super) origin: Origin,
+    /// The interface it comes from, or 0.
+    pub(super) owner: u16,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Op<A> {
+    prefix: A,
+    len: u8,
+    /// 0: withdraw.
+    hop: u32,
+}
+
+/// The routes of one VRF and IP version.
+#[derive(Debug)]
+pub(super) struct Rib<A> {
+    writer: FibWriter<A>,
+    /// The most preferred candidate of each prefix.
+    first: HashMap<(A, u8), Candidate, RandomState>,
+    /// The others, of the few prefixes that have several, in order of preference.
+    others: HashMap<(A, u8), Vec<Candidate>, RandomState>,
+    queue: VecDeque<Op<A>>,
+    retired: VecDeque<(u64, Retired)>,
+}
+
+impl<A: Address> Rib<A> {
+    pub(super) fn new() -> Result<Self, FibError> {
+        Ok(Self {
+            writer: FibWriter::new()?,
+            first: HashMap::default(),
+            others: HashMap::default(),
+            queue: VecDeque::new(),
+            retired: VecDeque::new(),
+        })
+    }
+
+    /// What workers read.
+    pub(super) fn fib(&self) -> Fib<A> {
+        self.writer.reader()
+    }
+
+    /// Routes that there are.
+    pub(super) fn len(&self) -> usize {
+        self.first.len() + self.others.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Adds a candidate, or replaces the one of the same origin and owner, whose set is returned.
+    pub(super) fn add(&mut self, sets: &Sets, prefix: A, len: u8, new: Candidate) -> Option<SetId> {
+        let key = (prefix, len);
+        let rank = |candidate: &Candidate| (candidate.origin, candidate.owner);
+        let Some(first) = self.first.get_mut(&key) else {
+            self.first.insert(key, new);
+            self.queue_best(sets, key);
+            return None;
+        };
+        let old = if rank(first) == rank(&new) {
+            Some(core::mem::replace(first, new).set)
+        } else {
+            let other = if rank(&new) < rank(first) { core::mem::replace(first, new) } else { new };
+            let others = self.others.entry(key).or_default();
+            match others.binary_search_by_key(&rank(&other), rank) {
+                Ok(at) => Some(core::mem::replace(&mut others[at], other).set),
+                Err(at) => {
+                    others.insert(at, other);
+                    None
+                }
+            }
+        };
+        self.queue_best(sets, key);
+        old
+    }
+
+    /// Removes the candidate of this origin and owner and returns its set.
+    pub(super) fn remove(
+        &mut self,
+        sets: &Sets,
+        prefix: A,
+        len: u8,
+        origin: Origin,
+        owner: u16,
+    ) -> Option<SetId> {
+        let key = (prefix, len);
+        let is = |candidate: &Candidate| (candidate.origin, candidate.owner) == (origin, owner);
+        let first = self.first.get_mut(&key)?;
+        let others = self.others.get_mut(&key);
+        let set = if is(first) {
+            let set = first.set;
+            match others {
+                Some(others) => *first = others.remove(0),
+                None => {
+                    self.first.remove(&key);
+                }
+            }
+            set
+        } else {
+            let others = others?;
+            others.remove(others.iter().position(is)?).set
+        };
+        if self.others.get(&key).is_some_and(Vec::is_empty) {
+            self.others.remove(&key);
+        }
+        self.queue_best(sets, key);
+        Some(set)
+    }
+
+    /// The candidates of a prefix, in order of preference.
+    pub(super) fn candidates(&self, prefix: A, len: u8) -> impl Iterator<Item = &Candidate> {
+        let key = (prefix, len);
+        self.first.get(&key).into_iter().chain(self.others.get(&key).into_iter().flatten())
+    }
+
+    /// All candidates with their prefixes, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (A, u8, &Candidate)> {
+        let first = self.first.iter().map(|((prefix, len), candidate)| (*prefix, *len, candidate));
+        let others = self.others.iter().flat_map(|((prefix, len), others)| {
+            others.iter().map(move |candidate| (*prefix, *len, candidate))
+        });
+        first.chain(others)
+    }
+
+    /// The prefix a lookup of `address` ends at once the queue is carried out.
+    pub(super) fn longest(&self, sets: &Sets, address: A) -> Option<(A, u8, &Candidate)> {
+        (0..=A::BITS).rev().find_map(|len| {
+            let prefix = address.masked(len);
+            let best = self.candidates(prefix, len).find(|candidate| sets.active(candidate.set).is_some());
+            best.map(|candidate| (prefix, len, candidate))
+        })
+    }
+
+    /// Looks again at all prefixes that have a candidate among the sets that have turned.
+    pub(super) fn requeue(&mut self, sets: &Sets) {
+        let turned = |candidate: &Candidate| sets.turned.contains(&candidate.set);
+        let keys: Vec<(A, u8)> = self
+            .iter()
+            .filter(|(_, _, candidate)| turned(candidate))
+            .map(|(prefix, len, _)| (prefix, len))
+            .collect();
+        keys.into_iter().for_each(|key| self.queue_best(sets, key));
+    }
+
+    fn queue_best(&mut self, sets: &Sets, key: (A, u8)) {
+        let hop = self.candidates(key.0, key.1).find_map(|candidate| sets.active(candidate.set));
+        self.queue.push_back(Op { prefix: key.0, len: key.1, hop: hop.unwrap_or(0) });
+    }
+
+    /// Memory of the table, in bytes.
+    pub(super) fn usage(&self) -> Usage {
+        self.writer.usage()
+    }
+
+    /// Changes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Carries queued changes into the FIB. Returns whether all of them are: where the FIB's memory is used up but
+    /// blocks given up still rest, the others have to wait for those.
+    pub(super) fn apply(&mut self, publisher: &Publisher) -> Result<bool, FibError> {
+        let mut changes = 0;
+        while let Some(op) = self.queue.front() {
+            let done = match op.hop {
+                0 => self.writer.remove(op.prefix, op.len),
+                hop => self.writer.insert(op.prefix, op.len, NextHopId(hop)),
+            };
+            match done {
+                Ok(_) => self.queue.pop_front(),
+                Err(FibError::Full { .. }) if changes > 0 || self.reclaim(publisher) => {
+                    self.rest(publisher);
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            };
+            changes += 1;
+            // A long batch uses again what it gave up itself.
+            if changes % REST_EVERY == 0 {
+                self.rest(publisher);
+                self.reclaim(publisher);
+            }
+        }
+        self.queue.shrink_to(REST_EVERY);
+        if changes > 0 {
+            self.rest(publisher);
+        }
+        Ok(true)
+    }
+
+    /// Sets the blocks aside that changes have given up.
+    fn rest(&mut self, publisher: &Publisher) {
+        self.retired.push_back((publisher.mark(), self.writer.retire_mark()));
+    }
+
+    /// Makes blocks usable that no worker can meet any more. Returns whether some still rest.
+    pub(super) fn reclaim(&mut self, publisher: &Publisher) -> bool {
+        while self.retired.front().is_some_and(|(mark, _)| publisher.passed(*mark)) {
+            let Some((_, retired)) = self.retired.pop_front() else { break };
+            self.writer.reclaim(retired);
+        }
+        !self.retired.is_empty()
+    }
+}
+
+/// A table's refusal, with the VRF's number.
+pub(super) fn refused(vrf: u16) -> impl Fn(FibError) -> ForwardingError {
+    move |source| ForwardingError::Table { vrf, source }
+}

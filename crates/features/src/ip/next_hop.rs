@@ -1,0 +1,136 @@
+//! Next hops: what a lookup finds. A part of the tables, shared by both IP versions and all VRFs.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr};
+use graph::IfIndex;
+
+/// Longest header a next hop can prepend: Ethernet and two VLAN tags.
+pub const MAX_REWRITE: usize = 22;
+
+/// Seed of the flow hash that chooses among equal-cost next hops: that choice's own, see [`wire::flow`].
+pub const ECMP_SEED: u64 = 0x65636d70;
+
+/// What is done with a packet that a lookup has led here. The number is the key under which the node that does it
+/// attaches itself to `ip4-lookup` and `ip6-lookup`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NextHopKind {
+    /// There is no route: the packet is dropped, its sender told (destination unreachable: network).
+    #[default]
+    NoRoute = 0,
+    /// Prepend [`NextHop::header`] and send by `tx_if`. With an empty header: an interface without neighbours.
+    Rewrite = 1,
+    /// A connected network: the destination itself has to be resolved on `tx_if`.
+    Glean = 2,
+    /// One of our own addresses.
+    Local = 3,
+    /// Known next router (or neighbour) whose link-layer address isn't known yet: resolve `NextHop::address` on `tx_if`.
+    Resolve = 4,
+    /// Several next hops, chosen by flow hash; taken care of by the lookup itself.
+    Group = 5,
+    /// Look the destination up again, in VRF `vrf`.
+    LookupIn = 6,
+    /// Drop silently.
+    Blackhole = 7,
+    /// Drop and tell the sender (destination unreachable: host).
+    Unreachable = 8,
+    /// Drop and tell the sender (administratively prohibited).
+    Prohibit = 9,
+    /// An IPv6 link-local address: look it up in [`super::LinkLocals`], for the interface that the packet belongs to.
+    LinkLocal = 10,
+}
+
+/// A next hop, one cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct NextHop {
+    /// What is done.
+    pub kind: NextHopKind,
+    /// Bytes of `header` that are used.
+    pub header_len: u8,
+    /// Interface to leave by.
+    pub tx_if: IfIndex,
+    /// Largest IP packet that it takes, in bytes.
+    pub mtu: u16,
+    /// VRF for `LookupIn`.
+    pub vrf: u16,
+    /// For `Group`: first bucket in [`NextHops::buckets`].
+    pub first_bucket: u32,
+    /// For `Group`: number of buckets minus one; the number is a power of two.
+    pub bucket_mask: u16,
+    /// Link-layer header, as it is prepended.
+    pub header: [u8; MAX_REWRITE],
+    /// Address to resolve, for `Resolve` (IPv4 as IPv4-mapped IPv6); the neighbour's own, for `Rewrite`.
+    pub address: [u8; 16],
+}
+
+const _: () = assert!(size_of::<NextHop>() == 64);
+
+impl NextHop {
+    /// The router or neighbour it leads to, where it leads to one.
+    #[must_use]
+    pub fn neighbour(&self) -> Option<IpAddr> {
+        let address = Ipv6Addr::from(self.address);
+        let v4 = address.to_ipv4_mapped().map(IpAddr::from);
+        (!address.is_unspecified()).then(|| v4.unwrap_or(address.into()))
+    }
+}
+
+impl fmt::Display for NextHop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            NextHopKind::NoRoute => return f.write_str("no route"),
+            NextHopKind::Blackhole => return f.write_str("drop silently"),
+            NextHopKind::Unreachable => return f.write_str("drop, tell: unreachable"),
+            NextHopKind::Prohibit => return f.write_str("drop, tell: prohibited"),
+            NextHopKind::LinkLocal => return f.write_str("by its link"),
+            NextHopKind::Group => return write!(f, "one of {} buckets", u32::from(self.bucket_mask) + 1),
+            NextHopKind::LookupIn => return write!(f, "look up in VRF {}", self.vrf),
+            NextHopKind::Local => return write!(f, "deliver here, interface {}", self.tx_if),
+            NextHopKind::Glean => write!(f, "resolve the destination on interface {}", self.tx_if)?,
+            NextHopKind::Resolve => write!(f, "resolve on interface {}", self.tx_if)?,
+            NextHopKind::Rewrite => write!(f, "send by interface {}", self.tx_if)?,
+        }
+        if let Some(neighbour) = self.neighbour() {
+            write!(f, " to {neighbour}")?;
+        }
+        if self.header_len > 0 {
+            f.write_str(" behind ")?;
+            let header = self.header.get(..self.header_len.into()).unwrap_or_default();
+            header.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        }
+        write!(f, ", MTU {}", self.mtu)
+    }
+}
+
+/// All next hops, by the id that the forwarding tables hold. Id 0 is "no route".
+#[derive(Clone, Debug)]
+pub struct NextHops {
+    /// The next hops.
+    pub list: Vec<NextHop>,
+    /// Ids of the members of all groups, in blocks of a power of two.
+    pub buckets: Vec<u32>,
+}
+
+impl Default for NextHops {
+    fn default() -> Self {
+        Self { list: vec![NextHop::default()], buckets: Vec::new() }
+    }
+}
+
+impl NextHops {
+    /// The next hop of that id; "no route" for one that isn't there.
+    #[must_use]
+    #[inline(always)]
+    pub fn get(&self, id: u32) -> &NextHop {
+        self.list.get(id as usize).unwrap_or(&self.list[0])
+    }
+
+    /// The member of group `group` for a flow.
+    #[must_use]
+    #[inline]
+    pub fn choose(&self, group: &NextHop, flow_hash: u32) -> u32 {
+        let bucket = group.first_bucket + (flow_hash & u32::from(group.bucket_mask));
+        self.buckets.get(bucket as usize).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,161 @@
+//! `ip4-rewrite`: the last step of forwarding: time to live, MTU, link-layer header.
+//!
+//! Edges: packets begin the arc `interface-output` of their next hop's interface; those whose time to live is used up, and
+//! those too big that must not be fragmented, go to `icmp4-error`; other big ones to `ip4-fragment`. What was made here
+//! ([`Flags::LOCAL`]) leaves with the time to live it was made with.
+
+use crate::icmp::request_v4;
+use crate::ip::{Lane, NextHopKind, NextHops, has_headroom, segment_len};
+use crate::tiered::{self, Tiered};
+use core::fmt;
+use graph::arc::{ArcPlace, Arcs};
+use graph::nodes::INTERFACE_OUTPUT;
+use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId};
+use graph::publish::Key;
+use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
+use wire::ipv4::Ipv4Flags;
+use wire::{FromBytes, Icmpv4Error, Ipv4Header};
+
+graph::edges! {
+    /// Where packets go besides the arc.
+    enum Next {
+        Drop => "drop",
+        IcmpError => "icmp4-error",
+        Fragment => "ip4-fragment",
+    }
+}
+
+graph::drops! {
+    /// Why a packet with a next hop isn't sent.
+    enum Drop {
+        /// The interface to leave by is down.
+        InterfaceDown => "interface-down", Warning,
+        /// The next hop has changed since the lookup.
+        StaleNextHop => "stale-next-hop", Warning,
+        /// A packet made here is larger than the MTU of its next hop and must not be fragmented.
+        TooBig => "too-big", Warning,
+        /// There is no room for the link-layer header before the packet.
+        NoHeadroom => "no-headroom", Error,
+    }
+}
+
+graph::counters! {
+    /// Packets that got no further and whose senders are told.
+    enum Counter {
+        /// The time to live was used up.
+        TimeExceeded => "time-exceeded",
+        /// The packet is larger than the MTU of its next hop and must not be fragmented.
+        TooBig => "too-big",
+    }
+}
+
+struct Rewrite {
+    hops: Key<NextHops>,
+    arcs: Key<Arcs>,
+    place: ArcPlace,
+}
+
+fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
+    Box::new(Rewrite { hops: cx.table(), arcs: cx.table(), place: cx.arc(INTERFACE_OUTPUT) })
+}
+
+impl Node for Rewrite {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        tiered::run(self, ctx, frame);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let meta = packets.meta(slot);
+        write!(out, "interface {} header ", meta.tx_if)?;
+        let header = packets.area(slot).get(meta.data as usize..meta.l3 as usize);
+        header.unwrap_or_default().iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+impl Tiered for Rewrite {
+    #[inline(always)]
+    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let tables = ctx.tables;
+        let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
+        let Some(first) = frame.slots.first() else { return };
+        let mut lane = Lane::new(hops, arcs, self.place, ctx.packets.meta(*first).next_hop);
+        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
+            let (meta, area) = ctx.packets.parts_mut(*slot);
+            if meta.next_hop != lane.id {
+                lane = Lane::new(hops, arcs, self.place, meta.next_hop);
+            }
+            let sent = lane.fits(meta) && forward(meta, area) && lane.send(meta, area);
+            *next = if sent { lane.edge } else { unusual(ctx, *slot, &lane) };
+        }
+    }
+}
+
+/// Takes one from the time to live of a packet that isn't our own. False, and nothing changed, where it is used up.
+#[must_use]
+#[inline(always)]
+pub fn forward(meta: &Meta, area: &mut [u8; HEAD_AREA]) -> bool {
+    let head = area.get_mut(meta.data as usize..).unwrap_or_default();
+    let Ok((header, _)) = Ipv4Header::mut_from_prefix(head) else { return false };
+    if meta.flags.has(Flags::LOCAL) {
+        return true;
+    }
+    if header.ttl <= 1 {
+        return false;
+    }
+    header.decrement_ttl();
+    true
+}
+
+/// Finds out why a packet wasn't sent.
+#[cold]
+#[inline(never)]
+fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
+    let local = ctx.packets.meta(slot).flags.has(Flags::LOCAL);
+    let at = ctx.packets.meta(slot).data;
+    let Some(header) = ctx.packets.header::<Ipv4Header>(slot, at).copied() else {
+        return ctx.drop(slot, Drop::NoHeadroom);
+    };
+    if lane.hop.kind != NextHopKind::Rewrite {
+        return ctx.drop(slot, Drop::StaleNextHop);
+    }
+    if header.ttl <= 1 && !local {
+        ctx.count(Counter::TimeExceeded, 1);
+        request_v4(ctx.packets.meta_mut(slot), Icmpv4Error::TtlExceeded);
+        return Next::IcmpError.edge();
+    }
+    if lane.edge == 0 {
+        return ctx.drop(slot, Drop::InterfaceDown);
+    }
+    if !has_headroom(ctx.packets.meta(slot)) {
+        return ctx.drop(slot, Drop::NoHeadroom);
+    }
+    let segment = segment_len(ctx.packets, slot);
+    if segment.is_some_and(|len| len <= lane.mtu) {
+        let (meta, area) = ctx.packets.parts_mut(slot);
+        let sent = forward(meta, area) && lane.send(meta, area);
+        return if sent { lane.edge } else { ctx.drop(slot, Drop::NoHeadroom) };
+    }
+    // Nothing here can both segment and fragment: the sender of a super-frame is told its MTU in any case.
+    if segment.is_none() && !header.flags().contains(Ipv4Flags::DONT_FRAGMENT) {
+        return Next::Fragment.edge();
+    }
+    if local {
+        return ctx.drop(slot, Drop::TooBig);
+    }
+    ctx.count(Counter::TooBig, 1);
+    request_v4(ctx.packets.meta_mut(slot), Icmpv4Error::FragmentationNeeded { mtu: lane.hop.mtu });
+    Next::IcmpError.edge()
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip4-rewrite",
+    help: "Forwards IPv4 packets: time to live, MTU, link-layer header.",
+    edges: Next::NAMES,
+    drops: Drop::SPECS,
+    counters: Counter::SPECS,
+    attach: &[Attach { parent: "ip4-lookup", key: NextHopKind::Rewrite as u32 }],
+    starts: &[INTERFACE_OUTPUT],
+    make,
+    ..NodeSpec::EMPTY
+};

@@ -1,0 +1,79 @@
+//! Quiver's features: one folder each, with its nodes, its configuration and its tests.
+//!
+//! | folder | what |
+//! |---|---|
+//! | [`bridge`] | bridge domains and their routed legs |
+//! | [`cross_connect`] | interfaces joined in pairs |
+//! | [`ethernet`] | where received packets enter the network layers |
+//! | [`fragment`] | IPv4 fragmentation |
+//! | [`icmp`] | ICMP: errors that nodes ask for, echo |
+//! | [`interface`] | what workers know of interfaces |
+//! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
+//! | [`ip4`] | IPv4 forwarding |
+//! | [`ip6`] | IPv6 forwarding |
+//! | [`local`] | packets to our own addresses |
+//! | [`neighbour`] | ARP and IPv6 neighbour discovery |
+//! | [`vlan`] | VLAN sub-interfaces |
+//!
+//! A node is one file and one line in its folder's `NODES`; a folder is one line in [`nodes`]. What ports bring
+//! (input and output nodes) is added by whoever builds the graph.
+
+#![forbid(unsafe_code)]
+
+pub mod bridge;
+pub mod cross_connect;
+pub mod ethernet;
+pub mod fragment;
+pub mod icmp;
+pub mod interface;
+pub mod ip;
+pub mod ip4;
+pub mod ip6;
+pub mod local;
+pub mod neighbour;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod tiered;
+pub mod vlan;
+
+use graph::NodeSpec;
+use graph::arc::ArcSpec;
+use graph::publish::Schema;
+
+/// All nodes of all features.
+#[must_use]
+pub fn nodes() -> Vec<NodeSpec> {
+    let mut nodes = Vec::new();
+    nodes.extend_from_slice(ethernet::NODES);
+    nodes.extend_from_slice(vlan::NODES);
+    nodes.extend_from_slice(cross_connect::NODES);
+    nodes.extend_from_slice(bridge::NODES);
+    nodes.extend_from_slice(ip4::NODES);
+    nodes.extend_from_slice(ip6::NODES);
+    nodes.extend_from_slice(fragment::NODES);
+    nodes.extend_from_slice(neighbour::NODES);
+    nodes.extend_from_slice(icmp::NODES);
+    nodes.extend_from_slice(local::NODES);
+    nodes
+}
+
+/// All feature arcs besides the engine's own.
+#[must_use]
+pub fn arcs() -> Vec<ArcSpec> {
+    vec![
+        ArcSpec { name: "ip4-unicast", help: "IPv4 packets with a valid header, before their lookup." },
+        ArcSpec { name: "ip6-unicast", help: "IPv6 packets with a valid header, before their lookup." },
+    ]
+}
+
+/// All parts of the tables that features read.
+#[must_use]
+pub fn schema() -> Schema {
+    let mut schema = Schema::default();
+    schema.part::<interface::Interfaces>();
+    schema.part::<bridge::Bridges>();
+    schema.part::<ip::NextHops>();
+    schema.part::<ip::Fibs>();
+    schema.part::<ip::LinkLocals>();
+    schema
+}

@@ -1,0 +1,103 @@
+//! `ip4-local`: IPv4 packets to one of our addresses, or to all stations of a link, told apart by protocol.
+//!
+//! | edge | packets |
+//! |---|---|
+//! | *child by IP protocol* | whole packets |
+//! | `icmp4-error` | nothing here takes the protocol, or (UDP, TCP) listens on a port |
+//! | `drop` | see [`Drop`] |
+
+use crate::icmp::request_v4;
+use crate::ip::NextHopKind;
+use core::fmt;
+use graph::packet::{Packets, SlotId};
+use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
+use wire::ipv4::{Ipv4Class, Ipv4Kind};
+use wire::{Icmpv4Error, IpProtocol, Ipv4Header};
+
+graph::edges! {
+    /// Where a packet goes from here, besides the children.
+    pub enum Next { Drop => "drop", IcmpError => "icmp4-error" }
+}
+
+graph::drops! {
+    /// Why a packet isn't delivered.
+    pub enum Drop {
+        /// The packet is a fragment; it isn't put together.
+        Fragment => "fragment", Warning,
+        /// Nothing here listens to what is sent to all stations.
+        NoListener => "no-listener", Info,
+        /// The header doesn't lie in the head of the packet.
+        BadPacket => "bad-packet", Error,
+    }
+}
+
+graph::counters! {
+    /// What is counted.
+    pub enum Counter {
+        /// Packets handed to a protocol.
+        Delivered => "delivered",
+        /// Packets of protocols that nothing here takes; their senders are told.
+        ProtocolUnreachable => "protocol-unreachable",
+        /// UDP and TCP packets to ports that nothing here listens on; their senders are told.
+        PortUnreachable => "port-unreachable",
+    }
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip4-local",
+    help: "Delivers IPv4 packets to our own addresses.",
+    edges: Next::NAMES,
+    drops: Drop::SPECS,
+    counters: Counter::SPECS,
+    attach: &[Attach { parent: "ip4-lookup", key: NextHopKind::Local as u32 }],
+    make: |cx: &NodeContext<'_>| Box::new(Ip4Local { edges: super::edges(cx) }),
+    ..NodeSpec::EMPTY
+};
+
+struct Ip4Local {
+    /// By protocol.
+    edges: [u8; 256],
+}
+
+impl Node for Ip4Local {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        frame.each(|slot| {
+            let meta = ctx.packets.meta(slot);
+            let Some(header) = ctx.packets.header::<Ipv4Header>(slot, meta.l3).copied() else {
+                return ctx.drop(slot, Drop::BadPacket);
+            };
+            if header.is_fragment() {
+                return ctx.drop(slot, Drop::Fragment);
+            }
+            match self.edges[usize::from(header.protocol.0)] {
+                0 => refuse(ctx, slot, &header),
+                edge => {
+                    ctx.count(Counter::Delivered, 1);
+                    edge
+                }
+            }
+        });
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        match packets.header::<Ipv4Header>(slot, packets.meta(slot).l3) {
+            Some(header) => write!(out, "{} to {}", header.protocol, header.dst()),
+            None => out.write_str("no header"),
+        }
+    }
+}
+
+/// Nothing takes the packet.
+fn refuse(ctx: &mut Ctx<'_>, slot: SlotId, header: &Ipv4Header) -> u8 {
+    if !matches!(header.dst().kind(), Ipv4Kind::Unicast | Ipv4Kind::LinkLocal) {
+        return ctx.drop(slot, Drop::NoListener);
+    }
+    let (counter, error) = match header.protocol {
+        IpProtocol::UDP | IpProtocol::TCP => (Counter::PortUnreachable, Icmpv4Error::PortUnreachable),
+        _ => (Counter::ProtocolUnreachable, Icmpv4Error::ProtocolUnreachable),
+    };
+    ctx.count(counter, 1);
+    request_v4(ctx.packets.meta_mut(slot), error);
+    Next::IcmpError.edge()
+}

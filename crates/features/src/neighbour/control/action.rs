@@ -1,0 +1,76 @@
+//! What the state machine wants done.
+
+use core::net::IpAddr;
+use graph::IfIndex;
+use graph::packet::OwnedPacket;
+use wire::MacAddr;
+
+/// Something for the daemon to do. Actions are done in order: a packet that waited is injected after its neighbour has
+/// been programmed.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Send a frame: [`crate::neighbour::frame`] under [`crate::neighbour::ETHERNET_OUT`], on any worker.
+    Send {
+        /// Interface to send it by.
+        tx_if: IfIndex,
+        /// The frame, from its Ethernet header on.
+        frame: Vec<u8>,
+    },
+    /// The neighbour has this link-layer address: program next hops and the host route that lead to it.
+    Program {
+        /// Its interface.
+        interface: IfIndex,
+        /// Its address.
+        address: IpAddr,
+        /// Its link-layer address.
+        mac: MacAddr,
+    },
+    /// The neighbour is gone: packets to it have to wait again.
+    Unprogram {
+        /// Its interface.
+        interface: IfIndex,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// Bring a packet into the graph of a worker.
+    Inject {
+        /// The worker it came from.
+        worker: usize,
+        /// Key of the node that takes it, as [`graph::nodes::Injection`] wants it.
+        target: u32,
+        /// The packet.
+        packet: OwnedPacket,
+    },
+    /// Another station claims one of our addresses: tell the operator.
+    Conflict {
+        /// The interface it was seen on.
+        interface: IfIndex,
+        /// The address.
+        address: IpAddr,
+        /// Who claims it.
+        mac: MacAddr,
+    },
+}
+
+/// What has happened so far, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets that were taken to wait.
+    pub held: u64,
+    /// Packets that went on when their neighbour answered.
+    pub released: u64,
+    /// Packets whose neighbour didn't answer: their senders are told.
+    pub unreachable: u64,
+    /// Waiting packets that made room for newer ones of the same neighbour.
+    pub overflowed: u64,
+    /// Packets dropped for another reason: table or memory full, interface gone, neighbour evicted.
+    pub dropped: u64,
+    /// Neighbours that were taken out to make room for others.
+    pub evicted: u64,
+    /// Neighbours that found no room.
+    pub refused: u64,
+    /// Neighbours that didn't answer.
+    pub failed: u64,
+    /// Claims of our addresses by others.
+    pub conflicts: u64,
+}

@@ -1,0 +1,178 @@
+//! The state machine: what it holds, and what is configured.
+
+use super::action::{Action, Stats};
+use super::config::Config;
+use super::entry::{Entry, NeighbourKey, NeighbourView, State};
+use super::links::{Link, Links, can_be_neighbour};
+use super::table::{Id, Table};
+use crate::interface::Interface;
+use crate::neighbour::frames;
+use core::net::IpAddr;
+use graph::IfIndex;
+use std::collections::BTreeSet;
+use wire::MacAddr;
+
+/// All neighbours. `now` is always monotonic nanoseconds, by one clock.
+#[derive(Debug)]
+pub struct Neighbours {
+    pub(super) config: Config,
+    pub(super) links: Links,
+    pub(super) table: Table,
+    /// Announcements still to be made: when, and by which interface of which address; how many after this one.
+    pub(super) announcements: BTreeSet<(u64, IfIndex, IpAddr, u8)>,
+    /// Bytes of all waiting packets.
+    pub(super) waiting_bytes: usize,
+    pub(super) actions: Vec<Action>,
+    pub(super) stats: Stats,
+}
+
+impl Neighbours {
+    /// None yet.
+    #[must_use]
+    pub fn new(config: Config, now: u64) -> Self {
+        Self {
+            config,
+            links: Links::default(),
+            table: Table::new(now),
+            announcements: BTreeSet::new(),
+            waiting_bytes: 0,
+            actions: Vec::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// What is to be done, in order; to be asked for after every event and every tick.
+    #[must_use]
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        core::mem::take(&mut self.actions)
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// All neighbours, by interface and address.
+    pub fn iter(&self) -> impl Iterator<Item = NeighbourView> {
+        self.table.iter().map(Entry::view)
+    }
+
+    /// Packets that wait, and their bytes.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.table.iter().map(|entry| entry.waiting.len()).sum(), self.waiting_bytes)
+    }
+
+    /// An interface has come, changed, or (`None`) gone. Addresses that are new on it, and all of them when it comes up or
+    /// gets another MAC address, are announced.
+    pub fn set_interface(&mut self, now: u64, index: IfIndex, interface: Option<&Interface>) {
+        let new = interface.and_then(Link::of);
+        let old = self.links.0.remove(&index);
+        let Some(mut new) = new else {
+            self.announcements.retain(|(_, of, ..)| *of != index);
+            self.forget(index, interface.is_some_and(|interface| interface.exists));
+            return;
+        };
+        if let Some(old) = &old {
+            new.defended = old.defended.clone();
+        }
+        let same_mac = old.as_ref().is_some_and(|old| old.mac == new.mac);
+        let before: Vec<IpAddr> = old.iter().flat_map(Link::own).collect();
+        self.announcements.retain(|(_, of, address, _)| *of != index || new.is_own(*address));
+        let fresh: Vec<IpAddr> = new.own().filter(|own| !same_mac || !before.contains(own)).collect();
+        self.leave(index, old.as_ref(), &new);
+        self.links.0.insert(index, new);
+        for address in fresh {
+            self.announce(now, index, address, self.config.announcements);
+        }
+    }
+
+    /// Gives a neighbour its link-layer address for good: it is neither asked nor believed.
+    pub fn set_static(&mut self, now: u64, interface: IfIndex, address: IpAddr, mac: MacAddr) {
+        let key = NeighbourKey { interface, address };
+        let found = self.table.find(key);
+        let id = found.unwrap_or_else(|| self.table.insert(key, State::Static, now));
+        self.table.set_state(id, State::Static, now, None);
+        self.reached(id, now, mac);
+    }
+
+    /// Takes a static neighbour's link-layer address back; what it has now is found out when it is needed.
+    pub fn remove_static(&mut self, interface: IfIndex, address: IpAddr) {
+        let found = self.table.find(NeighbourKey { interface, address });
+        let is_static = |id: &Id| self.table.get(*id).is_some_and(|entry| entry.state == State::Static);
+        if let Some(id) = found.filter(is_static) {
+            self.take_out(id);
+        }
+    }
+
+    /// Forgets an address that was learned, on the operator's request; a static one stays.
+    pub fn flush(&mut self, interface: IfIndex, address: IpAddr) {
+        let found = self.table.find(NeighbourKey { interface, address });
+        let learned = |id: &Id| self.table.get(*id).is_some_and(|entry| entry.state != State::Static);
+        if let Some(id) = found.filter(learned) {
+            self.take_out(id);
+        }
+    }
+
+    /// Sends an announcement now and has `left - 1` more follow.
+    pub(super) fn announce(&mut self, now: u64, index: IfIndex, address: IpAddr, left: u8) {
+        let Some(link) = self.links.0.get(&index) else { return };
+        if left == 0 {
+            return;
+        }
+        self.actions.push(Action::Send { tx_if: index, frame: frames::announcement(link.mac, address) });
+        if left > 1 {
+            self.announcements.insert((now + self.config.announce, index, address, left - 1));
+        }
+    }
+
+    /// An interface is down or gone: so are its neighbours, the static ones only with the interface.
+    fn forget(&mut self, index: IfIndex, keep_static: bool) {
+        for (_, id) in self.table.of_interface(index) {
+            let is_static = self.table.get(id).is_some_and(|entry| entry.state == State::Static);
+            if !(is_static && keep_static) {
+                self.take_out(id);
+            }
+        }
+    }
+
+    /// Takes out the neighbours that a changed interface can't have any more: those whose address is now its own, and
+    /// those of networks that it has left.
+    fn leave(&mut self, index: IfIndex, old: Option<&Link>, new: &Link) {
+        for (key, id) in self.table.of_interface(index) {
+            let is_static = self.table.get(id).is_some_and(|entry| entry.state == State::Static);
+            let left = old.is_some_and(|old| old.covers(key.address)) && !new.covers(key.address);
+            if !is_static && (left || !can_be_neighbour(new, key.address)) {
+                self.take_out(id);
+            }
+        }
+    }
+
+    /// Removes an entry with everything that hangs on it.
+    pub(super) fn take_out(&mut self, id: Id) {
+        let Some(entry) = self.table.remove(id) else { return };
+        self.stats.dropped += entry.waiting.len() as u64;
+        self.waiting_bytes -= entry.waiting.iter().map(super::entry::Waiting::len).sum::<usize>();
+        if entry.programmed.is_some() {
+            let NeighbourKey { interface, address } = entry.key;
+            self.actions.push(Action::Unprogram { interface, address });
+        }
+    }
+
+    /// Makes room for one more neighbour on `interface`, at the cost of one in a state of at most `up_to`. False where
+    /// there is none.
+    pub(super) fn make_room(&mut self, interface: IfIndex, up_to: State) -> bool {
+        let full = self.table.count(interface) >= self.config.per_interface;
+        let of = full.then_some(interface);
+        if full || self.table.len() >= self.config.total {
+            let Some(victim) = self.table.victim(of, up_to) else {
+                self.stats.refused += 1;
+                return false;
+            };
+            self.stats.evicted += 1;
+            self.take_out(victim);
+        }
+        true
+    }
+}

@@ -1,0 +1,172 @@
+//! How neighbours go from state to state, and what becomes of the packets that wait for them.
+
+use super::action::Action;
+use super::entry::{NeighbourKey, State, Waiting};
+use super::machine::Neighbours;
+use super::table::Id;
+use crate::icmp;
+use crate::neighbour::frames;
+use graph::packet::Flags;
+use wire::{Icmpv4Error, Icmpv6Error, MacAddr};
+
+impl Neighbours {
+    /// Time has passed. At most about `budget` timers are dealt with; the rest the next time.
+    pub fn tick(&mut self, now: u64, budget: usize) {
+        let mut left = budget;
+        while left > 0 && self.announcements.first().is_some_and(|(at, ..)| *at <= now) {
+            if let Some((_, interface, address, more)) = self.announcements.pop_first() {
+                self.announce(now, interface, address, more);
+            }
+            left -= 1;
+        }
+        for id in self.table.due(now, left) {
+            self.expired(id, now);
+        }
+    }
+
+    /// When [`Neighbours::tick`] has something to do next, at the latest (monotonic nanoseconds).
+    #[must_use]
+    pub fn next_tick(&self) -> Option<u64> {
+        let announcement = self.announcements.first().map(|(at, ..)| *at);
+        announcement.into_iter().chain(self.table.next_due()).min()
+    }
+
+    /// A neighbour's time in its state is over.
+    fn expired(&mut self, id: Id, now: u64) {
+        let Some(entry) = self.table.get(id) else { return };
+        let given_up = entry.sent >= self.config.attempts;
+        match entry.state {
+            State::Incomplete if given_up => self.fail(id, now),
+            // A broadcast is the next thing to try, as soon as a packet needs it.
+            State::Probe if given_up => {
+                self.stats.failed += 1;
+                self.take_out(id);
+            }
+            State::Incomplete | State::Probe => self.solicit(id, now),
+            State::Reachable | State::Stale => {
+                self.table.set_state(id, State::Probe, now, None);
+                self.solicit(id, now);
+            }
+            State::Failed => self.take_out(id),
+            State::Static => {}
+        }
+    }
+
+    /// Asks for a neighbour: all stations while its link-layer address isn't known, else itself.
+    pub(super) fn solicit(&mut self, id: Id, now: u64) {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        entry.sent += 1;
+        let (NeighbourKey { interface, address }, state) = (entry.key, entry.state);
+        let to = state.is_usable().then_some(entry.mac);
+        if let Some(link) = self.links.0.get(&interface) {
+            let source = self.links.source(interface, address);
+            let frame = frames::solicitation(link.mac, source, address, to);
+            self.actions.push(Action::Send { tx_if: interface, frame });
+        }
+        self.table.set_state(id, state, now, Some(now + self.config.retransmit));
+    }
+
+    /// A neighbour's link-layer address was heard, as the answer to a question or not.
+    pub(super) fn heard(&mut self, id: Id, now: u64, mac: MacAddr, answer: bool) {
+        let (state, time) = match answer {
+            true => (State::Reachable, spread(self.config.reachable, id)),
+            false => (State::Stale, self.config.stale),
+        };
+        self.table.set_state(id, state, now, Some(now + time));
+        self.reached(id, now, mac);
+    }
+
+    /// What was heard is in doubt: ask soon.
+    pub(super) fn become_stale(&mut self, id: Id, now: u64) {
+        self.table.set_state(id, State::Stale, now, Some(now + self.config.stale));
+    }
+
+    /// The neighbour is at `mac`: the forwarding tables are told, and packets that waited go on.
+    pub(super) fn reached(&mut self, id: Id, now: u64, mac: MacAddr) {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        entry.mac = mac;
+        if entry.programmed != Some(mac) {
+            entry.programmed = Some(mac);
+            (entry.told, entry.late) = (now, 0);
+            let NeighbourKey { interface, address } = entry.key;
+            self.actions.push(Action::Program { interface, address, mac });
+        }
+        for waiting in core::mem::take(&mut entry.waiting) {
+            self.waiting_bytes -= waiting.len();
+            self.release(waiting);
+        }
+    }
+
+    /// The neighbour doesn't answer.
+    fn fail(&mut self, id: Id, now: u64) {
+        self.stats.failed += 1;
+        self.table.set_state(id, State::Failed, now, Some(now + self.config.failed));
+        let waiting = self.table.get_mut(id).map(|entry| core::mem::take(&mut entry.waiting));
+        for waiting in waiting.unwrap_or_default() {
+            self.waiting_bytes -= waiting.len();
+            self.unreachable(waiting);
+        }
+    }
+
+    /// Keeps a packet until the neighbour has answered.
+    pub(super) fn wait(&mut self, id: Id, waiting: Waiting) {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        let full = entry.waiting.len() >= self.config.waiting;
+        if let Some(oldest) = full.then(|| entry.waiting.pop_front()).flatten() {
+            self.stats.overflowed += 1;
+            self.waiting_bytes -= oldest.len();
+        }
+        let len = waiting.len();
+        if self.waiting_bytes + len > self.config.waiting_bytes || self.config.waiting == 0 {
+            self.stats.dropped += 1;
+            return;
+        }
+        self.waiting_bytes += len;
+        self.stats.held += 1;
+        entry.waiting.push_back(waiting);
+    }
+
+    /// Lets a packet go on: through the lookup again, which finds the neighbour now.
+    pub(super) fn release(&mut self, waiting: Waiting) {
+        self.stats.released += 1;
+        let target = match version(&waiting) {
+            6 => crate::neighbour::IP6_LOOKUP,
+            _ => crate::neighbour::IP4_LOOKUP,
+        };
+        let Waiting { worker, packet } = waiting;
+        self.actions.push(Action::Inject { worker, target, packet });
+    }
+
+    /// Has a packet's sender told that the neighbour doesn't answer.
+    pub(super) fn unreachable(&mut self, mut waiting: Waiting) {
+        self.stats.unreachable += 1;
+        let version = version(&waiting);
+        let meta = waiting.packet.meta_mut();
+        if meta.flags.has(Flags::LOCAL) {
+            return;
+        }
+        let target = match version {
+            6 => {
+                icmp::request_v6(meta, Icmpv6Error::AddressUnreachable);
+                icmp::INJECT_KEY_6
+            }
+            _ => {
+                icmp::request_v4(meta, Icmpv4Error::HostUnreachable);
+                icmp::INJECT_KEY_4
+            }
+        };
+        let Waiting { worker, packet } = waiting;
+        self.actions.push(Action::Inject { worker, target, packet });
+    }
+}
+
+fn version(waiting: &Waiting) -> u8 {
+    waiting.packet.bytes().first().map_or(0, |byte| byte >> 4)
+}
+
+/// Three to five quarters of `time`, the same for the same neighbour: those that were found together aren't all asked
+/// again at once (RFC 4861 section 6.3.2).
+fn spread(time: u64, id: Id) -> u64 {
+    let part = u64::from(id.wrapping_mul(0x9e37_79b9) >> 16);
+    time / 4 * 3 + ((time / 2 * part) >> 16)
+}

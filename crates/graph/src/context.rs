@@ -1,0 +1,152 @@
+//! What a node sees while it works.
+
+use crate::counters::WorkerCounters;
+use crate::engine::Pending;
+use crate::port::TxPorts;
+use crate::publish::{Key, Tables};
+use crate::worker::{Event, EventSender};
+use memory::packet::{NoSlot, OwnedPacket, Packets, SlotId};
+use memory::simd::Tier;
+
+/// The packets a node works on, and the edges it decides for them; both have the same length, at most 256.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// The packets' slots.
+    pub slots: &'a [SlotId],
+    /// The next edge of each.
+    pub next: &'a mut [u8],
+}
+
+impl Frame<'_> {
+    /// Packets.
+    #[must_use]
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none: so for input nodes.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Sends all packets along the same edge.
+    #[inline]
+    pub fn all(&mut self, edge: u8) {
+        self.next.fill(edge);
+    }
+
+    /// Decides packet by packet.
+    #[inline(always)]
+    pub fn each(&mut self, mut decide: impl FnMut(SlotId) -> u8) {
+        for (slot, next) in self.slots.iter().zip(self.next.iter_mut()) {
+            *next = decide(*slot);
+        }
+    }
+}
+
+/// An edge that leads nowhere: the node has dealt with the packet itself. It has become other packets, which were
+/// emitted, or is kept elsewhere. No drop, and not counted as one.
+pub const GONE: u8 = u8::MAX;
+
+/// The worker as a node sees it.
+pub struct Ctx<'a> {
+    /// The packets of the round.
+    pub packets: &'a mut Packets,
+    /// The published tables, as of the beginning of the round.
+    pub tables: &'a Tables,
+    /// Transmit queues by interface.
+    pub ports: &'a mut TxPorts,
+    /// The worker's counters.
+    pub counters: &'a WorkerCounters,
+    /// Instruction-set tier.
+    pub tier: Tier,
+    /// Monotonic time at the beginning of the round, in nanoseconds.
+    pub now: u64,
+    /// Number of the worker.
+    pub worker: usize,
+    /// Packets that can still be received in this round (for input nodes).
+    pub budget: usize,
+    pub(crate) drop_capture: Option<&'a dyn DropCapture>,
+    pub(crate) events: &'a EventSender,
+    pub(crate) pending: &'a mut Pending,
+    pub(crate) edges: &'a [u16; 256],
+    pub(crate) first_drop: u16,
+    pub(crate) first_counter: u16,
+}
+
+/// Sees the packets that are dropped, while a capture of drops is on.
+pub trait DropCapture: Send {
+    /// `slot`'s packet is dropped for the reason in its metadata at `now` (monotonic nanoseconds).
+    fn dropped(&self, packets: &Packets, slot: SlotId, now: u64);
+}
+
+impl core::fmt::Debug for Ctx<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ctx").field("worker", &self.worker).field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl Ctx<'_> {
+    /// A part of the tables.
+    #[must_use]
+    #[inline(always)]
+    pub fn table<T: Send + Sync + 'static>(&self, key: Key<T>) -> &T {
+        self.tables.get(key)
+    }
+
+    /// Marks the packet as dropped for `reason` and returns the edge to `drop`, which is edge 0 of every node.
+    #[inline]
+    pub fn drop(&mut self, slot: SlotId, reason: impl Into<u8>) -> u8 {
+        self.packets.meta_mut(slot).drop_reason = self.first_drop + u16::from(reason.into());
+        0
+    }
+
+    /// Counts a drop of something that never became a packet.
+    #[inline]
+    pub fn count_drop(&self, reason: impl Into<u8>) {
+        self.counters.drops(self.first_drop + u16::from(reason.into())).add(1);
+    }
+
+    /// Adds to a counter that this node has declared.
+    #[inline]
+    pub fn count(&self, counter: impl Into<u8>, by: u64) {
+        self.counters.node(self.first_counter + u16::from(counter.into())).add(by);
+    }
+
+    /// Sends a packet along `edge` besides those of the frame: one made here, or one of an input node.
+    #[inline]
+    pub fn emit(&mut self, edge: u8, slot: SlotId) {
+        self.pending.push(self.edges[edge as usize], slot);
+    }
+
+    /// [`Ctx::emit`] for packets in consecutive slots.
+    #[inline]
+    pub fn emit_range(&mut self, edge: u8, slots: core::ops::Range<usize>) {
+        self.pending.extend(self.edges[edge as usize], slots.map(|slot| slot as SlotId));
+    }
+
+    /// Another packet with the same bytes; see [`Packets::duplicate`].
+    ///
+    /// # Errors
+    /// [`NoSlot`] when all are taken.
+    pub fn duplicate(&mut self, slot: SlotId) -> Result<SlotId, NoSlot> {
+        self.packets.duplicate(slot)
+    }
+
+    /// Hands a copy of the packet to the control thread. False where its queue is full: drop the packet with a
+    /// reason that says so.
+    #[must_use]
+    pub fn punt(&mut self, kind: &'static str, slot: SlotId) -> bool {
+        let packet: OwnedPacket = self.packets.own(slot);
+        self.events.send(Event::Punt { worker: self.worker, kind, packet })
+    }
+
+    /// Tells the control thread something. False where its queue is full.
+    #[must_use]
+    pub fn tell(&self, event: Event) -> bool {
+        self.events.send(event)
+    }
+}

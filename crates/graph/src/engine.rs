@@ -1,0 +1,7 @@
+//! One worker's instance of the graph.
+
+mod dispatch;
+mod pending;
+
+pub use dispatch::{Graph, MAX_VECTOR, RoundResult};
+pub(crate) use pending::Pending;

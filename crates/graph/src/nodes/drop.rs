@@ -1,0 +1,30 @@
+//! Where packets end that go no further: counts them by reason and shows them to a capture.
+
+use crate::context::{Ctx, Frame};
+use crate::node::{Node, NodeKind, NodeSpec};
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "drop",
+    help: "Counts dropped packets by reason.",
+    kind: NodeKind::Output,
+    make: |_| Box::new(DropNode),
+    ..NodeSpec::EMPTY
+};
+
+struct DropNode;
+
+impl Node for DropNode {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        for slot in frame.slots {
+            let meta = ctx.packets.meta(*slot);
+            ctx.counters.drops(meta.drop_reason).add(1);
+            ctx.counters.interface(meta.rx_if).rx_drops.add(1);
+        }
+        if let Some(capture) = ctx.drop_capture {
+            for slot in frame.slots {
+                capture.dropped(ctx.packets, *slot, ctx.now);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Input node of a kind of port: polls its queues, starts each packet on the `device-input` arc.
+
+use crate::arc::{ArcPlace, Arcs};
+use crate::context::{Ctx, Frame};
+use crate::node::{DropSpec, Node, NodeContext, NodeKind, NodeSpec};
+use crate::port::RxQueues;
+use crate::publish::Key;
+use crate::worker::Event;
+
+/// The arc on which all received packets begin.
+pub const DEVICE_INPUT: &str = "device-input";
+
+crate::drops! {
+    /// Why received packets go no further.
+    pub enum Drop {
+        /// The interface is administratively down.
+        InterfaceDown => "interface-down", Warning,
+    }
+}
+
+/// Declares the input node of a kind of port.
+#[must_use]
+pub const fn port_input(name: &'static str, help: &'static str) -> NodeSpec {
+    const DROPS: &[DropSpec] = Drop::SPECS;
+    NodeSpec {
+        name,
+        help,
+        kind: NodeKind::Input,
+        edges: &["drop"],
+        drops: DROPS,
+        starts: &[DEVICE_INPUT],
+        make,
+        ..NodeSpec::EMPTY
+    }
+}
+
+struct Input {
+    queues: RxQueues,
+    arcs: Key<Arcs>,
+    place: ArcPlace,
+}
+
+/// Makes an input node.
+#[must_use]
+pub fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
+    Box::new(Input { queues: RxQueues::default(), arcs: cx.table(), place: cx.arc(DEVICE_INPUT) })
+}
+
+impl Node for Input {
+    fn process(&mut self, ctx: &mut Ctx<'_>, _frame: &mut Frame<'_>) {
+        let count = self.queues.list.len();
+        let mut turn = self.queues.turn;
+        for _ in 0..count {
+            if ctx.budget == 0 {
+                break;
+            }
+            turn = if turn + 1 >= count { 0 } else { turn + 1 };
+            self.poll(ctx, turn);
+        }
+        self.queues.turn = turn;
+    }
+
+    fn queues(&mut self) -> Option<&mut RxQueues> {
+        Some(&mut self.queues)
+    }
+}
+
+impl Input {
+    fn poll(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        let port = &mut self.queues.list[at];
+        let max = ctx.budget.min(ctx.packets.free());
+        let received = match port.rx.receive(ctx.tier, ctx.packets, port.interface, max) {
+            Ok(received) => received,
+            Err(fault) => {
+                // Told until it is heard: the queue stays, silent, until the control thread takes it away.
+                let _ = ctx.tell(Event::RxFault { interface: port.interface, queue: port.queue, fault });
+                return;
+            }
+        };
+        let n = received.slots.len();
+        if n == 0 {
+            return;
+        }
+        port.pending = true;
+        ctx.budget -= n.min(ctx.budget);
+        let counters = ctx.counters.interface(port.interface);
+        counters.rx_packets.add(n as u64);
+        counters.rx_bytes.add(received.bytes);
+        let edge = self.place.edge(ctx.table(self.arcs), port.interface, 0);
+        if edge == 0 {
+            for slot in received.slots.clone() {
+                ctx.drop(slot as u16, Drop::InterfaceDown);
+            }
+        }
+        ctx.emit_range(edge, received.slots);
+    }
+}

@@ -1,0 +1,194 @@
+//! What a port gives the graph: queues.
+//!
+//! A port is an interface's way to the world (memif, tap, AF_PACKET, ...). The graph sees only its queues, each used by
+//! one worker. Captures, fault injection and rate limits are queues that wrap a queue.
+
+use core::fmt;
+use memory::packet::{Packets, SlotId};
+use memory::simd::Tier;
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+
+/// Number of an interface: a port, or something stacked on one (VLAN sub-interface, BVI).
+pub type IfIndex = u16;
+
+/// What a receive queue took in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// The slots, consecutive, in order of arrival.
+    pub slots: core::ops::Range<usize>,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a transmit queue took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets, from the front.
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Why it took no more, where packets are left.
+    pub stop: Stop,
+}
+
+/// Why a transmit queue took no more packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// No room: the rest didn't fit.
+    #[default]
+    Full,
+    /// Nothing passes for now (the other side has set its device down); that may change by itself.
+    Down,
+    /// The next packet is one that the device never takes, too long or malformed. Those behind it may pass.
+    Refused,
+}
+
+/// A port's queue can't go on: its peer broke the protocol, or its device is gone. The worker lets go of the queue and
+/// tells the control thread.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct PortFault {
+    /// What happened, for the operator.
+    pub reason: String,
+}
+
+/// Brings packets in.
+pub trait RxQueue: Send {
+    /// Receives up to `max` packets into slots. The memory they lie in stays as it is until [`RxQueue::release`].
+    ///
+    /// # Errors
+    /// [`PortFault`] when the queue can't go on. Packets of this call are not delivered.
+    fn receive(
+        &mut self,
+        tier: Tier,
+        packets: &mut Packets,
+        rx_if: IfIndex,
+        max: usize,
+    ) -> Result<Received, PortFault>;
+
+    /// The packets of the last [`RxQueue::receive`] have gone: gives their memory back to the sender.
+    fn release(&mut self);
+
+    /// Asks for an event at `event_fd` when packets arrive. False where some are there already (nothing is armed).
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    /// The worker is awake: no events are needed.
+    fn disarm(&mut self) {}
+
+    /// Becomes readable when packets arrive, once armed. `None`: the queue has to be polled all the time.
+    fn event_fd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// Takes packets out.
+pub trait TxQueue: Send {
+    /// Sends packets, in order, as many as fit.
+    ///
+    /// # Errors
+    /// [`PortFault`] when the queue can't go on.
+    fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault>;
+
+    /// The round is over: tells the receiver what was sent, where that isn't done per call.
+    fn flush(&mut self) {}
+}
+
+/// How a worker waits for a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RxMode {
+    /// Polls under load and sleeps when idle.
+    #[default]
+    Adaptive,
+    /// Always polls: least latency, a whole core.
+    Polling,
+    /// Sleeps as soon as the queue is empty.
+    Interrupt,
+}
+
+/// A receive queue at its worker.
+pub struct RxPort {
+    /// The interface its packets come in by.
+    pub interface: IfIndex,
+    /// Number of the queue in its port.
+    pub queue: u16,
+    /// How to wait for it.
+    pub mode: RxMode,
+    /// The queue.
+    pub rx: Box<dyn RxQueue>,
+    /// Packets were received from it in this round.
+    pub(crate) pending: bool,
+}
+
+impl RxPort {
+    /// A queue of `interface`.
+    #[must_use]
+    pub fn new(interface: IfIndex, queue: u16, mode: RxMode, rx: Box<dyn RxQueue>) -> Self {
+        Self { interface, queue, mode, rx, pending: false }
+    }
+}
+
+impl fmt::Debug for RxPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RxPort({}, queue {}, {:?})", self.interface, self.queue, self.mode)
+    }
+}
+
+/// The receive queues of one kind that a worker polls.
+#[derive(Debug, Default)]
+pub struct RxQueues {
+    /// The queues.
+    pub list: Vec<RxPort>,
+    /// Where the next round begins: no queue is always first.
+    pub(crate) turn: usize,
+}
+
+/// The transmit queues of one worker, by interface.
+#[derive(Default)]
+pub struct TxPorts {
+    list: Vec<Option<Box<dyn TxQueue>>>,
+    /// Interfaces that have sent since the last flush.
+    dirty: Vec<IfIndex>,
+    /// Faults, to be told to the control thread.
+    pub(crate) faults: BTreeMap<IfIndex, PortFault>,
+}
+
+impl fmt::Debug for TxPorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TxPorts").field("ports", &self.list.iter().flatten().count()).finish_non_exhaustive()
+    }
+}
+
+impl TxPorts {
+    /// Gives `interface` its transmit queue and returns the one it had.
+    pub fn set(&mut self, interface: IfIndex, queue: Option<Box<dyn TxQueue>>) -> Option<Box<dyn TxQueue>> {
+        let at = interface as usize;
+        if self.list.len() <= at {
+            self.list.resize_with(at + 1, || None);
+        }
+        core::mem::replace(&mut self.list[at], queue)
+    }
+
+    /// The interface's transmit queue.
+    #[must_use]
+    #[inline]
+    pub fn get(&mut self, interface: IfIndex) -> Option<&mut Box<dyn TxQueue>> {
+        self.list.get_mut(interface as usize)?.as_mut()
+    }
+
+    /// Remembers that `interface` is to be flushed at the end of the round.
+    #[inline]
+    pub(crate) fn touched(&mut self, interface: IfIndex) {
+        if self.dirty.last() != Some(&interface) {
+            self.dirty.push(interface);
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        while let Some(interface) = self.dirty.pop() {
+            if let Some(queue) = self.get(interface) {
+                queue.flush();
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The control thread's side of a worker.
+
+use super::run::{self, Mailbox};
+use crate::counters::WorkerCounters;
+use crate::engine::Graph;
+use crate::nodes::Injection;
+use crate::publish::Reader;
+use crate::trace::Traces;
+use core::fmt;
+use memory::packet::OwnedPacket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+
+/// Something to do between two rounds. It runs on the worker's thread and must not block.
+pub type Command = Box<dyn FnOnce(&mut Graph) + Send>;
+
+/// How to run a worker.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerOptions {
+    /// CPU to run on, or any.
+    pub core: Option<usize>,
+}
+
+/// Why a worker can't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The event descriptor for the mailbox can't be made.
+    #[error("worker {worker}: no event descriptor: {source} (raise the limit on open files)")]
+    EventFd {
+        /// The worker.
+        worker: usize,
+        /// What the system said.
+        source: rustix::io::Errno,
+    },
+    /// The thread can't be made.
+    #[error("worker {worker}: no thread: {source}")]
+    Thread {
+        /// The worker.
+        worker: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A running worker. Dropping it stops the thread.
+pub struct Worker {
+    number: usize,
+    mailbox: Arc<Mailbox>,
+    counters: Arc<WorkerCounters>,
+    traces: Traces,
+    untraced: Arc<AtomicU32>,
+    injector: Option<Sender<Injection>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Starts a worker that runs `graph` with the tables of `reader`.
+    ///
+    /// # Errors
+    /// [`WorkerError`] when the system gives no thread or descriptor. A core that can't be had is no error: the
+    /// worker runs unpinned and [`Worker::pinned`] says so.
+    pub fn start(
+        number: usize,
+        graph: Graph,
+        reader: Reader,
+        options: &WorkerOptions,
+    ) -> Result<Self, WorkerError> {
+        let mailbox = Mailbox::new().map_err(|source| WorkerError::EventFd { worker: number, source })?;
+        let mailbox = Arc::new(mailbox);
+        let (counters, traces) = (Arc::clone(graph.counters()), graph.tracer.finished());
+        let (injector, untraced) = (graph.injector(), graph.tracer.remaining());
+        let (theirs, core) = (Arc::clone(&mailbox), options.core);
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || run::run(graph, reader, &theirs, core))
+            .map_err(|source| WorkerError::Thread { worker: number, source })?;
+        Ok(Self { number, mailbox, counters, traces, untraced, injector, thread: Some(thread) })
+    }
+
+    /// Its number, from 0.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn counters(&self) -> &WorkerCounters {
+        &self.counters
+    }
+
+    /// Its finished packet traces.
+    #[must_use]
+    pub fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
+    /// Packets that are still to be traced.
+    #[must_use]
+    pub fn untraced(&self) -> u32 {
+        self.untraced.load(Ordering::Relaxed)
+    }
+
+    /// Has `command` done between two rounds, soon, without waiting for it.
+    pub fn send(&self, command: impl FnOnce(&mut Graph) + Send + 'static) {
+        self.mailbox.post(Box::new(command));
+    }
+
+    /// Sends a packet into the graph, to the node that has attached itself to `inject` under `target`.
+    pub fn inject(&self, target: u32, packet: OwnedPacket) {
+        if let Some(injector) = &self.injector {
+            // An error means that the worker has stopped: the packet goes with it.
+            let _ = injector.send(Injection { target, packet });
+            self.mailbox.wake();
+        }
+    }
+
+    /// Whether its thread is still running.
+    #[must_use]
+    pub fn alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.mailbox.stop();
+        if let Some(thread) = self.thread.take() {
+            // A worker that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}

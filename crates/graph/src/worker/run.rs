@@ -1,0 +1,123 @@
+//! The worker's loop.
+
+use super::handle::Command;
+use super::sleep;
+use crate::engine::Graph;
+use crate::publish::Reader;
+use memory::clock::{cycles, nanoseconds};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Commands for a worker, and what wakes it.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    commands: Mutex<VecDeque<CommandBox>>,
+    /// Set when there are commands: the worker looks here each round, not at the lock.
+    waiting: AtomicBool,
+    stop: AtomicBool,
+    wake: OwnedFd,
+}
+
+struct CommandBox(Command);
+
+impl core::fmt::Debug for CommandBox {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Command")
+    }
+}
+
+impl Mailbox {
+    pub(super) fn new() -> Result<Self, rustix::io::Errno> {
+        Ok(Self {
+            commands: Mutex::default(),
+            waiting: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+        })
+    }
+
+    pub(super) fn post(&self, command: Command) {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).push_back(CommandBox(command));
+        self.waiting.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn wake(&self) {
+        // Fails only where the counter is full: then the worker is being woken already.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn drained(&self) {
+        let mut count = [0; 8];
+        // Fails where nothing was posted: the wake-up was for a packet.
+        let _ = rustix::io::read(&self.wake, &mut count);
+    }
+}
+
+/// Runs until told to stop.
+pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox, core: Option<usize>) {
+    if let Some(core) = core {
+        pin(core);
+    }
+    let counters = std::sync::Arc::clone(graph.counters());
+    let mut idle = 0;
+    let mut last = cycles();
+    while !mailbox.stop.load(Ordering::Acquire) {
+        if mailbox.waiting.load(Ordering::Acquire) {
+            take_commands(&mut graph, mailbox);
+        }
+        reader.quiesce();
+        let result = graph.round(reader.tables(), nanoseconds());
+        let now = cycles();
+        let spent = now.wrapping_sub(last);
+        last = now;
+        counters.rounds.rounds.add(1);
+        counters.rounds.awake_clocks.add(spent);
+        if result.received > 0 {
+            counters.rounds.busy_rounds.add(1);
+            counters.rounds.busy_clocks.add(spent);
+            idle = 0;
+            continue;
+        }
+        idle += 1;
+        // A core may carry both this worker and a peer: give the sibling hyper-thread room while there is nothing to do.
+        core::hint::spin_loop();
+        if sleep::may_sleep(&mut graph, idle) && sleep::arm(&mut graph) {
+            counters.rounds.sleeps.add(1);
+            reader.offline_while(|| sleep::wait(&mut graph, &mailbox.wake));
+            sleep::disarm(&mut graph);
+            mailbox.drained();
+            idle = 0;
+            last = cycles();
+        }
+    }
+}
+
+fn take_commands(graph: &mut Graph, mailbox: &Mailbox) {
+    mailbox.waiting.store(false, Ordering::Release);
+    loop {
+        let command = mailbox.commands.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        match command {
+            Some(command) => (command.0)(graph),
+            None => return,
+        }
+    }
+}
+
+fn pin(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    if core < rustix::thread::CpuSet::MAX_CPU {
+        set.set(core);
+        if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+            eprintln!("worker: can't run on core {core} only: {error}; it runs on any");
+        }
+    }
+}

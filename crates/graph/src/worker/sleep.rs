@@ -1,0 +1,60 @@
+//! Sleeping until a packet or a command arrives.
+
+use crate::engine::Graph;
+use crate::port::RxMode;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Rounds without a packet after which an adaptive worker goes to sleep: some tens of microseconds of polling, less than
+/// two wake-ups cost.
+const IDLE_ROUNDS: u32 = 2000;
+
+/// Whether the worker may sleep now, having found nothing in `idle` rounds in a row.
+pub(super) fn may_sleep(graph: &mut Graph, idle: u32) -> bool {
+    let mut adaptive = false;
+    for queues in graph.all_queues() {
+        for port in &queues.list {
+            match port.mode {
+                RxMode::Polling => return false,
+                RxMode::Adaptive => adaptive = true,
+                RxMode::Interrupt => {}
+            }
+            if port.rx.event_fd().is_none() {
+                return false;
+            }
+        }
+    }
+    !adaptive || idle >= IDLE_ROUNDS
+}
+
+/// Asks all queues for events. False where one has packets already: then nothing stays armed.
+pub(super) fn arm(graph: &mut Graph) -> bool {
+    let armed = graph.all_queues().flat_map(|queues| queues.list.iter_mut()).all(|port| port.rx.arm());
+    if !armed {
+        disarm(graph);
+    }
+    armed
+}
+
+/// Tells all queues that the worker is awake.
+pub(super) fn disarm(graph: &mut Graph) {
+    graph.all_queues().flat_map(|queues| queues.list.iter_mut()).for_each(|port| port.rx.disarm());
+}
+
+/// The descriptors to wait for, `wake` (the mailbox) first.
+pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) {
+    use std::os::fd::AsFd;
+    let queues: Vec<_> = graph.all_queues().map(|queues| &*queues).collect();
+    let fds = queues.iter().flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd());
+    let all = core::iter::once(wake.as_fd()).chain(fds);
+    let mut list: Vec<PollFd<'_>> =
+        all.map(|fd: BorrowedFd<'_>| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    // Wakes once a second without a reason, so that a lost event (a peer that never signals) costs delay, not traffic.
+    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    if let Err(error) = poll(&mut list, Some(&second))
+        && error != rustix::io::Errno::INTR
+    {
+        // Nothing to wait for is left to do but yield; the loop will find out what is wrong with the queue.
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,144 @@
+//! What an interface is set to, on either side.
+
+use std::fmt;
+
+use memory::region::{HugePages, SealPolicy};
+
+use super::Secret;
+use crate::ring::RingSize;
+
+/// What packets of an interface begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// An Ethernet header.
+    #[default]
+    Ethernet,
+    /// An IPv4 or IPv6 header.
+    Ip,
+}
+
+impl Mode {
+    /// Its number in INIT. (2, punt/inject, is understood by no peer and refused.)
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Ethernet => 0,
+            Self::Ip => 1,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ethernet => "ethernet",
+            Self::Ip => "ip",
+        })
+    }
+}
+
+/// The largest IPv4 packet in an Ethernet frame with a VLAN tag, in bytes.
+pub const DEFAULT_MAX_PACKET: u32 = 65_535 + 18;
+
+/// An interface that waits for a client.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Mode that the client must have.
+    pub mode: Mode,
+    /// Secret that the client must know.
+    pub secret: Option<Secret>,
+    /// Our name of the interface, told to the client; cut to 31 bytes.
+    pub name: String,
+    /// Most queues to receive from.
+    pub max_rx_queues: u16,
+    /// Most queues to send to.
+    pub max_tx_queues: u16,
+    /// Largest ring.
+    pub max_ring_size: RingSize,
+    /// Most regions.
+    pub max_regions: u16,
+    /// Most bytes of all regions together. Pages that the client left empty are charged to whoever touches
+    /// them first: this bounds what it can make us pay.
+    pub max_memory: u64,
+    /// Whether the client's regions must be sealed. Clients whose buffer pools are huge pages may not seal
+    /// them.
+    pub seals: SealPolicy,
+    /// Longest packet to receive, in bytes.
+    pub max_packet: u32,
+}
+
+impl Default for ServerConfig {
+    /// Ethernet, no secret, everything the protocol allows, sealed regions of at most 1 GiB.
+    fn default() -> Self {
+        Self {
+            mode: Mode::Ethernet,
+            secret: None,
+            name: "memif".into(),
+            max_rx_queues: 256,
+            max_tx_queues: 256,
+            max_ring_size: RingSize::MAX,
+            max_regions: 256,
+            max_memory: 1 << 30,
+            seals: SealPolicy::Require,
+            max_packet: DEFAULT_MAX_PACKET,
+        }
+    }
+}
+
+/// Queues and memory, as a client lays them out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Queues the client receives from.
+    pub rx_queues: u16,
+    /// Queues the client sends to.
+    pub tx_queues: u16,
+    /// Size of every ring.
+    pub ring_size: RingSize,
+    /// Bytes of every buffer, 64 to 65536. Longer packets are chained.
+    pub buffer_size: u32,
+    /// Pages of the region.
+    pub huge_pages: HugePages,
+    /// Longest packet to receive, in bytes.
+    pub max_packet: u32,
+}
+
+impl Default for QueueConfig {
+    /// One queue each way, 1024 × 2048 bytes.
+    fn default() -> Self {
+        Self {
+            rx_queues: 1,
+            tx_queues: 1,
+            ring_size: RingSize::default(),
+            buffer_size: 2048,
+            huge_pages: HugePages::Try,
+            max_packet: DEFAULT_MAX_PACKET,
+        }
+    }
+}
+
+/// An interface that connects to a server.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// Which interface of the server.
+    pub id: u32,
+    /// Mode of the interface.
+    pub mode: Mode,
+    /// Secret, if the server wants one.
+    pub secret: Option<Secret>,
+    /// Our name of the interface, told to the server; cut to 31 bytes.
+    pub name: String,
+    /// Queues and memory to ask for; the server may allow less, [`Connection`](crate::Connection) tells.
+    pub queues: QueueConfig,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            id: 0,
+            mode: Mode::Ethernet,
+            secret: None,
+            name: "memif".into(),
+            queues: QueueConfig::default(),
+        }
+    }
+}

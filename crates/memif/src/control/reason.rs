@@ -1,0 +1,161 @@
+//! Why a connection ended or did not come to be.
+
+use memory::region::RegionError;
+use rustix::io::Errno;
+
+use super::Text;
+use crate::ring::{Fault, RingError};
+
+/// Why a connection ended or did not come to be. Its text is what the peer is told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The peer said so.
+    #[error("disconnected by the peer: {text} (code {code})")]
+    Peer {
+        /// Its code, usually 0.
+        code: u32,
+        /// Its words.
+        text: Text<96>,
+    },
+    /// The peer closed the socket: usually its process ended.
+    #[error("connection closed by the peer")]
+    Closed,
+    /// We wanted it so.
+    #[error("{0}")]
+    Local(Text<96>),
+    /// The handshake took too long.
+    #[error("handshake timed out")]
+    Timeout,
+    /// The socket failed.
+    #[error("socket: {0}")]
+    Socket(Errno),
+    /// The server handles as many handshakes as it will.
+    #[error("too many connections")]
+    TooManyConnections,
+
+    /// A message that doesn't have 128 bytes.
+    #[error("message of {0} bytes, all have 128")]
+    MessageSize(usize),
+    /// A message type that doesn't exist.
+    #[error("unknown message type {0:#x}")]
+    UnknownMessage(u16),
+    /// A message that has no place here.
+    #[error("unexpected message {message} while {state}")]
+    Unexpected {
+        /// The message.
+        message: &'static str,
+        /// What was expected, as an activity.
+        state: &'static str,
+    },
+    /// A file descriptor came along with a message that has none, or more than one.
+    #[error("{count} file descriptors with {message}, expected {expected}")]
+    FileDescriptors {
+        /// The message.
+        message: &'static str,
+        /// How many came.
+        count: usize,
+        /// How many it has.
+        expected: usize,
+    },
+    /// Ancillary data that didn't fit the space for what is allowed.
+    #[error("too much ancillary data")]
+    AncillaryData,
+
+    /// The peer doesn't speak version 2.0.
+    #[error("unsupported version {0:#06x}, this end speaks 0x0200")]
+    Version(u16),
+    /// No such interface on this socket.
+    #[error("unmatched interface id {0}")]
+    UnknownInterface(u32),
+    /// The interface has a peer.
+    #[error("interface id {0} is already connected")]
+    AlreadyConnected(u32),
+    /// Not the mode of the interface.
+    #[error("mode mismatch: the interface is {interface}, the peer wants mode {peer}")]
+    Mode {
+        /// The interface's.
+        interface: super::Mode,
+        /// What the peer asked for: 0 ethernet, 1 IP, 2 punt/inject (supported by no interface).
+        peer: u8,
+    },
+    /// The interface has a secret and the peer didn't give one.
+    #[error("secret required")]
+    SecretRequired,
+    /// The peer gave another secret.
+    #[error("incorrect secret")]
+    WrongSecret,
+
+    /// Regions are counted up from 0.
+    #[error("unexpected region index {index}, expected {expected}")]
+    RegionIndex {
+        /// The announced one.
+        index: u16,
+        /// The next.
+        expected: usize,
+    },
+    /// More regions than allowed.
+    #[error("too many regions, at most {0}")]
+    TooManyRegions(u16),
+    /// More shared memory than allowed.
+    #[error("regions of {total} bytes, at most {max}")]
+    TooMuchMemory {
+        /// With this region.
+        total: u64,
+        /// Allowed.
+        max: u64,
+    },
+    /// A region was refused.
+    #[error("{0}")]
+    Region(#[from] RegionError),
+
+    /// Rings of a direction are counted up from 0.
+    #[error("unexpected ring index {index}, expected {expected}")]
+    RingIndex {
+        /// The announced one.
+        index: u16,
+        /// The next.
+        expected: usize,
+    },
+    /// More rings in a direction than allowed.
+    #[error("too many rings, at most {0}")]
+    TooManyRings(u16),
+    /// A ring size out of range.
+    #[error("ring size 2^{log2}, allowed are 2^6..=2^{max}")]
+    RingSize {
+        /// The announced one.
+        log2: u8,
+        /// The largest.
+        max: u8,
+    },
+    /// Flags that don't exist.
+    #[error("unknown ring flags {0:#x}")]
+    RingFlags(u16),
+    /// A private header in descriptors: nobody defined one.
+    #[error("private headers not supported")]
+    PrivateHeader,
+    /// A ring was refused.
+    #[error("{0}")]
+    Ring(#[from] RingError),
+    /// A ring's file descriptor is not an eventfd.
+    #[error("ring interrupt is not an eventfd: {0}")]
+    NotAnEventfd(Errno),
+    /// CONNECT without any ring.
+    #[error("no rings")]
+    NoRings,
+
+    /// The peer broke the rules in shared memory.
+    #[error("{0}")]
+    Fault(#[from] Fault),
+    /// The client could not set up its memory.
+    #[error("cannot set up memory: {0}")]
+    Setup(Text<96>),
+}
+
+impl Reason {
+    /// What is said in DISCONNECT.
+    #[must_use]
+    pub fn text(&self) -> Text<96> {
+        Text::new(&self.to_string())
+    }
+}

@@ -1,0 +1,290 @@
+//! The server's side of the control channel, without I/O: messages and descriptors in, messages and a
+//! connection out.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use memory::region::{Region, RegionTable};
+
+use super::message::{RING_S2M, VERSION};
+use super::{AddRegion, AddRing, Hello, Init, Message, Mode, Reason, ServerConfig, Text};
+use crate::connection::{Connection, Peer, RingSpec, Role, server_queues};
+use crate::ring::{Event, RingError, RingSize, RingView, RxQueue};
+
+/// The interfaces behind one socket.
+pub trait Interfaces {
+    /// How interface `id` is set; `None` if there is none.
+    fn config(&self, id: u32) -> Option<Arc<ServerConfig>>;
+
+    /// Binds interface `id` to the calling connection, which has shown that it may have it; `false` if it is
+    /// bound already.
+    fn claim(&mut self, id: u32) -> bool;
+}
+
+/// What HELLO announces: limits of the whole socket. An interface's own may be lower.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Name of this application, told to the peer; cut to 31 bytes.
+    pub name: String,
+    /// Most regions, at least 1.
+    pub regions: u16,
+    /// Most rings from client to server, at least 1.
+    pub rx_queues: u16,
+    /// Most rings from server to client, at least 1.
+    pub tx_queues: u16,
+    /// Largest ring.
+    pub ring_size: RingSize,
+}
+
+impl Limits {
+    /// The least limits that allow everything these interfaces do.
+    pub fn of<'c>(name: &str, interfaces: impl IntoIterator<Item = &'c ServerConfig>) -> Self {
+        let none =
+            Self { name: name.into(), regions: 1, rx_queues: 1, tx_queues: 1, ring_size: RingSize::MIN };
+        interfaces.into_iter().fold(none, |all, one| Self {
+            regions: all.regions.max(one.max_regions),
+            rx_queues: all.rx_queues.max(one.max_rx_queues),
+            tx_queues: all.tx_queues.max(one.max_tx_queues),
+            ring_size: all.ring_size.max(one.max_ring_size),
+            ..all
+        })
+    }
+
+    fn hello(&self) -> Message {
+        Message::Hello(Hello {
+            name: Text::new(&self.name),
+            min_version: VERSION,
+            max_version: VERSION,
+            max_region: self.regions.saturating_sub(1),
+            max_m2s_ring: self.tx_queues.saturating_sub(1),
+            max_s2m_ring: self.rx_queues.saturating_sub(1),
+            max_log2_ring_size: self.ring_size.log2(),
+        })
+    }
+}
+
+/// What a message led to.
+#[derive(Debug, Default)]
+pub struct ServerStep {
+    /// To be sent.
+    pub reply: Option<Message>,
+    /// The connection, once established.
+    pub connection: Option<Connection>,
+}
+
+/// The server's side of one control channel.
+///
+/// ```text
+/// HELLO sent ─INIT→ claimed ─ADD_REGION…→ ─ADD_RING…→ ─CONNECT→ connected
+/// ```
+/// Every message is legal in its state only; DISCONNECT in all. After an error the channel must be closed.
+#[derive(Debug)]
+pub struct ServerMachine {
+    limits: Limits,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    AwaitInit,
+    Announcing(Box<Announced>),
+    Connected { id: u32 },
+}
+
+#[derive(Debug)]
+struct Announced {
+    id: u32,
+    config: Arc<ServerConfig>,
+    application: Text<32>,
+    regions: Vec<Arc<Region>>,
+    memory: u64,
+    client_tx: Vec<RingSpec>,
+    client_rx: Vec<RingSpec>,
+}
+
+impl ServerMachine {
+    /// For a connection just accepted; gives HELLO, to be sent.
+    #[must_use]
+    pub fn new(limits: Limits) -> (Self, Message) {
+        let hello = limits.hello();
+        (Self { limits, state: State::AwaitInit }, hello)
+    }
+
+    /// The interface this connection has claimed.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        match &self.state {
+            State::AwaitInit => None,
+            State::Announcing(announced) => Some(announced.id),
+            State::Connected { id } => Some(*id),
+        }
+    }
+
+    /// Whether the handshake is done.
+    #[must_use]
+    pub const fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connected { .. })
+    }
+
+    /// Takes a message as it came off the socket, and the descriptors that came with it. Those not used are
+    /// closed.
+    ///
+    /// # Errors
+    /// [`Reason`] to disconnect, also if the peer disconnects.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        fds: Vec<OwnedFd>,
+        interfaces: &mut impl Interfaces,
+    ) -> Result<ServerStep, Reason> {
+        let message = Message::decode(bytes)?;
+        let takes_fd = matches!(message, Message::AddRegion(_) | Message::AddRing(_));
+        let name = message.name();
+        let mut fds = fds.into_iter();
+        let wrong = Reason::FileDescriptors { message: name, count: fds.len(), expected: takes_fd.into() };
+        if fds.len() != usize::from(takes_fd) {
+            return Err(wrong);
+        }
+        let fd = fds.next();
+
+        match (&mut self.state, message, fd) {
+            (_, Message::Disconnect { code, reason }, _) => Err(Reason::Peer { code, text: reason }),
+            (State::AwaitInit, Message::Init(init), _) => {
+                self.state = State::Announcing(Box::new(claim(init, interfaces)?));
+                Ok(ack())
+            }
+            (State::Announcing(announced), Message::AddRegion(region), Some(fd)) => {
+                announced.add_region(region, fd, &self.limits)?;
+                Ok(ack())
+            }
+            (State::Announcing(announced), Message::AddRing(ring), Some(fd)) => {
+                announced.add_ring(ring, fd, &self.limits)?;
+                Ok(ack())
+            }
+            (State::Announcing(announced), Message::Connect { interface }, _) => {
+                let connection = announced.connect(interface)?;
+                let reply = Message::Connected { interface: Text::new(&announced.config.name) };
+                self.state = State::Connected { id: announced.id };
+                Ok(ServerStep { reply: Some(reply), connection: Some(connection) })
+            }
+            (state, _, _) => Err(Reason::Unexpected { message: name, state: state.activity() }),
+        }
+    }
+}
+
+impl State {
+    const fn activity(&self) -> &'static str {
+        match self {
+            Self::AwaitInit => "waiting for INIT",
+            Self::Announcing(_) => "waiting for regions, rings and CONNECT",
+            Self::Connected { .. } => "connected",
+        }
+    }
+}
+
+fn ack() -> ServerStep {
+    ServerStep { reply: Some(Message::Ack), connection: None }
+}
+
+/// Checks all that INIT says; claims the interface last.
+fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reason> {
+    if init.version != VERSION {
+        return Err(Reason::Version(init.version));
+    }
+    let config = interfaces.config(init.id).ok_or(Reason::UnknownInterface(init.id))?;
+    if init.mode != Mode::number(config.mode) {
+        return Err(Reason::Mode { interface: config.mode, peer: init.mode });
+    }
+    match (&config.secret, &init.secret) {
+        (None, _) => {}
+        (Some(_), None) => return Err(Reason::SecretRequired),
+        (Some(ours), Some(theirs)) if ours.matches(theirs) => {}
+        (Some(_), Some(_)) => return Err(Reason::WrongSecret),
+    }
+    if !interfaces.claim(init.id) {
+        return Err(Reason::AlreadyConnected(init.id));
+    }
+    Ok(Announced {
+        id: init.id,
+        config,
+        application: init.name,
+        regions: Vec::new(),
+        memory: 0,
+        client_tx: Vec::new(),
+        client_rx: Vec::new(),
+    })
+}
+
+impl Announced {
+    fn add_region(&mut self, message: AddRegion, fd: OwnedFd, limits: &Limits) -> Result<(), Reason> {
+        if !(self.client_tx.is_empty() && self.client_rx.is_empty()) {
+            return Err(Reason::Unexpected { message: "ADD_REGION", state: "rings are announced" });
+        }
+        let expected = self.regions.len();
+        if usize::from(message.index) != expected {
+            return Err(Reason::RegionIndex { index: message.index, expected });
+        }
+        let max = limits.regions.min(self.config.max_regions);
+        if expected >= usize::from(max) {
+            return Err(Reason::TooManyRegions(max));
+        }
+        let total = self.memory.saturating_add(message.size);
+        if total > self.config.max_memory {
+            return Err(Reason::TooMuchMemory { total, max: self.config.max_memory });
+        }
+        let region = Region::map(fd, message.size, self.config.seals)?;
+        self.memory = total;
+        self.regions.push(Arc::new(region));
+        Ok(())
+    }
+
+    fn add_ring(&mut self, message: AddRing, fd: OwnedFd, limits: &Limits) -> Result<(), Reason> {
+        let AddRing { flags, index, region, offset, log2_ring_size: log2, private_hdr_size } = message;
+        if flags & !RING_S2M != 0 {
+            return Err(Reason::RingFlags(flags));
+        }
+        if private_hdr_size != 0 {
+            return Err(Reason::PrivateHeader);
+        }
+        let (rings, max) = if flags & RING_S2M != 0 {
+            (&mut self.client_tx, limits.rx_queues.min(self.config.max_rx_queues))
+        } else {
+            (&mut self.client_rx, limits.tx_queues.min(self.config.max_tx_queues))
+        };
+        if usize::from(index) != rings.len() {
+            return Err(Reason::RingIndex { index, expected: rings.len() });
+        }
+        if rings.len() >= usize::from(max) {
+            return Err(Reason::TooManyRings(max));
+        }
+        let max = limits.ring_size.min(self.config.max_ring_size);
+        let size = RingSize::from_log2(log2).filter(|size| *size <= max);
+        let size = size.ok_or(Reason::RingSize { log2, max: max.log2() })?;
+        let end = u64::from(offset) + u64::from(RingView::bytes(size));
+        if self.regions.get(usize::from(region)).is_none_or(|region| end > region.len()) {
+            return Err(RingError::Outside { region, offset, descriptors: size.descriptors() }.into());
+        }
+        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?;
+        rings.push(RingSpec { region, offset, size, event });
+        Ok(())
+    }
+
+    fn connect(&mut self, interface: Text<32>) -> Result<Connection, Reason> {
+        if self.client_tx.is_empty() && self.client_rx.is_empty() {
+            return Err(Reason::NoRings);
+        }
+        let table = Arc::new(RegionTable::new(std::mem::take(&mut self.regions))?);
+        let client_tx = std::mem::take(&mut self.client_tx);
+        let client_rx = std::mem::take(&mut self.client_rx);
+        let (rx, tx) = server_queues(&table, client_tx, client_rx, self.config.max_packet)?;
+        rx.iter().for_each(RxQueue::start);
+        Ok(Connection {
+            role: Role::Server,
+            id: self.id,
+            mode: self.config.mode,
+            peer: Peer { application: self.application.clone(), interface },
+            rx,
+            tx,
+        })
+    }
+}

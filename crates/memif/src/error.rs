@@ -1,0 +1,84 @@
+//! What can go wrong before packets flow.
+
+use std::path::PathBuf;
+
+use memory::region::RegionError;
+use rustix::io::Errno;
+
+use crate::control::Reason;
+use crate::ring::RingError;
+
+/// Why a connection, socket or region could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A region could not be created or mapped.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A ring is not where it should be.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The handshake failed.
+    #[error(transparent)]
+    Disconnected(#[from] Reason),
+    /// A setting is out of its range.
+    #[error("{setting} {value} is not in {allowed}")]
+    Setting {
+        /// What was set.
+        setting: &'static str,
+        /// To what.
+        value: u64,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// Somebody else listens at the address.
+    #[error("{address} is in use: another process listens there")]
+    InUse {
+        /// The address.
+        address: String,
+    },
+    /// A file that is not a socket stands where the socket should be.
+    #[error("{} exists and is not a socket: remove it or choose another path", path.display())]
+    NotASocket {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The directory of the socket doesn't exist.
+    #[error("no directory for socket {}: create it first", path.display())]
+    NoDirectory {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// A network namespace can't be entered.
+    #[error("cannot open a socket in network namespace {}: {errno}", path.display())]
+    Netns {
+        /// Its file.
+        path: PathBuf,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// A socket could not be opened.
+    #[error("socket {address}: {step}: {errno}")]
+    Socket {
+        /// The address.
+        address: String,
+        /// The step that failed.
+        step: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// An interface of this number is registered already.
+    #[error("interface id {id} is already registered on this socket")]
+    Registered {
+        /// Its number.
+        id: u32,
+    },
+    /// A system call failed.
+    #[error("{call}: {errno}")]
+    System {
+        /// Which.
+        call: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+}

@@ -1,0 +1,208 @@
+//! The client: one interface, which reconnects by itself.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use super::Address;
+use super::channel::Channel;
+use super::socket::connect_to;
+use crate::control::ClientMachine;
+use crate::{ClientConfig, Connection, Error, Reason};
+
+/// When a [`Client`] gives up and tries again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientTiming {
+    /// Time from connecting to CONNECTED.
+    pub handshake_timeout: Duration,
+    /// Wait before the first new attempt; doubled with each that fails.
+    pub min_backoff: Duration,
+    /// Longest wait between attempts.
+    pub max_backoff: Duration,
+}
+
+impl Default for ClientTiming {
+    /// 5 s; 50 ms to 2 s.
+    fn default() -> Self {
+        Self {
+            handshake_timeout: Duration::from_secs(5),
+            min_backoff: Duration::from_millis(50),
+            max_backoff: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What happened at a [`Client`].
+#[derive(Debug)]
+pub enum ClientEvent {
+    /// The link is up.
+    Connected(Connection),
+    /// The link is down; its [`Connection`] is useless and should be dropped. Will be tried again.
+    Disconnected {
+        /// Why.
+        reason: Reason,
+    },
+    /// The handshake failed. Will be tried again.
+    Refused {
+        /// Why.
+        reason: Reason,
+    },
+    /// There is no server. Will be tried again; told only when it is news.
+    Unreachable {
+        /// Why.
+        error: Error,
+    },
+}
+
+/// A client interface.
+#[derive(Debug)]
+pub struct Client {
+    address: Address,
+    config: ClientConfig,
+    timing: ClientTiming,
+    epoll: OwnedFd,
+    state: State,
+    /// Wait after the next failure.
+    backoff: Duration,
+    /// What was told last to be the reason that there is no server.
+    told: Option<Error>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Until then; `None`: now.
+    Waiting(Option<Instant>),
+    Open {
+        channel: Channel,
+        machine: Box<ClientMachine>,
+        deadline: Option<Instant>,
+    },
+}
+
+impl Client {
+    /// An interface that will connect at the first [`process`](Self::process).
+    ///
+    /// # Errors
+    /// [`Error::System`] if the process is out of descriptors.
+    pub fn new(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, Error> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|errno| Error::System { call: "epoll_create", errno })?;
+        let backoff = timing.min_backoff;
+        Ok(Self { address, config, timing, epoll, state: State::Waiting(None), backoff, told: None })
+    }
+
+    /// Readable when there is something to [`process`](Self::process).
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// When to call [`process`](Self::process) at the latest; a time that has passed at the beginning.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Waiting(until) => Some(until.unwrap_or_else(Instant::now)),
+            State::Open { deadline, .. } => *deadline,
+        }
+    }
+
+    /// Whether the link is up.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(&self.state, State::Open { machine, .. } if machine.is_connected())
+    }
+
+    /// Does what there is to do, without waiting, and tells what happened.
+    pub fn process(&mut self, now: Instant) -> Vec<ClientEvent> {
+        let mut events = Vec::new();
+        if let State::Waiting(until) = self.state
+            && until.is_none_or(|until| until <= now)
+        {
+            self.open(now, &mut events);
+        }
+        while let State::Open { channel, machine, deadline } = &mut self.state {
+            match step(channel, machine) {
+                Ok(Some(Some(connection))) => {
+                    *deadline = None;
+                    self.backoff = self.timing.min_backoff;
+                    events.push(ClientEvent::Connected(connection));
+                }
+                Ok(Some(None)) => {}
+                Ok(None) if deadline.is_some_and(|deadline| deadline <= now) => {
+                    self.end(now, Reason::Timeout, &mut events);
+                }
+                Ok(None) => break,
+                Err(reason) => self.end(now, reason, &mut events),
+            }
+        }
+        events
+    }
+
+    /// Disconnects, telling the server why; connects again later. Makes no event.
+    pub fn disconnect(&mut self, now: Instant, reason: &Reason) {
+        if let State::Open { channel, .. } = &self.state {
+            channel.farewell(reason);
+            self.wait(now);
+        }
+    }
+
+    fn open(&mut self, now: Instant, events: &mut Vec<ClientEvent>) {
+        let opened = connect_to(&self.address).and_then(|fd| {
+            let channel = Channel::new(fd);
+            epoll::add(&self.epoll, channel.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+                .map_err(|errno| Error::System { call: "epoll_ctl", errno })?;
+            Ok(channel)
+        });
+        match opened {
+            Ok(channel) => {
+                self.told = None;
+                let machine = Box::new(ClientMachine::new(self.config.clone()));
+                let deadline = Some(now + self.timing.handshake_timeout);
+                self.state = State::Open { channel, machine, deadline };
+            }
+            Err(error) => {
+                if self.told.as_ref() != Some(&error) {
+                    self.told = Some(error.clone());
+                    events.push(ClientEvent::Unreachable { error });
+                }
+                self.wait(now);
+            }
+        }
+    }
+
+    fn end(&mut self, now: Instant, reason: Reason, events: &mut Vec<ClientEvent>) {
+        if let State::Open { channel, machine, .. } = &self.state {
+            channel.farewell(&reason);
+            events.push(if machine.is_connected() {
+                ClientEvent::Disconnected { reason }
+            } else {
+                ClientEvent::Refused { reason }
+            });
+        }
+        self.wait(now);
+    }
+
+    fn wait(&mut self, now: Instant) {
+        self.state = State::Waiting(Some(now + self.backoff));
+        self.backoff = (self.backoff * 2).min(self.timing.max_backoff);
+    }
+}
+
+/// One message: nothing to read, or read, perhaps with a connection as the result.
+fn step(channel: &Channel, machine: &mut ClientMachine) -> Result<Option<Option<Connection>>, Reason> {
+    let Some(received) = channel.receive()? else { return Ok(None) };
+    let step = machine.receive(&received.bytes, received.fds)?;
+    if let Some((message, fd)) = step.send {
+        channel.send(&message, fd.as_ref().map(AsFd::as_fd))?;
+    }
+    Ok(Some(step.connection))
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let State::Open { channel, .. } = &self.state {
+            channel.farewell(&Reason::Local("client closed".into()));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The control channel on real sockets: unix SOCK_SEQPACKET, without a runtime.
+//!
+//! [`Listener`] (server, many interfaces on one socket) and [`Client`] (one interface, reconnects) each have
+//! one file descriptor to poll and a [`process`](Listener::process) that never blocks and returns what
+//! happened. Time is passed in: call `process` when the descriptor is readable or `next_deadline` has come.
+
+mod address;
+mod channel;
+mod client;
+mod listener;
+mod socket;
+
+pub use address::{Address, SocketName};
+pub use client::{Client, ClientEvent, ClientTiming};
+pub use listener::{Listener, ListenerSettings, ServerEvent};

@@ -1,0 +1,148 @@
+//! Opening control sockets: in other network namespaces, at paths longer than a socket address, over stale
+//! files.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, chmod, fchmod, open, stat, unlink};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::{Address, SocketName};
+use crate::Error;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// A listening socket; its file goes away with it.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub fd: OwnedFd,
+    file: Option<(PathBuf, u64)>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // Only if it is still ours: a successor may have taken the path.
+        if let Some((path, inode)) = &self.file
+            && stat(path).is_ok_and(|stat| stat.st_ino == *inode)
+        {
+            let _ = unlink(path);
+        }
+    }
+}
+
+fn failed<'a>(address: &'a Address, step: &'static str) -> impl FnOnce(Errno) -> Error + 'a {
+    move |errno| Error::Socket { address: address.to_string(), step, errno }
+}
+
+/// Listens at an address; a file gets this mode, whatever the umask.
+pub(super) fn listen_at(address: &Address, mode: u32) -> Result<Bound, Error> {
+    let fd = open_socket(address)?;
+    let file = match address.name() {
+        SocketName::Abstract(_) => {
+            bind_to(&fd, address).map_err(|errno| match errno {
+                Errno::ADDRINUSE => Error::InUse { address: address.to_string() },
+                errno => failed(address, "bind")(errno),
+            })?;
+            None
+        }
+        SocketName::Path(path) => {
+            remove_stale(address, path)?;
+            // A socket file is born with the mode of its socket, less the umask: never more open than asked
+            // for.
+            fchmod(&fd, Mode::from_raw_mode(mode)).map_err(failed(address, "fchmod"))?;
+            bind_to(&fd, address).map_err(|errno| match errno {
+                Errno::NOENT => Error::NoDirectory { path: path.clone() },
+                Errno::ADDRINUSE => Error::InUse { address: address.to_string() },
+                errno => failed(address, "bind")(errno),
+            })?;
+            chmod(path, Mode::from_raw_mode(mode)).map_err(failed(address, "chmod"))?;
+            let inode = stat(path).map_err(failed(address, "stat"))?.st_ino;
+            Some((path.clone(), inode))
+        }
+    };
+    listen(&fd, BACKLOG).map_err(failed(address, "listen"))?;
+    Ok(Bound { fd, file })
+}
+
+/// Connects to an address, without waiting.
+pub(super) fn connect_to(address: &Address) -> Result<OwnedFd, Error> {
+    let fd = open_socket(address)?;
+    with_address(address, |sockaddr| connect(&fd, sockaddr)).map_err(failed(address, "connect"))?;
+    Ok(fd)
+}
+
+/// Removes a socket file that nobody listens at.
+fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
+    let Ok(stat) = stat(path) else { return Ok(()) };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(Error::NotASocket { path: path.to_owned() });
+    }
+    match connect_to(address) {
+        Err(Error::Socket { errno: Errno::CONNREFUSED, .. }) => {
+            unlink(path).map_err(failed(address, "unlink"))
+        }
+        // Somebody listens, be it by another protocol (PROTOTYPE) or with a full backlog (AGAIN).
+        Ok(_) | Err(_) => Err(Error::InUse { address: address.to_string() }),
+    }
+}
+
+fn bind_to(fd: &OwnedFd, address: &Address) -> Result<(), Errno> {
+    with_address(address, |sockaddr| bind(fd, sockaddr))
+}
+
+/// Uses the socket address of an address.
+fn with_address(
+    address: &Address,
+    act: impl FnOnce(&SocketAddrUnix) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    match address.name() {
+        SocketName::Abstract(name) => act(&SocketAddrUnix::new_abstract_name(name.as_bytes())?),
+        SocketName::Path(path) => match SocketAddrUnix::new(path) {
+            Ok(sockaddr) => act(&sockaddr),
+            // A socket address holds 108 bytes, paths of Kubernetes volumes are longer: go through the
+            // directory's descriptor.
+            Err(Errno::NAMETOOLONG) => {
+                let directory = path.parent().unwrap_or(Path::new("/"));
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let directory = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
+                let name = path.file_name().ok_or(Errno::INVAL)?;
+                let mut short = format!("/proc/self/fd/{}/", directory.as_fd().as_raw_fd()).into_bytes();
+                short.extend_from_slice(name.as_bytes());
+                act(&SocketAddrUnix::new(short)?)
+            }
+            Err(errno) => Err(errno),
+        },
+    }
+}
+
+/// A non-blocking seqpacket socket in the address's network namespace.
+fn open_socket(address: &Address) -> Result<OwnedFd, Error> {
+    let open_here = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+    };
+    let Some(netns) = address.netns() else {
+        return open_here().map_err(failed(address, "socket"));
+    };
+    // A socket stays in the network namespace of the thread that made it, and abstract names are looked up
+    // there. So a thread that ends right afterwards goes there; ours stays where it is.
+    let in_namespace = || {
+        let file = open(netns, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+        open_here()
+    };
+    let opened = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("memif-netns".into()).spawn_scoped(scope, in_namespace);
+        match thread {
+            Ok(thread) => thread.join().unwrap_or(Err(Errno::IO)),
+            Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)),
+        }
+    });
+    opened.map_err(|errno| Error::Netns { path: netns.to_owned(), errno })
+}

@@ -1,0 +1,97 @@
+//! eventfds, by which a producer wakes a sleeping consumer.
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, read};
+
+use super::signal::signal;
+
+/// An eventfd that both sides hold. Neither signalling nor clearing ever waits, whatever the peer does to it.
+#[derive(Debug)]
+pub struct Event {
+    fd: OwnedFd,
+}
+
+impl Event {
+    /// A new one, not signalled.
+    ///
+    /// # Errors
+    /// If the system or the process is out of descriptors.
+    pub fn new() -> Result<Self, Errno> {
+        Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
+    }
+
+    /// One that came from a peer.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`] if it is not an eventfd.
+    pub fn from_peer(fd: OwnedFd) -> Result<Self, Errno> {
+        // The kernel tells what a descriptor is by its link's name only.
+        let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
+        if name.as_bytes() != b"anon_inode:[eventfd]" {
+            return Err(Errno::INVAL);
+        }
+        Ok(Self { fd })
+    }
+
+    /// Wakes whoever waits.
+    #[inline]
+    pub fn signal(&self) {
+        signal(self.fd.as_fd());
+    }
+
+    /// Takes the signal back; gives whether there was one.
+    #[inline]
+    pub fn clear(&self) -> bool {
+        let mut counter = [0; 8];
+        // Not to wait is said with the call: O_NONBLOCK belongs to the peer as well. An offset of -1 is none.
+        let flags = ReadWriteFlags::NOWAIT;
+        match preadv2(&self.fd, &mut [IoSliceMut::new(&mut counter)], u64::MAX, flags) {
+            Ok(_) => true,
+            // Before Linux 5.8.
+            Err(Errno::OPNOTSUPP) => read(&self.fd, &mut counter).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Its descriptor, readable while signalled.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_and_clears() {
+        let event = Event::new().unwrap();
+        assert!(!event.clear());
+        event.signal();
+        event.signal();
+        assert!(event.clear());
+        assert!(!event.clear());
+    }
+
+    /// The peer made it blocking: neither a full counter nor an empty one stops us.
+    #[test]
+    fn a_peer_cannot_make_us_wait() {
+        let event = Event::from_peer(eventfd(0, EventfdFlags::empty()).unwrap()).unwrap();
+        assert!(!event.clear());
+        rustix::io::write(event.fd(), &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        event.signal();
+        assert!(event.clear());
+        assert!(!event.clear());
+    }
+
+    #[test]
+    fn what_is_not_an_eventfd_is_refused() {
+        let (read_end, write_end) = rustix::pipe::pipe().unwrap();
+        assert!(Event::from_peer(read_end).is_err());
+        assert!(Event::from_peer(write_end).is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! What a peer can do wrong in shared memory.
+
+use super::IndexFault;
+
+/// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the
+/// reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Its index is further on than the ring is long, or behind what was taken.
+    #[error("ring {0}")]
+    Index(#[from] IndexFault),
+    /// A descriptor points out of the announced regions.
+    #[error("descriptor points outside of the regions: region {region}, offset {offset}, length {length}")]
+    Range {
+        /// Index of the region.
+        region: u16,
+        /// Offset in bytes.
+        offset: u32,
+        /// Length in bytes.
+        length: u32,
+    },
+    /// A packet without bytes.
+    #[error("empty packet")]
+    Empty,
+    /// A packet longer than the connection allows.
+    #[error("packet of {length} bytes, at most {max} are allowed")]
+    TooLong {
+        /// Bytes seen so far.
+        length: u32,
+        /// Bytes allowed.
+        max: u32,
+    },
+    /// A chain that goes on in all slots of the ring.
+    #[error("chain without end")]
+    EndlessChain,
+    /// It took pages of a region away.
+    #[error("shared memory was truncated")]
+    MemoryLost,
+    /// A buffer that was posted to be filled has no room.
+    #[error("buffer without room posted")]
+    NoCapacity,
+}

@@ -1,0 +1,52 @@
+//! The rings in shared memory: the data path of memif, and the only part of this crate with `unsafe`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `cursor` | index arithmetic, pure; every distance clamped to the ring |
+//! | `indices` | the three shared words of a ring and their memory ordering, generic so that loom can check it |
+//! | `descriptor` | the 16 bytes of a descriptor |
+//! | `view` | a ring at a checked place of a region |
+//! | `slots` | whose word counts for where a slot's buffer lies: the peer's (server) or our own (client) |
+//! | `chain` | a packet in several buffers |
+//! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
+//! | `packets` | the same loops for a dataplane's packet slots |
+//! | `event`, `signal` | eventfds that a peer can't make us wait for |
+//!
+//! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues
+//! reduce that to one cursor by adding a constant to what they read and write:
+//!
+//! | queue | reads | writes |
+//! |---|---|---|
+//! | server rx, server tx | head | tail |
+//! | client rx | tail | head = released + ring size |
+//! | client tx | tail + ring size | head |
+
+#![allow(unsafe_code)]
+
+mod chain;
+mod cursor;
+mod descriptor;
+mod event;
+mod fault;
+mod indices;
+mod packets;
+mod rx;
+mod signal;
+mod size;
+mod slots;
+mod tx;
+mod view;
+
+pub use cursor::{Cursor, IndexFault};
+pub use descriptor::{Descriptor, FLAG_NEXT};
+pub use event::Event;
+pub use fault::Fault;
+pub use indices::{Indices, Word};
+pub use packets::PacketsSent;
+pub use rx::{Armed, RxQueue, RxSink};
+pub use size::RingSize;
+pub use slots::Slots;
+pub use tx::{Transmitted, TxQueue, TxSource};
+pub use view::{COOKIE, RING_HEADER, RingError, RingView};
+
+pub(crate) use indices::Endpoint;

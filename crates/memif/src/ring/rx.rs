@@ -1,0 +1,240 @@
+//! Receiving.
+
+use std::sync::Arc;
+
+use memory::region::{CheckedRange, RegionTable};
+
+use super::chain::{Chain, Limits};
+use super::slots::{Addressing, OwnSlots, PeerSlots};
+use super::{Cursor, Endpoint, Event, Fault, RingSize, RingView, Slots};
+
+/// How many packets ahead the first bytes of a packet are prefetched.
+const PREFETCH: u16 = 8;
+
+/// Takes the packets of [`RxQueue::receive`]. Its methods are inlined into the loop.
+///
+/// The ranges stay readable until [`RxQueue::release`]; the peer may change their bytes at any time.
+pub trait RxSink {
+    /// Cache lines at the beginning of each packet that `packet` will read.
+    const PREFETCH_LINES: u32 = 1;
+
+    /// A packet in one piece, of at least one byte.
+    fn packet(&mut self, bytes: CheckedRange<'_>);
+
+    /// A packet in several pieces (none of them empty), of `length` bytes together.
+    fn chain(&mut self, parts: &[CheckedRange<'_>], length: u32);
+}
+
+/// Whether a consumer may sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Armed {
+    /// Nothing to receive: wait for the queue's event.
+    Sleep,
+    /// Packets are there: receive them first.
+    AlreadyReady,
+}
+
+/// One queue to receive from.
+#[derive(Debug)]
+pub struct RxQueue {
+    ring: RingView,
+    cursor: Cursor,
+    endpoint: Endpoint,
+    slots: Slots,
+    max_packet: u32,
+    /// The chain being received: may be unfinished between two calls. Holds ranges of `ring.table()`.
+    chain: Chain,
+    event: Event,
+}
+
+impl RxQueue {
+    pub(crate) fn new(
+        ring: RingView,
+        endpoint: Endpoint,
+        slots: Slots,
+        max_packet: u32,
+        event: Event,
+    ) -> Self {
+        let cursor = Cursor::new(ring.size());
+        let queue = Self { ring, cursor, endpoint, slots, max_packet, chain: Chain::default(), event };
+        queue.post(0, queue.ring.size().descriptors());
+        queue
+    }
+
+    /// To be called when both sides have mapped the ring. Some servers reset all indices and flags when they
+    /// do so; what a client published before is lost.
+    pub(crate) fn start(&self) {
+        self.endpoint.disarm(self.ring.indices());
+        if let Slots::Own { .. } = self.slots {
+            self.endpoint.publish(self.ring.indices(), 0);
+        }
+    }
+
+    /// Receives up to `max` packets into the sink; gives how many. Their bytes stay in the ring's buffers
+    /// until [`release`](Self::release).
+    ///
+    /// # Errors
+    /// [`Fault`] if the peer broke the rules. Packets before that one have been given to the sink; the
+    /// connection must be closed.
+    #[inline]
+    pub fn receive<S: RxSink>(&mut self, max: usize, sink: &mut S) -> Result<usize, Fault> {
+        let available = self.available()?;
+        if available == 0 {
+            return Ok(0);
+        }
+        match OwnSlots::of(self.slots) {
+            None => self.walk(PeerSlots, available, max, sink),
+            Some(own) => self.walk(own, available, max, sink),
+        }
+    }
+
+    /// Slots that the peer has filled and that were not received yet.
+    #[inline]
+    pub(super) fn available(&self) -> Result<u16, Fault> {
+        let available = self.endpoint.available(self.ring.indices(), &self.cursor);
+        // Zeros in place of lost pages make impossible indices, too: the better reason comes first.
+        if self.ring.table().lost() {
+            return Err(Fault::MemoryLost);
+        }
+        Ok(available?)
+    }
+
+    /// Whose word counts for where buffers lie.
+    #[inline]
+    pub(super) const fn slots(&self) -> Slots {
+        self.slots
+    }
+
+    #[inline(always)]
+    pub(super) fn walk<A: Addressing, S: RxSink>(
+        &mut self,
+        slots: A,
+        available: u16,
+        max: usize,
+        sink: &mut S,
+    ) -> Result<usize, Fault> {
+        let table: &RegionTable = self.ring.table();
+        let start = self.cursor.next();
+        let limit = self.max_packet.min(slots.limit());
+        let (mut used, mut packets) = (self.chain.slots(), 0);
+        let mut chained = used > 0;
+        while used < available && packets < max {
+            let index = start.wrapping_add(used);
+            // A hint, from whatever stands there: used for nothing else.
+            let ahead = slots.buffer(&self.ring, index.wrapping_add(PREFETCH));
+            for line in 0..S::PREFETCH_LINES {
+                table.prefetch_read(ahead.region, ahead.offset.wrapping_add(line * 64));
+            }
+            let d = slots.received(&self.ring, index);
+            used += 1;
+            if !d.has_next() && !chained {
+                // One comparison for both 0 and too long.
+                if d.length.wrapping_sub(1) >= limit {
+                    return Err(bad_length(d.length, limit));
+                }
+                sink.packet(d.check(table)?);
+            } else {
+                self.chain.add(
+                    &self.ring,
+                    index,
+                    d,
+                    Limits { part: slots.limit(), packet: self.max_packet },
+                )?;
+                chained = d.has_next();
+                if chained {
+                    continue;
+                }
+                let length = self.chain.length()?;
+                sink.chain(self.chain.parts(), length);
+                self.chain.clear();
+            }
+            packets += 1;
+        }
+        // An unfinished chain is not taken: its slots are asked for again, but not read again.
+        self.cursor.take(used - self.chain.slots());
+        Ok(packets)
+    }
+
+    /// Gives all slots that were received from back to the peer: only after nobody needs their bytes any
+    /// more.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.cursor.held() == 0 {
+            return;
+        }
+        self.post(self.cursor.first_held(), self.cursor.held());
+        let released = self.cursor.release();
+        self.endpoint.publish(self.ring.indices(), released);
+    }
+
+    /// Slots received and not yet released.
+    #[inline]
+    #[must_use]
+    pub fn held(&self) -> u16 {
+        self.cursor.held()
+    }
+
+    /// Asks the peer to signal [`event`](Self::event), and looks once more.
+    ///
+    /// A peer that doesn't look at the flag after a full fence (older implementations don't) may still miss
+    /// it: sleep with a time limit.
+    ///
+    /// # Errors
+    /// [`Fault::Index`] if the peer's index is impossible.
+    pub fn arm(&mut self) -> Result<Armed, Fault> {
+        match self.endpoint.arm(self.ring.indices(), &self.cursor)? {
+            0 => Ok(Armed::Sleep),
+            _ => Ok(Armed::AlreadyReady),
+        }
+    }
+
+    /// Asks the peer not to signal: the queue is polled. The initial state.
+    pub fn disarm(&mut self) {
+        self.endpoint.disarm(self.ring.indices());
+    }
+
+    /// What the peer signals while the queue is armed.
+    #[must_use]
+    pub const fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Size of the ring.
+    #[must_use]
+    pub const fn ring_size(&self) -> RingSize {
+        self.ring.size()
+    }
+
+    /// Bytes of one of our buffers; `None` for a server, whose peer may use a different size in every
+    /// descriptor.
+    #[must_use]
+    pub const fn buffer_size(&self) -> Option<u32> {
+        match self.slots {
+            Slots::Peer => None,
+            Slots::Own { capacity, .. } => Some(capacity),
+        }
+    }
+
+    /// The regions that received bytes lie in: keep a clone while something refers to them.
+    #[must_use]
+    pub const fn regions(&self) -> &Arc<RegionTable> {
+        self.ring.table()
+    }
+
+    /// Client: makes `n` slots' descriptors empty buffers (again).
+    #[inline]
+    fn post(&self, first: u16, n: u16) {
+        if let Some(slots) = OwnSlots::of(self.slots) {
+            for i in 0..n {
+                let index = first.wrapping_add(i);
+                self.ring.set_descriptor(index, slots.buffer(&self.ring, index));
+            }
+        }
+    }
+}
+
+#[cold]
+fn bad_length(length: u32, max: u32) -> Fault {
+    if length == 0 { Fault::Empty } else { Fault::TooLong { length, max } }
+}

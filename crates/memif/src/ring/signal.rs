@@ -1,0 +1,195 @@
+//! Signalling an eventfd that somebody else also holds.
+//!
+//! `write` would let a peer stop us: the file description, and with it O_NONBLOCK, is shared, so that it can
+//! clear the flag, fill the counter and have the writer sleep for ever. The kernel itself signals eventfds
+//! without ever waiting, for example when an asynchronous read is done. So a thread that signals has an AIO
+//! context and reads nothing from an empty file of its own.
+
+use std::cell::OnceCell;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use rustix::io::{Errno, write};
+
+/// Completions the context holds before they are collected.
+const COMPLETIONS: u32 = 64;
+
+const IOCB_CMD_PREAD: u16 = 0;
+const IOCB_FLAG_RESFD: u32 = 1;
+
+/// `struct iocb` of `linux/aio_abi.h`, little-endian.
+#[repr(C)]
+#[derive(Default)]
+struct Request {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    opcode: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    event: u32,
+}
+
+/// `struct io_event` of `linux/aio_abi.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Completion {
+    data: u64,
+    request: u64,
+    result: i64,
+    result2: i64,
+}
+
+/// A thread's means to signal.
+struct Signaller {
+    /// `aio_context_t`.
+    context: usize,
+    /// An empty file.
+    empty: OwnedFd,
+}
+
+thread_local! {
+    static SIGNALLER: OnceCell<Option<Signaller>> = const { OnceCell::new() };
+}
+
+/// Adds 1 to the counter of an eventfd, without waiting, whatever its other holders do to it.
+pub(super) fn signal(event: BorrowedFd<'_>) {
+    let done = SIGNALLER.try_with(|signaller| {
+        signaller
+            .get_or_init(Signaller::new)
+            .as_ref()
+            .is_some_and(|signaller| signaller.signal(event).is_ok())
+    });
+    if !done.unwrap_or(false) {
+        signal_by_writing(event);
+    }
+}
+
+/// Where there is no AIO (a sandbox, or fs.aio-max-nr used up): nearly as good, but a peer that keeps
+/// clearing the flag can still make us wait.
+fn signal_by_writing(event: BorrowedFd<'_>) {
+    if let Ok(flags) = fcntl_getfl(event) {
+        if !flags.contains(OFlags::NONBLOCK) {
+            let _ = fcntl_setfl(event, flags | OFlags::NONBLOCK);
+        }
+        // A full counter means that it has been signalled often enough.
+        let _ = write(event, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Signaller {
+    fn new() -> Option<Self> {
+        let empty = memfd_create("memif-signal", MemfdFlags::CLOEXEC).ok()?;
+        let mut context = 0_usize;
+        // SAFETY: io_setup writes the new context's number into `context`, which is zero as it must be.
+        let result = unsafe { libc::syscall(libc::SYS_io_setup, COMPLETIONS, &raw mut context) };
+        (result == 0).then_some(Self { context, empty })
+    }
+
+    fn signal(&self, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        match self.submit(event) {
+            Err(Errno::AGAIN) => {
+                self.collect();
+                self.submit(event)
+            }
+            result => result,
+        }
+    }
+
+    fn submit(&self, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut request = Request {
+            opcode: IOCB_CMD_PREAD,
+            file: self.empty.as_raw_fd().cast_unsigned(),
+            flags: IOCB_FLAG_RESFD,
+            event: event.as_raw_fd().cast_unsigned(),
+            ..Request::default()
+        };
+        let mut list = [&raw mut request];
+        // SAFETY: the context is this thread's, the list has one element, and the request asks to read 0
+        // bytes to no buffer. The kernel has copied it when the call returns (a read from a memfd completes
+        // within it) and keeps no reference to it.
+        let result = unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1_usize, list.as_mut_ptr()) };
+        if result == 1 { Ok(()) } else { Err(last_error()) }
+    }
+
+    /// Throws away completions, to make room for more.
+    fn collect(&self) {
+        let mut completions = [Completion::default(); COMPLETIONS as usize];
+        // SAFETY: at most COMPLETIONS are written, which is the array's length; with a minimum of 0 it
+        // doesn't wait.
+        let _ = unsafe {
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.context,
+                0_usize,
+                completions.len(),
+                completions.as_mut_ptr(),
+                std::ptr::null_mut::<libc::timespec>(),
+            )
+        };
+    }
+}
+
+impl Drop for Signaller {
+    fn drop(&mut self) {
+        // SAFETY: the context is this thread's and not used any more.
+        let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::io::read;
+
+    use super::*;
+
+    fn value(event: &OwnedFd) -> u64 {
+        let mut value = [0; 8];
+        read(event, &mut value).unwrap();
+        u64::from_ne_bytes(value)
+    }
+
+    #[test]
+    fn counts_further_than_completions_are_kept() {
+        let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        for _ in 0..1000 {
+            signal(event.as_fd());
+        }
+        assert_eq!(value(&event), 1000);
+    }
+
+    #[test]
+    fn both_ways_work() {
+        let event = eventfd(0, EventfdFlags::empty()).unwrap();
+        assert!(Signaller::new().unwrap().signal(event.as_fd()).is_ok());
+        signal_by_writing(event.as_fd());
+        assert_eq!(value(&event), 2);
+    }
+
+    /// Would wait for ever if it were a write.
+    #[test]
+    fn a_full_blocking_counter_does_not_stop_us() {
+        let event = eventfd(0, EventfdFlags::empty()).unwrap();
+        write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        signal(event.as_fd());
+        assert!(value(&event) >= u64::MAX - 1);
+    }
+
+    #[test]
+    fn what_is_no_eventfd_is_an_error_for_the_kernel() {
+        let (read_end, _write_end) = rustix::pipe::pipe().unwrap();
+        assert!(Signaller::new().unwrap().signal(read_end.as_fd()).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! Where the buffer of a slot lies, and whose word counts for it.
+
+use super::{Descriptor, RingView};
+
+/// How slots get their buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slots {
+    /// Server: the client says so in each descriptor, to be checked.
+    Peer,
+    /// Client: slot `s` has the buffer at `first + s * stride` of our own region; what the peer writes there
+    /// doesn't count.
+    Own {
+        /// Index of the region.
+        region: u16,
+        /// Offset of the buffer of slot 0, in bytes.
+        first: u32,
+        /// Distance of buffers, in bytes.
+        stride: u32,
+        /// Bytes of a buffer.
+        capacity: u32,
+    },
+}
+
+/// [`Slots`] with the decision taken, so that loops are compiled for each of the two.
+pub(super) trait Addressing: Copy {
+    /// The descriptor to trust for this slot; `length` is what stands in shared memory.
+    fn received(self, ring: &RingView, index: u16) -> Descriptor;
+    /// The empty buffer of this slot: where, and how long.
+    fn buffer(self, ring: &RingView, index: u16) -> Descriptor;
+    /// Most bytes a received part may have, besides lying inside its region.
+    fn limit(self) -> u32;
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct PeerSlots;
+
+impl Addressing for PeerSlots {
+    #[inline(always)]
+    fn received(self, ring: &RingView, index: u16) -> Descriptor {
+        ring.descriptor(index)
+    }
+
+    #[inline(always)]
+    fn buffer(self, ring: &RingView, index: u16) -> Descriptor {
+        ring.descriptor(index)
+    }
+
+    #[inline(always)]
+    fn limit(self) -> u32 {
+        u32::MAX
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct OwnSlots {
+    pub region: u16,
+    pub first: u32,
+    pub stride: u32,
+    pub capacity: u32,
+}
+
+impl OwnSlots {
+    #[inline(always)]
+    pub fn of(slots: Slots) -> Option<Self> {
+        match slots {
+            Slots::Peer => None,
+            Slots::Own { region, first, stride, capacity } => Some(Self { region, first, stride, capacity }),
+        }
+    }
+}
+
+impl Addressing for OwnSlots {
+    #[inline(always)]
+    fn received(self, ring: &RingView, index: u16) -> Descriptor {
+        let theirs = ring.descriptor(index);
+        Descriptor { flags: theirs.flags, length: theirs.length, ..self.buffer(ring, index) }
+    }
+
+    #[inline(always)]
+    fn buffer(self, ring: &RingView, index: u16) -> Descriptor {
+        let slot = u32::from(index & (ring.size().descriptors() - 1));
+        // Wraps only if the layout was wrong, and is checked against the region like every other offset.
+        let offset = self.first.wrapping_add(slot.wrapping_mul(self.stride));
+        Descriptor { flags: 0, region: self.region, length: self.capacity, offset }
+    }
+
+    #[inline(always)]
+    fn limit(self) -> u32 {
+        self.capacity
+    }
+}

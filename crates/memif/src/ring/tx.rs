@@ -1,0 +1,259 @@
+//! Sending.
+
+use std::sync::Arc;
+
+use memory::region::{CheckedRange, RegionTable};
+
+use super::slots::{Addressing, OwnSlots, PeerSlots};
+use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingSize, RingView, Slots};
+
+/// How many slots ahead a buffer's first line is prefetched for writing, and its descriptor a little earlier.
+const PREFETCH: u16 = 12;
+const PREFETCH_DESCRIPTOR: u16 = 16;
+
+/// Gives the packets of [`TxQueue::transmit`]. Its methods are inlined into the loop.
+///
+/// `packet` counts from 0; each is asked for in order, first its length, then its bytes.
+pub trait TxSource {
+    /// Bytes of the packet.
+    fn length(&mut self, packet: usize) -> u32;
+
+    /// Writes the packet into one buffer; `into` is exactly as long as the packet.
+    fn write(&mut self, packet: usize, into: CheckedRange<'_>);
+
+    /// Writes the packet into several buffers, exactly as long together as the packet.
+    fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]);
+
+    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers
+    /// together. Gives whether to leave it out and go on with the next.
+    fn refused(&mut self, packet: usize) -> bool {
+        let _ = packet;
+        true
+    }
+}
+
+/// What [`TxQueue::transmit`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transmitted {
+    /// Packets sent.
+    pub sent: usize,
+    /// Packets that can't be sent (see [`TxSource::refused`]). `sent + refused` is how far it came: the
+    /// packet of this number, if there is one, found no room.
+    pub refused: usize,
+}
+
+impl Transmitted {
+    /// Packets that are dealt with: the number of the first that is not.
+    #[must_use]
+    pub const fn done(self) -> usize {
+        self.sent + self.refused
+    }
+}
+
+/// One queue to send to.
+#[derive(Debug)]
+pub struct TxQueue {
+    ring: RingView,
+    cursor: Cursor,
+    endpoint: Endpoint,
+    slots: Slots,
+    /// Buffers of the chain being put together. Ranges of `ring.table()`, only valid during `transmit`.
+    parts: Vec<CheckedRange<'static>>,
+    /// Their descriptors, as they will be published.
+    descriptors: Vec<Descriptor>,
+    event: Event,
+}
+
+impl TxQueue {
+    pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Event) -> Self {
+        let cursor = Cursor::new(ring.size());
+        let queue = Self { ring, cursor, endpoint, slots, parts: Vec::new(), descriptors: Vec::new(), event };
+        queue.lay_out();
+        queue
+    }
+
+    /// Free slots of the ring: packets of at most one buffer that could be sent now.
+    ///
+    /// # Errors
+    /// [`Fault::Index`] if the peer's index is impossible.
+    #[inline]
+    pub fn room(&self) -> Result<u16, Fault> {
+        Ok(self.endpoint.available(self.ring.indices(), &self.cursor)?)
+    }
+
+    /// Sends packets 0..`n` of the source, as far as there is room, and publishes them together. Does not
+    /// signal: see [`notify`](Self::notify).
+    ///
+    /// # Errors
+    /// [`Fault`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
+    #[inline]
+    pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, Fault> {
+        let room = self.room();
+        if self.ring.table().lost() {
+            return Err(Fault::MemoryLost);
+        }
+        let room = room?;
+        match OwnSlots::of(self.slots) {
+            None => self.walk(PeerSlots, room, n, source),
+            Some(own) => self.walk(own, room, n, source),
+        }
+    }
+
+    #[inline(always)]
+    fn walk<A: Addressing, S: TxSource>(
+        &mut self,
+        slots: A,
+        room: u16,
+        n: usize,
+        source: &mut S,
+    ) -> Result<Transmitted, Fault> {
+        let table: &RegionTable = self.ring.table();
+        let start = self.cursor.next();
+        let mut used = 0;
+        let mut done = Transmitted::default();
+        while used < room && done.done() < n {
+            let packet = done.done();
+            let index = start.wrapping_add(used);
+            self.ring.prefetch_slot(index.wrapping_add(PREFETCH_DESCRIPTOR));
+            // A hint, from whatever stands there: used for nothing else.
+            let ahead = slots.buffer(&self.ring, index.wrapping_add(PREFETCH));
+            table.prefetch_write(ahead.region, ahead.offset);
+
+            let d = slots.buffer(&self.ring, index);
+            let length = source.length(packet);
+            // One comparison for both an empty packet and one that doesn't fit into the buffer.
+            if length.wrapping_sub(1) < d.length {
+                let d = Descriptor { flags: 0, length, ..d };
+                source.write(packet, d.check(table)?);
+                self.ring.set_length(index, d);
+                used += 1;
+                done.sent += 1;
+                continue;
+            }
+            let chain =
+                Chain { ring: &self.ring, parts: &mut self.parts, descriptors: &mut self.descriptors };
+            match chain.collect(slots, d, index, room - used, length)? {
+                Fit::Fits => {
+                    source.write_chain(packet, &self.parts);
+                    for d in &self.descriptors {
+                        self.ring.set_length(start.wrapping_add(used), *d);
+                        used += 1;
+                    }
+                    done.sent += 1;
+                }
+                Fit::NoRoom => break,
+                Fit::Never if source.refused(packet) => done.refused += 1,
+                Fit::Never => break,
+            }
+        }
+        if used > 0 {
+            self.cursor.take(used);
+            let released = self.cursor.release();
+            self.endpoint.publish(self.ring.indices(), released);
+        }
+        Ok(done)
+    }
+
+    /// Signals the peer if it wants to be. After [`transmit`](Self::transmit), once for as many as one likes.
+    #[inline]
+    pub fn notify(&self) {
+        if self.endpoint.wanted(self.ring.indices()) {
+            self.event.signal();
+        }
+    }
+
+    /// What wakes the peer.
+    #[must_use]
+    pub const fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Size of the ring.
+    #[must_use]
+    pub const fn ring_size(&self) -> RingSize {
+        self.ring.size()
+    }
+
+    /// Bytes of one of our buffers; `None` for a server, whose peer may post a different size in every
+    /// descriptor.
+    #[must_use]
+    pub const fn buffer_size(&self) -> Option<u32> {
+        match self.slots {
+            Slots::Peer => None,
+            Slots::Own { capacity, .. } => Some(capacity),
+        }
+    }
+
+    /// The regions it writes to.
+    #[must_use]
+    pub const fn regions(&self) -> &Arc<RegionTable> {
+        self.ring.table()
+    }
+
+    /// Client: writes where the buffers are, once, before the ring is announced.
+    fn lay_out(&self) {
+        if let Some(slots) = OwnSlots::of(self.slots) {
+            for index in 0..self.ring.size().descriptors() {
+                self.ring.set_descriptor(index, slots.buffer(&self.ring, index));
+            }
+        }
+    }
+}
+
+enum Fit {
+    /// The buffers are collected.
+    Fits,
+    /// Not in the free slots.
+    NoRoom,
+    /// Not in the whole ring.
+    Never,
+}
+
+struct Chain<'q> {
+    ring: &'q RingView,
+    parts: &'q mut Vec<CheckedRange<'static>>,
+    descriptors: &'q mut Vec<Descriptor>,
+}
+
+impl Chain<'_> {
+    /// Collects buffers from `first` at `index` on until they hold `length` bytes, each descriptor read once
+    /// and checked before anything is written.
+    fn collect<A: Addressing>(
+        self,
+        slots: A,
+        first: Descriptor,
+        index: u16,
+        room: u16,
+        length: u32,
+    ) -> Result<Fit, Fault> {
+        if length == 0 {
+            return Ok(Fit::Never);
+        }
+        self.parts.clear();
+        self.descriptors.clear();
+        let mut d = first;
+        let (mut n, mut left) = (0, length);
+        loop {
+            if d.length == 0 {
+                return Err(Fault::NoCapacity);
+            }
+            let part = d.length.min(left);
+            left -= part;
+            d = Descriptor { flags: if left > 0 { FLAG_NEXT } else { 0 }, length: part, ..d };
+            let range = d.check(self.ring.table())?;
+            // SAFETY: `parts` lives in the queue that owns `ring`, whose `Arc` keeps the table and its
+            // mappings; it is given out only as slices that borrow the queue, and refilled before it is used
+            // again.
+            self.parts.push(unsafe { range.detach() });
+            self.descriptors.push(d);
+            n += 1;
+            if left == 0 {
+                return Ok(Fit::Fits);
+            }
+            if n == room {
+                return Ok(if room == self.ring.size().descriptors() { Fit::Never } else { Fit::NoRoom });
+            }
+            d = slots.buffer(self.ring, index.wrapping_add(n));
+        }
+    }
+}

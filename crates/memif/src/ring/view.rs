@@ -1,0 +1,175 @@
+//! A ring at a checked place of a region.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use memory::region::{RegionTable, prefetch_write};
+
+use super::{Descriptor, Indices, RingSize};
+
+/// Value of a ring's first word.
+pub const COOKIE: u32 = 0x03E3_1F20;
+/// Bytes before the first descriptor.
+pub const RING_HEADER: u32 = 128;
+
+const FLAGS: usize = 4;
+const HEAD: usize = 6;
+const TAIL: usize = 64;
+const DESCRIPTOR: usize = 16;
+const ALIGNMENT: u32 = 64;
+
+/// Why a ring can't be where the peer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RingError {
+    /// Not wholly inside one of the regions.
+    #[error("ring of {descriptors} descriptors at offset {offset} is not inside region {region}")]
+    Outside {
+        /// Index of the region.
+        region: u16,
+        /// Offset in the region, in bytes.
+        offset: u32,
+        /// Size of the ring.
+        descriptors: u16,
+    },
+    /// Not on a 64-byte boundary.
+    #[error("ring at offset {0} is not aligned to 64 bytes")]
+    Misaligned(u32),
+    /// Its first word is not the cookie.
+    #[error("wrong cookie {0:#x} on ring")]
+    Cookie(u32),
+}
+
+/// A ring in shared memory. Layout: cookie u32 @0, flags u16 @4, head u16 @6, tail u16 @64, descriptors @128.
+///
+/// All access is by atomics of the words' own sizes: the peer may write any of them at any time.
+#[derive(Debug)]
+pub struct RingView {
+    base: NonNull<u8>,
+    size: RingSize,
+    table: Arc<RegionTable>,
+}
+
+// SAFETY: `base` points into a region that `table` keeps mapped, and is only used for atomic accesses.
+unsafe impl Send for RingView {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for RingView {}
+
+impl RingView {
+    /// The ring at `offset` of `region`, if it lies inside and is aligned. Its contents are not looked at.
+    ///
+    /// # Errors
+    /// [`RingError::Outside`], [`RingError::Misaligned`].
+    pub fn new(table: Arc<RegionTable>, region: u16, offset: u32, size: RingSize) -> Result<Self, RingError> {
+        let range = table.check(region, offset, Self::bytes(size)).ok_or(RingError::Outside {
+            region,
+            offset,
+            descriptors: size.descriptors(),
+        })?;
+        if !offset.is_multiple_of(ALIGNMENT) {
+            return Err(RingError::Misaligned(offset));
+        }
+        let base = NonNull::new(range.as_ptr()).ok_or(RingError::Misaligned(offset))?;
+        Ok(Self { base, size, table })
+    }
+
+    /// Bytes of a ring with its header; a multiple of 64.
+    #[must_use]
+    pub const fn bytes(size: RingSize) -> u32 {
+        RING_HEADER + size.descriptors() as u32 * DESCRIPTOR as u32
+    }
+
+    /// The regions its descriptors refer to.
+    #[inline(always)]
+    #[must_use]
+    pub const fn table(&self) -> &Arc<RegionTable> {
+        &self.table
+    }
+
+    /// Number of descriptors.
+    #[inline(always)]
+    #[must_use]
+    pub const fn size(&self) -> RingSize {
+        self.size
+    }
+
+    /// Writes cookie, and zero to flags, head and tail: what the owner of the memory does before it announces
+    /// the ring.
+    pub fn initialise(&self) {
+        self.cookie_word().store(COOKIE, Ordering::Relaxed);
+        for word in [FLAGS, HEAD, TAIL] {
+            self.word(word).store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Checks the cookie.
+    ///
+    /// # Errors
+    /// [`RingError::Cookie`].
+    pub fn check_cookie(&self) -> Result<(), RingError> {
+        match self.cookie_word().load(Ordering::Relaxed) {
+            COOKIE => Ok(()),
+            other => Err(RingError::Cookie(other)),
+        }
+    }
+
+    /// The shared words.
+    #[inline(always)]
+    #[must_use]
+    pub fn indices(&self) -> Indices<'_, AtomicU16> {
+        Indices { head: self.word(HEAD), tail: self.word(TAIL), flags: self.word(FLAGS) }
+    }
+
+    /// Reads the descriptor of the slot of this index, each half of it once.
+    #[inline(always)]
+    #[must_use]
+    pub fn descriptor(&self, index: u16) -> Descriptor {
+        let [first, second] = self.slot(index);
+        Descriptor::from_words(first.load(Ordering::Relaxed), second.load(Ordering::Relaxed))
+    }
+
+    /// Writes flags, region and length of a slot.
+    #[inline(always)]
+    pub fn set_length(&self, index: u16, descriptor: Descriptor) {
+        let [first, _] = self.slot(index);
+        first.store(descriptor.first_word(), Ordering::Relaxed);
+    }
+
+    /// Writes all of a slot's descriptor.
+    #[inline(always)]
+    pub fn set_descriptor(&self, index: u16, descriptor: Descriptor) {
+        let [first, second] = self.slot(index);
+        first.store(descriptor.first_word(), Ordering::Relaxed);
+        second.store(descriptor.second_word(), Ordering::Relaxed);
+    }
+
+    /// Prefetches the slot of this index, to be written.
+    #[inline(always)]
+    pub fn prefetch_slot(&self, index: u16) {
+        prefetch_write(std::ptr::from_ref(self.slot(index)).cast());
+    }
+
+    #[inline(always)]
+    fn slot(&self, index: u16) -> &[AtomicU64; 2] {
+        let slot = usize::from(index & (self.size.descriptors() - 1));
+        // SAFETY: slot < size, so its 16 bytes are inside the ring, which `new` found inside a region that
+        // `table` keeps mapped; header (128) and slot (16) keep the 8-byte alignment of base (64).
+        // Descriptors are only accessed through these atomics here; that the peer's accesses are atomic, too,
+        // can't be had, but then only the values suffer.
+        unsafe { self.base.add(RING_HEADER as usize + slot * DESCRIPTOR).cast().as_ref() }
+    }
+
+    /// The header word at one of FLAGS, HEAD, TAIL.
+    #[inline(always)]
+    fn word(&self, at: usize) -> &AtomicU16 {
+        debug_assert!(matches!(at, FLAGS | HEAD | TAIL));
+        // SAFETY: the offsets are even and inside the 128-byte header, for which all of `slot`'s reasons
+        // hold.
+        unsafe { self.base.add(at).cast().as_ref() }
+    }
+
+    fn cookie_word(&self) -> &AtomicU32 {
+        // SAFETY: the first word of the header, 64-byte aligned, for which all of `slot`'s reasons hold.
+        unsafe { self.base.cast().as_ref() }
+    }
+}

@@ -1,0 +1,102 @@
+//! DPDK's testpmd with one memif port, as a child process.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::common::PATIENCE;
+
+const PROGRAM: &str = "dpdk-testpmd";
+
+/// Whether DPDK's tests can run. Without testpmd they are left out, aloud; with `QUIVER_REQUIRE_PEERS=1` they
+/// fail.
+pub fn available() -> bool {
+    let found = Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_ok() {
+        return true;
+    }
+    assert!(
+        std::env::var_os("QUIVER_REQUIRE_PEERS").is_none_or(|value| value != "1"),
+        "QUIVER_REQUIRE_PEERS=1 but {PROGRAM} is not installed (Debian: dpdk-dev)"
+    );
+    eprintln!("SKIPPED: {PROGRAM} is not installed (Debian: dpdk-dev)");
+    false
+}
+
+/// A running testpmd. It polls a core, so that only one runs at a time.
+pub struct Testpmd {
+    child: Child,
+    output: Arc<Mutex<String>>,
+    /// What DPDK would leave behind in /run.
+    _runtime: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Testpmd {
+    /// Starts it with these arguments of the memif device and of the application. It forwards once it is
+    /// connected.
+    pub fn start(device: &str, application: &[&str]) -> Self {
+        static ALONE: OnceLock<Mutex<()>> = OnceLock::new();
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let alone = ALONE.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let prefix = format!("memif-test-{}-{number}", std::process::id());
+        let runtime = tempfile::tempdir().unwrap();
+        let mut child = Command::new(PROGRAM)
+            .args([
+                "-l",
+                "0-1",
+                "--no-huge",
+                "-m",
+                "256",
+                "--no-pci",
+                "--no-shconf",
+                "--file-prefix",
+                &prefix,
+            ])
+            .arg(format!("--vdev=net_memif0,{device}"))
+            .args(["--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start", "--disable-link-check"])
+            .args(application)
+            .env("RUNTIME_DIRECTORY", runtime.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = Arc::new(Mutex::new(String::new()));
+        let (stdout, sink) = (child.stdout.take().unwrap(), Arc::clone(&output));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let mut sink = sink.lock().unwrap();
+                sink.push_str(&line);
+                sink.push('\n');
+            }
+        });
+        Self { child, output, _runtime: runtime, _alone: alone }
+    }
+
+    fn wait_for(&self, text: &str) {
+        let started = Instant::now();
+        while !self.output.lock().unwrap().contains(text) {
+            assert!(started.elapsed() < PATIENCE, "no {text:?} in: {}", self.output.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Lets it end and gives what it printed, with the statistics at the end.
+    pub fn finish(mut self) -> String {
+        self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{PROGRAM}: {status}: {}", self.output.lock().unwrap());
+        self.wait_for("Accumulated forward statistics");
+        self.output.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,317 @@
+//! Listener and client on real sockets: connecting, refusing, disconnecting, reconnecting.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::time::{Duration, Instant};
+
+use common::{client_connection, connect, drive, exchange, server_connection, small_queues};
+use memif::ring::RingSize;
+use memif::{
+    Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings, Mode,
+    QueueConfig, Reason, Secret, ServerConfig, ServerEvent,
+};
+
+fn listen(address: &Address, interfaces: impl IntoIterator<Item = (u32, ServerConfig)>) -> Listener {
+    let settings = ListenerSettings { name: "test-server".into(), ..ListenerSettings::default() };
+    let mut listener = Listener::bind(address, settings).unwrap();
+    for (id, config) in interfaces {
+        listener.register(id, config).unwrap();
+    }
+    listener
+}
+
+fn dial(address: &Address, config: ClientConfig) -> Client {
+    Client::new(address.clone(), config, ClientTiming::default()).unwrap()
+}
+
+fn client(id: u32) -> ClientConfig {
+    ClientConfig { id, name: format!("client{id}"), queues: small_queues(), ..ClientConfig::default() }
+}
+
+fn server(id: u32) -> ServerConfig {
+    ServerConfig { name: format!("server{id}"), ..ServerConfig::default() }
+}
+
+/// Drives until the client was turned away; gives what each side says was the reason.
+fn refused(listener: &mut Listener, config: ClientConfig, address: &Address) -> (Reason, Reason) {
+    let mut client = dial(address, config);
+    let (mut served, mut happened) =
+        drive(Some(listener), &mut [&mut client], |s, h| !s.is_empty() && !h[0].is_empty());
+    match (served.remove(0), happened.remove(0).remove(0)) {
+        (ServerEvent::Refused { reason: server, .. }, ClientEvent::Refused { reason: client }) => {
+            (server, client)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn several_interfaces_share_a_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = Address::path(directory.path().join("memif.sock"));
+    let mut listener = listen(&address, (0..4).map(|id| (id, server(id))));
+    assert!(matches!(listener.register(2, server(2)), Err(Error::Registered { id: 2 })));
+    let mut clients: Vec<_> = (0..4).map(|id| dial(&address, client(id))).collect();
+    let mut connections = connect(&mut listener, &mut clients.iter_mut().collect::<Vec<_>>());
+    for (id, (client, server)) in connections.iter_mut().enumerate() {
+        exchange(client, server);
+        assert_eq!(server.peer.interface.as_str(), format!("client{id}"));
+        assert_eq!(client.peer.interface.as_str(), format!("server{id}"));
+        assert_eq!(client.peer.application.as_str(), "test-server");
+        assert!(listener.is_connected(id as u32));
+    }
+}
+
+#[test]
+fn sizes_and_counts_are_what_both_sides_can() {
+    let address = Address::abstract_name(format!("quiver-test-sizes-{}", std::process::id()));
+    let limits = ServerConfig {
+        max_rx_queues: 2,
+        max_tx_queues: 1,
+        max_ring_size: RingSize::from_descriptors(128).unwrap(),
+        ..server(0)
+    };
+    let mut listener = listen(&address, [(0, limits)]);
+    let mut config = client(0);
+    config.queues =
+        QueueConfig { rx_queues: 4, tx_queues: 4, ring_size: RingSize::default(), ..small_queues() };
+    let mut client = dial(&address, config);
+    let (mut client, mut server) = connect(&mut listener, &mut [&mut client]).remove(0);
+    assert_eq!((client.tx.len(), client.rx.len()), (2, 1));
+    for connection in [&client, &server] {
+        assert_eq!(connection.rx[0].ring_size().descriptors(), 128);
+        assert_eq!(connection.tx[0].ring_size().descriptors(), 128);
+    }
+    assert_eq!(client.tx[1].buffer_size(), Some(2048));
+    exchange(&mut client, &mut server);
+}
+
+#[test]
+fn ip_mode() {
+    let address = Address::abstract_name(format!("quiver-test-ip-{}", std::process::id()));
+    let mut listener = listen(&address, [(7, ServerConfig { mode: Mode::Ip, ..server(7) })]);
+    let mut ip = dial(&address, ClientConfig { mode: Mode::Ip, ..client(7) });
+    let (client_end, server_end) = connect(&mut listener, &mut [&mut ip]).remove(0);
+    assert_eq!((client_end.mode, server_end.mode), (Mode::Ip, Mode::Ip));
+}
+
+#[test]
+fn who_may_not_connect_is_told_why() {
+    let address = Address::abstract_name(format!("quiver-test-refuse-{}", std::process::id()));
+    let secret = |text| Some(Secret::new(text).unwrap());
+    let guarded = ServerConfig { secret: secret("open sesame"), ..server(1) };
+    let mut listener = listen(&address, [(0, server(0)), (1, guarded)]);
+    for (config, expected) in [
+        (client(9), Reason::UnknownInterface(9)),
+        (ClientConfig { mode: Mode::Ip, ..client(0) }, Reason::Mode { interface: Mode::Ethernet, peer: 1 }),
+        (client(1), Reason::SecretRequired),
+        (ClientConfig { secret: secret("open sesam"), ..client(1) }, Reason::WrongSecret),
+        (ClientConfig { secret: secret("open sesame!"), ..client(1) }, Reason::WrongSecret),
+    ] {
+        let (server, client) = refused(&mut listener, config, &address);
+        assert_eq!(client, Reason::Peer { code: 0, text: expected.text() });
+        assert_eq!(server, expected);
+    }
+    let mut right = dial(&address, ClientConfig { secret: secret("open sesame"), ..client(1) });
+    connect(&mut listener, &mut [&mut right]);
+    let second = ClientConfig { secret: secret("open sesame"), ..client(1) };
+    assert_eq!(refused(&mut listener, second, &address).0, Reason::AlreadyConnected(1));
+    let wrong = ClientConfig { secret: secret("?"), ..client(1) };
+    assert_eq!(refused(&mut listener, wrong, &address).0, Reason::WrongSecret, "before AlreadyConnected");
+}
+
+#[test]
+fn a_client_reconnects_when_its_server_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = Address::path(directory.path().join("memif.sock"));
+    let mut client = dial(&address, client(0));
+    let (_, happened) = drive(None, &mut [&mut client], |_, h| !h[0].is_empty());
+    assert!(matches!(happened[0][0], ClientEvent::Unreachable { .. }));
+    for _ in 0..3 {
+        let mut listener = listen(&address, [(0, server(0))]);
+        let (mut a, mut b) = connect(&mut listener, &mut [&mut client]).remove(0);
+        exchange(&mut a, &mut b);
+        drop(listener);
+        let (_, happened) = drive(None, &mut [&mut client], |_, h| !h[0].is_empty());
+        let ClientEvent::Disconnected { reason: Reason::Peer { text, .. } } = &happened[0][0] else {
+            panic!("{happened:?}")
+        };
+        assert_eq!(text.as_str(), "server closed");
+        assert!(!client.is_connected());
+        // Memory outlives the control channel: what still uses it does no harm.
+        exchange(&mut a, &mut b);
+    }
+}
+
+#[test]
+fn a_server_takes_the_next_client() {
+    let address = Address::abstract_name(format!("quiver-test-next-{}", std::process::id()));
+    let mut listener = listen(&address, [(0, server(0))]);
+    for _ in 0..3 {
+        let mut client = dial(&address, client(0));
+        connect(&mut listener, &mut [&mut client]);
+        drop(client);
+        let (served, _) = drive(Some(&mut listener), &mut [], |s, _| !s.is_empty());
+        assert!(matches!(
+            &served[0],
+            ServerEvent::Disconnected { id: 0, reason: Reason::Peer { text, .. } } if text.as_str() == "client closed"
+        ));
+        assert!(!listener.is_connected(0));
+    }
+}
+
+#[test]
+fn an_interface_can_be_taken_away_and_a_client_thrown_out() {
+    let address = Address::abstract_name(format!("quiver-test-away-{}", std::process::id()));
+    let mut listener = listen(&address, [(0, server(0)), (1, server(1))]);
+    let (mut zero, mut one) = (dial(&address, client(0)), dial(&address, client(1)));
+    connect(&mut listener, &mut [&mut zero, &mut one]);
+    assert!(listener.disconnect(1, &Reason::Local("wrong kind of packets".into())));
+    assert!(listener.unregister(0));
+    assert!(!listener.unregister(0));
+    let (_, happened) = drive(None, &mut [&mut zero, &mut one], |_, h| h.iter().all(|h| !h.is_empty()));
+    for (events, expected) in happened.iter().zip(["interface deleted", "wrong kind of packets"]) {
+        assert!(
+            matches!(&events[0], ClientEvent::Disconnected { reason: Reason::Peer { text, .. } } if text.as_str() == expected)
+        );
+    }
+    let (served, happened) = drive(Some(&mut listener), &mut [&mut zero, &mut one], |s, h| {
+        h[0].iter().any(|e| matches!(e, ClientEvent::Refused { .. }))
+            && s.iter().any(|e| matches!(e, ServerEvent::Connected(_)))
+            && h[1].iter().any(|e| matches!(e, ClientEvent::Connected(_)))
+    });
+    let back = served.into_iter().find_map(server_connection).unwrap();
+    assert_eq!(back.id, 1);
+    assert!(happened.into_iter().flatten().find_map(client_connection).is_some());
+}
+
+#[test]
+fn a_slow_handshake_is_ended_and_cannot_keep_others_out() {
+    let address = Address::abstract_name(format!("quiver-test-slow-{}", std::process::id()));
+    let settings = ListenerSettings { max_handshakes: 3, ..ListenerSettings::default() };
+    let mut listener = Listener::bind(&address, settings).unwrap();
+    listener.register(0, server(0)).unwrap();
+    let now = Instant::now();
+    let lurk = || {
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let kind = rustix::net::SocketType::SEQPACKET;
+        let fd = rustix::net::socket_with(rustix::net::AddressFamily::UNIX, kind, flags, None).unwrap();
+        let name = format!("quiver-test-slow-{}", std::process::id());
+        let name = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        rustix::net::connect(&fd, &name).unwrap();
+        fd
+    };
+    let mut lurkers: Vec<_> = (0..5).map(|_| lurk()).collect();
+    let served = listener.process(now).unwrap();
+    assert_eq!(served.len(), 2, "two of five are one too many: {served:?}");
+    for event in served {
+        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::TooManyConnections }));
+    }
+    let mut client = dial(&address, client(0));
+    connect_ignoring_refusals(&mut listener, &mut client);
+    lurkers.push(lurk());
+    assert!(listener.process(now).unwrap().is_empty());
+    let deadline = listener.next_deadline().unwrap();
+    assert!(deadline > now && deadline <= now + Duration::from_secs(25));
+    let served = listener.process(deadline + Duration::from_secs(60)).unwrap();
+    assert!(!served.is_empty());
+    for event in served {
+        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::Timeout }));
+    }
+    assert_eq!(listener.next_deadline(), None);
+    assert!(listener.is_connected(0), "whoever is connected has no deadline");
+}
+
+fn connect_ignoring_refusals(listener: &mut Listener, client: &mut Client) {
+    drive(Some(listener), &mut [client], |s, h| {
+        s.iter().any(|e| matches!(e, ServerEvent::Connected(_)))
+            && h[0].iter().any(|e| matches!(e, ClientEvent::Connected(_)))
+    });
+}
+
+#[test]
+fn a_client_gives_up_on_a_silent_server() {
+    let address = Address::abstract_name(format!("quiver-test-silent-{}", std::process::id()));
+    let _never_processed = listen(&address, []);
+    let mut client = dial(&address, client(0));
+    let now = Instant::now();
+    assert!(client.process(now).is_empty());
+    let deadline = client.next_deadline().unwrap();
+    assert_eq!(deadline, now + ClientTiming::default().handshake_timeout);
+    let events = client.process(deadline);
+    assert!(matches!(events[..], [ClientEvent::Refused { reason: Reason::Timeout }]));
+    assert_eq!(client.next_deadline(), Some(deadline + ClientTiming::default().min_backoff));
+}
+
+#[test]
+fn attempts_get_rarer_and_are_told_once() {
+    let address = Address::abstract_name("quiver-test-nobody");
+    let mut client = dial(&address, client(0));
+    let mut now = Instant::now();
+    let timing = ClientTiming::default();
+    let mut expected = timing.min_backoff;
+    for attempt in 0..10 {
+        let events = client.process(now);
+        assert_eq!(events.len(), usize::from(attempt == 0));
+        let next = client.next_deadline().unwrap();
+        assert_eq!(next - now, expected);
+        expected = (expected * 2).min(timing.max_backoff);
+        now = next;
+    }
+}
+
+#[test]
+fn a_socket_file_has_its_mode_replaces_a_stale_one_and_goes_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("memif.sock");
+    let address = Address::path(&path);
+    // What a process that was killed leaves behind.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let settings = ListenerSettings { mode: 0o666, ..ListenerSettings::default() };
+    let listener = Listener::bind(&address, settings).unwrap();
+    let meta = std::fs::metadata(&path).unwrap();
+    assert!(meta.file_type().is_socket());
+    assert_eq!(meta.permissions().mode() & 0o777, 0o666);
+    let second = Listener::bind(&address, ListenerSettings::default()).unwrap_err();
+    assert!(matches!(second, Error::InUse { .. }), "{second}");
+    drop(listener);
+    assert!(!path.exists());
+}
+
+#[test]
+fn bad_places_for_a_socket_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    let bind = |path: &std::path::Path| {
+        Listener::bind(&Address::path(path), ListenerSettings::default()).unwrap_err()
+    };
+    assert!(matches!(bind(&file), Error::NotASocket { .. }));
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+    assert!(matches!(bind(&directory.path().join("no/such/socket")), Error::NoDirectory { .. }));
+    let nowhere = Address::abstract_name("x").in_netns("no-such-namespace");
+    let error = Listener::bind(&nowhere, ListenerSettings::default()).unwrap_err();
+    assert!(matches!(error, Error::Netns { .. }), "{error}");
+    let abstract_name = Address::abstract_name(format!("quiver-test-twice-{}", std::process::id()));
+    let _first = Listener::bind(&abstract_name, ListenerSettings::default()).unwrap();
+    let error = Listener::bind(&abstract_name, ListenerSettings::default()).unwrap_err();
+    assert!(matches!(error, Error::InUse { .. }), "{error}");
+}
+
+#[test]
+fn a_path_may_be_longer_than_a_socket_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let deep = directory.path().join("d".repeat(120)).join("e".repeat(120));
+    std::fs::create_dir_all(&deep).unwrap();
+    let address = Address::path(deep.join("memif.sock"));
+    let mut listener = listen(&address, [(0, server(0))]);
+    let mut client = dial(&address, client(0));
+    connect(&mut listener, &mut [&mut client]);
+    assert!(matches!(
+        Listener::bind(&address, ListenerSettings::default()).unwrap_err(),
+        Error::InUse { .. }
+    ));
+}

@@ -1,0 +1,15 @@
+//! Memory that packets live in.
+//!
+//! * [`region`]: mappings that are shared with peers: memory files with huge pages and seals, every range checked
+//!   once before use.
+//! * [`packet`]: a worker's private packet slots, whose bodies stay in the sender's memory until they are copied,
+//!   once, to the receiver's.
+//! * [`clock`]: the cycle counter that node costs are measured with.
+//! * [`simd`]: the instruction-set tiers that hot loops are compiled for.
+//!
+//! This is where Quiver keeps its unsafe code; what is public here is safe unless it says otherwise.
+
+pub mod clock;
+pub mod packet;
+pub mod region;
+pub mod simd;

@@ -1,0 +1,249 @@
+//! Bodies: shortening, sharing, and making them private.
+
+use super::meta::{Flags, Meta, Segment};
+use super::slots::{NoSlot, Packets, SlotId, index};
+use core::ptr;
+
+/// Private memory of a worker for one round: a list of chunks that never move, handed out from the front.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    chunks: Vec<Box<[u8]>>,
+    chunk: usize,
+    used: usize,
+}
+
+/// A chunk holds the largest packet there is (64 KiB and its link header) with room for small ones behind it.
+const CHUNK: usize = 256 * 1024;
+/// The largest piece that can be asked for.
+pub(crate) const SCRATCH_MAX: usize = 128 * 1024;
+
+impl Scratch {
+    pub(crate) fn reset(&mut self) {
+        self.chunk = 0;
+        self.used = 0;
+    }
+
+    /// A piece of `len` bytes whose address stays good until `reset`, or `None` where more is asked for than
+    /// [`SCRATCH_MAX`].
+    pub(crate) fn piece(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len > SCRATCH_MAX {
+            return None;
+        }
+        if self.used + len > CHUNK {
+            self.chunk += 1;
+            self.used = 0;
+        }
+        if self.chunk == self.chunks.len() {
+            self.chunks.push(vec![0; CHUNK].into_boxed_slice());
+        }
+        self.chunks[self.chunk].get_mut(self.used..self.used + len)
+    }
+
+    /// Keeps the first `len` bytes of the piece handed out last; without this the next piece is the same memory.
+    pub(crate) fn keep(&mut self, len: usize) {
+        // Lines of their own: what one packet's copy writes isn't what another's reads.
+        self.used = (self.used + len).next_multiple_of(64).min(CHUNK);
+    }
+}
+
+impl Packets {
+    /// The body's segments, in order.
+    pub(crate) fn segments(&self, slot: SlotId) -> impl Iterator<Item = Segment> + '_ {
+        let m = self.meta(slot);
+        let first = (m.first_len > 0).then_some(Segment { start: m.first_start, len: m.first_len });
+        let more = m.more_start as usize..m.more_start as usize + m.more_count as usize;
+        first.into_iter().chain(self.segments.get(more).unwrap_or_default().iter().copied())
+    }
+
+    /// Shortens the packet to `len` bytes from the current header on. Nothing happens if it isn't longer.
+    pub fn truncate(&mut self, slot: SlotId, len: u32) {
+        let m = &mut self.metas[index(slot)];
+        let head = u32::from(m.end - m.data);
+        if len >= head + m.body_len {
+            return;
+        }
+        if len <= head {
+            m.end = m.data + len as u16;
+            m.body_len = 0;
+            m.first_len = 0;
+            m.more_count = 0;
+            return;
+        }
+        let mut left = len - head;
+        m.body_len = left;
+        m.first_len = m.first_len.min(left);
+        left -= m.first_len;
+        let mut count = 0;
+        let more = m.more_start as usize..m.more_start as usize + m.more_count as usize;
+        // The packet's own segments are cut in place; a duplicate's range is the same, so it is copied first.
+        let copy_at = self.segments.len();
+        for at in more {
+            if left == 0 {
+                break;
+            }
+            let mut segment = self.segments[at];
+            segment.len = segment.len.min(left);
+            left -= segment.len;
+            count += 1;
+            self.segments.push(segment);
+        }
+        m.more_start = copy_at as u32;
+        m.more_count = count;
+    }
+
+    /// Makes `target`'s body the bytes `from..from + len` of `source`'s body; they are shared, not copied.
+    /// Used to cut a packet into fragments or segments. Ranges beyond the body are cut off.
+    pub fn share_body(&mut self, source: SlotId, target: SlotId, from: u32, len: u32) {
+        let mut skip = from;
+        let mut left = len;
+        let store = self.segments.len();
+        let mut first = None;
+        let mut count = 0;
+        let segments: Vec<Segment> = self.segments(source).collect();
+        for Segment { start, len } in segments {
+            if left == 0 {
+                break;
+            }
+            let ahead = skip.min(len);
+            skip -= ahead;
+            let take = (len - ahead).min(left);
+            if take == 0 {
+                continue;
+            }
+            left -= take;
+            let piece = Segment { start: start.wrapping_add(ahead as usize), len: take };
+            if first.is_none() {
+                first = Some(piece);
+            } else {
+                self.segments.push(piece);
+                count += 1;
+            }
+        }
+        let total = len - left;
+        let private = self.meta(source).flags.has(Flags::PRIVATE_BODY);
+        let m = self.meta_mut(target);
+        let first = first.unwrap_or(Segment { start: ptr::null(), len: 0 });
+        m.first_start = first.start;
+        m.first_len = first.len;
+        m.more_start = store as u32;
+        m.more_count = count;
+        m.body_len = total;
+        // Shared from now on, hence not to be changed; a private source keeps bytes stable all the same.
+        m.flags.clear(Flags::PRIVATE_BODY);
+        if private {
+            self.meta_mut(source).flags.clear(Flags::PRIVATE_BODY);
+        }
+    }
+
+    /// Copies the body into the worker's private memory, so that it can be read twice, summed or changed. Does
+    /// nothing where it is private already.
+    ///
+    /// # Errors
+    /// [`NoSlot`] when the body is larger than any packet may be.
+    pub fn pull_body(&mut self, slot: SlotId) -> Result<&mut [u8], NoSlot> {
+        let len = self.meta(slot).body_len as usize;
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        if !self.meta(slot).flags.has(Flags::PRIVATE_BODY) {
+            let segments: Vec<Segment> = self.segments(slot).collect();
+            let piece = self.scratch.piece(len).ok_or(NoSlot)?;
+            let mut at = 0;
+            for segment in segments {
+                let n = segment.len as usize;
+                let Some(target) = piece.get_mut(at..at + n) else { return Err(NoSlot) };
+                // SAFETY: a segment is readable for its length until the end of the round (it was checked against
+                // its region, which `keep` holds, or lies in `scratch`); the target is exclusive and as long. The
+                // sender may be writing: bytes are taken as they come, and only this copy is used from here on.
+                unsafe { ptr::copy_nonoverlapping(segment.start, target.as_mut_ptr(), n) };
+                at += n;
+            }
+            let start: *const u8 = piece.as_mut_ptr();
+            self.scratch.keep(len);
+            let m = self.meta_mut(slot);
+            m.first_start = start;
+            m.first_len = len as u32;
+            m.more_count = 0;
+            m.flags.set(Flags::PRIVATE_BODY);
+        }
+        let m = self.meta(slot);
+        // SAFETY: a private body is one segment in `scratch`, handed out to this packet alone (sharing clears the
+        // flag), alive until `end_round`, which needs `&mut self`.
+        Ok(unsafe { core::slice::from_raw_parts_mut(m.first_start.cast_mut(), m.first_len as usize) })
+    }
+
+    /// Brings as much of the body into the head that the head reaches position `end` of its area: for headers that
+    /// go on where the head ended. False, and nothing changed, where the packet or the area is shorter than that.
+    #[must_use]
+    pub fn pull_head(&mut self, slot: SlotId, end: usize) -> bool {
+        let at = index(slot);
+        let m = self.metas[at];
+        let missing = end.saturating_sub(m.end as usize);
+        if missing == 0 {
+            return true;
+        }
+        let Some(room) = self.heads[at].0.get_mut(m.end as usize..end) else { return false };
+        if missing > m.body_len as usize {
+            return false;
+        }
+        let mut done = 0;
+        let mut store = m.more_start as usize..m.more_start as usize + m.more_count as usize;
+        let mut first = Segment { start: m.first_start, len: m.first_len };
+        while done < missing {
+            let n = (first.len as usize).min(missing - done);
+            // SAFETY: as in `pull_body`: the segment is readable for its length; `n` bytes are left in `room`.
+            unsafe { ptr::copy_nonoverlapping(first.start, room.as_mut_ptr().add(done), n) };
+            done += n;
+            first = Segment { start: first.start.wrapping_add(n), len: first.len - n as u32 };
+            if first.len > 0 {
+                break;
+            }
+            let next = store.next().and_then(|at| self.segments.get(at));
+            first = next.copied().unwrap_or(Segment { start: ptr::null(), len: 0 });
+            if next.is_none() {
+                break;
+            }
+        }
+        let m = &mut self.metas[at];
+        m.end += done as u16;
+        m.body_len -= done as u32;
+        m.first_start = first.start;
+        m.first_len = first.len;
+        m.more_start = store.start as u32;
+        m.more_count = store.len() as u16;
+        done == missing
+    }
+
+    /// Copies the packet, from the current header on, into `out` and returns how many bytes that were; what
+    /// doesn't fit is left out. For traces, captures and packets that leave the worker.
+    pub fn copy_out(&self, slot: SlotId, out: &mut [u8]) -> usize {
+        let head = self.head(slot);
+        let mut at = head.len().min(out.len());
+        out[..at].copy_from_slice(&head[..at]);
+        for segment in self.segments(slot) {
+            let n = (segment.len as usize).min(out.len() - at);
+            // SAFETY: as in `pull_body`; `n` bytes are left in `out`.
+            unsafe { ptr::copy_nonoverlapping(segment.start, out.as_mut_ptr().add(at), n) };
+            at += n;
+        }
+        at
+    }
+
+    /// Sets the body of a packet without one to private bytes. Returns them to be written.
+    ///
+    /// # Errors
+    /// [`NoSlot`] when `len` is larger than any packet may be.
+    pub fn new_body(&mut self, slot: SlotId, len: usize) -> Result<&mut [u8], NoSlot> {
+        let piece = self.scratch.piece(len).ok_or(NoSlot)?;
+        let start = piece.as_mut_ptr();
+        self.scratch.keep(len);
+        let m: &mut Meta = &mut self.metas[index(slot)];
+        m.first_start = start;
+        m.first_len = len as u32;
+        m.more_count = 0;
+        m.body_len = len as u32;
+        m.flags.set(Flags::PRIVATE_BODY);
+        // SAFETY: the piece was just handed out to this packet alone and lives until `end_round`.
+        Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
+    }
+}

@@ -1,0 +1,199 @@
+//! What the graph knows of a packet: one cache line, in a dense array of its own.
+
+use core::ptr;
+
+/// Kind of segmentation the receiver of a super-frame has to do, or `None` for an ordinary packet
+/// (virtio 1.2, 5.1.6: `gso_type`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Gso {
+    /// An ordinary packet.
+    #[default]
+    None,
+    /// TCP over IPv4.
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP, each segment a datagram of its own (`UDP_SEGMENT`).
+    Udp,
+}
+
+/// Work that the sender has left to the device, as a tap with `IFF_VNET_HDR` hands it over. `checksum_start` is a
+/// position in the head area, as `l3` and `l4` are: taking headers off and putting others on leaves it right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Payload bytes of each segment, where `gso` isn't `None`.
+    pub gso_size: u16,
+    /// Position of the transport header, from which the checksum runs to the packet's end. It may lie behind the
+    /// head, where IPv6 extension headers are long.
+    pub checksum_start: u16,
+    /// Bytes from `checksum_start` to the checksum field.
+    pub checksum_offset: u16,
+    /// Kind of super-frame; anything but `None` implies `checksum_needed`.
+    pub gso: Gso,
+    /// The transport checksum holds only the pseudo header's sum and must be completed.
+    pub checksum_needed: bool,
+}
+
+/// Small facts about a packet.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Nothing is known.
+    pub const NONE: Self = Self(0);
+    /// The body lies in the worker's private memory: it can be changed, and nobody else changes it.
+    pub const PRIVATE_BODY: Self = Self(1);
+    /// The packet was made here (an ICMP error, an ARP answer), it didn't come in by an interface.
+    pub const LOCAL: Self = Self(2);
+    /// The frame was sent to a group address.
+    pub const GROUP: Self = Self(4);
+    /// The frame was sent to the interface's own MAC address.
+    pub const OUR_MAC: Self = Self(8);
+    /// The packet has been through a bridge's BVI.
+    pub const FROM_BVI: Self = Self(16);
+
+    /// Whether all of `other`'s flags are set.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Sets `other`'s flags.
+    #[inline(always)]
+    pub const fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Clears `other`'s flags.
+    #[inline(always)]
+    pub const fn clear(&mut self, other: Self) {
+        self.0 &= !other.0;
+    }
+}
+
+impl core::fmt::Debug for Flags {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let names = [
+            (Self::PRIVATE_BODY, "private-body"),
+            (Self::LOCAL, "local"),
+            (Self::GROUP, "group"),
+            (Self::OUR_MAC, "our-mac"),
+            (Self::FROM_BVI, "from-bvi"),
+        ];
+        f.debug_set().entries(names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)).finish()
+    }
+}
+
+/// A readable range that a body lies in. It stays readable until the end of the round: [`Packets`](super::Packets)
+/// holds what keeps the memory mapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) start: *const u8,
+    pub(crate) len: u32,
+}
+
+/// Metadata of one packet. All positions are byte offsets into its head area.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Meta {
+    /// Where the header that the current node works on begins.
+    pub data: u16,
+    /// End of the bytes that lie in the head area; the body follows.
+    pub end: u16,
+    /// The link-layer header (for IP-mode interfaces: the IP header).
+    pub l2: u16,
+    /// The network header.
+    pub l3: u16,
+    /// The transport header, or 0 where none was found in the head.
+    pub l4: u16,
+    /// Interface (sub-interface) the packet came in by.
+    pub rx_if: u16,
+    /// Interface it is to leave by.
+    pub tx_if: u16,
+    /// 1-based number of its record in the worker's trace, or 0.
+    pub trace: u16,
+    /// Next-hop id the lookup found.
+    pub next_hop: u32,
+    /// Flow hash, or 0 where none was computed.
+    pub flow_hash: u32,
+    /// Bytes in all body segments.
+    pub(crate) body_len: u32,
+    /// First of the segments behind the first one, in the worker's segment store.
+    pub(crate) more_start: u32,
+    /// First body segment: where it starts ...
+    pub(crate) first_start: *const u8,
+    /// ... and its bytes.
+    pub(crate) first_len: u32,
+    /// Number of segments behind the first.
+    pub(crate) more_count: u16,
+    /// Why it is dropped (graph-wide id), where it is.
+    pub drop_reason: u16,
+    /// What the sender left to do. Kept small: most packets have nothing here.
+    pub offload: Offload,
+    /// Forwarding table (VRF) the packet is looked up in.
+    pub table: u16,
+    /// Small facts.
+    pub flags: Flags,
+    /// Position in the feature arc the packet is on.
+    pub arc: u8,
+}
+
+const _: () = assert!(size_of::<Meta>() == 64);
+
+impl Meta {
+    /// A packet of no bytes that came in by interface `rx_if`.
+    #[must_use]
+    pub(crate) const fn new(rx_if: u16) -> Self {
+        let at = super::HEADROOM as u16;
+        Self {
+            data: at,
+            end: at,
+            l2: at,
+            l3: at,
+            l4: 0,
+            rx_if,
+            tx_if: 0,
+            trace: 0,
+            next_hop: 0,
+            flow_hash: 0,
+            body_len: 0,
+            more_start: 0,
+            first_start: ptr::null(),
+            first_len: 0,
+            more_count: 0,
+            drop_reason: 0,
+            offload: Offload {
+                gso_size: 0,
+                checksum_start: 0,
+                checksum_offset: 0,
+                gso: Gso::None,
+                checksum_needed: false,
+            },
+            table: 0,
+            flags: Flags::NONE,
+            arc: 0,
+        }
+    }
+
+    /// Bytes that lie behind the head, in the body.
+    #[must_use]
+    #[inline(always)]
+    pub const fn body_len(&self) -> u32 {
+        self.body_len
+    }
+
+    /// Length of the packet from the current header on, in bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn len(&self) -> u32 {
+        (self.end as u32).wrapping_sub(self.data as u32) + self.body_len
+    }
+
+    /// Whether no byte is left from the current header on.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

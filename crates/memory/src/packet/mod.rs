@@ -1,0 +1,19 @@
+//! Packet slots: where a packet lives while the graph works on it.
+//!
+//! A slot is one cache line of [`Meta`] and a private [head area](HEAD_AREA). Only the first [`HEAD`] bytes of a
+//! packet are copied in; what follows, the *body*, stays in the memory it came in and is held as checked segments.
+//!
+//! Slots live for one **round** (receive, dispatch, transmit): [`Packets::end_round`] frees all of them at once and
+//! lets go of the memory that bodies lay in. What must live longer becomes an [`OwnedPacket`].
+
+mod body;
+mod meta;
+mod output;
+mod owned;
+mod receive;
+mod slots;
+
+pub use meta::{Flags, Gso, Meta, Offload};
+pub use owned::OwnedPacket;
+pub use receive::Burst;
+pub use slots::{HEAD, HEAD_AREA, HEADROOM, NoSlot, Packets, SLOTS, SlotId};

@@ -1,0 +1,104 @@
+//! Packets that outlive their round.
+
+use super::meta::{Flags, Meta};
+use super::slots::{HEAD_AREA, NoSlot, Packets, SlotId, index};
+
+/// A packet with bytes of its own: waiting for a neighbour, punted to the control thread, or made by it.
+#[derive(Clone, Debug)]
+pub struct OwnedPacket {
+    /// All bytes from the link-layer header (or the current header, if that comes first) on.
+    bytes: Box<[u8]>,
+    /// Where `bytes` begins in the head area.
+    start: u16,
+    meta: Meta,
+}
+
+// SAFETY: `meta`'s pointers are null (`own` clears the body); all bytes are in `bytes`.
+unsafe impl Send for OwnedPacket {}
+// SAFETY: as above; nothing can be changed through a shared reference.
+unsafe impl Sync for OwnedPacket {}
+
+impl OwnedPacket {
+    /// A packet of these bytes that came in by (or belongs to) interface `rx_if`. The current header is at its
+    /// first byte.
+    #[must_use]
+    pub fn new(rx_if: u16, bytes: Vec<u8>) -> Self {
+        let meta = Meta::new(rx_if);
+        Self { bytes: bytes.into_boxed_slice(), start: meta.data, meta }
+    }
+
+    /// The packet's bytes from its current header on.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get((self.meta.data - self.start) as usize..).unwrap_or_default()
+    }
+
+    /// The packet's bytes from its link-layer header on.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        self.bytes.get(self.meta.l2.saturating_sub(self.start) as usize..).unwrap_or_default()
+    }
+
+    /// What the graph knew of it.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// What the graph is to know of it when it comes back.
+    #[must_use]
+    pub fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+}
+
+impl Packets {
+    /// Makes the packet own its bytes, so that it can be kept beyond the round.
+    #[must_use]
+    pub fn own(&self, slot: SlotId) -> OwnedPacket {
+        let m = self.meta(slot);
+        let start = m.data.min(m.l2);
+        let before = m.data - start;
+        let mut bytes = vec![0; before as usize + m.len() as usize].into_boxed_slice();
+        let (ahead, rest) = bytes.split_at_mut(before as usize);
+        ahead.copy_from_slice(&self.area(slot)[start as usize..m.data as usize]);
+        self.copy_out(slot, rest);
+        let mut meta = *m;
+        meta.drop_body();
+        OwnedPacket { bytes, start, meta }
+    }
+
+    /// Brings an owned packet into a slot of this round.
+    ///
+    /// # Errors
+    /// [`NoSlot`] when all are taken or the packet is larger than any may be.
+    pub fn adopt(&mut self, packet: &OwnedPacket) -> Result<SlotId, NoSlot> {
+        let slot = self.take(packet.meta.rx_if)?;
+        let start = packet.start as usize;
+        // As much as the receive path would have put into the head lies there again; the rest is a private body.
+        let limit = (packet.meta.end as usize).clamp(super::HEADROOM + super::HEAD, HEAD_AREA);
+        let in_head = packet.bytes.len().min(limit - start.min(limit));
+        let (head, body) = packet.bytes.split_at(in_head);
+        self.heads[index(slot)].0[start..start + in_head].copy_from_slice(head);
+        let mut meta = packet.meta;
+        meta.end = (start + in_head) as u16;
+        meta.trace = 0;
+        *self.meta_mut(slot) = meta;
+        if !body.is_empty() {
+            self.new_body(slot, body.len())?.copy_from_slice(body);
+        }
+        Ok(slot)
+    }
+}
+
+impl Meta {
+    /// Forgets the body.
+    fn drop_body(&mut self) {
+        self.first_start = core::ptr::null();
+        self.first_len = 0;
+        self.more_start = 0;
+        self.more_count = 0;
+        self.body_len = 0;
+        self.flags.clear(Flags::PRIVATE_BODY);
+    }
+}

@@ -1,0 +1,165 @@
+//! Taking packets in: heads are copied, bodies stay.
+
+use super::meta::{Flags, Meta, Segment};
+use super::slots::{HEAD, HEADROOM, NoSlot, Packets, SlotId, index};
+use crate::region::{CheckedRange, RegionTable};
+use crate::simd::Simd;
+use core::ptr;
+use std::io;
+use std::sync::Arc;
+
+/// Packets being received from one queue into consecutive slots. Made by [`Packets::burst`].
+#[derive(Debug)]
+pub struct Burst<'p, S> {
+    packets: &'p mut Packets,
+    simd: S,
+    template: Meta,
+    first: usize,
+    bytes: u64,
+}
+
+impl Packets {
+    /// Begins to receive from a queue of interface `rx_if` whose buffers lie in `regions`; they stay mapped until the
+    /// end of the round.
+    #[inline(always)]
+    pub fn burst<'p, S: Simd>(&'p mut self, simd: S, regions: Arc<RegionTable>, rx_if: u16) -> Burst<'p, S> {
+        self.keep.push(regions);
+        let first = self.used;
+        Burst { packets: self, simd, template: Meta::new(rx_if), first, bytes: 0 }
+    }
+
+    /// Receives one packet that `read` writes into the worker's private memory: `read` gets a buffer of `max` bytes
+    /// and returns how many bytes of another header (`virtio_net_hdr`) and of all it wrote. The packet is what is
+    /// behind that header. `None` where `read` wrote nothing more than it.
+    ///
+    /// # Errors
+    /// What `read` returns; [`io::ErrorKind::OutOfMemory`] where no slot is free or `max` is above 128 KiB.
+    pub fn receive_private(
+        &mut self,
+        rx_if: u16,
+        max: usize,
+        read: impl FnOnce(&mut [u8]) -> io::Result<(usize, usize)>,
+    ) -> io::Result<Option<SlotId>> {
+        if self.free() == 0 {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, NoSlot));
+        }
+        let piece =
+            self.scratch.piece(max).ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, NoSlot))?;
+        let (skip, all) = read(piece)?;
+        let Some(bytes) = piece.get(skip..all).filter(|bytes| !bytes.is_empty()) else { return Ok(None) };
+        let (start, len) = (bytes.as_ptr(), bytes.len());
+        self.scratch.keep(all);
+        let Ok(slot) = self.take(rx_if) else { return Ok(None) };
+        let head = len.min(HEAD);
+        let at = index(slot);
+        // SAFETY: `start` is readable for `len` bytes until the end of the round; `keep` has set them aside.
+        let source = unsafe { core::slice::from_raw_parts(start, head) };
+        self.heads[at].0[HEADROOM..HEADROOM + head].copy_from_slice(source);
+        let m = &mut self.metas[at];
+        m.end = (HEADROOM + head) as u16;
+        if len > head {
+            m.first_start = start.wrapping_add(head);
+            m.first_len = (len - head) as u32;
+            m.body_len = m.first_len;
+            m.flags.set(Flags::PRIVATE_BODY);
+        }
+        Ok(Some(slot))
+    }
+}
+
+impl<S: Simd> Burst<'_, S> {
+    /// Slots that can still be taken.
+    #[must_use]
+    #[inline(always)]
+    pub fn free(&self) -> usize {
+        self.packets.free()
+    }
+
+    /// Takes in a packet, or the first segment of one.
+    ///
+    /// # Errors
+    /// [`NoSlot`] when all slots are taken: ask [`Burst::free`] before.
+    ///
+    /// # Safety
+    /// `range` is of the regions that the burst was begun with: those are what is kept mapped until the round's end.
+    #[inline(always)]
+    pub unsafe fn packet(&mut self, range: CheckedRange<'_>) -> Result<(), NoSlot> {
+        let at = self.packets.used;
+        if at >= super::SLOTS {
+            return Err(NoSlot);
+        }
+        self.packets.used = at + 1;
+        let len = range.len() as usize;
+        self.bytes += len as u64;
+        let head = &mut self.packets.heads[at].0;
+        let target = head[HEADROOM..HEADROOM + HEAD].as_mut_ptr();
+        let meta = &mut self.packets.metas[at];
+        *meta = self.template;
+        // SAFETY: `range` was checked against its region, which `keep` holds mapped; the target is HEAD private
+        // bytes and at most that many are copied. The sender may be writing: bytes are taken as they come, once.
+        unsafe {
+            if len == 64 {
+                self.simd.copy_line(target, range.as_ptr());
+            } else if len >= HEAD {
+                self.simd.copy_line(target, range.as_ptr());
+                self.simd.copy_line(target.add(64), range.as_ptr().add(64));
+            } else {
+                self.simd.copy(target, range.as_ptr(), len);
+            }
+        }
+        let in_head = len.min(HEAD);
+        meta.end = (HEADROOM + in_head) as u16;
+        if len > HEAD {
+            meta.first_start = range.as_ptr().wrapping_add(HEAD);
+            meta.first_len = (len - HEAD) as u32;
+            meta.body_len = meta.first_len;
+        }
+        Ok(())
+    }
+
+    /// Takes in a further segment of the packet begun last. The head is filled up first, so that headers lie in
+    /// it however the sender has cut the packet.
+    ///
+    /// # Safety
+    /// As for [`Burst::packet`].
+    pub unsafe fn segment(&mut self, range: CheckedRange<'_>) {
+        if self.packets.used == self.first {
+            return;
+        }
+        let at = self.packets.used - 1;
+        let meta = &mut self.packets.metas[at];
+        let mut start = range.as_ptr();
+        let mut len = range.len() as usize;
+        self.bytes += len as u64;
+        let in_head = meta.end as usize - HEADROOM;
+        if in_head < HEAD {
+            let n = len.min(HEAD - in_head);
+            let target = self.packets.heads[at].0[meta.end as usize..meta.end as usize + n].as_mut_ptr();
+            // SAFETY: as in `packet`; `n` bytes fit both sides.
+            unsafe { ptr::copy_nonoverlapping(start, target, n) };
+            meta.end += n as u16;
+            start = start.wrapping_add(n);
+            len -= n;
+        }
+        if len == 0 {
+            return;
+        }
+        if meta.first_len == 0 {
+            meta.first_start = start;
+            meta.first_len = len as u32;
+        } else {
+            if meta.more_count == 0 {
+                meta.more_start = self.packets.segments.len() as u32;
+            }
+            self.packets.segments.push(Segment { start, len: len as u32 });
+            meta.more_count += 1;
+        }
+        meta.body_len += len as u32;
+    }
+
+    /// Ends the burst: the slots taken, in order of arrival, and the bytes in them.
+    #[inline(always)]
+    pub fn finish(self) -> (core::ops::Range<usize>, u64) {
+        (self.first..self.packets.used, self.bytes)
+    }
+}

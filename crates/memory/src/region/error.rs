@@ -1,0 +1,66 @@
+//! What can go wrong with a region.
+
+use rustix::io::Errno;
+
+/// Why a region could not be created or was not mapped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegionError {
+    /// A size of 0, or one that 32-bit offsets can't reach.
+    #[error("region size {0} is not in 1..={max}", max = super::MAX_REGION_SIZE)]
+    Size(u64),
+    /// The operating system refused a step of creating a region.
+    #[error("cannot create region `{name}` of {size} bytes: {step}: {errno}")]
+    Create {
+        /// Name of the region, as in [`RegionOptions`](super::RegionOptions).
+        name: String,
+        /// Size in bytes.
+        size: u64,
+        /// The step that failed.
+        step: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// Huge pages were required and there are too few of them.
+    #[error(
+        "cannot get {size} bytes of huge pages for region `{name}` ({step}: {errno}): raise vm.nr_hugepages or the \
+         container's hugepages limit, or do not require huge pages"
+    )]
+    NoHugePages {
+        /// Name of the region.
+        name: String,
+        /// Size in bytes.
+        size: u64,
+        /// The step that failed.
+        step: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// A peer's descriptor is not a memfd (or other file of tmpfs or hugetlbfs), so that reading it could
+    /// block or fault.
+    #[error("the region's file descriptor is not a memfd: {0}")]
+    NotMemory(Errno),
+    /// A peer claims more than its file holds.
+    #[error("the region claims {claimed} bytes but its file has {actual}")]
+    Truncated {
+        /// Size the peer announced, in bytes.
+        claimed: u64,
+        /// Size of the file, in bytes.
+        actual: u64,
+    },
+    /// The peer can still shrink the file and thereby fault whoever reads it.
+    #[error("the region's file is not sealed against shrinking (F_SEAL_SHRINK)")]
+    Unsealed,
+    /// The operating system refused to inspect or map a peer's region.
+    #[error("cannot map a peer's region of {size} bytes: {step}: {errno}")]
+    Map {
+        /// Size in bytes.
+        size: u64,
+        /// The step that failed.
+        step: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// More regions than a 16-bit index can name.
+    #[error("{0} regions, at most 65536 can be named")]
+    TooMany(usize),
+}

@@ -1,0 +1,246 @@
+//! What happens when pages of a region go away.
+//!
+//! A peer that truncates an unsealed region, or punches holes into a huge-page region and uses up the pool,
+//! turns our next access into SIGBUS. Seals prevent the first, nothing prevents the second. So all regions
+//! are guarded: the signal's handler puts private zero pages in place of the region that was hit and marks it
+//! as [lost](super::Region::lost); the access goes on and reads zeros, and the connection is closed as soon
+//! as somebody looks. Every other SIGBUS goes where it went before.
+
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+
+use rustix::io::Errno;
+
+/// Most regions at a time.
+const SLOTS: usize = 8192;
+
+/// A region, as the signal handler sees it.
+#[derive(Debug)]
+struct Slot {
+    state: AtomicU8,
+    base: AtomicUsize,
+    len: AtomicUsize,
+    lost: AtomicBool,
+}
+
+const FREE: u8 = 0;
+const CLAIMED: u8 = 1;
+const GUARDED: u8 = 2;
+
+static TABLE: [Slot; SLOTS] = [const {
+    Slot {
+        state: AtomicU8::new(FREE),
+        base: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        lost: AtomicBool::new(false),
+    }
+}; SLOTS];
+
+/// Slots from here on have never been used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any region was ever lost: lets the hot path skip looking at each.
+static ANY_LOST: AtomicBool = AtomicBool::new(false);
+
+/// What was done about SIGBUS before; `None` if our handler could not be installed.
+static PREVIOUS: OnceLock<Option<libc::sigaction>> = OnceLock::new();
+
+/// Whether any region of the process was ever lost.
+#[inline(always)]
+pub(super) fn any_lost() -> bool {
+    ANY_LOST.load(Ordering::Relaxed)
+}
+
+/// Guards one mapping for as long as it exists. To be dropped before the mapping goes away.
+#[derive(Debug)]
+pub(super) struct Guard {
+    slot: &'static Slot,
+}
+
+impl Guard {
+    /// # Errors
+    /// [`Errno::NOSPC`] if too many regions are mapped, or what installing the handler failed with.
+    pub fn new(base: usize, len: usize) -> Result<Self, Errno> {
+        install()?;
+        let claim = |slot: &&Slot| {
+            slot.state.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        let (index, slot) = TABLE.iter().enumerate().find(|(_, slot)| claim(slot)).ok_or(Errno::NOSPC)?;
+        USED.fetch_max(index + 1, Ordering::Relaxed);
+        slot.base.store(base, Ordering::Relaxed);
+        slot.len.store(len, Ordering::Relaxed);
+        slot.lost.store(false, Ordering::Relaxed);
+        slot.state.store(GUARDED, Ordering::Release);
+        Ok(Self { slot })
+    }
+
+    /// Whether pages went away.
+    pub fn lost(&self) -> bool {
+        self.slot.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.slot.state.store(FREE, Ordering::Release);
+    }
+}
+
+/// Installs the handler, once.
+fn install() -> Result<(), Errno> {
+    let installed = PREVIOUS.get_or_init(|| {
+        // SAFETY: all-zero is a valid sigaction: no handler, no flags, an empty mask.
+        let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: both point to a sigaction; the handler keeps to what is allowed in a signal handler.
+        let result = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, previous.as_mut_ptr()) };
+        // SAFETY: on success the kernel has filled it in.
+        (result == 0).then(|| unsafe { previous.assume_init() })
+    });
+    installed.as_ref().map(|_| ()).ok_or(Errno::PERM)
+}
+
+/// The handler of SIGBUS. Uses atomics and system calls only.
+extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo to handlers with SA_SIGINFO; for SIGBUS it holds an address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    if !replace(address) {
+        pass_on(signal, info, context);
+    }
+}
+
+/// Puts zero pages in place of the region with this address; `false` if there is none.
+fn replace(address: usize) -> bool {
+    let slots = &TABLE[..USED.load(Ordering::Relaxed)];
+    let hit = slots.iter().find(|slot| {
+        slot.state.load(Ordering::Acquire) == GUARDED
+            && address.wrapping_sub(slot.base.load(Ordering::Relaxed)) < slot.len.load(Ordering::Relaxed)
+    });
+    let Some(slot) = hit else { return false };
+    let (base, len) = (slot.base.load(Ordering::Relaxed), slot.len.load(Ordering::Relaxed));
+    let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: base..base+len is a mapping of the thread that was hit, or one that it was lent: it stays until
+    // that thread goes on, so that no other mapping can be there. Its bytes were never promised to keep their
+    // values. mmap is a bare system call; the errno of the code that was interrupted is put back.
+    unsafe {
+        let errno = libc::__errno_location();
+        let saved = *errno;
+        let mapped = libc::mmap(base as *mut _, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        *errno = saved;
+        if mapped == libc::MAP_FAILED {
+            return false;
+        }
+    }
+    slot.lost.store(true, Ordering::Relaxed);
+    ANY_LOST.store(true, Ordering::Relaxed);
+    true
+}
+
+/// Does what was done before us.
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let Some(Some(previous)) = PREVIOUS.get() else { return die(signal) };
+    match previous.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => die(signal),
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: with SA_SIGINFO, that is the type of a handler.
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: without SA_SIGINFO, that is the type of a handler.
+            let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// Goes back to the default: the access is repeated when the handler returns, and ends the process as it
+/// should.
+fn die(signal: libc::c_int) {
+    // SAFETY: signal() is allowed in a signal handler.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    use super::super::{Region, RegionTable, SealPolicy};
+
+    fn unsealed(size: u64) -> (OwnedFd, Arc<Region>, RegionTable) {
+        let fd = memfd_create("peer", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, size).unwrap();
+        let ours = fd.try_clone().unwrap();
+        let region = Arc::new(Region::map(ours, size, SealPolicy::Allow).unwrap());
+        let table = RegionTable::new(vec![Arc::clone(&region)]).unwrap();
+        (fd, region, table)
+    }
+
+    #[test]
+    fn a_truncated_region_reads_zero_and_is_lost() {
+        let (theirs, region, table) = unsealed(1 << 20);
+        let (_kept, other, other_table) = unsealed(4096);
+        let range = table.check(0, 70_000, 5).unwrap();
+        range.write(b"hello");
+        other_table.check(0, 0, 5).unwrap().write(b"other");
+        assert!(!region.lost() && !table.lost());
+        ftruncate(&theirs, 0).unwrap();
+        let mut bytes = [0xff; 5];
+        range.read(&mut bytes);
+        assert_eq!(bytes, [0; 5]);
+        assert!(region.lost() && table.lost());
+        range.write(b"still");
+        range.read(&mut bytes);
+        assert_eq!(&bytes, b"still", "ours alone now, and harmless");
+        other_table.check(0, 0, 5).unwrap().read(&mut bytes);
+        assert_eq!(&bytes, b"other");
+        assert!(!other.lost() && !other_table.lost());
+    }
+
+    #[test]
+    fn writing_is_guarded_like_reading_on_any_thread() {
+        let (theirs, region, table) = unsealed(1 << 16);
+        ftruncate(&theirs, 4096).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let table = &table;
+                scope.spawn(move || table.check(0, 8192 * (thread + 1), 4).unwrap().write(b"over"));
+            }
+        });
+        assert!(region.lost());
+    }
+
+    /// In a process of its own: it has to die.
+    #[test]
+    fn another_sigbus_kills_as_before() {
+        if std::env::var_os("QUIVER_TEST_DIE").is_some() {
+            let (_keep, _region, _table) = unsealed(4096);
+            let fd = memfd_create("own", MemfdFlags::CLOEXEC).unwrap();
+            // SAFETY: a fresh mapping of one page, read within its bounds; that the file has no page is the
+            // point.
+            unsafe {
+                let flags = rustix::mm::MapFlags::SHARED;
+                let page =
+                    rustix::mm::mmap(std::ptr::null_mut(), 4096, rustix::mm::ProtFlags::READ, flags, &fd, 0);
+                std::ptr::read_volatile(page.unwrap().cast::<u8>());
+            }
+            return;
+        }
+        let name = "region::guard::tests::another_sigbus_kills_as_before";
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact"])
+            .env("QUIVER_TEST_DIE", "1")
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGBUS));
+    }
+}

@@ -1,0 +1,225 @@
+//! A mapped memfd, and the checks a peer's memfd has to pass before it becomes one.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use rustix::fs::{FileType, SealFlags, Stat, fcntl_get_seals, fstat};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::RegionError;
+use super::guard::Guard;
+
+/// Largest region: what a descriptor's 32-bit offset can reach.
+pub const MAX_REGION_SIZE: u64 = 1 << 32;
+
+/// Whether a peer's region must be sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SealPolicy {
+    /// Only regions with `F_SEAL_SHRINK`: the peer can't take pages away under us.
+    #[default]
+    Require,
+    /// Also unsealed regions. If the peer does truncate one, it is [lost](Region::lost).
+    Allow,
+}
+
+/// Page size of a memfd: 4 KiB, or of its huge pages. Its block size is just that.
+pub(super) fn page_size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blksize).unwrap_or(0).max(1)
+}
+
+/// A mapped memfd. Unmapped and closed when dropped.
+#[derive(Debug)]
+pub struct Region {
+    fd: OwnedFd,
+    base: NonNull<u8>,
+    /// Bytes that may be used.
+    len: u64,
+    /// Bytes mapped: `len` rounded up to `page`.
+    mapped: usize,
+    page: u64,
+    /// `None` only while it is dropped.
+    guard: Option<Guard>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is
+// dropped. No reference into it is ever formed (see the module documentation), so that sharing a `Region`
+// shares no Rust place.
+unsafe impl Send for Region {}
+// SAFETY: as for `Send`; `&Region` gives out numbers and a raw pointer only.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps a region that a peer sent, of the size it announced, after checking kind, size and seals of the
+    /// file.
+    ///
+    /// # Errors
+    /// [`RegionError::Size`], [`RegionError::NotMemory`], [`RegionError::Truncated`],
+    /// [`RegionError::Unsealed`], [`RegionError::Map`] (for example if the file can't be written). The
+    /// descriptor is closed then.
+    pub fn map(fd: OwnedFd, claimed_size: u64, seals: SealPolicy) -> Result<Self, RegionError> {
+        if !(1..=MAX_REGION_SIZE).contains(&claimed_size) {
+            return Err(RegionError::Size(claimed_size));
+        }
+        let failed = |step| move |errno| RegionError::Map { size: claimed_size, step, errno };
+        let stat = fstat(&fd).map_err(failed("fstat"))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(RegionError::NotMemory(Errno::INVAL));
+        }
+        // Only files of shared memory and of hugetlbfs have seals; a file of a network or FUSE file system,
+        // whose pages could take for ever to come, answers EINVAL.
+        let has = fcntl_get_seals(&fd).map_err(RegionError::NotMemory)?;
+        // Seals before size: once sealed, the size seen next can't get smaller any more.
+        if seals == SealPolicy::Require && !has.contains(SealFlags::SHRINK) {
+            return Err(RegionError::Unsealed);
+        }
+        let actual = u64::try_from(fstat(&fd).map_err(failed("fstat"))?.st_size).unwrap_or(0);
+        if actual < claimed_size {
+            return Err(RegionError::Truncated { claimed: claimed_size, actual });
+        }
+        Self::map_file(fd, claimed_size, page_size(&stat)).map_err(failed("mmap"))
+    }
+
+    /// Maps `len` bytes of a file that is known to be at least that long and to consist of pages of `page`
+    /// bytes.
+    pub(super) fn map_file(fd: OwnedFd, len: u64, page: u64) -> Result<Self, Errno> {
+        let mapped = usize::try_from(len.next_multiple_of(page)).map_err(|_| Errno::NOMEM)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: no address is asked for, so that the kernel picks an unused one and no existing memory is
+        // touched.
+        let base = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0) }?;
+        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        // Owned from here on, so that an error unmaps it.
+        let mut region = Self { fd, base, len, mapped, page, guard: None };
+        region.guard = Some(Guard::new(base.as_ptr() as usize, mapped)?);
+        Ok(region)
+    }
+
+    /// The memfd, to be sent to a peer.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Size in bytes, as announced to or by the peer.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Never: a region has at least one byte.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether it stands on huge pages (hugetlbfs).
+    #[must_use]
+    pub fn huge(&self) -> bool {
+        self.page > rustix::param::page_size() as u64
+    }
+
+    /// Whether the peer took pages away: zeros have taken the place of the whole region, and nothing in it is
+    /// shared any more.
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::lost)
+    }
+
+    /// First byte of the mapping; valid for [`len`](Self::len) bytes as long as `self` lives.
+    pub(crate) const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes mapped at [`base`](Self::base), a multiple of the page size.
+    pub(crate) const fn mapped_len(&self) -> usize {
+        self.mapped
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // Before the address can be somebody else's.
+        self.guard = None;
+        // SAFETY: base and mapped are what mmap gave and nobody else unmaps them; whoever holds pointers into
+        // the region (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error
+        // can't be acted upon.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    use super::super::{HugePages, RegionOptions};
+    use super::*;
+
+    fn memfd(size: u64, seals: SealFlags) -> OwnedFd {
+        let fd = memfd_create("peer", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, size).unwrap();
+        fcntl_add_seals(&fd, seals).unwrap();
+        fd
+    }
+
+    #[test]
+    fn a_sealed_memfd_is_mapped_and_shared() {
+        let options = RegionOptions { name: "own".into(), size: 4096, huge_pages: HugePages::Never };
+        let own = std::sync::Arc::new(Region::create(&options).unwrap());
+        let fd = own.fd().try_clone_to_owned().unwrap();
+        let theirs = std::sync::Arc::new(Region::map(fd, 4096, SealPolicy::Require).unwrap());
+        let ours = super::super::RegionTable::new(vec![own]).unwrap();
+        let theirs = super::super::RegionTable::new(vec![theirs]).unwrap();
+        ours.check(0, 100, 5).unwrap().write(b"hello");
+        let mut bytes = [0; 5];
+        theirs.check(0, 100, 5).unwrap().read(&mut bytes);
+        assert_eq!(&bytes, b"hello");
+    }
+
+    #[test]
+    fn an_unsealed_memfd_is_refused_unless_allowed() {
+        let map = |policy| Region::map(memfd(4096, SealFlags::GROW), 4096, policy);
+        assert_eq!(map(SealPolicy::Require).unwrap_err(), RegionError::Unsealed);
+        assert_eq!(map(SealPolicy::Allow).unwrap().len(), 4096);
+    }
+
+    #[test]
+    fn a_file_shorter_than_claimed_is_refused() {
+        for policy in [SealPolicy::Require, SealPolicy::Allow] {
+            let error = Region::map(memfd(4096, SealFlags::SHRINK), 8192, policy).unwrap_err();
+            assert_eq!(error, RegionError::Truncated { claimed: 8192, actual: 4096 });
+        }
+    }
+
+    #[test]
+    fn sizes_that_offsets_cannot_reach_are_refused() {
+        for claimed in [0, MAX_REGION_SIZE + 1, u64::MAX] {
+            let error =
+                Region::map(memfd(4096, SealFlags::SHRINK), claimed, SealPolicy::Require).unwrap_err();
+            assert_eq!(error, RegionError::Size(claimed));
+        }
+    }
+
+    #[test]
+    fn what_is_not_memory_is_refused() {
+        // A regular file, but of procfs.
+        let file = std::fs::File::open("/proc/version").unwrap().into();
+        assert!(matches!(Region::map(file, 4096, SealPolicy::Allow).unwrap_err(), RegionError::NotMemory(_)));
+        let (end, _other) = rustix::pipe::pipe().unwrap();
+        assert!(matches!(Region::map(end, 4096, SealPolicy::Allow).unwrap_err(), RegionError::NotMemory(_)));
+        let device = std::fs::File::open("/dev/zero").unwrap();
+        assert!(matches!(
+            Region::map(device.into(), 4096, SealPolicy::Allow).unwrap_err(),
+            RegionError::NotMemory(_)
+        ));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_refused() {
+        let fd = memfd(4096, SealFlags::SHRINK | SealFlags::WRITE);
+        assert!(matches!(
+            Region::map(fd, 4096, SealPolicy::Require).unwrap_err(),
+            RegionError::Map { step: "mmap", .. }
+        ));
+    }
+}

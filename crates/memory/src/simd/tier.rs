@@ -1,0 +1,239 @@
+//! The tiers and their detection.
+
+use super::copy;
+use core::fmt;
+
+/// An instruction set that hot loops are compiled for.
+///
+/// Implementors are zero-sized proofs: holding one means that the CPU has the instructions.
+pub trait Simd: Copy + Send + fmt::Debug + 'static {
+    /// Runs `f` compiled for this tier. Everything that is inlined into `f` uses the tier's instructions.
+    fn run<R>(self, f: impl FnOnce() -> R) -> R;
+
+    /// Copies `len` bytes, neither reading nor writing a byte beyond them.
+    ///
+    /// # Safety
+    /// `src` must be readable and `dst` writable for `len` bytes, and the two must not overlap.
+    unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize);
+
+    /// Copies the one cache line a packet's head begins with: always 64 bytes.
+    ///
+    /// # Safety
+    /// `src` must be readable and `dst` writable for 64 bytes, and the two must not overlap.
+    unsafe fn copy_line(self, dst: *mut u8, src: *const u8);
+}
+
+/// Work that is generic over the tier; see [`Tier::dispatch`].
+pub trait TierTask {
+    /// What the work returns.
+    type Output;
+    /// Does the work on tier `s`. Implementations put their loop inside `s.run(..)`.
+    fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
+/// The tier without special instructions: plain Rust, as compiled for the target's baseline. It is the reference.
+#[derive(Clone, Copy, Debug)]
+pub struct Scalar;
+
+/// AVX2 with BMI1/BMI2 (x86-64-v3).
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2(());
+
+/// AVX-512 F, BW, VL, DQ with BMI1/BMI2 (x86-64-v4).
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(());
+
+impl Simd for Scalar {
+    #[inline(always)]
+    fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    #[inline(always)]
+    unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller promises both ranges and that they don't overlap.
+        unsafe { core::ptr::copy_nonoverlapping(src, dst, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
+        // SAFETY: as above, for 64 bytes.
+        unsafe { core::ptr::copy_nonoverlapping(src, dst, 64) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx2 {
+    #[inline(always)]
+    fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,fma,movbe")]
+        #[inline]
+        fn go<R>(f: impl FnOnce() -> R) -> R {
+            f()
+        }
+        // SAFETY: `self` exists only if the CPU was found to have these features (`Tier::detect`).
+        unsafe { go(f) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: ranges as promised by the caller; features as promised by `self`.
+        unsafe { copy::avx2(dst, src, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
+        // SAFETY: as above.
+        unsafe { copy::line_avx2(dst, src) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Simd for Avx512 {
+    #[inline(always)]
+    fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx2,bmi1,bmi2,lzcnt,popcnt,fma,movbe"
+        )]
+        #[inline]
+        fn go<R>(f: impl FnOnce() -> R) -> R {
+            f()
+        }
+        // SAFETY: `self` exists only if the CPU was found to have these features (`Tier::detect`).
+        unsafe { go(f) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: ranges as promised by the caller; features as promised by `self`.
+        unsafe { copy::avx512(dst, src, len) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
+        // SAFETY: as above.
+        unsafe { copy::line_avx512(dst, src) }
+    }
+}
+
+/// The tier that a graph is built for.
+#[derive(Clone, Copy, Debug)]
+pub enum Tier {
+    /// See [`Scalar`].
+    Scalar(Scalar),
+    /// See [`Avx2`].
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// See [`Avx512`].
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+impl Tier {
+    /// The names that [`Tier::named`] knows, from the least to the most.
+    pub const NAMES: [&str; 3] = ["scalar", "avx2", "avx512"];
+
+    /// The best tier this CPU has.
+    #[must_use]
+    pub fn detect() -> Self {
+        Self::named("avx512").or_else(|| Self::named("avx2")).unwrap_or(Self::Scalar(Scalar))
+    }
+
+    /// All tiers this CPU has, the reference first: what a test that holds tiers equal goes through.
+    #[must_use]
+    pub fn available() -> Vec<Self> {
+        Self::NAMES.iter().filter_map(|name| Self::named(name)).collect()
+    }
+
+    /// The tier of that name, if there is one and the CPU has it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "scalar" => Some(Self::Scalar(Scalar)),
+            #[cfg(target_arch = "x86_64")]
+            "avx2" if has_avx2() => Some(Self::Avx2(Avx2(()))),
+            #[cfg(target_arch = "x86_64")]
+            "avx512" if has_avx2() && has_avx512() => Some(Self::Avx512(Avx512(()))),
+            _ => None,
+        }
+    }
+
+    /// The tier's name as shown to users.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar(_) => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
+        }
+    }
+
+    /// Does `task` on this tier: one branch per call, so call it per vector, never per packet.
+    #[inline]
+    pub fn dispatch<T: TierTask>(self, task: T) -> T::Output {
+        match self {
+            Self::Scalar(s) => task.run(s),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(s) => task.run(s),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(s) => task.run(s),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx2")
+        && has!("bmi1")
+        && has!("bmi2")
+        && has!("lzcnt")
+        && has!("popcnt")
+        && has!("fma")
+        && has!("movbe")
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512dq") && has!("avx512cd")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Copy<'a>(&'a mut [u8], &'a [u8]);
+    impl TierTask for Copy<'_> {
+        type Output = ();
+        fn run<S: Simd>(self, s: S) {
+            assert!(self.0.len() >= self.1.len());
+            // SAFETY: two slices, one of them exclusive, of at least that length.
+            s.run(|| unsafe { s.copy(self.0.as_mut_ptr(), self.1.as_ptr(), self.1.len()) });
+        }
+    }
+
+    #[test]
+    fn every_tier_copies_every_length_and_nothing_beyond() {
+        let source: Vec<u8> = (0..1100u32).map(|i| (i * 7 + 3) as u8).collect();
+        for tier in Tier::available() {
+            for len in (0..400).chain([511, 512, 513, 1023, 1024, 1025]) {
+                for skew in [0usize, 1, 14, 33] {
+                    let mut target = vec![0xEE; len + 64];
+                    tier.dispatch(Copy(&mut target[..len], &source[skew..skew + len]));
+                    assert_eq!(&target[..len], &source[skew..skew + len], "{} len {len}", tier.name());
+                    assert!(target[len..].iter().all(|b| *b == 0xEE), "{} wrote beyond {len}", tier.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn detection_never_goes_below_the_reference() {
+        assert_eq!(Tier::available()[0].name(), "scalar");
+        assert!(Tier::named(Tier::detect().name()).is_some());
+        assert!(Tier::named("quantum").is_none());
+    }
+}

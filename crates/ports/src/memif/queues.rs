@@ -1,0 +1,119 @@
+//! Queues of an established connection.
+
+use ::memif::ring::{Armed, Fault};
+use core::fmt;
+use graph::packet::{Packets, SlotId};
+use graph::port::{IfIndex, PortFault, Received, RxQueue, Sent, Stop, TxQueue};
+use graph::simd::{Simd, Tier, TierTask};
+use std::os::fd::BorrowedFd;
+
+/// Receives from one ring of a peer.
+#[derive(Debug)]
+pub struct MemifRx(::memif::ring::RxQueue);
+
+/// Sends to one ring of a peer.
+pub struct MemifTx(::memif::ring::TxQueue);
+
+impl fmt::Debug for MemifTx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl MemifRx {
+    /// The queue as one of the graph's.
+    #[must_use]
+    pub fn new(queue: ::memif::ring::RxQueue) -> Self {
+        Self(queue)
+    }
+}
+
+impl MemifTx {
+    /// The queue as one of the graph's.
+    #[must_use]
+    pub fn new(queue: ::memif::ring::TxQueue) -> Self {
+        Self(queue)
+    }
+}
+
+fn port_fault(fault: &Fault) -> PortFault {
+    PortFault { reason: fault.to_string() }
+}
+
+struct Receive<'a> {
+    queue: &'a mut ::memif::ring::RxQueue,
+    packets: &'a mut Packets,
+    rx_if: IfIndex,
+    max: usize,
+}
+
+impl TierTask for Receive<'_> {
+    type Output = Result<Received, PortFault>;
+
+    fn run<S: Simd>(self, simd: S) -> Self::Output {
+        match self.queue.receive_packets(simd, self.packets, self.rx_if, self.max) {
+            Ok((slots, bytes)) => Ok(Received { slots, bytes }),
+            Err(fault) => Err(port_fault(&fault)),
+        }
+    }
+}
+
+impl RxQueue for MemifRx {
+    fn receive(
+        &mut self,
+        tier: Tier,
+        packets: &mut Packets,
+        rx_if: IfIndex,
+        max: usize,
+    ) -> Result<Received, PortFault> {
+        tier.dispatch(Receive { queue: &mut self.0, packets, rx_if, max })
+    }
+
+    fn release(&mut self) {
+        self.0.release();
+    }
+
+    fn arm(&mut self) -> bool {
+        // A fault here will be met again, and told, by the next `receive`: the worker must not sleep.
+        matches!(self.0.arm(), Ok(Armed::Sleep))
+    }
+
+    fn disarm(&mut self) {
+        self.0.disarm();
+        self.0.event().clear();
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.event().fd())
+    }
+}
+
+struct Transmit<'a> {
+    queue: &'a mut ::memif::ring::TxQueue,
+    packets: &'a Packets,
+    slots: &'a [SlotId],
+}
+
+impl TierTask for Transmit<'_> {
+    type Output = Result<Sent, PortFault>;
+
+    fn run<S: Simd>(self, simd: S) -> Self::Output {
+        match self.queue.transmit_packets(simd, self.packets, self.slots) {
+            Ok(sent) => {
+                let stop = if sent.refused { Stop::Refused } else { Stop::Full };
+                Ok(Sent { packets: sent.packets, bytes: sent.bytes, stop })
+            }
+            Err(fault) => Err(port_fault(&fault)),
+        }
+    }
+}
+
+impl TxQueue for MemifTx {
+    fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
+        tier.dispatch(Transmit { queue: &mut self.0, packets, slots })
+    }
+
+    fn flush(&mut self) {
+        self.0.notify();
+    }
+}

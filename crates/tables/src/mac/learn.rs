@@ -1,0 +1,175 @@
+//! Adding, moving and removing single addresses.
+
+use super::slot::{Ordering, fence};
+use super::table::{Found, MacError, MacTable, slots_of};
+use super::word::{MacKey, Value};
+
+/// What became of an address that was seen on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// Known there already.
+    Known,
+    /// Added.
+    New,
+    /// Known at another interface until now: the station moved, or somebody pretends to be it.
+    Moved {
+        /// The interface until now.
+        from: u32,
+    },
+    /// Configured, at this interface or another: nothing was changed.
+    Static {
+        /// The interface it is configured at.
+        at: u32,
+    },
+    /// Not added: the bridge has as many addresses as it may.
+    Limited,
+    /// Not added: no room for this address.
+    Full,
+    /// Not added or not refreshed: other workers changed it at the same time, several times over. The next packet
+    /// will do it.
+    Contended,
+}
+
+/// How often a change is tried again when another worker was faster.
+const TRIES: usize = 8;
+
+impl MacTable {
+    /// Notes that a packet from `key` came in at `interface` at tick `now`. Any number of workers may do so at once.
+    ///
+    /// The caller has checked that the address is a unicast one, and that `interface` is at most
+    /// [`MAX_INTERFACE`](Self::MAX_INTERFACE) (else nothing is learned: [`Learned::Full`]).
+    #[inline]
+    pub fn learn(&self, key: MacKey, interface: u32, now: u16) -> Learned {
+        if let Some(Found { value, .. }) = self.find(key)
+            && value.interface() == interface
+            && (value.stamp() == now && !value.is_static())
+        {
+            return Learned::Known;
+        }
+        self.learn_slowly(key, interface, now)
+    }
+
+    fn learn_slowly(&self, key: MacKey, interface: u32, now: u16) -> Learned {
+        if interface > Self::MAX_INTERFACE {
+            return Learned::Full;
+        }
+        for _ in 0..TRIES {
+            let Some(Found { slot, value }) = self.find(key) else {
+                match self.add(key, interface, now, false) {
+                    Added::Yes => return Learned::New,
+                    Added::Limited => return Learned::Limited,
+                    Added::Full => return Learned::Full,
+                    Added::Twice => continue,
+                }
+            };
+            let from = value.interface();
+            if value.is_static() {
+                return Learned::Static { at: from };
+            }
+            if self.slot(slot).replace(value, value.set(interface, now, false)) {
+                return if from == interface { Learned::Known } else { Learned::Moved { from } };
+            }
+        }
+        Learned::Contended
+    }
+
+    /// Configures `key` at `interface`: it neither moves nor ages, and no limit applies. Replaces what was learned.
+    ///
+    /// # Errors
+    /// [`MacError::Full`], [`MacError::Interface`].
+    pub fn insert_static(&self, key: MacKey, interface: u32) -> Result<(), MacError> {
+        if interface > Self::MAX_INTERFACE {
+            return Err(MacError::Interface { interface });
+        }
+        loop {
+            if let Some(Found { slot, value }) = self.find(key) {
+                if self.slot(slot).replace(value, value.set(interface, 0, true)) {
+                    return Ok(());
+                }
+                continue;
+            }
+            match self.add(key, interface, 0, true) {
+                Added::Yes => return Ok(()),
+                Added::Twice => {}
+                Added::Limited | Added::Full => return Err(MacError::Full { key }),
+            }
+        }
+    }
+
+    /// Removes `key`, static or learned; whether it was there.
+    pub fn remove(&self, key: MacKey) -> bool {
+        let removed = self.slots(key).filter(|&slot| {
+            while let Some(Found { value, .. }) = self.read(slot, key) {
+                if self.clear(slot, key, value) {
+                    return true;
+                }
+            }
+            false
+        });
+        removed.count() > 0
+    }
+
+    /// Empties a slot that still holds `value` for `key`.
+    pub(super) fn clear(&self, slot: usize, key: MacKey, value: Value) -> bool {
+        let cleared = self.slot(slot).replace(value, value.cleared());
+        if cleared {
+            self.uncount(key.bridge());
+        }
+        cleared
+    }
+
+    fn add(&self, key: MacKey, interface: u32, now: u16, is_static: bool) -> Added {
+        if !self.count(key.bridge(), is_static) {
+            return Added::Limited;
+        }
+        let Some((slot, claimed)) = self.claim(key) else {
+            self.uncount(key.bridge());
+            return Added::Full;
+        };
+        let value = claimed.set(interface, now, is_static);
+        self.slot(slot).fill(key, value);
+        // Two who add the same key: each publishes, then looks. The fence makes at least one see the other.
+        fence(Ordering::SeqCst);
+        self.settle(key, slot, value)
+    }
+
+    /// Takes an empty slot in the first bucket of `key`, or, when that is down to its last, in the emptiest.
+    fn claim(&self, key: MacKey) -> Option<(usize, Value)> {
+        let mut places = self.places(key);
+        let empty =
+            |bucket: usize| slots_of(bucket).filter(|&slot| self.slot(slot).value().is_empty()).count();
+        if empty(places[0]) < 2 {
+            places.sort_by_key(|&bucket| std::cmp::Reverse(empty(bucket)));
+        }
+        let mut slots = places.into_iter().flat_map(slots_of);
+        slots.find_map(|slot| self.slot(slot).claim().map(|claimed| (slot, claimed)))
+    }
+
+    /// Leaves one copy of `key`, the one in the first slot. `own` was just written to `slot`.
+    fn settle(&self, key: MacKey, slot: usize, own: Value) -> Added {
+        let mut passed_own = false;
+        for other in self.slots(key) {
+            if other == slot {
+                passed_own = true;
+                continue;
+            }
+            let Some(Found { value, .. }) = self.read(other, key) else { continue };
+            if passed_own {
+                // A copy that has changed since is found by its writer, or by the next one who adds.
+                self.clear(other, key, value);
+            } else {
+                self.clear(slot, key, own);
+                return Added::Twice;
+            }
+        }
+        Added::Yes
+    }
+}
+
+enum Added {
+    Yes,
+    /// Somebody else added it at the same time: look again.
+    Twice,
+    Limited,
+    Full,
+}

@@ -1,0 +1,202 @@
+//! Buckets and lookups.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+
+use super::slot::{AtomicU64, Slot};
+use super::word::{INTERFACE_BITS, MacEntry, MacKey, Value};
+use crate::zeroed::LineAligned;
+
+/// What [`MacTable::lookup_batch`] gives for an address that isn't known.
+pub const NO_INTERFACE: u32 = u32::MAX;
+
+/// Slots of a bucket; its words are that many keys and then that many values.
+pub(super) const WAYS: usize = 4;
+/// One cache line.
+type Bucket = [AtomicU64; 2 * WAYS];
+/// Buckets a key may lie in.
+pub(super) const PLACES: usize = 3;
+/// Most addresses looked up in one go.
+const BATCH: usize = 256;
+
+/// Why a table or an entry can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MacError {
+    /// The system doesn't give that much memory.
+    #[error("a table for {addresses} MAC addresses can't be reserved: lower the number")]
+    Reserve {
+        /// Addresses asked for.
+        addresses: usize,
+    },
+    /// All buckets of the address are full.
+    #[error("no room for {key}: flush addresses that aren't needed, or create the table for more")]
+    Full {
+        /// The address.
+        key: MacKey,
+    },
+    /// The number of the interface doesn't fit an entry.
+    #[error("interface {interface} is above {}", MacTable::MAX_INTERFACE)]
+    Interface {
+        /// The interface.
+        interface: u32,
+    },
+}
+
+/// MAC addresses of all bridges, shared by workers and control thread; see the [module](super).
+#[derive(Debug)]
+pub struct MacTable {
+    pub(super) words: LineAligned<AtomicU64>,
+    mask: usize,
+    seed: u64,
+    /// Per bridge: addresses, and their limit (0: none).
+    pub(super) bridges: LineAligned<AtomicU32>,
+    pub(super) entries: AtomicUsize,
+    pub(super) cursor: AtomicUsize,
+}
+
+/// A slot and what it said of the key looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) slot: usize,
+    pub(super) value: Value,
+}
+
+impl MacTable {
+    /// The greatest interface number, 2^24 − 1.
+    pub const MAX_INTERFACE: u32 = (1 << INTERFACE_BITS) - 1;
+
+    /// An empty table for that many addresses: twice as many slots, rounded up to a power of two, 16 bytes each.
+    /// Memory is taken as it fills.
+    ///
+    /// # Errors
+    /// [`MacError::Reserve`] if the system refuses the memory.
+    pub fn with_capacity(addresses: usize) -> Result<Self, MacError> {
+        Self::reserve(addresses).ok_or(MacError::Reserve { addresses })
+    }
+
+    fn reserve(addresses: usize) -> Option<Self> {
+        let slots = addresses.max(WAYS).checked_mul(2)?.checked_next_power_of_two()?;
+        let buckets = slots / WAYS;
+        Some(Self {
+            words: LineAligned::zeroed(slots.checked_mul(2)?)?,
+            mask: buckets - 1,
+            seed: RandomState::new().hash_one(buckets),
+            bridges: LineAligned::zeroed(2 * (usize::from(u16::MAX) + 1))?,
+            entries: AtomicUsize::new(0),
+            cursor: AtomicUsize::new(0),
+        })
+    }
+
+    /// Number of buckets, the unit of [`age`](Self::age)'s budget.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.mask + 1
+    }
+
+    /// The interface of `key`.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, key: MacKey) -> Option<u32> {
+        self.find(key).map(|found| found.value.interface())
+    }
+
+    /// All that is known of `key`.
+    #[must_use]
+    pub fn get(&self, key: MacKey) -> Option<MacEntry> {
+        self.find(key).map(|found| entry(key, found.value))
+    }
+
+    /// [`lookup`](Self::lookup) of many: `out[i]` becomes the interface of `keys[i]`, or [`NO_INTERFACE`]. Where the
+    /// slices differ in length the shorter one counts.
+    ///
+    /// First all first buckets are searched, loads that don't depend on each other, then the values are read, which
+    /// by then are in the cache.
+    #[inline]
+    pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32]) {
+        let buckets = self.buckets_slice();
+        for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            let mut likely = [(0u32, 0u8); BATCH];
+            for (key, likely) in keys.iter().zip(&mut likely) {
+                let bucket = self.places(*key)[0];
+                *likely = (bucket as u32, ways_of(&buckets[bucket], *key));
+            }
+            for ((key, (bucket, ways)), out) in keys.iter().zip(&likely).zip(out) {
+                let bucket = *bucket as usize;
+                let value = read_ways(&buckets[bucket], *ways, *key).map(|(_, value)| value);
+                let value = value.or_else(|| self.find(*key).map(|found| found.value));
+                *out = value.map_or(NO_INTERFACE, Value::interface);
+            }
+        }
+    }
+
+    #[inline]
+    fn buckets_slice(&self) -> &[Bucket] {
+        self.words.as_slice().as_chunks().0
+    }
+
+    /// The buckets that `key` may lie in.
+    #[inline]
+    pub(super) fn places(&self, key: MacKey) -> [usize; PLACES] {
+        let product = u128::from(key.word() ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
+        let hash = (product as u64) ^ (product >> 64) as u64;
+        let [first, second, third] = [0, 21, 42].map(|bits| (hash >> bits) as usize & self.mask);
+        [first, if second == first { first ^ 1 } else { second }, third]
+    }
+
+    /// The slots of `key`, in the order all agree on.
+    pub(super) fn slots(&self, key: MacKey) -> impl Iterator<Item = usize> {
+        self.places(key).into_iter().flat_map(slots_of)
+    }
+
+    #[inline]
+    pub(super) fn find(&self, key: MacKey) -> Option<Found> {
+        let buckets = self.buckets_slice();
+        self.places(key).into_iter().find_map(|bucket| {
+            let (way, value) = read_ways(&buckets[bucket], ways_of(&buckets[bucket], key), key)?;
+            Some(Found { slot: bucket * WAYS + way, value })
+        })
+    }
+
+    pub(super) fn slot(&self, slot: usize) -> Slot<'_> {
+        slot_of(&self.buckets_slice()[slot / WAYS], slot % WAYS)
+    }
+
+    /// The value in `slot`, if the slot is of `key`.
+    pub(super) fn read(&self, slot: usize, key: MacKey) -> Option<Found> {
+        let (found, value) = self.slot(slot).read()?;
+        (found == key).then_some(Found { slot, value })
+    }
+}
+
+/// The slots of a bucket.
+pub(super) fn slots_of(bucket: usize) -> std::ops::Range<usize> {
+    bucket * WAYS..(bucket + 1) * WAYS
+}
+
+#[inline(always)]
+fn slot_of(bucket: &Bucket, way: usize) -> Slot<'_> {
+    Slot { key: &bucket[way % WAYS], value: &bucket[WAYS + way % WAYS] }
+}
+
+/// A bit for each slot that likely holds `key`. All are compared, without a branch: which it is can't be predicted.
+#[inline(always)]
+fn ways_of(bucket: &Bucket, key: MacKey) -> u8 {
+    (0..WAYS).fold(0, |ways, way| ways | u8::from(slot_of(bucket, way).may_hold(key)) << way)
+}
+
+/// The first of `ways` that really holds `key`, and its value.
+#[inline(always)]
+fn read_ways(bucket: &Bucket, mut ways: u8, key: MacKey) -> Option<(usize, Value)> {
+    while ways != 0 {
+        let way = ways.trailing_zeros() as usize;
+        match slot_of(bucket, way).read() {
+            Some((found, value)) if found == key => return Some((way, value)),
+            _ => ways &= ways - 1,
+        }
+    }
+    None
+}
+
+pub(super) fn entry(key: MacKey, value: Value) -> MacEntry {
+    MacEntry { key, interface: value.interface(), stamp: value.stamp(), is_static: value.is_static() }
+}

@@ -1,0 +1,127 @@
+//! Readers on other threads while the writer changes everything under them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use quiver_tables::fib::{Address, Fib, FibWriter, NextHopId};
+
+/// A reader's announcements: the epoch of the control thread it has seen between two rounds of lookups. This is the
+/// grace period the dataplane implements, in its smallest form.
+#[derive(Default)]
+struct Quiescence {
+    epoch: AtomicU64,
+    seen: [AtomicU64; READERS],
+}
+
+const READERS: usize = 2;
+const CHURN: Duration = Duration::from_millis(1000);
+
+impl Quiescence {
+    fn wait(&self) {
+        let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
+        while self.seen.iter().any(|seen| seen.load(Ordering::SeqCst) < epoch) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Takes a reader out of the grace periods when it ends, in whatever way: a failed assertion must not hang the test.
+struct Leave<'a>(&'a AtomicU64);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
+/// What a probe may see: its id is always that of a route that covers it. Ids tell which: 1 = the short route that
+/// is always there, 2.. = `2 + index` of the long route of this probe, which comes and goes.
+struct Probe<A> {
+    addr: A,
+    own: u32,
+}
+
+fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
+    let mut writer = FibWriter::<A>::with_capacity(8 << 20).unwrap();
+    writer.insert(short.0, short.1, NextHopId(1)).unwrap();
+    // Long routes that stay: never anything but their own id.
+    let fixed = 16;
+    for probe in &probes[..fixed] {
+        writer.insert(probe.addr, A::BITS, NextHopId(probe.own)).unwrap();
+    }
+    let (stop, quiescence, lookups) = (AtomicBool::new(false), Quiescence::default(), AtomicU64::new(0));
+    let reader = |fib: Fib<A>, me: usize| {
+        let _leave = Leave(&quiescence.seen[me]);
+        let addrs: Vec<A> = probes.iter().map(|probe| probe.addr).collect();
+        let mut out = vec![0; addrs.len()];
+        while !stop.load(Ordering::Relaxed) {
+            fib.lookup_batch(&addrs, &mut out);
+            for (index, (probe, &found)) in probes.iter().zip(&out).enumerate() {
+                let single = fib.lookup(probe.addr).0;
+                for id in [found, single] {
+                    assert!(id == probe.own || (id == 1 && index >= fixed), "probe {index} sees {id}");
+                }
+            }
+            lookups.fetch_add(addrs.len() as u64, Ordering::Relaxed);
+            quiescence.seen[me].store(quiescence.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+    };
+    let (mut changes, mut reclaimed) = (0u64, 0);
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..READERS)
+            .map(|me| {
+                let (fib, reader) = (writer.reader(), &reader);
+                scope.spawn(move || reader(fib, me))
+            })
+            .collect();
+        let begin = Instant::now();
+        let mut random = 0x2545_f491_4f6c_dd1du64;
+        while begin.elapsed() < CHURN && handles.iter().all(|handle| !handle.is_finished()) {
+            for _ in 0..256 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let probe = &probes[fixed + random as usize % (probes.len() - fixed)];
+                let len = lens[(random >> 32) as usize % lens.len()];
+                let prefix = probe.addr.masked(len);
+                // Times of growth and of decline, so that nodes pass through all their forms in both directions.
+                let inserts = if changes / 4096 % 2 == 0 { 15 } else { 1 };
+                if random >> 60 < inserts {
+                    writer.insert(prefix, len, NextHopId(probe.own)).unwrap();
+                } else {
+                    writer.remove(prefix, len).unwrap();
+                }
+                changes += 1;
+            }
+            let mark = writer.retire_mark();
+            quiescence.wait();
+            reclaimed += writer.reclaim(mark);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(lookups.load(Ordering::Relaxed) > 0 && changes > 0 && reclaimed > 0);
+}
+
+#[test]
+fn v4_addresses_stay_resolved_under_churn() {
+    // Each probe has its own /20; lengths from 20 on belong to one probe alone.
+    let probes = (0..64).map(|own| Probe { addr: 0x0a00_00c8 | own << 12, own: own + 2 }).collect();
+    churn::<u32>((0x0a00_0000, 8), probes, &[20, 21, 24, 25, 30, 32]);
+}
+
+#[test]
+fn v4_hosts_of_one_subnet_stay_resolved_under_churn() {
+    let probes = (0..200).map(|own| Probe { addr: 0x0a00_0000 | own, own: own + 2 }).collect();
+    churn::<u32>((0x0a00_0000, 8), probes, &[32]);
+}
+
+#[test]
+fn v6_addresses_stay_resolved_under_churn() {
+    let host = 0x0000_0000_0000_00c8u128;
+    let probes = (0..64u32)
+        .map(|own| Probe { addr: 0xfd00u128 << 112 | u128::from(own) << 76 | host, own: own + 2 })
+        .collect();
+    churn::<u128>((0xfd00u128 << 112, 16), probes, &[52, 53, 56, 64, 96, 120, 127, 128]);
+}

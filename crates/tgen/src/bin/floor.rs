@@ -1,0 +1,147 @@
+//! `quiver-floor`: the least that can be done for a packet, to hold a dataplane against.
+//!
+//! A memif server on two sockets and a bare loop between their rings: heads into private slots, one field changed
+//! (IPv4 TTL and checksum), head and body out into the other ring: one copy. No graph, no tables, no counters but one.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use memif::io::{Address, Listener, ListenerSettings, ServerEvent};
+use memif::{Connection, Fault, RxQueue, ServerConfig, TxQueue};
+use memory::packet::{Packets, SlotId};
+use memory::simd::{Simd, Tier, TierTask};
+use quiver_tgen::placement;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use wire::ipv4::Ipv4Header;
+
+/// Forwards every packet from one memif interface to another with one copy, in a bare loop.
+#[derive(Debug, Parser)]
+#[command(name = "quiver-floor", version)]
+struct Options {
+    /// Socket to listen on for the side that is received from (interface id 0).
+    #[arg(long)]
+    rx: String,
+    /// Socket to listen on for the side that is sent to (interface id 0).
+    #[arg(long)]
+    tx: String,
+    /// Core to run on.
+    #[arg(long)]
+    core: Option<usize>,
+}
+
+/// Position of the IPv4 header behind an Ethernet header, in the head area.
+const IP: u16 = memory::packet::HEADROOM as u16 + 14;
+
+fn main() -> ExitCode {
+    match forward(&Options::parse()) {
+        Ok(packets) => {
+            println!("{packets} packets forwarded");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("quiver-floor: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn forward(options: &Options) -> Result<u64, Box<dyn std::error::Error>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut rx = Side::listen(&options.rx)?;
+    let mut tx = Side::listen(&options.tx)?;
+    if let Some(core) = options.core {
+        placement::pin(core).ok_or_else(|| format!("can't run on core {core}"))?;
+    }
+    let mut packets = 0;
+    while !stop.load(Ordering::Relaxed) {
+        rx.process()?;
+        tx.process()?;
+        match (&mut rx.connection, &mut tx.connection) {
+            (Some(from), Some(to)) => {
+                let work = Loop { from: &mut from.rx, to: &mut to.tx, stop: &stop };
+                match Tier::detect().dispatch(work) {
+                    Ok(n) => packets += n,
+                    Err(fault) => eprintln!("quiver-floor: a peer broke the protocol: {fault}"),
+                }
+            }
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    Ok(packets)
+}
+
+/// One listening socket and its connection.
+struct Side {
+    listener: Listener,
+    connection: Option<Connection>,
+}
+
+impl Side {
+    fn listen(socket: &str) -> Result<Self, Box<dyn std::error::Error>> {
+        let Ok(address) = socket.parse::<Address>();
+        let mut listener = Listener::bind(&address, ListenerSettings::default())?;
+        listener.register(0, ServerConfig { name: "floor".into(), ..ServerConfig::default() })?;
+        Ok(Self { listener, connection: None })
+    }
+
+    fn process(&mut self) -> Result<(), memif::Error> {
+        for event in self.listener.process(Instant::now())? {
+            match event {
+                ServerEvent::Connected(connection) => self.connection = Some(connection),
+                ServerEvent::Disconnected { .. } => self.connection = None,
+                ServerEvent::Refused { reason, .. } => {
+                    eprintln!("quiver-floor: a peer was refused: {reason}")
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The loop, for a slice of time: then the control channels are looked at.
+struct Loop<'a> {
+    from: &'a mut [RxQueue],
+    to: &'a mut [TxQueue],
+    stop: &'a AtomicBool,
+}
+
+impl TierTask for Loop<'_> {
+    type Output = Result<u64, Fault>;
+
+    fn run<S: Simd>(self, simd: S) -> Self::Output {
+        let (Some(from), Some(to)) = (self.from.first_mut(), self.to.first_mut()) else { return Ok(0) };
+        let mut packets = Packets::new();
+        let mut slots: Vec<SlotId> = Vec::with_capacity(256);
+        let mut forwarded = 0;
+        let end = Instant::now() + Duration::from_millis(100);
+        while !self.stop.load(Ordering::Relaxed) && Instant::now() < end {
+            for _ in 0..64 {
+                let (range, _) = from.receive_packets(simd, &mut packets, 1, 256)?;
+                slots.clear();
+                slots.extend(range.map(|slot| slot as SlotId));
+                simd.run(
+                    #[inline(always)]
+                    || {
+                        for slot in &slots {
+                            if let Some(ip) = packets.header_mut::<Ipv4Header>(*slot, IP) {
+                                ip.decrement_ttl();
+                            }
+                        }
+                    },
+                );
+                let sent = to.transmit_packets(simd, &packets, &slots)?;
+                to.notify();
+                forwarded += sent.packets as u64;
+                from.release();
+                packets.end_round();
+            }
+        }
+        Ok(forwarded)
+    }
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs what is missing: setup.sh [build|run|test], each with what the ones before it need. Default: test.
+set -euo pipefail
+
+build=(gcc libc6-dev make)
+run=(iproute2 iputils-ping iperf3)
+test=(iputils-arping traceroute dpdk-dev python3-scapy python3-pytest ethtool procps bsdutils)
+
+case "${1:-test}" in
+  build) packages=("${build[@]}") ;;
+  run) packages=("${build[@]}" "${run[@]}") ;;
+  test) packages=("${build[@]}" "${run[@]}" "${test[@]}") ;;
+  *) echo "usage: $0 [build|run|test]" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+
+if [ "${#missing[@]}" -gt 0 ]; then
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "setup: missing packages: ${missing[*]}. Not root, so they can't be installed here:" >&2
+    echo "setup:   sudo apt-get install ${missing[*]}" >&2
+    [ "${1:-test}" = run ] && exit 0   # the part that needs no root works without them
+    exit 1
+  fi
+  echo "setup: installing ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+command -v cargo >/dev/null || { echo "setup: cargo is missing: install Rust (https://rustup.rs)" >&2; exit 1; }

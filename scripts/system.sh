@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Whole-system tests against the release binaries. They need root for network namespaces.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "$(id -u)" -ne 0 ]; then
+  echo "system tests need root for network namespaces: sudo make system" >&2
+  exit 1
+fi
+exec /usr/bin/python3 -m pytest -q tests/system "$@"
