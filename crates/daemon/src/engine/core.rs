@@ -16,7 +16,7 @@ use tables::mac::MacTable;
 
 use super::compile;
 use super::memif::{LinkChange, Memifs};
-use super::port::Kind;
+use super::port::{self, Kind};
 use super::registry::Registry;
 use super::routing::Routing;
 use super::workers::Pool;
@@ -163,11 +163,12 @@ impl Core {
                 let mode = rx_mode(&entry.spec);
                 let rx =
                     connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
+                let rx = port::damaged(&entry.spec, rx.collect());
                 let tx =
                     connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
                 self.pool.detach(index);
                 self.pool.attach_tx(index, tx.collect());
-                self.pool.attach_rx("memif-input", index, mode, rx.collect());
+                self.pool.attach_rx("memif-input", index, mode, rx);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A graph on a bench, with test ports.
 
 use super::port::{TEST_NODES, TestWire};
-use super::probe::PROBE;
+use super::probe::{PASS_IN, PASS_OUT, PROBE};
 use crate::interface::{Interface, Interfaces};
 use crate::ip::control::{Forwarding, Progress};
 use graph::NodeSpec;
@@ -52,7 +52,7 @@ impl Bench {
     /// If the graph can't be resolved: the features' declarations contradict each other.
     #[must_use]
     pub fn new(tier: Tier) -> Self {
-        let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE]].concat();
+        let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat();
         Self::with_nodes(tier, &nodes)
     }
 

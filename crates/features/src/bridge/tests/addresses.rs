@@ -42,6 +42,25 @@ fn stations_are_learned_and_followed() {
 }
 
 #[test]
+fn a_station_at_two_places_in_one_vector_is_seen_to_move() {
+    let v = vectors();
+    let mut bench = lab(&BridgeConfig::default());
+    bench.wires[&C].send(&v.get("a-to-b"), 8);
+    let _ = bench.run(A, &[v.get("a-to-b")], 8);
+    assert_eq!(counter(&bench, "bridge-input", "learned"), 1);
+    assert_eq!(counter(&bench, "bridge-input", "moved"), 1);
+}
+
+#[test]
+fn nothing_is_learned_from_the_routed_leg() {
+    let v = vectors();
+    let mut bench = Bench::new(Tier::detect());
+    all(&mut bench);
+    let _ = bench.run(ROUTER, &[v.get("a-to-all"), v.get("b-to-a")], 8);
+    assert_eq!(known(&bench), [(MAC_BVI, at(BVI))]);
+}
+
+#[test]
 fn learning_stops_at_its_limit_and_forwarding_does_not() {
     let v = vectors();
     let mut bench = lab(&BridgeConfig { learn_limit: 1, ..BridgeConfig::default() });
@@ -143,6 +162,9 @@ fn addresses_go_with_their_interface_setting_or_bridge() {
     let shared = bridges(&bench);
     let macs = shared.macs().unwrap();
     assert_eq!(forget(macs, BRIDGE, Some(A), false), 0);
+    let elsewhere = BridgeConfig { static_macs: vec![fixed(MAC_B, at(A))], ..config };
+    bridge(&mut bench, &elsewhere);
+    assert_eq!(known(&bench), [(MAC_B, at(A))], "what is fixed no more is gone");
     BridgeConfig::remove_addresses(macs, BRIDGE);
     assert_eq!(known(&bench), []);
     let _ = bench.run(C, &[v.get("c-to-a")], 1);
