@@ -162,10 +162,13 @@ proptest! {
     ) {
         thread_local! {
             static BENCH: RefCell<Bench> = RefCell::new(bench(Tier::detect()).0);
+            static ROWS: Vec<Row> =
+                [include_str!("../../tests/vectors/ip4.txt"), include_str!("../../tests/vectors/ip6.txt")]
+                    .into_iter()
+                    .flat_map(rows)
+                    .collect();
         }
-        let tables = [include_str!("../../tests/vectors/ip4.txt"), include_str!("../../tests/vectors/ip6.txt")];
-        let rows: Vec<Row> = tables.into_iter().flat_map(rows).collect();
-        let row = &rows[row.index(rows.len())];
+        let row = ROWS.with(|rows| rows[row.index(rows.len())].clone());
         let mut frame = row.frame.clone();
         for (at, value) in damage {
             if let Some(byte) = frame.get_mut(at) {

@@ -23,8 +23,8 @@ pub(crate) struct Words {
 
 /// Entries of the root.
 pub(crate) const ROOTS: usize = 1 << 16;
-/// 128 KiB of blocks.
-const LEAST_BLOCK_WORDS: usize = 1 << 15;
+/// 256 KiB of blocks.
+const LEAST_BLOCK_WORDS: usize = 1 << 16;
 
 impl Words {
     /// Reserves `bytes`, within what entries can point to and what the first changes need.

@@ -56,7 +56,7 @@ impl<A: Address> FibWriter<A> {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// An empty table with `capacity` bytes of address space for root and nodes; less than 384 KiB is raised to
+    /// An empty table with `capacity` bytes of address space for root and nodes; less than 512 KiB is raised to
     /// that, more than 8 GiB lowered.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<A: Address> FibWriter<A> {
     pub fn insert(&mut self, prefix: A, len: u8, id: NextHopId) -> Result<Option<NextHopId>, FibError> {
         check_prefix(prefix, len)?;
         check_id(id)?;
-        self.check_room()?;
+        self.check_room(2)?;
         let old = self.rib.insert(prefix, len, id);
         if old != Some(id) {
             self.change(Op { prefix, len, change: Change::Insert(Entry::leaf(id, len)) });
@@ -101,7 +101,7 @@ impl<A: Address> FibWriter<A> {
         if self.rib.get(prefix, len).is_none() {
             return Ok(None);
         }
-        self.check_room()?;
+        self.check_room(1)?;
         let old = self.rib.remove(prefix, len);
         let cover = self.rib.cover(prefix, len).map_or(Entry::NO_ROUTE, |(len, id)| Entry::leaf(id, len));
         self.change(Op { prefix, len, change: Change::Remove(cover) });
@@ -129,7 +129,7 @@ impl<A: Address> FibWriter<A> {
     pub fn replace_id(&mut self, from: NextHopId, to: NextHopId) -> Result<usize, FibError> {
         check_id(from)?;
         check_id(to)?;
-        self.check_room()?;
+        self.check_room(1)?;
         let routes = self.rib.rename(from, to);
         if routes > 0 && from != to {
             self.change(Op { prefix: A::narrow(0), len: 0, change: Change::Rename(from, to) });
@@ -191,8 +191,10 @@ impl<A: Address> FibWriter<A> {
         Editor { words: &self.words, allocator: &mut self.allocator, readers }.apply(&op);
     }
 
-    fn check_room(&self) -> Result<(), FibError> {
-        if self.allocator.room() >= needed::<A>() {
+    /// Whether there is room for so many changes. An insertion leaves room for one more, so that a full table can
+    /// always be emptied: a withdrawal takes new nodes before it gives up old ones.
+    fn check_room(&self, changes: u32) -> Result<(), FibError> {
+        if self.allocator.room() >= changes * needed::<A>() {
             return Ok(());
         }
         let Usage { live, retired, .. } = self.usage();

@@ -24,8 +24,8 @@ impl Forwarding {
     /// [`Progress::Done`], and from time to time after that (see [`Forwarding::reclaim`]).
     ///
     /// # Errors
-    /// [`ForwardingError::Table`] where a FIB is full. The changes that follow stay queued; they are tried again by the
-    /// next call.
+    /// [`ForwardingError::Table`] where a FIB is full: all other changes are carried out, and those that it had no room
+    /// for are tried again by the next call.
     pub fn commit(&mut self, publisher: &mut Publisher) -> Result<Progress, ForwardingError> {
         if !self.sets.turned.is_empty() {
             for vrf in self.vrfs.values_mut() {
@@ -40,12 +40,23 @@ impl Forwarding {
             return Ok(Progress::Waiting { routes: self.waiting() });
         }
         self.wait = None;
+        let mut done = true;
+        let mut failed = None;
         for (number, vrf) in &mut self.vrfs {
-            let v4 = vrf.v4.apply(publisher).map_err(refused(*number))?;
-            let v6 = vrf.v6.apply(publisher).map_err(refused(*number))?;
-            if !(v4 && v6) {
-                return Ok(Progress::Waiting { routes: self.waiting() });
+            vrf.v4.retry(&self.sets);
+            vrf.v6.retry(&self.sets);
+            for applied in [vrf.v4.apply(publisher), vrf.v6.apply(publisher)] {
+                match applied.map_err(refused(*number)) {
+                    Ok(all) => done &= all,
+                    Err(error) => failed = failed.or(Some(error)),
+                }
             }
+        }
+        if !done {
+            return Ok(Progress::Waiting { routes: self.waiting() });
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         self.hops.rest(publisher);
         Ok(Progress::Done)

@@ -13,6 +13,7 @@ use graph::publish::{Key, Schema};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tables::fib::FibWriter;
 
 /// A VRF.
 #[derive(Debug)]
@@ -25,7 +26,8 @@ pub(super) struct Vrf {
 
 impl Vrf {
     fn new(vrf: u16, name: &str, symmetric_hash: bool) -> Result<Self, ForwardingError> {
-        let (v4, v6) = (Rib::new().map_err(refused(vrf))?, Rib::new().map_err(refused(vrf))?);
+        let v4 = Rib::new(FibWriter::new().map_err(refused(vrf))?);
+        let v6 = Rib::new(FibWriter::new().map_err(refused(vrf))?);
         Ok(Self { name: name.into(), symmetric_hash, v4, v6 })
     }
 

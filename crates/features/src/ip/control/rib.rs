@@ -39,18 +39,21 @@ pub(super) struct Rib<A> {
     /// The others, of the few prefixes that have several, in order of preference.
     others: HashMap<(A, u8), Vec<Candidate>, RandomState>,
     queue: VecDeque<Op<A>>,
+    /// Prefixes whose change the FIB had no room for.
+    unplaced: Vec<(A, u8)>,
     retired: VecDeque<(u64, Retired)>,
 }
 
 impl<A: Address> Rib<A> {
-    pub(super) fn new() -> Result<Self, FibError> {
-        Ok(Self {
-            writer: FibWriter::new()?,
+    pub(super) fn new(writer: FibWriter<A>) -> Self {
+        Self {
+            writer,
             first: HashMap::default(),
             others: HashMap::default(),
             queue: VecDeque::new(),
+            unplaced: Vec::new(),
             retired: VecDeque::new(),
-        })
+        }
     }
 
     /// What workers read.
@@ -172,23 +175,38 @@ impl<A: Address> Rib<A> {
         self.queue.len()
     }
 
+    /// Tries again what the FIB had no room for.
+    pub(super) fn retry(&mut self, sets: &Sets) {
+        for key in core::mem::take(&mut self.unplaced) {
+            self.queue_best(sets, key);
+        }
+    }
+
     /// Carries queued changes into the FIB. Returns whether all of them are: very many take several calls, and where the
     /// FIB's memory is used up but blocks given up still rest, the others have to wait for those.
+    ///
+    /// A change that there is no room for is set aside for [`Rib::retry`], so that those behind it, which may make room,
+    /// are carried out; the error is returned in the end.
     pub(super) fn apply(&mut self, publisher: &Publisher) -> Result<bool, FibError> {
         let mut changes = 0;
+        let mut full = None;
         while let Some(op) = self.queue.front() {
             let done = match op.hop {
                 0 => self.writer.remove(op.prefix, op.len),
                 hop => self.writer.insert(op.prefix, op.len, NextHopId(hop)),
             };
             match done {
-                Ok(_) => self.queue.pop_front(),
-                Err(FibError::Full { .. }) if changes > 0 || self.reclaim(publisher) => {
+                Ok(_) => {}
+                Err(FibError::Full { retired, .. }) if retired > 0 => {
                     self.rest(publisher);
                     return Ok(false);
                 }
-                Err(error) => return Err(error),
-            };
+                Err(error) => {
+                    self.unplaced.push((op.prefix, op.len));
+                    full = Some(error);
+                }
+            }
+            self.queue.pop_front();
             changes += 1;
             // A long batch uses again what it gave up itself.
             if changes % REST_EVERY == 0 {
@@ -196,14 +214,14 @@ impl<A: Address> Rib<A> {
                 self.reclaim(publisher);
             }
             if changes == MAX_CHANGES {
-                return Ok(self.queue.is_empty());
+                break;
             }
         }
         self.queue.shrink_to(REST_EVERY);
         if changes > 0 {
             self.rest(publisher);
         }
-        Ok(true)
+        full.map_or(Ok(self.queue.is_empty()), Err)
     }
 
     /// Sets the blocks aside that changes have given up.
@@ -224,4 +242,52 @@ impl<A: Address> Rib<A> {
 /// A table's refusal, with the VRF's number.
 pub(super) fn refused(vrf: u16) -> impl Fn(FibError) -> ForwardingError {
     move |source| ForwardingError::Table { vrf, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hops::Hops;
+    use super::super::links::Links;
+    use super::super::route::{Path, Via};
+    use super::super::sets::World;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_full_table_takes_what_makes_room_and_then_the_rest() {
+        let (links, vrfs, mut hops) = (Links::default(), BTreeSet::from([0]), Hops::default());
+        let mut sets = Sets::default();
+        let world = &mut World { links: &links, vrfs: &vrfs, hops: &mut hops };
+        let set = sets.acquire(world, 0, &[Path::from(Via::Blackhole)]).unwrap();
+        let route = Candidate { set, origin: Origin::Static, owner: 0 };
+        let publisher = Publisher::new(&crate::schema());
+        let mut rib: Rib<u32> = Rib::new(FibWriter::with_capacity(0).unwrap());
+        let fib = rib.fib();
+        // Far apart, so that each takes nodes of its own.
+        let prefixes: Vec<u32> = (0..20_000).map(|n| (n * 3 + 1) << 16 | 0x0100).collect();
+        for prefix in &prefixes {
+            rib.add(&sets, *prefix, 24, route);
+        }
+        let apply = |rib: &mut Rib<u32>| loop {
+            match rib.apply(&publisher) {
+                Ok(false) => assert!(!rib.reclaim(&publisher), "no worker holds anything"),
+                other => break other,
+            }
+        };
+        assert!(matches!(apply(&mut rib), Err(FibError::Full { .. })));
+        let found = |prefix: &&u32| fib.lookup(**prefix + 9) != NextHopId::NO_ROUTE;
+        let placed = prefixes.iter().filter(found).count();
+        assert!(placed > 1000 && placed < prefixes.len(), "{placed}");
+        assert_eq!((rib.waiting(), rib.unplaced.len()), (0, prefixes.len() - placed));
+        // Withdrawn is what came in; the others follow.
+        for prefix in &prefixes[..prefixes.len() - 200] {
+            rib.remove(&sets, *prefix, 24, Origin::Static, 0);
+        }
+        let _ = apply(&mut rib);
+        rib.reclaim(&publisher);
+        rib.retry(&sets);
+        assert_eq!(apply(&mut rib), Ok(true));
+        assert_eq!(prefixes.iter().filter(found).count(), 200);
+        assert!(prefixes.iter().rev().take(200).all(|prefix| found(&prefix)));
+    }
 }
