@@ -2,7 +2,8 @@
 //!
 //! Edges: packets begin the arc `interface-output` of their next hop's interface; those whose hop limit is used up, that
 //! are too big or would leave the scope of their source address go to `icmp6-error`. What was made here
-//! ([`Flags::LOCAL`]) leaves with the hop limit it was made with. Routers don't fragment (RFC 8200 section 5).
+//! ([`Flags::LOCAL`]) leaves with the hop limit it was made with and goes to `ip6-fragment` if it is too big; other packets
+//! aren't cut by routers (RFC 8200 section 5).
 
 use crate::icmp::request_v6;
 use crate::ip::{Lane, NextHopKind, NextHops, has_headroom, segment_len};
@@ -20,6 +21,7 @@ graph::edges! {
     enum Next {
         Drop => "drop",
         IcmpError => "icmp6-error",
+        Fragment => "ip6-fragment",
     }
 }
 
@@ -30,8 +32,6 @@ graph::drops! {
         InterfaceDown => "interface-down", Warning,
         /// The next hop has changed since the lookup.
         StaleNextHop => "stale-next-hop", Warning,
-        /// A packet made here is larger than the MTU of its next hop.
-        TooBig => "too-big", Warning,
         /// There is no room for the link-layer header before the packet.
         NoHeadroom => "no-headroom", Error,
     }
@@ -149,7 +149,7 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
         return if sent { lane.edge } else { ctx.drop(slot, Drop::NoHeadroom) };
     }
     if local {
-        return ctx.drop(slot, Drop::TooBig);
+        return Next::Fragment.edge();
     }
     ctx.count(Counter::TooBig, 1);
     request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::PacketTooBig { mtu: lane.hop.mtu.into() });
