@@ -89,7 +89,8 @@ class Demo:
         # The worker takes the last core, the generator the first.
         core = (os.cpu_count() or 1) - 1
         settings.write_text(
-            f'socket = "{self.socket}"\nstate_dir = "{self.dir / "state"}"\n[workers]\ncount = 1\ncores = [{core}]\n'
+            f'[api]\nsocket = "{self.socket}"\n[state]\ndirectory = "{self.dir / "state"}"\n[workers]\ncores = [{core}]\n'
+            f'[metrics]\nlisten = "unix:{self.dir / "metrics.sock"}"\n'
         )
         log = open(self.dir / "quiverd.log", "w")
         process = subprocess.Popen([BIN / "quiverd", "--config", settings], stdout=log, stderr=log)

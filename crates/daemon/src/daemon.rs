@@ -15,20 +15,6 @@ use crate::notify;
 use crate::settings::Settings;
 use crate::state::{StateDirectory, StateError};
 
-/// A packet engine, seen from both sides.
-pub struct Engine {
-    /// For changes.
-    pub dataplane: Box<dyn Dataplane>,
-    /// For looking.
-    pub inspect: Arc<dyn Inspect>,
-}
-
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Engine").field("info", &self.inspect.engine()).finish_non_exhaustive()
-    }
-}
-
 /// The daemon can't start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -66,11 +52,12 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// [`DaemonError`].
 pub async fn run(
     settings: &Settings,
-    engine: Engine,
+    dataplane: Box<dyn Dataplane>,
+    inspect: Arc<dyn Inspect>,
     stop: impl Future<Output = &'static str>,
 ) -> Result<(), DaemonError> {
     let system = |action| move |source| DaemonError::System { action, source };
-    let state = StateDirectory::open(&settings.state.directory)?;
+    let mut state = StateDirectory::open(&settings.state.directory)?;
     let loaded = state.load()?;
     for warning in &loaded.warnings {
         tracing::error!("{warning}");
@@ -78,7 +65,7 @@ pub async fn run(
     let mut socket = grpc::bind(&settings.api)?;
     let metrics = MetricsListener::bind(&settings.metrics.listen).await?;
 
-    let mut controller = Controller::new(engine.dataplane, state);
+    let mut controller = Controller::new(dataplane, state);
     controller.restore(loaded.snapshot)?;
     let (handle, thread) = control::start(controller).map_err(system("start the control thread"))?;
 
@@ -87,11 +74,11 @@ pub async fn run(
         // An error means that the sender is gone, and with it everything else.
         let _ = stopped.wait_for(|stop| *stop).await;
     };
-    let service = Service::new(handle.clone(), Arc::clone(&engine.inspect));
+    let service = Service::new(handle.clone(), Arc::clone(&inspect));
     let listener = socket.listener().map_err(system("listen on the API socket"))?;
     let mut api = tokio::spawn(grpc::serve(service, listener, until_stopped(stopped.clone())));
     if let Some(listener) = metrics {
-        let collector = Arc::new(Collector::new(engine.inspect));
+        let collector = Arc::new(Collector::new(inspect));
         tokio::spawn(metrics::serve(listener, collector, handle.clone(), until_stopped(stopped)));
     }
     tokio::spawn(notify::watchdog(handle.clone()));

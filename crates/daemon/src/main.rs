@@ -3,10 +3,12 @@
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
-use quiverd::settings::{self, Settings};
-use quiverd::{daemon, engine, logging, version};
+use quiverd::engine::{Engine, EngineOptions};
+use quiverd::settings::{self, HugePages, Settings};
+use quiverd::{daemon, logging, version};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
@@ -45,7 +47,8 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     tracing::info!(version = version::LINE, ?cores, "starting");
     // Control tasks only; packets move on threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let engine = engine::start(&settings, &cores)?;
+    let engine = Engine::start(&engine_options(&settings, &cores))?;
+    let inspect = Arc::new(engine.handle());
     runtime.block_on(async {
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -55,8 +58,21 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
                 _ = interrupt.recv() => "SIGINT",
             }
         };
-        Ok(daemon::run(&settings, engine, stop).await?)
+        Ok(daemon::run(&settings, Box::new(engine), inspect, stop).await?)
     })
+}
+
+/// How the settings want the engine.
+fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
+    EngineOptions {
+        cores: cores.iter().copied().map(Some).collect(),
+        tier: None,
+        huge_pages: match settings.memory.huge_pages {
+            HugePages::Try => memif::region::HugePages::Try,
+            HugePages::Never => memif::region::HugePages::Never,
+            HugePages::Require => memif::region::HugePages::Require,
+        },
+    }
 }
 
 /// What the settings come to.

@@ -64,6 +64,15 @@ pub trait PortControl: Send {
         Ok(true)
     }
 
+    /// Packets that the kernel had for us since the port was opened (for a persistent device: since it was made) and
+    /// lost because we didn't receive them fast enough. Ports that lose nothing that way say 0.
+    ///
+    /// # Errors
+    /// [`PortError`] where the device can't be asked, or is gone.
+    fn lost(&self) -> Result<u64, PortError> {
+        Ok(0)
+    }
+
     /// Ends the port for good: what Quiver made is removed, what was there before is left as it was. Merely dropping
     /// the control leaves persistent devices in place, for the next start.
     ///

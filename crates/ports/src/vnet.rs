@@ -56,6 +56,15 @@ impl VnetHeader {
         offload
     }
 
+    /// The same header for the packet with `bytes` more before its network header.
+    pub(crate) fn behind(self, bytes: u16) -> Self {
+        Self {
+            csum_start: self.csum_start.saturating_add(bytes),
+            hdr_len: self.hdr_len.saturating_add(bytes),
+            ..self
+        }
+    }
+
     /// What the kernel has to do on a packet that leaves with this metadata. `None` where the packet no longer begins
     /// before its transport header.
     pub(crate) fn of(meta: &Meta) -> Option<Self> {

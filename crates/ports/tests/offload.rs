@@ -68,14 +68,16 @@ fn chained(packets: &mut Packets, frame: &[u8], piece: usize) -> SlotId {
     let options = RegionOptions { name: "frame".into(), size: 16384, huge_pages: HugePages::Never };
     let region = Arc::new(Region::create(&options).unwrap());
     let table = Arc::new(RegionTable::new(vec![region]).unwrap());
-    let mut burst = packets.burst(Scalar, &table, 0);
+    let mut burst = packets.burst(Scalar, Arc::clone(&table), 0);
     for (number, bytes) in frame.chunks(piece).enumerate() {
         let range = table.check(0, (number * piece) as u32, bytes.len() as u32).unwrap();
         range.write(bytes);
         if number == 0 {
-            burst.packet(range).unwrap();
+            // SAFETY: the range is of the table that the burst was begun with.
+            unsafe { burst.packet(range) }.unwrap();
         } else {
-            burst.segment(range);
+            // SAFETY: as above.
+            unsafe { burst.segment(range) };
         }
     }
     burst.finish().0.start as SlotId
@@ -206,8 +208,8 @@ fn tcp_gets_through_the_node() {
         tap::open(&TapOptions { host, ..TapOptions::new(namespace.netns(), "eth0") }).unwrap()
     };
     let (mut port_a, mut port_b) = (open(&a, 1), open(&b, 2));
-    let side = |port| Side { port, input: "tap-input", output: "tap-tx", features: &["offload"] };
-    let mut joined = Joined::new([side(&mut port_a), side(&mut port_b)], &["tap-tx"]);
+    let side = |port| Side { features: &["offload"], ..Side::new(port, "tap-input", "tap-tx") };
+    let mut joined = Joined::new([side(&mut port_a), side(&mut port_b)]);
     joined.while_running(|| {
         for address in ["10.9.0.1", "fd09::1"] {
             common::transfer(&a, &b, address, 4 << 20);

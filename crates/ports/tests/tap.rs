@@ -5,7 +5,9 @@
 mod common;
 
 use common::{Joined, Namespace, Side, receive, root, send};
+use graph::port::RxMode;
 use ipnet::IpNet;
+use quiver_ports::generator::{self, GeneratorOptions};
 use quiver_ports::link::{self, HostRoute, LinkOptions};
 use quiver_ports::tap::{self, TapMode, TapOptions};
 use quiver_ports::{LinkLayer, Netns, PortError};
@@ -199,8 +201,8 @@ fn transfer(gso: bool) -> (usize, usize) {
     let mut options_b = TapOptions { gso, ..options(&b, "10.9.0.2/24") };
     options_b.host.addresses.push("fd09::2/64".parse().unwrap());
     let (mut port_a, mut port_b) = (tap::open(&options_a).unwrap(), tap::open(&options_b).unwrap());
-    let side = |port| Side { port, input: "tap-input", output: "tap-tx", features: &[] };
-    let mut joined = Joined::new([side(&mut port_a), side(&mut port_b)], &["tap-tx"]);
+    let side = |port| Side::new(port, "tap-input", "tap-tx");
+    let mut joined = Joined::new([side(&mut port_a), side(&mut port_b)]);
     joined.while_running(|| {
         b.run(&["ping", "-c", "2", "-i", "0.2", "-W", "5", "10.9.0.1"]);
         b.run(&["ping", "-c", "2", "-i", "0.2", "-W", "5", "-s", "4000", "fd09::1"]);
@@ -227,4 +229,60 @@ fn without_gso_the_kernel_cuts() {
     }
     let (longest, gso) = transfer(false);
     assert_eq!((longest, gso), (1414, 0));
+}
+
+#[test]
+fn a_sleeping_worker_is_woken_by_a_tap() {
+    if !root("tap and interrupts") {
+        return;
+    }
+    let (a, b) = (Namespace::new("wake-a"), Namespace::new("wake-b"));
+    let mut port_a = tap::open(&TapOptions { rx_queues: 2, ..options(&a, "10.9.0.1/24") }).unwrap();
+    let mut options_b = options(&b, "10.9.0.2/24");
+    options_b.host.mac = Some(OURS);
+    let mut port_b = tap::open(&options_b).unwrap();
+    let side = |port| Side { mode: RxMode::Interrupt, ..Side::new(port, "tap-input", "tap-tx") };
+    let (worker, _publisher) = Joined::new([side(&mut port_a), side(&mut port_b)]).into_worker();
+    b.run(&["ping", "-c", "5", "-i", "0.2", "-W", "5", "10.9.0.1"]);
+    let counters = worker.counters();
+    assert!(counters.interface(0).rx_packets.get() >= 5 && counters.interface(0).tx_packets.get() >= 5);
+    let (sleeps, rounds) = (counters.rounds.sleeps.get(), counters.rounds.rounds.get());
+    assert!(sleeps >= 5 && rounds < 100 * sleeps, "{sleeps} sleeps in {rounds} rounds");
+}
+
+#[test]
+fn only_the_frame_that_is_refused_is_dropped() {
+    if !root("tap and a refused frame") {
+        return;
+    }
+    let namespace = Namespace::new("mixed");
+    let mut port = tap::open(&options(&namespace, "10.9.0.2/24")).unwrap();
+    let frames = vec![ARP_REQUEST.to_vec(), ARP_REQUEST[..13].to_vec(), ARP_REQUEST.to_vec()];
+    let options = GeneratorOptions { frames, count: 6, ..GeneratorOptions::new("mixed", vec![]) };
+    let mut source = generator::open(&options).unwrap();
+    let mut joined = Joined::new([
+        Side::new(&mut source, "generator-input", "sink-tx"),
+        Side::new(&mut port, "tap-input", "tap-tx"),
+    ]);
+    while joined.round() > 0 {}
+    assert_eq!(joined.drops("tap-tx", "refused"), 2);
+    let counters = joined.graph.counters().interface(1);
+    assert_eq!((counters.tx_packets.get(), counters.tx_bytes.get(), counters.tx_drops.get()), (4, 4 * 42, 2));
+}
+
+#[test]
+fn what_the_kernel_could_not_hand_over_is_counted() {
+    if !root("tap losses") {
+        return;
+    }
+    let namespace = Namespace::new("full");
+    let port = tap::open(&options(&namespace, "10.9.0.2/24")).unwrap();
+    assert_eq!(port.control.lost().unwrap(), 0);
+    namespace.run(&["ip", "neigh", "add", "10.9.0.1", "lladdr", "02:fe:00:00:00:01", "dev", "eth0"]);
+    const SEND: &str = "import socket
+s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)
+for _ in range(4000): s.sendto(b'x',('10.9.0.1',9))";
+    namespace.run(&["/usr/bin/python3", "-c", SEND]);
+    let lost = port.control.lost().unwrap();
+    assert!((2000..4000).contains(&lost), "{lost} of 4000 packets; 1000 wait (txqueuelen)");
 }

@@ -6,7 +6,7 @@ use crate::netns::Netns;
 use rtnetlink::Handle;
 use rtnetlink::packet_core::Nla;
 use rtnetlink::packet_route::link::{
-    InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo as Info, LinkMessage,
+    InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo as Info, LinkLayerType, LinkMessage,
 };
 use std::io;
 use tokio_stream::StreamExt;
@@ -19,6 +19,8 @@ pub struct LinkInfo {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// It carries Ethernet frames.
+    pub ethernet: bool,
     /// Its Ethernet address, where it has one.
     pub mac: Option<MacAddr>,
     /// Its MTU in bytes.
@@ -27,6 +29,8 @@ pub struct LinkInfo {
     pub up: bool,
     /// It has a carrier: something is connected.
     pub carrier: bool,
+    /// Packets it should have sent and didn't. Of a tap: those that waited for us too long.
+    pub tx_dropped: u64,
     /// What is particular to tun and tap devices.
     pub tun: Option<TunInfo>,
 }
@@ -73,6 +77,7 @@ fn read(message: &LinkMessage) -> LinkInfo {
     let flags = message.header.flags;
     let mut info = LinkInfo {
         index: message.header.index,
+        ethernet: message.header.link_layer_type == LinkLayerType::Ether,
         up: flags.contains(LinkFlags::Up),
         carrier: flags.contains(LinkFlags::LowerUp),
         ..LinkInfo::default()
@@ -84,6 +89,7 @@ fn read(message: &LinkMessage) -> LinkInfo {
             LinkAttribute::Address(bytes) => {
                 info.mac = <[u8; 6]>::try_from(bytes.as_slice()).ok().map(MacAddr)
             }
+            LinkAttribute::Stats64(stats) => info.tx_dropped = stats.tx_dropped,
             LinkAttribute::LinkInfo(list) => {
                 info.tun = list.iter().find_map(|item| match item {
                     Info::Data(InfoData::Tun(attributes)) => Some(read_tun(attributes)),

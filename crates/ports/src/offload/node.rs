@@ -5,6 +5,7 @@ use super::segment::{Problem, segment};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::node::{Feature, NodeContext, NodeKind};
+use graph::nodes::INTERFACE_OUTPUT;
 use graph::publish::Key;
 use graph::{Ctx, Frame, GONE, Node, NodeSpec};
 use memory::packet::{Gso, Packets, SlotId};
@@ -17,7 +18,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: &["drop"],
     drops: Drop::SPECS,
     counters: Counter::SPECS,
-    features: &[Feature { arc: "interface-output", runs_before: &[], runs_after: &[] }],
+    features: &[Feature { arc: INTERFACE_OUTPUT, runs_before: &[], runs_after: &[] }],
     make,
     ..NodeSpec::EMPTY
 };
@@ -63,7 +64,7 @@ struct OffloadNode {
 }
 
 fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
-    Box::new(OffloadNode { place: cx.arc("interface-output"), arcs: cx.table(), segments: Vec::new() })
+    Box::new(OffloadNode { place: cx.arc(INTERFACE_OUTPUT), arcs: cx.table(), segments: Vec::new() })
 }
 
 impl Node for OffloadNode {

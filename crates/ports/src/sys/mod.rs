@@ -2,4 +2,5 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod packet;
 pub(crate) mod tun;

@@ -130,6 +130,10 @@ impl PortControl for TapControl {
         Ok(link::get(&self.netns, &self.name)?.is_some_and(|info| info.up && info.carrier))
     }
 
+    fn lost(&self) -> Result<u64, PortError> {
+        Ok(link::get(&self.netns, &self.name)?.map_or(0, |info| info.tx_dropped))
+    }
+
     fn remove(self: Box<Self>) -> Result<(), PortError> {
         match link::delete(&self.netns, &self.name) {
             // A namespace that is gone has taken the device with it.

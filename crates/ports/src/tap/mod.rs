@@ -13,6 +13,7 @@ mod options;
 mod queue;
 
 pub use device::open;
+pub(crate) use options::check_name;
 pub use options::{TapMode, TapOptions};
 
 use graph::NodeSpec;

@@ -2,13 +2,13 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-use graph::arc::{ArcPlace, ArcSpec, Arcs};
+use graph::arc::{ArcPlace, Arcs};
 use graph::engine::Graph;
 use graph::node::{NodeContext, NodeKind};
 use graph::plan::Plan;
 use graph::port::{RxMode, RxPort, RxQueue, TxQueue};
 use graph::publish::{Key, Publisher, Schema};
-use graph::worker::EventSender;
+use graph::worker::{EventSender, Worker, WorkerOptions};
 use graph::{Ctx, Frame, Node, NodeSpec};
 use memory::packet::{OwnedPacket, Packets};
 use memory::simd::Tier;
@@ -166,6 +166,7 @@ const CROSS: NodeSpec = NodeSpec {
     kind: NodeKind::Internal,
     edges: &["drop"],
     starts: &["interface-output"],
+    ends: &["device-input"],
     make: make_cross,
     ..NodeSpec::EMPTY
 };
@@ -176,6 +177,14 @@ pub struct Side<'a> {
     pub input: &'static str,
     pub output: &'static str,
     pub features: &'static [&'static str],
+    pub mode: RxMode,
+}
+
+impl<'a> Side<'a> {
+    /// A side without features, polled and slept on as the worker sees fit.
+    pub fn new(port: &'a mut Port, input: &'static str, output: &'static str) -> Self {
+        Self { port, input, output, features: &[], mode: RxMode::Adaptive }
+    }
 }
 
 /// A graph that carries packets between two ports.
@@ -186,11 +195,9 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// `ends`: the output nodes that are in use.
-    pub fn new(sides: [Side<'_>; 2], ends: &'static [&'static str]) -> Self {
-        let output = ArcSpec { name: "interface-output", help: "Packets that leave.", ends };
+    pub fn new(sides: [Side<'_>; 2]) -> Self {
         let specs: Vec<NodeSpec> = quiver_ports::NODES.iter().copied().chain([CROSS]).collect();
-        let plan = Arc::new(Plan::resolve(&specs, &[output], &["cross"], Schema::default()).unwrap());
+        let plan = Arc::new(Plan::resolve(&specs, &[], Schema::default()).unwrap());
         let mut publisher = Publisher::new(&plan.schema);
         let mut draft = publisher.draft();
         let key = plan.schema.key::<Arcs>().unwrap();
@@ -209,12 +216,24 @@ impl Joined {
         for (interface, side) in sides.into_iter().enumerate() {
             let interface = interface as u16;
             for (number, rx) in std::mem::take(&mut side.port.rx).into_iter().enumerate() {
-                let port = RxPort::new(interface, number as u16, RxMode::Adaptive, rx);
+                let port = RxPort::new(interface, number as u16, side.mode, rx);
                 graph.queues(side.input).unwrap().list.push(port);
             }
             graph.ports.set(interface, side.port.tx.pop());
         }
         Self { graph, publisher, seen }
+    }
+
+    /// The same on a worker's thread, which sleeps when there is nothing to do. The publisher has to live as long.
+    pub fn into_worker(mut self) -> (Worker, Publisher) {
+        let reader = self.publisher.reader();
+        let worker = Worker::start(0, self.graph, reader, &WorkerOptions::default()).unwrap();
+        (worker, self.publisher)
+    }
+
+    /// One round; returns the packets that came in.
+    pub fn round(&mut self) -> usize {
+        self.graph.round(self.publisher.current(), memory::clock::nanoseconds()).received
     }
 
     /// Carries packets while `work` runs on a thread of its own.
@@ -227,8 +246,7 @@ impl Joined {
                 result
             });
             while !done.load(Ordering::Acquire) {
-                let round = self.graph.round(self.publisher.current(), memory::clock::nanoseconds());
-                if round.received == 0 {
+                if self.round() == 0 {
                     // The peers share these cores.
                     std::thread::yield_now();
                 }

@@ -23,6 +23,7 @@
 
 mod commit;
 mod error;
+mod explain;
 mod forwarding;
 mod hops;
 mod links;
@@ -32,6 +33,7 @@ mod sets;
 
 pub use commit::Progress;
 pub use error::ForwardingError;
+pub use explain::{RouteView, Step, Summary};
 pub use forwarding::Forwarding;
 pub use route::{Origin, Path, Pending, Prefix, RouteState, Via};
 

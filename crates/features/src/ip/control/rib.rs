@@ -6,7 +6,7 @@ use super::sets::{SetId, Sets};
 use foldhash::fast::RandomState;
 use graph::publish::Publisher;
 use std::collections::{HashMap, VecDeque};
-use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Retired};
+use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Retired, Usage};
 
 /// Changes after which a batch sets its retired blocks aside.
 const REST_EVERY: usize = 4096;
@@ -120,12 +120,6 @@ impl<A: Address> Rib<A> {
         Some(set)
     }
 
-    /// The set of the candidate of this origin and owner.
-    pub(super) fn find(&self, prefix: A, len: u8, origin: Origin, owner: u16) -> Option<SetId> {
-        let is = |candidate: &&Candidate| (candidate.origin, candidate.owner) == (origin, owner);
-        self.candidates(prefix, len).find(is).map(|candidate| candidate.set)
-    }
-
     /// The candidates of a prefix, in order of preference.
     pub(super) fn candidates(&self, prefix: A, len: u8) -> impl Iterator<Item = &Candidate> {
         let key = (prefix, len);
@@ -164,6 +158,11 @@ impl<A: Address> Rib<A> {
     fn queue_best(&mut self, sets: &Sets, key: (A, u8)) {
         let hop = self.candidates(key.0, key.1).find_map(|candidate| sets.active(candidate.set));
         self.queue.push_back(Op { prefix: key.0, len: key.1, hop: hop.unwrap_or(0) });
+    }
+
+    /// Memory of the table, in bytes.
+    pub(super) fn usage(&self) -> Usage {
+        self.writer.usage()
     }
 
     /// Changes that wait.

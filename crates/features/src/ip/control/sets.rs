@@ -61,6 +61,20 @@ impl Sets {
         self.list.get(id as usize)?.as_ref()
     }
 
+    /// What a set's paths lead to: each with the set of it alone, and how many of the group's buckets it has.
+    pub(super) fn shares(&self, id: SetId) -> Vec<(Path, &PathSet, usize)> {
+        let Some(set) = self.get(id) else { return Vec::new() };
+        if set.members.is_empty() {
+            return set.paths.iter().map(|path| (*path, set, 1)).collect();
+        }
+        let members = set.paths.iter().zip(&set.members).filter_map(|(path, member)| {
+            let member = self.get(*member)?;
+            let held = set.buckets.iter().filter(|id| id.0 == member.hop).count();
+            Some((*path, member, held))
+        });
+        members.collect()
+    }
+
     /// The next-hop id of a set that leads somewhere.
     pub(super) fn active(&self, id: SetId) -> Option<u32> {
         self.get(id).filter(|set| set.state == RouteState::Active).map(|set| set.hop)

@@ -1,0 +1,111 @@
+//! An interface as workers see it.
+
+use std::sync::Arc;
+
+use api::v1::{MemifMode, ReversePathFilter, TapMode, VlanTag};
+use features::bridge::control::{BridgeConfig, Place, StaticMac};
+use features::interface::control::EndsError;
+use features::interface::{Interface, InterfaceAddress, Layer2, LinkMode, Rpf, VlanTags};
+use graph::arc::Arcs;
+use graph::plan::{Plan, PlanError};
+use graph::port::IfIndex;
+use wire::MacAddr;
+
+use super::core::Core;
+use super::registry::Entry;
+use crate::model::spec::{BridgeSpec, InterfaceSpec, L2, MacTarget, PortSpec};
+
+/// The interface's entry in the table of interfaces; sub-interfaces are filled in by `interface::control::stack`.
+pub(super) fn interface(core: &Core, entry: &Entry) -> Interface {
+    let spec = &entry.spec;
+    let address = |net: &ipnet::IpNet| InterfaceAddress { address: net.addr(), prefix_len: net.prefix_len() };
+    Interface {
+        exists: true,
+        up: spec.admin_up,
+        mode: link_mode(spec),
+        mac: entry.mac,
+        mtu: spec.mtu as u16,
+        vrf: core.vrf_index(&spec.vrf),
+        layer2: layer2(core, spec),
+        rpf: match spec.rpf {
+            ReversePathFilter::Loose => Rpf::Loose,
+            ReversePathFilter::Strict => Rpf::Strict,
+            _ => Rpf::Off,
+        },
+        vlan: vlan(core, spec),
+        sub_interfaces: Arc::default(),
+        addresses: Arc::new(spec.addresses.iter().map(address).collect()),
+        proxy_ranges: Arc::new(spec.proxy_arp.iter().map(|range| (range.first, range.last)).collect()),
+        name: spec.name.to_string().into(),
+    }
+}
+
+/// What frames of the interface begin with.
+pub(super) fn link_mode(spec: &InterfaceSpec) -> LinkMode {
+    match &spec.port {
+        PortSpec::Memif(memif) if memif.mode == MemifMode::Ip => LinkMode::Ip,
+        PortSpec::Tap(tap) if tap.mode == TapMode::Tun => LinkMode::Ip,
+        _ => LinkMode::Ethernet,
+    }
+}
+
+fn layer2(core: &Core, spec: &InterfaceSpec) -> Layer2 {
+    match &spec.l2 {
+        None => Layer2::None,
+        Some(L2::CrossConnect(other)) => {
+            core.registry.index(other).map_or(Layer2::None, |peer| Layer2::CrossConnect { peer })
+        }
+        Some(L2::Bridge { name, bvi, split_horizon_group }) => Layer2::Bridge {
+            bridge: core.bridge_index(name),
+            split_horizon_group: *split_horizon_group as u8,
+            bvi: *bvi,
+        },
+    }
+}
+
+fn vlan(core: &Core, spec: &InterfaceSpec) -> Option<(u16, VlanTags)> {
+    let PortSpec::Vlan(vlan) = &spec.port else { return None };
+    let outer_type = if vlan.outer_tag == VlanTag::Dot1ad { 0x88a8 } else { 0x8100 };
+    let tags = VlanTags { outer_type, outer: vlan.outer_id, inner: vlan.inner_id.unwrap_or_default() };
+    Some((core.registry.index(&vlan.parent)?, tags))
+}
+
+/// A bridge as the features know it. Fixed addresses at interfaces that aren't there are left out.
+pub(super) fn bridge(core: &Core, spec: &BridgeSpec) -> BridgeConfig {
+    let fixed = spec.static_macs.iter().filter_map(|fixed| {
+        let place = match &fixed.target {
+            MacTarget::Drop => Place::Blocked,
+            MacTarget::Member(name) => Place::Interface(core.registry.index(name)?),
+        };
+        Some(StaticMac { mac: MacAddr(fixed.mac.0), place })
+    });
+    BridgeConfig {
+        name: spec.name.to_string().into(),
+        learn: spec.learn,
+        flood: spec.flood,
+        flood_unknown_unicast: spec.flood_unknown_unicast,
+        forward: spec.forward,
+        arp_termination: spec.arp_termination,
+        mac_age: spec.mac_age.map_or(0, |age| age.as_secs() as u32),
+        learn_limit: spec.learn_limit,
+        static_macs: fixed.collect(),
+    }
+}
+
+/// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, then the lookup.
+pub(super) fn set_unicast(
+    plan: &Plan,
+    arcs: &mut Arcs,
+    index: IfIndex,
+    interface: &Interface,
+) -> Result<(), EndsError> {
+    for (arc, filter, lookup) in
+        [("ip4-unicast", "ip4-rpf", "ip4-lookup"), ("ip6-unicast", "ip6-rpf", "ip6-lookup")]
+    {
+        let number = plan.arc(arc).ok_or_else(|| PlanError::UnknownArc { arc: arc.into() })?;
+        let features: &[&str] = if interface.rpf == Rpf::Off { &[] } else { &[filter] };
+        let chain = if interface.up { plan.chain(arc, features, lookup)? } else { Vec::new() };
+        arcs.set(number, index, &chain)?;
+    }
+    Ok(())
+}

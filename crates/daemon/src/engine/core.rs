@@ -1,0 +1,184 @@
+//! Everything that the engine owns.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use features::bridge::Bridges;
+use features::bridge::control::{BridgeConfig, age};
+use features::interface::Interfaces;
+use features::interface::control::{Ends, stack};
+use graph::arc::Arcs;
+use graph::packet::OwnedPacket;
+use graph::plan::Plan;
+use graph::port::{IfIndex, RxMode};
+use graph::publish::{Key, Publisher};
+use tables::mac::MacTable;
+
+use super::compile;
+use super::memif::{LinkChange, Memifs};
+use super::port::{self, Kind};
+use super::registry::Registry;
+use super::routing::Routing;
+use super::workers::Pool;
+use crate::model::Name;
+use crate::model::spec::{BridgeSpec, InterfaceSpec};
+
+/// The engine's state. Workers see only what is published.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) plan: Arc<Plan>,
+    pub(super) publisher: Publisher,
+    pub(super) pool: Pool,
+    pub(super) registry: Registry,
+    pub(super) memifs: Memifs,
+    /// Index of each VRF.
+    pub(super) vrfs: HashMap<Name, u16>,
+    /// Number and configuration of each bridge.
+    pub(super) bridges: HashMap<Name, Bridge>,
+    /// The address table of all bridges: the same through all versions of the tables.
+    pub(super) macs: Arc<MacTable>,
+    /// Forwarding and neighbours.
+    pub(super) routing: Routing,
+    /// Packets for the graph that wait until workers know their neighbour: worker, target, packet.
+    pub(super) waiting: Vec<(usize, u32, OwnedPacket)>,
+    /// Interfaces have changed since they were published.
+    pub(super) interfaces_changed: bool,
+    /// Interfaces that existed when they were published last.
+    pub(super) published: Vec<IfIndex>,
+}
+
+/// A bridge as the engine keeps it.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    /// Its number.
+    pub(super) index: u16,
+    /// What it is.
+    pub(super) spec: Arc<BridgeSpec>,
+}
+
+impl Core {
+    /// Key of a part of the tables.
+    ///
+    /// # Panics
+    /// If the features don't declare it: found when the first daemon is started.
+    pub(super) fn key<T: 'static>(&self) -> Key<T> {
+        match self.plan.schema.key() {
+            Some(key) => key,
+            None => panic!("{} is no part of the tables", std::any::type_name::<T>()),
+        }
+    }
+
+    /// Index of a VRF; the default one's for a name that isn't there.
+    pub(super) fn vrf_index(&self, name: &Name) -> u16 {
+        self.vrfs.get(name).copied().unwrap_or(0)
+    }
+
+    /// Index of a bridge; 0, which none has, for a name that isn't there.
+    pub(super) fn bridge_index(&self, name: &Name) -> u16 {
+        self.bridges.get(name).map_or(0, |bridge| bridge.index)
+    }
+
+    /// Makes interfaces, bridges and their ways along the arcs visible to the workers, and tells routing of them.
+    pub(super) fn publish_interfaces(&mut self) {
+        self.interfaces_changed = false;
+        let mut table = Interfaces::default();
+        for (index, entry) in self.registry.iter() {
+            table.set(index, Some(compile::interface(self, entry)));
+        }
+        if let Err(error) = stack(&mut table) {
+            // The control plane has checked this: what it hands down is consistent.
+            tracing::error!(%error, "interfaces contradict each other; the last consistent state stays in force");
+            return;
+        }
+        let mut draft = self.publisher.draft();
+        let (arcs, interfaces, bridges) =
+            (self.key::<Arcs>(), self.key::<Interfaces>(), self.key::<Bridges>());
+        draft.change(arcs, |arcs| self.set_arcs(arcs, &table));
+        let (compiled, configs) = self.compile_bridges(&table);
+        draft.set(bridges, compiled);
+        draft.set(interfaces, table.clone());
+        self.publisher.publish(draft);
+        for (number, config) in configs {
+            if let Err(error) = config.set_addresses(&self.macs, number, &table) {
+                tracing::error!(bridge = %config.name, %error, "its fixed addresses could not all be set");
+            }
+        }
+        self.published = self.registry.iter().map(|(index, _)| index).collect();
+        self.route_interfaces(&table);
+    }
+
+    fn set_arcs(&self, arcs: &mut Arcs, table: &Interfaces) {
+        for gone in self.published.iter().filter(|index| self.registry.get(**index).is_none()) {
+            for arc in 0..self.plan.arcs.len() as u16 {
+                // An empty chain is never too long.
+                let _ = arcs.set(arc, *gone, &[]);
+            }
+        }
+        for (index, entry) in self.registry.iter() {
+            let interface = table.get(index);
+            let kind = Kind::of(&entry.spec.port);
+            let offloads = entry.port.as_ref().is_some_and(|port| port.offload);
+            let output: &[&str] = if offloads || kind.output.is_none() { &[] } else { &["offload"] };
+            let ends = Ends::of(interface, kind.output);
+            let unicast = compile::set_unicast(&self.plan, arcs, index, interface);
+            if let Err(error) = ends.set(&self.plan, arcs, index, &[], output).and(unicast) {
+                tracing::error!(interface = %entry.spec.name, %error, "its way through the graph can't be set");
+            }
+        }
+    }
+
+    fn compile_bridges(&self, table: &Interfaces) -> (Bridges, Vec<(u16, BridgeConfig)>) {
+        let mut bridges = Bridges::new(Arc::clone(&self.macs));
+        let mut configs = Vec::new();
+        for bridge in self.bridges.values() {
+            let config = compile::bridge(self, &bridge.spec);
+            match config.build(bridge.index, table) {
+                Ok(compiled) => bridges.set(bridge.index, Some(compiled)),
+                Err(error) => tracing::error!(%error, "a bridge is left out"),
+            }
+            configs.push((bridge.index, config));
+        }
+        (bridges, configs)
+    }
+
+    /// Forgets learned addresses that are too old, a part of the table at a time.
+    pub(super) fn age_bridges(&self) {
+        let bridges = self.publisher.current().get(self.key::<Bridges>());
+        // All of it every two seconds or so.
+        age(bridges, memory::clock::nanoseconds(), self.macs.buckets().div_ceil(20));
+    }
+
+    /// A memif link came up or went down.
+    pub(super) fn link_changed(&mut self, change: LinkChange) {
+        match change {
+            LinkChange::Down(index) => {
+                tracing::info!(interface = self.registry.name(index), "memif link down");
+                self.pool.detach(index);
+            }
+            LinkChange::Up(index, connection) => {
+                let Some(entry) = self.registry.get_mut(index) else { return };
+                entry.link_ups += 1;
+                let queues = (connection.rx.len(), connection.tx.len());
+                tracing::info!(interface = %entry.spec.name, rx = queues.0, tx = queues.1, "memif link up");
+                let mode = rx_mode(&entry.spec);
+                let rx =
+                    connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
+                let rx = port::damaged(&entry.spec, rx.collect());
+                let tx =
+                    connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
+                self.pool.detach(index);
+                self.pool.attach_tx(index, tx.collect());
+                self.pool.attach_rx("memif-input", index, mode, rx);
+            }
+        }
+    }
+}
+
+/// How workers wait for an interface.
+pub(super) fn rx_mode(spec: &InterfaceSpec) -> RxMode {
+    match spec.rx_mode {
+        api::v1::RxMode::Polling => RxMode::Polling,
+        api::v1::RxMode::Interrupt => RxMode::Interrupt,
+        _ => RxMode::Adaptive,
+    }
+}

@@ -1,0 +1,101 @@
+//! Interfaces as they run.
+
+use api::v1::{InterfaceCounters, InterfaceState, QueuePlacement};
+use graph::port::IfIndex;
+
+use super::super::core::Core;
+use super::super::port::Kind;
+use super::super::registry::Entry;
+use super::super::start::Shared;
+use super::baseline::Baseline;
+use crate::model::spec::{L2, PortSpec};
+
+pub(super) fn all(shared: &Shared) -> Vec<InterfaceState> {
+    let core = shared.core();
+    let baseline = shared.baseline();
+    let mut list: Vec<_> =
+        core.registry.iter().map(|(index, entry)| state(&core, &baseline, index, entry)).collect();
+    list.sort_by(|a, b| a.name.cmp(&b.name));
+    list
+}
+
+fn state(core: &Core, baseline: &Baseline, index: IfIndex, entry: &Entry) -> InterfaceState {
+    let spec = &entry.spec;
+    let (link_up, link_reason) = link(core, index, entry);
+    let (bridge, cross_connect) = match &spec.l2 {
+        Some(L2::Bridge { name, .. }) => (name.to_string(), String::new()),
+        Some(L2::CrossConnect(other)) => (String::new(), other.to_string()),
+        None => (String::new(), String::new()),
+    };
+    let (host_name, netns) = match &spec.port {
+        PortSpec::Tap(tap) => (tap.host_name.clone(), tap.netns.clone().unwrap_or_default()),
+        PortSpec::AfPacket(port) => (port.host_interface.clone(), port.netns.clone().unwrap_or_default()),
+        _ => (String::new(), String::new()),
+    };
+    let traffic = baseline.traffic(&core.pool, index);
+    InterfaceState {
+        name: spec.name.to_string(),
+        index: index.into(),
+        port: Kind::of(&spec.port).name.into(),
+        admin_up: spec.admin_up,
+        link_up,
+        link_reason,
+        mac: match super::super::compile::link_mode(spec) {
+            features::interface::LinkMode::Ethernet => entry.mac.to_string(),
+            features::interface::LinkMode::Ip => String::new(),
+        },
+        mtu: spec.mtu,
+        addresses: spec.addresses.iter().map(ToString::to_string).collect(),
+        vrf: spec.vrf.to_string(),
+        bridge,
+        cross_connect,
+        rx_mode: spec.rx_mode.into(),
+        placement: placement(core, index),
+        counters: Some(InterfaceCounters {
+            rx_packets: traffic.rx_packets,
+            rx_bytes: traffic.rx_bytes,
+            tx_packets: traffic.tx_packets,
+            tx_bytes: traffic.tx_bytes,
+            rx_drops: traffic.rx_drops,
+            tx_drops: traffic.tx_drops,
+            ..InterfaceCounters::default()
+        }),
+        host_name,
+        netns,
+        link_ups: entry.link_ups,
+    }
+}
+
+fn placement(core: &Core, index: IfIndex) -> Vec<QueuePlacement> {
+    let mut list = Vec::new();
+    for worker in core.pool.workers() {
+        let queues = core.pool.queues(worker.number()).iter().filter(|queue| queue.0 == index);
+        list.extend(queues.map(|queue| QueuePlacement {
+            queue: queue.1.into(),
+            worker: worker.number() as u32,
+            polling: false,
+        }));
+    }
+    list.sort_by_key(|placement| placement.queue);
+    list
+}
+
+/// Whether the other side is there, and if not, why.
+fn link(core: &Core, index: IfIndex, entry: &Entry) -> (bool, String) {
+    match &entry.spec.port {
+        PortSpec::Memif(memif) => match core.memifs.state(index) {
+            Some(state) if state.up.is_some() => (true, String::new()),
+            Some(state) => {
+                let nobody = || format!("no peer has connected to {} yet", memif.socket);
+                (false, state.last_reason.clone().unwrap_or_else(nobody))
+            }
+            None => (false, "its socket is closed".into()),
+        },
+        _ => match entry.port.as_ref().map(|port| port.control.as_ref().map(|control| control.link_up())) {
+            None => (false, "its port is closed".into()),
+            Some(None | Some(Ok(true))) => (true, String::new()),
+            Some(Some(Ok(false))) => (false, "the device is down".into()),
+            Some(Some(Err(error))) => (false, error.to_string()),
+        },
+    }
+}

@@ -1,0 +1,94 @@
+//! Looking into the engine: counters and tables, without holding up workers.
+
+mod baseline;
+mod bridges;
+mod fib;
+mod graph;
+mod interfaces;
+mod memifs;
+mod neighbors;
+mod runtime;
+mod trace;
+
+pub(super) use baseline::Baseline;
+pub(super) use runtime::clock_hz;
+
+use api::v1::{
+    BridgeState, CaptureRequest, ClearCountersRequest, DropCounter, FibEntry, GraphResponse, InterfaceState,
+    MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
+};
+
+use super::start::EngineHandle;
+use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError};
+
+impl Inspect for EngineHandle {
+    fn engine(&self) -> EngineInfo {
+        let workers = self.shared.core().pool.workers().len() as u32;
+        EngineInfo { simd_tier: self.shared.tier.name().into(), workers, memory: self.shared.memory.clone() }
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceState> {
+        interfaces::all(&self.shared)
+    }
+
+    fn runtime(&self) -> RuntimeResponse {
+        runtime::all(&self.shared)
+    }
+
+    fn drops(&self) -> Vec<DropCounter> {
+        runtime::drops(&self.shared)
+    }
+
+    fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError> {
+        fib::entries(&self.shared.core(), query, each)
+    }
+
+    fn neighbors(&self) -> Vec<NeighborState> {
+        neighbors::all(&self.shared.core())
+    }
+
+    fn bridges(&self) -> Vec<BridgeState> {
+        bridges::all(&self.shared.core())
+    }
+
+    fn memifs(&self) -> Vec<MemifState> {
+        memifs::all(&self.shared.core())
+    }
+
+    fn graph(&self) -> GraphResponse {
+        graph::response(&self.shared)
+    }
+
+    fn clear_counters(&self, which: &ClearCountersRequest) {
+        let all = !(which.interfaces || which.runtime || which.drops);
+        let core = self.shared.core();
+        let mut baseline = self.shared.baseline();
+        if all || which.interfaces {
+            baseline.clear_interfaces(&core);
+        }
+        if all || which.runtime {
+            baseline.clear_runtime(&core);
+        }
+        if all || which.drops {
+            baseline.clear_drops(&core);
+        }
+    }
+
+    fn trace_add(&self, from: Option<&str>, count: u32) -> Result<(), InspectError> {
+        trace::add(&self.shared, from, count)
+    }
+
+    fn trace_show(&self, limit: u32) -> TraceShowResponse {
+        trace::show(&self.shared, limit)
+    }
+
+    fn trace_clear(&self) {
+        for worker in self.shared.core().pool.workers() {
+            worker.send(|graph| graph.tracer.clear());
+        }
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<Capture, InspectError> {
+        super::capture::start(&self.shared, request)
+    }
+}

@@ -1,0 +1,114 @@
+//! Workers, nodes and drops.
+
+use std::time::{Duration, Instant};
+
+use api::v1::{DropCounter, DropSeverity, NodeRuntime, RuntimeResponse, WorkerRuntime};
+use graph::Severity;
+use memory::clock::cycles;
+
+use super::super::core::Core;
+use super::super::start::Shared;
+use super::baseline::Baseline;
+
+/// Clocks per second of the time-stamp counter, measured over 20 ms.
+pub(in super::super) fn clock_hz() -> u64 {
+    let (start, first) = (Instant::now(), cycles());
+    std::thread::sleep(Duration::from_millis(20));
+    (cycles().wrapping_sub(first) as f64 / start.elapsed().as_secs_f64()) as u64
+}
+
+pub(super) fn all(shared: &Shared) -> RuntimeResponse {
+    let core = shared.core();
+    let mut baseline = shared.baseline();
+    let seconds = baseline.since.elapsed().as_secs_f64();
+    let busy: Vec<u64> = core.pool.workers().iter().map(|w| w.counters().rounds.busy_clocks.get()).collect();
+    let loads = loads(&mut baseline, &busy, shared.clock_hz);
+    let workers = (0..core.pool.workers().len()).map(|worker| {
+        let rounds = baseline.rounds(&core.pool, worker);
+        let nodes = nodes(&core, &baseline, worker);
+        let inputs = core.plan.nodes.iter().filter(|node| node.spec.kind == graph::NodeKind::Input);
+        let names: Vec<&str> = inputs.map(|node| node.spec.name).collect();
+        let packets =
+            nodes.iter().filter(|node| names.contains(&node.name.as_str())).map(|node| node.packets).sum();
+        let queues = core.pool.queues(worker).len();
+        WorkerRuntime {
+            index: worker as u32,
+            core: core.pool.core(worker).unwrap_or_default() as u32,
+            load: loads.get(worker).copied().unwrap_or_default(),
+            summary: summary(loads.get(worker).copied().unwrap_or_default(), queues, rounds.sleeps),
+            rounds: rounds.rounds,
+            busy_rounds: rounds.busy_rounds,
+            sleeps: rounds.sleeps,
+            packets,
+            seconds,
+            nodes,
+        }
+    });
+    RuntimeResponse { workers: workers.collect(), clock_hz: shared.clock_hz }
+}
+
+/// Share of time in rounds that moved packets, since the last look (or the start). A busy round of a polling worker may
+/// carry one packet or 256, so this is how much of the core packets take, not how far it is from its limit.
+fn loads(baseline: &mut Baseline, busy: &[u64], clock_hz: u64) -> Vec<f64> {
+    let now = Instant::now();
+    let look = |then: &(Instant, Vec<u64>)| {
+        let clocks = now.duration_since(then.0).as_secs_f64() * clock_hz as f64;
+        busy.iter()
+            .zip(&then.1)
+            .map(|(now, then)| (now.wrapping_sub(*then) as f64 / clocks.max(1.0)).min(1.0))
+            .collect()
+    };
+    let loads = match &baseline.last_look {
+        Some(then) => look(then),
+        None => look(&(baseline.since, vec![0; busy.len()])),
+    };
+    // Looks in quick succession (a watch, metrics and a person) share their beginning.
+    if baseline.last_look.as_ref().is_none_or(|then| now.duration_since(then.0) >= Duration::from_secs(1)) {
+        baseline.last_look = Some((now, busy.to_vec()));
+    }
+    loads
+}
+
+fn summary(load: f64, queues: usize, sleeps: u64) -> String {
+    let queues = if queues == 1 { "1 queue".into() } else { format!("{queues} queues") };
+    let rest = if sleeps == 0 { "has not slept" } else { "sleeps when idle" };
+    format!("{:.0} % loaded, {queues}, {rest}", load * 100.0)
+}
+
+fn nodes(core: &Core, baseline: &Baseline, worker: usize) -> Vec<NodeRuntime> {
+    let each = core.plan.nodes.iter().enumerate().map(|(id, node)| {
+        let work = baseline.work(&core.pool, worker, id);
+        NodeRuntime {
+            name: node.spec.name.into(),
+            calls: work.calls,
+            vectors: work.vectors,
+            packets: work.packets,
+            clocks: work.clocks,
+        }
+    });
+    each.filter(|node| node.vectors > 0).collect()
+}
+
+pub(super) fn drops(shared: &Shared) -> Vec<DropCounter> {
+    let core = shared.core();
+    let baseline = shared.baseline();
+    let each = core.plan.drops.iter().enumerate().map(|(reason, (node, spec))| DropCounter {
+        node: core.plan.nodes[usize::from(*node)].spec.name.into(),
+        reason: spec.name.into(),
+        help: spec.help.into(),
+        severity: severity(spec.severity).into(),
+        packets: baseline.drops(&core.pool, reason as u16),
+        interface: String::new(),
+    });
+    let mut list: Vec<DropCounter> = each.filter(|counter| counter.packets > 0).collect();
+    list.sort_by_key(|counter| std::cmp::Reverse(counter.packets));
+    list
+}
+
+fn severity(severity: Severity) -> DropSeverity {
+    match severity {
+        Severity::Info => DropSeverity::Info,
+        Severity::Warning => DropSeverity::Loss,
+        Severity::Error => DropSeverity::Invalid,
+    }
+}

@@ -1,0 +1,141 @@
+//! Opening the port of an interface.
+
+use api::v1::TapMode;
+use graph::port::{IfIndex, RxQueue, TxQueue};
+use ports::PortControl;
+use ports::wrap::Fault;
+use wire::MacAddr;
+
+use super::memif::Memifs;
+use super::ports_of;
+use crate::model::Flaw;
+use crate::model::spec::{InterfaceSpec, PortSpec, SocketName};
+
+/// A kind of port: its nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// Lower-case name.
+    pub(super) name: &'static str,
+    /// Input node; none where nothing is ever received.
+    pub(super) input: Option<&'static str>,
+    /// Output node; none where there is no port of its own.
+    pub(super) output: Option<&'static str>,
+}
+
+impl Kind {
+    /// The kind of an interface's port.
+    pub(super) fn of(port: &PortSpec) -> Self {
+        let (name, input, output) = match port {
+            PortSpec::Memif(_) => ("memif", Some("memif-input"), Some("memif-tx")),
+            PortSpec::Tap(tap) if tap.mode == TapMode::Tun => ("tun", Some("tap-input"), Some("tap-tx")),
+            PortSpec::Tap(_) => ("tap", Some("tap-input"), Some("tap-tx")),
+            PortSpec::AfPacket(_) => ("af-packet", Some("af-packet-input"), Some("af-packet-tx")),
+            PortSpec::Pcap(_) => ("pcap", Some("pcap-input"), Some("pcap-tx")),
+            PortSpec::Generator(_) => ("generator", Some("generator-input"), Some("sink-tx")),
+            PortSpec::Sink => ("sink", None, Some("sink-tx")),
+            PortSpec::Loopback => ("loopback", None, None),
+            PortSpec::Vlan(_) => ("vlan", None, None),
+        };
+        Self { name, input, output }
+    }
+}
+
+/// A port that is open.
+pub(super) struct OpenPort {
+    /// Keeps the device, where there is one.
+    pub(super) control: Option<Box<dyn PortControl>>,
+    /// Takes super-frames and unfinished checksums as they are.
+    pub(super) offload: bool,
+}
+
+impl std::fmt::Debug for OpenPort {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("OpenPort").field("offload", &self.offload).finish_non_exhaustive()
+    }
+}
+
+/// An open port with the queues that workers are to get.
+pub(super) struct Opened {
+    pub(super) port: OpenPort,
+    pub(super) rx: Vec<Box<dyn RxQueue>>,
+    pub(super) tx: Vec<Box<dyn TxQueue>>,
+}
+
+impl Opened {
+    fn without_queues() -> Self {
+        let port = OpenPort { control: None, offload: false };
+        Self { port, rx: Vec::new(), tx: Vec::new() }
+    }
+
+    fn of(port: ports::Port) -> Self {
+        let open = OpenPort { control: Some(port.control), offload: port.facts.offload };
+        Self { port: open, rx: port.rx, tx: port.tx }
+    }
+}
+
+/// Whether the system has what the port needs: the namespace is there and may be used. Nothing is changed.
+///
+/// # Errors
+/// [`Flaw`] that names the field.
+pub(super) fn check(spec: &InterfaceSpec) -> Result<(), Flaw> {
+    let (field, name) = match &spec.port {
+        PortSpec::Memif(memif) => match &memif.socket {
+            SocketName::Abstract { netns, .. } => ("memif.netns", netns.as_deref()),
+            SocketName::Path(_) => ("memif.netns", None),
+        },
+        PortSpec::Tap(tap) => ("tap.netns", tap.netns.as_deref()),
+        PortSpec::AfPacket(port) => ("af_packet.netns", port.netns.as_deref()),
+        _ => return Ok(()),
+    };
+    match name {
+        None => Ok(()),
+        Some(_) => {
+            ports_of::netns(name).open().map(|_| ()).map_err(|error| Flaw::new(field, error.to_string()))
+        }
+    }
+}
+
+/// Opens the port of interface `index`. A memif's queues come later, with its link.
+///
+/// # Errors
+/// [`Flaw`] where the system refuses.
+pub(super) fn open(
+    index: IfIndex,
+    spec: &InterfaceSpec,
+    mac: MacAddr,
+    memifs: &mut Memifs,
+) -> Result<Opened, Flaw> {
+    let opened = match &spec.port {
+        PortSpec::Memif(memif) => {
+            memifs.open(index, &spec.name.to_string(), memif)?;
+            return Ok(Opened::without_queues());
+        }
+        PortSpec::Loopback | PortSpec::Vlan(_) => return Ok(Opened::without_queues()),
+        PortSpec::Tap(tap) => {
+            ports::tap::open(&ports_of::tap(spec, tap)).map_err(|error| flaw("tap", &error))
+        }
+        PortSpec::AfPacket(port) => {
+            ports::af_packet::open(&ports_of::af_packet(port)).map_err(|error| flaw("af_packet", &error))
+        }
+        PortSpec::Pcap(pcap) => {
+            ports::pcap::open(&ports_of::pcap(spec, pcap)).map_err(|error| flaw("pcap", &error))
+        }
+        PortSpec::Generator(generator) => ports::generator::open(&ports_of::generator(spec, generator, mac)?)
+            .map_err(|error| flaw("generator", &error)),
+        PortSpec::Sink => Ok(ports::sink::open(&ports_of::sink(spec))),
+    };
+    let mut opened = opened.map(Opened::of)?;
+    opened.rx = damaged(spec, opened.rx);
+    Ok(opened)
+}
+
+/// The receive queues with the damage that the interface asks for.
+pub(super) fn damaged(spec: &InterfaceSpec, queues: Vec<Box<dyn RxQueue>>) -> Vec<Box<dyn RxQueue>> {
+    let Some(fault) = &spec.fault else { return queues };
+    let options = ports_of::fault(fault);
+    queues.into_iter().map(|queue| Box::new(Fault::new(queue, options)) as Box<dyn RxQueue>).collect()
+}
+
+fn flaw(field: &str, error: &ports::PortError) -> Flaw {
+    Flaw::new(field, error.to_string())
+}

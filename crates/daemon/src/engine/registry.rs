@@ -1,0 +1,117 @@
+//! Interfaces by name and by index.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use graph::port::IfIndex;
+use wire::MacAddr;
+
+use super::port::OpenPort;
+use crate::model::Name;
+use crate::model::spec::InterfaceSpec;
+
+/// An interface as the engine keeps it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// What it is.
+    pub(super) spec: Arc<InterfaceSpec>,
+    /// Its Ethernet address.
+    pub(super) mac: MacAddr,
+    /// Its port, while that is open.
+    pub(super) port: Option<OpenPort>,
+    /// Times that the link came up.
+    pub(super) link_ups: u64,
+}
+
+/// All interfaces. An index stays with a name for as long as the interface exists, and is not given to another one before
+/// all others were used: a packet on its way can't meet the wrong interface.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    names: HashMap<Name, IfIndex>,
+    entries: BTreeMap<IfIndex, Entry>,
+    last: IfIndex,
+}
+
+/// Most interfaces.
+const MAX: usize = 65_000;
+
+impl Registry {
+    /// Adds an interface and gives its index; `None` when there are too many.
+    pub(super) fn add(&mut self, entry: Entry) -> Option<IfIndex> {
+        if self.entries.len() >= MAX {
+            return None;
+        }
+        loop {
+            self.last = if usize::from(self.last) >= MAX { 1 } else { self.last + 1 };
+            if !self.entries.contains_key(&self.last) {
+                break;
+            }
+        }
+        self.names.insert(entry.spec.name.clone(), self.last);
+        self.entries.insert(self.last, entry);
+        Some(self.last)
+    }
+
+    /// Removes an interface.
+    pub(super) fn remove(&mut self, index: IfIndex) -> Option<Entry> {
+        let entry = self.entries.remove(&index)?;
+        self.names.remove(&entry.spec.name);
+        Some(entry)
+    }
+
+    /// Index of the interface of that name.
+    pub(super) fn index(&self, name: &Name) -> Option<IfIndex> {
+        self.names.get(name).copied()
+    }
+
+    /// Index of the interface of that name, given as text.
+    pub(super) fn find(&self, name: &str) -> Option<IfIndex> {
+        self.entries.iter().find(|(_, entry)| entry.spec.name.to_string() == name).map(|(index, _)| *index)
+    }
+
+    /// The interface of that index.
+    pub(super) fn get(&self, index: IfIndex) -> Option<&Entry> {
+        self.entries.get(&index)
+    }
+
+    /// The interface of that index, to change.
+    pub(super) fn get_mut(&mut self, index: IfIndex) -> Option<&mut Entry> {
+        self.entries.get_mut(&index)
+    }
+
+    /// Name of the interface of that index, for people.
+    pub(super) fn name(&self, index: IfIndex) -> String {
+        self.get(index).map_or_else(|| format!("#{index}"), |entry| entry.spec.name.to_string())
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (IfIndex, &Entry)> {
+        self.entries.iter().map(|(index, entry)| (*index, entry))
+    }
+}
+
+/// The Ethernet address of an interface that wasn't given one: locally administered, the same whenever an interface has
+/// this name, so that neighbours' tables survive a restart.
+pub(super) fn stable_mac(name: &str) -> MacAddr {
+    // FNV-1a: what matters is that it is the same everywhere and always.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let [a, b, c, d, ..] = (hash ^ (hash >> 32)).to_le_bytes();
+    MacAddr([0x02, 0xfe, a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_always_has_the_same_address_and_others_another() {
+        assert_eq!(stable_mac("pod-a"), stable_mac("pod-a"));
+        let mut seen: Vec<_> = (0..1000).map(|n| stable_mac(&format!("pod-{n}")).0).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 1000);
+        assert!(seen.iter().all(|mac| mac[0] & 3 == 2), "local, unicast");
+    }
+}

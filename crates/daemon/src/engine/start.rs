@@ -1,0 +1,183 @@
+//! Starting the engine.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use ::memif::region::HugePages;
+use graph::plan::{Plan, PlanError};
+use graph::publish::Publisher;
+use graph::simd::Tier;
+use graph::worker::WorkerError;
+use ports::wrap::capture::CapturePoint;
+use rustix::event::epoll;
+use tables::mac::{MacError, MacTable};
+
+use super::core::Core;
+use super::events::{Bell, Events};
+use super::inspect::{Baseline, clock_hz};
+use super::memif::Memifs;
+use super::registry::Registry;
+use super::routing::Routing;
+use super::service;
+use super::workers::Pool;
+use crate::model::Name;
+
+/// Addresses that all bridges together can know.
+const MAC_ADDRESSES: usize = 1 << 20;
+
+/// How to run the engine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// The core of each worker; `None`: any. One worker per entry, at least one.
+    pub cores: Vec<Option<usize>>,
+    /// Instruction set; `None`: the best there is.
+    pub tier: Option<Tier>,
+    /// Huge pages for the memory of memif clients.
+    pub huge_pages: HugePages,
+}
+
+/// Why the engine can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The nodes' declarations contradict each other.
+    #[error("the packet graph can't be built: {0}")]
+    Plan(#[from] PlanError),
+    /// The system gives no descriptors.
+    #[error("can't wait for events: {0} (raise the limit on open files)")]
+    Descriptors(rustix::io::Errno),
+    /// A worker can't be started.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    /// The thread for events can't be started.
+    #[error("no thread for events: {0}")]
+    Thread(std::io::Error),
+    /// The address table of bridges can't be had.
+    #[error("bridge address table: {0}")]
+    Macs(#[from] MacError),
+    /// The forwarding tables can't be had.
+    #[error("forwarding tables: {0}")]
+    Routing(#[from] features::ip::control::ForwardingError),
+}
+
+/// The running engine: the control thread's end.
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) shared: Arc<Shared>,
+    service: Option<JoinHandle<()>>,
+}
+
+/// The running engine, to look into.
+#[derive(Debug, Clone)]
+pub struct EngineHandle {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What all ends share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) plan: Arc<Plan>,
+    pub(super) tier: Tier,
+    core: Mutex<Core>,
+    baseline: Mutex<Baseline>,
+    /// Where packets can be seen.
+    pub(super) captures: Arc<CapturePoint>,
+    /// Clocks per second of the time-stamp counter.
+    pub(super) clock_hz: u64,
+    /// What kind of memory is used, in words.
+    pub(super) memory: String,
+    pub(super) bell: Arc<Bell>,
+    pub(super) epoll: Arc<OwnedFd>,
+    pub(super) stop: std::sync::atomic::AtomicBool,
+}
+
+impl Shared {
+    /// The engine's state. Held for short: no system call that may block is made meanwhile, but for opening ports.
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where counters stood when they were cleared. To be locked after the core.
+    pub(super) fn baseline(&self) -> MutexGuard<'_, Baseline> {
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Builds the graph and starts the workers, with no interfaces.
+    ///
+    /// # Errors
+    /// [`EngineError`] where the system gives too little.
+    pub fn start(options: &EngineOptions) -> Result<Self, EngineError> {
+        let nodes = [features::nodes(), ports::NODES.to_vec()].concat();
+        let plan = Arc::new(Plan::resolve(&nodes, &features::arcs(), features::schema())?);
+        let mut publisher = Publisher::new(&plan.schema);
+        let tier = options.tier.unwrap_or_else(Tier::detect);
+        let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Descriptors)?);
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&*epoll, events.bell().fd(), data, epoll::EventFlags::IN)
+            .map_err(EngineError::Descriptors)?;
+        let captures = Arc::new(CapturePoint::default());
+        let pool = Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?;
+        let routing = Routing::new(&plan, &mut publisher)?;
+        let core = Core {
+            plan: Arc::clone(&plan),
+            publisher,
+            pool,
+            registry: Registry::default(),
+            memifs: Memifs::new(Arc::clone(&epoll), options.huge_pages),
+            vrfs: HashMap::from([(Name::default_vrf(), 0)]),
+            bridges: HashMap::new(),
+            macs: Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?),
+            waiting: Vec::new(),
+            routing,
+            interfaces_changed: false,
+            published: Vec::new(),
+        };
+        let bell = Arc::clone(events.bell());
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let (clock_hz, memory) = (clock_hz(), memory_kind(options.huge_pages));
+        let (core, baseline) = (Mutex::new(core), Mutex::default());
+        let shared =
+            Arc::new(Shared { plan, tier, core, baseline, captures, clock_hz, memory, bell, epoll, stop });
+        let theirs = Arc::clone(&shared);
+        let service = std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(move || service::run(&theirs, &events))
+            .map_err(EngineError::Thread)?;
+        Ok(Self { shared, service: Some(service) })
+    }
+
+    /// A handle to look into the engine.
+    #[must_use]
+    pub fn handle(&self) -> EngineHandle {
+        EngineHandle { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, std::sync::atomic::Ordering::Release);
+        self.shared.bell.ring();
+        if let Some(service) = self.service.take() {
+            // A thread that panicked has said so on standard error.
+            let _ = service.join();
+        }
+    }
+}
+
+/// What memory memif clients of ours will use.
+fn memory_kind(huge_pages: HugePages) -> String {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = info
+        .lines()
+        .find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse().ok())
+        .unwrap_or(0_u64);
+    match (huge_pages, free) {
+        (HugePages::Never, _) => "ordinary pages, as configured".into(),
+        (_, 0) => "ordinary pages: no huge pages are free (vm.nr_hugepages)".into(),
+        (_, free) => format!("huge pages of 2 MiB, {free} free"),
+    }
+}

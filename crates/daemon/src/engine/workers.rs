@@ -1,0 +1,187 @@
+//! The workers, and which queues they have.
+
+use std::any::Any;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use graph::engine::Graph;
+use graph::packet::{OwnedPacket, Packets, SlotId};
+use graph::plan::Plan;
+use graph::port::{IfIndex, PortFault, RxMode, RxPort, RxQueue, Sent, TxQueue};
+use graph::publish::Publisher;
+use graph::simd::Tier;
+use graph::worker::{EventSender, Worker, WorkerError, WorkerOptions};
+use ports::wrap::capture::{CaptureDrops, CapturePoint, CaptureRx, CaptureTx};
+
+/// What a worker has let go of: dropped by the engine's thread, because closing devices and unmapping memory takes longer
+/// than a worker may stand still.
+type Grave = Box<dyn Any + Send>;
+
+/// All workers.
+#[derive(Debug)]
+pub(super) struct Pool {
+    workers: Vec<Worker>,
+    cores: Vec<Option<usize>>,
+    /// Interface and input node of every receive queue, by worker.
+    queues: Vec<Vec<(IfIndex, u16)>>,
+    captures: Arc<CapturePoint>,
+    bury: Sender<Grave>,
+    graves: Mutex<Receiver<Grave>>,
+}
+
+impl Pool {
+    /// Starts `cores.len()` workers, each on its core if it has one.
+    ///
+    /// # Errors
+    /// [`WorkerError`] where the system gives no thread or descriptor.
+    pub(super) fn start(
+        plan: &Arc<Plan>,
+        publisher: &mut Publisher,
+        cores: &[Option<usize>],
+        tier: Tier,
+        events: &EventSender,
+        captures: &Arc<CapturePoint>,
+    ) -> Result<Self, WorkerError> {
+        let start = |(number, core): (usize, &Option<usize>)| {
+            let mut graph = Graph::new(Arc::clone(plan), number, tier, events.clone());
+            graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(captures))));
+            Worker::start(number, graph, publisher.reader(), &WorkerOptions { core: *core })
+        };
+        let workers = cores.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
+        let (bury, graves) = channel();
+        let queues = vec![Vec::new(); workers.len()];
+        let (cores, captures) = (cores.to_vec(), Arc::clone(captures));
+        Ok(Self { workers, cores, queues, captures, bury, graves: Mutex::new(graves) })
+    }
+
+    /// The workers.
+    pub(super) fn workers(&self) -> &[Worker] {
+        &self.workers
+    }
+
+    /// The core a worker was asked to run on.
+    pub(super) fn core(&self, worker: usize) -> Option<usize> {
+        self.cores.get(worker).copied().flatten()
+    }
+
+    /// Interface and number of the receive queues of a worker.
+    pub(super) fn queues(&self, worker: usize) -> &[(IfIndex, u16)] {
+        self.queues.get(worker).map_or(&[], Vec::as_slice)
+    }
+
+    /// Deals receive queues out: each to the worker that has the fewest.
+    pub(super) fn attach_rx(
+        &mut self,
+        input: &'static str,
+        interface: IfIndex,
+        mode: RxMode,
+        queues: Vec<Box<dyn RxQueue>>,
+    ) {
+        for (number, rx) in queues.into_iter().enumerate() {
+            let number = number as u16;
+            let fewest = self.queues.iter().enumerate().min_by_key(|(_, queues)| queues.len());
+            let Some((at, _)) = fewest else { return };
+            self.queues[at].push((interface, number));
+            let rx = Box::new(CaptureRx::new(rx, Arc::clone(&self.captures)));
+            let port = RxPort::new(interface, number, mode, rx);
+            self.workers[at].send(move |graph| {
+                if let Some(queues) = graph.queues(input) {
+                    queues.list.push(port);
+                }
+            });
+        }
+    }
+
+    /// Gives every worker a way to send by `interface`: a queue of its own where there are enough, else one that several
+    /// share under a lock.
+    pub(super) fn attach_tx(&mut self, interface: IfIndex, queues: Vec<Box<dyn TxQueue>>) {
+        let workers = self.workers.len();
+        if queues.is_empty() {
+            return;
+        }
+        let seen = |queue| Box::new(CaptureTx::new(queue, Arc::clone(&self.captures))) as Box<dyn TxQueue>;
+        let queues: Vec<_> = queues.into_iter().map(seen).collect();
+        if queues.len() >= workers {
+            for (worker, queue) in self.workers.iter().zip(queues) {
+                Self::set_tx(worker, interface, Some(queue), &self.bury);
+            }
+            return;
+        }
+        let shared: Vec<Shared> = queues.into_iter().map(Shared::new).collect();
+        for (at, worker) in self.workers.iter().enumerate() {
+            Self::set_tx(worker, interface, Some(Box::new(shared[at % shared.len()].clone())), &self.bury);
+        }
+    }
+
+    fn set_tx(worker: &Worker, interface: IfIndex, queue: Option<Box<dyn TxQueue>>, bury: &Sender<Grave>) {
+        let bury = bury.clone();
+        worker.send(move |graph| {
+            if let Some(old) = graph.ports.set(interface, queue) {
+                // An error means that the engine is gone: the queue is dropped here.
+                let _ = bury.send(Box::new(Mutex::new(old)));
+            }
+        });
+    }
+
+    /// Takes all queues of an interface away from the workers. They are dropped by [`Pool::bury`].
+    pub(super) fn detach(&mut self, interface: IfIndex) {
+        for (worker, queues) in self.workers.iter().zip(&mut self.queues) {
+            let had = queues.len();
+            queues.retain(|queue| queue.0 != interface);
+            if queues.len() < had {
+                let bury = self.bury.clone();
+                worker.send(move |graph| {
+                    for queues in graph.all_queues() {
+                        let gone: Vec<RxPort> =
+                            queues.list.extract_if(.., |port| port.interface == interface).collect();
+                        let _ = bury.send(Box::new(Mutex::new(gone)));
+                    }
+                });
+            }
+            Self::set_tx(worker, interface, None, &self.bury);
+        }
+    }
+
+    /// Changes how the workers wait for an interface.
+    pub(super) fn set_rx_mode(&self, interface: IfIndex, mode: RxMode) {
+        for worker in &self.workers {
+            worker.send(move |graph| {
+                let queues = graph.all_queues().flat_map(|queues| &mut queues.list);
+                queues.filter(|port| port.interface == interface).for_each(|port| port.mode = mode);
+            });
+        }
+    }
+
+    /// Sends a packet into the graph of a worker.
+    pub(super) fn inject(&self, worker: usize, target: u32, packet: OwnedPacket) {
+        if let Some(worker) = self.workers.get(worker) {
+            worker.inject(target, packet);
+        }
+    }
+
+    /// Drops what workers have let go of.
+    pub(super) fn bury(&self) {
+        let graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
+        while graves.try_recv().is_ok() {}
+    }
+}
+
+/// A transmit queue that several workers use.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Box<dyn TxQueue>>>);
+
+impl Shared {
+    fn new(queue: Box<dyn TxQueue>) -> Self {
+        Self(Arc::new(Mutex::new(queue)))
+    }
+}
+
+impl TxQueue for Shared {
+    fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(tier, packets, slots)
+    }
+
+    fn flush(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush();
+    }
+}

@@ -1,0 +1,153 @@
+//! Opening sockets on a device.
+
+use super::queue::{PacketRx, PacketTx};
+use crate::link::{self, LinkInfo};
+use crate::netns::Netns;
+use crate::port::{LinkLayer, Port, PortControl, PortFacts};
+use crate::sys::packet::{self, Flag};
+use crate::tap::check_name;
+use crate::{PortError, vnet};
+use graph::port::{RxQueue, TxQueue};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that may wait in a socket: several milliseconds of traffic at 10 Gbit/s.
+const RECEIVE_BUFFER: i32 = 8 << 20;
+
+/// How to share a device.
+#[derive(Clone, Debug)]
+pub struct AfPacketOptions {
+    /// Network namespace it lives in.
+    pub netns: Netns,
+    /// Its name there.
+    pub name: String,
+    /// Receive queues, at least 1; the kernel spreads flows over them.
+    pub rx_queues: u16,
+    /// Transmit queues, at least 1. Those beyond the receive queues share a socket.
+    pub tx_queues: u16,
+    /// Receive frames for other stations too, as a bridge must.
+    pub promiscuous: bool,
+}
+
+impl AfPacketOptions {
+    /// One queue pair, promiscuous.
+    #[must_use]
+    pub fn new(netns: Netns, name: impl Into<String>) -> Self {
+        Self { netns, name: name.into(), rx_queues: 1, tx_queues: 1, promiscuous: true }
+    }
+
+    fn port(&self) -> String {
+        format!("device {} in network namespace {}", self.name, self.netns)
+    }
+}
+
+/// Opens sockets on an existing Ethernet device. Blocks.
+///
+/// # Errors
+/// [`PortError`]: no such device or namespace, a device without Ethernet, or what the kernel refused.
+pub fn open(options: &AfPacketOptions) -> Result<Port, PortError> {
+    let wrong = |field, problem: String| PortError::Option { port: options.port(), field, problem };
+    check_name(&options.name).map_err(|problem| wrong("name", problem.into()))?;
+    if options.rx_queues == 0 || options.tx_queues == 0 {
+        return Err(wrong("queues", "are 0: at least 1 is needed in each direction".into()));
+    }
+    let system =
+        |action: &'static str| move |error: io::Error| PortError::system(options.port(), action, error);
+    let info = link::get(&options.netns, &options.name)?;
+    let info = info.ok_or_else(|| system("look it up")(Errno::NODEV.into()))?;
+    let mac = info.mac.filter(|_| info.ethernet);
+    let mac = mac.ok_or_else(|| wrong("name", "is no Ethernet device: only those can be shared".into()))?;
+    let (sockets, vnet) = options.netns.run(|| sockets(options, &info))??;
+    let name: Arc<str> = options.port().into();
+    let lost = Arc::new(AtomicU64::new(0));
+    let rx = sockets.iter().map(|socket| -> Box<dyn RxQueue> {
+        Box::new(PacketRx::new(Arc::clone(socket), Arc::clone(&name), vnet))
+    });
+    let shared = sockets.iter().cycle().take(usize::from(options.tx_queues));
+    let tx = shared.map(|socket| -> Box<dyn TxQueue> {
+        Box::new(PacketTx::new(Arc::clone(socket), Arc::clone(&name), vnet))
+    });
+    Ok(Port {
+        rx: rx.collect(),
+        tx: tx.collect(),
+        facts: PortFacts {
+            name: info.name,
+            link: LinkLayer::Ethernet,
+            mac: Some(mac),
+            mtu: info.mtu,
+            host_ifindex: Some(info.index),
+            offload: vnet,
+        },
+        control: Box::new(PacketControl {
+            netns: options.netns.clone(),
+            name: options.name.clone(),
+            sockets,
+            lost,
+        }),
+    })
+}
+
+type Sockets = (Vec<Arc<OwnedFd>>, bool);
+
+/// Opens the sockets, inside the namespace; also says whether they have `virtio_net_hdr`.
+fn sockets(options: &AfPacketOptions, info: &LinkInfo) -> Result<Sockets, PortError> {
+    let system =
+        |action: &'static str| move |error: io::Error| PortError::system(options.port(), action, error);
+    let mut sockets = Vec::new();
+    let mut vnet = true;
+    let mut group = None;
+    for _ in 0..options.rx_queues {
+        let socket = packet::socket().map_err(system("open a packet socket"))?;
+        let fd = socket.as_fd();
+        packet::set(fd, Flag::AuxData, 1).map_err(system("ask for VLAN tags"))?;
+        packet::set(fd, Flag::IgnoreOutgoing, 1).map_err(system("ignore our own frames (Linux 4.20 can)"))?;
+        // Without the right to a larger buffer (CAP_NET_ADMIN in the first user namespace) bursts are lost earlier.
+        let _ = packet::set(fd, Flag::ReceiveBuffer, RECEIVE_BUFFER);
+        vnet &= packet::set(fd, Flag::VnetHeader, 1).is_ok();
+        if options.promiscuous {
+            packet::promiscuous(fd, info.index).map_err(system("make it promiscuous"))?;
+        }
+        packet::bind(fd, info.index).map_err(system("receive from it"))?;
+        if options.rx_queues > 1 {
+            group = Some(packet::fan_out(fd, group).map_err(system("spread its packets over queues"))?);
+        }
+        sockets.push(Arc::new(socket));
+    }
+    if !vnet {
+        for socket in &sockets {
+            packet::set(socket.as_fd(), Flag::VnetHeader, 0).map_err(system("do without offloads"))?;
+        }
+    }
+    Ok((sockets, vnet))
+}
+
+/// Bytes before each packet.
+pub(super) const fn prefix(vnet: bool) -> usize {
+    if vnet { vnet::LEN } else { 0 }
+}
+
+/// Holds the sockets; the device is the kernel's.
+struct PacketControl {
+    netns: Netns,
+    name: String,
+    sockets: Vec<Arc<OwnedFd>>,
+    lost: Arc<AtomicU64>,
+}
+
+impl PortControl for PacketControl {
+    fn link_up(&self) -> Result<bool, PortError> {
+        Ok(link::get(&self.netns, &self.name)?.is_some_and(|info| info.up && info.carrier))
+    }
+
+    fn lost(&self) -> Result<u64, PortError> {
+        for socket in &self.sockets {
+            let lost = packet::lost(socket.as_fd());
+            let lost = lost.map_err(|error| PortError::system(&self.name, "count what was lost", error))?;
+            self.lost.fetch_add(lost.into(), Ordering::Relaxed);
+        }
+        Ok(self.lost.load(Ordering::Relaxed))
+    }
+}

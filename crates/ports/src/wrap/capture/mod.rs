@@ -1,0 +1,18 @@
+//! Copies of packets for somebody who looks on.
+//!
+//! A [`CapturePoint`] stands at all queues of a process: [`CaptureRx`] and [`CaptureTx`] around each queue, a
+//! [`CaptureDrops`] in each worker's graph. While nobody looks on that costs a load per vector. [`CapturePoint::start`]
+//! gives a [`CaptureReader`] what it asks for; dropping the reader ends that.
+//!
+//! A worker never waits for a reader: what doesn't fit into its queue isn't captured, and counted
+//! ([`CaptureReader::missed`]). Capturing shows every packet, GSO super-frames as such.
+
+mod file;
+mod point;
+mod queues;
+mod reader;
+
+pub use file::{CaptureFile, CaptureFileError};
+pub use point::{CaptureOptions, CapturePoint};
+pub use queues::{CaptureDrops, CaptureRx, CaptureTx};
+pub use reader::{CaptureReader, CapturedPacket, Seen};

@@ -1,0 +1,123 @@
+//! What stands at the queues.
+
+use super::point::CapturePoint;
+use super::reader::Seen;
+use graph::IfIndex;
+use graph::context::DropCapture;
+use graph::port::{PortFault, Received, RxQueue, Sent, TxQueue};
+use memory::clock::nanoseconds;
+use memory::packet::{Packets, SlotId};
+use memory::simd::Tier;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Shows what a queue receives.
+pub struct CaptureRx {
+    inner: Box<dyn RxQueue>,
+    point: Arc<CapturePoint>,
+}
+
+impl CaptureRx {
+    /// Around `inner`.
+    #[must_use]
+    pub fn new(inner: Box<dyn RxQueue>, point: Arc<CapturePoint>) -> Self {
+        Self { inner, point }
+    }
+}
+
+impl core::fmt::Debug for CaptureRx {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("CaptureRx")
+    }
+}
+
+impl RxQueue for CaptureRx {
+    fn receive(
+        &mut self,
+        tier: Tier,
+        packets: &mut Packets,
+        rx_if: IfIndex,
+        max: usize,
+    ) -> Result<Received, PortFault> {
+        let received = self.inner.receive(tier, packets, rx_if, max)?;
+        if self.point.on() && !received.slots.is_empty() {
+            let slots = received.slots.clone().map(|slot| slot as SlotId);
+            self.point.show(packets, slots, nanoseconds(), |_| (rx_if, Seen::Received));
+        }
+        Ok(received)
+    }
+
+    fn release(&mut self) {
+        self.inner.release();
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.inner.disarm();
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.event_fd()
+    }
+}
+
+/// Shows what a queue has sent.
+pub struct CaptureTx {
+    inner: Box<dyn TxQueue>,
+    point: Arc<CapturePoint>,
+}
+
+impl CaptureTx {
+    /// Around `inner`.
+    #[must_use]
+    pub fn new(inner: Box<dyn TxQueue>, point: Arc<CapturePoint>) -> Self {
+        Self { inner, point }
+    }
+}
+
+impl core::fmt::Debug for CaptureTx {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("CaptureTx")
+    }
+}
+
+impl TxQueue for CaptureTx {
+    fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
+        let sent = self.inner.send(tier, packets, slots)?;
+        if self.point.on() && sent.packets > 0 {
+            let slots = slots.get(..sent.packets).unwrap_or(slots).iter().copied();
+            let interface = |slot| packets.meta(slot).tx_if;
+            self.point.show(packets, slots, nanoseconds(), |slot| (interface(slot), Seen::Sent));
+        }
+        Ok(sent)
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+}
+
+/// Shows what a worker drops: one for each graph ([`graph::engine::Graph::drop_capture`]).
+#[derive(Clone, Debug)]
+pub struct CaptureDrops(Arc<CapturePoint>);
+
+impl CaptureDrops {
+    /// For one worker.
+    #[must_use]
+    pub fn new(point: Arc<CapturePoint>) -> Self {
+        Self(point)
+    }
+}
+
+impl DropCapture for CaptureDrops {
+    fn dropped(&self, packets: &Packets, slot: SlotId, now: u64) {
+        if self.0.on() {
+            let meta = packets.meta(slot);
+            let seen = (meta.rx_if, Seen::Dropped { reason: meta.drop_reason });
+            self.0.show(packets, core::iter::once(slot), now, |_| seen);
+        }
+    }
+}

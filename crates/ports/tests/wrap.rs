@@ -1,0 +1,264 @@
+//! Queues around queues. What they stand around is a generator whose packets are numbered by their source port.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{Joined, Side, receive_all};
+use graph::port::RxQueue;
+use memory::clock::nanoseconds;
+use memory::packet::Packets;
+use quiver_ports::generator::{self, Field, GeneratorOptions, PacketSpec, Protocol, Vary, build};
+use quiver_ports::sink::{self, SinkOptions};
+use quiver_ports::wrap::capture::{CaptureDrops, CaptureOptions, CapturePoint, CaptureRx, CaptureTx, Seen};
+use quiver_ports::wrap::{Fault, FaultOptions, Rate, RateLimit};
+use quiver_ports::{LinkLayer, Port};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use wire::MacAddr;
+
+fn source(count: u64) -> Port {
+    let spec = PacketSpec {
+        ethernet: Some((MacAddr([2, 0xfe, 0, 0, 0, 1]), MacAddr([2, 0xfe, 0, 0, 0, 2]))),
+        source: "10.9.0.1".parse().unwrap(),
+        destination: "10.9.0.2".parse().unwrap(),
+        protocol: Protocol::Udp,
+        source_port: 0,
+        destination_port: 9,
+        len: 200,
+    };
+    let vary = vec![Vary { field: Field::SourcePort, count: 65536, step: 1 }];
+    let frame = build(&spec).unwrap();
+    generator::open(&GeneratorOptions { count, vary, ..GeneratorOptions::new("gen", frame) }).unwrap()
+}
+
+fn queue(count: u64) -> Box<dyn RxQueue> {
+    source(count).rx.pop().unwrap()
+}
+
+fn sink() -> Port {
+    sink::open(&SinkOptions { name: "sink".into(), link: LinkLayer::Ethernet, tx_queues: 1 })
+}
+
+fn number(frame: &[u8]) -> u16 {
+    u16::from_be_bytes([frame[34], frame[35]])
+}
+
+/// Everything a queue delivers until it has nothing more.
+fn all(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
+    let mut packets = Packets::new();
+    let mut frames = Vec::new();
+    loop {
+        let now = receive_all(rx, &mut packets);
+        if now.is_empty() && rx.arm() {
+            return frames;
+        }
+        frames.extend(now);
+    }
+}
+
+fn faulty(count: u64, options: FaultOptions) -> Vec<Vec<u8>> {
+    all(&mut Fault::new(queue(count), options))
+}
+
+fn numbers(frames: &[Vec<u8>]) -> Vec<u16> {
+    frames.iter().map(|frame| number(frame)).collect()
+}
+
+#[test]
+fn each_fault_does_what_it_says() {
+    const ALL: u32 = 1_000_000;
+    let clean = all(&mut *queue(6));
+    assert_eq!(faulty(6, FaultOptions::default()), clean);
+    assert!(faulty(6, FaultOptions { drop_ppm: ALL, ..FaultOptions::default() }).is_empty());
+    let twice = faulty(6, FaultOptions { duplicate_ppm: ALL, ..FaultOptions::default() });
+    assert_eq!(numbers(&twice), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]);
+    let swapped = faulty(5, FaultOptions { reorder_ppm: ALL, ..FaultOptions::default() });
+    assert_eq!(numbers(&swapped), [1, 0, 3, 2, 4], "the last one has no successor and comes all the same");
+    let corrupt = faulty(1000, FaultOptions { corrupt_ppm: ALL, ..FaultOptions::default() });
+    let mut places = [0; 200];
+    for (frame, clean) in corrupt.iter().zip(all(&mut *queue(1000))) {
+        let bits = frame.iter().zip(&clean).map(|(a, b)| (a ^ b).count_ones()).collect::<Vec<_>>();
+        assert_eq!(bits.iter().sum::<u32>(), 1);
+        places[bits.iter().position(|bits| *bits == 1).unwrap()] += 1;
+    }
+    assert!(places.iter().filter(|hits| **hits > 0).count() > 150, "spread over the packet: {places:?}");
+    let cut = faulty(1000, FaultOptions { truncate_ppm: ALL, ..FaultOptions::default() });
+    assert!(cut.iter().all(|frame| (1..=200).contains(&frame.len())));
+    assert!(cut.iter().any(|frame| frame.len() < 20) && cut.iter().any(|frame| frame.len() > 180));
+}
+
+#[test]
+fn held_back_packets_come_later() {
+    let delay = Duration::from_millis(30);
+    let options = FaultOptions { delay_ppm: 200_000, delay, seed: 7, ..FaultOptions::default() };
+    let start = nanoseconds();
+    let mut fault = Fault::new(queue(200), options);
+    let mut packets = Packets::new();
+    let first = numbers(&receive_all(&mut fault, &mut packets));
+    assert!((120..180).contains(&first.len()), "about a fifth is held back: {}", first.len());
+    assert!(!fault.arm(), "a worker must not sleep on what is held");
+    let late = numbers(&all(&mut fault));
+    assert!(nanoseconds() - start >= delay.as_nanos() as u64);
+    assert!(late.is_sorted() && late.iter().all(|number| !first.contains(number)));
+    assert_eq!(first.len() + late.len(), 200);
+    assert!(fault.arm());
+}
+
+#[test]
+fn the_seed_decides() {
+    let options = |seed| FaultOptions {
+        drop_ppm: 100_000,
+        corrupt_ppm: 100_000,
+        truncate_ppm: 100_000,
+        duplicate_ppm: 100_000,
+        reorder_ppm: 100_000,
+        seed,
+        ..FaultOptions::default()
+    };
+    let one = faulty(5000, options(1));
+    assert_eq!(one, faulty(5000, options(1)));
+    assert_ne!(one, faulty(5000, options(2)));
+    // 5000 less a tenth, and a tenth of those twice: 4950, with a standard deviation of about 30.
+    assert!((4800..5100).contains(&one.len()), "{}", one.len());
+    let gentle =
+        FaultOptions { corrupt_ppm: 0, truncate_ppm: 0, duplicate_ppm: 0, reorder_ppm: 0, ..options(1) };
+    let kept = numbers(&faulty(5000, gentle));
+    let lost = |number: &u16| !kept.contains(number);
+    let still_lost = numbers(&faulty(5000, FaultOptions { duplicate_ppm: 500_000, ..gentle }));
+    assert!((0..5000).filter(lost).all(|number| !still_lost.contains(&number)), "the same packets are lost");
+}
+
+#[test]
+fn a_rate_limit_is_kept() {
+    for (rate, per_second, burst) in [
+        (Rate { packets: 20_000, bits: 0 }, 20_000.0, 100.0),
+        // Of 200 bytes each; a receive of 256 packets may overdraw once.
+        (Rate { packets: 0, bits: 32_000_000 }, 20_000.0, 100.0 + 256.0),
+        (Rate { packets: 20_000, bits: 320_000_000 }, 20_000.0, 100.0),
+    ] {
+        let mut limit = RateLimit::new(queue(0), rate);
+        let mut packets = Packets::new();
+        let (start, mut got) = (nanoseconds(), 0);
+        while nanoseconds() - start < 50_000_000 {
+            got += receive_all(&mut limit, &mut packets).len();
+        }
+        let most = (nanoseconds() - start) as f64 / 1e9 * per_second + burst + 1.0;
+        assert!(f64::from(got as u32) <= most, "{got} packets, at most {most} at {rate:?}");
+        // However seldom this thread ran: each look brings at least a packet once one is due.
+        assert!(got >= 100, "{got} packets: the burst at least");
+    }
+    let mut limit = RateLimit::new(sink().tx.pop().unwrap(), Rate { packets: 1000, bits: 0 });
+    let mut packets = Packets::new();
+    let slots = queue(0).receive(common::SCALAR, &mut packets, 0, 200).unwrap().slots;
+    let slots: Vec<u16> = slots.map(|slot| slot as u16).collect();
+    let start = nanoseconds();
+    let sent = graph::port::TxQueue::send(&mut limit, common::SCALAR, &mut packets, &slots).unwrap();
+    let most = 5 + (nanoseconds() - start) / 1_000_000 + 1;
+    assert!(sent.packets >= 5 && (sent.packets as u64) <= most, "{sent:?}");
+    assert_eq!(sent.bytes, 200 * sent.packets as u64);
+}
+
+fn capture(port: &mut Port, point: &Arc<CapturePoint>) {
+    port.rx = port.rx.drain(..).map(|rx| Box::new(CaptureRx::new(rx, Arc::clone(point))) as _).collect();
+    port.tx = port.tx.drain(..).map(|tx| Box::new(CaptureTx::new(tx, Arc::clone(point))) as _).collect();
+}
+
+#[test]
+fn received_sent_and_dropped_packets_are_shown() {
+    let point = Arc::new(CapturePoint::default());
+    let (mut from, mut to) = (source(300), sink());
+    capture(&mut from, &point);
+    capture(&mut to, &point);
+    let mut joined = Joined::new([
+        Side::new(&mut from, "generator-input", "sink-tx"),
+        Side::new(&mut to, "tap-input", "sink-tx"),
+    ]);
+    joined.graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(&point))));
+    let mut everything = point.start(CaptureOptions::default());
+    let mut some = point.start(CaptureOptions {
+        interfaces: Some([1].into()),
+        count: 10,
+        snap_len: 60,
+        ..CaptureOptions::default()
+    });
+    let world = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let before = world();
+    joined.round();
+    // The second interface loses its way out: the rest is dropped.
+    joined.graph.ports.set(1, None);
+    joined.round();
+    let second = Duration::from_secs(1).as_nanos() as u64;
+    let clean = all(&mut *queue(300));
+    let mut seen = Vec::new();
+    while let Some(packet) = everything.try_recv() {
+        assert!((before - second..world() + second).contains(&packet.timestamp_ns));
+        assert_eq!(
+            (packet.original_len, &packet.bytes[..]),
+            (200, &clean[usize::from(number(&packet.bytes))][..])
+        );
+        seen.push((packet.seen, packet.interface, number(&packet.bytes)));
+    }
+    let plan = joined.graph.plan();
+    let (node, drop) = plan.drops[usize::from(match seen.last().unwrap().0 {
+        Seen::Dropped { reason } => reason,
+        other => panic!("{other:?}"),
+    })];
+    assert_eq!((plan.nodes[usize::from(node)].spec.name, drop.name), ("sink-tx", "link-down"));
+    let of = |interface, wanted: fn(&Seen) -> bool| -> Vec<u16> {
+        let matching = seen.iter().filter(|(seen, at, _)| wanted(seen) && *at == interface);
+        matching.map(|(_, _, number)| *number).collect()
+    };
+    assert_eq!(of(0, |seen| *seen == Seen::Received), (0..300).collect::<Vec<_>>());
+    assert_eq!(of(1, |seen| *seen == Seen::Sent), (0..256).collect::<Vec<_>>());
+    assert_eq!(of(0, |seen| matches!(seen, Seen::Dropped { .. })), (256..300).collect::<Vec<_>>());
+    assert_eq!((seen.len(), everything.missed()), (600, 0));
+
+    let first: Vec<_> = std::iter::from_fn(|| some.blocking_recv()).collect();
+    assert_eq!((first.len(), some.ended(), some.missed()), (10, true, 0));
+    assert!(first.iter().all(|packet| packet.seen == Seen::Sent && packet.bytes.len() == 60));
+    assert_eq!(first[9].bytes[..], clean[9][..60]);
+}
+
+#[test]
+fn what_a_slow_reader_misses_is_counted() {
+    let point = Arc::new(CapturePoint::default());
+    let mut rx = CaptureRx::new(queue(0), Arc::clone(&point));
+    let mut packets = Packets::new();
+    let few = CaptureOptions { backlog: 100, ..CaptureOptions::default() };
+    let mut few = point.start(few);
+    let small = CaptureOptions { backlog_bytes: 1000, ..CaptureOptions::default() };
+    let mut small = point.start(small);
+    assert_eq!(receive_all(&mut rx, &mut packets).len(), 256, "the worker isn't held up");
+    assert_eq!((few.missed(), small.missed()), (156, 251));
+    let got: Vec<u16> = std::iter::from_fn(|| few.try_recv()).map(|packet| number(&packet.bytes)).collect();
+    assert_eq!(got, (0..100).collect::<Vec<u16>>());
+    assert_eq!(std::iter::from_fn(|| small.try_recv()).count(), 5);
+    receive_all(&mut rx, &mut packets);
+    assert_eq!(few.try_recv().map(|packet| number(&packet.bytes)), Some(256), "room again");
+    assert_eq!(small.try_recv().map(|packet| number(&packet.bytes)), Some(256));
+    let missed = small.missed();
+    drop(few);
+    receive_all(&mut rx, &mut packets);
+    assert!(small.missed() > missed, "the other capture goes on");
+    drop(small);
+    let late = point.start(CaptureOptions { received: false, ..CaptureOptions::default() });
+    receive_all(&mut rx, &mut packets);
+    assert_eq!(late.missed(), 0);
+}
+
+#[test]
+fn headers_that_were_taken_off_are_shown_with_a_drop() {
+    use graph::context::DropCapture;
+    let point = Arc::new(CapturePoint::default());
+    let mut reader = point.start(CaptureOptions { snap_len: 150, ..CaptureOptions::default() });
+    let clean = all(&mut *queue(1)).remove(0);
+    let mut packets = Packets::new();
+    queue(1).receive(common::SCALAR, &mut packets, 3, 1).unwrap();
+    assert!(packets.strip(0, 34));
+    packets.meta_mut(0).drop_reason = 5;
+    CaptureDrops::new(Arc::clone(&point)).dropped(&packets, 0, nanoseconds());
+    let packet = reader.try_recv().unwrap();
+    assert_eq!((packet.seen, packet.interface), (Seen::Dropped { reason: 5 }, 3));
+    assert_eq!((packet.original_len, &packet.bytes[..]), (200, &clean[..150]));
+}
