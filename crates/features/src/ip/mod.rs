@@ -9,6 +9,8 @@ mod next_hop;
 mod output;
 pub(crate) mod rpf;
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 pub(crate) mod topology;
 
 pub use fibs::{Fibs, VrfTables};

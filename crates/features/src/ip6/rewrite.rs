@@ -1,8 +1,13 @@
 //! `ip6-rewrite`: the last step of forwarding: hop limit, MTU, link-layer header.
 //!
-//! Edges: packets begin the arc `interface-output` of their next hop's interface; those whose hop limit is used up, that
-//! are too big or would leave the scope of their source address go to `icmp6-error`. What was made here
-//! ([`Flags::LOCAL`]) leaves with the hop limit it was made with. Routers don't fragment (RFC 8200 section 5).
+//! | edge | packets |
+//! |---|---|
+//! | *arc `interface-output`* | by the interface of their next hop |
+//! | `icmp6-error` | hop limit used up; too big; leaving the scope of their source address |
+//! | `drop` | see [`Drop`] |
+//!
+//! What was made here ([`Flags::LOCAL`]) leaves with the hop limit it was made with. Routers don't fragment (RFC 8200
+//! section 5).
 
 use crate::icmp::request_v6;
 use crate::ip::{Lane, NextHopKind, NextHops, has_headroom, segment_len};

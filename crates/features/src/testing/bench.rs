@@ -2,7 +2,6 @@
 
 use super::port::{TEST_NODES, TestWire};
 use super::probe::{PASS_IN, PASS_OUT, PROBE};
-use super::stand_in::STAND_INS;
 use crate::interface::{Interface, Interfaces};
 use crate::ip::control::{Forwarding, Progress};
 use graph::NodeSpec;
@@ -53,12 +52,7 @@ impl Bench {
     /// If the graph can't be resolved: the features' declarations contradict each other.
     #[must_use]
     pub fn new(tier: Tier) -> Self {
-        let mut nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat();
-        for stand_in in STAND_INS {
-            if !nodes.iter().any(|node| node.name == stand_in.name) {
-                nodes.push(stand_in);
-            }
-        }
+        let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat();
         Self::with_nodes(tier, &nodes)
     }
 

@@ -11,8 +11,8 @@ use graph::publish::Publisher;
 pub enum Progress {
     /// Workers see all changes.
     Done,
-    /// Some changes wait until every worker has passed a round boundary (microseconds, where they run): call
-    /// [`Forwarding::commit`] again.
+    /// Some changes wait: until every worker has passed a round boundary (microseconds, where they run), or because
+    /// there are so many that others should have a turn on the control thread. Call [`Forwarding::commit`] again.
     Waiting {
         /// Routes that wait.
         routes: usize,

@@ -26,6 +26,7 @@ mod error;
 mod explain;
 mod forwarding;
 mod hops;
+mod interfaces;
 mod links;
 mod rib;
 mod route;

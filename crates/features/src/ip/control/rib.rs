@@ -10,6 +10,8 @@ use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Retired, Usage};
 
 /// Changes after which a batch sets its retired blocks aside.
 const REST_EVERY: usize = 4096;
+/// Changes that are carried out in one go: some tens of milliseconds, in which the control thread does nothing else.
+const MAX_CHANGES: usize = 16 * REST_EVERY;
 
 /// A route to a prefix from one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +172,8 @@ impl<A: Address> Rib<A> {
         self.queue.len()
     }
 
-    /// Carries queued changes into the FIB. Returns whether all of them are: where the FIB's memory is used up but
-    /// blocks given up still rest, the others have to wait for those.
+    /// Carries queued changes into the FIB. Returns whether all of them are: very many take several calls, and where the
+    /// FIB's memory is used up but blocks given up still rest, the others have to wait for those.
     pub(super) fn apply(&mut self, publisher: &Publisher) -> Result<bool, FibError> {
         let mut changes = 0;
         while let Some(op) = self.queue.front() {
@@ -192,6 +194,9 @@ impl<A: Address> Rib<A> {
             if changes % REST_EVERY == 0 {
                 self.rest(publisher);
                 self.reclaim(publisher);
+            }
+            if changes == MAX_CHANGES {
+                return Ok(self.queue.is_empty());
             }
         }
         self.queue.shrink_to(REST_EVERY);

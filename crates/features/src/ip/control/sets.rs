@@ -6,6 +6,7 @@ use super::links::Links;
 use super::route::{Path, Pending, RouteState, Via};
 use crate::ip::{NextHop, NextHopKind};
 use core::net::IpAddr;
+use foldhash::fast::RandomState;
 use graph::IfIndex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tables::ecmp::{self, Member};
@@ -49,7 +50,7 @@ pub(super) struct PathSet {
 pub(super) struct Sets {
     list: Vec<Option<PathSet>>,
     free: Vec<SetId>,
-    index: HashMap<u16, HashMap<Box<[Path]>, SetId>>,
+    index: HashMap<u16, HashMap<Box<[Path]>, SetId, RandomState>, RandomState>,
     by_neighbour: BTreeMap<(IfIndex, IpAddr), BTreeSet<SetId>>,
     /// Sets that have become active or pending: the routes that use them have to be looked at.
     pub(super) turned: BTreeSet<SetId>,
