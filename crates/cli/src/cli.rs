@@ -6,11 +6,13 @@ use api::client::DEFAULT_SOCKET;
 use clap::{Args, Parser, Subcommand, ValueHint};
 
 use crate::config::{ApplyArgs, DeleteArgs, DiffArgs, GetArgs};
+use crate::doctor::DoctorArgs;
 use crate::exit::Exit;
 use crate::pcap::PcapArgs;
 use crate::reference::{CompletionArgs, ManArgs, ReferenceArgs};
 use crate::render::ColorChoice;
 use crate::show::ShowArgs;
+use crate::top::TopArgs;
 use crate::trace::TraceArgs;
 
 /// Talk to quiverd: change what shall exist, see what happens to packets.
@@ -66,6 +68,16 @@ pub(crate) enum Command {
     /// Capture packets into a pcapng file
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Pcap(PcapArgs),
+    /// Watch workers, interfaces, nodes and drops live
+    ///
+    /// Keys: q quit, Tab or 1 to 4 one panel large, 0 all panels, s order, p pause, + and - speed, arrows scroll,
+    /// h help.
+    Top(TopArgs),
+    /// Check whether this machine is fit for quiverd, and say what to do
+    ///
+    /// Needs no quiverd. Each check says ok, warn or fail, what that means and what to do. Exit status 1 if a check
+    /// failed.
+    Doctor(DoctorArgs),
     /// Set counters to zero, or forget traces
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Clear(crate::clear::ClearArgs),

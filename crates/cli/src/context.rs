@@ -48,16 +48,13 @@ impl Context {
         })
     }
 
-    /// Writes to standard output. Whoever reads may stop reading (`| head`): that is no error.
+    /// Writes to standard output.
     ///
     /// # Errors
-    /// [`Error::Output`] for a full disk and the like.
+    /// [`Error::Output`] for a full disk and the like, also if whoever reads has stopped (`| head`).
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
         let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            result => result.map_err(Error::Output),
-        }
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)
     }
 
     /// Writes a remark to standard error. Nothing can be done if that fails.
@@ -71,10 +68,10 @@ fn remedy(kind: Option<ErrorKind>) -> &'static str {
     match kind {
         Some(ErrorKind::PermissionDenied) => "run quiver as root or as a member of the socket's group",
         Some(ErrorKind::NotFound) => {
-            "is it running? (systemctl start quiver); does it listen elsewhere? (--socket or QUIVER_SOCKET)"
+            "is it running? (systemctl start quiverd); does it listen elsewhere? (--socket or QUIVER_SOCKET)"
         }
-        Some(ErrorKind::ConnectionRefused) => "it has ended; start it again (systemctl start quiver)",
-        Some(_) => "is it running? (systemctl start quiver)",
+        Some(ErrorKind::ConnectionRefused) => "it has ended; start it again (systemctl start quiverd)",
+        Some(_) => "is it running? (systemctl start quiverd)",
         // It accepts connections but doesn't speak gRPC, or came up in between.
         None => "something else may listen there, or quiverd is just starting: try again",
     }
@@ -96,7 +93,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "can't reach quiverd at /nonexistent/quiver.sock: No such file or directory (os error 2): is it \
-             running? (systemctl start quiver); does it listen elsewhere? (--socket or QUIVER_SOCKET)"
+             running? (systemctl start quiverd); does it listen elsewhere? (--socket or QUIVER_SOCKET)"
         );
     }
 }

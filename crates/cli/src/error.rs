@@ -99,10 +99,10 @@ fn explain(status: &Status) -> String {
         Code::Unimplemented => {
             format!("this quiverd doesn't know that; compare versions with quiver show version ({said})")
         }
-        Code::Unavailable => format!("quiverd went away: {said}; see its log (journalctl -u quiver)"),
+        Code::Unavailable => format!("quiverd went away: {said}; see its log (journalctl -u quiverd)"),
         Code::Aborted => format!("{said}; look at quiver diff and try again"),
         Code::OutOfRange | Code::ResourceExhausted | Code::Internal if said.is_empty() => {
-            format!("quiverd failed ({}); see its log (journalctl -u quiver)", status.code())
+            format!("quiverd failed ({}); see its log (journalctl -u quiverd)", status.code())
         }
         _ if said.is_empty() => status.code().to_string(),
         _ => said.to_owned(),

@@ -20,6 +20,7 @@ mod clear;
 mod cli;
 mod config;
 mod context;
+mod doctor;
 mod error;
 mod exit;
 mod output;
@@ -29,6 +30,7 @@ mod render;
 mod run;
 mod seconds;
 mod show;
+mod top;
 mod trace;
 
 pub use cli::Cli;

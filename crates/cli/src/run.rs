@@ -1,16 +1,27 @@
 //! From the command line to the command.
 
+use std::io::ErrorKind;
+
 use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::{clear, config, pcap, reference, show, trace};
+use crate::{clear, config, doctor, pcap, reference, show, top, trace};
 
 /// Does what the command line says.
 ///
 /// # Errors
 /// [`Error`], whose text is for the user and whose [`Error::exit`] is for the shell.
 pub fn run(cli: Cli) -> Result<Exit, Error> {
+    match dispatch(cli) {
+        // Whoever reads wants no more (`| head`): nothing went wrong.
+        Err(Error::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Done),
+        result => result,
+    }
+}
+
+/// Finds the command.
+fn dispatch(cli: Cli) -> Result<Exit, Error> {
     let context = Context::new(&cli.global);
     match cli.command {
         // These need no quiverd.
@@ -35,6 +46,8 @@ async fn talk(context: &Context, command: Command) -> Result<Exit, Error> {
         Command::Show(args) => show::run(context, &args).await,
         Command::Trace(args) => trace::run(context, &args).await,
         Command::Pcap(args) => pcap::run(context, &args).await,
+        Command::Top(args) => top::run(context, &args).await,
+        Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Clear(args) => clear::run(context, &args).await,
         Command::Completion(_) | Command::Man(_) | Command::Reference(_) => Ok(Exit::Done),
     }

@@ -16,7 +16,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         _ => return Err("take a number of seconds, or 500ms, 10s, 5m, 1h".into()),
     };
     let number: f64 = digits.trim().parse().map_err(|_| "take a number of seconds, or 500ms, 10s, 5m, 1h")?;
-    if !(number > 0.0) {
+    if number.is_nan() || number <= 0.0 {
         return Err("must be above zero".into());
     }
     Duration::try_from_secs_f64(number * factor).map_err(|_| "is too long".into())

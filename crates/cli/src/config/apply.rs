@@ -37,20 +37,21 @@ pub(crate) struct ApplyArgs {
 pub(crate) async fn apply(context: &Context, args: &ApplyArgs) -> Result<Exit, Error> {
     // An empty file with --replace means: delete everything. Without, it is a mistake.
     let config = if args.replace { input::read(&args.files)? } else { input::read_some(&args.files)? };
+    let terse = config.len() >= TERSE;
     let request = ApplyRequest {
-        terse: config.len() >= TERSE,
+        terse,
+        // Tells what is new from what is changed.
+        list_changes: !terse,
         upserts: Some(config),
         expected_generation: args.expect_generation,
         dry_run: args.dry_run,
         replace_all: args.replace,
         ..ApplyRequest::default()
     };
+    let asked = report::Asked::new(&request);
     let response = parts::send(&mut context.connect().await?, request, "apply").await?;
     context.print(
-        &args
-            .output
-            .output
-            .write(&response, |response| report::report(response, args.dry_run, context.paint))?,
+        &args.output.output.write(&response, |response| report::report(response, &asked, context.paint))?,
     )?;
     Ok(exit(&response))
 }

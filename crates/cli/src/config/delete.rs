@@ -46,19 +46,22 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs) -> Result<Exit,
         list_changes: true,
         ..ApplyRequest::default()
     };
+    let asked = report::Asked::new(&request);
     let response = parts::send(&mut context.connect().await?, request, "delete").await?;
     let deleted = |object: &ObjectRef| {
         response.changes.iter().any(|change| {
             change.kind() == ChangeKind::Removed && change.object.as_ref().is_some_and(|it| it == object)
         })
     };
-    let missing = deletes.iter().filter(|object| !deleted(object)).collect::<Vec<_>>();
+    // An answer that leaves changes out doesn't tell what was missing.
+    let complete = response.left_out == 0;
+    let missing = deletes.iter().filter(|object| complete && !deleted(object)).collect::<Vec<_>>();
     match args.output.output {
         Form::Table => {
             // Objects that weren't there came out as applied, which isn't what people want to read.
             let mut told = response.clone();
             told.results.retain(|result| result.object.as_ref().is_none_or(|it| !missing.contains(&it)));
-            context.print(&report::report(&told, args.dry_run, context.paint))?;
+            context.print(&report::report(&told, &asked, context.paint))?;
         }
         form => context.print(&form.write(&response, |_| String::new())?)?,
     }

@@ -34,6 +34,7 @@ pub(crate) async fn diff(context: &Context, args: &DiffArgs) -> Result<Exit, Err
         list_changes: true,
         ..ApplyRequest::default()
     };
+    let asked = report::Asked::new(&request);
     let response = parts::send(&mut context.connect().await?, request, "diff").await?;
     let exit = match apply::exit(&response) {
         Exit::Done if !response.changes.is_empty() => Exit::Differs,
@@ -41,7 +42,7 @@ pub(crate) async fn diff(context: &Context, args: &DiffArgs) -> Result<Exit, Err
     };
     let text = match args.output.output {
         // What is refused can't be compared: the report says why.
-        Form::Table if exit == Exit::Refused => report::report(&response, true, context.paint),
+        Form::Table if exit == Exit::Refused => report::report(&response, &asked, context.paint),
         form => form.write(&response, |response| report::changes(&response.changes, context.paint))?,
     };
     context.print(&text)?;

@@ -1,92 +1,111 @@
 //! What became of a batch, as text.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use api::v1::object_result::Outcome;
-use api::v1::{ApplyResponse, Change, ChangeKind, FieldChange, ObjectResult, Wait};
+use api::v1::{
+    ApplyRequest, ApplyResponse, Change, ChangeKind, Config, FieldChange, ObjectRef, ObjectResult, Wait,
+};
 
 use super::kind::describe;
 use crate::render::{Paint, Tone};
 
+/// What was asked for, as far as the report needs it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Objects of the batch; others come into the answer because the batch moved them.
+    batch: HashSet<ObjectRef>,
+    dry_run: bool,
+}
+
+impl Asked {
+    /// By this request.
+    pub(super) fn new(request: &ApplyRequest) -> Self {
+        let upserts = request.upserts.iter().flat_map(Config::object_refs);
+        Self { batch: upserts.chain(request.deletes.iter().cloned()).collect(), dry_run: request.dry_run }
+    }
+
+    /// What the batch did to an object, in words behind its state.
+    fn how(&self, object: Option<&ObjectRef>, change: Option<ChangeKind>, complete: bool) -> &'static str {
+        match change {
+            Some(ChangeKind::Added) => " (new)",
+            Some(ChangeKind::Changed) => " (changed)",
+            Some(ChangeKind::Removed) => " (deleted)",
+            None if object.is_some_and(|object| !self.batch.contains(object)) => " (now)",
+            None if complete => " (unchanged)",
+            Some(ChangeKind::Unspecified) | None => "",
+        }
+    }
+}
+
 /// One line per object and a last one with numbers; refused objects take more lines.
-pub(super) fn report(response: &ApplyResponse, dry_run: bool, paint: Paint) -> String {
+pub(super) fn report(response: &ApplyResponse, asked: &Asked, paint: Paint) -> String {
     let changes = response
         .changes
         .iter()
-        .filter_map(|change| {
-            Some(((change.object.as_ref()?.kind, change.object.as_ref()?.name.as_str()), change.kind()))
-        })
+        .filter_map(|change| Some((change.object.as_ref()?, change.kind())))
         .collect::<HashMap<_, _>>();
-    let in_force = response.committed || dry_run;
+    let in_force = response.committed || asked.dry_run;
     let mut text = String::new();
     for result in &response.results {
-        let change =
-            result.object.as_ref().and_then(|object| changes.get(&(object.kind, object.name.as_str())));
-        object(&mut text, result, change.copied(), in_force, paint);
+        let change = result.object.as_ref().and_then(|object| changes.get(object)).copied();
+        let how = asked.how(result.object.as_ref(), change, response.left_out == 0);
+        let deleted = change == Some(ChangeKind::Removed);
+        object(&mut text, result, if deleted { "" } else { how }, deleted, in_force, paint);
     }
-    let _ = writeln!(text, "{}", summary(response, dry_run));
+    // With --replace objects go that nobody named.
+    let told = response.results.iter().filter_map(|result| result.object.as_ref()).collect::<HashSet<_>>();
+    let removed = response.changes.iter().filter(|change| change.kind() == ChangeKind::Removed);
+    for object in removed.filter_map(|change| change.object.as_ref()).filter(|object| !told.contains(object))
+    {
+        let _ = writeln!(text, "{}: {}", describe(Some(object)), paint.tone(Tone::Good, "deleted"));
+    }
+    let _ = writeln!(text, "{}", summary(response, asked.dry_run));
     text
 }
 
 /// The lines of one object.
-fn object(
-    text: &mut String,
-    result: &ObjectResult,
-    change: Option<ChangeKind>,
-    in_force: bool,
-    paint: Paint,
-) {
+fn object(text: &mut String, result: &ObjectResult, how: &str, deleted: bool, in_force: bool, paint: Paint) {
     let name = describe(result.object.as_ref());
-    let _ = match &result.outcome {
+    let line = match &result.outcome {
         Some(Outcome::Refused(refused)) => {
-            let _ = writeln!(text, "{name}: {}", paint.tone(Tone::Bad, "refused"));
+            let mut lines = format!("{name}: {}", paint.tone(Tone::Bad, "refused"));
             for (heading, line) in
                 [("field", &refused.field), ("reason", &refused.reason), ("remedy", &refused.remedy)]
             {
                 if !line.is_empty() {
-                    let _ = writeln!(text, "    {heading:<7} {line}");
+                    let _ = write!(lines, "\n    {heading:<7} {line}");
                 }
             }
-            Ok(())
+            lines
         }
         Some(Outcome::Pending(pending)) => {
             let word = paint.tone(Tone::Warn, "pending");
-            writeln!(text, "{name}: {word}{}, waits for {}", how(change), waits(&pending.waits_for))
-        }
-        // Without one of the known outcomes a newer quiverd has said something we don't know.
-        Some(Outcome::Applied(_)) if in_force && change == Some(ChangeKind::Removed) => {
-            writeln!(text, "{name}: {}", paint.tone(Tone::Good, "deleted"))
+            format!("{name}: {word}{how}: {}", waits(&pending.waits_for))
         }
         Some(Outcome::Applied(_)) if in_force => {
-            writeln!(text, "{name}: {}{}", paint.tone(Tone::Good, "applied"), how(change))
+            format!("{name}: {}{how}", paint.tone(Tone::Good, if deleted { "deleted" } else { "applied" }))
         }
-        Some(Outcome::Applied(_)) => writeln!(text, "{name}: valid, not applied"),
-        None => writeln!(text, "{name}: unknown; this quiver is older than quiverd"),
+        Some(Outcome::Applied(_)) => format!("{name}: valid, not applied"),
+        // A newer quiverd has said something we don't know.
+        None => format!("{name}: unknown; this quiver is older than quiverd"),
     };
+    let _ = writeln!(text, "{line}");
 }
 
-/// What apply did to an object that isn't in the way of its state.
-fn how(change: Option<ChangeKind>) -> &'static str {
-    match change {
-        Some(ChangeKind::Added) => " (new)",
-        Some(ChangeKind::Changed) => " (changed)",
-        Some(ChangeKind::Removed) => " (deleted)",
-        Some(ChangeKind::Unspecified) => "",
-        None => " (unchanged)",
-    }
-}
-
-/// What an object waits for: "interface pod-c: not there; bridge br0: …".
+/// Why an object is pending: "there is no interface pod-c yet; waits for bridge br0".
 pub(super) fn waits(waits: &[Wait]) -> String {
     let wait = |wait: &Wait| match (&wait.object, wait.reason.as_str()) {
-        (Some(object), "") => describe(Some(object)),
-        (Some(object), reason) if reason.contains(object.name.as_str()) => reason.to_owned(),
-        (Some(object), reason) => format!("{}: {reason}", describe(Some(object))),
-        (None, reason) => reason.to_owned(),
+        (Some(object), "") => format!("waits for {}", describe(Some(object))),
+        // The reason is a sentence; mostly it names the object itself.
+        (Some(object), reason) if !reason.contains(object.name.as_str()) => {
+            format!("waits for {}: {reason}", describe(Some(object)))
+        }
+        (_, reason) => reason.to_owned(),
     };
     match waits {
-        [] => "something quiverd doesn't name".into(),
+        [] => "waits for something quiverd doesn't name".into(),
         all => all.iter().map(wait).collect::<Vec<_>>().join("; "),
     }
 }
@@ -107,6 +126,9 @@ fn summary(response: &ApplyResponse, dry_run: bool) -> String {
     }
     if counts.unchanged > 0 {
         parts.push(format!("{} of them unchanged", counts.unchanged));
+    }
+    if response.left_out > 0 {
+        parts.push(format!("{} lines not shown", response.left_out));
     }
     let numbers = if parts.is_empty() { "nothing to do".into() } else { parts.join(", ") };
     let generation = response.generation;
@@ -164,11 +186,16 @@ mod tests {
         }
     }
 
+    fn asked(interfaces: &[&str]) -> Asked {
+        let batch = interfaces.iter().map(|name| ObjectRef::new(Kind::Interface, *name)).collect();
+        Asked { batch, dry_run: false }
+    }
+
     #[test]
     fn a_batch_that_is_in_force() {
         let wait = Wait {
             object: Some(ObjectRef::new(Kind::Interface, "pod-c")),
-            reason: "there is no interface pod-c".into(),
+            reason: "there is no interface pod-c yet".into(),
         };
         let response = ApplyResponse {
             generation: 5,
@@ -182,21 +209,26 @@ mod tests {
                     Outcome::Pending(Pending { waits_for: vec![wait] }),
                 ),
                 result(Kind::Vrf, "old", Outcome::Applied(Applied {})),
+                result(Kind::Interface, "waited", Outcome::Applied(Applied {})),
             ],
-            counts: Some(ApplyCounts { applied: 2, pending: 1, deleted: 1, unchanged: 1, refused: 0 }),
+            counts: Some(ApplyCounts { applied: 2, pending: 1, deleted: 2, unchanged: 1, refused: 0 }),
             changes: vec![
                 change(Kind::Interface, "pod-a", ChangeKind::Added, &[]),
                 change(Kind::Route, "default/10.9.0.0/16", ChangeKind::Added, &[]),
                 change(Kind::Vrf, "old", ChangeKind::Removed, &[]),
+                change(Kind::Vrf, "replaced", ChangeKind::Removed, &[]),
             ],
+            left_out: 0,
         };
         assert_eq!(
-            report(&response, false, Paint::new(false)),
+            report(&response, &asked(&["pod-a", "pod-b"]), Paint::new(false)),
             "interface pod-a: applied (new)\n\
              interface pod-b: applied (unchanged)\n\
-             route default/10.9.0.0/16: pending (new), waits for there is no interface pod-c\n\
+             route default/10.9.0.0/16: pending (new): there is no interface pod-c yet\n\
              vrf old: deleted\n\
-             generation 5: 2 applied, 1 pending, 1 deleted, 1 of them unchanged\n"
+             interface waited: applied (now)\n\
+             vrf replaced: deleted\n\
+             generation 5: 2 applied, 1 pending, 2 deleted, 1 of them unchanged\n"
         );
     }
 
@@ -216,15 +248,16 @@ mod tests {
             ],
             counts: Some(ApplyCounts { applied: 1, refused: 1, ..ApplyCounts::default() }),
             changes: vec![],
+            left_out: 3,
         };
         assert_eq!(
-            report(&response, false, Paint::new(false)),
+            report(&response, &asked(&[]), Paint::new(false)),
             "interface pod-a: valid, not applied\n\
              interface pod-b: refused\n\
              \x20   field   memif.ring_size\n\
              \x20   reason  1000 is no power of two\n\
              \x20   remedy  take 512 or 1024\n\
-             nothing was changed, generation stays 4: 1 applied, 1 refused\n"
+             nothing was changed, generation stays 4: 1 applied, 1 refused, 3 lines not shown\n"
         );
     }
 

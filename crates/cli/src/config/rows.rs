@@ -122,9 +122,7 @@ fn status(status: Option<&ObjectStatus>) -> [Cell; 2] {
     let Some(status) = status else { return ["-".into(), Cell::default()] };
     match status.state() {
         ObjectState::Applied => [Cell::toned("applied", Tone::Good), Cell::default()],
-        ObjectState::Pending => {
-            [Cell::toned("pending", Tone::Warn), format!("waits for {}", waits(&status.waits_for)).into()]
-        }
+        ObjectState::Pending => [Cell::toned("pending", Tone::Warn), waits(&status.waits_for).into()],
         ObjectState::Failed => [Cell::toned("failed", Tone::Bad), (&status.failure).into()],
         ObjectState::Unspecified => ["-".into(), Cell::default()],
     }

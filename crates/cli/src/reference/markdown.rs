@@ -101,7 +101,12 @@ fn section(text: &mut String, command: &Command, path: &str, root: bool) {
         for child in children {
             let about = child.get_about().map(ToString::to_string).unwrap_or_default();
             let name = format!("{path} {}", child.get_name());
-            let _ = writeln!(text, "| [`{name}`](#{}) | {} |", name.replace(' ', "-"), escape(&about));
+            let _ = writeln!(
+                text,
+                "| [`{name}`](#{}) | {} |",
+                name.replace(' ', "-"),
+                escape(&about).replace('|', "\\|")
+            );
         }
         text.push('\n');
     }
@@ -176,5 +181,5 @@ fn paragraphs(text: &str) -> String {
 
 /// Characters that mean something else in Markdown.
 fn escape(text: &str) -> String {
-    text.replace('<', "&lt;").replace('|', "\\|")
+    text.replace('<', "&lt;")
 }

@@ -46,8 +46,8 @@ pub(crate) fn span(seconds: f64) -> String {
     let whole = seconds as u64;
     let (minutes, hours, days) = (whole / 60, whole / 3600, whole / 86_400);
     match whole {
-        ..3600 => format!("{minutes}m{:02}s", whole % 60),
-        ..86_400 => format!("{hours}h{:02}m", minutes % 60),
+        0..3600 => format!("{minutes}m{:02}s", whole % 60),
+        3600..86_400 => format!("{hours}h{:02}m", minutes % 60),
         _ => format!("{days}d{:02}h", hours % 24),
     }
 }

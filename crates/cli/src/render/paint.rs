@@ -57,6 +57,11 @@ impl Paint {
         Self { color }
     }
 
+    /// Whether there are colours.
+    pub(crate) fn colored(self) -> bool {
+        self.color
+    }
+
     /// The text in its colour (ECMA-48 SGR).
     pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
         let code = match tone {

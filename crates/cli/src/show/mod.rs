@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::reference::candidates;
 use crate::trace::Traces;
+pub(crate) use drops::tone as severity_tone;
 pub(crate) use view::{Before, ShowOptions, View, show};
 
 /// What to show.

@@ -5,6 +5,7 @@
 //! | *arc `interface-output`* of a member | unicast whose destination is known |
 //! | `bridge-flood` | broadcast, multicast, unicast whose destination isn't known |
 //! | `bvi-input` | for the bridge's routed leg |
+//! | `bridge-answer` | broadcast and multicast, where the bridge answers ARP for the neighbours of its BVI |
 //! | `drop` | see [`Drop`] |
 
 use super::port::{Source, Target};
@@ -22,7 +23,7 @@ use wire::{EthernetHeader, MacAddr};
 
 graph::edges! {
     /// Where a packet goes from here, besides the arc.
-    pub enum Next { Drop => "drop", Flood => "bridge-flood", Bvi => "bvi-input" }
+    pub enum Next { Drop => "drop", Flood => "bridge-flood", Bvi => "bvi-input", Answer => "bridge-answer" }
 }
 
 graph::drops! {
@@ -110,6 +111,7 @@ struct BridgeInput {
 enum Step {
     Lookup,
     Flood,
+    Answer,
 }
 
 impl Node for BridgeInput {
@@ -185,6 +187,7 @@ impl BridgeInput {
             let decision = match *step {
                 Err(reason) => Err(reason),
                 Ok(Step::Flood) => Ok(Next::Flood.edge()),
+                Ok(Step::Answer) => Ok(Next::Answer.edge()),
                 Ok(Step::Lookup) => {
                     let found = found.next().unwrap_or(NO_INTERFACE);
                     // What isn't known leads to interface 0, which is no member of anything.
@@ -218,6 +221,10 @@ fn first_step(source: &Source<'_>, dst: MacAddr) -> Result<Step, Drop> {
     }
     if dst.to_u64() & !0xf == 0x0180_c200_0000 {
         return Err(Drop::LinkLocal);
+    }
+    // The BVI's own questions are for the neighbours themselves.
+    if source.bridge.answer && !source.bvi {
+        return Ok(Step::Answer);
     }
     if source.bridge.flood { Ok(Step::Flood) } else { Err(Drop::FloodOff) }
 }

@@ -3,6 +3,8 @@
 //! * [`Bridges`]: the part of the tables, with the address table.
 //! * [`control`]: configuration turned into that; ageing.
 
+mod answer;
+pub mod bridge_answer;
 pub mod bridge_flood;
 pub mod bridge_input;
 pub mod bvi_input;
@@ -18,4 +20,5 @@ use graph::NodeSpec;
 pub use table::{BLOCKED, Bridge, Bridges, Member, tick};
 
 /// The nodes of this folder.
-pub const NODES: &[NodeSpec] = &[bridge_input::NODE, bridge_flood::NODE, bvi_input::NODE, bvi_output::NODE];
+pub const NODES: &[NodeSpec] =
+    &[bridge_input::NODE, bridge_answer::NODE, bridge_flood::NODE, bvi_input::NODE, bvi_output::NODE];

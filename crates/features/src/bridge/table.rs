@@ -29,6 +29,10 @@ pub struct Bridge {
     pub flood_unknown_unicast: bool,
     /// Send unicast with known destination to its member.
     pub forward: bool,
+    /// Answer ARP requests and neighbour solicitations for known neighbours of the BVI instead of flooding them.
+    pub answer: bool,
+    /// The routed leg; 0: none.
+    pub bvi: IfIndex,
     /// All members, the BVI among them.
     pub members: Arc<[Member]>,
     /// Seconds after which a learned address that wasn't seen is forgotten; 0: never.

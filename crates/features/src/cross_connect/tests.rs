@@ -11,7 +11,7 @@ fn vectors() -> Vectors {
     Vectors::read(include_str!("../../tests/vectors/l2.txt"))
 }
 
-/// 1 ↔ 2; 3 ↔ 4 in IP mode; 5 ↔ sub-interface 6 (VLAN 5 on 7), and 7 itself ↔ 8.
+/// 1 ↔ 2; 3 ↔ 4 in IP mode; 5 ↔ sub-interface 6 (VLAN 5 on 7), 9 ↔ sub-interface 10 (100.200 on 7), 7 itself ↔ 8.
 fn setup(bench: &mut Bench) {
     let cross = |peer, mode| Interface {
         mtu: 200,
@@ -29,6 +29,10 @@ fn setup(bench: &mut Bench) {
     bench.chain("interface-output", 6, &[], "vlan-output");
     bench.add_port(7, cross(8, LinkMode::Ethernet), "ethernet-input");
     bench.add_port(8, cross(7, LinkMode::Ethernet), "cross-connect");
+    bench.add_port(9, cross(10, LinkMode::Ethernet), "cross-connect");
+    let vlan = Some((7, VlanTags { outer_type: 0x88a8, outer: 100, inner: 200 }));
+    bench.set_interface(10, Interface { vlan, ..cross(9, LinkMode::Ethernet) });
+    bench.chain("interface-output", 10, &[], "vlan-output");
     let key = bench.key::<Interfaces>();
     bench.publish(|draft| draft.change(key, stack).unwrap());
 }
@@ -66,7 +70,7 @@ fn frames_leave_by_the_peer_as_they_came() {
         // What has the sub-interface's tag goes its way, everything else the port's.
         row("a-to-b", 7, 8),
         row("vlan-300-a-to-b", 7, 8),
-        row("qinq-100-200-a-to-b", 7, 8),
+        row("q-100-200-to-sub", 7, 8),
         row("vlan-5-b-to-a", 8, 7),
         Row {
             name: "the tag is taken off",
@@ -132,6 +136,49 @@ fn a_vector_of_several_interfaces_and_lengths_is_sorted() {
         let counted = |index| bench.graph.counters().interface(index).tx_packets.get();
         assert_eq!([counted(1), counted(2), counted(4)], [1, 2, 1]);
     }
+}
+
+#[test]
+fn frames_of_several_sub_interfaces_in_one_vector_get_their_own_tags() {
+    let v = vectors();
+    let mut bench = Bench::new(Tier::detect());
+    setup(&mut bench);
+    bench.wires[&9].send(&v.get("a-to-b"), 8);
+    let outcome = bench.run(5, &[v.get("a-to-b")], 8);
+    assert_eq!(outcome.sent[&7], [v.get("vlan-5-a-to-b"), v.get("qinq-100-200-a-to-b")]);
+    let frames = [v.get("qinq-100-200-a-to-b"), v.get("vlan-5-a-to-b"), v.get("qinq-100-200-a-to-b")];
+    let outcome = bench.run(7, &frames, 8);
+    assert_eq!(outcome.sent[&5], [v.get("a-to-b")]);
+    assert_eq!(outcome.sent[&9], [v.get("a-to-b"), v.get("a-to-b")]);
+}
+
+#[test]
+fn features_before_and_after_are_passed() {
+    let v = vectors();
+    let rows = [
+        ("untagged", 1, "a-to-b", 2, "a-to-b"),
+        ("tag put on", 5, "a-to-b", 7, "vlan-5-a-to-b"),
+        ("tag taken off", 7, "vlan-5-a-to-b", 5, "a-to-b"),
+    ]
+    .map(|(name, rx_if, frame, tx_if, out)| Row {
+        name,
+        rx_if,
+        frame: v.get(frame),
+        verdict: Verdict::Sent(vec![(tx_if, v.get(out))]),
+    });
+    run_table(&rows, |bench| {
+        setup(bench);
+        for (index, input, output) in [
+            (1, "cross-connect", "test-tx"),
+            (2, "cross-connect", "test-tx"),
+            (5, "cross-connect", "test-tx"),
+            (6, "cross-connect", "vlan-output"),
+            (7, "ethernet-input", "test-tx"),
+        ] {
+            bench.chain("device-input", index, &["pass-in"], input);
+            bench.chain("interface-output", index, &["pass-out"], output);
+        }
+    });
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! `ip4-fragment`: cuts a packet that is too big for its next hop (RFC 791 section 3.2, RFC 1812 section 5.2.6).
 //!
-//! Edges: all fragments begin the arc `interface-output` of the next hop's interface. Each has a header of its own; the
-//! payload stays where it is and is shared by all of them. Fragments are cut again the same way.
+//! | edge | packets |
+//! |---|---|
+//! | *arc `interface-output`* | all fragments, by the interface of the next hop |
+//! | `drop` | see [`Drop`] |
+//!
+//! Each fragment has a header of its own; the payload stays where it is and is shared by all of them. Fragments are cut
+//! again the same way.
 
 use super::cut::{HeaderBytes, pieces};
 use crate::ip::{Lane, NextHops, has_headroom};

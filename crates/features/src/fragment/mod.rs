@@ -4,6 +4,8 @@
 
 mod cut;
 mod ip4;
+#[cfg(test)]
+mod tests;
 
 use graph::NodeSpec;
 

@@ -51,15 +51,7 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "ip4-lookup", key: NextHopKind::Local as u32 }],
-    make: |cx: &NodeContext<'_>| {
-        let mut edges = [0; 256];
-        for (protocol, edge) in cx.children() {
-            if let Some(place) = edges.get_mut(*protocol as usize) {
-                *place = *edge;
-            }
-        }
-        Box::new(Ip4Local { edges })
-    },
+    make: |cx: &NodeContext<'_>| Box::new(Ip4Local { edges: super::edges(cx) }),
     ..NodeSpec::EMPTY
 };
 

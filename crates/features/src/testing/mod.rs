@@ -12,7 +12,7 @@ mod vectors;
 
 pub use bench::{Bench, Outcome};
 pub use port::{TEST_NODES, TestWire};
-pub use probe::{PROBE, PROBE_IF, probe_header};
+pub use probe::{PASS_IN, PASS_OUT, PROBE, PROBE_IF, probe_header};
 pub use rows::rows;
 pub use stand_in::forwarding_nodes;
 pub use table::{Row, Verdict, hex, run_table, run_table_on};

@@ -1,11 +1,11 @@
-//! A network layer for tests of what lies below: shows what a packet was handed over with.
+//! Nodes for tests: a network layer that shows what a packet was handed over with, and features that do nothing.
 
 use graph::arc::{ArcPlace, Arcs};
-use graph::nodes::INTERFACE_OUTPUT;
+use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
 use graph::packet::{Flags, Meta};
 use graph::port::IfIndex;
 use graph::publish::Key;
-use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
+use graph::{Attach, Ctx, Feature, Frame, Node, NodeContext, NodeSpec};
 
 /// Interface by which the probe sends; give it a test port.
 pub const PROBE_IF: IfIndex = 900;
@@ -21,6 +21,46 @@ pub const PROBE: NodeSpec = NodeSpec {
     make: |cx: &NodeContext<'_>| Box::new(Probe { arcs: cx.table(), output: cx.arc(INTERFACE_OUTPUT) }),
     ..NodeSpec::EMPTY
 };
+
+/// A feature of `device-input` that lets everything pass.
+pub const PASS_IN: NodeSpec = NodeSpec {
+    name: "pass-in",
+    help: "Lets everything pass.",
+    features: &[Feature { arc: DEVICE_INPUT, runs_before: &[], runs_after: &[] }],
+    make: |cx: &NodeContext<'_>| {
+        Box::new(Pass { arcs: cx.table(), place: cx.arc(DEVICE_INPUT), interface: |meta| meta.rx_if })
+    },
+    ..BASE
+};
+
+/// A feature of `interface-output` that lets everything pass.
+pub const PASS_OUT: NodeSpec = NodeSpec {
+    name: "pass-out",
+    help: "Lets everything pass.",
+    features: &[Feature { arc: INTERFACE_OUTPUT, runs_before: &[], runs_after: &[] }],
+    make: |cx: &NodeContext<'_>| {
+        Box::new(Pass { arcs: cx.table(), place: cx.arc(INTERFACE_OUTPUT), interface: |meta| meta.tx_if })
+    },
+    ..BASE
+};
+
+const BASE: NodeSpec = NodeSpec { edges: &["drop"], ..NodeSpec::EMPTY };
+
+struct Pass {
+    arcs: Key<Arcs>,
+    place: ArcPlace,
+    interface: fn(&Meta) -> IfIndex,
+}
+
+impl Node for Pass {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let arcs = ctx.tables.get(self.arcs);
+        frame.each(|slot| {
+            let meta = ctx.packets.meta_mut(slot);
+            self.place.next(arcs, (self.interface)(meta), meta)
+        });
+    }
+}
 
 struct Probe {
     arcs: Key<Arcs>,

@@ -97,3 +97,52 @@ impl Push {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use graph::packet::{Packets, SlotId};
+
+    fn received(packets: &mut Packets, frame: &[u8]) -> SlotId {
+        let read = |buffer: &mut [u8]| {
+            buffer[..frame.len()].copy_from_slice(frame);
+            Ok((0, frame.len()))
+        };
+        packets.receive_private(1, frame.len(), read).unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_is_put_on_can_be_taken_off_until_the_headroom_ends() {
+        let frame: Vec<u8> = (0..60).collect();
+        for (inner, bytes) in [(0, 4u16), (200, 8)] {
+            let mut packets = Packets::new();
+            let slot = received(&mut packets, &frame);
+            let push = Push::new(VlanTags { outer_type: 0x88a8, outer: 100, inner });
+            let before = *packets.meta(slot);
+            let mut pushed = 0;
+            let (meta, area) = packets.parts_mut(slot);
+            while push.apply(meta, area) {
+                pushed += bytes;
+                assert_eq!((meta.data, meta.l2), (before.data - pushed, before.data - pushed));
+            }
+            assert_eq!((meta.data, pushed), (before.data - pushed, before.data), "128 bytes are all of it");
+            for _ in 0..pushed / bytes {
+                pop(meta, area, bytes);
+            }
+            assert_eq!((meta.data, meta.l2), (before.data, before.data));
+            assert_eq!(packets.head(slot), frame);
+        }
+    }
+
+    #[test]
+    fn a_frame_without_addresses_gets_no_tags() {
+        let mut packets = Packets::new();
+        for (len, fits) in [(1, false), (11, false), (12, true)] {
+            let slot = received(&mut packets, &vec![7; len]);
+            let push = Push::new(VlanTags { outer_type: 0x8100, outer: 5, inner: 0 });
+            let (meta, area) = packets.parts_mut(slot);
+            assert_eq!(push.apply(meta, area), fits, "{len} bytes");
+            assert_eq!(packets.head(slot).len(), len + if fits { 4 } else { 0 });
+        }
+    }
+}

@@ -8,6 +8,13 @@ scapy's and never with our own.
 """
 
 from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import (
+    ICMPv6ND_NA,
+    ICMPv6ND_NS,
+    ICMPv6NDOptDstLLAddr,
+    ICMPv6NDOptSrcLLAddr,
+    IPv6,
+)
 from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Dot3, Ether, LLC, STP
 from scapy.packet import Raw
 
@@ -40,6 +47,20 @@ def q(dst, *ids, src=A, outer=Dot1Q, data=PAYLOAD, prio=0):
 def ip(dst, src=A, ttl=64, size=18):
     """An IPv4 packet in a frame."""
     return Ether(dst=dst, src=src) / IP(src="10.0.0.1", dst="10.0.0.2", ttl=ttl) / UDP(sport=1, dport=2) / Raw(bytes(size))
+
+
+def arp(psrc="10.0.0.1", pdst="10.0.0.2", src=A, hwsrc=None, dst="ff:ff:ff:ff:ff:ff"):
+    """An ARP request."""
+    request = ARP(op="who-has", hwsrc=hwsrc or src, psrc=psrc, hwdst="00:00:00:00:00:00", pdst=pdst)
+    return Ether(dst=dst, src=src) / request
+
+
+def ns(target="fd00::2", src="fd00::1", option=A, **fields):
+    """A neighbour solicitation, to the group of its target."""
+    group = "ff02::1:ff00:" + target[-1]
+    frame = Ether(dst="33:33:ff:00:00:0" + target[-1], src=A) / IPv6(src=src, dst=group, hlim=255)
+    frame /= ICMPv6ND_NS(tgt=target, **fields)
+    return frame / ICMPv6NDOptSrcLLAddr(lladdr=option) if option else frame
 
 
 FRAMES = {
@@ -105,13 +126,30 @@ FRAMES = {
     "ip4": ip(OURS)[IP],
     "ip4-long": ip(OURS, size=172)[IP],
     "ip4-longer": ip(OURS, size=173)[IP],
-    # ARP on a bridge
-    "arp-request-for-2": Ether(dst="ff:ff:ff:ff:ff:ff", src=A)
-    / ARP(op="who-has", hwsrc=A, psrc="10.0.0.1", hwdst="00:00:00:00:00:00", pdst="10.0.0.2"),
-    "arp-answer-of-2": Ether(dst=A, src=B)
-    / ARP(op="is-at", hwsrc=B, psrc="10.0.0.2", hwdst=A, pdst="10.0.0.1"),
-    "arp-request-for-9": Ether(dst="ff:ff:ff:ff:ff:ff", src=A)
-    / ARP(op="who-has", hwsrc=A, psrc="10.0.0.1", hwdst="00:00:00:00:00:00", pdst="10.0.0.9"),
+    # questions for neighbours
+    "arp-for-2": arp(),
+    "arp-answer-of-2": Ether(dst=A, src=B) / ARP(op="is-at", hwsrc=B, psrc="10.0.0.2", hwdst=A, pdst="10.0.0.1"),
+    "arp-answer-to-all": Ether(dst="ff:ff:ff:ff:ff:ff", src=A)
+    / ARP(op="is-at", hwsrc=A, psrc="10.0.0.1", hwdst=B, pdst="10.0.0.2"),
+    "arp-for-2-padded": arp() / Raw(bytes(18)),
+    "arp-for-2-tagged": Ether(dst="ff:ff:ff:ff:ff:ff", src=A) / Dot1Q(vlan=7) / arp()[ARP],
+    "arp-for-3": arp(pdst="10.0.0.3"),
+    "arp-for-9": arp(pdst="10.0.0.9"),
+    "arp-probe-for-2": arp(psrc="0.0.0.0"),
+    "arp-gratuitous-2": arp(psrc="10.0.0.2"),
+    "arp-for-2-from-b": arp(src=B),
+    "arp-for-2-pretending": arp(hwsrc=C),
+    "ns-for-2": ns(),
+    "ns-for-2-without-option": ns(option=None),
+    "na-of-2": Ether(dst=A, src=B)
+    / IPv6(src="fd00::2", dst="fd00::1", hlim=255)
+    / ICMPv6ND_NA(R=0, S=1, O=0, tgt="fd00::2")
+    / ICMPv6NDOptDstLLAddr(lladdr=B),
+    "ns-for-3": ns(target="fd00::3"),
+    "ns-free-2": ns(src="::", option=None),
+    "ns-for-2-pretending": ns(option=C),
+    "ns-for-2-bad-checksum": ns(cksum=1),
+    "echo-to-group": Ether(dst="33:33:00:00:00:01", src=A) / IPv6(src="fd00::1", dst="ff02::1") / UDP() / PAYLOAD,
 }
 
 

@@ -24,6 +24,9 @@ pub struct BridgeConfig {
     pub flood_unknown_unicast: bool,
     /// Send unicast with known destination to its member.
     pub forward: bool,
+    /// Answer ARP requests and neighbour solicitations for known neighbours of the BVI instead of flooding them. Without
+    /// a BVI it changes nothing.
+    pub arp_termination: bool,
     /// Seconds after which a learned address that wasn't seen is forgotten, at most 32 766; 0: never.
     pub mac_age: u32,
     /// Learned addresses at most.
@@ -40,6 +43,7 @@ impl Default for BridgeConfig {
             flood: true,
             flood_unknown_unicast: true,
             forward: true,
+            arp_termination: false,
             mac_age: 300,
             learn_limit: 65_536,
             static_macs: Vec::new(),
@@ -129,12 +133,12 @@ impl BridgeConfig {
             return Err(BridgeError::Age { name: name(), seconds: self.mac_age });
         }
         let members: Arc<[Member]> = members(number, interfaces).map(|(member, _)| member).collect();
-        let mut bvis = members.iter().filter(|member| is_bvi(interfaces, member.interface));
-        if let (Some(first), Some(second)) = (bvis.next(), bvis.next()) {
-            let [first, second] =
-                [first, second].map(|member| Arc::clone(&interfaces.get(member.interface).name));
+        let bvis: Vec<IfIndex> = bvis(number, interfaces).collect();
+        if let [first, second, ..] = bvis[..] {
+            let [first, second] = [first, second].map(|index| Arc::clone(&interfaces.get(index).name));
             return Err(BridgeError::TwoBvis { name: name(), first, second });
         }
+        let bvi = bvis.first().copied().unwrap_or(0);
         let fixed = self.fixed(number, interfaces);
         for (at, (mac, place)) in fixed.iter().enumerate() {
             if !mac.is_unicast() {
@@ -155,6 +159,8 @@ impl BridgeConfig {
             flood: self.flood,
             flood_unknown_unicast: self.flood_unknown_unicast,
             forward: self.forward,
+            answer: self.arp_termination && bvi != 0,
+            bvi,
             members,
             mac_age: self.mac_age as u16,
             name: name(),
@@ -199,9 +205,7 @@ impl BridgeConfig {
 
     /// Configured addresses and those of the BVI.
     fn fixed(&self, number: u16, interfaces: &Interfaces) -> Vec<(MacAddr, Place)> {
-        let bvis = members(number, interfaces)
-            .filter(|(_, bvi)| *bvi)
-            .map(|(member, _)| (interfaces.get(member.interface).mac, Place::Interface(member.interface)));
+        let bvis = bvis(number, interfaces).map(|bvi| (interfaces.get(bvi).mac, Place::Interface(bvi)));
         bvis.chain(self.static_macs.iter().map(|fixed| (fixed.mac, fixed.place))).collect()
     }
 }
@@ -216,8 +220,8 @@ fn members(number: u16, interfaces: &Interfaces) -> impl Iterator<Item = (Member
     })
 }
 
-fn is_bvi(interfaces: &Interfaces, interface: IfIndex) -> bool {
-    matches!(interfaces.get(interface).layer2, Layer2::Bridge { bvi: true, .. })
+fn bvis(number: u16, interfaces: &Interfaces) -> impl Iterator<Item = IfIndex> {
+    members(number, interfaces).filter(|(_, bvi)| *bvi).map(|(member, _)| member.interface)
 }
 
 impl Place {

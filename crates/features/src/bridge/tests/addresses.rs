@@ -24,15 +24,15 @@ fn stations_are_learned_and_followed() {
         ports(&mut bench);
         bridge(&mut bench, &BridgeConfig::default());
         let burst = vec![v.get("a-to-b"); 256];
-        assert_eq!(by(&bench.run(A, &burst, 256)), [B, C], "unknown");
+        assert_eq!(by(&bench.run(A, &burst, 256).sent), [B, C], "unknown");
         assert_eq!(known(&bench), [(MAC_A, at(A))]);
-        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1)), [A], "known");
+        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1).sent), [A], "known");
         assert_eq!(counter(&bench, "bridge-input", "learned"), 2);
         assert_eq!(counter(&bench, "bridge-input", "moved"), 0);
         // A turns up elsewhere, and back.
         let _ = bench.run(C, &burst, 256);
         assert_eq!(known(&bench), [(MAC_A, at(C)), (MAC_B, at(B))]);
-        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1)), [C]);
+        assert_eq!(by(&bench.run(B, &[v.get("b-to-a")], 1).sent), [C]);
         assert_eq!(counter(&bench, "bridge-input", "moved"), 1);
         let _ = bench.run(A, &burst, 256);
         assert_eq!(counter(&bench, "bridge-input", "moved"), 2);
@@ -42,12 +42,31 @@ fn stations_are_learned_and_followed() {
 }
 
 #[test]
+fn a_station_at_two_places_in_one_vector_is_seen_to_move() {
+    let v = vectors();
+    let mut bench = lab(&BridgeConfig::default());
+    bench.wires[&C].send(&v.get("a-to-b"), 8);
+    let _ = bench.run(A, &[v.get("a-to-b")], 8);
+    assert_eq!(counter(&bench, "bridge-input", "learned"), 1);
+    assert_eq!(counter(&bench, "bridge-input", "moved"), 1);
+}
+
+#[test]
+fn nothing_is_learned_from_the_routed_leg() {
+    let v = vectors();
+    let mut bench = Bench::new(Tier::detect());
+    all(&mut bench);
+    let _ = bench.run(ROUTER, &[v.get("a-to-all"), v.get("b-to-a")], 8);
+    assert_eq!(known(&bench), [(MAC_BVI, at(BVI))]);
+}
+
+#[test]
 fn learning_stops_at_its_limit_and_forwarding_does_not() {
     let v = vectors();
     let mut bench = lab(&BridgeConfig { learn_limit: 1, ..BridgeConfig::default() });
     let _ = bench.run(A, &[v.get("a-to-b")], 1);
     let outcome = bench.run(B, &[v.get("b-to-a"), v.get("b-to-a")], 8);
-    assert_eq!(by(&outcome), [A]);
+    assert_eq!(by(&outcome.sent), [A]);
     assert_eq!(known(&bench), [(MAC_A, at(A))]);
     assert_eq!(counter(&bench, "bridge-input", "learn-limit"), 2);
     bridge(&mut bench, &BridgeConfig { learn_limit: 2, ..BridgeConfig::default() });
@@ -143,6 +162,9 @@ fn addresses_go_with_their_interface_setting_or_bridge() {
     let shared = bridges(&bench);
     let macs = shared.macs().unwrap();
     assert_eq!(forget(macs, BRIDGE, Some(A), false), 0);
+    let elsewhere = BridgeConfig { static_macs: vec![fixed(MAC_B, at(A))], ..config };
+    bridge(&mut bench, &elsewhere);
+    assert_eq!(known(&bench), [(MAC_B, at(A))], "what is fixed no more is gone");
     BridgeConfig::remove_addresses(macs, BRIDGE);
     assert_eq!(known(&bench), []);
     let _ = bench.run(C, &[v.get("c-to-a")], 1);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{probe_header, run_table};
+use graph::simd::Tier;
 
 #[test]
 fn frames_go_where_their_destination_is_or_everywhere() {
@@ -211,23 +212,86 @@ fn a_member_that_is_down_is_left_out() {
 #[test]
 fn an_interface_that_has_left_the_bridge_gets_nothing() {
     let v = vectors();
+    let other = Layer2::Bridge { bridge: BRIDGE + 1, split_horizon_group: 0, bvi: false };
     let rows = [
         sent("known there until a moment ago", A, v.get("a-to-b"), &[C]),
         sent("to all", A, v.get("a-to-all"), &[C]),
     ];
+    for layer2 in [Layer2::None, other] {
+        run_table(&rows, |bench| {
+            ports(bench);
+            bridge(bench, &BridgeConfig::default());
+            learn(bench, &v);
+            // The interface's entry is published; address table and member list are not yet in line with it.
+            bench.set_interface(B, Interface { mtu: 200, layer2, ..Interface::default() });
+        });
+    }
+}
+
+#[test]
+fn frames_of_several_members_in_one_vector_each_go_their_way() {
+    let v = vectors();
+    for tier in Tier::available() {
+        let mut bench = Bench::new(tier);
+        ports(&mut bench);
+        bridge(&mut bench, &BridgeConfig::default());
+        learn(&mut bench, &v);
+        bench.wires[&B].send(&v.get("b-to-all"), 8);
+        bench.wires[&C].send(&v.get("a-to-b"), 8);
+        let outcome = bench.run(A, &[v.get("a-to-c"), v.get("a-to-all"), v.get("a-to-b")], 8);
+        let frames = |index| {
+            let mut frames = outcome.sent[&index].clone();
+            frames.sort();
+            frames
+        };
+        let mut to_c = [v.get("a-to-c"), v.get("a-to-all"), v.get("b-to-all")];
+        to_c.sort();
+        assert_eq!(frames(A), [v.get("b-to-all")]);
+        assert_eq!(frames(B), [v.get("a-to-b"), v.get("a-to-b"), v.get("a-to-all")]);
+        assert_eq!(frames(C), to_c);
+        assert!(outcome.drops.is_empty(), "{:?}", outcome.drops);
+    }
+}
+
+#[test]
+fn features_before_and_after_the_bridge_are_passed() {
+    let v = vectors();
+    let routed = |flags| (PROBE_IF, [probe_header(BVI, VRF, 14, flags), v.get("payload")].concat());
+    let all = v.get("a-to-all");
+    let rows = [
+        sent("known", A, v.get("a-to-b"), &[B]),
+        Row {
+            name: "to all",
+            rx_if: A,
+            frame: all.clone(),
+            verdict: Verdict::Sent(vec![(B, all.clone()), (C, all), routed(4 + 2)]),
+        },
+        Row {
+            name: "to the BVI",
+            rx_if: A,
+            frame: v.get("a-to-bvi"),
+            verdict: Verdict::Sent(vec![routed(4 + 1)]),
+        },
+        sent("from the BVI", ROUTER, v.get("bvi-to-b"), &[B]),
+    ];
     run_table(&rows, |bench| {
         ports(bench);
+        bvi(bench);
         bridge(bench, &BridgeConfig::default());
         learn(bench, &v);
-        // The interface's entry is published; address table and member list are not yet in line with it.
-        bench.set_interface(B, Interface { mtu: 200, ..Interface::default() });
+        bench.chain("device-input", BVI, &["pass-in"], "ethernet-input");
+        for index in [A, B, C] {
+            bench.chain("device-input", index, &["pass-in"], "bridge-input");
+            bench.chain("interface-output", index, &["pass-out"], "test-tx");
+        }
+        bench.chain("interface-output", BVI, &["pass-out"], "bvi-output");
     });
 }
 
 #[test]
 fn the_routed_leg_counts_both_ways() {
     let v = vectors();
-    let mut bench = Bench::new(graph::simd::Tier::detect());
+    let mut bench = Bench::new(Tier::detect());
     all(&mut bench);
     let _ = bench.run(A, &[v.get("a-to-bvi"), v.get("a-to-all"), v.get("a-to-b")], 8);
     let _ = bench.run(ROUTER, &[v.get("bvi-to-b"), v.get("bvi-to-b")], 8);

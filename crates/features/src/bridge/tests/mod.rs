@@ -1,6 +1,7 @@
 //! Bridges driven with frames that scapy has built.
 
 mod addresses;
+mod answering;
 mod forwarding;
 mod limits;
 
@@ -8,9 +9,10 @@ use super::control::{BridgeConfig, Place, StaticMac};
 use super::{Bridges, control};
 use crate::interface::control::{Ends, stack};
 use crate::interface::{Interface, Interfaces, Layer2, VlanTags};
-use crate::testing::{Bench, Outcome, PROBE_IF, Row, Vectors, Verdict};
+use crate::testing::{Bench, PROBE_IF, Row, Vectors, Verdict};
 use graph::arc::Arcs;
 use graph::port::IfIndex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::mac::MacTable;
 use wire::MacAddr;
@@ -154,8 +156,8 @@ fn dropped(name: &'static str, rx_if: IfIndex, frame: Vec<u8>, reason: &'static 
 }
 
 /// Interfaces by which something came out.
-fn by(outcome: &Outcome) -> Vec<IfIndex> {
-    outcome.sent.keys().copied().collect()
+fn by(sent: &BTreeMap<IfIndex, Vec<Vec<u8>>>) -> Vec<IfIndex> {
+    sent.keys().copied().collect()
 }
 
 fn fixed(mac: MacAddr, place: Place) -> StaticMac {
