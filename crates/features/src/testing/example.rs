@@ -111,6 +111,9 @@ mod tests {
         let file = include_str!("example.rs");
         let (_, shown) = page.split_once("```rust\n").expect("the page shows code");
         let (shown, _) = shown.split_once("```\n").expect("the code ends");
-        assert!(file.contains(shown), "docs/add-a-node.md isn't what crates/features/src/testing/example.rs says");
+        assert!(
+            file.contains(shown),
+            "docs/add-a-node.md isn't what crates/features/src/testing/example.rs says"
+        );
     }
 }
