@@ -3,7 +3,8 @@
 import signal
 
 import pytest
-from lab import Process, eventually
+from lab import eventually
+from lab.dpdk import forwarder
 from lab.laboratory import peer_mac, quiver_mac
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -196,7 +197,7 @@ mac = "02:00:00:00:00:d1"
 prefix = "10.13.0.0/24"
 next_hops = [{{ address = "10.20.0.2" }}]
 """)
-    with testpmd(lab, queues) as dpdk:
+    with forwarder(lab, ["d0", "d1"], queues) as dpdk:
         for name in ("d0", "d1"):
             eventually(lambda name=name: daemon.memif(name).get("connected"), lambda: f"testpmd connects\n{dpdk.output()}", 20)
             assert len(daemon.memif(name)["queues"]) == 2 * queues
@@ -210,23 +211,6 @@ next_hops = [{{ address = "10.20.0.2" }}]
         dpdk.signal(signal.SIGKILL)
         dpdk.wait()
     eventually(lambda: not daemon.memif("d0").get("connected") and not daemon.memif("d1").get("connected"), "its end is noticed")
-
-
-def testpmd(lab, queues):
-    """DPDK between d0 and d1, as client on both; all its threads share one core with the generator."""
-    devices = [
-        f"--vdev=net_memif{n},role=client,id=0,socket={lab.directory}/d{n},socket-abstract=no,bsize=2048,rsize=10"
-        for n in (0, 1)
-    ]
-    return Process(
-        "dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--no-shconf", "--no-telemetry", f"--file-prefix={lab.directory.name}",
-        "--lcores=0@0,1@0", *devices,
-        "--", "--forward-mode=io", "--auto-start", f"--rxq={queues}", f"--txq={queues}", "--total-num-mbufs=8192",
-        "--no-mlockall", "--stats-period=1",
-    )  # fmt: skip
-
-
-testpmd.__test__ = False
 
 
 def test_traffic_between_tap_and_memif(lab, daemon):
