@@ -41,7 +41,6 @@ def test_ip_mode(lab):
     lab.lossless("m12", "m13", 12, 13, "--mode", "ip", "--size", 1500, "--full")
 
 
-@pytest.mark.xfail(strict=True, reason="quiverd doesn't say for which interface it turned a peer away")
 def test_mode_must_agree(lab, daemon):
     link(lab, mode="ip")
     with lab.generator("m12", "m13", 12, 13, "--mode", "ethernet", "--wait", "1", "--seconds", "1") as generator:
@@ -66,7 +65,6 @@ def test_a_secret_lets_in(lab):
     lab.lossless("m12", "m13", 12, 13, "--secret", "correct horse", count=500)
 
 
-@pytest.mark.xfail(strict=True, reason="quiverd doesn't say for which interface it turned a peer away")
 @pytest.mark.parametrize(
     "options, words", [(("--secret", "battery staple"), "incorrect secret"), ((), "secret required")], ids=["wrong", "none"]
 )
