@@ -79,7 +79,7 @@ def test_a_capture_of_drops_names_the_reason(two, daemon):
     a, _ = two
     file = daemon.directory / "drops.pcapng"
     bad = Ether(src=a.mac(), dst=daemon.interface("a")["mac"]) / IP(src="10.1.0.2", dst="10.2.0.2", chksum=1) / UDP() / Raw(b"broken" * 9)
-    with daemon_capture(daemon, file, "--drop", "--count", 1, "--interface", "a") as process, a.wire() as wire:
+    with daemon_capture(daemon, file, "--drop", "--count", 20, "--interface", "a") as process, a.wire() as wire:
 
         def captured():
             wire.send(bad)
@@ -87,11 +87,10 @@ def test_a_capture_of_drops_names_the_reason(two, daemon):
 
         eventually(captured, "the drop is captured")
         process.finish()
-    packet = rdpcap(str(file))[0]
-    assert bytes(packet)[:14] == bytes(bad)[:14] and b"broken" in bytes(packet)
-    reasons = {reason for _, reason in daemon.drops()}
-    comment = next((reason for reason in reasons if reason.encode() in file.read_bytes()), None)
-    assert comment and "checksum" in comment, reasons
+    # Among them may be what else the pod's kernel sends, say a router solicitation.
+    assert any(bytes(packet) == bytes(bad) for packet in rdpcap(str(file)))
+    reason = next(reason for _, reason in daemon.drops() if "checksum" in reason)
+    assert reason.encode() in file.read_bytes(), "the comment names the reason"
 
 
 def daemon_capture(daemon, file, *options):

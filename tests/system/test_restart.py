@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from lab import Laboratory, Process, eventually, run, tool
-from lab.dpdk import forwarder
+from lab.laboratory import peer_mac
 
 
 @pytest.fixture
@@ -17,31 +17,47 @@ def world(own_daemon):
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_everything_returns_after_a_restart(world, end):
-    daemon = world.daemon
+def test_everything_returns_after_a_restart(world, module_daemon, end):
+    daemon, client = world.daemon, module_daemon
     a, b = world.pod("a"), world.pod("b")
     daemon.apply(
         world.tap("a", a, "10.1.0") + world.tap("b", b, "10.2.0")
         + "".join(world.memif(f"m{number}", number) for number in (12, 13, 14))
     )  # fmt: skip
-    a.must_ping("10.2.0.2")
-    before, address = daemon.cli("get", "-o", "toml").stdout, a.mac()
-    router = daemon.interface("a")["mac"]
-    with a.start("ping", "-n", "-i", "0.05", "10.2.0.2") as ping, forwarder(world, ["m14"]) as dpdk:
-        eventually(lambda: daemon.memif("m14").get("connected"), lambda: f"DPDK connects\n{dpdk.output()}", 20)
-        getattr(daemon, end)()
-        assert address in a.ip("link", "show", "eth0").stdout, "the tap outlives quiverd"
-        assert "10.1.0.2" in a.ip("address", "show", "eth0").stdout
-        daemon.start()
-        assert daemon.cli("get", "-o", "toml").stdout == before
-        assert set(daemon.states().values()) == {"applied"}
-        answered = len(ping.output().splitlines())
-        eventually(lambda: len(ping.output().splitlines()) > answered + 10, lambda: f"ping goes on\n{ping.output()[-500:]}")
-        eventually(lambda: daemon.memif("m14").get("connected"), lambda: f"DPDK is back\n{dpdk.output()}", 20)
-    world.lossless("m12", "m13", 12, 13, count=500)
-    assert a.mac() == address and daemon.interface("a")["mac"] == router
-    assert a.ip("link", "show", "eth0").stdout.count("eth0") == 1
-    a.must_ping("10.2.0.2")
+    # Another quiverd is the memif client at m14.
+    client.apply(f"""
+[[interface]]
+name = "c"
+mac = "{peer_mac(14)}"
+addresses = ["10.14.0.2/24"]
+memif = {{ socket = "{daemon.directory}/m14", role = "client" }}
+[[route]]
+prefix = "10.1.0.0/24"
+next_hops = [{{ address = "10.14.0.1" }}]
+""")
+    try:
+        eventually(lambda: client.memif("c").get("connected"), "the client connects")
+        a.must_ping("10.2.0.2")
+        a.must_ping("10.14.0.2")
+        before, address = daemon.cli("get", "-o", "toml").stdout, a.mac()
+        router = daemon.interface("a")["mac"]
+        with a.start("ping", "-n", "-i", "0.05", "10.2.0.2") as ping:
+            getattr(daemon, end)()
+            assert address in a.ip("link", "show", "eth0").stdout, "the tap outlives quiverd"
+            assert "10.1.0.2" in a.ip("address", "show", "eth0").stdout
+            eventually(lambda: not client.memif("c").get("connected"), "the client notices")
+            daemon.start()
+            assert daemon.cli("get", "-o", "toml").stdout == before
+            assert set(daemon.states().values()) == {"applied"}
+            answered = len(ping.output().splitlines())
+            eventually(lambda: len(ping.output().splitlines()) > answered + 10, lambda: f"ping goes on\n{ping.output()[-500:]}")
+        eventually(lambda: client.memif("c").get("connected"), "the client is back by itself")
+        a.must_ping("10.14.0.2")
+        world.lossless("m12", "m13", 12, 13, count=500)
+        assert a.mac() == address and daemon.interface("a")["mac"] == router
+        a.must_ping("10.2.0.2")
+    finally:
+        client.clear()
 
 
 def test_what_was_deleted_does_not_return(world):

@@ -40,6 +40,8 @@ class RawMemif:
         self.descriptor = os.memfd_create("raw-memif", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, self.length)
         self.memory = mmap.mmap(self.descriptor, self.length)
+        # For indexes: one store each. struct.pack_into writes zeros first, and the server would see them.
+        self.words = memoryview(self.memory).cast("H")
         self.events = [os.eventfd(0), os.eventfd(0)]
 
     # -- control channel -------------------------------------------------------------------------------------------
@@ -114,16 +116,16 @@ class RawMemif:
 
     def head(self, value, ring=0):
         """Moves the head of a ring and rings its bell."""
-        struct.pack_into("<H", self.memory, self.rings[ring] + 6, value & 0xFFFF)
+        self.words[(self.rings[ring] + 6) // 2] = value & 0xFFFF
         os.eventfd_write(self.events[ring], 1)
 
     def tail(self, ring=0):
         """Tail of a ring."""
-        return struct.unpack_from("<H", self.memory, self.rings[ring] + 64)[0]
+        return self.words[(self.rings[ring] + 64) // 2]
 
     def set_tail(self, value, ring=0):
         """Overwrites the tail of a ring, which belongs to the server."""
-        struct.pack_into("<H", self.memory, self.rings[ring] + 64, value & 0xFFFF)
+        self.words[(self.rings[ring] + 64) // 2] = value & 0xFFFF
 
     def write(self, slot, frame):
         """Writes a frame into its buffer and describes it truthfully."""
@@ -136,6 +138,7 @@ class RawMemif:
 
     def __exit__(self, *_):
         self.socket.close()
+        self.words.release()
         self.memory.close()
         for descriptor in [self.descriptor, *self.events]:
             os.close(descriptor)
