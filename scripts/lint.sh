@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 cargo fmt --all --check
 cargo clippy --locked --workspace --all-targets -- -D warnings
 for script in scripts/*.sh .ci/run; do bash -n "$script"; done
-python3 -m compileall -q scripts tests
+python3 -m compileall -q scripts tests bench

@@ -5,3 +5,4 @@ cd "$(dirname "$0")/.."
 export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS=3
 cargo test --locked --release -p quiver-graph --lib loom
 cargo test --locked --release -p memif --lib model
+cargo test --locked --release -p quiver-tables --lib loom_

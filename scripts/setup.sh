@@ -4,7 +4,7 @@ set -euo pipefail
 
 build=(gcc libc6-dev make)
 run=(iproute2 iputils-ping iperf3)
-test=(iputils-arping traceroute dpdk-dev python3-scapy python3-pytest ethtool procps)
+test=(iputils-arping traceroute dpdk-dev python3-scapy python3-pytest ethtool procps bsdutils)
 
 case "${1:-test}" in
   build) packages=("${build[@]}") ;;

@@ -1,4 +1,5 @@
 //! The text forms as people write and read them.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
 use api::text::{Format, read_config, write};
 use api::v1::interface::Port;

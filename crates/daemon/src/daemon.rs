@@ -57,7 +57,7 @@ pub async fn run(
     stop: impl Future<Output = &'static str>,
 ) -> Result<(), DaemonError> {
     let system = |action| move |source| DaemonError::System { action, source };
-    let state = StateDirectory::open(&settings.state.directory)?;
+    let mut state = StateDirectory::open(&settings.state.directory)?;
     let loaded = state.load()?;
     for warning in &loaded.warnings {
         tracing::error!("{warning}");

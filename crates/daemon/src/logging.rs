@@ -1,6 +1,6 @@
 //! Logs to standard error, where systemd and containers pick them up.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
@@ -40,7 +40,10 @@ pub fn filter(settings: &Log) -> Result<EnvFilter, LogError> {
 /// # Errors
 /// [`LogError`].
 pub fn start(settings: &Log) -> Result<(), LogError> {
-    let logs = tracing_subscriber::fmt().with_env_filter(filter(settings)?).with_writer(io::stderr);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter(settings)?)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
     let result = match settings.format {
         LogFormat::Text => logs.try_init(),
         LogFormat::Json => logs.json().flatten_event(true).try_init(),

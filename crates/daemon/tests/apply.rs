@@ -1,4 +1,5 @@
 //! What becomes of batches: applied, pending, refused, taken back.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Objects that are right by themselves but not together. Every conflict is found in either order of arrival and in
 //! one batch.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The daemon as its clients meet it: over its sockets.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
 mod common;
 
@@ -15,7 +16,7 @@ use api::v1::{
     WatchRequest,
 };
 use common::{FIB_ENTRIES, Glass, World, deletes, upserts};
-use quiverd::daemon::{DaemonError, Engine, run};
+use quiverd::daemon::{DaemonError, run};
 use quiverd::settings::{Listen, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
@@ -45,11 +46,12 @@ fn settings(directory: &Path) -> Settings {
 async fn start(directory: &Path) -> Running {
     let settings = settings(directory);
     let (world, glass) = (World::default(), Glass::default());
-    let engine = Engine { dataplane: Box::new(world.referee()), inspect: std::sync::Arc::new(glass.clone()) };
+    let dataplane = Box::new(world.referee());
+    let inspect = std::sync::Arc::new(glass.clone());
     let (stop, stopped) = oneshot::channel();
     let socket = settings.api.socket.clone();
     let task = tokio::spawn(async move {
-        run(&settings, engine, async {
+        run(&settings, dataplane, inspect, async {
             let _ = stopped.await;
             "the test is over"
         })
@@ -168,32 +170,29 @@ async fn it_comes_back_as_it_went() {
 async fn two_daemons_do_not_share_a_state() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = start(directory.path()).await;
-    let engine = Engine {
-        dataplane: Box::new(World::default().referee()),
-        inspect: std::sync::Arc::new(Glass::default()),
-    };
-    let error = run(&settings(directory.path()), engine, std::future::pending()).await.unwrap_err();
+    let dataplane = Box::new(World::default().referee());
+    let inspect = std::sync::Arc::new(Glass::default());
+    let error =
+        run(&settings(directory.path()), dataplane, inspect, std::future::pending()).await.unwrap_err();
     assert!(error.to_string().contains("in use by another quiverd"), "{error}");
     daemon.stop().await;
 }
 
 #[tokio::test]
 async fn many_routes_come_in_parts_and_are_sent_in_parts() {
-    const ROUTES: u32 = 60_000;
+    // More than one part of 4 MiB.
+    const ROUTES: u32 = 200_000;
     let directory = tempfile::tempdir().unwrap();
     let mut daemon = start(directory.path()).await;
     daemon.client.apply(upserts(LAB)).await.unwrap();
-    let parts = (0..6).map(|part| {
-        let routes = (part * ROUTES / 6..(part + 1) * ROUTES / 6).map(|number| Route {
-            prefix: format!("{}/32", std::net::Ipv4Addr::from(0x0b00_0000 + number)),
-            next_hops: vec![NextHop { address: format!("10.0.0.{}", 2 + number % 16), ..NextHop::default() }],
-            ..Route::default()
-        });
-        let upserts = Some(Config { routes: routes.collect(), ..Config::default() });
-        ApplyRequest { upserts, ..ApplyRequest::default() }
+    let routes = (0..ROUTES).map(|number| Route {
+        prefix: format!("{}/32", std::net::Ipv4Addr::from(0x0b00_0000 + number)),
+        next_hops: vec![NextHop { address: format!("10.0.0.{}", 2 + number % 16), ..NextHop::default() }],
+        ..Route::default()
     });
-    let parts = parts.collect::<Vec<_>>();
-    let response = daemon.client.apply_stream(tokio_stream::iter(parts)).await.unwrap().into_inner();
+    let upserts = Some(Config { routes: routes.collect(), ..Config::default() });
+    let request = ApplyRequest { upserts, ..ApplyRequest::default() };
+    let response = api::client::apply(&mut daemon.client, request).await.unwrap();
     assert!(response.committed);
     assert_eq!((response.generation, response.counts.unwrap().applied), (2, ROUTES.into()));
     assert!(response.results.is_empty(), "a large batch is answered tersely");

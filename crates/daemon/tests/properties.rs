@@ -1,4 +1,5 @@
 //! What holds for every sequence of batches.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
 mod common;
 
@@ -271,7 +272,7 @@ proptest! {
         let (before, generation) = (seen(&first), first.view().generation());
         drop(first);
         let world_after = World::default();
-        let state = quiverd::state::StateDirectory::open(directory.path()).unwrap();
+        let mut state = quiverd::state::StateDirectory::open(directory.path()).unwrap();
         let loaded = state.load().unwrap();
         prop_assert_eq!(&loaded.warnings, &Vec::<String>::new());
         let mut second = Controller::new(Box::new(world_after.referee()), state);
@@ -308,7 +309,7 @@ fn shuffle(config: &mut Config, seed: u64) {
     fn turn<T>(list: &mut [T], by: u64) {
         if !list.is_empty() {
             list.rotate_left(usize::try_from(by % list.len() as u64).unwrap());
-            if by % 3 == 0 {
+            if by.is_multiple_of(3) {
                 list.reverse();
             }
         }

@@ -1,43 +1,17 @@
 //! The state on disk: cut off, damaged, full disk, restart.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
 
 mod common;
 
 use std::fs;
-use std::path::Path;
 
 use api::v1::{ApplyRequest, Config, Kind, NextHop, ObjectState, Route};
-use common::{World, apply, controller, deletes, upserts};
+use common::{
+    ONE, SmallDisk, TWO, World, apply, controller, deletes, load, load_config, two_generations, upserts,
+};
 use quiverd::control::{ApplyError, Controller};
 use quiverd::model::{Key, Name};
-use quiverd::state::{Loaded, StateDirectory, StateError};
-
-const ONE: &str = "[[interface]]\nname = \"one\"\nmemif = { socket = \"@one\", secret = \"hush\" }\naddresses = [\"10.0.0.1/24\"]";
-const TWO: &str =
-    "[[route]]\nprefix = \"192.0.2.0/24\"\nnext_hops = [{ address = \"10.0.0.2\", weight = 3 }]";
-
-fn load(directory: &Path) -> Loaded {
-    StateDirectory::open(directory).unwrap().load().unwrap()
-}
-
-/// A directory with two generations in it.
-fn two_generations() -> (tempfile::TempDir, Config, Config) {
-    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
-    let mut controller = controller(directory.path(), &world);
-    apply(&mut controller, &upserts(ONE));
-    let one = load_config(&controller);
-    apply(&mut controller, &upserts(TWO));
-    let two = load_config(&controller);
-    (directory, one, two)
-}
-
-fn load_config(controller: &Controller) -> Config {
-    let mut config = Config::default();
-    controller.view().each(None, |object| {
-        config.push(object);
-        true
-    });
-    config
-}
+use quiverd::state::{StateDirectory, StateError};
 
 #[test]
 fn an_empty_directory_is_an_empty_state() {
@@ -164,28 +138,6 @@ fn one_directory_has_one_master() {
     StateDirectory::open(directory.path()).unwrap();
 }
 
-/// A filesystem of its own, a few pages large; `None` where we may not mount one.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(bytes: usize) -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let options = format!("size={bytes}");
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "quiver-test"])
-            .arg(directory.path())
-            .output()
-            .is_ok_and(|output| output.status.success());
-        mounted.then_some(Self(directory))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_changes_nothing() {
     let Some(disk) = SmallDisk::mount(64 << 10) else {
@@ -241,11 +193,34 @@ fn a_refused_batch_leaves_no_file_behind() {
 }
 
 #[test]
+fn what_is_not_accepted_any_more_is_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let body = "{\"quiver_state\":1,\"generation\":3,\"objects\":4}\n\
+                {\"vrf\":{\"name\":\"has space\"}}\n\
+                {\"vrf\":{\"name\":\"blue\",\"id\":1}}\n\
+                {\"vrf\":{\"name\":\"red\",\"id\":1}}\n\
+                {\"interface\":{\"name\":\"one\",\"sink\":{},\"vrf\":\"blue\"}}\n";
+    let text = format!("{body}{{\"crc32\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()));
+    fs::write(directory.path().join("state.jsonl"), text).unwrap();
+    let mut state = StateDirectory::open(directory.path()).unwrap();
+    let snapshot = state.load().unwrap().snapshot;
+    let world = World::default();
+    let mut controller = Controller::new(Box::new(world.referee()), state);
+    controller.restore(snapshot).unwrap();
+    let config = load_config(&controller);
+    assert_eq!(
+        config.object_refs().map(|name| name.to_string()).collect::<Vec<_>>(),
+        ["vrf blue", "interface one"]
+    );
+    assert_eq!(world.interfaces(), ["one"]);
+}
+
+#[test]
 fn what_the_system_refuses_at_start_comes_back_later() {
     let (directory, ..) = two_generations();
     let world = World::default();
     world.state().refused_by_check.insert("one".into());
-    let state = StateDirectory::open(directory.path()).unwrap();
+    let mut state = StateDirectory::open(directory.path()).unwrap();
     let snapshot = state.load().unwrap().snapshot;
     let mut controller = Controller::new(Box::new(world.referee()), state);
     controller.restore(snapshot).unwrap();

@@ -5,13 +5,14 @@
 //! | [`bridge`] | bridge domains and their routed legs |
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
-//! | [`fragment`] | IPv4 fragmentation |
+//! | [`fragment`] | fragmentation |
 //! | [`icmp`] | ICMP: errors that nodes ask for, echo |
 //! | [`interface`] | what workers know of interfaces |
+//! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //! | [`ip4`] | IPv4 forwarding |
+//! | [`ip6`] | IPv6 forwarding |
 //! | [`local`] | packets to our own addresses |
 //! | [`neighbour`] | ARP and IPv6 neighbour discovery |
-//! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
 //! A node is one file and one line in its folder's `NODES`; a folder is one line in [`nodes`]. What ports bring
@@ -27,6 +28,7 @@ pub mod icmp;
 pub mod interface;
 pub mod ip;
 pub mod ip4;
+pub mod ip6;
 pub mod local;
 pub mod neighbour;
 #[cfg(any(test, feature = "testing"))]
@@ -47,6 +49,7 @@ pub fn nodes() -> Vec<NodeSpec> {
     nodes.extend_from_slice(cross_connect::NODES);
     nodes.extend_from_slice(bridge::NODES);
     nodes.extend_from_slice(ip4::NODES);
+    nodes.extend_from_slice(ip6::NODES);
     nodes.extend_from_slice(fragment::NODES);
     nodes.extend_from_slice(neighbour::NODES);
     nodes.extend_from_slice(icmp::NODES);
@@ -71,5 +74,6 @@ pub fn schema() -> Schema {
     schema.part::<bridge::Bridges>();
     schema.part::<ip::NextHops>();
     schema.part::<ip::Fibs>();
+    schema.part::<ip::LinkLocals>();
     schema
 }

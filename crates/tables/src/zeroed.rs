@@ -1,6 +1,13 @@
 //! Large zeroed memory that starts on a cache line and costs nothing until it is touched.
 
-use zerocopy::FromZeros;
+#[cfg(not(loom))]
+pub(crate) use zerocopy::FromZeros as Zeroed;
+
+/// Types whose all-zero state is a value; loom's atomics have no bytes, but a default.
+#[cfg(loom)]
+pub(crate) trait Zeroed: Default {}
+#[cfg(loom)]
+impl<T: Default> Zeroed for T {}
 
 /// Bytes of a cache line on every machine we run on.
 pub(crate) const LINE: usize = 64;
@@ -17,11 +24,14 @@ pub(crate) struct LineAligned<T> {
     len: usize,
 }
 
-impl<T: FromZeros> LineAligned<T> {
+impl<T: Zeroed> LineAligned<T> {
     /// `len` zeroed elements, or `None` where the system refuses the reservation.
     pub(crate) fn zeroed(len: usize) -> Option<Self> {
-        let slack = LINE / size_of::<T>();
+        let slack = LINE.div_ceil(size_of::<T>());
+        #[cfg(not(loom))]
         let memory = <[T]>::new_box_zeroed_with_elems(len.checked_add(slack)?).ok()?;
+        #[cfg(loom)]
+        let memory: Box<[T]> = (0..len.checked_add(slack)?).map(|_| T::default()).collect();
         let skew = memory.as_ptr().align_offset(LINE).min(slack);
         Some(Self { memory, skew, len })
     }

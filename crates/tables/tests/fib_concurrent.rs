@@ -47,7 +47,7 @@ fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
     let mut writer = FibWriter::<A>::with_capacity(8 << 20).unwrap();
     writer.insert(short.0, short.1, NextHopId(1)).unwrap();
     // Long routes that stay: never anything but their own id.
-    let fixed = probes.len() / 4;
+    let fixed = 16;
     for probe in &probes[..fixed] {
         writer.insert(probe.addr, A::BITS, NextHopId(probe.own)).unwrap();
     }
@@ -86,7 +86,9 @@ fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
                 let probe = &probes[fixed + random as usize % (probes.len() - fixed)];
                 let len = lens[(random >> 32) as usize % lens.len()];
                 let prefix = probe.addr.masked(len);
-                if random >> 60 < 9 {
+                // Times of growth and of decline, so that nodes pass through all their forms in both directions.
+                let inserts = if changes / 4096 % 2 == 0 { 15 } else { 1 };
+                if random >> 60 < inserts {
                     writer.insert(prefix, len, NextHopId(probe.own)).unwrap();
                 } else {
                     writer.remove(prefix, len).unwrap();
@@ -107,6 +109,12 @@ fn v4_addresses_stay_resolved_under_churn() {
     // Each probe has its own /20; lengths from 20 on belong to one probe alone.
     let probes = (0..64).map(|own| Probe { addr: 0x0a00_00c8 | own << 12, own: own + 2 }).collect();
     churn::<u32>((0x0a00_0000, 8), probes, &[20, 21, 24, 25, 30, 32]);
+}
+
+#[test]
+fn v4_hosts_of_one_subnet_stay_resolved_under_churn() {
+    let probes = (0..200).map(|own| Probe { addr: 0x0a00_0000 | own, own: own + 2 }).collect();
+    churn::<u32>((0x0a00_0000, 8), probes, &[32]);
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub struct Controller {
     pub(super) readiness: Arc<Readiness>,
     pub(super) realised: Realised,
     pub(super) failures: Failures,
+    /// The failures the log has already told of.
+    pub(super) reported: Failures,
     pub(super) dataplane: Box<dyn Dataplane>,
     pub(super) state: StateDirectory,
     pub(super) events: broadcast::Sender<Event>,
@@ -69,6 +71,7 @@ impl Controller {
             model,
             realised: Realised::default(),
             failures,
+            reported: Failures::new(),
             dataplane,
             state,
             events: broadcast::channel(EVENT_BACKLOG).0,

@@ -90,14 +90,15 @@ impl Controller {
             }
             // Before anything is touched: a full disk must be noticed while nothing has happened yet.
             if keep && staged.is_none() {
-                staged = Some(self.state.stage(&self.model).map_err(|error| Failure::Error(error.into()))?);
+                staged =
+                    Some(self.state.stage(&self.model, undo).map_err(|error| Failure::Error(error.into()))?);
             }
             if dry_run || self.execute(blame, plan, executed)? {
                 break readiness;
             }
         };
         if let Some(staged) = staged {
-            staged.commit().map_err(|error| Failure::Error(error.into()))?;
+            self.state.commit(staged).map_err(|error| Failure::Error(error.into()))?;
         }
         self.readiness = Arc::new(readiness);
         Ok(moved)
@@ -150,8 +151,11 @@ impl Controller {
 
     /// An object fails by itself. That it fails once more means that the dataplane won't let it go either.
     fn fail(&mut self, refusal: Refusal) -> Result<(), Failure> {
-        tracing::warn!(object = %refusal.key, reason = %refusal.flaw, "the system refuses an object; it is tried again");
-        let reason = Arc::from(refusal.flaw.to_string());
+        let reason = Arc::<str>::from(refusal.flaw.to_string());
+        // Once per reason: what fails for hours is tried again every few seconds.
+        if self.reported.insert(refusal.key.clone(), Arc::clone(&reason)).as_ref() != Some(&reason) {
+            tracing::warn!(object = %refusal.key, %reason, "the system refuses an object; it is tried again");
+        }
         match self.failures.insert(refusal.key.clone(), reason) {
             None => Ok(()),
             Some(_) => Err(Failure::Error(ApplyError::Dataplane(refusal))),

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use api::v1::{Config, Event, ObjectRef};
+use api::v1::object_result::Outcome;
+use api::v1::{Config, Event, ObjectRef, ObjectResult, Refused};
 
 use super::Controller;
 use super::answer::{MAX_LISTED, changed_standings};
 use super::controller::ApplyError;
 use super::reconcile::{Blame, Failure};
-use crate::model::{Batch, Key, Readiness, RouteKey, Undo, conflicts};
+use crate::model::{Batch, Flaw, Key, Readiness, RouteKey, Undo, conflicts};
 use crate::state::Snapshot;
 
 impl Controller {
@@ -34,10 +35,7 @@ impl Controller {
                         .map(|refusal| (refusal.key.to_api(), refusal.flaw.to_string()))
                         .collect()
                 }
-                Err(results) => results
-                    .into_iter()
-                    .filter_map(|result| Some((result.object.clone()?, format!("{:?}", result.outcome?))))
-                    .collect::<Vec<_>>(),
+                Err(results) => results.into_iter().filter_map(reason).collect::<Vec<_>>(),
             };
             for (object, reason) in &refused {
                 tracing::error!(%object, reason, "an object of the kept state isn't accepted any more and is left out");
@@ -75,6 +73,7 @@ impl Controller {
                 for key in failures.keys().filter(|key| !self.failures.contains_key(key)) {
                     tracing::info!(object = %key, "the system accepts an object again");
                 }
+                self.reported.retain(|key, _| self.failures.contains_key(key));
                 self.announce(&before, &undo, &moved);
             }
             Err(Failure::Error(error)) => {
@@ -122,6 +121,12 @@ impl Controller {
         let standing = self.readiness.standing(&self.model, key)?;
         Some(standing.to_api(self.model.changed_in(key)?))
     }
+}
+
+/// The object of a refusal and why it was refused.
+fn reason(result: ObjectResult) -> Option<(ObjectRef, String)> {
+    let Outcome::Refused(Refused { field, reason, remedy }) = result.outcome? else { return None };
+    Some((result.object?, Flaw { field, reason, remedy }.to_string()))
 }
 
 fn leave_out(config: &mut Config, names: &[ObjectRef]) {

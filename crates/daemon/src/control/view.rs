@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use api::v1::object::Object as AnyObject;
 use api::v1::{Kind, Object};
 
-use crate::model::spec::RouteSpec;
 use crate::model::{Key, Model, Readiness, RouteKey, Standing};
 
 /// The desired state of one generation and where its objects stand.
@@ -44,13 +42,7 @@ impl View {
 
     /// One object; `None` if there is none of that name.
     pub fn get(&self, key: &Key) -> Option<Object> {
-        let object = match key {
-            Key::Vrf(name) => AnyObject::Vrf(self.model.vrfs.get(name)?.spec.to_api()),
-            Key::Bridge(name) => AnyObject::Bridge(self.model.bridges.get(name)?.spec.to_api()),
-            Key::Interface(name) => AnyObject::Interface(self.model.interfaces.get(name)?.spec.to_api()),
-            Key::Neighbor(key) => AnyObject::Neighbor(self.model.neighbors.get(key)?.spec.to_api()),
-            Key::Route(key) => AnyObject::Route(RouteSpec::api_of(key, &self.model.route(key)?.paths)),
-        };
+        let object = self.model.object(key)?;
         let standing = self.readiness.standing(&self.model, key)?;
         let generation = self.model.changed_in(key)?;
         Some(Object { object: Some(object), status: Some(standing.to_api(generation)) })

@@ -85,6 +85,7 @@ pub(super) fn bridge(core: &Core, spec: &BridgeSpec) -> BridgeConfig {
         flood: spec.flood,
         flood_unknown_unicast: spec.flood_unknown_unicast,
         forward: spec.forward,
+        arp_termination: spec.arp_termination,
         mac_age: spec.mac_age.map_or(0, |age| age.as_secs() as u32),
         learn_limit: spec.learn_limit,
         static_macs: fixed.collect(),

@@ -3,10 +3,11 @@
 //! * [`engine`](self): [`Engine`] owns everything. Changes come from the control thread, events (links, punted packets,
 //!   timers) from a thread of its own; both work on the [`core::Core`] under one lock, which workers never take.
 //! * `operations`: what the control thread asks for, step by step; `compile`: an interface as workers see it.
-//! * `registry`: interfaces by name and index; `port`: opening ports; `memif`: links of memif interfaces.
+//! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets; `memif`: links of memif interfaces.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
 
+mod capture;
 mod compile;
 mod core;
 mod events;
@@ -14,6 +15,7 @@ mod inspect;
 mod memif;
 mod operations;
 mod port;
+mod ports_of;
 mod registry;
 mod routing;
 mod service;

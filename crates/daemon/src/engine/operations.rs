@@ -123,9 +123,16 @@ impl Core {
     fn configure(&mut self, after: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
         let Some(index) = self.registry.index(&after.name) else { return Ok(()) };
         let mac = after.mac.map_or_else(|| stable_mac(&after.name.to_string()), |mac| MacAddr(mac.0));
+        let mut damage_changed = false;
         if let Some(entry) = self.registry.get_mut(index) {
+            damage_changed = entry.spec.fault != after.fault;
             entry.spec = Arc::clone(after);
             entry.mac = mac;
+        }
+        if damage_changed {
+            // Damage is done by queues that wrap the port's: it is opened again.
+            self.close_port(&after.name, false);
+            self.open_port(after)?;
         }
         self.pool.set_rx_mode(index, rx_mode(after));
         self.interfaces_changed = true;

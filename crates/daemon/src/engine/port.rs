@@ -3,14 +3,13 @@
 use api::v1::TapMode;
 use graph::port::{IfIndex, RxQueue, TxQueue};
 use ports::PortControl;
-use ports::link::{HostRoute, LinkOptions};
-use ports::netns::Netns;
-use ports::tap::TapOptions;
+use ports::wrap::Fault;
 use wire::MacAddr;
 
 use super::memif::Memifs;
+use super::ports_of;
 use crate::model::Flaw;
-use crate::model::spec::{InterfaceSpec, PortSpec, SocketName, TapSpec};
+use crate::model::spec::{InterfaceSpec, PortSpec, SocketName};
 
 /// A kind of port: its nodes.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +89,9 @@ pub(super) fn check(spec: &InterfaceSpec) -> Result<(), Flaw> {
     };
     match name {
         None => Ok(()),
-        Some(_) => netns(name).open().map(|_| ()).map_err(|error| Flaw::new(field, error.to_string())),
+        Some(_) => {
+            ports_of::netns(name).open().map(|_| ()).map_err(|error| Flaw::new(field, error.to_string()))
+        }
     }
 }
 
@@ -110,46 +111,31 @@ pub(super) fn open(
             return Ok(Opened::without_queues());
         }
         PortSpec::Loopback | PortSpec::Vlan(_) => return Ok(Opened::without_queues()),
-        PortSpec::Tap(tap) => ports::tap::open(&tap_options(spec, tap)).map_err(|error| flaw("tap", &error)),
-        PortSpec::AfPacket(_) | PortSpec::Pcap(_) | PortSpec::Generator(_) | PortSpec::Sink => {
-            let _ = mac;
-            Err(Flaw::new("", "this kind of port can't be opened"))
+        PortSpec::Tap(tap) => {
+            ports::tap::open(&ports_of::tap(spec, tap)).map_err(|error| flaw("tap", &error))
         }
+        PortSpec::AfPacket(port) => {
+            ports::af_packet::open(&ports_of::af_packet(port)).map_err(|error| flaw("af_packet", &error))
+        }
+        PortSpec::Pcap(pcap) => {
+            ports::pcap::open(&ports_of::pcap(spec, pcap)).map_err(|error| flaw("pcap", &error))
+        }
+        PortSpec::Generator(generator) => ports::generator::open(&ports_of::generator(spec, generator, mac)?)
+            .map_err(|error| flaw("generator", &error)),
+        PortSpec::Sink => Ok(ports::sink::open(&ports_of::sink(spec))),
     };
-    opened.map(Opened::of)
+    let mut opened = opened.map(Opened::of)?;
+    opened.rx = damaged(spec, opened.rx);
+    Ok(opened)
 }
 
-fn tap_options(spec: &InterfaceSpec, tap: &TapSpec) -> TapOptions {
-    let gateways = tap.host_gateways.iter().map(|via| HostRoute::default_via(*via));
-    let routes = tap.host_routes.iter().map(|route| HostRoute { prefix: route.prefix, via: route.via });
-    let host = LinkOptions {
-        mac: tap.host_mac.map(|mac| MacAddr(mac.0)),
-        mtu: Some(tap.host_mtu.unwrap_or(spec.mtu)),
-        addresses: tap.host_addresses.clone(),
-        routes: routes.chain(gateways).collect(),
-    };
-    let mode = if tap.mode == TapMode::Tun { ports::tap::TapMode::Tun } else { ports::tap::TapMode::Tap };
-    TapOptions {
-        mode,
-        rx_queues: tap.queues as u16,
-        tx_queues: tap.queues as u16,
-        gso: tap.gso,
-        // Pods keep their device and its connections while the daemon is restarted.
-        persist: true,
-        host,
-        ..TapOptions::new(netns(tap.netns.as_deref()), tap.host_name.clone())
-    }
+/// The receive queues with the damage that the interface asks for.
+pub(super) fn damaged(spec: &InterfaceSpec, queues: Vec<Box<dyn RxQueue>>) -> Vec<Box<dyn RxQueue>> {
+    let Some(fault) = &spec.fault else { return queues };
+    let options = ports_of::fault(fault);
+    queues.into_iter().map(|queue| Box::new(Fault::new(queue, options)) as Box<dyn RxQueue>).collect()
 }
 
 fn flaw(field: &str, error: &ports::PortError) -> Flaw {
     Flaw::new(field, error.to_string())
-}
-
-/// A namespace by its name under /run/netns or by its path.
-fn netns(name: Option<&str>) -> Netns {
-    match name {
-        None => Netns::Own,
-        Some(path) if path.contains('/') => Netns::Path(path.into()),
-        Some(name) => Netns::Named(name.into()),
-    }
 }

@@ -10,6 +10,7 @@ use graph::plan::{Plan, PlanError};
 use graph::publish::Publisher;
 use graph::simd::Tier;
 use graph::worker::WorkerError;
+use ports::wrap::capture::CapturePoint;
 use rustix::event::epoll;
 use tables::mac::{MacError, MacTable};
 
@@ -80,6 +81,8 @@ pub(super) struct Shared {
     pub(super) tier: Tier,
     core: Mutex<Core>,
     baseline: Mutex<Baseline>,
+    /// Where packets can be seen.
+    pub(super) captures: Arc<CapturePoint>,
     /// Clocks per second of the time-stamp counter.
     pub(super) clock_hz: u64,
     /// What kind of memory is used, in words.
@@ -116,7 +119,8 @@ impl Engine {
         let data = epoll::EventData::new_u64(0);
         epoll::add(&*epoll, events.bell().fd(), data, epoll::EventFlags::IN)
             .map_err(EngineError::Descriptors)?;
-        let pool = Pool::start(&plan, &mut publisher, &options.cores, tier, &sender)?;
+        let captures = Arc::new(CapturePoint::default());
+        let pool = Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?;
         let routing = Routing::new(&plan, &mut publisher)?;
         let core = Core {
             plan: Arc::clone(&plan),
@@ -136,7 +140,8 @@ impl Engine {
         let stop = std::sync::atomic::AtomicBool::new(false);
         let (clock_hz, memory) = (clock_hz(), memory_kind(options.huge_pages));
         let (core, baseline) = (Mutex::new(core), Mutex::default());
-        let shared = Arc::new(Shared { plan, tier, core, baseline, clock_hz, memory, bell, epoll, stop });
+        let shared =
+            Arc::new(Shared { plan, tier, core, baseline, captures, clock_hz, memory, bell, epoll, stop });
         let theirs = Arc::clone(&shared);
         let service = std::thread::Builder::new()
             .name("engine".into())

@@ -11,6 +11,7 @@ use graph::port::{IfIndex, PortFault, RxMode, RxPort, RxQueue, Sent, TxQueue};
 use graph::publish::Publisher;
 use graph::simd::Tier;
 use graph::worker::{EventSender, Worker, WorkerError, WorkerOptions};
+use ports::wrap::capture::{CaptureDrops, CapturePoint, CaptureRx, CaptureTx};
 
 /// What a worker has let go of: dropped by the engine's thread, because closing devices and unmapping memory takes longer
 /// than a worker may stand still.
@@ -23,6 +24,7 @@ pub(super) struct Pool {
     cores: Vec<Option<usize>>,
     /// Interface and input node of every receive queue, by worker.
     queues: Vec<Vec<(IfIndex, u16)>>,
+    captures: Arc<CapturePoint>,
     bury: Sender<Grave>,
     graves: Mutex<Receiver<Grave>>,
 }
@@ -38,15 +40,18 @@ impl Pool {
         cores: &[Option<usize>],
         tier: Tier,
         events: &EventSender,
+        captures: &Arc<CapturePoint>,
     ) -> Result<Self, WorkerError> {
         let start = |(number, core): (usize, &Option<usize>)| {
-            let graph = Graph::new(Arc::clone(plan), number, tier, events.clone());
+            let mut graph = Graph::new(Arc::clone(plan), number, tier, events.clone());
+            graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(captures))));
             Worker::start(number, graph, publisher.reader(), &WorkerOptions { core: *core })
         };
         let workers = cores.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
         let (bury, graves) = channel();
         let queues = vec![Vec::new(); workers.len()];
-        Ok(Self { workers, cores: cores.to_vec(), queues, bury, graves: Mutex::new(graves) })
+        let (cores, captures) = (cores.to_vec(), Arc::clone(captures));
+        Ok(Self { workers, cores, queues, captures, bury, graves: Mutex::new(graves) })
     }
 
     /// The workers.
@@ -77,6 +82,7 @@ impl Pool {
             let fewest = self.queues.iter().enumerate().min_by_key(|(_, queues)| queues.len());
             let Some((at, _)) = fewest else { return };
             self.queues[at].push((interface, number));
+            let rx = Box::new(CaptureRx::new(rx, Arc::clone(&self.captures)));
             let port = RxPort::new(interface, number, mode, rx);
             self.workers[at].send(move |graph| {
                 if let Some(queues) = graph.queues(input) {
@@ -93,6 +99,8 @@ impl Pool {
         if queues.is_empty() {
             return;
         }
+        let seen = |queue| Box::new(CaptureTx::new(queue, Arc::clone(&self.captures))) as Box<dyn TxQueue>;
+        let queues: Vec<_> = queues.into_iter().map(seen).collect();
         if queues.len() >= workers {
             for (worker, queue) in self.workers.iter().zip(queues) {
                 Self::set_tx(worker, interface, Some(queue), &self.bury);

@@ -16,8 +16,11 @@ use crate::version;
 pub struct Collector {
     inspect: Arc<dyn Inspect>,
     /// Objects are counted once per change: with a million routes that takes a while.
-    census: Mutex<(Weak<Readiness>, Vec<(api::v1::Kind, Census)>)>,
+    census: Mutex<Counted>,
 }
+
+/// Objects by kind, and the state of things in which they were counted.
+type Counted = (Weak<Readiness>, Vec<(api::v1::Kind, Census)>);
 
 impl std::fmt::Debug for Collector {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::v1::Config;
+use api::v1::object::Object;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use ipnet::IpNet;
@@ -127,6 +128,17 @@ impl Model {
             Key::Neighbor(key) => self.neighbors.contains_key(key),
             Key::Route(key) => self.route(key).is_some(),
         }
+    }
+
+    /// An object in canonical form; `None` if there is no such object.
+    pub fn object(&self, key: &Key) -> Option<Object> {
+        Some(match key {
+            Key::Vrf(name) => Object::Vrf(self.vrfs.get(name)?.spec.to_api()),
+            Key::Bridge(name) => Object::Bridge(self.bridges.get(name)?.spec.to_api()),
+            Key::Interface(name) => Object::Interface(self.interfaces.get(name)?.spec.to_api()),
+            Key::Neighbor(key) => Object::Neighbor(self.neighbors.get(key)?.spec.to_api()),
+            Key::Route(key) => Object::Route(RouteSpec::api_of(key, &self.route(key)?.paths)),
+        })
     }
 
     /// Generation in which an object last changed; `None` if there is no such object.

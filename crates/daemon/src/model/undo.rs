@@ -44,6 +44,11 @@ impl Undo {
         self.replaced.is_empty()
     }
 
+    /// Number of objects that changed.
+    pub fn len(&self) -> usize {
+        self.replaced.len()
+    }
+
     /// Objects that changed, in no particular order.
     pub fn changed(&self) -> impl Iterator<Item = Key> + '_ {
         self.replaced.iter().map(Replaced::key)

@@ -1,25 +1,40 @@
-//! The directory with the state file.
+//! The directory with the state.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::format::{self, FORMAT};
-use super::{Damage, Snapshot, StateError};
-use crate::model::Model;
+use super::{Damage, Snapshot, StateError, journal};
+use crate::model::{Model, Undo};
 
 const STATE: &str = "state.jsonl";
 const PREVIOUS: &str = "state.jsonl.previous";
 const NEXT: &str = "state.jsonl.next";
+const PREVIOUS_NEXT: &str = "state.jsonl.previous.next";
 const LOCK: &str = "lock";
+/// Up to here writing all of it takes milliseconds, and one file is easier to understand than two.
+const SMALL: usize = 5_000;
 
-/// The directory with the state file, for this process alone.
+/// The directory with the state, for this process alone.
 #[derive(Debug)]
 pub struct StateDirectory {
     path: PathBuf,
+    /// Generation of the state on disk that counts.
+    generation: Option<u64>,
+    /// The journal that follows it; `None`: what comes next has to be a whole state.
+    journal: Option<Journal>,
     /// Held as long as this lives.
     _lock: File,
+}
+
+/// The journal of the state that counts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Journal {
+    bytes: u64,
+    /// Entries, at least.
+    objects: usize,
 }
 
 /// What was found at start.
@@ -31,12 +46,19 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// A new state that is on disk but not yet in force. Dropped, it is gone.
+/// A change that is on disk but doesn't count yet. Dropped, it is gone.
 #[derive(Debug)]
-#[must_use = "a staged state is gone unless it is committed"]
-pub struct Staged {
-    directory: PathBuf,
-    committed: bool,
+#[must_use = "a staged change is gone unless it is committed"]
+pub struct Staged(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// A new state beside the old one.
+    State { next: PathBuf, generation: u64 },
+    /// A batch at the end of the journal, without its last line.
+    Batch { file: File, path: PathBuf, before: u64, trailer: String, after: Journal },
+    /// It counts.
+    Done,
 }
 
 impl StateDirectory {
@@ -51,52 +73,45 @@ impl StateDirectory {
             .create(path)
             .map_err(|error| StateError::new("make the state directory", path, error))?;
         let lock_path = path.join(LOCK);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o640)
-            .open(&lock_path)
+        let lock = create(OpenOptions::new().write(true), &lock_path)
             .map_err(|error| StateError::new("open", &lock_path, error))?;
         match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { path: path.to_owned(), generation: None, journal: None, _lock: lock }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(StateError::InUse { path: path.to_owned() }),
             Err(error) => Err(StateError::new("lock", &lock_path, error.into())),
         }
     }
 
-    /// Reads the state: the last one, or if that is damaged the one before. What is damaged is kept aside.
+    /// Reads the state: the last one, or if that is damaged the one before; and the journal that follows it. What is
+    /// damaged is kept aside.
     ///
     /// # Errors
     /// [`StateError`] if the system refuses, or if a later version wrote the state.
-    pub fn load(&self) -> Result<Loaded, StateError> {
+    pub fn load(&mut self) -> Result<Loaded, StateError> {
         let mut loaded = Loaded::default();
         for name in [STATE, PREVIOUS] {
             let path = self.path.join(name);
             match read(&path) {
                 Ok(Some(snapshot)) => {
-                    if !loaded.warnings.is_empty() {
+                    loaded.snapshot = snapshot;
+                    self.generation = Some(loaded.snapshot.generation);
+                    self.journal = Some(self.replay(&mut loaded)?);
+                    if name == PREVIOUS {
+                        // Otherwise the next start would not know that it was used.
+                        self.journal = None;
                         loaded.warnings.push(format!(
                             "the state of generation {} from {} is used instead; later changes are lost",
-                            snapshot.generation,
+                            loaded.snapshot.generation,
                             path.display()
                         ));
                     }
-                    loaded.snapshot = snapshot;
                     self.keep_unknown(&path, &mut loaded)?;
                     return Ok(loaded);
                 }
                 Ok(None) => {}
                 Err(Damage::Newer(found)) => return Err(StateError::Newer { path, found, known: FORMAT }),
                 Err(Damage::Io(error)) => return Err(StateError::new("read", &path, error)),
-                Err(damage) => {
-                    let aside = self.set_aside(&path, "corrupt")?;
-                    loaded.warnings.push(format!(
-                        "the state file {} is damaged: {damage}; it is kept as {}",
-                        path.display(),
-                        aside.display()
-                    ));
-                }
+                Err(damage) => self.set_aside(&path, &damage, &mut loaded)?,
             }
         }
         if !loaded.warnings.is_empty() {
@@ -105,32 +120,166 @@ impl StateDirectory {
         Ok(loaded)
     }
 
-    /// Writes a new state to disk beside the one in force.
+    /// Writes a change to disk, of which `undo` says what changed to become `model`.
     ///
     /// # Errors
-    /// [`StateError`]; the state in force is untouched.
-    pub fn stage(&self, model: &Model) -> Result<Staged, StateError> {
-        let path = self.path.join(NEXT);
+    /// [`StateError`]; what counted before is untouched.
+    pub fn stage(&mut self, model: &Model, undo: &Undo) -> Result<Staged, StateError> {
+        let small_change = |journal: &Journal| (journal.objects + undo.len()) * 2 < model.len();
+        match (self.generation, self.journal) {
+            (Some(generation), Some(journal)) if model.len() > SMALL && small_change(&journal) => {
+                self.stage_batch(generation, journal, model, undo)
+            }
+            _ => self.stage_state(model),
+        }
+    }
+
+    /// Makes a change count.
+    ///
+    /// # Errors
+    /// [`StateError`]; then it doesn't, and what counted before does.
+    pub fn commit(&mut self, mut staged: Staged) -> Result<(), StateError> {
+        match &mut staged.0 {
+            Kind::State { next, generation } => {
+                // Of a history that was lost with a damaged state.
+                remove(&self.journal_of(*generation))?;
+                self.put_in_place(next)?;
+                self.drop_journals();
+                self.generation = Some(*generation);
+                self.journal = Some(Journal::default());
+            }
+            Kind::Batch { file, path, trailer, after, .. } => {
+                file.write_all(trailer.as_bytes())
+                    .and_then(|()| file.sync_data())
+                    .map_err(|error| StateError::new("write", path, error))?;
+                self.journal = Some(*after);
+            }
+            Kind::Done => {}
+        }
+        staged.0 = Kind::Done;
+        Ok(())
+    }
+
+    fn stage_state(&self, model: &Model) -> Result<Staged, StateError> {
+        let next = self.path.join(NEXT);
         // Dropped on failure, which removes what was written.
-        let staged = Staged { directory: self.path.clone(), committed: false };
+        let staged = Staged(Kind::State { next: next.clone(), generation: model.generation });
         let written = || -> io::Result<()> {
-            let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o640).open(&path)?;
+            let file = create(OpenOptions::new().write(true).truncate(true), &next)?;
             let mut out = BufWriter::with_capacity(1 << 18, file);
             format::write(model, &mut out)?;
-            out.flush()?;
             out.get_ref().sync_all()
         };
-        written().map_err(|error| StateError::new("write", &path, error))?;
+        written().map_err(|error| StateError::new("write", &next, error))?;
         Ok(staged)
     }
 
-    /// Lines this version doesn't know are lost with the next change: keep a copy of the file.
+    fn stage_batch(
+        &self,
+        generation: u64,
+        journal: Journal,
+        model: &Model,
+        undo: &Undo,
+    ) -> Result<Staged, StateError> {
+        let path = self.journal_of(generation);
+        let error = |error| StateError::new("write", &path, error);
+        let is_new = !path.exists();
+        let file = create(OpenOptions::new().append(true), &path).map_err(error)?;
+        let before = file.metadata().map_err(error)?.len();
+        if before != journal.bytes {
+            // The end of a change that was taken back could not be cut off.
+            return self.stage_state(model);
+        }
+        let after = Journal { bytes: before, objects: journal.objects + undo.len() };
+        let mut kind = Kind::Batch { file, path: path.clone(), before, trailer: String::new(), after };
+        if let Kind::Batch { file, trailer, after, .. } = &mut kind {
+            let mut out = BufWriter::new(file);
+            let written = journal::write(model, undo, &mut out).and_then(|text| {
+                out.flush()?;
+                *trailer = text;
+                after.bytes = out.get_ref().metadata()?.len() + trailer.len() as u64;
+                out.get_ref().sync_data()
+            });
+            drop(out);
+            if let Err(source) = written {
+                drop(Staged(kind));
+                return Err(error(source));
+            }
+        }
+        if is_new {
+            sync_directory(&self.path)?;
+        }
+        Ok(Staged(kind))
+    }
+
+    /// Replaces the state file, and keeps the one before.
+    fn put_in_place(&self, next: &Path) -> Result<(), StateError> {
+        let (state, previous) = (self.path.join(STATE), self.path.join(PREVIOUS));
+        let copy = self.path.join(PREVIOUS_NEXT);
+        remove(&copy)?;
+        // At no moment is there no state, or no previous one.
+        match fs::hard_link(&state, &copy).and_then(|()| fs::rename(&copy, &previous)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StateError::new("keep a copy of", &state, error));
+            }
+            _ => {}
+        }
+        fs::rename(next, &state).map_err(|error| StateError::new("replace", &state, error))?;
+        // The names too have to be on disk before anybody is told.
+        sync_directory(&self.path).inspect_err(|_| {
+            // The caller will take the change back, so the file has to say the same. If this fails too, the disk is
+            // past helping, and the error says so already.
+            let _ = fs::rename(&previous, &state);
+        })
+    }
+
+    /// Reads the journal that follows the state, and cuts off what doesn't count.
+    fn replay(&self, loaded: &mut Loaded) -> Result<Journal, StateError> {
+        let path = self.journal_of(loaded.snapshot.generation);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Journal::default()),
+            Err(error) => return Err(StateError::new("read", &path, error)),
+        };
+        let length = file.metadata().map_err(|error| StateError::new("read", &path, error))?.len();
+        let journal = journal::read(loaded.snapshot.generation, &mut BufReader::with_capacity(1 << 18, file))
+            .map_err(|error| StateError::new("read", &path, error))?;
+        if let Some(damage) = &journal.damage {
+            let aside = self.free_name(&path, "corrupt");
+            fs::copy(&path, &aside).map_err(|error| StateError::new("keep a copy of", &path, error))?;
+            loaded.warnings.push(format!(
+                "the journal {} is damaged: {damage}; a copy is kept as {}; changes after generation {} are lost",
+                path.display(),
+                aside.display(),
+                journal.generation
+            ));
+        } else if journal.good < length {
+            loaded.warnings.push(format!(
+                "the journal {} ends in an incomplete change, which is dropped: it was not confirmed to anybody, unless \
+                 the disk lost its end",
+                path.display()
+            ));
+        }
+        if journal.good < length {
+            OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .and_then(|file| file.set_len(journal.good))
+                .map_err(|error| StateError::new("cut off the end of", &path, error))?;
+        }
+        let found = Journal { bytes: journal.good, objects: journal.changes() };
+        journal.replay(&mut loaded.snapshot);
+        Ok(found)
+    }
+
+    /// Lines this version doesn't know are lost with the next state: keep a copy of the file.
     fn keep_unknown(&self, path: &Path, loaded: &mut Loaded) -> Result<(), StateError> {
         let Some((number, reason)) = loaded.snapshot.unknown.first() else { return Ok(()) };
         let copy = self.free_name(path, "unknown");
         fs::hard_link(path, &copy).map_err(|error| StateError::new("keep a copy of", path, error))?;
         loaded.warnings.push(format!(
-            "{} lines of {} say what this version doesn't know, the first is line {number}: {reason}; a copy is kept as {}",
+            "{} lines of {} or its journal say what this version doesn't know, the first is line {number}: {reason}; \
+             a copy is kept as {}",
             loaded.snapshot.unknown.len(),
             path.display(),
             copy.display()
@@ -138,10 +287,15 @@ impl StateDirectory {
         Ok(())
     }
 
-    fn set_aside(&self, path: &Path, why: &str) -> Result<PathBuf, StateError> {
-        let aside = self.free_name(path, why);
+    fn set_aside(&self, path: &Path, damage: &Damage, loaded: &mut Loaded) -> Result<(), StateError> {
+        let aside = self.free_name(path, "corrupt");
         fs::rename(path, &aside).map_err(|error| StateError::new("set aside", path, error))?;
-        Ok(aside)
+        loaded.warnings.push(format!(
+            "the state file {} is damaged: {damage}; it is kept as {}",
+            path.display(),
+            aside.display()
+        ));
+        Ok(())
     }
 
     /// A name beside `path` that isn't taken: "state.jsonl.corrupt-1".
@@ -152,49 +306,44 @@ impl StateDirectory {
             .find(|candidate| !candidate.exists())
             .unwrap_or_else(|| self.path.join(format!("{name}.{why}")))
     }
-}
 
-impl Staged {
-    /// Puts the new state in place of the old one, which is kept as the previous one.
-    ///
-    /// # Errors
-    /// [`StateError`]; then the old state is still in place.
-    pub fn commit(mut self) -> Result<(), StateError> {
-        let path = |name: &str| self.directory.join(name);
-        let (state, previous, next) = (path(STATE), path(PREVIOUS), path(NEXT));
-        match fs::remove_file(&previous) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StateError::new("remove", &previous, error));
+    /// The journal that follows the state of `generation`.
+    fn journal_of(&self, generation: u64) -> PathBuf {
+        self.path.join(format!("journal-{generation}.jsonl"))
+    }
+
+    /// Removes all journals but that of the state that was just replaced.
+    fn drop_journals(&self) {
+        let kept = self.generation.map(|generation| self.journal_of(generation));
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_journal = name.starts_with("journal-") && name.ends_with(".jsonl");
+            if is_journal && kept.as_ref() != Some(&path) {
+                // One that stays is read by nobody.
+                let _ = fs::remove_file(path);
             }
-            _ => {}
         }
-        // A link, not a rename: at no moment is there no state file.
-        match fs::hard_link(&state, &previous) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StateError::new("keep a copy of", &state, error));
-            }
-            _ => {}
-        }
-        fs::rename(&next, &state).map_err(|error| StateError::new("replace", &state, error))?;
-        self.committed = true;
-        // The names too have to be on disk before anybody is told.
-        let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| {
-            // The caller will take the change back, so the file has to say the same. If this fails too, the disk is
-            // past helping, and the error says so already.
-            let _ = fs::rename(&previous, &state);
-            StateError::new("bring to disk", &self.directory, error)
-        })
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        if !self.committed {
+        match &self.0 {
             // It may not exist yet; and if it can't be removed, the next one replaces it.
-            let _ = fs::remove_file(self.directory.join(NEXT));
+            Kind::State { next, .. } => drop(fs::remove_file(next)),
+            Kind::Batch { file, path, before, .. } => {
+                if let Err(error) = file.set_len(*before) {
+                    tracing::error!(path = %path.display(), %error, "can't cut off a change that was taken back");
+                }
+            }
+            Kind::Done => {}
         }
     }
+}
+
+fn create(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.create(true).mode(0o640).open(path)
 }
 
 /// `None` if there is no such file.
@@ -204,4 +353,17 @@ fn read(path: &Path) -> Result<Option<Snapshot>, Damage> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+fn remove(path: &Path) -> Result<(), StateError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StateError::new("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn sync_directory(path: &Path) -> Result<(), StateError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| StateError::new("bring to disk", path, error))
 }

@@ -15,9 +15,9 @@ use api::v1::object::Object as AnyObject;
 use api::v1::{Config, Object};
 use serde::{Deserialize, Serialize};
 
-use crate::model::Model;
-use crate::model::RouteKey;
+use super::lines::{Line, LineReader, LineWriter};
 use crate::model::spec::RouteSpec;
+use crate::model::{Model, RouteKey};
 
 /// The format this version writes.
 pub const FORMAT: u32 = 1;
@@ -33,23 +33,30 @@ pub struct Snapshot {
     pub unknown: Vec<(usize, String)>,
 }
 
-/// Why a state file can't be used.
+/// Why a file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// It ends too early.
     #[error("it is cut off after {0} lines")]
     CutOff(usize),
     /// It was changed or the disk is at fault.
-    #[error("its checksum is {found}, but should be {written}")]
+    #[error("the checksum in line {line} should be {written}, but is {found}")]
     Checksum {
+        /// Line with the checksum.
+        line: usize,
         /// What the bytes give.
         found: String,
-        /// What the last line says.
+        /// What the line says.
         written: String,
     },
-    /// It doesn't begin as a state file does.
-    #[error("it doesn't begin as a state file does: {0}")]
-    NoHeader(String),
+    /// It doesn't begin as such a file does.
+    #[error("line {line} isn't what should be there: {reason}")]
+    Header {
+        /// The line.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
     /// Objects are missing or too many.
     #[error("it has {found} objects, but should have {written}")]
     Count {
@@ -73,41 +80,34 @@ struct Header {
     objects: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Trailer {
-    crc32: String,
-}
-
 /// Writes the desired state.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(model: &Model, out: &mut impl Write) -> io::Result<()> {
-    let mut out = Summing { out, sum: crc32fast::Hasher::new() };
+    let mut out = LineWriter::new(out);
     let objects = model.len() as u64;
-    line(&mut out, &Header { quiver_state: FORMAT, generation: model.generation, objects })?;
+    out.line(&Header { quiver_state: FORMAT, generation: model.generation, objects })?;
     for stored in model.vrfs.values() {
-        line(&mut out, &AnyObject::Vrf(stored.spec.to_api()))?;
+        out.line(&AnyObject::Vrf(stored.spec.to_api()))?;
     }
     for stored in model.bridges.values() {
-        line(&mut out, &AnyObject::Bridge(stored.spec.to_api()))?;
+        out.line(&AnyObject::Bridge(stored.spec.to_api()))?;
     }
     for stored in model.interfaces.values() {
-        line(&mut out, &AnyObject::Interface(stored.spec.to_api()))?;
+        out.line(&AnyObject::Interface(stored.spec.to_api()))?;
     }
     for (vrf, table) in &model.routes {
         let mut key = RouteKey { vrf: vrf.clone(), prefix: ipnet::IpNet::default() };
         for (prefix, stored) in table.sorted() {
             key.prefix = prefix;
-            line(&mut out, &AnyObject::Route(RouteSpec::api_of(&key, &stored.paths)))?;
+            out.line(&AnyObject::Route(RouteSpec::api_of(&key, &stored.paths)))?;
         }
     }
     for stored in model.neighbors.values() {
-        line(&mut out, &AnyObject::Neighbor(stored.spec.to_api()))?;
+        out.line(&AnyObject::Neighbor(stored.spec.to_api()))?;
     }
-    let crc32 = format!("{:08x}", out.sum.clone().finalize());
-    line(&mut out, &Trailer { crc32 })
+    out.finish()
 }
 
 /// Reads a state file.
@@ -115,12 +115,11 @@ pub fn write(model: &Model, out: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// [`Damage`] if not every byte is as it was written.
 pub fn read(input: &mut impl BufRead) -> Result<Snapshot, Damage> {
-    let mut lines = Lines { input, text: String::new(), number: 0, sum: crc32fast::Hasher::new() };
+    let mut lines = LineReader::new(input);
     let header = match lines.next()? {
-        Some(text) => {
-            serde_json::from_str::<Header>(text).map_err(|error| Damage::NoHeader(error.to_string()))?
-        }
-        None => return Err(Damage::CutOff(0)),
+        Line::Text(text) => serde_json::from_str::<Header>(text)
+            .map_err(|error| Damage::Header { line: 1, reason: error.to_string() })?,
+        _ => return Err(Damage::CutOff(0)),
     };
     if header.quiver_state > FORMAT {
         return Err(Damage::Newer(header.quiver_state));
@@ -128,75 +127,17 @@ pub fn read(input: &mut impl BufRead) -> Result<Snapshot, Damage> {
     let mut snapshot = Snapshot { generation: header.generation, ..Snapshot::default() };
     let mut found = 0_u64;
     loop {
-        let sum = lines.sum.clone();
-        let Some(text) = lines.next()? else { return Err(Damage::CutOff(lines.number)) };
-        // Only the last line can have this beginning: objects begin with their kind.
-        if text.starts_with("{\"crc32\"") {
-            let Ok(trailer) = serde_json::from_str::<Trailer>(text) else {
-                return Err(Damage::CutOff(lines.number));
-            };
-            let sum = format!("{:08x}", sum.finalize());
-            if sum != trailer.crc32 {
-                return Err(Damage::Checksum { found: sum, written: trailer.crc32 });
-            }
-            break;
+        let line = lines.number + 1;
+        match lines.next()? {
+            Line::Text(text) => match serde_json::from_str::<AnyObject>(text) {
+                Ok(object) => snapshot.config.push(Object { object: Some(object), status: None }),
+                Err(error) => snapshot.unknown.push((line, error.to_string())),
+            },
+            Line::Good => break,
+            Line::Bad { found, written } => return Err(Damage::Checksum { line, found, written }),
+            Line::End => return Err(Damage::CutOff(line - 1)),
         }
         found += 1;
-        match serde_json::from_str::<AnyObject>(text) {
-            Ok(object) => snapshot.config.push(Object { object: Some(object), status: None }),
-            Err(error) => snapshot.unknown.push((lines.number, error.to_string())),
-        }
     }
-    if found != header.objects {
-        return Err(Damage::Count { found, written: header.objects });
-    }
-    Ok(snapshot)
-}
-
-fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    out.write_all(b"\n")
-}
-
-/// Passes bytes on and sums them up.
-struct Summing<W> {
-    out: W,
-    sum: crc32fast::Hasher,
-}
-
-impl<W: Write> Write for Summing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.sum.update(bytes.get(..written).unwrap_or(bytes));
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-/// Whole lines and the sum of those read so far.
-struct Lines<R> {
-    input: R,
-    text: String,
-    number: usize,
-    sum: crc32fast::Hasher,
-}
-
-impl<R: BufRead> Lines<R> {
-    /// The next line; `None` at the end, be it in the middle of a line.
-    fn next(&mut self) -> Result<Option<&str>, Damage> {
-        self.text.clear();
-        match self.input.read_line(&mut self.text) {
-            Ok(_) if self.text.ends_with('\n') => {}
-            // Bytes that are no text can only be damage.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(None),
-            Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(None),
-        }
-        self.number += 1;
-        self.sum.update(self.text.as_bytes());
-        Ok(Some(self.text.trim_end_matches('\n')))
-    }
+    if found == header.objects { Ok(snapshot) } else { Err(Damage::Count { found, written: header.objects }) }
 }

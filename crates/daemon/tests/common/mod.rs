@@ -1,6 +1,7 @@
 //! What the tests of the control plane share.
 #![allow(dead_code, unused_imports)] // each test program uses a part
 
+mod disk;
 mod glass;
 mod referee;
 
@@ -8,6 +9,9 @@ use std::path::Path;
 
 use api::text::{Format, read_config};
 use api::v1::{ApplyRequest, ApplyResponse, Config, Kind, ObjectRef, Refused, Wait, object_result::Outcome};
+pub use disk::{
+    ONE, SmallDisk, TWO, files, journaled, load, load_config, many_routes, sorted, two_generations,
+};
 pub use glass::{FIB_ENTRIES, Glass};
 use quiverd::control::Controller;
 use quiverd::state::StateDirectory;

@@ -1,7 +1,12 @@
 //! `ip4-fragment`: cuts a packet that is too big for its next hop (RFC 791 section 3.2, RFC 1812 section 5.2.6).
 //!
-//! Edges: all fragments begin the arc `interface-output` of the next hop's interface. Each has a header of its own; the
-//! payload stays where it is and is shared by all of them. Fragments are cut again the same way.
+//! | edge | packets |
+//! |---|---|
+//! | *arc `interface-output`* | all fragments, by the interface of the next hop |
+//! | `drop` | see [`Drop`] |
+//!
+//! Each fragment has a header of its own; the payload stays where it is and is shared by all of them. Fragments are cut
+//! again the same way.
 
 use super::cut::{HeaderBytes, pieces};
 use crate::ip::{Lane, NextHops, has_headroom};
@@ -132,7 +137,7 @@ fn cut(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> Result<(), Drop> {
 
 /// Writes a fragment's header and the part of its payload that lies in the head, where the whole packet's header lay,
 /// and what else is known of the whole packet.
-fn write_head(packets: &mut Packets, target: SlotId, whole: &Meta, header: &[u8], payload: &[u8]) {
+pub(super) fn write_head(packets: &mut Packets, target: SlotId, whole: &Meta, header: &[u8], payload: &[u8]) {
     let (meta, area) = packets.parts_mut(target);
     let start = whole.data as usize;
     let middle = start + header.len();

@@ -9,11 +9,11 @@
 //! The message quotes as much of the packet as fits 576 bytes. It comes from the interface that the packet came in by.
 
 use super::HOPS;
-use super::own::{limit, make_own, source_v4};
+use super::own::{limit, make_own, source};
 use super::request::requested;
 use crate::interface::Interfaces;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
@@ -103,11 +103,14 @@ const HEADERS: usize = Ipv4Header::LEN + Icmpv4Header::LEN;
 impl Icmp4Error {
     fn report(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<Counter, Drop> {
         let interfaces = ctx.tables.get(self.interfaces);
-        let to = sender(ctx.packets, slot)?;
+        let (to, dst) = addresses(ctx.packets, slot)?;
         if !self.limit.take(ctx.now) {
             return Err(Drop::Limited);
         }
-        let from = source_v4(interfaces, ctx.packets.meta(slot).rx_if, to).ok_or(Drop::NoSource)?;
+        let rx_if = ctx.packets.meta(slot).rx_if;
+        let Some(IpAddr::V4(from)) = source(interfaces, rx_if, dst.into(), to.into()) else {
+            return Err(Drop::NoSource);
+        };
         let (kind, code, argument) = requested(ctx.packets.meta(slot));
         let icmp = header(kind, code, argument);
         write(ctx.packets, slot, from, to, icmp)?;
@@ -121,8 +124,8 @@ impl Icmp4Error {
     }
 }
 
-/// The packet's sender, if it may be told of an error (RFC 1122 section 3.2.2).
-fn sender(packets: &Packets, slot: SlotId) -> Result<Ipv4Addr, Drop> {
+/// The packet's source, if it may be told of an error (RFC 1122 section 3.2.2), and its destination.
+fn addresses(packets: &Packets, slot: SlotId) -> Result<(Ipv4Addr, Ipv4Addr), Drop> {
     let meta = packets.meta(slot);
     let header = packets.header::<Ipv4Header>(slot, meta.data).ok_or(Drop::BadPacket)?;
     if meta.flags.has(Flags::LOCAL) {
@@ -149,7 +152,7 @@ fn sender(packets: &Packets, slot: SlotId) -> Result<Ipv4Addr, Drop> {
             return Err(Drop::AboutError);
         }
     }
-    Ok(header.src())
+    Ok((header.src(), header.dst()))
 }
 
 /// The message's header, checksum 0.

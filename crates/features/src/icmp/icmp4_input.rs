@@ -34,15 +34,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: Drop::SPECS,
     attach: &[Attach { parent: "ip4-local", key: IpProtocol::ICMP.0 as u32 }],
-    make: |cx: &NodeContext<'_>| {
-        let mut edges = [0; 256];
-        for (kind, edge) in cx.children() {
-            if let Some(place) = edges.get_mut(*kind as usize) {
-                *place = *edge;
-            }
-        }
-        Box::new(Icmp4Input { edges })
-    },
+    make: |cx: &NodeContext<'_>| Box::new(Icmp4Input { edges: crate::local::edges(cx) }),
     ..NodeSpec::EMPTY
 };
 

@@ -1,8 +1,7 @@
-//! What is sent from here: from which address, and how it enters the graph.
+//! What is sent from here: from which address, how often, and how it enters the graph.
 
 use crate::interface::{Interface, Interfaces};
 use core::net::IpAddr;
-use core::net::Ipv4Addr;
 use graph::IfIndex;
 use graph::packet::{Flags, Meta, Offload};
 use tables::token_bucket::TokenBucket;
@@ -31,21 +30,44 @@ pub(super) fn make_own(meta: &mut Meta, interfaces: &Interfaces) {
     (meta.flow_hash, meta.next_hop, meta.offload) = (0, 0, Offload::default());
 }
 
-/// The address to tell `to` something from: one of the interface that its packet came in by, in the same network if
-/// there is one; where that interface has none, one of another interface of its VRF (RFC 1812 section 4.3.2.4).
-pub(super) fn source_v4(interfaces: &Interfaces, rx_if: IfIndex, to: Ipv4Addr) -> Option<Ipv4Addr> {
+/// The address to speak to `to` from about a packet to `dst` that came in by `rx_if`:
+///
+/// 1. `dst` itself, where it is one of our addresses in the interface's VRF (RFC 4443 section 2.2 a): who sent the packet
+///    knows us by that name;
+/// 2. an address of the interface, in the same network as `to` if there is one (RFC 1812 section 4.3.2.4);
+/// 3. one of another interface of its VRF, where the interface has none.
+pub(super) fn source(interfaces: &Interfaces, rx_if: IfIndex, dst: IpAddr, to: IpAddr) -> Option<IpAddr> {
     let interface = interfaces.get(rx_if);
-    let others = || interfaces.iter().filter(|(_, other)| other.vrf == interface.vrf && other.up);
-    nearest_v4(interface, to).or_else(|| others().find_map(|(_, other)| nearest_v4(other, to)))
+    let vrf =
+        || interfaces.iter().map(|(_, other)| other).filter(|other| other.vrf == interface.vrf && other.up);
+    let has_dst = |other: &Interface| other.addresses.iter().any(|own| own.address == dst);
+    let is_dst = if is_link_local(dst) { has_dst(interface) } else { vrf().any(has_dst) };
+    if is_dst {
+        return Some(dst);
+    }
+    near(interface, to).or_else(|| vrf().filter(|_| !is_link_local(to)).find_map(|other| near(other, to)))
 }
 
-fn nearest_v4(interface: &Interface, to: Ipv4Addr) -> Option<Ipv4Addr> {
-    let own = interface.addresses.iter().filter_map(|own| match own.address {
-        IpAddr::V4(address) => Some((address, u32::from(own.prefix_len))),
-        IpAddr::V6(_) => None,
-    });
-    let near = |(address, len): &(Ipv4Addr, u32)| {
-        (address.to_bits() ^ to.to_bits()).checked_shr(32 - (*len).min(32)).unwrap_or(0) == 0
-    };
-    own.clone().find(near).or_else(|| own.clone().next()).map(|(address, _)| address)
+/// An address of the interface that can speak to `to`, of the same network if possible.
+fn near(interface: &Interface, to: IpAddr) -> Option<IpAddr> {
+    let scope = is_link_local(to);
+    let own = interface.addresses.iter();
+    let mut own =
+        own.filter(|own| own.address.is_ipv4() == to.is_ipv4() && is_link_local(own.address) == scope);
+    let first = own.clone().next();
+    own.find(|own| common_bits(own.address, to) >= u32::from(own.prefix_len)).or(first).map(|own| own.address)
+}
+
+/// Leading bits in which two addresses of one kind agree.
+fn common_bits(a: IpAddr, b: IpAddr) -> u32 {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => 0,
+    }
+}
+
+/// IPv6 addresses that mean something on one link only. IPv4's (RFC 3927) are unique enough to be used anywhere.
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }

@@ -1,12 +1,19 @@
 //! What IPv4 and IPv6 forwarding share: next hops, forwarding tables, VRFs.
 
 pub mod control;
+pub(crate) mod family;
 mod fibs;
+mod link_local;
+pub(crate) mod lookup;
 mod next_hop;
 mod output;
+pub(crate) mod rpf;
+#[cfg(test)]
+mod tests;
 #[cfg(test)]
 pub(crate) mod topology;
 
 pub use fibs::{Fibs, VrfTables};
+pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};
 pub use output::{Lane, has_headroom, segment_len};

@@ -1,5 +1,7 @@
 //! Next hops: what a lookup finds. A part of the tables, shared by both IP versions and all VRFs.
 
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
 
 /// Longest header a next hop can prepend: Ethernet and two VLAN tags.
@@ -34,6 +36,8 @@ pub enum NextHopKind {
     Unreachable = 8,
     /// Drop and tell the sender (administratively prohibited).
     Prohibit = 9,
+    /// An IPv6 link-local address: look it up in [`super::LinkLocals`], for the interface that the packet belongs to.
+    LinkLocal = 10,
 }
 
 /// A next hop, one cache line.
@@ -61,6 +65,43 @@ pub struct NextHop {
 }
 
 const _: () = assert!(size_of::<NextHop>() == 64);
+
+impl NextHop {
+    /// The router or neighbour it leads to, where it leads to one.
+    #[must_use]
+    pub fn neighbour(&self) -> Option<IpAddr> {
+        let address = Ipv6Addr::from(self.address);
+        let v4 = address.to_ipv4_mapped().map(IpAddr::from);
+        (!address.is_unspecified()).then(|| v4.unwrap_or(address.into()))
+    }
+}
+
+impl fmt::Display for NextHop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            NextHopKind::NoRoute => return f.write_str("no route"),
+            NextHopKind::Blackhole => return f.write_str("drop silently"),
+            NextHopKind::Unreachable => return f.write_str("drop, tell: unreachable"),
+            NextHopKind::Prohibit => return f.write_str("drop, tell: prohibited"),
+            NextHopKind::LinkLocal => return f.write_str("by its link"),
+            NextHopKind::Group => return write!(f, "one of {} buckets", u32::from(self.bucket_mask) + 1),
+            NextHopKind::LookupIn => return write!(f, "look up in VRF {}", self.vrf),
+            NextHopKind::Local => return write!(f, "deliver here, interface {}", self.tx_if),
+            NextHopKind::Glean => write!(f, "resolve the destination on interface {}", self.tx_if)?,
+            NextHopKind::Resolve => write!(f, "resolve on interface {}", self.tx_if)?,
+            NextHopKind::Rewrite => write!(f, "send by interface {}", self.tx_if)?,
+        }
+        if let Some(neighbour) = self.neighbour() {
+            write!(f, " to {neighbour}")?;
+        }
+        if self.header_len > 0 {
+            f.write_str(" behind ")?;
+            let header = self.header.get(..self.header_len.into()).unwrap_or_default();
+            header.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        }
+        write!(f, ", MTU {}", self.mtu)
+    }
+}
 
 /// All next hops, by the id that the forwarding tables hold. Id 0 is "no route".
 #[derive(Clone, Debug)]

@@ -83,7 +83,7 @@ pub(crate) fn set_up(bench: &mut Bench, small_mtu: u16) -> Forwarding {
         let interface = interface(index, small_mtu);
         let input = if index == 3 { "l3-input" } else { "ethernet-input" };
         bench.add_port(index, interface.clone(), input);
-        for arc in ["ip4"] {
+        for arc in ["ip4", "ip6"] {
             bench.chain(&format!("{arc}-unicast"), index, &[], &format!("{arc}-lookup"));
         }
         forwarding.set_interface(index, Some(&interface)).unwrap();

@@ -1,8 +1,13 @@
 //! `ip4-input`: what RFC 1812 section 5.2.2 asks of a router before it believes an IPv4 header.
 //!
-//! Edges: unicast packets begin the arc `ip4-unicast` (VRF and features of the interface they came in by); broadcasts and
-//! link-local groups go to `ip4-local`; broken options to `icmp4-error`. Link-layer padding is cut off here, so that from
-//! here on a packet's length is what its header says. Time to live is looked at when the packet is forwarded.
+//! | edge | packets |
+//! |---|---|
+//! | *arc `ip4-unicast`* | unicast, cut to the length that the header says, with the VRF of their interface |
+//! | `ip4-local` | broadcasts and link-local groups |
+//! | `icmp4-error` | broken options |
+//! | `drop` | see [`Drop`] |
+//!
+//! The time to live is looked at when the packet is forwarded.
 //!
 //! Options cost a packet the fast path and nothing else: record route and timestamp pass unfilled, source routes are
 //! refused (RFC 7126 section 4.3).
@@ -109,12 +114,16 @@ impl Tiered for Input {
             meta.l3 = at;
             meta.table = lane.vrf;
             meta.arc = 0;
-            let head = area.get(at as usize..meta.end as usize).unwrap_or_default();
-            *next = match Ipv4Header::parse(head) {
-                Ok((header, _))
-                    if ordinary(header, len) & !meta.flags.has(Flags::GROUP) & (lane.edge != 0) =>
+            let header = area.get(at as usize..).and_then(|bytes| Ipv4Header::parse(bytes).ok());
+            let end = at + Ipv4Header::LEN as u16;
+            *next = match header {
+                Some((header, _))
+                    if (end <= meta.end)
+                        & ordinary(header, len)
+                        & !meta.flags.has(Flags::GROUP)
+                        & (lane.edge != 0) =>
                 {
-                    meta.l4 = if header.is_later_fragment() { 0 } else { at + Ipv4Header::LEN as u16 };
+                    meta.l4 = if header.is_later_fragment() { 0 } else { end };
                     let total_len = u32::from(header.total_len.get());
                     if total_len < len {
                         ctx.packets.truncate(*slot, total_len);

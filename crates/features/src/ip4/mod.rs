@@ -3,6 +3,7 @@
 mod input;
 mod lookup;
 mod rewrite;
+mod rpf;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +12,7 @@ pub use rewrite::forward;
 use graph::NodeSpec;
 
 /// The folder's nodes.
-pub const NODES: &[NodeSpec] = &[input::NODE, lookup::NODE, rewrite::NODE];
+pub const NODES: &[NodeSpec] = &[input::NODE, lookup::NODE, rewrite::NODE, rpf::NODE];
 
 /// The arc between `ip4-input` and `ip4-lookup`.
 pub const UNICAST: &str = "ip4-unicast";

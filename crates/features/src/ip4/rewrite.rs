@@ -1,8 +1,13 @@
 //! `ip4-rewrite`: the last step of forwarding: time to live, MTU, link-layer header.
 //!
-//! Edges: packets begin the arc `interface-output` of their next hop's interface; those whose time to live is used up, and
-//! those too big that must not be fragmented, go to `icmp4-error`; other big ones to `ip4-fragment`. What was made here
-//! ([`Flags::LOCAL`]) leaves with the time to live it was made with.
+//! | edge | packets |
+//! |---|---|
+//! | *arc `interface-output`* | by the interface of their next hop |
+//! | `icmp4-error` | time to live used up; too big, and must not be fragmented |
+//! | `ip4-fragment` | too big otherwise |
+//! | `drop` | see [`Drop`] |
+//!
+//! What was made here ([`Flags::LOCAL`]) leaves with the time to live it was made with.
 
 use crate::icmp::request_v4;
 use crate::ip::{Lane, NextHopKind, NextHops, has_headroom, segment_len};

@@ -1,8 +1,19 @@
 //! Local delivery: packets to our own addresses, told apart by protocol. See `README.md`.
 
+mod delivery;
+mod extensions;
 mod ip4_local;
+mod ip4_reassembly;
+mod ip6_local;
+mod ip6_reassembly;
+mod reassembly;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use delivery::edges;
 
 use graph::NodeSpec;
 
 /// The nodes of this folder.
-pub const NODES: &[NodeSpec] = &[ip4_local::NODE];
+pub const NODES: &[NodeSpec] =
+    &[ip4_local::NODE, ip4_reassembly::NODE, ip6_local::NODE, ip6_reassembly::NODE];

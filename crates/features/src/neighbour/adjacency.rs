@@ -1,9 +1,10 @@
 //! What the forwarding tables say of a station that claims an address: so a worker sees without asking whether the
 //! control thread has anything to learn.
 
-use crate::ip::{NextHop, NextHopKind, NextHops, VrfTables};
+use crate::ip::{Fibs, LinkLocals, NextHop, NextHopKind, NextHops, VrfTables};
 use core::net::IpAddr;
-use graph::IfIndex;
+use graph::publish::{Key, Tables};
+use graph::{IfIndex, NodeContext};
 use wire::MacAddr;
 
 /// How a claim compares with what is in the tables.
@@ -20,28 +21,57 @@ pub(super) enum Adjacency {
     Elsewhere,
 }
 
-/// The tables of one VRF.
+/// Where a node finds the forwarding tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdjacencyKeys {
+    fibs: Key<Fibs>,
+    hops: Key<NextHops>,
+    link_locals: Key<LinkLocals>,
+}
+
+impl AdjacencyKeys {
+    pub(super) fn new(cx: &NodeContext<'_>) -> Self {
+        Self { fibs: cx.table(), hops: cx.table(), link_locals: cx.table() }
+    }
+
+    /// The tables of `vrf` as seen from `interface`.
+    pub(super) fn on<'t>(&self, tables: &'t Tables, vrf: u16, interface: IfIndex) -> Adjacencies<'t> {
+        Adjacencies {
+            interface,
+            vrf: tables.get(self.fibs).get(vrf),
+            hops: tables.get(self.hops),
+            link_locals: tables.get(self.link_locals),
+        }
+    }
+}
+
+/// The forwarding tables as seen from one interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Adjacencies<'t> {
-    pub(super) vrf: Option<&'t VrfTables>,
-    pub(super) hops: &'t NextHops,
+    interface: IfIndex,
+    vrf: Option<&'t VrfTables>,
+    hops: &'t NextHops,
+    link_locals: &'t LinkLocals,
 }
 
 impl<'t> Adjacencies<'t> {
     /// The next hop towards `address`.
-    pub(super) fn hop(&self, address: IpAddr) -> &'t NextHop {
+    fn hop(&self, address: IpAddr) -> &'t NextHop {
         let id = match (self.vrf, address) {
             (None, _) => 0,
             (Some(vrf), IpAddr::V4(address)) => vrf.v4.lookup(address.to_bits()).0,
+            (_, IpAddr::V6(address)) if address.is_unicast_link_local() => {
+                self.link_locals.get(self.interface, address)
+            }
             (Some(vrf), IpAddr::V6(address)) => vrf.v6.lookup(address.to_bits()).0,
         };
         self.hops.get(id)
     }
 
-    /// What is known of `address`, which `mac` claims on `interface`.
-    pub(super) fn of(&self, interface: IfIndex, address: IpAddr, mac: MacAddr) -> Adjacency {
+    /// What is known of `address`, which `mac` claims on the interface.
+    pub(super) fn of(&self, address: IpAddr, mac: MacAddr) -> Adjacency {
         let hop = self.hop(address);
-        if hop.tx_if != interface {
+        if hop.tx_if != self.interface {
             return Adjacency::Elsewhere;
         }
         match hop.kind {
@@ -57,13 +87,13 @@ impl<'t> Adjacencies<'t> {
         }
     }
 
-    /// Whether packets to `address` leave by `interface`.
-    pub(super) fn leads_to(&self, address: IpAddr, interface: IfIndex) -> bool {
+    /// Whether packets to `address` leave by the interface itself.
+    pub(super) fn leads_back(&self, address: IpAddr) -> bool {
         let mut hop = self.hop(address);
         if hop.kind == NextHopKind::Group {
             hop = self.hops.get(self.hops.choose(hop, 0));
         }
-        hop.tx_if == interface
+        hop.tx_if == self.interface
     }
 }
 

@@ -10,11 +10,10 @@
 //! What the forwarding tables say already is not told: a flood of requests from a known neighbour costs a lookup each.
 
 use super::ARP;
-use super::adjacency::{Adjacencies, Adjacency};
+use super::adjacency::{Adjacency, AdjacencyKeys};
 use super::limit::Limiter;
 use super::own::{is_own, is_proxied};
 use crate::interface::Interfaces;
-use crate::ip::{Fibs, NextHops};
 use core::fmt;
 use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
@@ -89,8 +88,7 @@ pub const NODE: NodeSpec = NodeSpec {
     make: |cx: &NodeContext<'_>| {
         Box::new(ArpInput {
             interfaces: cx.table(),
-            fibs: cx.table(),
-            hops: cx.table(),
+            adjacencies: AdjacencyKeys::new(cx),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
             limiter: Limiter::new(),
@@ -101,8 +99,7 @@ pub const NODE: NodeSpec = NodeSpec {
 
 struct ArpInput {
     interfaces: Key<Interfaces>,
-    fibs: Key<Fibs>,
-    hops: Key<NextHops>,
+    adjacencies: AdjacencyKeys,
     arcs: Key<Arcs>,
     output: ArcPlace,
     limiter: Limiter,
@@ -155,12 +152,11 @@ impl ArpInput {
             let _ = self.tell(ctx, slot);
             return Verdict::Drop(Drop::Conflict);
         }
-        let vrf = tables.get(self.fibs).get(interface.vrf);
-        let adjacencies = Adjacencies { vrf, hops: tables.get(self.hops) };
-        let adjacency = adjacencies.of(rx_if, sender, arp.sender_mac);
+        let adjacencies = self.adjacencies.on(tables, interface.vrf, rx_if);
+        let adjacency = adjacencies.of(sender, arp.sender_mac);
         let ours = is_own(interface, target);
         if arp.operation == ArpOperation::REQUEST {
-            let proxied = !ours && is_proxied(interface, rx_if, &adjacencies, sender, target);
+            let proxied = !ours && is_proxied(interface, &adjacencies, sender, target);
             if ours || proxied {
                 // A probe (sender 0.0.0.0) leads nowhere, so there is nothing to learn from it.
                 if matches!(adjacency, Adjacency::Unknown | Adjacency::Moved) {

@@ -46,8 +46,11 @@ impl Throttle {
     fn allows(&mut self, interface: IfIndex, address: [u8; 16], now: u64) -> bool {
         let [high, low] = [&address[..8], &address[8..]]
             .map(|half| half.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte)));
-        let mixed =
-            (high.rotate_left(32) ^ low ^ u64::from(interface) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (high ^ u64::from(interface))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(32)
+            .wrapping_add(low)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let Some(place) = self.0.get_mut((mixed >> 32) as usize % PLACES) else { return false };
         if (place.interface, place.address) != (interface, address) || now.wrapping_sub(place.since) >= WINDOW
         {

@@ -6,19 +6,24 @@ mod adjacency;
 mod arp_input;
 pub mod control;
 mod ethernet_out;
+mod frames;
 mod hold;
 mod ip4_resolve;
+mod ip6_nd;
 mod ip6_resolve;
 mod limit;
+#[cfg(test)]
+mod loop_tests;
 mod own;
+#[cfg(test)]
+mod tests;
 
 pub use ethernet_out::{INJECT_KEY as ETHERNET_OUT, frame};
-pub(crate) use own::{is_own, own_link_local};
-
 use graph::NodeSpec;
 
 /// The nodes of this folder.
-pub const NODES: &[NodeSpec] = &[arp_input::NODE, ip4_resolve::NODE, ethernet_out::NODE];
+pub const NODES: &[NodeSpec] =
+    &[arp_input::NODE, ip6_nd::NODE, ip4_resolve::NODE, ip6_resolve::NODE, ethernet_out::NODE];
 
 /// Kind of the ARP packets that go to the control thread.
 pub const ARP: &str = "arp";
@@ -31,4 +36,5 @@ pub const RESOLVE6: &str = "resolve6";
 
 /// Where packets go on that have waited.
 const IP4_LOOKUP: u32 = crate::ip4::INJECT_KEY;
-const IP6_LOOKUP: u32 = 6;
+/// [`IP4_LOOKUP`] for IPv6.
+const IP6_LOOKUP: u32 = crate::ip6::INJECT_KEY;

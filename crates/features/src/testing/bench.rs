@@ -2,7 +2,6 @@
 
 use super::port::{TEST_NODES, TestWire};
 use super::probe::{PASS_IN, PASS_OUT, PROBE};
-use super::stand_in::STAND_INS;
 use crate::interface::{Interface, Interfaces};
 use crate::ip::control::{Forwarding, Progress};
 use graph::NodeSpec;
@@ -53,12 +52,7 @@ impl Bench {
     /// If the graph can't be resolved: the features' declarations contradict each other.
     #[must_use]
     pub fn new(tier: Tier) -> Self {
-        let mut nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat();
-        for stand_in in STAND_INS {
-            if !nodes.iter().any(|node| node.name == stand_in.name) {
-                nodes.push(stand_in);
-            }
-        }
+        let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat();
         Self::with_nodes(tier, &nodes)
     }
 
@@ -149,6 +143,12 @@ impl Bench {
         self.publish(|draft| draft.change(key, |arcs| assert!(arcs.set(number, index, &chain).is_ok())));
     }
 
+    /// One round of the worker.
+    pub fn round(&mut self) {
+        self.reader.quiesce();
+        self.graph.round(self.reader.tables(), self.now);
+    }
+
     /// Sends frames in by interface `index`, `burst` at a time, runs rounds until nothing moves, and tells what came out.
     ///
     /// # Panics
@@ -158,13 +158,7 @@ impl Bench {
             self.wires[&index].send(frame, burst);
         }
         let before = self.drops();
-        loop {
-            self.reader.quiesce();
-            let received = self.graph.round(self.reader.tables(), self.now).received;
-            if received == 0 && !self.wires.values().any(TestWire::waiting) {
-                break;
-            }
-        }
+        self.settle();
         let mut outcome = Outcome::default();
         for (index, wire) in &self.wires {
             let frames = wire.take();
@@ -184,6 +178,17 @@ impl Bench {
             }
         }
         outcome
+    }
+
+    /// Runs rounds until nothing moves. What came out stays in [`Bench::wires`] and [`Bench::events`].
+    pub fn settle(&mut self) {
+        loop {
+            self.reader.quiesce();
+            let received = self.graph.round(self.reader.tables(), self.now).received;
+            if received == 0 && !self.wires.values().any(TestWire::waiting) {
+                return;
+            }
+        }
     }
 
     fn drops(&self) -> BTreeMap<String, u64> {

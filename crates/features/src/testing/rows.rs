@@ -10,7 +10,7 @@ use graph::port::IfIndex;
 /// in 1 0200000000010200...       interface and frame
 /// out 2 0200000000020200...      what comes out, in order
 /// drop ip4-input bad-checksum    or: dropped by that node for that reason
-/// punt ip4-local                 or: punted under that kind
+/// punt ip4-local                 or: punted under that kind (behind `out` lines: as well)
 /// ```
 ///
 /// # Panics
@@ -28,6 +28,12 @@ pub fn rows(text: &'static str) -> Vec<Row> {
         match (word, &mut row.verdict) {
             ("in", _) => (row.rx_if, row.frame) = frame(rest),
             ("out", Verdict::Sent(frames)) => frames.push(frame(rest)),
+            ("punt", verdict @ Verdict::Sent(_)) if *verdict != Verdict::Sent(Vec::new()) => {
+                let Verdict::Sent(frames) = core::mem::replace(verdict, Verdict::Dropped("")) else {
+                    continue;
+                };
+                *verdict = Verdict::SentAndPunted(frames, rest);
+            }
             ("drop", verdict) => *verdict = Verdict::Dropped(rest),
             ("punt", verdict) => *verdict = Verdict::Punted(rest),
             _ => panic!("{line:?} in row {:?}", row.name),

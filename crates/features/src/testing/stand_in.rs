@@ -10,7 +10,7 @@ use graph::packet::Meta;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 
 /// All nodes of all features, with a test port, and with stand-ins for ICMP errors (punt `icmp4-error type code
-/// argument`), local delivery (punt `ip4-local`) and resolution (punt `ip4-resolve interface`); likewise for IPv6.
+/// argument`), local delivery (punt `ip4-local`) and resolution (punt `ip4-resolve`); likewise for IPv6.
 #[must_use]
 pub fn forwarding_nodes() -> Vec<NodeSpec> {
     let real = crate::nodes().into_iter().filter(|node| !STAND_INS.iter().any(|s| s.name == node.name));
@@ -24,7 +24,7 @@ const fn attach(parent: &'static str, kind: NextHopKind) -> Attach {
 const BASE: NodeSpec = NodeSpec { edges: &["drop"], drops: Drop::SPECS, ..NodeSpec::EMPTY };
 
 /// The stand-ins.
-pub(super) const STAND_INS: [NodeSpec; 4] = [
+const STAND_INS: [NodeSpec; 6] = [
     NodeSpec {
         name: "icmp4-error",
         make: |_: &NodeContext<'_>| Box::new(StandIn(|meta| error("icmp4-error", meta))),
@@ -45,6 +45,18 @@ pub(super) const STAND_INS: [NodeSpec; 4] = [
         name: "ip4-resolve",
         attach: &[attach("ip4-lookup", NextHopKind::Glean), attach("ip4-lookup", NextHopKind::Resolve)],
         make: |_: &NodeContext<'_>| Box::new(StandIn(|_| "ip4-resolve".into())),
+        ..BASE
+    },
+    NodeSpec {
+        name: "ip6-local",
+        attach: &[attach("ip6-lookup", NextHopKind::Local)],
+        make: |_: &NodeContext<'_>| Box::new(StandIn(|_| "ip6-local".into())),
+        ..BASE
+    },
+    NodeSpec {
+        name: "ip6-resolve",
+        attach: &[attach("ip6-lookup", NextHopKind::Glean), attach("ip6-lookup", NextHopKind::Resolve)],
+        make: |_: &NodeContext<'_>| Box::new(StandIn(|_| "ip6-resolve".into())),
         ..BASE
     },
 ];

@@ -14,6 +14,8 @@ pub enum Verdict {
     Dropped(&'static str),
     /// It goes to the control thread under this kind.
     Punted(&'static str),
+    /// These frames come out, and the control thread is told under this kind as well.
+    SentAndPunted(Vec<(IfIndex, Vec<u8>)>, &'static str),
 }
 
 /// A row: one frame in, its verdict.
@@ -54,7 +56,12 @@ fn run(rows: &[Row], bench: impl Fn(Tier) -> Bench, setup: impl Fn(&mut Bench)) 
                 let outcome = bench.run(row.rx_if, &vec![row.frame.clone(); count], count);
                 let place = format!("row {:?}, tier {}, vector of {count}", row.name, tier.name());
                 match &row.verdict {
-                    Verdict::Sent(expected) => {
+                    Verdict::Sent(expected) | Verdict::SentAndPunted(expected, _) => {
+                        let punts = match row.verdict {
+                            Verdict::SentAndPunted(_, kind) => vec![kind; count],
+                            _ => Vec::new(),
+                        };
+                        assert_eq!(outcome.punts, punts, "{place}: told the control thread");
                         assert!(outcome.drops.is_empty(), "{place}: dropped {:?}", outcome.drops);
                         for (tx_if, _) in expected {
                             let want: Vec<_> =

@@ -36,7 +36,10 @@ macro_rules! address {
             }
             #[inline]
             fn byte(self, depth: u32) -> u8 {
-                ((self << depth) >> (<$int>::BITS - 8)) as u8
+                // A 128-bit shift by a variable is slow: choose the half, then shift that.
+                let wide = self.widen();
+                let half = if depth < 64 { (wide >> 64) as u64 } else { wide as u64 };
+                ((half << (depth % 64)) >> 56) as u8
             }
             #[inline]
             fn masked(self, len: u8) -> Self {

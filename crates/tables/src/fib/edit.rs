@@ -7,9 +7,10 @@
 
 use super::NextHopId;
 use super::address::Address;
-use super::arena::{Allocator, LARGEST, Words, word_of};
+use super::allocator::Allocator;
 use super::entry::{Entry, Kind};
 use super::node::{Fold, RANKED_RUNS, Runs, SLOTS, STRIDE};
+use super::words::{Words, word_of};
 
 /// Depth of the first nodes: the root decides 16 bits.
 pub(crate) const ROOT_DEPTH: u32 = 16;
@@ -59,10 +60,10 @@ impl<A: Address> Op<A> {
     }
 }
 
-/// Granules that have to be free before a change may begin, so that it can't stop half way: one block of the
-/// largest size per level, and what splitting a fold takes.
-pub(crate) fn needed<A: Address>() -> u32 {
-    (u32::from(A::BITS) / STRIDE) * (LARGEST + 8)
+/// Chunks that have to be free before a change may begin, so that it can't stop half way: enough for a node on every
+/// level, and two more to each for what splitting and joining folds takes.
+pub(crate) const fn needed<A: Address>() -> u32 {
+    Allocator::chunks_for(3 * A::BITS as u32 / STRIDE)
 }
 
 /// The trie with its books, for the time of one change.
@@ -74,7 +75,7 @@ pub(crate) struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// Carries out `op`. [`needed`] granules have to be free.
+    /// Carries out `op`. [`needed`] chunks have to be free.
     pub(crate) fn apply<A: Address>(&mut self, op: &Op<A>) {
         let first = op.prefix.root();
         let last = first | 0xffff_usize.checked_shr(u32::from(op.len)).unwrap_or(0);
@@ -148,7 +149,7 @@ impl Editor<'_> {
     /// Whether joining runs has to be left undone because the room is kept for the nodes on the way up. A change
     /// that covers a node can always be stored entry by entry.
     fn is_short<A: Address>(&self) -> bool {
-        self.allocator.room() < needed::<A>() + LARGEST
+        self.allocator.room() < needed::<A>() + 1
     }
 
     fn edit_direct<A: Address>(&mut self, node: Entry, depth: u32, op: &Op<A>) -> Entry {
@@ -278,7 +279,7 @@ impl Editor<'_> {
     }
 
     fn release(&mut self, node: Entry) {
-        self.allocator.release(node.granule(), self.words.granules(node), self.readers);
+        self.allocator.release(node.granule(), self.readers);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Longest-prefix match, changed in place while workers read it.
 //!
 //! One structure serves both address families: a root of 2^16 entries and below it nodes of 256 slots, in one of
-//! four forms ([`node`]). A lookup is one load for a prefix up to /16, one node more for each further eight bits;
+//! four forms (`node.rs`). A lookup is one load for a prefix up to /16, one node more for each further eight bits;
 //! IPv6 paths without branches are folded into one node.
 //!
 //! ```text
@@ -22,13 +22,15 @@
 //! given to workers needs none of this.
 
 mod address;
-mod arena;
+mod allocator;
 mod edit;
 mod entry;
 mod error;
 mod node;
 mod reader;
 mod rib;
+mod walk;
+mod words;
 mod writer;
 
 pub use address::Address;

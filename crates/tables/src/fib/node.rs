@@ -14,8 +14,9 @@
 use arrayvec::ArrayVec;
 
 use super::address::Address;
-use super::arena::{Allocator, Words, word_of};
+use super::allocator::Allocator;
 use super::entry::{Entry, Kind};
+use super::words::{Words, word_of};
 
 /// Slots of a node.
 pub(crate) const SLOTS: usize = 256;
@@ -24,9 +25,9 @@ pub(crate) const STRIDE: u32 = 8;
 /// Most runs of a `Ranked` node: six cache lines, beyond which `Direct` costs little more memory and less time.
 pub(crate) const RANKED_RUNS: usize = 86;
 /// Words before the entries of a `Ranked` node: ranks and bitmap.
-const RANKED_HEADER: usize = 10;
+pub(crate) const RANKED_HEADER: usize = 10;
 const TINY_RUNS: usize = 3;
-const TINY_HEADER: usize = 1;
+pub(crate) const TINY_HEADER: usize = 1;
 const FOLD_GRANULES: u32 = 2;
 
 /// Consecutive slots with one entry: from `start` to the slot before the next run. A node below is always a run of
@@ -94,54 +95,12 @@ pub(crate) struct Fold<A> {
 }
 
 impl Words {
-    /// One step of a lookup: from a node that decides the bits from `depth` on to the entry below it and its depth.
-    #[inline(always)]
-    pub(crate) fn step<A: Address>(&self, node: Entry, addr: A, depth: u32) -> (Entry, u32) {
-        let base = word_of(node.granule());
-        match node.kind() {
-            Kind::Direct => (self.entry(base + usize::from(addr.byte(depth))), depth + STRIDE),
-            Kind::Tiny => (self.entry(self.tiny_slot(base, addr.byte(depth))), depth + STRIDE),
-            Kind::Fold if A::FOLDS => self.step_fold(base, addr, depth),
-            Kind::Ranked | Kind::Fold => {
-                (self.entry(self.ranked_slot(base, addr.byte(depth))), depth + STRIDE)
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn tiny_slot(&self, base: usize, byte: u8) -> usize {
-        let bounds = self.fixed(base);
-        let (byte, second, third) = (u32::from(byte), bounds & 0xff, bounds >> 8 & 0xff);
-        base + TINY_HEADER + usize::from(byte >= second) + usize::from(byte >= third)
-    }
-
-    #[inline(always)]
-    fn ranked_slot(&self, base: usize, byte: u8) -> usize {
-        let group = usize::from(byte >> 5);
-        let rank = self.fixed(base + group / 4) >> (8 * (group % 4)) & 0xff;
-        let starts = self.fixed(base + 2 + group) & (u32::MAX >> (31 - (byte & 31)));
-        base + RANKED_HEADER + (rank + starts.count_ones()) as usize
-    }
-
-    #[inline(always)]
-    fn step_fold<A: Address>(&self, base: usize, addr: A, depth: u32) -> (Entry, u32) {
-        let end = self.fixed(base);
-        let differing = (addr.widen() ^ self.fold_path(base)) << depth;
-        let on_path = differing.leading_zeros() >= end - depth;
-        (self.entry(base + 1 + usize::from(on_path)), end)
-    }
-
-    #[inline(always)]
-    fn fold_path(&self, base: usize) -> u128 {
-        (0..4).fold(0, |path, word| path << 32 | u128::from(self.fixed(base + 4 + word)))
-    }
-
     /// The parts of a `Fold` block.
     pub(crate) fn fold<A: Address>(&self, node: Entry) -> Fold<A> {
         let base = word_of(node.granule());
         Fold {
             end: self.fixed(base),
-            path: A::narrow(self.fold_path(base)),
+            path: A::narrow(self.view().fold_path(base)),
             beside: self.entry(base + 1),
             below: self.entry(base + 2),
         }
@@ -183,20 +142,6 @@ impl Words {
             }
         }
         runs
-    }
-
-    /// Granules of a node's block.
-    pub(crate) fn granules(&self, node: Entry) -> u32 {
-        let base = word_of(node.granule());
-        match node.kind() {
-            Kind::Tiny => 1,
-            Kind::Direct => (SLOTS / 4) as u32,
-            Kind::Fold => FOLD_GRANULES,
-            Kind::Ranked => {
-                let runs = 1 + (self.fixed(base + 1) >> 24) + self.fixed(base + 9).count_ones();
-                ranked_granules(runs as usize)
-            }
-        }
     }
 
     /// Stores the entries of `new` into a block that holds runs with the bounds of `new`.
@@ -311,17 +256,17 @@ mod tests {
             assert_eq!(words.runs(node).0, runs.0, "{starts:?}");
             for byte in 0..=u8::MAX {
                 let id = starts.iter().filter(|&&start| start <= byte).count() as u32;
-                let found = words.step(node, u32::from(byte) << 8, 16);
+                let found = words.view().step(node, u32::from(byte) << 8, 16);
                 assert_eq!(found, (leaf(id), 24), "{:?} slot {byte} of {starts:?}", node.kind());
             }
             let mut other = runs.clone();
             other.0.iter_mut().for_each(|run| run.entry = leaf(run.entry.id().0 + 1000));
             words.publish_runs(node, &runs, &other);
             assert_eq!(words.runs(node).0, other.0);
-            assert_eq!(words.step(node, 0xff00u32, 16), (other.0.last().unwrap().entry, 24));
-            allocator.release(node.granule(), words.granules(node), false);
+            assert_eq!(words.view().step(node, 0xff00u32, 16), (other.0.last().unwrap().entry, 24));
+            allocator.release(node.granule(), false);
         }
-        assert_eq!(allocator.bytes().0, 0, "the size of every block is known again");
+        assert_eq!(allocator.bytes().0, 0, "every block was given back");
     }
 
     #[test]
@@ -333,9 +278,9 @@ mod tests {
         let node = words.encode_fold(&mut allocator, fold).unwrap();
         for bit in 0..128u32 {
             let expect = if (16..64).contains(&bit) { leaf(1) } else { leaf(2) };
-            assert_eq!(words.step(node, path ^ 1 << (127 - bit), 16), (expect, 64), "bit {bit}");
+            assert_eq!(words.view().step(node, path ^ 1 << (127 - bit), 16), (expect, 64), "bit {bit}");
         }
-        assert_eq!(words.step(node, path, 16), (leaf(2), 64));
+        assert_eq!(words.view().step(node, path, 16), (leaf(2), 64));
         assert_eq!(words.fold::<u128>(node).path, path);
     }
 }

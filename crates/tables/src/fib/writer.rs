@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::address::Address;
-use super::arena::{Allocator, Words};
+use super::allocator::Allocator;
 use super::edit::{Change, Editor, Op, needed};
 use super::entry::Entry;
 use super::rib::Rib;
+use super::words::{ROOTS, Words};
 use super::{Fib, FibError, NextHopId};
 
 /// Address space reserved for a table where the caller doesn't choose. Only what is used becomes memory.
@@ -55,7 +56,7 @@ impl<A: Address> FibWriter<A> {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// An empty table with `capacity` bytes of address space for root and nodes; less than 320 KiB is raised to
+    /// An empty table with `capacity` bytes of address space for root and nodes; less than 384 KiB is raised to
     /// that, more than 8 GiB lowered.
     ///
     /// # Errors
@@ -181,7 +182,7 @@ impl<A: Address> FibWriter<A> {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let (live, retired, trie) = self.allocator.bytes();
-        Usage { live: live + super::arena::ROOTS * 4, retired, trie, rib: self.rib.bytes() }
+        Usage { live: live + ROOTS * 4, retired, trie, rib: self.rib.bytes() }
     }
 
     fn change(&mut self, op: Op<A>) {

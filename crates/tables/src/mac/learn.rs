@@ -1,8 +1,7 @@
 //! Adding, moving and removing single addresses.
 
-use std::sync::atomic::{Ordering, fence};
-
-use super::table::{Found, MacError, MacTable, WAYS};
+use super::slot::{Ordering, fence};
+use super::table::{Found, MacError, MacTable, slots_of};
 use super::word::{MacKey, Value};
 
 /// What became of an address that was seen on an interface.
@@ -67,7 +66,7 @@ impl MacTable {
             if value.is_static() {
                 return Learned::Static { at: from };
             }
-            if self.replace(slot, value, value.set(interface, now, false)) {
+            if self.slot(slot).replace(value, value.set(interface, now, false)) {
                 return if from == interface { Learned::Known } else { Learned::Moved { from } };
             }
         }
@@ -84,7 +83,7 @@ impl MacTable {
         }
         loop {
             if let Some(Found { slot, value }) = self.find(key) {
-                if self.replace(slot, value, value.set(interface, 0, true)) {
+                if self.slot(slot).replace(value, value.set(interface, 0, true)) {
                     return Ok(());
                 }
                 continue;
@@ -112,7 +111,7 @@ impl MacTable {
 
     /// Empties a slot that still holds `value` for `key`.
     pub(super) fn clear(&self, slot: usize, key: MacKey, value: Value) -> bool {
-        let cleared = self.replace(slot, value, value.cleared());
+        let cleared = self.slot(slot).replace(value, value.cleared());
         if cleared {
             self.uncount(key.bridge());
         }
@@ -127,9 +126,8 @@ impl MacTable {
             self.uncount(key.bridge());
             return Added::Full;
         };
-        let (words, value) = (self.words.as_slice(), claimed.set(interface, now, is_static));
-        words[slot].store(key.word(), Ordering::Release);
-        words[slot + WAYS].store(value.word(), Ordering::Release);
+        let value = claimed.set(interface, now, is_static);
+        self.slot(slot).fill(key, value);
         // Two who add the same key: each publishes, then looks. The fence makes at least one see the other.
         fence(Ordering::SeqCst);
         self.settle(key, slot, value)
@@ -139,14 +137,12 @@ impl MacTable {
     fn claim(&self, key: MacKey) -> Option<(usize, Value)> {
         let mut places = self.places(key);
         let empty =
-            |bucket: usize| (bucket..bucket + WAYS).filter(|&slot| self.value(slot).is_empty()).count();
+            |bucket: usize| slots_of(bucket).filter(|&slot| self.slot(slot).value().is_empty()).count();
         if empty(places[0]) < 2 {
             places.sort_by_key(|&bucket| std::cmp::Reverse(empty(bucket)));
         }
-        places.into_iter().flat_map(|bucket| bucket..bucket + WAYS).find_map(|slot| {
-            let old = self.value(slot);
-            (old.is_empty() && self.replace(slot, old, old.claimed())).then(|| (slot, old.claimed()))
-        })
+        let mut slots = places.into_iter().flat_map(slots_of);
+        slots.find_map(|slot| self.slot(slot).claim().map(|claimed| (slot, claimed)))
     }
 
     /// Leaves one copy of `key`, the one in the first slot. `own` was just written to `slot`.

@@ -26,6 +26,7 @@
 //! other's copy afterwards and the later slot is given up.
 
 mod learn;
+mod slot;
 mod sweep;
 mod table;
 mod word;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::table::{MacTable, WAYS, entry};
+use super::table::{MacTable, entry, slots_of};
 use super::word::{MacEntry, MacKey};
 
 /// Which entries a flush removes.
@@ -56,7 +56,7 @@ impl MacTable {
     }
 
     fn remove_slot(&self, slot: usize, condition: impl Fn(&MacEntry) -> bool) -> bool {
-        while let Some((key, value)) = self.read_any(slot) {
+        while let Some((key, value)) = self.slot(slot).read() {
             if !condition(&entry(key, value)) {
                 return false;
             }
@@ -71,7 +71,7 @@ impl MacTable {
     /// All entries, in no order. Entries that change meanwhile may be missed; none is made up.
     pub fn iter(&self) -> impl Iterator<Item = MacEntry> {
         let slots = (0..self.buckets()).flat_map(slots_of);
-        slots.filter_map(|slot| self.read_any(slot).map(|(key, value)| entry(key, value)))
+        slots.filter_map(|slot| self.slot(slot).read().map(|(key, value)| entry(key, value)))
     }
 
     /// Number of entries.
@@ -123,10 +123,6 @@ impl Scope {
     fn holds(self, entry: &MacEntry) -> bool {
         self == Self::All || !entry.is_static
     }
-}
-
-fn slots_of(bucket: usize) -> std::ops::Range<usize> {
-    bucket * 2 * WAYS..bucket * 2 * WAYS + WAYS
 }
 
 impl MacKey {

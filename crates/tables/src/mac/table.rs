@@ -1,8 +1,9 @@
 //! Buckets and lookups.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
+use super::slot::{AtomicU64, Slot};
 use super::word::{INTERFACE_BITS, MacEntry, MacKey, Value};
 use crate::zeroed::LineAligned;
 
@@ -11,6 +12,8 @@ pub const NO_INTERFACE: u32 = u32::MAX;
 
 /// Slots of a bucket; its words are that many keys and then that many values.
 pub(super) const WAYS: usize = 4;
+/// One cache line.
+type Bucket = [AtomicU64; 2 * WAYS];
 /// Buckets a key may lie in.
 pub(super) const PLACES: usize = 3;
 /// Most addresses looked up in one go.
@@ -110,75 +113,88 @@ impl MacTable {
     /// by then are in the cache.
     #[inline]
     pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32]) {
-        let words = self.words.as_slice();
+        let buckets = self.buckets_slice();
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            let mut slots = [usize::MAX; BATCH];
-            for (key, slot) in keys.iter().zip(&mut slots) {
-                let first = self.places(*key)[0];
-                // All four are compared, without a branch: which one it is can't be predicted.
-                for way in 0..WAYS {
-                    let same = words[first + way].load(Ordering::Acquire) == key.word();
-                    *slot = if same { first + way } else { *slot };
-                }
+            let mut likely = [(0u32, 0u8); BATCH];
+            for (key, likely) in keys.iter().zip(&mut likely) {
+                let bucket = self.places(*key)[0];
+                *likely = (bucket as u32, ways_of(&buckets[bucket], *key));
             }
-            for ((key, slot), out) in keys.iter().zip(&slots).zip(out) {
-                let found = if *slot == usize::MAX { None } else { self.read(*slot, *key) };
-                *out =
-                    found.or_else(|| self.find(*key)).map_or(NO_INTERFACE, |found| found.value.interface());
+            for ((key, (bucket, ways)), out) in keys.iter().zip(&likely).zip(out) {
+                let bucket = *bucket as usize;
+                let value = read_ways(&buckets[bucket], *ways, *key).map(|(_, value)| value);
+                let value = value.or_else(|| self.find(*key).map(|found| found.value));
+                *out = value.map_or(NO_INTERFACE, Value::interface);
             }
         }
     }
 
-    /// First word of each bucket that `key` may lie in.
+    #[inline]
+    fn buckets_slice(&self) -> &[Bucket] {
+        self.words.as_slice().as_chunks().0
+    }
+
+    /// The buckets that `key` may lie in.
     #[inline]
     pub(super) fn places(&self, key: MacKey) -> [usize; PLACES] {
         let product = u128::from(key.word() ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
         let hash = (product as u64) ^ (product >> 64) as u64;
         let [first, second, third] = [0, 21, 42].map(|bits| (hash >> bits) as usize & self.mask);
-        [first, if second == first { first ^ 1 } else { second }, third].map(|bucket| bucket * 2 * WAYS)
+        [first, if second == first { first ^ 1 } else { second }, third]
     }
 
     /// The slots of `key`, in the order all agree on.
-    #[inline]
     pub(super) fn slots(&self, key: MacKey) -> impl Iterator<Item = usize> {
-        self.places(key).into_iter().flat_map(|bucket| bucket..bucket + WAYS)
+        self.places(key).into_iter().flat_map(slots_of)
     }
 
     #[inline]
     pub(super) fn find(&self, key: MacKey) -> Option<Found> {
-        self.slots(key).find_map(|slot| self.read(slot, key))
+        let buckets = self.buckets_slice();
+        self.places(key).into_iter().find_map(|bucket| {
+            let (way, value) = read_ways(&buckets[bucket], ways_of(&buckets[bucket], key), key)?;
+            Some(Found { slot: bucket * WAYS + way, value })
+        })
     }
 
-    /// The value in `slot`, if the slot is of `key`: value, key, value (see the [module](super)).
-    #[inline]
+    pub(super) fn slot(&self, slot: usize) -> Slot<'_> {
+        slot_of(&self.buckets_slice()[slot / WAYS], slot % WAYS)
+    }
+
+    /// The value in `slot`, if the slot is of `key`.
     pub(super) fn read(&self, slot: usize, key: MacKey) -> Option<Found> {
-        let words = self.words.as_slice();
-        if words[slot].load(Ordering::Relaxed) != key.word() {
-            return None;
+        let (found, value) = self.slot(slot).read()?;
+        (found == key).then_some(Found { slot, value })
+    }
+}
+
+/// The slots of a bucket.
+pub(super) fn slots_of(bucket: usize) -> std::ops::Range<usize> {
+    bucket * WAYS..(bucket + 1) * WAYS
+}
+
+#[inline(always)]
+fn slot_of(bucket: &Bucket, way: usize) -> Slot<'_> {
+    Slot { key: &bucket[way % WAYS], value: &bucket[WAYS + way % WAYS] }
+}
+
+/// A bit for each slot that likely holds `key`. All are compared, without a branch: which it is can't be predicted.
+#[inline(always)]
+fn ways_of(bucket: &Bucket, key: MacKey) -> u8 {
+    (0..WAYS).fold(0, |ways, way| ways | u8::from(slot_of(bucket, way).may_hold(key)) << way)
+}
+
+/// The first of `ways` that really holds `key`, and its value.
+#[inline(always)]
+fn read_ways(bucket: &Bucket, mut ways: u8, key: MacKey) -> Option<(usize, Value)> {
+    while ways != 0 {
+        let way = ways.trailing_zeros() as usize;
+        match slot_of(bucket, way).read() {
+            Some((found, value)) if found == key => return Some((way, value)),
+            _ => ways &= ways - 1,
         }
-        let (now_key, value) = self.read_any(slot)?;
-        (now_key == key).then_some(Found { slot, value })
     }
-
-    /// Whatever valid key and value the slot holds.
-    pub(super) fn read_any(&self, slot: usize) -> Option<(MacKey, Value)> {
-        let words = self.words.as_slice();
-        let before = self.value(slot);
-        let key = words[slot].load(Ordering::Acquire);
-        let after = self.value(slot);
-        before.spans(after).then_some((MacKey::from_word(key), after))
-    }
-
-    #[inline]
-    pub(super) fn value(&self, slot: usize) -> Value {
-        Value::from_word(self.words.as_slice()[slot + WAYS].load(Ordering::Acquire))
-    }
-
-    /// Replaces the value of a slot if it is still `old`.
-    pub(super) fn replace(&self, slot: usize, old: Value, new: Value) -> bool {
-        let value = &self.words.as_slice()[slot + WAYS];
-        value.compare_exchange(old.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
+    None
 }
 
 pub(super) fn entry(key: MacKey, value: Value) -> MacEntry {

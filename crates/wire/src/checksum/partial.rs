@@ -44,6 +44,15 @@ impl Partial {
         sum.plus(Self(tail))
     }
 
+    /// [`Partial::of`] for a header of fixed size, a multiple of 4 bytes: a few additions, always in place.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_header<const N: usize>(bytes: &[u8; N]) -> Self {
+        const { assert!(N.is_multiple_of(4) && N <= 64) };
+        let (words, _) = bytes.as_chunks::<4>();
+        Self(words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum())
+    }
+
     /// Sum of one 16-bit number in network byte order.
     #[inline]
     #[must_use]
@@ -115,7 +124,8 @@ impl Partial {
     #[inline]
     #[must_use]
     pub const fn is_valid(self) -> bool {
-        self.fold() == 0xffff
+        // What folds to 0xffff: every multiple of 0xffff but 0. That takes one multiplication and no folding.
+        self.0 != 0 && self.0.is_multiple_of(0xffff)
     }
 }
 

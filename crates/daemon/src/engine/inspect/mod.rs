@@ -89,6 +89,6 @@ impl Inspect for EngineHandle {
     }
 
     fn capture(&self, request: &CaptureRequest) -> Result<Capture, InspectError> {
-        Err(InspectError::Busy(format!("capture of {} interfaces", request.interfaces.len())))
+        super::capture::start(&self.shared, request)
     }
 }

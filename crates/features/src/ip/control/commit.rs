@@ -3,7 +3,7 @@
 use super::error::ForwardingError;
 use super::forwarding::Forwarding;
 use super::rib::refused;
-use crate::ip::Fibs;
+use crate::ip::{Fibs, LinkLocals};
 use graph::publish::Publisher;
 
 /// How far a commit has got.
@@ -11,8 +11,8 @@ use graph::publish::Publisher;
 pub enum Progress {
     /// Workers see all changes.
     Done,
-    /// Some changes wait until every worker has passed a round boundary (microseconds, where they run): call
-    /// [`Forwarding::commit`] again.
+    /// Some changes wait: until every worker has passed a round boundary (microseconds, where they run), or because
+    /// there are so many that others should have a turn on the control thread. Call [`Forwarding::commit`] again.
     Waiting {
         /// Routes that wait.
         routes: usize,
@@ -68,7 +68,7 @@ impl Forwarding {
 
     fn publish(&mut self, publisher: &mut Publisher) {
         let hops = self.hops.part();
-        if hops.is_none() && !self.vrfs_changed {
+        if hops.is_none() && !self.vrfs_changed && !self.scoped_changed {
             return;
         }
         let mut draft = publisher.draft();
@@ -83,6 +83,15 @@ impl Forwarding {
                 fibs.set(*number, Some(vrf.tables()));
             }
             draft.set(self.fibs_key, fibs);
+        }
+        if core::mem::take(&mut self.scoped_changed) {
+            let mut link_locals = LinkLocals::default();
+            for ((interface, address), set) in &self.scoped {
+                if let Some(set) = self.sets.get(*set) {
+                    link_locals.set(*interface, *address, set.hop);
+                }
+            }
+            draft.set(self.link_locals_key, link_locals);
         }
         publisher.publish(draft);
         // Until it has passed a boundary, a worker looks for next hops in an older snapshot, which lacks the new ones.

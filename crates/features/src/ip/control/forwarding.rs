@@ -2,18 +2,17 @@
 
 use super::error::ForwardingError;
 use super::hops::Hops;
-use super::links::{Derived, Link, Links};
+use super::links::Links;
 use super::rib::{Candidate, Rib, refused};
-use super::route::{Origin, Path, Prefix, RouteState, Via, same_family};
+use super::route::{Origin, Path, Prefix, RouteState, Via, link_local_prefix, same_family};
 use super::sets::{MAX_PATHS, SetId, Sets, World};
-use crate::interface::Interface;
-use crate::ip::{Fibs, NextHops, VrfTables};
-use core::net::IpAddr;
+use crate::ip::{Fibs, LinkLocals, NextHops, VrfTables};
+use core::net::Ipv6Addr;
 use graph::IfIndex;
 use graph::publish::{Key, Schema};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::MacAddr;
 
 /// A VRF.
 #[derive(Debug)]
@@ -40,6 +39,9 @@ impl Vrf {
     }
 }
 
+/// A link-local address on its interface, or with `None` all others there.
+pub(super) type Scoped = (IfIndex, Option<Ipv6Addr>);
+
 /// The one writer of everything that forwarding reads. See the [module](super).
 ///
 /// Changes take effect with the next [`Forwarding::commit`]; until then they can be made in any number and order.
@@ -47,11 +49,16 @@ impl Vrf {
 pub struct Forwarding {
     pub(super) hops_key: Key<NextHops>,
     pub(super) fibs_key: Key<Fibs>,
+    pub(super) link_locals_key: Key<LinkLocals>,
     pub(super) vrfs: BTreeMap<u16, Vrf>,
-    vrf_ids: BTreeSet<u16>,
+    pub(super) vrf_ids: BTreeSet<u16>,
     pub(super) links: Links,
     pub(super) sets: Sets,
     pub(super) hops: Hops,
+    /// The path sets of link-local addresses; without an address, of the others of the link.
+    pub(super) scoped: BTreeMap<Scoped, SetId>,
+    /// They differ from what is published.
+    pub(super) scoped_changed: bool,
     /// VRFs differ from what is published.
     pub(super) vrfs_changed: bool,
     /// Queued changes wait until this mark has passed.
@@ -67,12 +74,16 @@ impl Forwarding {
     /// # Panics
     /// If the schema lacks the parts that [`crate::schema`] declares.
     pub fn new(schema: &Schema) -> Result<Self, ForwardingError> {
-        let (Some(hops_key), Some(fibs_key)) = (schema.key(), schema.key()) else {
-            panic!("the tables have no next hops or no FIBs: use features::schema()")
+        let keys = (schema.key(), schema.key(), schema.key());
+        let (Some(hops_key), Some(fibs_key), Some(link_locals_key)) = keys else {
+            panic!("the tables lack parts of forwarding: use features::schema()")
         };
         let mut forwarding = Self {
             hops_key,
             fibs_key,
+            link_locals_key,
+            scoped: BTreeMap::new(),
+            scoped_changed: false,
             vrfs: BTreeMap::new(),
             vrf_ids: BTreeSet::new(),
             links: Links::default(),
@@ -98,6 +109,9 @@ impl Forwarding {
         self.vrf_ids.insert(vrf);
         self.vrfs_changed = true;
         self.resolve_all();
+        if let Ok(prefix) = link_local_prefix() {
+            self.insert(vrf, prefix, Origin::Connected, 0, &[Path::from(Via::LinkLocal)])?;
+        }
         Ok(())
     }
 
@@ -133,83 +147,6 @@ impl Forwarding {
         Ok(())
     }
 
-    /// Tells of an interface: new, changed, or with `None` gone. Its connected and local routes follow from it; routes
-    /// that lead through it become active or pending.
-    ///
-    /// # Errors
-    /// [`ForwardingError::InterfaceZero`], [`ForwardingError::NoVrf`], [`ForwardingError::BadAddress`],
-    /// [`ForwardingError::TooManyNextHops`]; nothing has changed but for the last.
-    pub fn set_interface(
-        &mut self,
-        index: IfIndex,
-        interface: Option<&Interface>,
-    ) -> Result<(), ForwardingError> {
-        let link = interface.map(Link::from);
-        if index == 0 {
-            return Err(ForwardingError::InterfaceZero);
-        }
-        if let Some(link) = &link {
-            if !self.vrfs.contains_key(&link.vrf) {
-                return Err(ForwardingError::NoVrf { vrf: link.vrf });
-            }
-            if let Some(bad) =
-                link.addresses.iter().find(|a| Prefix::covering(a.address, a.prefix_len).is_err())
-            {
-                let (address, prefix_len) = (bad.address, bad.prefix_len);
-                return Err(ForwardingError::BadAddress { interface: index, address, prefix_len });
-            }
-        }
-        if self.links.list.get(&index) == link.as_ref() {
-            return Ok(());
-        }
-        let before = self.derived(index);
-        match link {
-            Some(link) => self.links.list.insert(index, link),
-            None => {
-                self.links.neighbours.retain(|(of, _), _| *of != index);
-                self.links.list.remove(&index)
-            }
-        };
-        let after = self.derived(index);
-        self.resolve_all();
-        after.difference(&before).try_for_each(|route| self.add_derived(index, route))?;
-        before.difference(&after).for_each(|route| self.remove_derived(index, route));
-        Ok(())
-    }
-
-    /// Tells that a neighbour's link-layer address is known, has changed, or with `None` is known no more. All routes
-    /// that lead to it switch at once.
-    ///
-    /// # Errors
-    /// [`ForwardingError::NoInterface`], [`ForwardingError::TooManyNextHops`].
-    pub fn set_neighbour(
-        &mut self,
-        interface: IfIndex,
-        address: IpAddr,
-        mac: Option<MacAddr>,
-    ) -> Result<(), ForwardingError> {
-        let link = self.links.list.get(&interface).ok_or(ForwardingError::NoInterface { interface })?;
-        let route = link.neighbour_route(interface, address);
-        let key = (interface, address);
-        let old = match mac {
-            Some(mac) => self.links.neighbours.insert(key, mac),
-            None => self.links.neighbours.remove(&key),
-        };
-        if old == mac {
-            return Ok(());
-        }
-        let Self { sets, links, vrf_ids, hops, .. } = self;
-        sets.resolve_neighbour(&mut World { links, vrfs: vrf_ids, hops }, interface, address);
-        match route {
-            Some(route) if old.is_none() => self.add_derived(interface, &route),
-            Some(route) if mac.is_none() => {
-                self.remove_derived(interface, &route);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Adds a route, or replaces the static one to the same prefix. Several paths share the traffic by their weights.
     ///
     /// # Errors
@@ -233,24 +170,7 @@ impl Forwarding {
         self.remove(vrf, prefix, Origin::Static, 0)
     }
 
-    fn derived(&self, index: IfIndex) -> BTreeSet<Derived> {
-        let Some(link) = self.links.list.get(&index) else { return BTreeSet::new() };
-        let neighbours = self.links.neighbours_of(index);
-        let neighbours = neighbours.filter_map(|address| link.neighbour_route(index, address));
-        link.routes(index).into_iter().chain(neighbours).collect()
-    }
-
-    fn add_derived(&mut self, index: IfIndex, route: &Derived) -> Result<(), ForwardingError> {
-        let paths = [Path::from(route.via)];
-        self.insert(route.vrf, route.prefix, route.origin, index, &paths).map(|_| ())
-    }
-
-    fn remove_derived(&mut self, index: IfIndex, route: &Derived) {
-        // A VRF can't be deleted while it has interfaces.
-        let _ = self.remove(route.vrf, route.prefix, route.origin, index);
-    }
-
-    fn insert(
+    pub(super) fn insert(
         &mut self,
         vrf: u16,
         prefix: Prefix,
@@ -272,7 +192,7 @@ impl Forwarding {
         Ok(set)
     }
 
-    fn remove(
+    pub(super) fn remove(
         &mut self,
         vrf: u16,
         prefix: Prefix,
@@ -291,14 +211,14 @@ impl Forwarding {
         Ok(old.is_some())
     }
 
-    fn resolve_all(&mut self) {
+    pub(super) fn resolve_all(&mut self) {
         let Self { sets, links, vrf_ids, hops, .. } = self;
         sets.resolve_all(&mut World { links, vrfs: vrf_ids, hops });
     }
 }
 
 /// The paths of a static route in their one form: checked, sorted, each once.
-fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Vec<Path>, ForwardingError> {
+fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Cow<'_, [Path]>, ForwardingError> {
     for Path { via, weight } in paths.iter().copied() {
         if via.is_action() && paths.len() > 1 {
             return Err(ForwardingError::NotAlone { prefix, via });
@@ -313,6 +233,9 @@ fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Vec<Path>, Forward
             Via::Vrf(to) if to == vrf => return Err(ForwardingError::SameVrf { prefix, vrf }),
             _ => {}
         }
+    }
+    if let [Path { weight: 1, .. }] = paths {
+        return Ok(Cow::Borrowed(paths));
     }
     let mut paths = paths.to_vec();
     paths.sort_unstable();
@@ -332,5 +255,5 @@ fn normal(vrf: u16, prefix: Prefix, paths: &[Path]) -> Result<Vec<Path>, Forward
         }
         _ => {}
     }
-    Ok(paths)
+    Ok(Cow::Owned(paths))
 }

@@ -1,9 +1,9 @@
 //! What forwarding knows of interfaces and neighbours, and the routes that follow from them.
 
-use super::route::{Origin, Pending, Prefix, Via, broadcasts, is_link_local, mapped};
+use super::route::{Origin, Pending, Prefix, Via, broadcasts, link_local, mapped};
 use crate::interface::{Interface, InterfaceAddress, LinkMode};
 use crate::ip::{MAX_REWRITE, NextHop, NextHopKind};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
 use std::collections::BTreeMap;
 use wire::{EtherType, EthernetHeader, IntoBytes, MacAddr};
@@ -46,7 +46,7 @@ impl Link {
     fn network(address: &InterfaceAddress) -> Option<Prefix> {
         let prefix = Prefix::covering(address.address, address.prefix_len).ok()?;
         let host = Prefix::host(address.address);
-        (prefix != host && !is_link_local(address.address)).then_some(prefix)
+        (prefix != host && link_local(address.address).is_none()).then_some(prefix)
     }
 
     /// Length of the longest connected prefix that contains `address`.
@@ -59,7 +59,7 @@ impl Link {
     pub(super) fn routes(&self, index: IfIndex) -> Vec<Derived> {
         let mut routes = Vec::new();
         let mut add = |prefix, origin, via| routes.push(Derived { vrf: self.vrf, prefix, origin, via });
-        for address in self.addresses.iter().filter(|address| !is_link_local(address.address)) {
+        for address in self.addresses.iter().filter(|address| link_local(address.address).is_none()) {
             add(Prefix::host(address.address), Origin::Local, Via::Local(index));
             let Some(network) = Self::network(address) else { continue };
             add(network, Origin::Connected, Via::Interface(index));
@@ -73,6 +73,17 @@ impl Link {
         routes.sort_unstable();
         routes.dedup();
         routes
+    }
+
+    /// What the link's own link-local addresses lead to, and, where there is IPv6 on it, all others of the link. Every
+    /// Ethernet interface has the address made from its MAC address (RFC 4291 appendix A).
+    pub(super) fn scoped(&self, index: IfIndex) -> impl Iterator<Item = (Option<Ipv6Addr>, Via)> {
+        let ethernet = self.mode == LinkMode::Ethernet;
+        let has_ipv6 = ethernet || self.addresses.iter().any(|address| address.address.is_ipv6());
+        let own = self.addresses.iter().filter_map(|address| link_local(address.address));
+        let own = own.chain(ethernet.then(|| wire::ipv6::link_local(self.mac)));
+        let own = own.map(move |address| (Some(address), Via::Local(index)));
+        has_ipv6.then_some((None, Via::Interface(index))).into_iter().chain(own)
     }
 
     /// The route to a neighbour itself, where it is on one of the link's networks.

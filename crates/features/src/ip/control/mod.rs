@@ -23,8 +23,10 @@
 
 mod commit;
 mod error;
+mod explain;
 mod forwarding;
 mod hops;
+mod interfaces;
 mod links;
 mod rib;
 mod route;
@@ -32,6 +34,7 @@ mod sets;
 
 pub use commit::Progress;
 pub use error::ForwardingError;
+pub use explain::{RouteView, Step, Summary};
 pub use forwarding::Forwarding;
 pub use route::{Origin, Path, Pending, Prefix, RouteState, Via};
 

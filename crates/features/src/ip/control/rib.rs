@@ -6,10 +6,12 @@ use super::sets::{SetId, Sets};
 use foldhash::fast::RandomState;
 use graph::publish::Publisher;
 use std::collections::{HashMap, VecDeque};
-use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Retired};
+use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Retired, Usage};
 
 /// Changes after which a batch sets its retired blocks aside.
 const REST_EVERY: usize = 4096;
+/// Changes that are carried out in one go: some tens of milliseconds, in which the control thread does nothing else.
+const MAX_CHANGES: usize = 16 * REST_EVERY;
 
 /// A route to a prefix from one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,12 +122,6 @@ impl<A: Address> Rib<A> {
         Some(set)
     }
 
-    /// The set of the candidate of this origin and owner.
-    pub(super) fn find(&self, prefix: A, len: u8, origin: Origin, owner: u16) -> Option<SetId> {
-        let is = |candidate: &&Candidate| (candidate.origin, candidate.owner) == (origin, owner);
-        self.candidates(prefix, len).find(is).map(|candidate| candidate.set)
-    }
-
     /// The candidates of a prefix, in order of preference.
     pub(super) fn candidates(&self, prefix: A, len: u8) -> impl Iterator<Item = &Candidate> {
         let key = (prefix, len);
@@ -166,13 +162,18 @@ impl<A: Address> Rib<A> {
         self.queue.push_back(Op { prefix: key.0, len: key.1, hop: hop.unwrap_or(0) });
     }
 
+    /// Memory of the table, in bytes.
+    pub(super) fn usage(&self) -> Usage {
+        self.writer.usage()
+    }
+
     /// Changes that wait.
     pub(super) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Carries queued changes into the FIB. Returns whether all of them are: where the FIB's memory is used up but
-    /// blocks given up still rest, the others have to wait for those.
+    /// Carries queued changes into the FIB. Returns whether all of them are: very many take several calls, and where the
+    /// FIB's memory is used up but blocks given up still rest, the others have to wait for those.
     pub(super) fn apply(&mut self, publisher: &Publisher) -> Result<bool, FibError> {
         let mut changes = 0;
         while let Some(op) = self.queue.front() {
@@ -193,6 +194,9 @@ impl<A: Address> Rib<A> {
             if changes % REST_EVERY == 0 {
                 self.rest(publisher);
                 self.reclaim(publisher);
+            }
+            if changes == MAX_CHANGES {
+                return Ok(self.queue.is_empty());
             }
         }
         self.queue.shrink_to(REST_EVERY);

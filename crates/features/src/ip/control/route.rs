@@ -110,6 +110,8 @@ pub enum Via {
     Interface(IfIndex),
     /// The destination is looked up again in another VRF.
     Vrf(u16),
+    /// The destination is an IPv6 link-local address, known on its link only.
+    LinkLocal,
     /// The destination is an address of our own, on this interface.
     Local(IfIndex),
     /// Packets are dropped silently.
@@ -124,7 +126,10 @@ impl Via {
     /// Whether it is no way to anywhere, so that no other path can stand beside it.
     #[must_use]
     pub const fn is_action(self) -> bool {
-        matches!(self, Self::Blackhole | Self::Unreachable | Self::Prohibit | Self::Local(_))
+        matches!(
+            self,
+            Self::Blackhole | Self::Unreachable | Self::Prohibit | Self::LinkLocal | Self::Local(_)
+        )
     }
 }
 
@@ -138,6 +143,7 @@ impl fmt::Display for Via {
             Self::Interface(interface) => write!(f, "interface {interface}"),
             Self::Vrf(vrf) => write!(f, "vrf {vrf}"),
             Self::Local(interface) => write!(f, "local, interface {interface}"),
+            Self::LinkLocal => f.write_str("on its link"),
             Self::Blackhole => f.write_str("blackhole"),
             Self::Unreachable => f.write_str("unreachable"),
             Self::Prohibit => f.write_str("prohibit"),
@@ -236,7 +242,15 @@ pub(super) fn broadcasts(prefix: Ipv4Prefix) -> Option<[Ipv4Addr; 2]> {
     (prefix.len() <= 30).then(|| [prefix.network(), prefix.last()])
 }
 
-/// `fe80::/10`: an address of one link, not of a VRF.
-pub(super) fn is_link_local(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(address) if Ipv6Addr::is_unicast_link_local(&address))
+/// `fe80::/10`: addresses of one link, not of a VRF.
+pub(super) fn link_local(address: IpAddr) -> Option<Ipv6Addr> {
+    match address {
+        IpAddr::V6(address) if address.is_unicast_link_local() => Some(address),
+        _ => None,
+    }
+}
+
+/// Where [`link_local`] addresses are.
+pub(super) fn link_local_prefix() -> Result<Prefix, PrefixError> {
+    Ipv6Prefix::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10).map(Prefix::V6)
 }

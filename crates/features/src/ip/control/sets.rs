@@ -6,6 +6,7 @@ use super::links::Links;
 use super::route::{Path, Pending, RouteState, Via};
 use crate::ip::{NextHop, NextHopKind};
 use core::net::IpAddr;
+use foldhash::fast::RandomState;
 use graph::IfIndex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tables::ecmp::{self, Member};
@@ -49,7 +50,7 @@ pub(super) struct PathSet {
 pub(super) struct Sets {
     list: Vec<Option<PathSet>>,
     free: Vec<SetId>,
-    index: HashMap<u16, HashMap<Box<[Path]>, SetId>>,
+    index: HashMap<u16, HashMap<Box<[Path]>, SetId, RandomState>, RandomState>,
     by_neighbour: BTreeMap<(IfIndex, IpAddr), BTreeSet<SetId>>,
     /// Sets that have become active or pending: the routes that use them have to be looked at.
     pub(super) turned: BTreeSet<SetId>,
@@ -59,6 +60,20 @@ impl Sets {
     /// A set.
     pub(super) fn get(&self, id: SetId) -> Option<&PathSet> {
         self.list.get(id as usize)?.as_ref()
+    }
+
+    /// What a set's paths lead to: each with the set of it alone, and how many of the group's buckets it has.
+    pub(super) fn shares(&self, id: SetId) -> Vec<(Path, &PathSet, usize)> {
+        let Some(set) = self.get(id) else { return Vec::new() };
+        if set.members.is_empty() {
+            return set.paths.iter().map(|path| (*path, set, 1)).collect();
+        }
+        let members = set.paths.iter().zip(&set.members).filter_map(|(path, member)| {
+            let member = self.get(*member)?;
+            let held = set.buckets.iter().filter(|id| id.0 == member.hop).count();
+            Some((*path, member, held))
+        });
+        members.collect()
     }
 
     /// The next-hop id of a set that leads somewhere.
@@ -258,6 +273,7 @@ fn resolve_path(world: &World<'_>, vrf: u16, via: Via) -> Result<Resolved, Pendi
         Via::Blackhole => action(NextHopKind::Blackhole),
         Via::Unreachable => action(NextHopKind::Unreachable),
         Via::Prohibit => action(NextHopKind::Prohibit),
+        Via::LinkLocal => action(NextHopKind::LinkLocal),
         Via::Local(index) => world.links.local(index).map(|hop| (hop, None)),
         Via::Interface(index) => world.links.out(index).map(|hop| (hop, None)),
         Via::Vrf(to) if !world.vrfs.contains(&to) => Err(Pending::NoVrf(to)),

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use graph::IfIndex;
 use std::collections::BTreeMap;
 use wire::MacAddr;
-use wire::ipv6::{Ipv6Class, Ipv6Kind, link_local};
+use wire::ipv6::{Ipv6Class, Ipv6Kind};
 
 /// An interface on which neighbours are asked for: Ethernet, and up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +33,9 @@ impl Link {
         self.own().any(|own| own == address)
     }
 
-    /// All own addresses, the link-local one included.
+    /// All own addresses.
     pub(super) fn own(&self) -> impl Iterator<Item = IpAddr> {
-        let configured = self.addresses.iter().map(|own| own.address);
-        configured.chain([IpAddr::V6(link_local(self.mac))])
+        self.addresses.iter().map(|own| own.address)
     }
 
     /// Whether `address` lies in a connected network.
@@ -46,12 +45,11 @@ impl Link {
 
     /// The own address to ask for `target` with: of the same network; else any of the same kind.
     fn source(&self, target: IpAddr) -> Option<IpAddr> {
-        if is_link_local(target) {
-            return Some(IpAddr::V6(link_local(self.mac)));
-        }
         let near = self.addresses.iter().find(|own| covers(own, target));
-        let any = || self.addresses.iter().find(|own| own.address.is_ipv4() == target.is_ipv4());
-        near.or_else(any).map(|own| own.address)
+        let alike = |own: &&InterfaceAddress| {
+            own.address.is_ipv4() == target.is_ipv4() && is_link_local(own.address) == is_link_local(target)
+        };
+        near.or_else(|| self.addresses.iter().find(alike)).map(|own| own.address)
     }
 }
 
@@ -61,24 +59,16 @@ pub(super) struct Links(pub(super) BTreeMap<IfIndex, Link>);
 
 impl Links {
     /// The address to ask for `target` with on `interface`. One without an address of the kind borrows one of another
-    /// interface in its VRF. Where there is none at all IPv6 asks from its link-local address, and ARP as a probe does,
-    /// from 0.0.0.0.
+    /// interface in its VRF. Where there is none at all it is asked without a source, as a station does that looks
+    /// whether an address is free: who has it answers that too.
     pub(super) fn source(&self, interface: IfIndex, target: IpAddr) -> IpAddr {
         let none = match target {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
         let Some(link) = self.0.get(&interface) else { return none };
-        if let Some(own) = link.source(target) {
-            return own;
-        }
-        match target {
-            IpAddr::V6(_) => IpAddr::V6(link_local(link.mac)),
-            IpAddr::V4(_) => {
-                let others = self.0.values().filter(|other| other.vrf == link.vrf);
-                others.filter_map(|other| other.source(target)).next().unwrap_or(none)
-            }
-        }
+        let others = || self.0.values().filter(|other| other.vrf == link.vrf && !is_link_local(target));
+        link.source(target).or_else(|| others().find_map(|other| other.source(target))).unwrap_or(none)
     }
 }
 

@@ -3,10 +3,10 @@
 use super::action::{Action, Stats};
 use super::config::Config;
 use super::entry::{Entry, NeighbourKey, NeighbourView, State};
-use super::frames;
 use super::links::{Link, Links, can_be_neighbour};
 use super::table::{Id, Table};
 use crate::interface::Interface;
+use crate::neighbour::frames;
 use core::net::IpAddr;
 use graph::IfIndex;
 use std::collections::BTreeSet;

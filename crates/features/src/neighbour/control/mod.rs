@@ -18,7 +18,6 @@ mod action;
 mod config;
 mod entry;
 mod events;
-pub(super) mod frames;
 mod links;
 mod machine;
 mod progress;

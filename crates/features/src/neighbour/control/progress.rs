@@ -2,10 +2,10 @@
 
 use super::action::Action;
 use super::entry::{NeighbourKey, State, Waiting};
-use super::frames;
 use super::machine::Neighbours;
 use super::table::Id;
 use crate::icmp;
+use crate::neighbour::frames;
 use graph::packet::Flags;
 use wire::{Icmpv4Error, Icmpv6Error, MacAddr};
 
@@ -168,5 +168,5 @@ fn version(waiting: &Waiting) -> u8 {
 /// again at once (RFC 4861 section 6.3.2).
 fn spread(time: u64, id: Id) -> u64 {
     let part = u64::from(id.wrapping_mul(0x9e37_79b9) >> 16);
-    time / 4 * 3 + (time / 2 * part >> 16)
+    time / 4 * 3 + ((time / 2 * part) >> 16)
 }

@@ -1,9 +1,12 @@
-//! The frames that the control thread makes.
+//! The frames that the neighbour protocols make.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::ipv6::{Ipv6Header, solicited_node};
 use wire::ndp::{LinkLayerAddress, NeighborAdvertisement, NeighborFlags, NeighborSolicitation};
 use wire::{ArpPacket, EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr, U16};
+
+/// All nodes of the link (RFC 4291 section 2.7.1).
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Asks who has `target`: everybody, or the station `to`.
 pub(super) fn solicitation(mac: MacAddr, source: IpAddr, target: IpAddr, to: Option<MacAddr>) -> Vec<u8> {
@@ -25,12 +28,10 @@ pub(super) fn announcement(mac: MacAddr, address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => arp(mac, MacAddr::BROADCAST, &ArpPacket::request(mac, address, address)),
         IpAddr::V6(address) => {
-            let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
             let flags = NeighborFlags::ROUTER | NeighborFlags::OVERRIDE;
             let message = NeighborAdvertisement::new(address, flags);
-            let option = LinkLayerAddress::target(mac);
-            let dst = MacAddr::from_ipv6_multicast(all_nodes);
-            ndp(mac, dst, address, all_nodes, message.as_bytes(), Some(option))
+            let (to, option) = (MacAddr::from_ipv6_multicast(ALL_NODES), LinkLayerAddress::target(mac));
+            ndp(mac, to, address, ALL_NODES, message.as_bytes(), Some(option))
         }
     }
 }
@@ -51,8 +52,30 @@ fn neighbor_solicitation(mac: MacAddr, source: Ipv6Addr, target: Ipv6Addr, to: O
     ndp(mac, dst_mac, source, dst, NeighborSolicitation::new(target).as_bytes(), option)
 }
 
+/// The answer of `mac` to a solicitation from `asker` at `to` (RFC 4861 section 7.2.4). Where the asker has no address
+/// yet, it goes to all nodes. With a `source` other than the target, in place of whom we answer, it doesn't override
+/// what the target itself says (section 7.2.8).
+pub(super) fn advertisement(
+    mac: MacAddr,
+    source: Ipv6Addr,
+    target: Ipv6Addr,
+    asker: Ipv6Addr,
+    to: MacAddr,
+) -> Vec<u8> {
+    let mut flags = NeighborFlags::ROUTER;
+    flags.set(NeighborFlags::OVERRIDE, source == target);
+    let (dst_mac, dst) = if asker.is_unspecified() {
+        (MacAddr::from_ipv6_multicast(ALL_NODES), ALL_NODES)
+    } else {
+        flags |= NeighborFlags::SOLICITED;
+        (to, asker)
+    };
+    let message = NeighborAdvertisement::new(target, flags);
+    ndp(mac, dst_mac, source, dst, message.as_bytes(), Some(LinkLayerAddress::target(mac)))
+}
+
 /// A neighbour discovery message in a frame; its checksum field is zero before.
-pub(in crate::neighbour) fn ndp(
+fn ndp(
     src_mac: MacAddr,
     dst_mac: MacAddr,
     src: Ipv6Addr,

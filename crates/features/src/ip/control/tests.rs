@@ -1,1 +1,0 @@
-//! Forwarding without workers, and with one that is stepped by hand.

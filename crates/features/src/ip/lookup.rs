@@ -1,0 +1,206 @@
+//! The lookup of both IP versions: destination address to next hop to edge.
+
+use super::family::{Family, Refusal};
+use super::{Fibs, LinkLocals, NextHopKind, NextHops};
+use crate::tiered::{self, Tiered};
+use core::fmt;
+use core::marker::PhantomData;
+use graph::engine::MAX_VECTOR;
+use graph::packet::{Flags, Packets, SlotId};
+use graph::publish::Key;
+use graph::{Ctx, Frame, Node, NodeContext};
+
+graph::drops! {
+    /// Why a packet finds no next hop.
+    pub(crate) enum Drop {
+        /// A packet made here has no route to its destination.
+        NoRoute => "no-route", Warning,
+        /// The route says to drop silently.
+        Blackhole => "blackhole", Info,
+        /// The VRF has no table: it has just been deleted.
+        NoVrf => "no-vrf", Warning,
+        /// Lookups in other VRFs or groups lead round and round.
+        Loop => "loop", Error,
+        /// A packet to another's link-local address must not leave its link (RFC 4291 section 2.5.6).
+        LinkLocal => "link-local", Warning,
+        /// Nothing in this graph handles next hops of this kind.
+        Unhandled => "unhandled", Error,
+    }
+}
+
+graph::counters! {
+    /// Packets that got no further and whose senders are told.
+    pub(crate) enum Counter {
+        /// There is no route to the destination.
+        NoRoute => "no-route",
+        /// The route says that the destination is unreachable.
+        Unreachable => "unreachable",
+        /// The route says that the destination is administratively prohibited.
+        Prohibited => "prohibited",
+    }
+}
+
+/// Groups and VRFs that a packet is led through at most.
+const MAX_STEPS: usize = 8;
+
+/// One worker's instance.
+pub(crate) struct Lookup<F: Family> {
+    fibs: Key<Fibs>,
+    hops: Key<NextHops>,
+    link_locals: Key<LinkLocals>,
+    /// Edge by next-hop kind, 0 where the kind isn't a child's.
+    edges: [u8; 256],
+    icmp_error: u8,
+    addresses: Box<[F::Address; MAX_VECTOR]>,
+    ids: Box<[u32; MAX_VECTOR]>,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> Lookup<F> {
+    /// The node whose edge `icmp_error` leads to the ICMP error node.
+    pub(crate) fn boxed(cx: &NodeContext<'_>, icmp_error: u8) -> Box<dyn Node> {
+        let mut edges = [0; 256];
+        for (kind, edge) in cx.children() {
+            edges[*kind as u8 as usize] = *edge;
+        }
+        Box::new(Self {
+            fibs: cx.table(),
+            hops: cx.table(),
+            link_locals: cx.table(),
+            edges,
+            icmp_error,
+            addresses: Box::new([F::Address::default(); MAX_VECTOR]),
+            ids: Box::new([0; MAX_VECTOR]),
+            family: PhantomData,
+        })
+    }
+}
+
+impl<F: Family> Node for Lookup<F> {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        tiered::run(self, ctx, frame);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let meta = packets.meta(slot);
+        write!(out, "table {} next hop {}", meta.table, meta.next_hop)?;
+        if meta.flow_hash != 0 { write!(out, " flow hash {:#010x}", meta.flow_hash) } else { Ok(()) }
+    }
+}
+
+impl<F: Family> Tiered for Lookup<F> {
+    #[inline(always)]
+    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let mut at = 0;
+        while let Some(first) = frame.slots.get(at) {
+            // Packets of one VRF are looked up together: nearly always the whole vector.
+            let table = ctx.packets.meta(*first).table;
+            let mut end = at;
+            for (slot, address) in frame.slots[at..].iter().zip(self.addresses.iter_mut()) {
+                if ctx.packets.meta(*slot).table != table {
+                    break;
+                }
+                *address = F::destination(ctx.packets, *slot);
+                end += 1;
+            }
+            self.run(ctx, table, &frame.slots[at..end], &mut frame.next[at..end]);
+            at = end;
+        }
+    }
+}
+
+impl<F: Family> Lookup<F> {
+    #[inline(always)]
+    fn run(&mut self, ctx: &mut Ctx<'_>, table: u16, slots: &[SlotId], next: &mut [u8]) {
+        let tables = ctx.tables;
+        let hops = tables.get(self.hops);
+        let Some(vrf) = tables.get(self.fibs).get(table) else {
+            for (slot, next) in slots.iter().zip(next) {
+                *next = ctx.drop(*slot, Drop::NoVrf);
+            }
+            return;
+        };
+        let (addresses, ids) = (&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+        match addresses {
+            // A vector is often a burst to one destination, and then one lookup does.
+            [first, rest @ ..] if rest.iter().fold(true, |all, address| all & (address == first)) => {
+                ids.fill(F::fib(vrf).lookup(*first).0);
+            }
+            _ => F::fib(vrf).lookup_batch(addresses, ids),
+        }
+        let (mut last, mut edge) = (0, 0);
+        for ((slot, id), next) in slots.iter().zip(self.ids.iter()).zip(next) {
+            if *id != last {
+                last = *id;
+                edge = self.edges[hops.get(*id).kind as usize];
+            }
+            ctx.packets.meta_mut(*slot).next_hop = *id;
+            *next = if edge != 0 { edge } else { self.unusual(ctx, *slot, *id, hops) };
+        }
+    }
+
+    /// Groups, other VRFs, link-local destinations, and routes that lead nowhere.
+    #[inline(never)]
+    fn unusual(&self, ctx: &mut Ctx<'_>, slot: SlotId, mut id: u32, hops: &NextHops) -> u8 {
+        let fibs = ctx.tables.get(self.fibs);
+        for step in 0..MAX_STEPS {
+            let hop = hops.get(id);
+            match hop.kind {
+                NextHopKind::Group => {
+                    let symmetric =
+                        fibs.get(ctx.packets.meta(slot).table).is_some_and(|vrf| vrf.symmetric_hash);
+                    // Bits that have chosen once would choose the same way in the next group: take others.
+                    let hash = flow_hash::<F>(ctx.packets, slot, symmetric).rotate_right(8 * step as u32);
+                    id = hops.choose(hop, hash);
+                }
+                NextHopKind::LookupIn => {
+                    let Some(vrf) = fibs.get(hop.vrf) else { return ctx.drop(slot, Drop::NoVrf) };
+                    id = F::fib(vrf).lookup(F::destination(ctx.packets, slot)).0;
+                    ctx.packets.meta_mut(slot).table = hop.vrf;
+                }
+                NextHopKind::LinkLocal => {
+                    let meta = ctx.packets.meta(slot);
+                    let (scope, local) = (meta.rx_if, meta.flags.has(Flags::LOCAL));
+                    let address = F::scoped(F::destination(ctx.packets, slot));
+                    id = address.map_or(0, |address| ctx.table(self.link_locals).get(scope, address));
+                    if !local && hops.get(id).kind != NextHopKind::Local {
+                        return ctx.drop(slot, Drop::LinkLocal);
+                    }
+                }
+                kind => return self.end(ctx, slot, id, kind),
+            }
+        }
+        ctx.drop(slot, Drop::Loop)
+    }
+
+    fn end(&self, ctx: &mut Ctx<'_>, slot: SlotId, id: u32, kind: NextHopKind) -> u8 {
+        let edge = self.edges[kind as usize];
+        let meta = ctx.packets.meta_mut(slot);
+        meta.next_hop = id;
+        let (counter, refusal) = match kind {
+            _ if edge != 0 => return edge,
+            NextHopKind::Blackhole => return ctx.drop(slot, Drop::Blackhole),
+            _ if meta.flags.has(Flags::LOCAL) => return ctx.drop(slot, Drop::NoRoute),
+            NextHopKind::NoRoute => (Counter::NoRoute, Refusal::NoRoute),
+            NextHopKind::Unreachable => (Counter::Unreachable, Refusal::Unreachable),
+            NextHopKind::Prohibit => (Counter::Prohibited, Refusal::Prohibited),
+            _ => return ctx.drop(slot, Drop::Unhandled),
+        };
+        F::request(meta, refusal);
+        ctx.count(counter, 1);
+        self.icmp_error
+    }
+}
+
+/// The packet's flow hash, computed when first asked for; never 0.
+#[inline(always)]
+fn flow_hash<F: Family>(packets: &mut Packets, slot: SlotId, symmetric: bool) -> u32 {
+    let meta = packets.meta(slot);
+    if meta.flow_hash != 0 {
+        return meta.flow_hash;
+    }
+    let head = packets.area(slot).get(meta.l3 as usize..meta.end as usize).unwrap_or_default();
+    let hash = F::flow_hash(head, symmetric).max(1);
+    packets.meta_mut(slot).flow_hash = hash;
+    hash
+}

@@ -1,0 +1,160 @@
+//! The reverse path filter of both IP versions (RFC 3704): does a route lead back to where a packet claims to be from?
+
+use super::family::Family;
+use super::{Fibs, NextHop, NextHopKind, NextHops};
+use crate::interface::{Interfaces, Rpf};
+use crate::tiered::{self, Tiered};
+use core::fmt;
+use core::marker::PhantomData;
+use graph::arc::{ArcPlace, Arcs};
+use graph::engine::MAX_VECTOR;
+use graph::packet::{Packets, SlotId};
+use graph::publish::Key;
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
+
+graph::drops! {
+    /// Why a packet isn't believed to be from where it claims.
+    pub(crate) enum Drop {
+        /// No route leads back to the source address.
+        NoRouteBack => "no-route-back", Warning,
+        /// The route back to the source address leads through another interface.
+        WrongInterface => "wrong-interface", Warning,
+        /// The source address is one of our own.
+        OwnAddress => "own-address", Warning,
+    }
+}
+
+/// VRFs that a source address is looked up in at most.
+const MAX_STEPS: usize = 8;
+
+/// One worker's instance.
+pub(crate) struct ReversePath<F: Family> {
+    interfaces: Key<Interfaces>,
+    fibs: Key<Fibs>,
+    hops: Key<NextHops>,
+    arcs: Key<Arcs>,
+    place: ArcPlace,
+    addresses: Box<[F::Address; MAX_VECTOR]>,
+    ids: Box<[u32; MAX_VECTOR]>,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> ReversePath<F> {
+    /// The node as a feature of `arc`.
+    pub(crate) fn boxed(cx: &NodeContext<'_>, arc: &str) -> Box<dyn Node> {
+        Box::new(Self {
+            interfaces: cx.table(),
+            fibs: cx.table(),
+            hops: cx.table(),
+            arcs: cx.table(),
+            place: cx.arc(arc),
+            addresses: Box::new([F::Address::default(); MAX_VECTOR]),
+            ids: Box::new([0; MAX_VECTOR]),
+            family: PhantomData,
+        })
+    }
+}
+
+impl<F: Family> Node for ReversePath<F> {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        tiered::run(self, ctx, frame);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let meta = packets.meta(slot);
+        write!(out, "interface {} table {}", meta.rx_if, meta.table)
+    }
+}
+
+impl<F: Family> Tiered for ReversePath<F> {
+    #[inline(always)]
+    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let mut at = 0;
+        while let Some(first) = frame.slots.get(at) {
+            let meta = ctx.packets.meta(*first);
+            let (rx_if, table) = (meta.rx_if, meta.table);
+            let mut end = at;
+            for (slot, address) in frame.slots[at..].iter().zip(self.addresses.iter_mut()) {
+                let meta = ctx.packets.meta(*slot);
+                if meta.rx_if != rx_if || meta.table != table {
+                    break;
+                }
+                *address = F::source(ctx.packets, *slot);
+                end += 1;
+            }
+            self.run(ctx, rx_if, table, &frame.slots[at..end], &mut frame.next[at..end]);
+            at = end;
+        }
+    }
+}
+
+impl<F: Family> ReversePath<F> {
+    #[inline(always)]
+    fn run(&mut self, ctx: &mut Ctx<'_>, rx_if: IfIndex, table: u16, slots: &[SlotId], next: &mut [u8]) {
+        let tables = ctx.tables;
+        let arcs = tables.get(self.arcs);
+        let mode = tables.get(self.interfaces).get(rx_if).rpf;
+        match tables.get(self.fibs).get(table) {
+            Some(vrf) => {
+                F::fib(vrf).lookup_batch(&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+            }
+            None => self.ids.fill(0),
+        }
+        let mut last = None;
+        for (at, (slot, next)) in slots.iter().zip(next).enumerate() {
+            let id = self.ids[at];
+            let verdict = match last {
+                Some((known, verdict)) if known == id => verdict,
+                _ => self.verdict(ctx, mode, rx_if, id, self.addresses[at]),
+            };
+            // What a lookup in another VRF says of one source isn't what it says of the next.
+            last = (tables.get(self.hops).get(id).kind != NextHopKind::LookupIn).then_some((id, verdict));
+            *next = match verdict {
+                Ok(()) => self.place.next(arcs, rx_if, ctx.packets.meta_mut(*slot)),
+                Err(reason) => ctx.drop(*slot, reason),
+            };
+        }
+    }
+
+    /// What the route back, next hop `id`, says of packets from `source` that came in by `rx_if`.
+    fn verdict(
+        &self,
+        ctx: &Ctx<'_>,
+        mode: Rpf,
+        rx_if: IfIndex,
+        mut id: u32,
+        source: F::Address,
+    ) -> Result<(), Drop> {
+        if mode == Rpf::Off {
+            return Ok(());
+        }
+        let (fibs, hops) = (ctx.table(self.fibs), ctx.table(self.hops));
+        for _ in 0..MAX_STEPS {
+            let hop = hops.get(id);
+            let leads_back = match hop.kind {
+                NextHopKind::LookupIn => {
+                    id = fibs.get(hop.vrf).map_or(0, |vrf| F::fib(vrf).lookup(source).0);
+                    continue;
+                }
+                NextHopKind::Local => return Err(Drop::OwnAddress),
+                // Good on its link only, which is the one the packet came by.
+                NextHopKind::LinkLocal => true,
+                NextHopKind::Group => any_member(hops, hop, rx_if),
+                NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Resolve => hop.tx_if == rx_if,
+                NextHopKind::NoRoute
+                | NextHopKind::Blackhole
+                | NextHopKind::Unreachable
+                | NextHopKind::Prohibit => return Err(Drop::NoRouteBack),
+            };
+            return if leads_back || mode == Rpf::Loose { Ok(()) } else { Err(Drop::WrongInterface) };
+        }
+        Err(Drop::NoRouteBack)
+    }
+}
+
+/// Whether one of the group's next hops leads through `interface`: with several ways back, each of them is right.
+fn any_member(hops: &NextHops, group: &NextHop, interface: IfIndex) -> bool {
+    let first = group.first_bucket as usize;
+    let buckets = hops.buckets.get(first..=first + usize::from(group.bucket_mask)).unwrap_or_default();
+    buckets.iter().any(|id| hops.get(*id).tx_if == interface)
+}

@@ -1,0 +1,256 @@
+//! `ip6-input`: what a router checks before it believes an IPv6 header (RFC 8200, RFC 4291).
+//!
+//! | edge | packets |
+//! |---|---|
+//! | *arc `ip6-unicast`* | unicast, cut to the length that the header says |
+//! | `ip6-local` | to groups of the link: neighbour discovery, listener reports |
+//! | `icmp6-error` | hop-by-hop options that aren't the first extension header |
+//! | `drop` | see [`Drop`] |
+//!
+//! Extension headers cost a packet the fast path and nothing else. A router has no business with them (hop-by-hop options
+//! are passed on unseen, RFC 8200 section 4); they are walked through for the place of the transport header. Where it
+//! can't be found within the head the packet is forwarded all the same.
+
+use crate::icmp::request_v6;
+use crate::interface::Interfaces;
+use crate::tiered::{self, Tiered};
+use core::fmt;
+use graph::arc::{ArcPlace, Arcs};
+use graph::packet::{Flags, Packets, SlotId};
+use graph::publish::Key;
+use graph::{Attach, Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
+use wire::describe::Describe;
+use wire::ipv6::{
+    ExtensionHeader, Ipv6Class, Ipv6Header, Ipv6Kind, Ipv6Option, Ipv6Options, MulticastScope, walk,
+};
+use wire::{EtherType, Header, Icmpv6Error, IpProtocol, Ipv6Reason, LinkType};
+
+graph::edges! {
+    /// Where packets go besides the arc.
+    enum Next {
+        Drop => "drop",
+        Local => "ip6-local",
+        IcmpError => "icmp6-error",
+    }
+}
+
+graph::drops! {
+    /// Why an IPv6 packet isn't believed.
+    enum Drop {
+        /// The packet is shorter than its header.
+        TooShort => "too-short", Error,
+        /// The version field is not 6.
+        BadVersion => "bad-version", Error,
+        /// The payload length is above what arrived.
+        BadPayloadLength => "bad-payload-length", Error,
+        /// The source address must not occur on a wire (RFC 4291).
+        MartianSource => "martian-source", Warning,
+        /// The destination address must not occur on a wire (RFC 4291).
+        MartianDestination => "martian-destination", Warning,
+        /// A jumbogram (RFC 2675): packets above 65575 bytes aren't supported.
+        Jumbo => "jumbo", Warning,
+        /// An extension header goes beyond the packet.
+        BadExtension => "bad-extension", Error,
+        /// A multicast group beyond the link: multicast isn't routed.
+        Multicast => "multicast", Info,
+        /// A unicast packet in a broadcast or multicast frame is not for us to forward.
+        LinkBroadcast => "link-broadcast", Info,
+        /// IPv6 isn't enabled on the interface.
+        NotEnabled => "not-enabled", Warning,
+    }
+}
+
+graph::counters! {
+    /// What is counted.
+    enum Counter {
+        /// Packets with extension headers.
+        Extensions => "extensions",
+        /// Packets whose hop-by-hop options come too late; their senders are told.
+        MisplacedHopByHop => "misplaced-hop-by-hop",
+    }
+}
+
+struct Input {
+    interfaces: Key<Interfaces>,
+    arcs: Key<Arcs>,
+    place: ArcPlace,
+}
+
+/// What packets of one interface have in common.
+struct Lane {
+    rx_if: IfIndex,
+    vrf: u16,
+    /// First edge of the arc, 0 where there is none.
+    edge: u8,
+}
+
+fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
+    Box::new(Input { interfaces: cx.table(), arcs: cx.table(), place: cx.arc(super::UNICAST) })
+}
+
+impl Node for Input {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        tiered::run(self, ctx, frame);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{}", Describe::new(LinkType::IPV6, packets.head(slot)))
+    }
+}
+
+impl Tiered for Input {
+    #[inline(always)]
+    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let Some(first) = frame.slots.first() else { return };
+        let mut lane = self.lane(ctx, ctx.packets.meta(*first).rx_if);
+        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
+            let rx_if = ctx.packets.meta(*slot).rx_if;
+            if rx_if != lane.rx_if {
+                lane = self.lane(ctx, rx_if);
+            }
+            let (meta, area) = ctx.packets.parts_mut(*slot);
+            let (at, len) = (meta.data, meta.len());
+            meta.l3 = at;
+            meta.table = lane.vrf;
+            meta.arc = 0;
+            let header = area.get(at as usize..).and_then(|bytes| Ipv6Header::parse(bytes).ok());
+            let end = at + Ipv6Header::LEN as u16;
+            *next = match header {
+                Some((header, _))
+                    if (end <= meta.end)
+                        & ordinary(header, len)
+                        & !meta.flags.has(Flags::GROUP)
+                        & (lane.edge != 0) =>
+                {
+                    meta.l4 = end;
+                    let total_len = header.total_len() as u32;
+                    if total_len < len {
+                        ctx.packets.truncate(*slot, total_len);
+                    }
+                    lane.edge
+                }
+                _ => unusual(ctx, *slot, &lane),
+            };
+        }
+    }
+}
+
+impl Input {
+    #[inline(always)]
+    fn lane(&self, ctx: &Ctx<'_>, rx_if: IfIndex) -> Lane {
+        let vrf = ctx.table(self.interfaces).get(rx_if).vrf;
+        Lane { rx_if, vrf, edge: self.place.edge(ctx.table(self.arcs), rx_if, 0) }
+    }
+}
+
+/// Whether all checks pass and nothing is special, as with nearly every packet: no extension headers, both addresses
+/// unicast. No check branches on its own: a packet that fails one goes the slow way, which finds out which it was.
+#[inline(always)]
+fn ordinary(header: &Ipv6Header, packet_len: u32) -> bool {
+    (header.version() == 6)
+        & (header.total_len() as u32 <= packet_len)
+        & !header.next_header.is_extension()
+        & unicast(&header.src)
+        & unicast(&header.dst)
+}
+
+/// Neither in `ff00::/8` nor in `::/16`, where everything lies that must not be on a wire.
+#[inline(always)]
+fn unicast(address: &[u8; 16]) -> bool {
+    (address[0] != 0xff) & ((address[0] | address[1]) != 0)
+}
+
+/// Everything that isn't ordinary.
+#[cold]
+#[inline(never)]
+fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane) -> u8 {
+    let meta = ctx.packets.meta(slot);
+    let (at, len, group) = (meta.l3, meta.len(), meta.flags.has(Flags::GROUP));
+    let header = match Ipv6Header::check(ctx.packets.head(slot), len as usize) {
+        Ok(header) => *header,
+        Err(reason) => return ctx.drop(slot, refusal(reason)),
+    };
+    if header.payload_len.get() == 0 && is_jumbo(ctx.packets.head(slot)) {
+        return ctx.drop(slot, Drop::Jumbo);
+    }
+    ctx.packets.truncate(slot, header.total_len() as u32);
+    if lane.edge == 0 {
+        return ctx.drop(slot, Drop::NotEnabled);
+    }
+    if let Err(reason) = header.check_martians() {
+        return ctx.drop(slot, refusal(reason));
+    }
+    let to_group = matches!(header.dst().kind(), Ipv6Kind::Multicast(_));
+    if header.src().kind() == Ipv6Kind::Unspecified && !to_group {
+        return ctx.drop(slot, Drop::MartianSource);
+    }
+    let found = walk(ctx.packets.head(slot));
+    if header.next_header.is_extension() {
+        ctx.count(Counter::Extensions, 1);
+    }
+    let misplaced = match found {
+        Ok(upper) => {
+            let l4 = if upper.is_later_fragment() { 0 } else { at + upper.offset as u16 };
+            ctx.packets.meta_mut(slot).l4 = l4;
+            None
+        }
+        Err(error) => {
+            ctx.packets.meta_mut(slot).l4 = 0;
+            match error.reason {
+                Ipv6Reason::HopByHopNotFirst => Some(error.offset as u32),
+                // Nothing is wrong with these, they are only more than is looked at.
+                Ipv6Reason::HeadTooShort | Ipv6Reason::TooManyExtensions => None,
+                _ => return ctx.drop(slot, Drop::BadExtension),
+            }
+        }
+    };
+    match header.dst().kind() {
+        Ipv6Kind::Multicast(scope) if scope <= MulticastScope::LINK => return Next::Local.edge(),
+        Ipv6Kind::Multicast(_) => return ctx.drop(slot, Drop::Multicast),
+        _ if group => return ctx.drop(slot, Drop::LinkBroadcast),
+        _ => {}
+    }
+    if let Some(pointer) = misplaced {
+        ctx.count(Counter::MisplacedHopByHop, 1);
+        request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::UnknownNextHeader { pointer });
+        return Next::IcmpError.edge();
+    }
+    lane.edge
+}
+
+/// Whether a packet with payload length 0 has the option that says how long it really is.
+fn is_jumbo(head: &[u8]) -> bool {
+    let Ok((header, rest)) = Ipv6Header::parse(head) else { return false };
+    let Ok((extension, _)) = ExtensionHeader::parse(rest) else { return false };
+    let len = (usize::from(extension.len) + 1) * 8;
+    let mut options = Ipv6Options::new(rest.get(..len).unwrap_or(rest)).flatten();
+    header.next_header == IpProtocol::HOP_BY_HOP
+        && options.any(|option| option.kind == Ipv6Option::JUMBO_PAYLOAD)
+}
+
+fn refusal(reason: Ipv6Reason) -> Drop {
+    match reason {
+        Ipv6Reason::TooShort => Drop::TooShort,
+        Ipv6Reason::BadVersion => Drop::BadVersion,
+        Ipv6Reason::BadPayloadLength => Drop::BadPayloadLength,
+        Ipv6Reason::MartianSource => Drop::MartianSource,
+        Ipv6Reason::MartianDestination => Drop::MartianDestination,
+        _ => Drop::BadExtension,
+    }
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip6-input",
+    help: "Checks IPv6 headers.",
+    edges: Next::NAMES,
+    drops: Drop::SPECS,
+    counters: Counter::SPECS,
+    attach: &[
+        Attach { parent: "ethernet-input", key: EtherType::IPV6.get() as u32 },
+        Attach { parent: "l3-input", key: 6 },
+    ],
+    starts: &[super::UNICAST],
+    make,
+    ..NodeSpec::EMPTY
+};

@@ -1,0 +1,50 @@
+//! `ip6-rpf`: drops packets whose source address isn't behind the interface they came in by (RFC 3704).
+//!
+//! | edge | packets |
+//! |---|---|
+//! | *arc `ip6-unicast`* | believed |
+//! | `drop` | see [`rpf::Drop`] |
+//!
+//! An interface's [`Rpf`](crate::interface::Rpf) says how strict it is; with several equal-cost ways back each of them
+//! counts. The default route is a route back like any other.
+
+use crate::ip::family::V6;
+use crate::ip::rpf::{self, ReversePath};
+use graph::{Feature, NodeSpec};
+
+graph::edges! {
+    /// Where packets go besides the arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip6-rpf",
+    help: "Checks that a route leads back to the source of IPv6 packets.",
+    edges: Next::NAMES,
+    drops: rpf::Drop::SPECS,
+    features: &[Feature { arc: super::UNICAST, runs_before: &[], runs_after: &[] }],
+    make: |cx| ReversePath::<V6>::boxed(cx, super::UNICAST),
+    ..NodeSpec::EMPTY
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::interface::{Interface, Rpf};
+    use crate::ip::topology;
+    use crate::testing::{forwarding_nodes, rows, run_table_on};
+
+    #[test]
+    fn sources_are_believed_where_a_route_leads_back() {
+        let rows = rows(include_str!("../../tests/vectors/rpf6.txt"));
+        run_table_on(&forwarding_nodes(), &rows, |bench| {
+            topology::set_up(bench, 1500);
+            for (index, rpf) in [(1, Rpf::Strict), (2, Rpf::Strict), (3, Rpf::Loose), (5, Rpf::Strict)] {
+                bench.set_interface(index, Interface { rpf, ..topology::interface(index, 1500) });
+                bench.chain(super::super::UNICAST, index, &["ip6-rpf"], "ip6-lookup");
+            }
+        });
+    }
+}

@@ -1,0 +1,142 @@
+//! `ip6-local`: IPv6 packets to one of our addresses, or to a group of a link, told apart by protocol.
+//!
+//! | edge | packets |
+//! |---|---|
+//! | *child by IP protocol* | whole packets |
+//! | `ip6-reassembly` | fragments of packets for such a child |
+//! | `icmp6-error` | nothing here takes the protocol or an option, or (UDP, TCP) listens on a port |
+//! | `drop` | see [`Drop`] |
+
+use super::delivery::edges;
+use super::extensions::{self, Refusal};
+use crate::icmp::request_v6;
+use crate::ip::NextHopKind;
+use core::fmt;
+use graph::packet::{Packets, SlotId};
+use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
+use wire::ipv6::walk;
+use wire::{Icmpv6Error, IpProtocol, Ipv6Header};
+
+graph::edges! {
+    /// Where a packet goes from here, besides the children.
+    pub enum Next { Drop => "drop", IcmpError => "icmp6-error", Reassembly => "ip6-reassembly" }
+}
+
+graph::drops! {
+    /// Why a packet isn't delivered.
+    pub enum Drop {
+        /// The packet is a fragment of one that nothing here takes.
+        Fragment => "fragment", Warning,
+        /// An option says that the packet is to be dropped where the option isn't known.
+        UnknownOption => "unknown-option", Info,
+        /// The extension headers are more, or longer, than is looked at.
+        TooManyExtensions => "too-many-extensions", Warning,
+        /// Nothing here listens to what is sent to a group.
+        NoListener => "no-listener", Info,
+        /// Nothing follows the headers.
+        NoNextHeader => "no-next-header", Info,
+        /// The header doesn't lie in the head of the packet.
+        BadPacket => "bad-packet", Error,
+    }
+}
+
+graph::counters! {
+    /// What is counted.
+    pub enum Counter {
+        /// Packets handed to a protocol.
+        Delivered => "delivered",
+        /// Packets of protocols that nothing here takes; their senders are told.
+        UnknownProtocol => "unknown-protocol",
+        /// UDP and TCP packets to ports that nothing here listens on; their senders are told.
+        PortUnreachable => "port-unreachable",
+        /// Packets with options or routing headers that nothing here takes; their senders are told.
+        ParameterProblem => "parameter-problem",
+    }
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip6-local",
+    help: "Delivers IPv6 packets to our own addresses.",
+    edges: Next::NAMES,
+    drops: Drop::SPECS,
+    counters: Counter::SPECS,
+    attach: &[Attach { parent: "ip6-lookup", key: NextHopKind::Local as u32 }],
+    make: |cx: &NodeContext<'_>| Box::new(Ip6Local { edges: edges(cx) }),
+    ..NodeSpec::EMPTY
+};
+
+struct Ip6Local {
+    /// By protocol.
+    edges: [u8; 256],
+}
+
+impl Node for Ip6Local {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        frame.each(|slot| self.packet(ctx, slot).unwrap_or_else(|reason| ctx.drop(slot, reason)));
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        match packets.header::<Ipv6Header>(slot, packets.meta(slot).l3) {
+            Some(header) => write!(out, "{} to {}", header.next_header, header.dst()),
+            None => out.write_str("no header"),
+        }
+    }
+}
+
+impl Ip6Local {
+    fn packet(&self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<u8, Drop> {
+        let meta = ctx.packets.meta(slot);
+        let header = *ctx.packets.header::<Ipv6Header>(slot, meta.l3).ok_or(Drop::BadPacket)?;
+        let (mut protocol, mut named_at) = (header.next_header, NEXT_HEADER_AT);
+        if protocol.is_extension() {
+            let head = ctx.packets.head(slot);
+            let upper = walk(head).map_err(|_| Drop::TooManyExtensions)?;
+            if upper.is_fragment() {
+                // What comes behind a further extension header shows when the packet is whole.
+                return match self.edges[usize::from(upper.protocol.0)] {
+                    0 if !upper.protocol.is_extension() => Err(Drop::Fragment),
+                    _ => Ok(Next::Reassembly.edge()),
+                };
+            }
+            if let Err(refusal) = extensions::check(head, upper.offset) {
+                let Refusal::Tell(error) = refusal else { return Err(Drop::UnknownOption) };
+                ctx.count(Counter::ParameterProblem, 1);
+                request_v6(ctx.packets.meta_mut(slot), error);
+                return Ok(Next::IcmpError.edge());
+            }
+            (protocol, named_at) = (upper.protocol, upper.next_header_at);
+        }
+        match self.edges[usize::from(protocol.0)] {
+            0 => refuse(ctx, slot, &header, protocol, named_at),
+            edge => {
+                ctx.count(Counter::Delivered, 1);
+                Ok(edge)
+            }
+        }
+    }
+}
+
+/// Where `next_header` stands in the IPv6 header.
+const NEXT_HEADER_AT: usize = 6;
+
+/// Nothing takes the packet of `protocol`, which the byte at `named_at` names.
+fn refuse(
+    ctx: &mut Ctx<'_>,
+    slot: SlotId,
+    header: &Ipv6Header,
+    protocol: IpProtocol,
+    named_at: usize,
+) -> Result<u8, Drop> {
+    if header.dst().is_multicast() {
+        return Err(Drop::NoListener);
+    }
+    let (counter, error) = match protocol {
+        IpProtocol::NO_NEXT_HEADER => return Err(Drop::NoNextHeader),
+        IpProtocol::UDP | IpProtocol::TCP => (Counter::PortUnreachable, Icmpv6Error::PortUnreachable),
+        _ => (Counter::UnknownProtocol, Icmpv6Error::UnknownNextHeader { pointer: named_at as u32 }),
+    };
+    ctx.count(counter, 1);
+    request_v6(ctx.packets.meta_mut(slot), error);
+    Ok(Next::IcmpError.edge())
+}
