@@ -104,6 +104,12 @@ row("an address of another interface isn't ours here", 1, ns("2001:db8:2::1"), "
 row("proxy", 1, ns("2001:db8:1001::5"), proxied("2001:db8:1001::5", OURS), "punt nd")
 row("proxy for a link-local asker", 1, ns("2001:db8:1001::5", "fe80::9"),
     proxied("2001:db8:1001::5", "fe80::1", "fe80::9"), "punt nd")
+row("proxy, asked alone whether it is still there", 1, ns("2001:db8:1001::5", dst="2001:db8:1001::5", dst_mac=US[1]),
+    proxied("2001:db8:1001::5", OURS), "punt nd")
+other = Ether(src=HOST, dst=US[1]) / IPv6(src="2001:db8:1::9", dst="2001:db8:1001::5", hlim=254)
+row("what isn't from this link is forwarded", 1, other / ICMPv6ND_NS(tgt="2001:db8:1001::5"),
+    (2, Ether(src=US[2], dst=KNOWN) / IPv6(src="2001:db8:1::9", dst="2001:db8:1001::5", hlim=253)
+     / ICMPv6ND_NS(tgt="2001:db8:1001::5")))
 row("no proxy for who looks whether it is free", 1, ns("2001:db8:1001::5", "::"), "drop ip6-nd nothing-new")
 row("no proxy for the interface's own network", 1, ns("2001:db8:1::8001"), "drop ip6-nd nothing-new")
 row("no proxy on other interfaces", 2, ns("2001:db8:1001::5", "2001:db8:2::2", KNOWN), "drop ip6-nd nothing-new")
