@@ -102,6 +102,10 @@ memif = {{ socket = "{other.directory}/inner", role = "client", rx_queues = 2, t
 [[route]]
 prefix = "10.13.0.0/24"
 next_hops = [{{ address = "10.20.0.2" }}]
+[[neighbor]]
+interface = "here"
+address = "10.20.0.2"
+mac = "02:00:00:00:00:02"
 """)
     assert not daemon.memif("here").get("connected")
     other.apply(f"""
