@@ -5,7 +5,7 @@
 //! | [`bridge`] | bridge domains and their routed legs |
 //! | [`cross_connect`] | interfaces joined in pairs |
 //! | [`ethernet`] | where received packets enter the network layers |
-//! | [`fragment`] | IPv4 fragmentation |
+//! | [`fragment`] | fragmentation |
 //! | [`icmp`] | ICMP: errors that nodes ask for, echo |
 //! | [`interface`] | what workers know of interfaces |
 //! | [`ip`] | next hops, forwarding tables and VRFs, for both IP versions |

@@ -37,11 +37,14 @@ fn server(id: u32) -> ServerConfig {
 
 /// Drives until the client was turned away; gives what each side says was the reason.
 fn refused(listener: &mut Listener, config: ClientConfig, address: &Address) -> (Reason, Reason) {
+    let asked = Some(config.id);
     let mut client = dial(address, config);
     let (mut served, mut happened) =
         drive(Some(listener), &mut [&mut client], |s, h| !s.is_empty() && !h[0].is_empty());
     match (served.remove(0), happened.remove(0).remove(0)) {
-        (ServerEvent::Refused { reason: server, .. }, ClientEvent::Refused { reason: client }) => {
+        (ServerEvent::Refused { reason: server, id }, ClientEvent::Refused { reason: client })
+            if id == asked =>
+        {
             (server, client)
         }
         other => panic!("{other:?}"),

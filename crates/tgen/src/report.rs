@@ -14,7 +14,7 @@ pub struct Report {
     pub sent: u64,
     /// Packets received.
     pub received: u64,
-    /// Packets sent and not received.
+    /// Packets sent and not received with their length.
     pub lost: u64,
     /// Lost, as a share of those sent.
     pub loss_ratio: f64,
@@ -36,7 +36,8 @@ impl Report {
     /// The report of a run.
     #[must_use]
     pub fn new(options: &Options, counts: &Counts, round_trip_ns: Option<(f64, f64)>) -> Self {
-        let lost = counts.sent.saturating_sub(counts.received);
+        // Frames of another length (the announcement of an interface that comes up) make up for none of ours.
+        let lost = counts.sent.saturating_sub(counts.received.saturating_sub(counts.odd_length));
         let seconds = counts.seconds.max(f64::MIN_POSITIVE);
         Self {
             frame_size: options.size,
@@ -81,5 +82,18 @@ impl Report {
             ));
         }
         Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn foreign_frames_do_not_hide_a_loss() {
+        let options = Options::parse_from(["quiver-tgen", "--tx", "@a"]);
+        let counts = Counts { sent: 100, received: 100, odd_length: 2, ..Counts::default() };
+        assert_eq!(Report::new(&options, &counts, None).lost, 2);
     }
 }

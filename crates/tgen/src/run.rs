@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 
 /// Packets sent at a time.
 const BURST: usize = 128;
-/// Time after the last packet was sent in which packets still count as received.
-const DRAIN: Duration = Duration::from_millis(100);
+/// Silence after which no more packets are waited for: longer than a device under test waits for its core where others
+/// want it too.
+const DRAIN: Duration = Duration::from_millis(500);
+/// Time after the last packet was sent in which packets still count as received, however many come.
+const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,9 +107,18 @@ impl Run<'_> {
             self.receive(&mut sink)?;
         }
         counts.seconds = start.elapsed().as_secs_f64();
+        // What is under way still comes: until all is there, or nothing has come for a while.
         let drain = Instant::now();
-        while drain.elapsed() < DRAIN {
+        let mut last = drain;
+        while sink.packets.saturating_sub(sink.odd) < counts.sent
+            && last.elapsed() < DRAIN
+            && drain.elapsed() < DRAIN_LIMIT
+        {
+            let before = sink.packets;
             self.receive(&mut sink)?;
+            if sink.packets > before {
+                last = Instant::now();
+            }
         }
         core::hint::black_box(sink.word);
         Ok(Counts { received: sink.packets, received_bytes: sink.bytes, odd_length: sink.odd, ..counts })

@@ -92,7 +92,8 @@ pub(super) fn bridge(core: &Core, spec: &BridgeSpec) -> BridgeConfig {
     }
 }
 
-/// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, then the lookup.
+/// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, the proxy of IPv6
+/// neighbours where there are some, then the lookup.
 pub(super) fn set_unicast(
     plan: &Plan,
     arcs: &mut Arcs,
@@ -103,8 +104,10 @@ pub(super) fn set_unicast(
         [("ip4-unicast", "ip4-rpf", "ip4-lookup"), ("ip6-unicast", "ip6-rpf", "ip6-lookup")]
     {
         let number = plan.arc(arc).ok_or_else(|| PlanError::UnknownArc { arc: arc.into() })?;
-        let features: &[&str] = if interface.rpf == Rpf::Off { &[] } else { &[filter] };
-        let chain = if interface.up { plan.chain(arc, features, lookup)? } else { Vec::new() };
+        let proxies = arc == "ip6-unicast" && interface.proxy_ranges.iter().any(|range| range.0.is_ipv6());
+        let features = [(interface.rpf != Rpf::Off, filter), (proxies, "ip6-nd-proxy")];
+        let features: Vec<&str> = features.into_iter().filter(|on| on.0).map(|on| on.1).collect();
+        let chain = if interface.up { plan.chain(arc, &features, lookup)? } else { Vec::new() };
         arcs.set(number, index, &chain)?;
     }
     Ok(())

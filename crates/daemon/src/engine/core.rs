@@ -114,11 +114,13 @@ impl Core {
                 let _ = arcs.set(arc, *gone, &[]);
             }
         }
+        // Only a port that takes packets unfinished also brings some in: where there is none, nobody has to look.
+        let unfinished = self.registry.iter().any(|(_, entry)| entry.offloads());
         for (index, entry) in self.registry.iter() {
             let interface = table.get(index);
             let kind = Kind::of(&entry.spec.port);
-            let offloads = entry.port.as_ref().is_some_and(|port| port.offload);
-            let output: &[&str] = if offloads || kind.output.is_none() { &[] } else { &["offload"] };
+            let finish = unfinished && !entry.offloads() && kind.output.is_some();
+            let output: &[&str] = if finish { &["offload"] } else { &[] };
             let ends = Ends::of(interface, kind.output);
             let unicast = compile::set_unicast(&self.plan, arcs, index, interface);
             if let Err(error) = ends.set(&self.plan, arcs, index, &[], output).and(unicast) {

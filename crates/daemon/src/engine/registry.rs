@@ -23,6 +23,13 @@ pub(super) struct Entry {
     pub(super) link_ups: u64,
 }
 
+impl Entry {
+    /// Whether its port takes (and brings in) super-frames and packets with unfinished checksums.
+    pub(super) fn offloads(&self) -> bool {
+        self.port.as_ref().is_some_and(|port| port.offload && port.control.is_some())
+    }
+}
+
 /// All interfaces. An index stays with a name for as long as the interface exists, and is not given to another one before
 /// all others were used: a packet on its way can't meet the wrong interface.
 #[derive(Debug, Default)]

@@ -236,7 +236,7 @@ impl Core {
     }
 
     /// Sends packets on whose neighbours workers know now.
-    fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         if !self.waiting.is_empty() && self.settle() {
             for (worker, target, packet) in self.waiting.drain(..) {
                 self.pool.inject(worker, target, packet);

@@ -51,6 +51,7 @@ pub(super) fn run(shared: &Shared, events: &Events) {
             tick = now + TICK;
         }
         core.settle();
+        core.release();
         core.pool.bury();
         core.publisher.reclaim();
         drop(core);

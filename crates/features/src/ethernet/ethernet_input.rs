@@ -83,12 +83,15 @@ impl Node for EthernetInput {
 
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
         let meta = packets.meta(slot);
-        match packets.header::<EthernetHeader>(slot, meta.l2) {
-            Some(header) => {
-                write!(out, "{} > {} {} interface {}", header.src, header.dst, header.ethertype, meta.rx_if)
-            }
-            None => write!(out, "{} bytes, interface {}", meta.len(), meta.rx_if),
+        let frame = packets.area(slot).get(meta.l2 as usize..meta.end as usize).unwrap_or_default();
+        let Ok((header, _)) = EthernetHeader::parse(frame) else {
+            return write!(out, "{} bytes, interface {}", meta.len(), meta.rx_if);
+        };
+        write!(out, "{} > {} {}", header.src, header.dst, header.ethertype)?;
+        if let Some(tagged) = tags::read(frame).filter(|_| header.ethertype.is_vlan()) {
+            write!(out, " {} {}", tagged.vlan, tagged.ethertype)?;
         }
+        write!(out, " interface {}", meta.rx_if)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::testing::{Bench, PROBE_IF, Row, Vectors, Verdict, probe_header, run_t
 use graph::arc::Arcs;
 use graph::port::IfIndex;
 use graph::simd::Tier;
+use graph::trace::TraceOrder;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use wire::MacAddr;
@@ -180,6 +181,27 @@ fn sub_interfaces_count_what_is_theirs_without_the_tags() {
         );
         assert_eq!(counted(8), [1, 60, 0]);
         assert_eq!(counted(DOWN_SUB), [1, 60, 1]);
+    }
+}
+
+#[test]
+fn a_trace_shows_addresses_and_tags() {
+    let v = vectors();
+    let cases = [
+        ("to-us", "02:00:00:00:00:0a > 02:fe:00:00:00:01 0x88b5 interface 1"),
+        ("vlan-5-to-sub", "02:00:00:00:00:0a > 02:fe:00:00:00:05 802.1Q 5 0x88b5 interface 5"),
+        ("qinq-100-200-to-sub", "02:00:00:00:00:0a > 02:fe:00:00:00:05 802.1ad 100.200 0x88b5 interface 8"),
+    ];
+    for (name, text) in cases {
+        let mut bench = Bench::new(Tier::detect());
+        setup(&mut bench);
+        let nodes = vec![bench.plan.node("ethernet-input").unwrap()];
+        bench.graph.tracer.order(TraceOrder { nodes, interface: None, left: 1 });
+        let _ = bench.run(PORT, &[v.get(name)], 1);
+        let finished = bench.graph.tracer.finished();
+        let traces = finished.lock().unwrap();
+        let step = &traces[0].steps[0];
+        assert_eq!((step.node, step.text.as_str(), step.next), ("ethernet-input", text, Some("probe")));
     }
 }
 

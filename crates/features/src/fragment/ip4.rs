@@ -137,7 +137,7 @@ fn cut(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> Result<(), Drop> {
 
 /// Writes a fragment's header and the part of its payload that lies in the head, where the whole packet's header lay,
 /// and what else is known of the whole packet.
-fn write_head(packets: &mut Packets, target: SlotId, whole: &Meta, header: &[u8], payload: &[u8]) {
+pub(super) fn write_head(packets: &mut Packets, target: SlotId, whole: &Meta, header: &[u8], payload: &[u8]) {
     let (meta, area) = packets.parts_mut(target);
     let start = whole.data as usize;
     let middle = start + header.len();

@@ -1,13 +1,12 @@
-//! IPv4 fragmentation: `ip4-fragment`. See the folder's `README.md`.
-//!
-//! IPv6 has none here: its routers send "packet too big" instead (RFC 8200 section 5).
+//! Fragmentation: `ip4-fragment`, and `ip6-fragment` for packets of our own. See the folder's `README.md`.
 
 mod cut;
 mod ip4;
+mod ip6;
 #[cfg(test)]
 mod tests;
 
 use graph::NodeSpec;
 
 /// The folder's nodes.
-pub const NODES: &[NodeSpec] = &[ip4::NODE];
+pub const NODES: &[NodeSpec] = &[ip4::NODE, ip6::NODE];

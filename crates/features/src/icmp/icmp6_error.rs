@@ -35,8 +35,8 @@ graph::drops! {
         OwnPacket => "own-packet", Info,
         /// The packet reports an error or is a redirect itself.
         AboutError => "about-error", Info,
-        /// The packet is a fragment other than the first, or its extension headers hide what it is.
-        Fragment => "fragment", Info,
+        /// The packet has more extension headers than are looked at: it may report an error itself.
+        Hidden => "hidden", Info,
         /// The packet was sent to a group, or in a broadcast or multicast frame.
         Group => "group", Info,
         /// The packet's source address is no single station's.
@@ -136,11 +136,11 @@ fn addresses(packets: &Packets, slot: SlotId, icmp: &Icmpv6Header) -> Result<(Ip
         return Err(Drop::OwnPacket);
     }
     let upper = match walk(packets.head(slot)) {
-        Ok(upper) if upper.is_later_fragment() => return Err(Drop::Fragment),
-        Ok(upper) => Some(upper),
+        // An error is never so long that it comes in fragments.
+        Ok(upper) => Some(upper).filter(|upper| !upper.is_later_fragment()),
         // Even a packet whose headers are the error may be reported; but not where more of them may hide an error.
         Err(_) if icmp.kind == Icmpv6Type::PARAMETER_PROBLEM => None,
-        Err(_) => return Err(Drop::Fragment),
+        Err(_) => return Err(Drop::Hidden),
     };
     let for_groups = icmp.kind == Icmpv6Type::PACKET_TOO_BIG
         || (icmp.kind == Icmpv6Type::PARAMETER_PROBLEM && icmp.code == UNKNOWN_OPTION);

@@ -1,6 +1,7 @@
 //! The interface table.
 
 use super::sub_interfaces::SubInterfaces;
+use core::fmt;
 use core::net::IpAddr;
 use graph::IfIndex;
 use std::sync::Arc;
@@ -59,6 +60,16 @@ pub struct VlanTags {
     pub outer: u16,
     /// Inner VLAN id (ethertype 0x8100), or 0 where there is one tag.
     pub inner: u16,
+}
+
+/// The ids: `100`, or `100.200` for two tags.
+impl fmt::Display for VlanTags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.inner {
+            0 => write!(f, "{}", self.outer),
+            inner => write!(f, "{}.{inner}", self.outer),
+        }
+    }
 }
 
 /// An own address with its connected network.

@@ -3,11 +3,12 @@
 //! | edge | packets |
 //! |---|---|
 //! | *arc `interface-output`* | by the interface of their next hop |
+//! | `ip6-fragment` | too big, and made here |
 //! | `icmp6-error` | hop limit used up; too big; leaving the scope of their source address |
 //! | `drop` | see [`Drop`] |
 //!
-//! What was made here ([`Flags::LOCAL`]) leaves with the hop limit it was made with. Routers don't fragment (RFC 8200
-//! section 5).
+//! What was made here ([`Flags::LOCAL`]) leaves with the hop limit it was made with. Routers don't cut packets of
+//! others (RFC 8200 section 5).
 
 use crate::icmp::request_v6;
 use crate::ip::{Lane, NextHopKind, NextHops, has_headroom, segment_len};
@@ -25,6 +26,7 @@ graph::edges! {
     enum Next {
         Drop => "drop",
         IcmpError => "icmp6-error",
+        Fragment => "ip6-fragment",
     }
 }
 
@@ -35,8 +37,6 @@ graph::drops! {
         InterfaceDown => "interface-down", Warning,
         /// The next hop has changed since the lookup.
         StaleNextHop => "stale-next-hop", Warning,
-        /// A packet made here is larger than the MTU of its next hop.
-        TooBig => "too-big", Warning,
         /// There is no room for the link-layer header before the packet.
         NoHeadroom => "no-headroom", Error,
     }
@@ -154,7 +154,7 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
         return if sent { lane.edge } else { ctx.drop(slot, Drop::NoHeadroom) };
     }
     if local {
-        return ctx.drop(slot, Drop::TooBig);
+        return Next::Fragment.edge();
     }
     ctx.count(Counter::TooBig, 1);
     request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::PacketTooBig { mtu: lane.hop.mtu.into() });

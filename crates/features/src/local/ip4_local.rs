@@ -3,9 +3,11 @@
 //! | edge | packets |
 //! |---|---|
 //! | *child by IP protocol* | whole packets |
+//! | `ip4-reassembly` | fragments of packets for such a child |
 //! | `icmp4-error` | nothing here takes the protocol, or (UDP, TCP) listens on a port |
 //! | `drop` | see [`Drop`] |
 
+use super::delivery::edges;
 use crate::icmp::request_v4;
 use crate::ip::NextHopKind;
 use core::fmt;
@@ -16,13 +18,13 @@ use wire::{Icmpv4Error, IpProtocol, Ipv4Header};
 
 graph::edges! {
     /// Where a packet goes from here, besides the children.
-    pub enum Next { Drop => "drop", IcmpError => "icmp4-error" }
+    pub enum Next { Drop => "drop", IcmpError => "icmp4-error", Reassembly => "ip4-reassembly" }
 }
 
 graph::drops! {
     /// Why a packet isn't delivered.
     pub enum Drop {
-        /// The packet is a fragment; it isn't put together.
+        /// The packet is a fragment of one that nothing here takes.
         Fragment => "fragment", Warning,
         /// Nothing here listens to what is sent to all stations.
         NoListener => "no-listener", Info,
@@ -51,7 +53,7 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "ip4-lookup", key: NextHopKind::Local as u32 }],
-    make: |cx: &NodeContext<'_>| Box::new(Ip4Local { edges: super::edges(cx) }),
+    make: |cx: &NodeContext<'_>| Box::new(Ip4Local { edges: edges(cx) }),
     ..NodeSpec::EMPTY
 };
 
@@ -67,11 +69,10 @@ impl Node for Ip4Local {
             let Some(header) = ctx.packets.header::<Ipv4Header>(slot, meta.l3).copied() else {
                 return ctx.drop(slot, Drop::BadPacket);
             };
-            if header.is_fragment() {
-                return ctx.drop(slot, Drop::Fragment);
-            }
             match self.edges[usize::from(header.protocol.0)] {
+                0 if header.is_later_fragment() => ctx.drop(slot, Drop::Fragment),
                 0 => refuse(ctx, slot, &header),
+                _ if header.is_fragment() => Next::Reassembly.edge(),
                 edge => {
                     ctx.count(Counter::Delivered, 1);
                     edge

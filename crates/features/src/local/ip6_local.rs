@@ -3,9 +3,11 @@
 //! | edge | packets |
 //! |---|---|
 //! | *child by IP protocol* | whole packets |
+//! | `ip6-reassembly` | fragments of packets for such a child |
 //! | `icmp6-error` | nothing here takes the protocol or an option, or (UDP, TCP) listens on a port |
 //! | `drop` | see [`Drop`] |
 
+use super::delivery::edges;
 use super::extensions::{self, Refusal};
 use crate::icmp::request_v6;
 use crate::ip::NextHopKind;
@@ -17,13 +19,13 @@ use wire::{Icmpv6Error, IpProtocol, Ipv6Header};
 
 graph::edges! {
     /// Where a packet goes from here, besides the children.
-    pub enum Next { Drop => "drop", IcmpError => "icmp6-error" }
+    pub enum Next { Drop => "drop", IcmpError => "icmp6-error", Reassembly => "ip6-reassembly" }
 }
 
 graph::drops! {
     /// Why a packet isn't delivered.
     pub enum Drop {
-        /// The packet is a fragment; it isn't put together.
+        /// The packet is a fragment of one that nothing here takes.
         Fragment => "fragment", Warning,
         /// An option says that the packet is to be dropped where the option isn't known.
         UnknownOption => "unknown-option", Info,
@@ -60,7 +62,7 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "ip6-lookup", key: NextHopKind::Local as u32 }],
-    make: |cx: &NodeContext<'_>| Box::new(Ip6Local { edges: super::edges(cx) }),
+    make: |cx: &NodeContext<'_>| Box::new(Ip6Local { edges: edges(cx) }),
     ..NodeSpec::EMPTY
 };
 
@@ -91,7 +93,11 @@ impl Ip6Local {
             let head = ctx.packets.head(slot);
             let upper = walk(head).map_err(|_| Drop::TooManyExtensions)?;
             if upper.is_fragment() {
-                return Err(Drop::Fragment);
+                // What comes behind a further extension header shows when the packet is whole.
+                return match self.edges[usize::from(upper.protocol.0)] {
+                    0 if !upper.protocol.is_extension() => Err(Drop::Fragment),
+                    _ => Ok(Next::Reassembly.edge()),
+                };
             }
             if let Err(refusal) = extensions::check(head, upper.offset) {
                 let Refusal::Tell(error) = refusal else { return Err(Drop::UnknownOption) };

@@ -1,21 +1,19 @@
 //! Local delivery: packets to our own addresses, told apart by protocol. See `README.md`.
 
+mod delivery;
 mod extensions;
 mod ip4_local;
+mod ip4_reassembly;
 mod ip6_local;
+mod ip6_reassembly;
+mod reassembly;
+#[cfg(test)]
+mod tests;
 
-use graph::{NodeContext, NodeSpec};
+pub(crate) use delivery::edges;
+
+use graph::NodeSpec;
 
 /// The nodes of this folder.
-pub const NODES: &[NodeSpec] = &[ip4_local::NODE, ip6_local::NODE];
-
-/// A node's children by their 8-bit key (IP protocol, ICMP type): the edge to each, 0 where there is none.
-pub(crate) fn edges(cx: &NodeContext<'_>) -> [u8; 256] {
-    let mut edges = [0; 256];
-    for (key, edge) in cx.children() {
-        if let Some(place) = edges.get_mut(*key as usize) {
-            *place = *edge;
-        }
-    }
-    edges
-}
+pub const NODES: &[NodeSpec] =
+    &[ip4_local::NODE, ip4_reassembly::NODE, ip6_local::NODE, ip6_reassembly::NODE];

@@ -10,6 +10,7 @@ mod frames;
 mod hold;
 mod ip4_resolve;
 mod ip6_nd;
+mod ip6_nd_proxy;
 mod ip6_resolve;
 mod limit;
 #[cfg(test)]
@@ -22,8 +23,14 @@ pub use ethernet_out::{INJECT_KEY as ETHERNET_OUT, frame};
 use graph::NodeSpec;
 
 /// The nodes of this folder.
-pub const NODES: &[NodeSpec] =
-    &[arp_input::NODE, ip6_nd::NODE, ip4_resolve::NODE, ip6_resolve::NODE, ethernet_out::NODE];
+pub const NODES: &[NodeSpec] = &[
+    arp_input::NODE,
+    ip6_nd::NODE,
+    ip6_nd_proxy::NODE,
+    ip4_resolve::NODE,
+    ip6_resolve::NODE,
+    ethernet_out::NODE,
+];
 
 /// Kind of the ARP packets that go to the control thread.
 pub const ARP: &str = "arp";

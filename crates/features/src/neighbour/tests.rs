@@ -17,6 +17,7 @@ fn set_up(bench: &mut Bench) {
     let proxy_ranges = Arc::new(ranges.map(|(first, last)| (address(first), address(last))).to_vec());
     let interface = topology::interface(1, 300);
     bench.set_interface(1, Interface { proxy_ranges, ..interface });
+    bench.chain("ip6-unicast", 1, &["ip6-nd-proxy"], "ip6-lookup");
 }
 
 #[test]

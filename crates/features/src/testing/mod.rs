@@ -3,6 +3,8 @@
 //! The graph is built as `quiverd` builds it, with one more kind of port whose queues are lists in memory.
 
 mod bench;
+#[cfg(test)]
+mod example;
 mod port;
 mod probe;
 mod rows;

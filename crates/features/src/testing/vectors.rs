@@ -22,6 +22,11 @@ impl Vectors {
         Self(all)
     }
 
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.keys().copied()
+    }
+
     /// The packet of that name.
     ///
     /// # Panics

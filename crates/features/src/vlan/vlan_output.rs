@@ -87,14 +87,7 @@ impl Node for VlanOutput {
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
         let meta = packets.meta(slot);
         match super::tags::read(packets.head(slot)) {
-            Some(tagged) => {
-                let tags = tagged.vlan;
-                write!(
-                    out,
-                    "{:#06x} {}.{} by interface {}",
-                    tags.outer_type, tags.outer, tags.inner, meta.tx_if
-                )
-            }
+            Some(tagged) => write!(out, "vlan {}, interface {}", tagged.vlan, meta.tx_if),
             None => write!(out, "interface {}", meta.tx_if),
         }
     }

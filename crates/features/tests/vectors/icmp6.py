@@ -153,7 +153,9 @@ for name, message in (("unreachable", ICMPv6DestUnreach()), ("too big", ICMPv6Pa
 packet = ip("2001:db8:99::1") / ping
 row("but about a ping", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))
 row("no error about what may be an error", rx(ip("2001:db8:99::1", nh=58)), "drop icmp6-error about-error")
-row("no error about a later fragment", rx(ip("2001:db8:99::1") / IPv6ExtHdrFragment(nh=17, offset=10, id=3) / data(40)),
-    "drop icmp6-error fragment")
+packet = ip("2001:db8:99::1") / IPv6ExtHdrFragment(nh=17, offset=10, id=3) / data(40)
+row("about a later fragment", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))
+packet = ip("2001:db8:1008::1") / IPv6ExtHdrFragment(nh=17, offset=10, id=3) / data(1400)
+row("about a later fragment that is too big", rx(packet), report(packet, ICMPv6PacketTooBig(mtu=1280)))
 packet = ip("2001:db8:99::1") / IPv6ExtHdrFragment(nh=17, offset=0, m=1, id=3) / data(40)
-row("but about the first", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))
+row("about the first fragment", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))

@@ -50,5 +50,4 @@ row("own ip4 without a route", v4(64, dst="192.0.2.1") / SMALL, "drop ip4-lookup
 row("own ip6 without a route", v6(64, dst="2001:db8:ffff::1") / SMALL, "drop ip6-lookup no-route")
 row("own ip4 prohibited", v4(64, dst="10.5.0.1") / SMALL, "drop ip4-lookup no-route")
 row("own ip4 too big", v4(64, flags="DF") / UDP_DATA, "drop ip4-rewrite too-big")
-row("own ip6 too big", v6(64) / UDP_DATA, "drop ip6-rewrite too-big")
 row("own ip6 to a link-local address", v6(255, dst="fe80::77") / SMALL, "punt ip6-resolve")

@@ -9,7 +9,6 @@ network).
 """
 
 from scapy.layers.inet6 import (
-    ICMPv6MLReport2,
     ICMPv6ND_NA,
     ICMPv6ND_NS,
     ICMPv6ND_RA,
@@ -21,7 +20,6 @@ from scapy.layers.inet6 import (
     ICMPv6NDOptUnknown,
     IPv6,
     IPv6ExtHdrDestOpt,
-    IPv6ExtHdrFragment,
     PadN,
 )
 from scapy.layers.l2 import Ether
@@ -106,6 +104,12 @@ row("an address of another interface isn't ours here", 1, ns("2001:db8:2::1"), "
 row("proxy", 1, ns("2001:db8:1001::5"), proxied("2001:db8:1001::5", OURS), "punt nd")
 row("proxy for a link-local asker", 1, ns("2001:db8:1001::5", "fe80::9"),
     proxied("2001:db8:1001::5", "fe80::1", "fe80::9"), "punt nd")
+row("proxy, asked alone whether it is still there", 1, ns("2001:db8:1001::5", dst="2001:db8:1001::5", dst_mac=US[1]),
+    proxied("2001:db8:1001::5", OURS), "punt nd")
+other = Ether(src=HOST, dst=US[1]) / IPv6(src="2001:db8:1::9", dst="2001:db8:1001::5", hlim=254)
+row("what isn't from this link is forwarded", 1, other / ICMPv6ND_NS(tgt="2001:db8:1001::5"),
+    (2, Ether(src=US[2], dst=KNOWN) / IPv6(src="2001:db8:1::9", dst="2001:db8:1001::5", hlim=253)
+     / ICMPv6ND_NS(tgt="2001:db8:1001::5")))
 row("no proxy for who looks whether it is free", 1, ns("2001:db8:1001::5", "::"), "drop ip6-nd nothing-new")
 row("no proxy for the interface's own network", 1, ns("2001:db8:1::8001"), "drop ip6-nd nothing-new")
 row("no proxy on other interfaces", 2, ns("2001:db8:1001::5", "2001:db8:2::2", KNOWN), "drop ip6-nd nothing-new")
@@ -130,9 +134,6 @@ row("free? and a link-layer address", 1, ns(OURS, "::", extra=ICMPv6NDOptSrcLLAd
 row("an answer to all that claims to answer a question", 1, na("2001:db8:1::9", HOST, ALL, ALL_MAC, S=1), "drop ip6-nd bad-destination")
 row("cut off", 1, Ether(src=HOST, dst=US[1]) / IPv6(src="fe80::9", dst=OURS, hlim=255, nh=58)
     / Raw(bytes([135, 0, 0, 0]) + bytes(19)), "drop ip6-nd bad-checksum")
-row("fragments are no neighbour discovery", 1, Ether(src=HOST, dst=group_mac(OURS))
-    / IPv6(src="2001:db8:1::9", dst=group(OURS), hlim=255, nh=44)
-    / IPv6ExtHdrFragment(nh=58, m=1, id=7) / Raw(bytes(ICMPv6ND_NS(tgt=OURS))), "drop ip6-local fragment")
 row("without a link layer", 3, ns("2001:db8:3::1", "2001:db8:3::9", dst="2001:db8:3::1")[IPv6], "drop ip6-nd not-ethernet")
 
 router = Ether(src=HOST, dst="33:33:00:00:00:02") / IPv6(src="fe80::9", dst="ff02::2", hlim=255)

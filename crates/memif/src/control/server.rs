@@ -82,6 +82,7 @@ pub struct ServerStep {
 pub struct ServerMachine {
     limits: Limits,
     state: State,
+    asked: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl ServerMachine {
     #[must_use]
     pub fn new(limits: Limits) -> (Self, Message) {
         let hello = limits.hello();
-        (Self { limits, state: State::AwaitInit }, hello)
+        (Self { limits, state: State::AwaitInit, asked: None }, hello)
     }
 
     /// The interface this connection has claimed.
@@ -118,6 +119,12 @@ impl ServerMachine {
             State::Announcing(announced) => Some(announced.id),
             State::Connected { id } => Some(*id),
         }
+    }
+
+    /// The interface this connection asked for, given or not.
+    #[must_use]
+    pub const fn asked(&self) -> Option<u32> {
+        self.asked
     }
 
     /// Whether the handshake is done.
@@ -150,6 +157,7 @@ impl ServerMachine {
         match (&mut self.state, message, fd) {
             (_, Message::Disconnect { code, reason }, _) => Err(Reason::Peer { code, text: reason }),
             (State::AwaitInit, Message::Init(init), _) => {
+                self.asked = Some(init.id);
                 self.state = State::Announcing(Box::new(claim(init, interfaces)?));
                 Ok(ack())
             }

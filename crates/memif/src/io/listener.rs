@@ -62,7 +62,7 @@ pub enum ServerEvent {
     },
     /// A peer was turned away before its link was up.
     Refused {
-        /// The interface, if it came as far as to be given one.
+        /// The interface that it asked for, if it came as far; there need be none of that number.
         id: Option<u32>,
         /// Why.
         reason: Reason,
@@ -277,7 +277,7 @@ impl Listener {
             Some(id) if session.machine.is_connected() => {
                 ServerEvent::Disconnected { id, reason: reason.clone() }
             }
-            id => ServerEvent::Refused { id, reason: reason.clone() },
+            _ => ServerEvent::Refused { id: session.machine.asked(), reason: reason.clone() },
         });
         self.close(token, &reason);
     }

@@ -1,0 +1,125 @@
+//! Fragments to us, and back out.
+
+use crate::ip::topology;
+use crate::testing::{Bench, Outcome, Vectors};
+use graph::simd::Tier;
+use std::sync::LazyLock;
+use wire::checksum::Partial;
+use wire::ipv4::Ipv4Flags;
+use wire::{Header, Icmpv4Header, IntoBytes, Ipv4Header};
+
+/// The frames of that name, in order.
+fn all(name: &str) -> Vec<Vec<u8>> {
+    static VECTORS: LazyLock<Vectors> =
+        LazyLock::new(|| Vectors::read(include_str!("../../tests/vectors/reassembly.txt")));
+    let v = &*VECTORS;
+    let names = v.names().filter(|of| of.rsplit_once('/').is_some_and(|(of, _)| of == name));
+    let mut numbers: Vec<usize> = names.map(|of| of[name.len() + 1..].parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert!(!numbers.is_empty(), "{name}");
+    numbers.into_iter().map(|at| v.get(&format!("{name}/{at}"))).collect()
+}
+
+fn bench(tier: Tier) -> Bench {
+    let mut bench = Bench::new(tier);
+    topology::set_up(&mut bench, 1280);
+    bench
+}
+
+/// What came out by interface 2, the identification of IPv6 fragments set to 0.
+fn sent(outcome: &Outcome) -> Vec<Vec<u8>> {
+    assert!(outcome.sent.keys().all(|interface| *interface == 2));
+    let mut frames = outcome.sent.get(&2).cloned().unwrap_or_default();
+    for frame in frames.iter_mut().filter(|frame| frame[12..14] == [0x86, 0xdd] && frame[20] == 44) {
+        assert_ne!(frame[58..62], [0; 4], "an identification");
+        frame[58..62].fill(0);
+    }
+    frames
+}
+
+#[test]
+fn a_ping_in_fragments_is_answered_in_fragments() {
+    let names =
+        ["1473", "4000", "9000", "tiny", "options"].map(|n| (format!("ping-{n}"), format!("pong-{n}")));
+    let names6 = ["1453", "4000", "9000", "headers"].map(|n| (format!("ping6-{n}"), format!("pong6-{n}")));
+    for tier in Tier::available() {
+        let mut bench = bench(tier);
+        for (ping, pong) in names.iter().chain(&names6) {
+            for burst in [1, 256] {
+                let outcome = bench.run(2, &all(ping), burst);
+                assert_eq!(outcome.drops, [].into(), "{ping}");
+                assert!(sent(&outcome) == all(pong), "{ping}, tier {}", tier.name());
+                let mut backwards = all(ping);
+                backwards.reverse();
+                let outcome = bench.run(2, &backwards, burst);
+                assert!(sent(&outcome) == all(pong), "{ping} backwards");
+            }
+        }
+    }
+}
+
+#[test]
+fn fragments_that_cannot_be_come_to_nothing() {
+    let cases = [
+        ("overlap", "ip4-reassembly overlap", 1, None),
+        ("odd", "ip4-reassembly bad-fragment", 1, None),
+        ("beyond", "ip4-reassembly bad-fragment", 1, None),
+        ("overlap6", "ip6-reassembly overlap", 1, None),
+        ("odd6", "", 0, Some("odd6-report")),
+        ("beyond6", "", 0, Some("beyond6-report")),
+        ("ns", "ip6-reassembly neighbor-discovery", 1, None),
+    ];
+    for (name, reason, count, report) in cases {
+        let outcome = bench(Tier::detect()).run(2, &all(name), 256);
+        assert_eq!(sent(&outcome), report.map(all).unwrap_or_default(), "{name}");
+        if count > 0 {
+            assert_eq!(outcome.drops.get(reason), Some(&count), "{name}: {:?}", outcome.drops);
+        }
+    }
+    let outcome = bench(Tier::detect()).run(2, &all("udp")[1..], 256);
+    assert_eq!(outcome.drops, [("ip4-local fragment".into(), 1)].into(), "nothing would take it");
+}
+
+#[test]
+fn a_fragment_that_comes_too_late_finds_the_others_gone() {
+    let mut bench = bench(Tier::detect());
+    let ping = all("ping-4000");
+    assert_eq!(bench.run(2, &ping[..2], 256), Outcome::default(), "they wait");
+    bench.now += 31_000_000_000;
+    let outcome = bench.run(2, &ping[2..], 256);
+    assert_eq!(outcome.drops, [("ip4-reassembly timed-out".into(), 2)].into());
+    let outcome = bench.run(2, &ping[..2], 256);
+    assert_eq!(sent(&outcome), all("pong-4000"));
+}
+
+#[test]
+fn the_largest_ping_there_is_is_answered_whole() {
+    let data: Vec<u8> = (0..65507u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut message = [Icmpv4Header::echo_request(1, 1).as_bytes(), &data].concat();
+    let checksum = Partial::of(&message).checksum();
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let template = all("ping-1473").remove(0);
+    let frames: Vec<Vec<u8>> = message
+        .chunks(1480)
+        .enumerate()
+        .map(|(at, piece)| {
+            let mut ip = *Ipv4Header::parse(&template[14..]).unwrap().0;
+            let last = (at + 1) * 1480 >= message.len();
+            ip.set_fragment(if last { Ipv4Flags::empty() } else { Ipv4Flags::MORE_FRAGMENTS }, at * 1480);
+            ip.total_len = (20 + piece.len() as u16).into();
+            ip.checksum = ip.compute_checksum(&[]).into();
+            [&template[..14], ip.as_bytes(), piece].concat()
+        })
+        .collect();
+    let mut bench = bench(Tier::detect());
+    let outcome = bench.run(2, &frames, 256);
+    let mut answer = Vec::new();
+    for frame in sent(&outcome) {
+        let (ip, _) = Ipv4Header::check(&frame[14..], frame.len() - 14).unwrap();
+        assert_eq!(ip.fragment_offset(), answer.len());
+        answer.extend_from_slice(&frame[34..]);
+    }
+    assert!(Partial::of(&answer).is_valid());
+    assert_eq!((answer[0], answer[1], answer.len()), (0, 0, message.len()));
+    assert!(answer[4..] == message[4..], "identifier, sequence number and data are the request's");
+}

@@ -1,0 +1,86 @@
+"""Fixtures: a daemon per module, a laboratory per test. Whatever was made is removed again, also after a failure."""
+
+import os
+import tempfile
+
+import pytest
+from lab import Daemon, Laboratory
+
+
+def pytest_collection_modifyitems(items):
+    """Without root there are no network namespaces."""
+    if os.geteuid() != 0:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="network namespaces need root"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """A failure shows what the daemon logged, counted and held."""
+    report = (yield).get_result()
+    daemon = item.funcargs.get("daemon")
+    if report.failed and daemon is not None:
+        report.sections.append(("quiverd log", daemon.log()[daemon.mark :][-8000:]))
+        if daemon.process is not None:
+            for words in (("show", "interface"), ("show", "drops"), ("show", "memif")):
+                done = daemon.cli(*words, check=False)
+                report.sections.append((f"quiver {' '.join(words)}", done.stdout + done.stderr))
+
+
+@pytest.fixture(scope="module")
+def module_daemon():
+    """The daemon that the tests of a module share."""
+    # Short, for paths of unix sockets must be.
+    with tempfile.TemporaryDirectory(prefix="qt-", dir="/tmp") as directory:
+        daemon = Daemon(directory)
+        try:
+            yield daemon.start()
+        finally:
+            daemon.stop()
+
+
+@pytest.fixture
+def daemon(module_daemon):
+    """The module's daemon, empty; afterwards it must still be well."""
+    if module_daemon.process is None:
+        module_daemon.start()
+    module_daemon.cli("clear", "counters")
+    module_daemon.mark = len(module_daemon.log())
+    yield module_daemon
+    unwell(module_daemon)
+    module_daemon.clear()
+    module_daemon.cli("trace", "clear")
+
+
+@pytest.fixture
+def lab(daemon):
+    """Pods around the module's daemon."""
+    laboratory = Laboratory(daemon)
+    yield laboratory
+    laboratory.close()
+
+
+@pytest.fixture
+def own_daemon():
+    """A directory for a daemon of the test's own, which may be restarted, hurt and starved; see `own`."""
+    with tempfile.TemporaryDirectory(prefix="qt-", dir="/tmp") as directory:
+        made = []
+
+        def make(**options):
+            made.append(Daemon(directory, **options))
+            return made[-1]
+
+        try:
+            yield make
+        finally:
+            for daemon in made:
+                daemon.stop()
+
+
+def unwell(daemon):
+    """Fails if the daemon died, panicked, or dropped packets for a reason that only a fault of its own explains."""
+    assert daemon.process is not None and daemon.process.alive(), f"quiverd ended:\n{daemon.log()[-4000:]}"
+    log = daemon.log()[daemon.mark :]
+    assert "panicked" not in log, log[-4000:]
+    bugs = [drop for drop in daemon.drops().values() if drop.get("severity") == "bug"]
+    assert not bugs, bugs

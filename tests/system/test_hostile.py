@@ -1,0 +1,294 @@
+"""A memif peer that breaks the rules loses its own connection, and nobody else loses a packet."""
+
+import contextlib
+import os
+import struct
+
+import pytest
+from lab import eventually
+from lab.laboratory import peer_mac, quiver_mac
+from lab.raw_memif import ADD_REGION, CONNECT, INIT, NEXT, RawMemif, Refused
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+
+@pytest.fixture
+def bystanders(lab):
+    """Traffic between m12 and m13 all through the test, beside the memif "bad"; nothing of it may be lost."""
+    lab.daemon.apply(lab.memif("m12", 12) + lab.memif("m13", 13) + lab.memif("bad", 66))
+    with lab.generator("m12", "m13", 12, 13, "--rate", 4000, "--count", 5000) as generator:
+        eventually(lambda: lab.daemon.counter("m13", "tx_packets") > 100, lambda: f"packets flow\n{generator.output()}")
+        yield
+        assert lab.lossless_end(generator)["sent"] == 5000
+
+
+@pytest.fixture
+def bad(lab, bystanders):
+    """A peer of "bad" that has kept to the rules so far."""
+    with RawMemif(str(lab.directory / "bad")).connect() as peer:
+        eventually(lambda: lab.daemon.memif("bad").get("connected"), "the peer is connected")
+        yield peer
+
+
+def frame(length=200):
+    """A UDP packet through the router to the peer of m13."""
+    head = Ether(src=peer_mac(66), dst=quiver_mac(66)) / IP(src="10.66.0.2", dst="10.66.0.1") / UDP(sport=1, dport=2)
+    return bytes(head / Raw(b"x" * (length - len(head))))
+
+
+def reasons(lab):
+    """What `show memif` says of the connection's end, once it has ended."""
+    eventually(lambda: not lab.daemon.memif("bad").get("connected"), "the connection is ended")
+    return lab.daemon.memif("bad")["last_disconnect"]
+
+
+def gone(lab, bad, *words):
+    """The peer was sent away for a reason that it is told, and that the operator sees."""
+    said = bad.end()
+    shown = reasons(lab)
+    for word in words:
+        assert word in shown, shown
+        assert word in said, said
+    assert words[0] in lab.daemon.cli("show", "memif").stdout
+    # Whoever has learned manners may return.
+    with RawMemif(str(lab.directory / "bad")).connect() as good:
+        good.write(0, frame())
+        good.head(1)
+        eventually(lambda: good.tail() == 1, "its packet is taken")
+
+
+def test_a_peer_that_keeps_to_the_rules_is_served(lab, bad):
+    before = lab.daemon.counter("bad", "rx_packets")
+    for slot in range(1000):
+        bad.write(slot % bad.size, frame())
+        bad.head(slot + 1)
+        eventually(lambda slot=slot: bad.tail() == (slot + 1) & 0xFFFF, "the packet is taken", interval=0)
+    eventually(lambda: lab.daemon.counter("bad", "rx_packets") == before + 1000, "all are counted")
+    assert lab.daemon.memif("bad")["connected"]
+
+
+def test_a_peer_is_named(lab, daemon):
+    daemon.apply(lab.memif("bad", 66))
+    with RawMemif(str(lab.directory / "bad")).connect() as peer:
+        shown = eventually(lambda: (m := daemon.memif("bad")).get("connected") and m, "the peer is connected")
+        assert (shown["peer_name"], shown["peer_interface"]) == ("raw peer", "raw0")
+        assert shown["mapped_bytes"] == peer.length
+        assert sorted((q.get("rx", False), q["ring_size"]) for q in shown["queues"]) == [(False, 256), (True, 256)]
+
+
+@pytest.mark.xfail(strict=True, reason="memif connections don't know the process id of their peer yet")
+def test_a_peers_process_is_named(lab, daemon):
+    daemon.apply(lab.memif("bad", 66))
+    with RawMemif(str(lab.directory / "bad")).connect():
+        shown = eventually(lambda: (m := daemon.memif("bad")).get("connected") and m, "the peer is connected")
+        assert shown.get("peer_pid") == os.getpid()
+
+
+OUTSIDE = "descriptor points outside of the regions"
+
+
+@pytest.mark.parametrize(
+    "descriptor, words",
+    [
+        ({"region": 7, "length": 100}, (OUTSIDE, "region 7")),
+        ({"region": 0xFFFF, "length": 100}, (OUTSIDE, "region 65535")),
+        ({"offset": 0xFFFF_F000, "length": 100}, (OUTSIDE, "offset 4294963200")),
+        ({"offset": "end", "length": 64}, (OUTSIDE,)),
+        ({"offset": 0, "length": 0xFFFF_FFFF}, ("4294967295",)),
+        ({"offset": 0xFFFF_FFFF, "length": 0xFFFF_FFFF}, ("4294967295",)),
+        ({"length": 0}, ("empty packet",)),
+    ],
+    ids=["region-7", "region-65535", "offset-beyond", "one-byte-beyond", "length-huge", "sum-wraps", "length-zero"],
+)
+def test_bad_descriptors(lab, bad, descriptor, words):
+    descriptor = dict(descriptor)
+    if descriptor.get("offset") == "end":
+        descriptor["offset"] = bad.length - descriptor["length"] + 1
+    bad.describe(0, **descriptor)
+    bad.head(1)
+    gone(lab, bad, *words)
+
+
+def test_a_bad_descriptor_behind_good_ones(lab, bad):
+    for slot in range(100):
+        bad.write(slot, frame())
+    bad.describe(100, 100, region=3)
+    bad.head(101)
+    gone(lab, bad, OUTSIDE, "region 3")
+
+
+def test_a_chain_without_end(lab, bad):
+    for slot in range(bad.size):
+        bad.write(slot, frame())
+        bad.describe(slot, 64, flags=NEXT)
+    bad.head(bad.size)
+    shown = None
+    with contextlib.suppress(TimeoutError):
+        shown = bad.end()
+    assert shown, "the peer is told"
+    assert "chain without end" in reasons(lab) or "packet of" in reasons(lab), reasons(lab)
+
+
+@pytest.mark.parametrize("head", [257, 0x8000, 0xFFFF], ids=["one-too-many", "half", "all"])
+def test_more_than_a_ring_full(lab, bad, head):
+    bad.head(head)
+    gone(lab, bad, "ring")
+
+
+def test_a_tail_that_is_overwritten_hurts_only_its_owner(lab, bad):
+    for slot in range(200):
+        bad.write(slot % bad.size, frame())
+        bad.set_tail(slot * 7919)
+        bad.head(slot + 1)
+    # Where it ends is the peer's matter; that everybody else lives on is checked by the bystanders.
+
+
+def test_random_descriptors_and_indexes(lab, bystanders):
+    import random
+
+    dice = random.Random(4711)
+    for _ in range(20):
+        with contextlib.suppress(Refused, ConnectionError), RawMemif(str(lab.directory / "bad")).connect() as peer:
+            for slot in range(peer.size):
+                peer.describe(
+                    slot, dice.choice((0, 1, 60, 2048, 9000, 1 << 31, dice.getrandbits(32))),
+                    offset=dice.choice((0, peer.buffers, peer.length - 1, dice.getrandbits(32))),
+                    region=dice.choice((0, 0, 0, 1, dice.getrandbits(16))), flags=dice.getrandbits(dice.choice((1, 16))),
+                )  # fmt: skip
+            for _ in range(10):
+                peer.head(dice.choice((1, 64, 255, 256, dice.getrandbits(16))), ring=dice.getrandbits(1))
+        eventually(lambda: not lab.daemon.memif("bad").get("connected"), "the connection is ended")
+
+
+def test_memory_cut_off_under_the_dataplane(lab, bystanders):
+    # A region that may shrink is refused, or survived: never may reading it end quiverd.
+    with contextlib.suppress(Refused), RawMemif(str(lab.directory / "bad")) as peer:
+        peer.seal = lambda: None
+        peer.connect()
+        for slot in range(peer.size):
+            peer.write(slot, frame())
+        os.ftruncate(peer.descriptor, 4096)
+        os.eventfd_write(peer.events[0], 1)
+        with contextlib.suppress(ValueError, TimeoutError):
+            peer.end()
+    eventually(lambda: not lab.daemon.memif("bad").get("connected"), "the connection is ended")
+
+
+# -- the control channel -------------------------------------------------------------------------------------------------
+
+
+def _shorter_file(peer):
+    peer.init()
+    peer.add_region(size=peer.length * 2)
+
+
+def _ring_outside(peer):
+    peer.init()
+    peer.add_region()
+    peer.add_ring(1, offset=peer.length - 64)
+
+
+def _ring_in_no_region(peer):
+    peer.init()
+    peer.add_region()
+    peer.add_ring(1, region=5)
+
+
+def _ring_too_large(peer):
+    peer.init()
+    peer.add_region()
+    peer.add_ring(1, log2=31)
+
+
+def _wrong_region_index(peer):
+    peer.init()
+    peer.add_region(index=3)
+
+
+def _no_descriptor(peer):
+    peer.init()
+    peer.send(ADD_REGION, struct.pack("<HQ", 0, peer.length))
+    peer.receive(1)
+
+
+def _no_rings(peer):
+    peer.init()
+    peer.add_region()
+    peer.send(CONNECT)
+    peer.receive(7)
+
+
+def _too_early(peer):
+    peer.receive(2)
+    peer.send(CONNECT)
+    peer.receive(7)
+
+
+def _twice(peer):
+    peer.init()
+    peer.send(INIT, struct.pack("<HIB24s32s", 0x0200, 0, 0, b"", b""))
+    peer.receive(1)
+
+
+def _unknown(peer):
+    peer.receive(2)
+    peer.send(99)
+    peer.receive(1)
+
+
+def _short(peer):
+    peer.receive(2)
+    peer.socket.send(b"\x03\x00")
+    peer.receive(1)
+
+
+def _old_version(peer):
+    peer.receive(2)
+    peer.send(INIT, struct.pack("<HIB24s32s", 0x0100, 0, 0, b"", b""))
+    peer.receive(1)
+
+
+@pytest.mark.parametrize(
+    "act, words",
+    [
+        (_shorter_file, "claims"),
+        (_ring_outside, "ring"),
+        (_ring_in_no_region, "region"),
+        (_ring_too_large, "ring size 2^31"),
+        (_wrong_region_index, "unexpected region index 3, expected 0"),
+        (_no_descriptor, "0 file descriptors with ADD_REGION"),
+        (_no_rings, "no rings"),
+        (_too_early, "unexpected message CONNECT"),
+        (_twice, "unexpected message INIT"),
+        (_unknown, "unknown message type 0x63"),
+        (_short, "message of 2 bytes"),
+        (_old_version, "unsupported version 0x0100"),
+    ],
+    ids=lambda value: value.__name__.strip("_") if callable(value) else "",
+)
+def test_broken_handshakes_are_refused_with_a_reason(lab, daemon, act, words):
+    daemon.apply(lab.memif("bad", 66))
+    with RawMemif(str(lab.directory / "bad")) as peer:
+        peer.seal()
+        with pytest.raises(Refused, match=words.replace("^", r"\^")):
+            act(peer)
+    assert words in daemon.log(), "the operator finds it in the log"
+    # And the socket goes on serving.
+    with RawMemif(str(lab.directory / "bad")).connect():
+        eventually(lambda: daemon.memif("bad").get("connected"), "a good peer is connected")
+
+
+def test_many_silent_connections_do_not_lock_others_out(lab, daemon):
+    daemon.apply(lab.memif("bad", 66))
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            peer = stack.enter_context(RawMemif(str(lab.directory / "bad"), log2=6, buffer=128))
+            with contextlib.suppress(Refused):
+                peer.receive(2)
+        assert daemon.show("version")["pid"] == daemon.process.pid
+        def connects():
+            with contextlib.suppress(Refused, OSError), RawMemif(str(lab.directory / "bad")).connect():
+                return True
+
+        eventually(connects, "a good peer gets through", timeout=15)

@@ -1,0 +1,182 @@
+"""quiverd ends and comes back, in good order or not: configuration, pods and peers return."""
+
+import json
+import signal
+
+import pytest
+from lab import Laboratory, Process, eventually, run, tool
+from lab.laboratory import peer_mac
+
+
+@pytest.fixture
+def world(own_daemon):
+    """A laboratory around a daemon of its own."""
+    lab = Laboratory(own_daemon().start())
+    yield lab
+    lab.close()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_everything_returns_after_a_restart(world, module_daemon, end):
+    daemon, client = world.daemon, module_daemon
+    a, b = world.pod("a"), world.pod("b")
+    daemon.apply(
+        world.tap("a", a, "10.1.0") + world.tap("b", b, "10.2.0")
+        + "".join(world.memif(f"m{number}", number) for number in (12, 13, 14))
+    )  # fmt: skip
+    # Another quiverd is the memif client at m14.
+    client.apply(f"""
+[[interface]]
+name = "c"
+mac = "{peer_mac(14)}"
+addresses = ["10.14.0.2/24"]
+memif = {{ socket = "{daemon.directory}/m14", role = "client" }}
+[[route]]
+prefix = "10.1.0.0/24"
+next_hops = [{{ address = "10.14.0.1" }}]
+""")
+    try:
+        eventually(lambda: client.memif("c").get("connected"), "the client connects")
+        a.must_ping("10.2.0.2")
+        a.must_ping("10.14.0.2")
+        before, address = daemon.cli("get", "-o", "toml").stdout, a.mac()
+        router = daemon.interface("a")["mac"]
+        with a.start("ping", "-n", "-i", "0.05", "10.2.0.2") as ping:
+            getattr(daemon, end)()
+            assert address in a.ip("link", "show", "eth0").stdout, "the tap outlives quiverd"
+            assert "10.1.0.2" in a.ip("address", "show", "eth0").stdout
+            eventually(lambda: not client.memif("c").get("connected"), "the client notices")
+            daemon.start()
+            assert daemon.cli("get", "-o", "toml").stdout == before
+            assert set(daemon.states().values()) == {"applied"}
+            answered = len(ping.output().splitlines())
+            eventually(lambda: len(ping.output().splitlines()) > answered + 10, lambda: f"ping goes on\n{ping.output()[-500:]}")
+        eventually(lambda: client.memif("c").get("connected"), "the client is back by itself")
+        a.must_ping("10.14.0.2")
+        world.lossless("m12", "m13", 12, 13, count=500)
+        assert a.mac() == address and daemon.interface("a")["mac"] == router
+        a.must_ping("10.2.0.2")
+    finally:
+        client.clear()
+
+
+def test_what_was_deleted_does_not_return(world):
+    daemon = world.daemon
+    a, b = world.pod("a"), world.pod("b")
+    daemon.apply(world.tap("a", a, "10.1.0") + world.tap("b", b, "10.2.0"))
+    daemon.delete("interface", "b")
+    daemon.kill()
+    daemon.start()
+    assert daemon.names() == ["a"]
+    assert "eth0" not in b.ip("link").stdout
+
+
+def test_a_cut_state_file_is_not_the_end(world):
+    daemon = world.daemon
+    for number in range(3):
+        daemon.apply(f'[[interface]]\nname = "l{number}"\naddresses = ["10.{number}.0.1/24"]\nloopback = {{}}\n')
+    daemon.stop()
+    state = daemon.state / "state.jsonl"
+    whole = state.read_bytes()
+    state.write_bytes(whole[: len(whole) // 2])
+    daemon.mark = len(daemon.log())
+    daemon.start()
+    # The previous good copy, and it is said.
+    assert daemon.names() == ["l0", "l1"]
+    log = daemon.log()[daemon.mark :]
+    assert "state" in log and ("previous" in log or "backup" in log or "copy" in log), log
+    daemon.apply('[[interface]]\nname = "l9"\naddresses = ["10.9.0.1/24"]\nloopback = {}\n')
+    daemon.kill()
+    daemon.start()
+    assert daemon.names() == ["l0", "l1", "l9"]
+
+
+def test_a_full_disk_refuses_changes_and_hurts_nothing(own_daemon, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk)
+    try:
+        lab = Laboratory(own_daemon(state=disk / "state").start())
+        daemon = lab.daemon
+        try:
+            a, b = lab.pod("a"), lab.pod("b")
+            daemon.apply(lab.tap("a", a, "10.1.0") + lab.tap("b", b, "10.2.0"))
+            many = "".join(f'[[route]]\nprefix = "10.{200 + n // 250}.{n % 250}.0/24"\nnext_hops = [{{ address = "10.2.0.2" }}]\n' for n in range(3000))
+            generation = daemon.show("version")["generation"]
+            done = daemon.cli("apply", "-f", "-", stdin=many, check=False)
+            assert done.returncode == 8, (done.returncode, done.stderr)
+            assert "state" in done.stderr and "No space left" in done.stderr, done.stderr
+            assert daemon.show("version")["generation"] == generation
+            assert daemon.names("route") == []
+            a.must_ping("10.2.0.2")
+            # What fits is still accepted, and what was there is still on disk.
+            daemon.apply('[[interface]]\nname = "l"\nloopback = {}\n')
+            daemon.kill()
+            daemon.start()
+            assert daemon.names() == ["a", "b", "l"]
+            a.must_ping("10.2.0.2")
+        finally:
+            lab.close()
+            daemon.stop()
+    finally:
+        run("umount", disk)
+
+
+def test_a_namespace_that_is_gone_is_named_and_hurts_nobody_else(world):
+    daemon = world.daemon
+    a, b = world.pod("a"), world.pod("b")
+    daemon.apply(world.tap("a", a, "10.1.0") + world.tap("b", b, "10.2.0"))
+    daemon.stop()
+    b.remove()
+    daemon.start()
+    assert daemon.states() == {"a": "applied", "b": "failed"}
+    status = daemon.json("get", "interface", "b", "--status")["objects"][0]["status"]
+    assert b.name in status["failure"], status
+    a.must_ping("10.1.0.1")
+
+
+def test_a_second_daemon_on_the_same_state_or_socket_is_refused(world, tmp_path):
+    daemon = world.daemon
+    daemon.apply('[[interface]]\nname = "l"\nloopback = {}\n')
+    with Process(tool("quiverd"), "--config", daemon.settings) as second:
+        assert second.wait(10) != 0
+        assert "another" in second.output() or "in use" in second.output() or "already" in second.output(), second.output()
+    other = tmp_path / "other.toml"
+    other.write_text(daemon.settings.read_text().replace(str(daemon.state), str(tmp_path / "state")))
+    with Process(tool("quiverd"), "--config", other) as second:
+        assert second.wait(10) != 0
+        assert str(daemon.socket) in second.output(), second.output()
+    assert daemon.names() == ["l"], "the first goes on"
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ("[workers]\ncount = 4096\n", "cores"),
+        ("[workers]\ncores = [4095]\n", "4095"),
+        ("[workers]\ncuont = 1\n", "cuont"),
+        ('[api]\nsocket = "/dev/null/quiver.sock"\n', "/dev/null"),
+        ('[metrics]\nlisten = "somewhere"\n', "somewhere"),
+    ],
+    ids=["too-many-workers", "no-such-core", "misspelt", "no-such-directory", "no-such-address"],
+)
+def test_settings_that_cannot_be_are_refused(tmp_path, settings, words):
+    path = tmp_path / "quiverd.toml"
+    defaults = {
+        "[state]": f'[state]\ndirectory = "{tmp_path}/state"\n',
+        "[api]": f'[api]\nsocket = "{tmp_path}/q.sock"\n',
+        "[metrics]": '[metrics]\nlisten = "off"\n',
+    }
+    path.write_text(settings + "".join(text for name, text in defaults.items() if name not in settings))
+    with Process(tool("quiverd"), "--config", path) as daemon:
+        assert daemon.wait(10) != 0, daemon.output()
+        assert words in daemon.output() and "panicked" not in daemon.output(), daemon.output()
+
+
+def test_sigterm_ends_quiverd_well_and_tidies_up(world):
+    daemon = world.daemon
+    daemon.process.signal(signal.SIGTERM)
+    assert daemon.process.wait(10) == 0, daemon.log()
+    assert not daemon.socket.exists()
+    daemon.start()
+    assert json.loads(daemon.cli("get", "-o", "json").stdout).get("objects", []) == []
