@@ -77,10 +77,10 @@ pub async fn run(
     let service = Service::new(handle.clone(), Arc::clone(&inspect));
     let listener = socket.listener().map_err(system("listen on the API socket"))?;
     let mut api = tokio::spawn(grpc::serve(service, listener, until_stopped(stopped.clone())));
-    if let Some(listener) = metrics {
+    let metrics = metrics.map(|listener| {
         let collector = Arc::new(Collector::new(inspect));
-        tokio::spawn(metrics::serve(listener, collector, handle.clone(), until_stopped(stopped)));
-    }
+        tokio::spawn(metrics::serve(listener, collector, handle.clone(), until_stopped(stopped)))
+    });
     tokio::spawn(notify::watchdog(handle.clone()));
 
     tracing::info!(
@@ -106,6 +106,10 @@ pub async fn run(
     // Watchers and captures don't end by themselves.
     if !api.is_finished() && tokio::time::timeout(FAREWELL, &mut api).await.is_err() {
         api.abort();
+    }
+    if let Some(metrics) = metrics {
+        // It only has to leave its loop and remove its socket. An error means that it is gone already.
+        let _ = metrics.await;
     }
     handle.stop();
     let joined = tokio::task::spawn_blocking(move || thread.join()).await;

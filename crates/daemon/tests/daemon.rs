@@ -155,7 +155,9 @@ async fn it_comes_back_as_it_went() {
     let mut daemon = start(directory.path()).await;
     daemon.client.apply(upserts(LAB)).await.unwrap();
     daemon.stop().await;
-    assert!(!directory.path().join("quiver.sock").exists());
+    for socket in ["quiver.sock", "metrics.sock"] {
+        assert!(!directory.path().join(socket).exists(), "{socket} is left behind");
+    }
 
     let mut daemon = start(directory.path()).await;
     assert_eq!(daemon.world.interfaces(), ["a"]);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ pub struct MetricsError {
 pub enum MetricsListener {
     /// On a TCP port.
     Tcp(TcpListener),
-    /// On a unix socket.
-    Unix(UnixListener),
+    /// On a unix socket, whose file goes when this is dropped.
+    Unix(UnixListener, PathBuf),
 }
 
 impl MetricsListener {
@@ -54,7 +55,7 @@ impl MetricsListener {
                     Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),
                     _ => {}
                 }
-                Ok(Some(Self::Unix(UnixListener::bind(path).map_err(error)?)))
+                Ok(Some(Self::Unix(UnixListener::bind(path).map_err(error)?, path.clone())))
             }
         }
     }
@@ -62,8 +63,17 @@ impl MetricsListener {
     async fn accept(&self) -> io::Result<Box<dyn Connection>> {
         Ok(match self {
             Self::Tcp(listener) => Box::new(listener.accept().await?.0),
-            Self::Unix(listener) => Box::new(listener.accept().await?.0),
+            Self::Unix(listener, _) => Box::new(listener.accept().await?.0),
         })
+    }
+}
+
+impl Drop for MetricsListener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // It may be gone with its directory.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
