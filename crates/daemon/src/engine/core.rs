@@ -171,6 +171,7 @@ impl Core {
                 self.pool.detach(index);
                 self.pool.attach_tx(index, tx.collect());
                 self.pool.attach_rx("memif-input", index, mode, rx);
+                self.link_up(index);
             }
         }
     }

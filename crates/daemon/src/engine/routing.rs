@@ -192,6 +192,12 @@ impl Core {
         self.act();
     }
 
+    /// The other side of an interface has just come: it is told who we are.
+    pub(super) fn link_up(&mut self, index: IfIndex) {
+        self.routing.neighbours.link_up(nanoseconds(), index);
+        self.act();
+    }
+
     /// Timers.
     pub(super) fn tick(&mut self) {
         self.routing.neighbours.tick(nanoseconds(), TIMERS);

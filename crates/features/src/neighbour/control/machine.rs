@@ -88,6 +88,15 @@ impl Neighbours {
         }
     }
 
+    /// An interface's link has come up, a peer has connected: own addresses are announced to whoever is there now.
+    pub fn link_up(&mut self, now: u64, index: IfIndex) {
+        let own: Vec<IpAddr> = self.links.0.get(&index).into_iter().flat_map(Link::own).collect();
+        self.announcements.retain(|(_, of, ..)| *of != index);
+        for address in own {
+            self.announce(now, index, address, self.config.announcements);
+        }
+    }
+
     /// Gives a neighbour its link-layer address for good: it is neither asked nor believed.
     pub fn set_static(&mut self, now: u64, interface: IfIndex, address: IpAddr, mac: MacAddr) {
         let key = NeighbourKey { interface, address };

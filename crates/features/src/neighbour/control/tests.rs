@@ -252,6 +252,11 @@ fn addresses_are_announced_when_they_come_and_when_the_mac_changes() {
     machine.neighbours.set_interface(machine.now, 1, None);
     machine.pass(10 * SECOND);
     assert_eq!(machine.sent, 9, "what has gone isn't announced again");
+    machine.neighbours.link_up(machine.now, 1);
+    machine.neighbours.link_up(machine.now, 2);
+    machine.neighbours.link_up(machine.now, 2);
+    machine.pass(10 * SECOND);
+    assert_eq!(machine.sent, 12, "a link that bounces is announced at each bounce, and once more");
 }
 
 #[test]
