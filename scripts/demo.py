@@ -45,6 +45,7 @@ class Demo:
     def __init__(self):
         self.root = os.geteuid() == 0
         self.undo = contextlib.ExitStack()
+        self.pid = None
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="quiver-demo-"))
         self.undo.callback(shutil.rmtree, self.dir, ignore_errors=True)
         self.socket = self.dir / "quiver.sock"
@@ -87,13 +88,14 @@ class Demo:
     def daemon(self):
         settings = self.dir / "quiverd.toml"
         # The worker takes the last core, the generator the first.
-        core = (os.cpu_count() or 1) - 1
+        core = max(os.sched_getaffinity(0))
         settings.write_text(
             f'[api]\nsocket = "{self.socket}"\n[state]\ndirectory = "{self.dir / "state"}"\n[workers]\ncores = [{core}]\n'
             f'[metrics]\nlisten = "unix:{self.dir / "metrics.sock"}"\n'
         )
         log = open(self.dir / "quiverd.log", "w")
         process = subprocess.Popen([BIN / "quiverd", "--config", settings], stdout=log, stderr=log)
+        self.pid = process.pid
         self.undo.callback(self.stop, process)
         until = time.monotonic() + 10
         while time.monotonic() < until:
@@ -172,7 +174,7 @@ mac = "02:00:00:00:01:{mac[-2:]}"
             command += ["--tx", "@memif-b", "--tx-netns", "quiver-demo-b", "--rx", "@memif-c", "--rx-netns", "quiver-demo-c"]
         else:
             command += ["--tx", self.dir / "memif-b", "--rx", self.dir / "memif-c"]
-        command += ["--size", size, "--seconds", "3", "--core", "0", "--peer-core", (os.cpu_count() or 1) - 1]
+        command += ["--size", size, "--seconds", "3", "--core", min(os.sched_getaffinity(0)), "--peer-core", max(os.sched_getaffinity(0))]
         self.cli("clear", "counters")
         result = json.loads(run(*command, *(["--full"] if full else [])))
         runtime = json.loads(self.cli("show", "runtime", "-o", "json"))
@@ -245,7 +247,7 @@ def main():
             demo.undo.pop_all()
             say(f"\nKEEP=1: everything is still up. Try:\n  {BIN}/quiver --socket {demo.socket} show interface\n"
                 f"  {BIN}/quiver --socket {demo.socket} top\n  ip netns exec quiver-demo-a ping 10.3.0.2\n"
-                f"and then: pkill quiverd; for p in a b c; do ip netns del quiver-demo-$p; done; rm -r {demo.dir}")
+                f"and then: kill {demo.pid}; for p in a b c; do ip netns del quiver-demo-$p; done; rm -r {demo.dir}")
         else:
             demo.undo.close()
     return 0 if good else 1

@@ -1,6 +1,6 @@
 //! quiverd: desired state in, packets out.
 //!
-//! - [`settings`], [`logging`], [`notify`]: the process and the system around it.
+//! - [`settings`], [`logging`], [`notify`], [`crash`]: the process and the system around it.
 //! - [`model`]: what shall exist. [`mod@reconcile`]: the steps from what is to what shall be. [`dataplane`]: what takes
 //!   those steps, and what can be asked of it.
 //! - [`control`]: the thread that owns all of these and changes them in step with [`state`], the copy on disk.
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod crash;
 pub mod daemon;
 pub mod dataplane;
 pub mod engine;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Parser;
 use quiverd::engine::{Engine, EngineOptions};
 use quiverd::settings::{self, HugePages, Settings};
-use quiverd::{daemon, logging, version};
+use quiverd::{crash, daemon, logging, version};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
@@ -44,6 +44,7 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     logging::start(&settings.log)?;
+    crash::abort_on_panic();
     tracing::info!(version = version::LINE, ?cores, "starting");
     // Control tasks only; packets move on threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

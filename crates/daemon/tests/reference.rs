@@ -95,6 +95,7 @@ fn severity(severity: Severity) -> &'static str {
         Severity::Info => "info",
         Severity::Warning => "loss",
         Severity::Error => "invalid",
+        Severity::Bug => "bug",
     }
 }
 

@@ -56,8 +56,10 @@ pub enum Severity {
     Info,
     /// The network or configuration deserves a look (no route, interface down).
     Warning,
-    /// A sender, or we, did something wrong (bad checksum, malformed header).
+    /// A sender did something wrong (bad checksum, malformed header).
     Error,
+    /// Our own fault: no packet and no configuration may lead here.
+    Bug,
 }
 
 impl Severity {
@@ -68,6 +70,7 @@ impl Severity {
             Self::Info => "info",
             Self::Warning => "warning",
             Self::Error => "error",
+            Self::Bug => "bug",
         }
     }
 }

@@ -24,7 +24,7 @@ graph::drops! {
         /// A packet to another's link-local address must not leave its link (RFC 4291 section 2.5.6).
         LinkLocal => "link-local", Warning,
         /// Nothing in this graph handles next hops of this kind.
-        Unhandled => "unhandled", Error,
+        Unhandled => "unhandled", Bug,
     }
 }
 

@@ -40,7 +40,7 @@ graph::drops! {
         /// A packet made here is larger than the MTU of its next hop and must not be fragmented.
         TooBig => "too-big", Warning,
         /// There is no room for the link-layer header before the packet.
-        NoHeadroom => "no-headroom", Error,
+        NoHeadroom => "no-headroom", Bug,
     }
 }
 

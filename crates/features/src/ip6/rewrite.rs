@@ -38,7 +38,7 @@ graph::drops! {
         /// The next hop has changed since the lookup.
         StaleNextHop => "stale-next-hop", Warning,
         /// There is no room for the link-layer header before the packet.
-        NoHeadroom => "no-headroom", Error,
+        NoHeadroom => "no-headroom", Bug,
     }
 }
 

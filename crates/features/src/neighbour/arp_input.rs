@@ -57,7 +57,7 @@ graph::drops! {
         /// The interface is down.
         InterfaceDown => "interface-down", Warning,
         /// There is no room for an Ethernet header before the answer.
-        NoHeadroom => "no-headroom", Error,
+        NoHeadroom => "no-headroom", Bug,
     }
 }
 

@@ -17,7 +17,7 @@ graph::drops! {
         /// The control thread has more to do than it can.
         Busy => "control-busy", Warning,
         /// There is no room for a note before the packet.
-        NoHeadroom => "no-headroom", Error,
+        NoHeadroom => "no-headroom", Bug,
     }
 }
 

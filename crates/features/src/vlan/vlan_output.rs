@@ -25,7 +25,7 @@ graph::drops! {
         /// The interface below the sub-interface is administratively down, or gone.
         ParentDown => "parent-down", Warning,
         /// There is no room left for the tags: the packet has too many headers.
-        NoHeadroom => "no-headroom", Error,
+        NoHeadroom => "no-headroom", Bug,
     }
 }
 

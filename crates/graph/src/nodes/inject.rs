@@ -22,7 +22,7 @@ crate::drops! {
         /// All packet slots of the worker are in use.
         NoSlot => "no-slot", Warning,
         /// No node of this graph takes packets under the key it was sent to.
-        NoTarget => "no-target", Error,
+        NoTarget => "no-target", Bug,
     }
 }
 

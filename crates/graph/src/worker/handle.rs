@@ -10,7 +10,7 @@ use core::fmt;
 use memory::packet::OwnedPacket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, sync_channel};
 use std::thread::JoinHandle;
 
 /// Something to do between two rounds. It runs on the worker's thread and must not block.
@@ -42,6 +42,16 @@ pub enum WorkerError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It may not run on the core it was given.
+    #[error("worker {worker}: can't run on core {core}: {source} (name another in workers.cores)")]
+    Core {
+        /// The worker.
+        worker: usize,
+        /// The core.
+        core: usize,
+        /// What the system said.
+        source: rustix::io::Errno,
+    },
 }
 
 /// A running worker. Dropping it stops the thread.
@@ -65,8 +75,7 @@ impl Worker {
     /// Starts a worker that runs `graph` with the tables of `reader`.
     ///
     /// # Errors
-    /// [`WorkerError`] when the system gives no thread or descriptor. A core that can't be had is no error: the
-    /// worker runs unpinned and [`Worker::pinned`] says so.
+    /// [`WorkerError`] when the system gives no thread, no descriptor, or not the core asked for.
     pub fn start(
         number: usize,
         graph: Graph,
@@ -78,11 +87,24 @@ impl Worker {
         let (counters, traces) = (Arc::clone(graph.counters()), graph.tracer.finished());
         let (injector, untraced) = (graph.injector(), graph.tracer.remaining());
         let (theirs, core) = (Arc::clone(&mailbox), options.core);
+        let (tell, told) = sync_channel(1);
         let thread = std::thread::Builder::new()
             .name(format!("worker-{number}"))
-            .spawn(move || run::run(graph, reader, &theirs, core))
+            .spawn(move || {
+                let pinned = core.map_or(Ok(()), run::pin);
+                let run = pinned.is_ok();
+                // Whoever starts us is waiting for this.
+                let _ = tell.send(pinned);
+                if run {
+                    run::run(graph, reader, &theirs);
+                }
+            })
             .map_err(|source| WorkerError::Thread { worker: number, source })?;
-        Ok(Self { number, mailbox, counters, traces, untraced, injector, thread: Some(thread) })
+        let worker = Self { number, mailbox, counters, traces, untraced, injector, thread: Some(thread) };
+        match (told.recv(), core) {
+            (Ok(Err(source)), Some(core)) => Err(WorkerError::Core { worker: number, core, source }),
+            _ => Ok(worker),
+        }
     }
 
     /// Its number, from 0.
@@ -121,12 +143,6 @@ impl Worker {
             let _ = injector.send(Injection { target, packet });
             self.mailbox.wake();
         }
-    }
-
-    /// Whether its thread is still running.
-    #[must_use]
-    pub fn alive(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 }
 

@@ -63,10 +63,7 @@ impl Mailbox {
 }
 
 /// Runs until told to stop.
-pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox, core: Option<usize>) {
-    if let Some(core) = core {
-        pin(core);
-    }
+pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
     let counters = std::sync::Arc::clone(graph.counters());
     let mut idle = 0;
     let mut last = cycles();
@@ -112,12 +109,15 @@ fn take_commands(graph: &mut Graph, mailbox: &Mailbox) {
     }
 }
 
-fn pin(core: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    if core < rustix::thread::CpuSet::MAX_CPU {
-        set.set(core);
-        if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-            eprintln!("worker: can't run on core {core} only: {error}; it runs on any");
-        }
+/// Has the calling thread run on `core` only.
+///
+/// # Errors
+/// What the system says: there is no such core, or this process may not use it.
+pub(super) fn pin(core: usize) -> rustix::io::Result<()> {
+    if core >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(rustix::io::Errno::INVAL);
     }
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set)
 }

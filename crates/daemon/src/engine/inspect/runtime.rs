@@ -110,5 +110,6 @@ fn severity(severity: Severity) -> DropSeverity {
         Severity::Info => DropSeverity::Info,
         Severity::Warning => DropSeverity::Loss,
         Severity::Error => DropSeverity::Invalid,
+        Severity::Bug => DropSeverity::Bug,
     }
 }
