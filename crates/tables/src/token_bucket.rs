@@ -40,6 +40,15 @@ impl TokenBucket {
         Ok(Self { rate, cost: ticks_per_second, full, credit: full, last: now })
     }
 
+    /// A full bucket whose ticks are nanoseconds.
+    #[must_use]
+    pub const fn per_second(rate: u32, burst: u32) -> Self {
+        const NANOSECONDS: u64 = 1_000_000_000;
+        // 32 bits times 30: this can't overflow.
+        let full = burst as u64 * NANOSECONDS;
+        Self { rate: rate as u64, cost: NANOSECONDS, full, credit: full, last: 0 }
+    }
+
     /// Takes one token at tick `now`, if there is one. A clock that goes back adds nothing.
     #[inline]
     #[must_use]
@@ -70,12 +79,13 @@ mod tests {
 
     #[test]
     fn gives_the_burst_and_then_the_rate() {
-        let mut bucket = TokenBucket::new(10, 3, NANOS, 5).unwrap();
-        assert_eq!((0..5).filter(|_| bucket.take(5)).count(), 3);
-        assert!(!bucket.take(5 + NANOS / 10 - 1));
-        assert!(bucket.take(5 + NANOS / 10));
-        assert!(!bucket.take(4), "a clock that goes back adds nothing");
-        assert_eq!(bucket.take_up_to(100, u64::MAX), 3, "no more than the burst, however long the pause");
+        for mut bucket in [TokenBucket::new(10, 3, NANOS, 5).unwrap(), TokenBucket::per_second(10, 3)] {
+            assert_eq!((0..5).filter(|_| bucket.take(5)).count(), 3);
+            assert!(!bucket.take(5 + NANOS / 10 - 1 - 5));
+            assert!(bucket.take(5 + NANOS / 10));
+            assert!(!bucket.take(4), "a clock that goes back adds nothing");
+            assert_eq!(bucket.take_up_to(100, u64::MAX), 3, "no more than the burst, however long the pause");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | `bridge-answer` | broadcast and multicast, where the bridge answers ARP for the neighbours of its BVI |
 //! | `drop` | see [`Drop`] |
 
+use super::learner::Learner;
 use super::port::{Source, Target};
 use super::table::{BLOCKED, Bridges, tick};
 use crate::interface::{Interfaces, fits};
@@ -18,7 +19,7 @@ use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, Node, NodeContext, NodeSpec};
-use tables::mac::{Learned, MacKey, MacTable, NO_INTERFACE};
+use tables::mac::{MacKey, NO_INTERFACE};
 use wire::{EthernetHeader, MacAddr};
 
 graph::edges! {
@@ -141,7 +142,7 @@ impl BridgeInput {
     fn sources(&mut self, ctx: &mut Ctx<'_>, slots: &[SlotId]) -> usize {
         let tables = ctx.tables;
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
-        let mut learner = Learner { macs: bridges.macs(), now: tick(ctx.now), last: None };
+        let mut learner = Learner::new(bridges.macs(), tick(ctx.now));
         let mut source = Source::new(bridges, interfaces, 0);
         let mut lookups = 0;
         for (slot, step) in slots.iter().zip(&mut self.steps) {
@@ -253,50 +254,4 @@ fn forward(source: &Source<'_>, target: &Target<'_>) -> Result<u8, Drop> {
         return Ok(Next::Bvi.edge());
     }
     if target.edge == 0 { Err(Drop::MemberDown) } else { Ok(target.edge) }
-}
-
-/// Learns the sources of a vector.
-struct Learner<'t> {
-    macs: Option<&'t MacTable>,
-    now: u16,
-    /// What was learned last: most packets of a vector come from few stations.
-    last: Option<(MacKey, u16)>,
-}
-
-impl Learner<'_> {
-    /// Whether a frame from `src` may go on; learns it where the bridge does so.
-    #[inline(always)]
-    fn learn(&mut self, ctx: &Ctx<'_>, source: &Source<'_>, src: MacAddr) -> Result<(), Drop> {
-        if !source.bridge.exists {
-            return Err(Drop::NoBridge);
-        }
-        if !src.is_unicast() {
-            return Err(Drop::BadSource);
-        }
-        // What the BVI sends has its own address, or that of a router behind it that we ourselves have put there.
-        let Some(macs) = self.macs.filter(|_| source.bridge.learn && !source.bvi) else { return Ok(()) };
-        let seen = (MacKey::new(source.number, src.0), source.interface);
-        if self.last == Some(seen) {
-            return Ok(());
-        }
-        self.last = None;
-        match macs.learn(seen.0, u32::from(source.interface), self.now) {
-            Learned::Known => self.last = Some(seen),
-            Learned::New => {
-                self.last = Some(seen);
-                ctx.count(Counter::Learned, 1);
-            }
-            Learned::Moved { .. } => {
-                self.last = Some(seen);
-                ctx.count(Counter::Moved, 1);
-            }
-            Learned::Limited => ctx.count(Counter::Limited, 1),
-            Learned::Full => ctx.count(Counter::Full, 1),
-            Learned::Static { at } if at != u32::from(source.interface) && at != BLOCKED => {
-                return Err(Drop::StaticElsewhere);
-            }
-            Learned::Static { .. } | Learned::Contended => {}
-        }
-        Ok(())
-    }
 }

@@ -12,7 +12,7 @@ use super::cut::pieces;
 use super::ip4::write_head;
 use crate::ip::{Lane, NextHops, has_headroom};
 use core::fmt;
-use core::hash::{BuildHasher, Hasher};
+use core::hash::BuildHasher;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::Packets;
@@ -58,13 +58,27 @@ struct Fragment {
     hops: Key<NextHops>,
     arcs: Key<Arcs>,
     place: ArcPlace,
-    /// The next packet's identification. It begins where nobody can guess (RFC 7739).
-    id: u32,
+    ids: Identifications,
+}
+
+/// Identifications of packets: they count up, from a place of each source and destination's own that nobody else can guess
+/// (RFC 7739 section 5.3).
+struct Identifications {
+    secret: RandomState,
+    count: u32,
+}
+
+impl Identifications {
+    fn next(&mut self, header: &Ipv6Header) -> u32 {
+        self.count = self.count.wrapping_add(1);
+        let place = self.secret.hash_one((header.src(), header.dst()));
+        (place as u32).wrapping_add(self.count)
+    }
 }
 
 fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
-    let id = RandomState::new().build_hasher().finish() as u32;
-    Box::new(Fragment { hops: cx.table(), arcs: cx.table(), place: cx.arc(INTERFACE_OUTPUT), id })
+    let ids = Identifications { secret: RandomState::new(), count: 0 };
+    Box::new(Fragment { hops: cx.table(), arcs: cx.table(), place: cx.arc(INTERFACE_OUTPUT), ids })
 }
 
 impl Node for Fragment {
@@ -73,8 +87,7 @@ impl Node for Fragment {
         let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
         frame.each(|slot| {
             let lane = Lane::new(hops, arcs, self.place, ctx.packets.meta(slot).next_hop);
-            self.id = self.id.wrapping_add(1);
-            match cut(ctx, slot, &lane, self.id) {
+            match cut(ctx, slot, &lane, &mut self.ids) {
                 Ok(()) => lane.edge,
                 Err(reason) => ctx.drop(slot, reason),
             }
@@ -94,7 +107,7 @@ impl Node for Fragment {
 const HEADERS: usize = Ipv6Header::LEN + FragmentHeader::LEN;
 
 /// Cuts the packet. All fragments but the last are sent from here; `slot` becomes the last one.
-fn cut(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, id: u32) -> Result<(), Drop> {
+fn cut(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, ids: &mut Identifications) -> Result<(), Drop> {
     if lane.mtu == 0 {
         return Err(Drop::InterfaceDown);
     }
@@ -117,6 +130,7 @@ fn cut(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>, id: u32) -> Result<(), 
     if count > ctx.packets.free() + 1 {
         return Err(Drop::NoSlot);
     }
+    let id = ids.next(header);
     for (from, to) in all()? {
         let last = to == payload;
         let target = if last { slot } else { ctx.packets.take(whole.rx_if).map_err(|_| Drop::NoSlot)? };

@@ -9,15 +9,14 @@
 //! The message quotes as much of the packet as fits 576 bytes. It comes from the interface that the packet came in by.
 
 use super::HOPS;
-use super::own::{limit, make_own, source};
+use super::own::{ERRORS, make_own, source};
 use super::request::requested;
-use crate::interface::Interfaces;
+use crate::interface::{Interfaces, Limiter};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
-use tables::token_bucket::TokenBucket;
 use wire::checksum::Partial;
 use wire::describe::Describe;
 use wire::ipv4::{Ipv4Class, Ipv4Flags, Ipv4Kind};
@@ -41,7 +40,7 @@ graph::drops! {
         Group => "group", Info,
         /// The packet's source address is no single host's.
         NoSender => "no-sender", Warning,
-        /// More errors are to be reported than the limit allows.
+        /// More errors are to be reported about packets of this interface than the limit allows.
         Limited => "icmp-limited", Warning,
         /// Neither the interface the packet came in by nor another one in its VRF has an IPv4 address to report from.
         NoSource => "no-source-address", Warning,
@@ -72,13 +71,13 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY_4 }],
-    make: |cx: &NodeContext<'_>| Box::new(Icmp4Error { interfaces: cx.table(), limit: limit() }),
+    make: |cx: &NodeContext<'_>| Box::new(Icmp4Error { interfaces: cx.table(), limit: ERRORS }),
     ..NodeSpec::EMPTY
 };
 
 struct Icmp4Error {
     interfaces: Key<Interfaces>,
-    limit: TokenBucket,
+    limit: Limiter,
 }
 
 impl Node for Icmp4Error {
@@ -104,10 +103,10 @@ impl Icmp4Error {
     fn report(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<Counter, Drop> {
         let interfaces = ctx.tables.get(self.interfaces);
         let (to, dst) = addresses(ctx.packets, slot)?;
-        if !self.limit.take(ctx.now) {
+        let rx_if = ctx.packets.meta(slot).rx_if;
+        if !self.limit.allows(rx_if, ctx.now) {
             return Err(Drop::Limited);
         }
-        let rx_if = ctx.packets.meta(slot).rx_if;
         let Some(IpAddr::V4(from)) = source(interfaces, rx_if, dst.into(), to.into()) else {
             return Err(Drop::NoSource);
         };

@@ -9,15 +9,14 @@
 //! The message quotes as much of the packet as fits 1280 bytes.
 
 use super::HOPS;
-use super::own::{limit, make_own, source};
+use super::own::{ERRORS, make_own, source};
 use super::request::requested;
-use crate::interface::Interfaces;
+use crate::interface::{Interfaces, Limiter};
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
-use tables::token_bucket::TokenBucket;
 use wire::checksum::Partial;
 use wire::describe::Describe;
 use wire::ipv6::{Ipv6Class, Ipv6Kind, walk};
@@ -41,7 +40,7 @@ graph::drops! {
         Group => "group", Info,
         /// The packet's source address is no single station's.
         NoSender => "no-sender", Warning,
-        /// More errors are to be reported than the limit allows.
+        /// More errors are to be reported about packets of this interface than the limit allows.
         Limited => "icmp-limited", Warning,
         /// Neither the interface the packet came in by nor another one in its VRF has an IPv6 address to report from.
         NoSource => "no-source-address", Warning,
@@ -72,13 +71,13 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY_6 }],
-    make: |cx: &NodeContext<'_>| Box::new(Icmp6Error { interfaces: cx.table(), limit: limit() }),
+    make: |cx: &NodeContext<'_>| Box::new(Icmp6Error { interfaces: cx.table(), limit: ERRORS }),
     ..NodeSpec::EMPTY
 };
 
 struct Icmp6Error {
     interfaces: Key<Interfaces>,
-    limit: TokenBucket,
+    limit: Limiter,
 }
 
 impl Node for Icmp6Error {
@@ -110,10 +109,10 @@ impl Icmp6Error {
         let icmp =
             Icmpv6Header { kind: Icmpv6Type(kind), code, checksum: U16::ZERO, rest: U32::new(argument) };
         let (to, dst) = addresses(ctx.packets, slot, &icmp)?;
-        if !self.limit.take(ctx.now) {
+        let rx_if = ctx.packets.meta(slot).rx_if;
+        if !self.limit.allows(rx_if, ctx.now) {
             return Err(Drop::Limited);
         }
-        let rx_if = ctx.packets.meta(slot).rx_if;
         let Some(IpAddr::V6(from)) = source(interfaces, rx_if, dst.into(), to.into()) else {
             return Err(Drop::NoSource);
         };

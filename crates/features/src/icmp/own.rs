@@ -1,20 +1,14 @@
 //! What is sent from here: from which address, how often, and how it enters the graph.
 
-use crate::interface::{Interface, Interfaces};
+use crate::interface::{Interface, Interfaces, Limiter};
 use core::net::IpAddr;
 use graph::IfIndex;
 use graph::packet::{Flags, Meta, Offload};
-use tables::token_bucket::TokenBucket;
 
-/// Errors a second that a worker sends.
-const RATE: u64 = 1000;
-/// Errors that a worker sends at once: a vector.
-const BURST: u64 = 256;
-
-/// The limit of errors (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f), full.
-pub(super) fn limit() -> TokenBucket {
-    TokenBucket::new(RATE, BURST, 1_000_000_000, 0).expect("a burst this small can be counted")
-}
+/// The limit of errors that a worker sends about what comes in by one interface (RFC 1812 section 4.3.2.8, RFC 4443 section
+/// 2.4 f): 1000 a second, a vector at once. Each interface has its own, so that nobody uses up what another's path MTU
+/// discovery needs.
+pub(super) const ERRORS: Limiter = Limiter::new(1000, 256);
 
 /// The packet, whose IP header is at `data`, is one of our own from now on: nothing that was known of the one it was made
 /// from holds any more. It is looked up in the VRF of the interface that that one came in by.

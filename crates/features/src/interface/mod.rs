@@ -6,11 +6,13 @@
 
 pub mod control;
 mod fits;
+mod limiter;
 mod sub_interfaces;
 mod table;
 mod tally;
 
 pub(crate) use fits::fits;
+pub(crate) use limiter::Limiter;
 pub use sub_interfaces::SubInterfaces;
 pub use table::{Interface, InterfaceAddress, Interfaces, Layer2, LinkMode, Rpf, VlanTags};
 pub(crate) use tally::{Direction, Tally};

@@ -123,7 +123,7 @@ impl Ip4Reassembly {
         }
         let key = (meta.table, header.src, header.dst, header.protocol, header.id.get());
         let piece = Piece { offset, more, payload, headers };
-        match self.datagrams.add(key, ctx.now, piece) {
+        match self.datagrams.add(key, meta.rx_if, ctx.now, piece) {
             Ok(Outcome::Waits) => Ok(None),
             Ok(Outcome::Whole(headers, payload)) => {
                 let l4 = headers.len() as u16;

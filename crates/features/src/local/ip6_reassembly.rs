@@ -149,7 +149,7 @@ impl Ip6Reassembly {
         }
         let key = (meta.table, meta.rx_if, header.src, header.dst, fragment.id.get());
         let piece = Piece { offset, more, payload, headers };
-        match self.datagrams.add(key, ctx.now, piece) {
+        match self.datagrams.add(key, meta.rx_if, ctx.now, piece) {
             Ok(Outcome::Waits) => Ok(Verdict::Waits),
             Ok(Outcome::Whole(headers, payload)) => {
                 let whole = whole(headers, &payload, fragment.next_header).ok_or(Drop::BadFragment)?;

@@ -1,7 +1,9 @@
-//! Putting fragments together, without packets: bounded in datagrams, bytes, pieces and time.
+//! Putting fragments together, without packets: bounded in datagrams, bytes, pieces and time, and fair between interfaces.
 //!
 //! Pieces that overlap make the whole datagram worthless, and what still comes of it (RFC 5722; for IPv4 too, RFC 1858
 //! and its successors say why). A piece that comes twice is ignored.
+
+use graph::IfIndex;
 
 /// Datagrams that are put together at a time.
 const DATAGRAMS: usize = 64;
@@ -49,6 +51,8 @@ pub(super) enum Outcome {
 #[derive(Clone, Debug)]
 struct Datagram<K> {
     key: K,
+    /// The interface that its first piece came in by.
+    from: IfIndex,
     begun: u64,
     headers: Vec<u8>,
     payload: Vec<u8>,
@@ -77,15 +81,22 @@ impl<K: Copy + Eq> Reassembly<K> {
         Self { list: Vec::new(), timeout, timed_out: 0, evicted: 0 }
     }
 
-    /// Takes a fragment that arrived at `now` (monotonic nanoseconds). The caller has checked that it ends within the
+    /// Takes a fragment that came in by `from` at `now` (monotonic nanoseconds). The caller has checked that it ends within the
     /// largest datagram that there can be.
-    pub(super) fn add(&mut self, key: K, now: u64, piece: Piece<'_>) -> Result<Outcome, Refused> {
+    pub(super) fn add(
+        &mut self,
+        key: K,
+        from: IfIndex,
+        now: u64,
+        piece: Piece<'_>,
+    ) -> Result<Outcome, Refused> {
         self.expire(now);
         let at = self.list.iter().position(|datagram| datagram.key == key);
         let at = at.unwrap_or_else(|| {
             self.make_room(DATAGRAMS - 1, BYTES);
             self.list.push(Datagram {
                 key,
+                from,
                 begun: now,
                 headers: Vec::new(),
                 payload: Vec::new(),
@@ -123,11 +134,16 @@ impl<K: Copy + Eq> Reassembly<K> {
         self.list.retain(|datagram| !old(datagram));
     }
 
-    /// Gives up the oldest datagrams until no more than so many, with so many bytes, are left.
+    /// Gives up datagrams until no more than so many, with so many bytes, are left: each time the oldest of the interface
+    /// that has most of them, so that one that floods loses its own.
     fn make_room(&mut self, datagrams: usize, bytes: usize) {
         let held = |list: &[Datagram<K>]| list.iter().map(|datagram| datagram.payload.len()).sum::<usize>();
         while self.list.len() > datagrams || held(&self.list) > bytes {
-            self.evicted += self.list.remove(0).pieces.len() as u64;
+            let of = |from: IfIndex| self.list.iter().filter(|datagram| datagram.from == from).count();
+            // The last of equals is the first in a list that is searched backwards: the oldest.
+            let most = self.list.iter().enumerate().rev().max_by_key(|(_, datagram)| of(datagram.from));
+            let Some((at, _)) = most else { return };
+            self.evicted += self.list.remove(at).pieces.len() as u64;
         }
     }
 }
@@ -193,30 +209,30 @@ mod tests {
     fn overlaps_spoil_a_datagram_and_duplicates_do_not() {
         let data = [7; 64];
         let mut all = Reassembly::new(30 * SECOND);
-        assert_eq!(all.add(1, 0, piece(&data[..16], 0, true)), Ok(Outcome::Waits));
-        assert_eq!(all.add(1, 0, piece(&data[..16], 0, true)), Err(Refused::Duplicate));
-        assert_eq!(all.add(1, 0, piece(&data[..8], 8, true)), Err(Refused::Overlap));
-        assert_eq!(all.add(1, 0, piece(&data[16..], 16, false)), Err(Refused::Overlap), "it stays spoilt");
-        assert_eq!(all.add(2, 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
-        assert_eq!(all.add(2, 0, piece(&data[..24], 0, true)), Err(Refused::Overlap));
-        assert_eq!(all.add(3, 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
-        assert_eq!(all.add(3, 0, piece(&data[..16], 32, true)), Err(Refused::BadEnd));
-        assert_eq!(all.add(4, 0, piece(&data[..16], 16, true)), Ok(Outcome::Waits));
-        assert_eq!(all.add(4, 0, piece(&data[..16], 8, false)), Err(Refused::BadEnd));
-        assert_eq!(all.add(5, 0, piece(&[], 8, true)), Err(Refused::BadEnd));
+        assert_eq!(all.add(1, 1, 0, piece(&data[..16], 0, true)), Ok(Outcome::Waits));
+        assert_eq!(all.add(1, 1, 0, piece(&data[..16], 0, true)), Err(Refused::Duplicate));
+        assert_eq!(all.add(1, 1, 0, piece(&data[..8], 8, true)), Err(Refused::Overlap));
+        assert_eq!(all.add(1, 1, 0, piece(&data[16..], 16, false)), Err(Refused::Overlap), "it stays spoilt");
+        assert_eq!(all.add(2, 1, 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
+        assert_eq!(all.add(2, 1, 0, piece(&data[..24], 0, true)), Err(Refused::Overlap));
+        assert_eq!(all.add(3, 1, 0, piece(&data[..16], 16, false)), Ok(Outcome::Waits));
+        assert_eq!(all.add(3, 1, 0, piece(&data[..16], 32, true)), Err(Refused::BadEnd));
+        assert_eq!(all.add(4, 1, 0, piece(&data[..16], 16, true)), Ok(Outcome::Waits));
+        assert_eq!(all.add(4, 1, 0, piece(&data[..16], 8, false)), Err(Refused::BadEnd));
+        assert_eq!(all.add(5, 1, 0, piece(&[], 8, true)), Err(Refused::BadEnd));
         assert_eq!(all.evicted, 4, "pieces that were taken and came to nothing");
     }
 
     #[test]
     fn what_is_not_whole_in_time_is_given_up() {
         let mut all = Reassembly::new(30 * SECOND);
-        assert_eq!(all.add(1, 5, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
+        assert_eq!(all.add(1, 1, 5, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
         let second = piece(&[2; 8], 8, false);
         assert_eq!(
-            all.clone().add(1, 4 + 30 * SECOND, second),
+            all.clone().add(1, 1, 4 + 30 * SECOND, second),
             Ok(Outcome::Whole(b"first".to_vec(), [[1; 8], [2; 8]].concat()))
         );
-        assert_eq!(all.add(1, 5 + 30 * SECOND, second), Ok(Outcome::Waits));
+        assert_eq!(all.add(1, 1, 5 + 30 * SECOND, second), Ok(Outcome::Waits));
         assert_eq!(all.timed_out, 1);
     }
 
@@ -225,13 +241,28 @@ mod tests {
         let mut all = Reassembly::new(30 * SECOND);
         let data = vec![0; 8];
         for key in 0..10_000 {
-            let _ = all.add(key, 0, piece(&data, 65_000, true));
+            let _ = all.add(key, 1, 0, piece(&data, 65_000, true));
             assert!(all.list.len() <= DATAGRAMS);
             assert!(all.list.iter().map(|datagram| datagram.payload.len()).sum::<usize>() <= BYTES);
         }
         assert_eq!(all.evicted, 10_000 - all.list.len() as u64);
-        let refused = (0..8000).filter(|n| all.add(1, 0, piece(&data, n * 8, true)).is_err()).count();
+        let refused = (0..8000).filter(|n| all.add(1, 1, 0, piece(&data, n * 8, true)).is_err()).count();
         assert_eq!(refused, 8000 - PIECES);
+    }
+
+    #[test]
+    fn a_flood_on_one_interface_leaves_the_datagrams_of_others() {
+        let mut all = Reassembly::new(30 * SECOND);
+        for pod in 2..12 {
+            assert_eq!(all.add(100 + u32::from(pod), pod, 0, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
+        }
+        for key in 1000..2000 {
+            assert_eq!(all.add(key, 1, 1, piece(&[0; 8], 65_000, true)), Ok(Outcome::Waits));
+        }
+        for pod in 2..12 {
+            let whole = all.add(100 + u32::from(pod), pod, 2, piece(&[2; 8], 8, false));
+            assert!(matches!(whole, Ok(Outcome::Whole(..))), "{pod}");
+        }
     }
 
     proptest! {
@@ -254,11 +285,11 @@ mod tests {
             let mut all = Reassembly::new(30 * SECOND);
             let count = pieces.len();
             for (at, piece) in pieces.into_iter().enumerate() {
-                let outcome = all.add(1, 0, piece);
+                let outcome = all.add(1, 1, 0, piece);
                 if at + 1 < count {
                     prop_assert_eq!(outcome, Ok(Outcome::Waits));
                     if twice {
-                        prop_assert_eq!(all.add(1, 0, piece), Err(Refused::Duplicate));
+                        prop_assert_eq!(all.add(1, 1, 0, piece), Err(Refused::Duplicate));
                     }
                 } else {
                     prop_assert_eq!(outcome, Ok(Outcome::Whole(b"first".to_vec(), data.clone())));

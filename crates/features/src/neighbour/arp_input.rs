@@ -11,9 +11,9 @@
 
 use super::ARP;
 use super::adjacency::{Adjacency, AdjacencyKeys};
-use super::limit::Limiter;
 use super::own::{is_own, is_proxied};
 use crate::interface::Interfaces;
+use crate::interface::Limiter;
 use core::fmt;
 use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
@@ -91,7 +91,7 @@ pub const NODE: NodeSpec = NodeSpec {
             adjacencies: AdjacencyKeys::new(cx),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
-            limiter: Limiter::new(),
+            limiter: super::TOLD,
         })
     },
     ..NodeSpec::EMPTY

@@ -1,9 +1,9 @@
 //! Packets that wait for their neighbour's link-layer address: on their way to the control thread.
 //!
 //! What a flow to a silent host or a scan of a network would cost is bounded twice: per neighbour ([`Throttle`]) and per
-//! interface ([`Limiter`]).
+//! interface ([`TOLD`](super::TOLD)).
 
-use super::limit::Limiter;
+use crate::interface::Limiter;
 use graph::packet::{OwnedPacket, SlotId};
 use graph::{Ctx, IfIndex};
 
@@ -74,7 +74,7 @@ pub(super) struct Holder {
 impl Holder {
     pub(super) fn new() -> Self {
         let places = vec![Place::default(); PLACES].into_boxed_slice();
-        Self { throttle: Throttle(places), limiter: Limiter::new() }
+        Self { throttle: Throttle(places), limiter: super::TOLD }
     }
 
     /// Sends the packet, whose current header is its IP header, to wait for `address` (IPv4 as IPv4-mapped IPv6) on

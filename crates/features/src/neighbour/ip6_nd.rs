@@ -12,8 +12,8 @@
 use super::ND;
 use super::adjacency::{Adjacency, AdjacencyKeys};
 use super::frames;
-use super::limit::Limiter;
 use super::own::{is_own, is_proxied, own_v6};
+use crate::interface::Limiter;
 use crate::interface::{Interface, Interfaces, LinkMode};
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -113,7 +113,7 @@ pub const NODE: NodeSpec = NodeSpec {
             adjacencies: AdjacencyKeys::new(cx),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
-            limiter: Limiter::new(),
+            limiter: super::TOLD,
             message: Vec::new(),
         })
     },

@@ -12,13 +12,13 @@ mod ip4_resolve;
 mod ip6_nd;
 mod ip6_nd_proxy;
 mod ip6_resolve;
-mod limit;
 #[cfg(test)]
 mod loop_tests;
 mod own;
 #[cfg(test)]
 mod tests;
 
+use crate::interface::Limiter;
 pub use ethernet_out::{INJECT_KEY as ETHERNET_OUT, frame};
 use graph::NodeSpec;
 
@@ -40,6 +40,10 @@ pub const ND: &str = "nd";
 pub const RESOLVE4: &str = "resolve4";
 /// Kind of the IPv6 packets that wait for their neighbour.
 pub const RESOLVE6: &str = "resolve6";
+
+/// Limits what one worker tells the control thread, by the interface that it came in by: 200 packets a second, a vector at once.
+/// The queue of events is bounded too; this keeps one interface from filling it.
+const TOLD: Limiter = Limiter::new(200, 256);
 
 /// Where packets go on that have waited.
 const IP4_LOOKUP: u32 = crate::ip4::INJECT_KEY;

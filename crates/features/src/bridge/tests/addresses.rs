@@ -89,6 +89,11 @@ fn fixed_addresses_neither_count_nor_move_nor_age() {
         sent("from B", B, v.get("b-to-all"), &[A, C]),
         sent("from the blocked one", C, v.get("c-to-a"), &[A, B]),
     ];
+    let closed = BridgeConfig { learn: false, ..config.clone() };
+    run_table(&rows, |bench| {
+        ports(bench);
+        bridge(bench, &closed);
+    });
     run_table(&rows, |bench| {
         ports(bench);
         bridge(bench, &config);
