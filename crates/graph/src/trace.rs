@@ -49,20 +49,43 @@ pub struct PacketTrace {
 /// Finished traces, shared with the control thread.
 pub type Traces = Arc<Mutex<Vec<PacketTrace>>>;
 
+/// How many packets are still to be picked, by all workers together.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<AtomicU32>);
+
+impl Budget {
+    /// For `packets` packets.
+    #[must_use]
+    pub fn new(packets: u32) -> Self {
+        Self(Arc::new(AtomicU32::new(packets)))
+    }
+
+    /// Packets that are left.
+    #[must_use]
+    pub fn left(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Takes one, if one is left.
+    fn take(&self) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
 /// Which packets to pick.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TraceOrder {
     /// At these nodes, by id.
     pub nodes: Vec<u16>,
     /// Only packets that came in by this interface.
     pub interface: Option<u16>,
-    /// Packets still to be picked.
-    pub left: u32,
+    /// How many of them.
+    pub budget: Budget,
 }
 
 impl TraceOrder {
     fn picks(&self, node: usize, rx_if: u16) -> bool {
-        self.left > 0 && self.at(node) && self.interface.is_none_or(|interface| interface == rx_if)
+        self.at(node) && self.interface.is_none_or(|interface| interface == rx_if) && self.budget.take()
     }
 
     fn at(&self, node: usize) -> bool {
@@ -77,38 +100,23 @@ pub struct Tracer {
     orders: Vec<TraceOrder>,
     round: Vec<PacketTrace>,
     finished: Traces,
-    /// Packets still to be picked, for those who look from outside.
-    remaining: Arc<AtomicU32>,
 }
 
 impl Tracer {
     pub(crate) fn new(worker: usize) -> Self {
         let (orders, round) = (Vec::new(), Vec::new());
-        Self { worker, orders, round, finished: Traces::default(), remaining: Arc::default() }
+        Self { worker, orders, round, finished: Traces::default() }
     }
 
     /// Picks packets from now on.
     pub fn order(&mut self, order: TraceOrder) {
         self.orders.push(order);
-        self.count_remaining();
     }
 
     /// Forgets orders and finished traces.
     pub fn clear(&mut self) {
         self.orders.clear();
-        self.count_remaining();
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    fn count_remaining(&self) {
-        let left = self.orders.iter().map(|order| order.left).fold(0, u32::saturating_add);
-        self.remaining.store(left, Ordering::Relaxed);
-    }
-
-    /// Packets still to be picked, to be read from outside.
-    #[must_use]
-    pub fn remaining(&self) -> Arc<AtomicU32> {
-        Arc::clone(&self.remaining)
     }
 
     /// The finished traces.
@@ -134,10 +142,9 @@ impl Tracer {
             if meta.trace != 0 {
                 continue;
             }
-            let Some(order) = self.orders.iter_mut().find(|order| order.picks(node, meta.rx_if)) else {
+            if !self.orders.iter().any(|order| order.picks(node, meta.rx_if)) {
                 continue;
-            };
-            order.left -= 1;
+            }
             let len = packets.meta(*slot).len();
             let mut bytes = vec![0; SNAP.min(len as usize)];
             packets.copy_out(*slot, &mut bytes);
@@ -151,8 +158,7 @@ impl Tracer {
             });
             packets.meta_mut(*slot).trace = self.round.len() as u16;
         }
-        self.orders.retain(|order| order.left > 0);
-        self.count_remaining();
+        self.orders.retain(|order| order.budget.left() > 0);
     }
 
     /// As [`Tracer::begin`], for the packets that an input node has just brought in.
@@ -211,5 +217,22 @@ impl Tracer {
         finished.append(&mut self.round);
         let excess = finished.len().saturating_sub(KEEP);
         finished.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_share_what_there_is_to_pick() {
+        let budget = Budget::new(5);
+        let order = TraceOrder { nodes: vec![3], interface: Some(7), budget: budget.clone() };
+        let workers = [order.clone(), order];
+        let picked = (0..10).flat_map(|_| &workers).filter(|order| order.picks(3, 7)).count();
+        assert_eq!((picked, budget.left()), (5, 0));
+        let fresh = TraceOrder { budget: Budget::new(1), ..workers[0].clone() };
+        assert!(!fresh.picks(4, 7) && !fresh.picks(3, 8), "another node, another interface");
+        assert_eq!(fresh.budget.left(), 1, "looking costs nothing");
     }
 }

@@ -168,6 +168,7 @@ fn what_contradicts_itself_is_refused() {
             Offload { checksum_start: 2000, gso: Gso::None, ..good },
             Problem::HeadersTooLong,
         ),
+        ("a segment per byte", Offload { gso_size: 1, ..good }, Problem::TooMany { count: 5000 }),
     ];
     for (name, offload, problem) in bad {
         let mut packets = Packets::new();
@@ -182,13 +183,13 @@ fn what_contradicts_itself_is_refused() {
     }
     let mut packets = Packets::new();
     let slot = packets.adopt(&OwnedPacket::new(0, case.frame.clone())).unwrap();
-    packets.meta_mut(slot).offload = Offload { gso_size: 1, ..good };
-    while packets.free() > 4999 {
+    packets.meta_mut(slot).offload = Offload { gso_size: 5, ..good };
+    while packets.free() > 999 {
         packets.take(0).unwrap();
     }
     let mut out = vec![];
-    assert_eq!(segment(&mut packets, slot, &mut out), Err(Problem::NoSlot), "5000 segments, 4999 slots");
-    assert_eq!(packets.free(), 4999);
+    assert_eq!(segment(&mut packets, slot, &mut out), Err(Problem::NoSlot), "1000 segments, 999 slots");
+    assert_eq!(packets.free(), 999);
 }
 
 /// The other kernel takes only finished packets here, and checks them: TCP would not get through with a wrong one.

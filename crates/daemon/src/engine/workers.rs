@@ -10,6 +10,7 @@ use graph::plan::Plan;
 use graph::port::{IfIndex, PortFault, RxMode, RxPort, RxQueue, Sent, TxQueue};
 use graph::publish::Publisher;
 use graph::simd::Tier;
+use graph::trace::{Budget, TraceOrder};
 use graph::worker::{EventSender, Worker, WorkerError, WorkerOptions};
 use ports::wrap::capture::{CaptureDrops, CapturePoint, CaptureRx, CaptureTx};
 
@@ -27,6 +28,8 @@ pub(super) struct Pool {
     captures: Arc<CapturePoint>,
     bury: Sender<Grave>,
     graves: Mutex<Receiver<Grave>>,
+    /// Of the traces that were asked for.
+    budgets: Mutex<Vec<Budget>>,
 }
 
 impl Pool {
@@ -51,7 +54,40 @@ impl Pool {
         let (bury, graves) = channel();
         let queues = vec![Vec::new(); workers.len()];
         let (cores, captures) = (cores.to_vec(), Arc::clone(captures));
-        Ok(Self { workers, cores, queues, captures, bury, graves: Mutex::new(graves) })
+        Ok(Self {
+            workers,
+            cores,
+            queues,
+            captures,
+            bury,
+            graves: Mutex::new(graves),
+            budgets: Mutex::default(),
+        })
+    }
+
+    /// Has all workers look for packets to trace.
+    pub(super) fn trace(&self, order: &TraceOrder) {
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets.retain(|budget| budget.left() > 0);
+        budgets.push(order.budget.clone());
+        for worker in &self.workers {
+            let order = order.clone();
+            worker.send(move |graph| graph.tracer.order(order));
+        }
+    }
+
+    /// Packets that are still to be traced.
+    pub(super) fn untraced(&self) -> u32 {
+        let budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets.iter().map(Budget::left).fold(0, u32::saturating_add)
+    }
+
+    /// Forgets what was traced and what was to be.
+    pub(super) fn clear_traces(&self) {
+        self.budgets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        for worker in &self.workers {
+            worker.send(|graph| graph.tracer.clear());
+        }
     }
 
     /// The workers.

@@ -6,7 +6,7 @@ use crate::testing::{Bench, PROBE_IF, Row, Vectors, Verdict, probe_header, run_t
 use graph::arc::Arcs;
 use graph::port::IfIndex;
 use graph::simd::Tier;
-use graph::trace::TraceOrder;
+use graph::trace::{Budget, TraceOrder};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use wire::MacAddr;
@@ -196,7 +196,7 @@ fn a_trace_shows_addresses_and_tags() {
         let mut bench = Bench::new(Tier::detect());
         setup(&mut bench);
         let nodes = vec![bench.plan.node("ethernet-input").unwrap()];
-        bench.graph.tracer.order(TraceOrder { nodes, interface: None, left: 1 });
+        bench.graph.tracer.order(TraceOrder { nodes, interface: None, budget: Budget::new(1) });
         let _ = bench.run(PORT, &[v.get(name)], 1);
         let finished = bench.graph.tracer.finished();
         let traces = finished.lock().unwrap();

@@ -7,7 +7,7 @@ use crate::{ip4, ip6};
 use graph::nodes::Injection;
 use graph::packet::{Flags, Gso, Meta, Offload, OwnedPacket};
 use graph::simd::Tier;
-use graph::trace::TraceOrder;
+use graph::trace::{Budget, TraceOrder};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ fn both_directions_of_a_flow_take_the_same_way_where_the_vrf_asks_for_it() {
 fn a_trace_tells_what_each_node_saw() {
     let (mut bench, _) = bench(Tier::detect());
     let nodes = vec![bench.plan.node("ip4-input").unwrap()];
-    bench.graph.tracer.order(TraceOrder { nodes, interface: None, left: 1 });
+    bench.graph.tracer.order(TraceOrder { nodes, interface: None, budget: Budget::new(1) });
     let _ = bench.run(1, &[udp([10, 0, 1, 9], [10, 1, 0, 1], 1000, 80)], 1);
     let finished = bench.graph.tracer.finished();
     let traces = finished.lock().unwrap();

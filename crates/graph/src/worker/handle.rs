@@ -9,7 +9,6 @@ use crate::trace::Traces;
 use core::fmt;
 use memory::packet::OwnedPacket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -60,7 +59,6 @@ pub struct Worker {
     mailbox: Arc<Mailbox>,
     counters: Arc<WorkerCounters>,
     traces: Traces,
-    untraced: Arc<AtomicU32>,
     injector: Option<Sender<Injection>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -85,7 +83,7 @@ impl Worker {
         let mailbox = Mailbox::new().map_err(|source| WorkerError::EventFd { worker: number, source })?;
         let mailbox = Arc::new(mailbox);
         let (counters, traces) = (Arc::clone(graph.counters()), graph.tracer.finished());
-        let (injector, untraced) = (graph.injector(), graph.tracer.remaining());
+        let injector = graph.injector();
         let (theirs, core) = (Arc::clone(&mailbox), options.core);
         let (tell, told) = sync_channel(1);
         let thread = std::thread::Builder::new()
@@ -100,7 +98,7 @@ impl Worker {
                 }
             })
             .map_err(|source| WorkerError::Thread { worker: number, source })?;
-        let worker = Self { number, mailbox, counters, traces, untraced, injector, thread: Some(thread) };
+        let worker = Self { number, mailbox, counters, traces, injector, thread: Some(thread) };
         match (told.recv(), core) {
             (Ok(Err(source)), Some(core)) => Err(WorkerError::Core { worker: number, core, source }),
             _ => Ok(worker),
@@ -123,12 +121,6 @@ impl Worker {
     #[must_use]
     pub fn traces(&self) -> &Traces {
         &self.traces
-    }
-
-    /// Packets that are still to be traced.
-    #[must_use]
-    pub fn untraced(&self) -> u32 {
-        self.untraced.load(Ordering::Relaxed)
     }
 
     /// Has `command` done between two rounds, soon, without waiting for it.

@@ -13,13 +13,14 @@ pub trait Simd: Copy + Send + fmt::Debug + 'static {
     /// Copies `len` bytes, neither reading nor writing a byte beyond them.
     ///
     /// # Safety
-    /// `src` must be readable and `dst` writable for `len` bytes, and the two must not overlap.
+    /// `src` must be readable and `dst` writable for `len` bytes. They may overlap, as two ranges that a peer has chosen in its own
+    /// region may: then it isn't said which of the source's bytes end up in the destination.
     unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize);
 
     /// Copies the one cache line a packet's head begins with: always 64 bytes.
     ///
     /// # Safety
-    /// `src` must be readable and `dst` writable for 64 bytes, and the two must not overlap.
+    /// `src` must be readable and `dst` writable for 64 bytes. They may overlap, as with [`copy`](Self::copy).
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8);
 }
 
@@ -51,14 +52,14 @@ impl Simd for Scalar {
 
     #[inline(always)]
     unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: the caller promises both ranges and that they don't overlap.
-        unsafe { core::ptr::copy_nonoverlapping(src, dst, len) }
+        // SAFETY: the caller promises both ranges; `copy` allows for overlap.
+        unsafe { core::ptr::copy(src, dst, len) }
     }
 
     #[inline(always)]
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
         // SAFETY: as above, for 64 bytes.
-        unsafe { core::ptr::copy_nonoverlapping(src, dst, 64) }
+        unsafe { core::ptr::copy(src, dst, 64) }
     }
 }
 

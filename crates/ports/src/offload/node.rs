@@ -30,6 +30,8 @@ graph::drops! {
         Malformed => "malformed", Error,
         /// The headers of a packet with offload are longer than a slot's head.
         HeadersTooLong => "headers-too-long", Warning,
+        /// A super-frame asks to be cut smaller than any sender does.
+        TooManySegments => "too-many-segments", Error,
         /// Too few packet slots are free to cut a super-frame.
         NoSlot => "no-slot", Warning,
     }
@@ -52,6 +54,7 @@ impl From<Problem> for Drop {
         match problem {
             Problem::Malformed => Self::Malformed,
             Problem::HeadersTooLong => Self::HeadersTooLong,
+            Problem::TooMany { .. } => Self::TooManySegments,
             Problem::NoSlot => Self::NoSlot,
         }
     }

@@ -18,10 +18,20 @@ pub enum Problem {
     /// The headers are longer than a slot's head.
     #[error("the headers are too long")]
     HeadersTooLong,
+    /// The segments are smaller than any sender of super-frames makes them.
+    #[error("{count} segments are too many: at most {MOST} are made of one frame")]
+    TooMany {
+        /// How many there would be.
+        count: usize,
+    },
     /// Too few slots are free for the segments.
     #[error("too few packet slots are free")]
     NoSlot,
 }
+
+/// Segments made of one super-frame: 64 KiB at the smallest segment size that Linux's TCP uses (`TCP_MIN_SND_MSS`, 48 bytes).
+/// A pod that writes frames itself could ask for one segment per byte, and take the slots of all others' packets.
+const MOST: usize = 1 + 65_535 / 48;
 
 /// Where the headers of a super-frame are, as positions in the head area.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +62,9 @@ pub fn segment(packets: &mut Packets, slot: SlotId, out: &mut Vec<SlotId>) -> Re
     let total = meta.data as usize + meta.len() as usize - layout.payload;
     let in_head = meta.end as usize - layout.payload;
     let count = total.div_ceil(size).max(1);
+    if count > MOST {
+        return Err(Problem::TooMany { count });
+    }
     if packets.free() < count {
         return Err(Problem::NoSlot);
     }

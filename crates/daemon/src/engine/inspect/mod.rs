@@ -83,9 +83,7 @@ impl Inspect for EngineHandle {
     }
 
     fn trace_clear(&self) {
-        for worker in self.shared.core().pool.workers() {
-            worker.send(|graph| graph.tracer.clear());
-        }
+        self.shared.core().pool.clear_traces();
     }
 
     fn capture(&self, request: &CaptureRequest) -> Result<Capture, InspectError> {

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::v1::{TraceShowResponse, TraceStep, TracedPacket};
 use graph::NodeKind;
-use graph::trace::{PacketTrace, TraceOrder};
+use graph::trace::{Budget, PacketTrace, TraceOrder};
 
 use super::super::core::Core;
 use super::super::port::Kind;
@@ -37,10 +37,7 @@ pub(super) fn add(shared: &Shared, from: Option<&str>, count: u32) -> Result<(),
             }
         },
     };
-    for worker in core.pool.workers() {
-        let order = TraceOrder { nodes: nodes.clone(), interface, left: count };
-        worker.send(move |graph| graph.tracer.order(order));
-    }
+    core.pool.trace(&TraceOrder { nodes, interface, budget: Budget::new(count) });
     Ok(())
 }
 
@@ -57,7 +54,7 @@ pub(super) fn show(shared: &Shared, limit: u32) -> TraceShowResponse {
     let offset = wall_clock_offset();
     let packets =
         traces.iter().enumerate().map(|(id, trace)| packet(&core, id as u64 + 1, trace, offset)).collect();
-    let remaining = core.pool.workers().iter().map(graph::worker::Worker::untraced).max().unwrap_or_default();
+    let remaining = core.pool.untraced();
     TraceShowResponse { packets, remaining }
 }
 
