@@ -2,9 +2,13 @@
 
 import json
 import re
+import signal
+import subprocess
+import time
 
 import pytest
 from lab import eventually
+from lab.process import tool
 
 
 def loopback(name, network):
@@ -211,6 +215,20 @@ def test_a_hundred_thousand_routes_while_packets_flow(lab, daemon):
     assert sent > 100 and received >= sent - 1, text
     b.ip("address", "add", "20.1.134.159/32", "dev", "lo")
     a.must_ping("20.1.134.159")
+    # Who looks at the table and then stops reading holds nobody up: a neighbour is asked, a change is made.
+    command = [tool("quiver"), "--socket", daemon.socket, "show", "fib", "--output", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as reader:
+        reader.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        reader.send_signal(signal.SIGCONT)
+        time.sleep(0.05)
+        reader.send_signal(signal.SIGSTOP)
+        b.ip("address", "add", "10.2.0.77/24", "dev", "eth0")
+        a.must_ping("10.2.0.77")
+        daemon.apply('[[vrf]]\nname = "meanwhile"\n')
+        reader.send_signal(signal.SIGCONT)
+        shown = json.loads(reader.stdout.read())
+    assert len(shown["entries"]) >= 100_000
     daemon.cli("delete", "-f", file, timeout=60)
     assert daemon.names("route") == []
     assert "Net Unreachable" in a.ping("20.1.134.159", count=1).text

@@ -7,7 +7,7 @@ use super::core::{Core, rx_mode};
 use super::port::{self, Kind};
 use super::registry::{Entry, stable_mac};
 use super::start::{Engine, Shared};
-use crate::dataplane::{Change, Dataplane, Operation, Rejection};
+use crate::dataplane::{Change, Dataplane, Operation, Rejection, RouteChange};
 use crate::model::spec::{BridgeSpec, InterfaceSpec, VrfSpec};
 use crate::model::{Flaw, Name};
 use features::bridge::control::BridgeConfig;
@@ -15,6 +15,9 @@ use wire::MacAddr;
 
 /// How long a publication may wait for workers before the rest of it is left to the engine's thread.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Routes changed before others may have the engine: some milliseconds' work.
+const PORTION: usize = 4096;
 
 impl Dataplane for Engine {
     fn check(&mut self, operation: &Operation) -> Result<(), Rejection> {
@@ -29,6 +32,10 @@ impl Dataplane for Engine {
     fn execute(&mut self, operation: &Operation) -> Result<(), Rejection> {
         let mut core = self.shared.core();
         let done = match operation {
+            Operation::Routes(changes) => {
+                drop(core);
+                return self.routes(changes);
+            }
             Operation::Vrf(change) => core.vrf(change),
             Operation::Bridge(change) => {
                 core.bridge(change);
@@ -45,7 +52,6 @@ impl Dataplane for Engine {
             }
             Operation::OpenPort(spec) => core.open_port(spec),
             Operation::Configure { after, .. } => core.configure(after),
-            Operation::Routes(changes) => return core.routes(changes),
             Operation::Neighbor(change) => core.static_neighbour(change),
         };
         done.map_err(Rejection::from)
@@ -62,6 +68,27 @@ impl Dataplane for Engine {
         }
         // Its deadlines may have changed.
         self.shared.bell.ring();
+    }
+}
+
+impl Engine {
+    /// Routes come, change or go: all of them or none. In portions, so that neighbours, handshakes and whoever looks
+    /// have their turn in between.
+    fn routes(&self, changes: &[RouteChange]) -> Result<(), Rejection> {
+        for (number, portion) in changes.chunks(PORTION).enumerate() {
+            if number > 0 {
+                // The lock isn't fair: who waits for it wouldn't get it if it were taken again at once.
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            let done = self.shared.core().routes(portion);
+            done.inspect_err(|_| {
+                // Nothing of an operation that is rejected may remain.
+                for portion in changes.chunks(PORTION).take(number) {
+                    self.shared.core().put_routes_back(portion);
+                }
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -25,6 +25,10 @@ pub(super) struct Routing {
     pub(super) neighbours: Neighbours,
     /// Workers don't see all changes yet.
     unsettled: bool,
+    /// Memory of a full table was still in use when it was looked at last.
+    reclaiming: bool,
+    /// Why the tables lack routes, as it was logged.
+    full: Option<String>,
 }
 
 impl Routing {
@@ -35,6 +39,8 @@ impl Routing {
             forwarding,
             neighbours: Neighbours::new(Default::default(), nanoseconds()),
             unsettled: true,
+            reclaiming: false,
+            full: None,
         })
     }
 
@@ -87,7 +93,8 @@ impl Core {
         self.routing.unsettled
     }
 
-    /// Carries changes to the workers, as far as that goes without waiting for them. True when all is done.
+    /// Carries changes to the workers, as far as that goes without waiting for them. True when workers see everything
+    /// that there is room for.
     pub(super) fn settle(&mut self) -> bool {
         if self.interfaces_changed {
             self.publish_interfaces();
@@ -97,32 +104,46 @@ impl Core {
         }
         match self.routing.forwarding.commit(&mut self.publisher) {
             Ok(Progress::Done) => {
+                self.routing.full = None;
                 self.routing.unsettled = self.routing.forwarding.reclaim(&self.publisher);
                 true
             }
             Ok(Progress::Waiting { .. }) => false,
             Err(error) => {
-                tracing::error!(%error, "routes could not be put into the tables; it is tried again");
-                false
+                // What has no room is tried again when some was made: by the next change, or by memory that workers let go of.
+                let reclaiming = self.routing.forwarding.reclaim(&self.publisher);
+                self.routing.unsettled = reclaiming || self.routing.reclaiming;
+                self.routing.reclaiming = reclaiming;
+                let text = error.to_string();
+                if self.routing.full.as_ref() != Some(&text) {
+                    tracing::error!(%error, "routes could not be put into the tables; it is tried again when others go");
+                    self.routing.full = Some(text);
+                }
+                true
             }
         }
     }
 
-    /// Routes come, change or go.
+    /// Routes come, change or go: all of `changes` or none.
     pub(super) fn routes(&mut self, changes: &[RouteChange]) -> Result<(), Rejection> {
         self.routing.unsettled = true;
         for (at, change) in changes.iter().enumerate() {
             if let Err(rejection) = self.route(&change.key, change.after.as_deref()) {
-                // Nothing of an operation that is rejected may remain.
-                for change in &changes[..at] {
-                    if let Err(rejection) = self.route(&change.key, change.before.as_deref()) {
-                        tracing::error!(%rejection, "a route could not be put back");
-                    }
-                }
+                self.put_routes_back(changes.get(..at).unwrap_or_default());
                 return Err(rejection);
             }
         }
         Ok(())
+    }
+
+    /// Undoes changes that were made.
+    pub(super) fn put_routes_back(&mut self, changes: &[RouteChange]) {
+        self.routing.unsettled = true;
+        for change in changes {
+            if let Err(rejection) = self.route(&change.key, change.before.as_deref()) {
+                tracing::error!(%rejection, "a route could not be put back");
+            }
+        }
     }
 
     fn route(&mut self, key: &RouteKey, paths: Option<&ResolvedPaths>) -> Result<(), Rejection> {

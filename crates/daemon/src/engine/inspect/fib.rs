@@ -1,48 +1,83 @@
 //! The forwarding tables.
 
 use api::v1::{FibEntry, FibPath, FibSource, RouteAction};
-use features::ip::control::{Origin, Path, Prefix, RouteState, RouteView, Via};
+use features::ip::control::{ForwardingError, Origin, Path, Prefix, RouteState, RouteView, Step, Via};
 use ipnet::IpNet;
 
 use super::super::core::Core;
+use super::super::start::Shared;
 use crate::dataplane::{FibQuery, FibSelection, InspectError};
 
+/// Routes looked at before others may have the lock: a fraction of a millisecond's work.
+const PORTION: usize = 1000;
+
+/// Gives the routes asked for to `each`, until that returns false.
+///
+/// `each` may block as long as its reader likes: the lock is never held meanwhile. A route that goes while the list is
+/// shown may be missing.
 pub(super) fn entries(
-    core: &Core,
+    shared: &Shared,
     query: &FibQuery,
     each: &mut dyn FnMut(FibEntry) -> bool,
 ) -> Result<(), InspectError> {
-    let missing = || InspectError::NotFound(format!("there is no VRF {}: see `quiver get vrf`", query.vrf));
-    let vrf = core.vrfs.get(&query.vrf).copied().ok_or_else(missing)?;
-    let forwarding = &core.routing.forwarding;
-    let invalid = |error: features::ip::control::ForwardingError| InspectError::Invalid(error.to_string());
-    let routes = match query.selection {
-        FibSelection::All => {
-            let mut routes: Vec<RouteView<'_>> = forwarding.routes(vrf).map_err(invalid)?.collect();
-            routes.sort_by_key(|route| (route.prefix, route.origin));
-            routes
-        }
-        FibSelection::Exact(net) => {
-            let routes = forwarding.routes_to(vrf, prefix(net)?).map_err(invalid)?;
-            if routes.is_empty() {
-                return Err(InspectError::NotFound(format!("VRF {} has no route to {net}", query.vrf)));
-            }
-            routes
-        }
-        FibSelection::Lookup(address) => {
-            let covering =
-                forwarding.routes(vrf).map_err(invalid)?.filter(|route| route.prefix.contains(address));
-            let longest = covering.filter(|route| route.used).max_by_key(|route| route.prefix.len());
-            let none = || InspectError::NotFound(format!("VRF {} has no route to {address}", query.vrf));
-            vec![longest.ok_or_else(none)?]
-        }
-    };
-    for route in &routes {
-        if !each(entry(core, query, route)) {
+    let mut list = asked_for(&shared.core(), query)?;
+    list.sort_unstable();
+    for portion in list.chunks(PORTION) {
+        let shown = {
+            let core = shared.core();
+            let Some(vrf) = core.vrfs.get(&query.vrf).copied() else { return Ok(()) };
+            shown_of(&core, vrf, query, portion)
+        };
+        if !shown.into_iter().all(&mut *each) {
             break;
         }
     }
     Ok(())
+}
+
+/// Which routes are asked for, in no order.
+fn asked_for(core: &Core, query: &FibQuery) -> Result<Vec<(Prefix, Origin)>, InspectError> {
+    let missing = || InspectError::NotFound(format!("there is no VRF {}: see `quiver get vrf`", query.vrf));
+    let vrf = core.vrfs.get(&query.vrf).copied().ok_or_else(missing)?;
+    let forwarding = &core.routing.forwarding;
+    let invalid = |error: ForwardingError| InspectError::Invalid(error.to_string());
+    let id = |route: RouteView<'_>| (route.prefix, route.origin);
+    Ok(match query.selection {
+        FibSelection::All => {
+            let mut list: Vec<_> = forwarding.routes(vrf).map_err(invalid)?.map(id).collect();
+            // Several interfaces may be connected to one network.
+            list.sort_unstable();
+            list.dedup();
+            list
+        }
+        FibSelection::Exact(net) => {
+            let prefix = prefix(net)?;
+            let routes = forwarding.routes_to(vrf, prefix).map_err(invalid)?;
+            if routes.is_empty() {
+                return Err(InspectError::NotFound(format!("VRF {} has no route to {net}", query.vrf)));
+            }
+            let mut list: Vec<_> = routes.into_iter().map(id).collect();
+            list.dedup();
+            list
+        }
+        FibSelection::Lookup(address) => {
+            let steps = forwarding.explain(vrf, address).map_err(invalid)?;
+            let Some(Step::Route { prefix, origin, .. }) = steps.first().cloned() else {
+                let text = format!("VRF {} has no route to {address}", query.vrf);
+                return Err(InspectError::NotFound(text));
+            };
+            vec![(prefix, origin)]
+        }
+    })
+}
+
+fn shown_of(core: &Core, vrf: u16, query: &FibQuery, ids: &[(Prefix, Origin)]) -> Vec<FibEntry> {
+    let routes = ids.iter().flat_map(|(prefix, origin)| {
+        let all = core.routing.forwarding.routes_to(vrf, *prefix).unwrap_or_default();
+        let is_looked_up = matches!(query.selection, FibSelection::Lookup(_));
+        all.into_iter().filter(move |route| route.origin == *origin && (route.used || !is_looked_up))
+    });
+    routes.map(|route| entry(core, query, &route)).collect()
 }
 
 fn prefix(net: IpNet) -> Result<Prefix, InspectError> {

@@ -40,7 +40,7 @@ impl Inspect for EngineHandle {
     }
 
     fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError> {
-        fib::entries(&self.shared.core(), query, each)
+        fib::entries(&self.shared, query, each)
     }
 
     fn neighbors(&self) -> Vec<NeighborState> {
