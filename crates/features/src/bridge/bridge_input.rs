@@ -289,6 +289,7 @@ impl Learner<'_> {
             Learned::Moved { .. } => {
                 self.last = Some(seen);
                 ctx.count(Counter::Moved, 1);
+                source.bridge.moves.add();
             }
             Learned::Limited => ctx.count(Counter::Limited, 1),
             Learned::Full => ctx.count(Counter::Full, 1),

@@ -169,9 +169,26 @@ impl Walk<'_> {
         }
         match self.rx.usage {
             Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, HEADER, ethertype),
-            Use::Bridge => Ok(Next::Bridge.edge()),
-            Use::CrossConnect => Ok(Next::CrossConnect.edge()),
+            Use::Bridge => Ok(self.pass(meta, dst, Next::Bridge)),
+            Use::CrossConnect => Ok(self.pass(meta, dst, Next::CrossConnect)),
         }
+    }
+
+    /// A frame that is passed on as it is.
+    #[inline(always)]
+    fn pass(&self, meta: &mut Meta, dst: MacAddr, next: Next) -> u8 {
+        if dst.is_multicast() {
+            self.to_group(meta, dst);
+        }
+        next.edge()
+    }
+
+    /// A frame to several stations: counted here, where destinations are looked at anyway. The others are unicast.
+    #[cold]
+    fn to_group(&self, meta: &mut Meta, dst: MacAddr) {
+        meta.flags.set(Flags::GROUP);
+        let counters = self.counters.interface(meta.rx_if);
+        if dst == MacAddr::BROADCAST { counters.rx_broadcast.add(1) } else { counters.rx_multicast.add(1) }
     }
 
     /// A frame with tags: of a sub-interface, or of an interface whose frames are passed on as they are.
@@ -184,10 +201,13 @@ impl Walk<'_> {
             return match self.rx.usage {
                 Use::Route if has_vlan => Err(Drop::UnknownVlan),
                 Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, header, tagged.ethertype),
-                Use::Bridge => Ok(Next::Bridge.edge()),
-                Use::CrossConnect => Ok(Next::CrossConnect.edge()),
+                Use::Bridge => Ok(self.pass(meta, dst, Next::Bridge)),
+                Use::CrossConnect => Ok(self.pass(meta, dst, Next::CrossConnect)),
             };
         };
+        if dst.is_multicast() {
+            self.to_group(meta, dst);
+        }
         let entry = self.interfaces.get(sub);
         meta.rx_if = sub;
         self.tally.add(self.counters, Direction::Rx, sub, meta.len() - u32::from(tagged.len));
@@ -196,8 +216,8 @@ impl Walk<'_> {
         }
         let edge = match Use::of(entry) {
             Use::Route => return self.route(meta, dst, entry.mac, entry.vrf, header, tagged.ethertype),
-            Use::Bridge => Next::Bridge.edge(),
-            Use::CrossConnect => Next::CrossConnect.edge(),
+            Use::Bridge => self.pass(meta, dst, Next::Bridge),
+            Use::CrossConnect => self.pass(meta, dst, Next::CrossConnect),
         };
         tags::pop(meta, area, tagged.len);
         Ok(edge)
@@ -220,7 +240,7 @@ impl Walk<'_> {
         if dst == mac {
             meta.flags.set(Flags::OUR_MAC);
         } else if dst.is_multicast() {
-            meta.flags.set(Flags::GROUP);
+            self.to_group(meta, dst);
         } else {
             return Err(Drop::WrongMac);
         }
