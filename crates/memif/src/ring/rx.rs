@@ -5,8 +5,8 @@ use std::sync::Arc;
 use memory::region::{CheckedRange, RegionTable};
 
 use super::chain::{Chain, Limits};
-use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::gauge::{Flow, Signals};
+use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many packets ahead the first bytes of a packet are prefetched.

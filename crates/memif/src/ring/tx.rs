@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use memory::region::{CheckedRange, RegionTable};
 
-use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::gauge::{Flow, Signals};
+use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many slots ahead a buffer's first line is prefetched for writing, and its descriptor a little earlier.
