@@ -104,6 +104,25 @@ impl Ctx<'_> {
         0
     }
 
+    /// Marks the packet as dropped for `reason` and returns `edge`, which leads to a node that tells its sender. That node
+    /// [ends](Ctx::end) it: the reason is counted there, whether the sender is told or not.
+    #[inline]
+    pub fn refuse(&mut self, slot: SlotId, reason: impl Into<u8>, edge: u8) -> u8 {
+        self.drop(slot, reason);
+        edge
+    }
+
+    /// Ends a packet that is marked as dropped: counts it and shows it to a capture. The node `drop` does this; one that
+    /// makes another packet in the slot does it before.
+    #[inline]
+    pub fn end(&self, slot: SlotId) {
+        let meta = self.packets.meta(slot);
+        self.counters.dropped(meta.rx_if, meta.drop_reason);
+        if let Some(capture) = self.drop_capture {
+            capture.dropped(self.packets, slot, self.now);
+        }
+    }
+
     /// Counts a drop of something that never became a packet.
     #[inline]
     pub fn count_drop(&self, reason: impl Into<u8>) {

@@ -53,8 +53,30 @@ pub struct IfCounters {
     pub rx_drops: Counter,
     /// Packets that were to leave by this interface and could not (ring full, link down).
     pub tx_drops: Counter,
+    /// Of those: packets that the device never takes, too long or malformed.
+    pub tx_errors: Counter,
+    /// Of the received ones: frames to a multicast address.
+    pub rx_multicast: Counter,
+    /// Of the received ones: frames to all stations.
+    pub rx_broadcast: Counter,
+    /// Of the sent ones: frames to a multicast address.
+    pub tx_multicast: Counter,
+    /// Of the sent ones: frames to all stations.
+    pub tx_broadcast: Counter,
     /// Packets punted to the control thread.
     pub punts: Counter,
+}
+
+impl IfCounters {
+    /// Counts a sent frame that may be for several stations, by the destination that it begins with.
+    #[cold]
+    pub fn sent_to_group(&self, frame: &[u8]) {
+        match frame {
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => self.tx_broadcast.add(1),
+            [first, ..] if first & 1 != 0 => self.tx_multicast.add(1),
+            _ => {}
+        }
+    }
 }
 
 /// The worker's loop.
@@ -71,6 +93,16 @@ pub struct LoopCounters {
     pub awake_clocks: Counter,
     /// Times that it went to sleep.
     pub sleeps: Counter,
+    /// Times that it woke up: one less than `sleeps` while it is asleep.
+    pub wakes: Counter,
+}
+
+impl LoopCounters {
+    /// Whether the worker waits for interrupts at this moment; else it polls.
+    #[must_use]
+    pub fn asleep(&self) -> bool {
+        self.sleeps.get() != self.wakes.get()
+    }
 }
 
 const CHUNK: usize = 256;
@@ -84,8 +116,13 @@ pub struct WorkerCounters {
     pub rounds: LoopCounters,
     drops: Box<[Counter]>,
     nodes: Box<[Counter]>,
-    interfaces: Box<[OnceLock<Box<[IfCounters]>>]>,
+    interfaces: Chunks<IfCounters>,
+    /// By interface, then by reason. An interface's list appears with its first drop.
+    drops_of: Chunks<OnceLock<Box<[Counter]>>>,
 }
+
+/// Something per interface: appears with its first use, in blocks.
+type Chunks<T> = Box<[OnceLock<Box<[T]>>]>;
 
 impl fmt::Debug for WorkerCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,6 +144,7 @@ impl WorkerCounters {
             drops: fresh(drops),
             nodes: fresh(counters),
             interfaces: fresh(CHUNKS),
+            drops_of: fresh(CHUNKS),
         }
     }
 
@@ -115,6 +153,25 @@ impl WorkerCounters {
     #[inline]
     pub fn drops(&self, reason: u16) -> &Counter {
         &self.drops[(reason as usize).min(self.drops.len() - 1)]
+    }
+
+    /// Counts a packet that came in by `interface` and is dropped for the reason with that graph-wide id. The first
+    /// drop of an interface allocates (8 bytes for each reason there is).
+    #[inline]
+    pub fn dropped(&self, interface: u16, reason: u16) {
+        self.drops(reason).add(1);
+        self.interface(interface).rx_drops.add(1);
+        let at = interface as usize;
+        let lists = self.drops_of[at / CHUNK].get_or_init(|| fresh(CHUNK));
+        let list = lists[at % CHUNK].get_or_init(|| fresh(self.drops.len()));
+        list[(reason as usize).min(list.len() - 1)].add(1);
+    }
+
+    /// Drops of packets that came in by an interface, by graph-wide id of the reason. Empty where there were none.
+    pub fn drops_of(&self, interface: u16) -> impl Iterator<Item = u64> + '_ {
+        let at = interface as usize;
+        let list = self.drops_of[at / CHUNK].get().and_then(|lists| lists[at % CHUNK].get());
+        list.into_iter().flatten().map(Counter::get)
     }
 
     /// The declared counter with that graph-wide id.

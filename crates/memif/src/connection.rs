@@ -7,6 +7,7 @@ use memory::region::{Region, RegionOptions, RegionTable};
 
 use crate::Error;
 use crate::control::{Mode, QueueConfig, Text};
+use crate::io::Credentials;
 use crate::layout::Layout;
 use crate::ring::{Endpoint, Event, RingError, RingSize, RingView, RxQueue, Slots, TxQueue};
 
@@ -26,6 +27,8 @@ pub struct Peer {
     pub application: Text<32>,
     /// What it calls the interface.
     pub interface: Text<32>,
+    /// Its process, as the kernel says; `None` without a socket, or where the kernel doesn't say.
+    pub credentials: Option<Credentials>,
 }
 
 /// An established connection: the link is up. Its queues may be moved to the threads that use them.

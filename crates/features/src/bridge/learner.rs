@@ -55,6 +55,7 @@ impl<'t> Learner<'t> {
             Learned::Moved { .. } => {
                 self.last = Some(seen);
                 ctx.count(Counter::Moved, 1);
+                source.bridge.moves.add();
             }
             Learned::Limited => ctx.count(Counter::Limited, 1),
             Learned::Full => ctx.count(Counter::Full, 1),

@@ -18,7 +18,7 @@ mod table;
 mod tests;
 
 use graph::NodeSpec;
-pub use table::{BLOCKED, Bridge, Bridges, Member, tick};
+pub use table::{BLOCKED, Bridge, Bridges, Member, Moves, tick};
 
 /// The nodes of this folder.
 pub const NODES: &[NodeSpec] =

@@ -2,6 +2,7 @@
 
 use graph::IfIndex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tables::mac::MacTable;
 
 /// The address table's "interface" for addresses whose frames are dropped; no [`IfIndex`] is that large.
@@ -39,7 +40,35 @@ pub struct Bridge {
     pub mac_age: u16,
     /// Its name, for traces.
     pub name: Arc<str>,
+    /// Addresses that moved from one member to another.
+    pub moves: Moves,
 }
+
+/// A count that outlives the versions of the table: all clones count together. Workers add to it, seldom.
+#[derive(Clone, Debug, Default)]
+pub struct Moves(Arc<AtomicU64>);
+
+impl Moves {
+    /// One more.
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Two are equal when they count together.
+impl PartialEq for Moves {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Moves {}
 
 /// All bridges, by number, and the address table that they share. Number 0 is never a bridge.
 #[derive(Clone, Debug, Default)]

@@ -193,3 +193,24 @@ fn sub_interfaces_count_both_ways_without_the_tags() {
     assert_eq!(values.map(|counter| counter.get()), [1, 60, 3, 180]);
     assert_eq!(bench.graph.counters().interface(7).tx_bytes.get(), 3 * 64, "the parent counts the tags");
 }
+
+#[test]
+fn frames_to_groups_are_counted_on_both_sides_and_ip_packets_are_not_taken_for_such() {
+    let v = vectors();
+    let to = |name, dst: [u8; 6]| [&dst[..], &v.get(name)[6..]].concat();
+    let (all, group) = ([0xff; 6], [1, 0, 0x5e, 0, 0, 9]);
+    let mut bench = Bench::new(Tier::detect());
+    setup(&mut bench);
+    bench.run(1, &[v.get("a-to-b"), to("a-to-b", all), to("a-to-b", group), to("a-to-b", group)], 8);
+    // The first octet of an IPv4 header is odd, too.
+    bench.run(3, &[[&[0x45; 1][..], &[0; 40]].concat()], 8);
+    bench.run(5, &[to("b-to-a", all), v.get("b-to-a")], 8);
+    bench.run(7, &[to("vlan-5-a-to-b", group)], 8);
+    let counted = |interface| {
+        let it = bench.graph.counters().interface(interface);
+        [&it.rx_multicast, &it.rx_broadcast, &it.tx_multicast, &it.tx_broadcast].map(|counter| counter.get())
+    };
+    assert_eq!((counted(1), counted(2)), ([2, 1, 0, 0], [0, 0, 2, 1]));
+    assert_eq!((counted(3), counted(4)), ([0; 4], [0; 4]));
+    assert_eq!((counted(5), counted(6), counted(7)), ([0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1]));
+}

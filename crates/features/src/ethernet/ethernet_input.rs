@@ -9,7 +9,7 @@
 //! | `drop` | see [`Drop`] |
 
 use super::ethertypes::Ethertypes;
-use crate::interface::{Direction, Interface, Interfaces, Layer2, Tally, VlanTags};
+use crate::interface::{Direction, Interface, Interfaces, Layer2, Tally, VlanTags, received_by_group};
 use crate::vlan::tags;
 use core::fmt;
 use graph::counters::WorkerCounters;
@@ -169,9 +169,18 @@ impl Walk<'_> {
         }
         match self.rx.usage {
             Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, HEADER, ethertype),
-            Use::Bridge => Ok(Next::Bridge.edge()),
-            Use::CrossConnect => Ok(Next::CrossConnect.edge()),
+            Use::Bridge => Ok(self.pass(meta, dst, Next::Bridge)),
+            Use::CrossConnect => Ok(self.pass(meta, dst, Next::CrossConnect)),
         }
+    }
+
+    /// A frame that is passed on as it is.
+    #[inline(always)]
+    fn pass(&self, meta: &mut Meta, dst: MacAddr, next: Next) -> u8 {
+        if dst.is_multicast() {
+            received_by_group(self.counters, meta, dst);
+        }
+        next.edge()
     }
 
     /// A frame with tags: of a sub-interface, or of an interface whose frames are passed on as they are.
@@ -184,10 +193,15 @@ impl Walk<'_> {
             return match self.rx.usage {
                 Use::Route if has_vlan => Err(Drop::UnknownVlan),
                 Use::Route => self.route(meta, dst, self.rx.mac, self.rx.vrf, header, tagged.ethertype),
-                Use::Bridge => Ok(Next::Bridge.edge()),
-                Use::CrossConnect => Ok(Next::CrossConnect.edge()),
+                Use::Bridge => Ok(self.pass(meta, dst, Next::Bridge)),
+                Use::CrossConnect => Ok(self.pass(meta, dst, Next::CrossConnect)),
             };
         };
+        if dst.is_multicast() {
+            received_by_group(self.counters, meta, dst);
+            // By the sub-interface it hasn't been received yet.
+            meta.flags.clear(Flags::GROUP);
+        }
         let entry = self.interfaces.get(sub);
         meta.rx_if = sub;
         self.tally.add(self.counters, Direction::Rx, sub, meta.len() - u32::from(tagged.len));
@@ -196,8 +210,8 @@ impl Walk<'_> {
         }
         let edge = match Use::of(entry) {
             Use::Route => return self.route(meta, dst, entry.mac, entry.vrf, header, tagged.ethertype),
-            Use::Bridge => Next::Bridge.edge(),
-            Use::CrossConnect => Next::CrossConnect.edge(),
+            Use::Bridge => self.pass(meta, dst, Next::Bridge),
+            Use::CrossConnect => self.pass(meta, dst, Next::CrossConnect),
         };
         tags::pop(meta, area, tagged.len);
         Ok(edge)
@@ -220,7 +234,7 @@ impl Walk<'_> {
         if dst == mac {
             meta.flags.set(Flags::OUR_MAC);
         } else if dst.is_multicast() {
-            meta.flags.set(Flags::GROUP);
+            received_by_group(self.counters, meta, dst);
         } else {
             return Err(Drop::WrongMac);
         }

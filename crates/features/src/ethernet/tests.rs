@@ -251,3 +251,27 @@ proptest! {
         check_bytes(&frames)?;
     }
 }
+
+#[test]
+fn frames_to_groups_are_counted_for_the_interface_and_the_sub_interface() {
+    let v = vectors();
+    let to = |name, dst: [u8; 6]| [&dst[..], &v.get(name)[6..]].concat();
+    let (all, group) = ([0xff; 6], [1, 0, 0x5e, 0, 0, 9]);
+    let frames = [
+        v.get("to-us"),
+        v.get("to-broadcast"),
+        to("to-us", group),
+        to("to-us", group),
+        v.get("vlan-5-to-sub"),
+        to("vlan-5-to-sub", all),
+        to("vlan-5-to-sub", group),
+    ];
+    let mut bench = Bench::new(Tier::detect());
+    setup(&mut bench);
+    bench.run(PORT, &frames, 256);
+    let counted = |interface| {
+        let counters = bench.graph.counters().interface(interface);
+        (counters.rx_packets.get(), counters.rx_multicast.get(), counters.rx_broadcast.get())
+    };
+    assert_eq!((counted(PORT), counted(5)), ((7, 3, 2), (3, 1, 1)));
+}

@@ -4,7 +4,9 @@
 //! | edge | packets |
 //! |---|---|
 //! | `ip4-lookup` | the message, made in the packet's slot |
-//! | `drop` | see [`Drop`]: the packet ends without its sender being told |
+//! | `drop` | their senders must not, or cannot, be told (see [`Counter`]) |
+//!
+//! Either way the packet ends here, for the reason that the other node has marked it with.
 //!
 //! The message quotes as much of the packet as fits 576 bytes. It comes from the interface that the packet came in by.
 
@@ -14,6 +16,7 @@ use super::request::requested;
 use crate::interface::{Interfaces, Limiter};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
+use graph::context::GONE;
 use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
@@ -27,30 +30,8 @@ graph::edges! {
     pub enum Next { Drop => "drop", Lookup => "ip4-lookup" }
 }
 
-graph::drops! {
-    /// Why a packet's sender isn't told.
-    pub enum Drop {
-        /// The packet was made here.
-        OwnPacket => "own-packet", Info,
-        /// The packet reports an error itself.
-        AboutError => "about-error", Info,
-        /// The packet is a fragment other than the first.
-        Fragment => "fragment", Info,
-        /// The packet was sent to a group or broadcast address.
-        Group => "group", Info,
-        /// The packet's source address is no single host's.
-        NoSender => "no-sender", Warning,
-        /// More errors are to be reported about packets of this interface than the limit allows.
-        Limited => "icmp-limited", Warning,
-        /// Neither the interface the packet came in by nor another one in its VRF has an IPv4 address to report from.
-        NoSource => "no-source-address", Warning,
-        /// The packet's header isn't whole, or there is no room before it.
-        BadPacket => "bad-packet", Error,
-    }
-}
-
 graph::counters! {
-    /// Errors reported.
+    /// Errors reported, and packets whose senders aren't told of theirs.
     pub enum Counter {
         /// Destination unreachable, but for the next one.
         Unreachable => "unreachable",
@@ -60,6 +41,22 @@ graph::counters! {
         TimeExceeded => "time-exceeded",
         /// Parameter problem, and everything else.
         ParameterProblem => "parameter-problem",
+        /// The packet was made here.
+        OwnPacket => "own-packet",
+        /// The packet reports an error itself.
+        AboutError => "about-error",
+        /// The packet is a fragment other than the first.
+        Fragment => "fragment",
+        /// The packet was sent to a group or broadcast address.
+        Group => "group",
+        /// The packet's source address is no single host's.
+        NoSender => "no-sender",
+        /// More errors are to be reported than the limit allows.
+        Limited => "icmp-limited",
+        /// Neither the interface the packet came in by nor another one in its VRF has an IPv4 address to report from.
+        NoSource => "no-source-address",
+        /// The packet's header isn't whole, or there is no room before it.
+        BadPacket => "bad-packet",
     }
 }
 
@@ -68,7 +65,6 @@ pub const NODE: NodeSpec = NodeSpec {
     name: "icmp4-error",
     help: "Reports errors to the senders of IPv4 packets.",
     edges: Next::NAMES,
-    drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY_4 }],
     make: |cx: &NodeContext<'_>| Box::new(Icmp4Error { interfaces: cx.table(), limit: ERRORS }),
@@ -83,11 +79,14 @@ struct Icmp4Error {
 impl Node for Icmp4Error {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         frame.each(|slot| match self.report(ctx, slot) {
-            Ok(counter) => {
-                ctx.count(counter, 1);
-                Next::Lookup.edge()
+            Ok(message) => {
+                ctx.end(slot);
+                self.tell(ctx, slot, message)
             }
-            Err(reason) => ctx.drop(slot, reason),
+            Err(untold) => {
+                ctx.count(untold, 1);
+                Next::Drop.edge()
+            }
         });
     }
 
@@ -100,38 +99,56 @@ impl Node for Icmp4Error {
 const HEADERS: usize = Ipv4Header::LEN + Icmpv4Header::LEN;
 
 impl Icmp4Error {
-    fn report(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<Counter, Drop> {
+    /// The message to send, or why there must be none.
+    fn report(&mut self, ctx: &Ctx<'_>, slot: SlotId) -> Result<Message, Counter> {
         let interfaces = ctx.tables.get(self.interfaces);
         let (to, dst) = addresses(ctx.packets, slot)?;
         let rx_if = ctx.packets.meta(slot).rx_if;
         if !self.limit.allows(rx_if, ctx.now) {
-            return Err(Drop::Limited);
+            return Err(Counter::Limited);
         }
         let Some(IpAddr::V4(from)) = source(interfaces, rx_if, dst.into(), to.into()) else {
-            return Err(Drop::NoSource);
+            return Err(Counter::NoSource);
         };
         let (kind, code, argument) = requested(ctx.packets.meta(slot));
         let icmp = header(kind, code, argument);
-        write(ctx.packets, slot, from, to, icmp)?;
-        make_own(ctx.packets.meta_mut(slot), interfaces);
-        Ok(match (icmp.kind, code) {
+        Ok(Message { from, to, icmp })
+    }
+
+    /// Makes the packet, which has been counted, the message.
+    fn tell(&self, ctx: &mut Ctx<'_>, slot: SlotId, message: Message) -> u8 {
+        if let Err(failed) = write(ctx.packets, slot, &message) {
+            ctx.count(failed, 1);
+            return GONE;
+        }
+        make_own(ctx.packets.meta_mut(slot), ctx.tables.get(self.interfaces));
+        let counter = match (message.icmp.kind, message.icmp.code) {
             (Icmpv4Type::DESTINATION_UNREACHABLE, 4) => Counter::FragmentationNeeded,
             (Icmpv4Type::DESTINATION_UNREACHABLE, _) => Counter::Unreachable,
             (Icmpv4Type::TIME_EXCEEDED, _) => Counter::TimeExceeded,
             _ => Counter::ParameterProblem,
-        })
+        };
+        ctx.count(counter, 1);
+        Next::Lookup.edge()
     }
 }
 
+/// What is sent to whom. The checksum isn't computed yet.
+struct Message {
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    icmp: Icmpv4Header,
+}
+
 /// The packet's source, if it may be told of an error (RFC 1122 section 3.2.2), and its destination.
-fn addresses(packets: &Packets, slot: SlotId) -> Result<(Ipv4Addr, Ipv4Addr), Drop> {
+fn addresses(packets: &Packets, slot: SlotId) -> Result<(Ipv4Addr, Ipv4Addr), Counter> {
     let meta = packets.meta(slot);
-    let header = packets.header::<Ipv4Header>(slot, meta.data).ok_or(Drop::BadPacket)?;
+    let header = packets.header::<Ipv4Header>(slot, meta.data).ok_or(Counter::BadPacket)?;
     if meta.flags.has(Flags::LOCAL) {
-        return Err(Drop::OwnPacket);
+        return Err(Counter::OwnPacket);
     }
     if header.is_later_fragment() {
-        return Err(Drop::Fragment);
+        return Err(Counter::Fragment);
     }
     let single = |address: Ipv4Addr| matches!(address.kind(), Ipv4Kind::Unicast | Ipv4Kind::LinkLocal);
     let group = matches!(
@@ -139,16 +156,16 @@ fn addresses(packets: &Packets, slot: SlotId) -> Result<(Ipv4Addr, Ipv4Addr), Dr
         Ipv4Kind::Broadcast | Ipv4Kind::Multicast | Ipv4Kind::LinkLocalMulticast
     );
     if group || meta.flags.has(Flags::GROUP) {
-        return Err(Drop::Group);
+        return Err(Counter::Group);
     }
     if !single(header.src()) {
-        return Err(Drop::NoSender);
+        return Err(Counter::NoSender);
     }
     if header.protocol == IpProtocol::ICMP {
         let at = meta.data + header.header_len() as u16;
         let kind = packets.header::<Icmpv4Type>(slot, at);
         if kind.is_none_or(|kind| kind.is_error()) {
-            return Err(Drop::AboutError);
+            return Err(Counter::AboutError);
         }
     }
     Ok((header.src(), header.dst()))
@@ -164,16 +181,11 @@ fn header(kind: u8, code: u8, argument: u32) -> Icmpv4Header {
 }
 
 /// Makes the packet the message.
-fn write(
-    packets: &mut Packets,
-    slot: SlotId,
-    from: Ipv4Addr,
-    to: Ipv4Addr,
-    mut icmp: Icmpv4Header,
-) -> Result<(), Drop> {
+fn write(packets: &mut Packets, slot: SlotId, message: &Message) -> Result<(), Counter> {
+    let Message { from, to, mut icmp } = *message;
     packets.truncate(slot, (Icmpv4Header::MAX_ERROR_LEN - HEADERS) as u32);
     // The sender may still write to the body: it is summed once it is ours.
-    let body = Partial::of(packets.pull_body(slot).map_err(|_| Drop::BadPacket)?);
+    let body = Partial::of(packets.pull_body(slot).map_err(|_| Counter::BadPacket)?);
     let head = packets.head(slot);
     let sum = Partial::of(head).plus(body.at(head.len())).plus(Partial::of(icmp.as_bytes()));
     icmp.checksum = U16::new(sum.checksum());
@@ -183,8 +195,8 @@ fn write(
     ip.dscp_ecn = 6 << 5;
     ip.set_fragment(Ipv4Flags::DONT_FRAGMENT, 0);
     ip.checksum = U16::new(ip.compute_checksum(&[]));
-    let room = packets.prepend(slot, HEADERS as u16).ok_or(Drop::BadPacket)?;
-    ip.emit(room).and_then(|rest| icmp.emit(rest)).map_err(|_| Drop::BadPacket)?;
+    let room = packets.prepend(slot, HEADERS as u16).ok_or(Counter::BadPacket)?;
+    ip.emit(room).and_then(|rest| icmp.emit(rest)).map_err(|_| Counter::BadPacket)?;
     let meta = packets.meta_mut(slot);
     meta.l4 = meta.data + Ipv4Header::LEN as u16;
     Ok(())

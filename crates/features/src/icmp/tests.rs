@@ -1,7 +1,11 @@
 //! ICMP and local delivery as a whole.
 
 use crate::ip::topology;
-use crate::testing::{rows, run_table};
+use crate::testing::{Bench, Verdict, rows, run_table};
+use graph::context::DropCapture;
+use graph::packet::{Packets, SlotId};
+use graph::simd::Tier;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn echoes_are_answered_and_errors_reported_over_ip4() {
@@ -17,4 +21,52 @@ fn echoes_are_answered_and_errors_reported_over_ip6() {
     run_table(&rows, |bench| {
         topology::set_up(bench, 1280);
     });
+}
+
+/// The frames that were dropped, from the link-layer header on, and why.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<(Vec<u8>, u16)>>>);
+
+impl DropCapture for Seen {
+    fn dropped(&self, packets: &Packets, slot: SlotId, _: u64) {
+        let mut packet = packets.own(slot);
+        let (l2, reason) = (packet.meta().l2, packet.meta().drop_reason);
+        packet.meta_mut().data = l2;
+        self.0.lock().unwrap().push((packet.bytes().to_vec(), reason));
+    }
+}
+
+#[test]
+fn a_packet_is_one_drop_as_it_came_whether_its_sender_is_told_or_not() {
+    for (table, mtu, name, node, error) in [
+        (include_str!("../../tests/vectors/icmp4.txt"), 300, "time exceeded", "ip4-rewrite", "icmp4-error"),
+        (include_str!("../../tests/vectors/icmp6.txt"), 1280, "no route", "ip6-lookup", "icmp6-error"),
+    ] {
+        let row = rows(table).into_iter().find(|row| row.name == name).unwrap();
+        let Verdict::SentAndDropped(_, reason) = row.verdict else { panic!("{name}: {:?}", row.verdict) };
+        let mut bench = Bench::new(Tier::detect());
+        topology::set_up(&mut bench, mtu);
+        let seen = Seen::default();
+        bench.graph.drop_capture = Some(Box::new(seen.clone()));
+        let outcome = bench.run(row.rx_if, &vec![row.frame.clone(); 1000], 200);
+        let told = outcome.sent[&row.rx_if].len();
+        assert!(told < 1000, "{name}: the limit of errors isn't reached");
+        assert_eq!(outcome.drops, [(reason.to_string(), 1000)].into());
+
+        let counters = bench.graph.counters();
+        let id = bench.plan.drops.iter().position(|(at, spec)| {
+            let named = &bench.plan.nodes[usize::from(*at)].spec.name;
+            *named == node && reason.ends_with(spec.name)
+        });
+        let of =
+            |interface| counters.drops_of(interface).enumerate().filter(|(_, n)| *n > 0).collect::<Vec<_>>();
+        assert_eq!((of(row.rx_if), of(1)), (vec![(id.unwrap(), 1000)], vec![]));
+        assert_eq!(counters.interface(row.rx_if).rx_drops.get(), 1000);
+        let untold = bench.plan.counters.iter().position(|(at, spec)| {
+            bench.plan.nodes[usize::from(*at)].spec.name == error && spec.name == "icmp-limited"
+        });
+        assert_eq!(counters.node(untold.unwrap() as u16).get(), 1000 - told as u64);
+        let seen = seen.0.lock().unwrap();
+        assert!(seen.len() == 1000 && seen.iter().all(|one| *one == (row.frame.clone(), id.unwrap() as u16)));
+    }
 }

@@ -15,4 +15,4 @@ pub(crate) use fits::fits;
 pub(crate) use limiter::Limiter;
 pub use sub_interfaces::SubInterfaces;
 pub use table::{Interface, InterfaceAddress, Interfaces, Layer2, LinkMode, Rpf, VlanTags};
-pub(crate) use tally::{Direction, Tally};
+pub(crate) use tally::{Direction, Tally, received_by_group};

@@ -13,8 +13,12 @@ use graph::{Ctx, Frame, Node, NodeContext};
 graph::drops! {
     /// Why a packet finds no next hop.
     pub(crate) enum Drop {
-        /// A packet made here has no route to its destination.
+        /// There is no route to the destination; the sender is told.
         NoRoute => "no-route", Warning,
+        /// The route says that the destination is unreachable; the sender is told.
+        Unreachable => "unreachable", Info,
+        /// The route says that the destination is administratively prohibited; the sender is told.
+        Prohibited => "prohibited", Info,
         /// The route says to drop silently.
         Blackhole => "blackhole", Info,
         /// The VRF has no table: it has just been deleted.
@@ -25,18 +29,6 @@ graph::drops! {
         LinkLocal => "link-local", Warning,
         /// Nothing in this graph handles next hops of this kind.
         Unhandled => "unhandled", Bug,
-    }
-}
-
-graph::counters! {
-    /// Packets that got no further and whose senders are told.
-    pub(crate) enum Counter {
-        /// There is no route to the destination.
-        NoRoute => "no-route",
-        /// The route says that the destination is unreachable.
-        Unreachable => "unreachable",
-        /// The route says that the destination is administratively prohibited.
-        Prohibited => "prohibited",
     }
 }
 
@@ -177,18 +169,17 @@ impl<F: Family> Lookup<F> {
         let edge = self.edges[kind as usize];
         let meta = ctx.packets.meta_mut(slot);
         meta.next_hop = id;
-        let (counter, refusal) = match kind {
+        let (reason, refusal) = match kind {
             _ if edge != 0 => return edge,
             NextHopKind::Blackhole => return ctx.drop(slot, Drop::Blackhole),
             _ if meta.flags.has(Flags::LOCAL) => return ctx.drop(slot, Drop::NoRoute),
-            NextHopKind::NoRoute => (Counter::NoRoute, Refusal::NoRoute),
-            NextHopKind::Unreachable => (Counter::Unreachable, Refusal::Unreachable),
-            NextHopKind::Prohibit => (Counter::Prohibited, Refusal::Prohibited),
+            NextHopKind::NoRoute => (Drop::NoRoute, Refusal::NoRoute),
+            NextHopKind::Unreachable => (Drop::Unreachable, Refusal::Unreachable),
+            NextHopKind::Prohibit => (Drop::Prohibited, Refusal::Prohibited),
             _ => return ctx.drop(slot, Drop::Unhandled),
         };
         F::request(meta, refusal);
-        ctx.count(counter, 1);
-        self.icmp_error
+        ctx.refuse(slot, reason, self.icmp_error)
     }
 }
 

@@ -58,6 +58,8 @@ graph::drops! {
         LinkBroadcast => "link-broadcast", Info,
         /// IPv4 isn't enabled on the interface.
         NotEnabled => "not-enabled", Warning,
+        /// The header's options are broken; the sender is told.
+        BadOptions => "bad-options", Error,
     }
 }
 
@@ -66,8 +68,6 @@ graph::counters! {
     enum Counter {
         /// Packets with header options.
         Options => "options",
-        /// Packets whose options are broken; their senders are told.
-        BadOptions => "bad-options",
     }
 }
 
@@ -207,10 +207,9 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane) -> u8 {
         _ => {}
     }
     if let Some(pointer) = broken {
-        ctx.count(Counter::BadOptions, 1);
         let error = Icmpv4Error::ParameterProblem { pointer: pointer as u8 };
         request_v4(ctx.packets.meta_mut(slot), error);
-        return Next::IcmpError.edge();
+        return ctx.refuse(slot, Drop::BadOptions, Next::IcmpError.edge());
     }
     lane.edge
 }

@@ -26,7 +26,6 @@ pub const NODE: NodeSpec = NodeSpec {
     help: "Finds the next hop of IPv4 packets in the forwarding table of their VRF.",
     edges: Next::NAMES,
     drops: lookup::Drop::SPECS,
-    counters: lookup::Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY }],
     ends: &[super::UNICAST],
     make: |cx| Lookup::<V4>::boxed(cx, Next::IcmpError.edge()),

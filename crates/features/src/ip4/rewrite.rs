@@ -37,20 +37,12 @@ graph::drops! {
         InterfaceDown => "interface-down", Warning,
         /// The next hop has changed since the lookup.
         StaleNextHop => "stale-next-hop", Warning,
-        /// A packet made here is larger than the MTU of its next hop and must not be fragmented.
+        /// The time to live was used up; the sender is told. Many of them: a routing loop, or a traceroute.
+        TtlExpired => "ttl-expired", Warning,
+        /// The packet is larger than the MTU of its next hop and must not be fragmented; the sender is told.
         TooBig => "too-big", Warning,
         /// There is no room for the link-layer header before the packet.
         NoHeadroom => "no-headroom", Bug,
-    }
-}
-
-graph::counters! {
-    /// Packets that got no further and whose senders are told.
-    enum Counter {
-        /// The time to live was used up.
-        TimeExceeded => "time-exceeded",
-        /// The packet is larger than the MTU of its next hop and must not be fragmented.
-        TooBig => "too-big",
     }
 }
 
@@ -124,9 +116,8 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
         return ctx.drop(slot, Drop::StaleNextHop);
     }
     if header.ttl <= 1 && !local {
-        ctx.count(Counter::TimeExceeded, 1);
         request_v4(ctx.packets.meta_mut(slot), Icmpv4Error::TtlExceeded);
-        return Next::IcmpError.edge();
+        return ctx.refuse(slot, Drop::TtlExpired, Next::IcmpError.edge());
     }
     if lane.edge == 0 {
         return ctx.drop(slot, Drop::InterfaceDown);
@@ -147,9 +138,8 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
     if local {
         return ctx.drop(slot, Drop::TooBig);
     }
-    ctx.count(Counter::TooBig, 1);
     request_v4(ctx.packets.meta_mut(slot), Icmpv4Error::FragmentationNeeded { mtu: lane.hop.mtu });
-    Next::IcmpError.edge()
+    ctx.refuse(slot, Drop::TooBig, Next::IcmpError.edge())
 }
 
 /// The node's declaration.
@@ -158,7 +148,6 @@ pub const NODE: NodeSpec = NodeSpec {
     help: "Forwards IPv4 packets: time to live, MTU, link-layer header.",
     edges: Next::NAMES,
     drops: Drop::SPECS,
-    counters: Counter::SPECS,
     attach: &[Attach { parent: "ip4-lookup", key: NextHopKind::Rewrite as u32 }],
     starts: &[INTERFACE_OUTPUT],
     make,

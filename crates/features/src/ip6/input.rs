@@ -57,6 +57,8 @@ graph::drops! {
         LinkBroadcast => "link-broadcast", Info,
         /// IPv6 isn't enabled on the interface.
         NotEnabled => "not-enabled", Warning,
+        /// Hop-by-hop options come behind another header; the sender is told.
+        MisplacedHopByHop => "misplaced-hop-by-hop", Error,
     }
 }
 
@@ -65,8 +67,6 @@ graph::counters! {
     enum Counter {
         /// Packets with extension headers.
         Extensions => "extensions",
-        /// Packets whose hop-by-hop options come too late; their senders are told.
-        MisplacedHopByHop => "misplaced-hop-by-hop",
     }
 }
 
@@ -211,9 +211,8 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane) -> u8 {
         _ => {}
     }
     if let Some(pointer) = misplaced {
-        ctx.count(Counter::MisplacedHopByHop, 1);
         request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::UnknownNextHeader { pointer });
-        return Next::IcmpError.edge();
+        return ctx.refuse(slot, Drop::MisplacedHopByHop, Next::IcmpError.edge());
     }
     lane.edge
 }

@@ -27,7 +27,6 @@ pub const NODE: NodeSpec = NodeSpec {
     help: "Finds the next hop of IPv6 packets in the forwarding table of their VRF.",
     edges: Next::NAMES,
     drops: lookup::Drop::SPECS,
-    counters: lookup::Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY }],
     ends: &[super::UNICAST],
     make: |cx| Lookup::<V6>::boxed(cx, Next::IcmpError.edge()),

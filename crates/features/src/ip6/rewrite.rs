@@ -37,20 +37,14 @@ graph::drops! {
         InterfaceDown => "interface-down", Warning,
         /// The next hop has changed since the lookup.
         StaleNextHop => "stale-next-hop", Warning,
+        /// The hop limit was used up; the sender is told. Many of them: a routing loop, or a traceroute.
+        HopLimitExpired => "hop-limit-expired", Warning,
+        /// The packet is larger than the MTU of its next hop; the sender is told.
+        TooBig => "too-big", Warning,
+        /// The source address is link-local and the way leads beyond its link (RFC 4291 section 2.5.6); the sender is told.
+        BeyondScope => "beyond-scope", Warning,
         /// There is no room for the link-layer header before the packet.
         NoHeadroom => "no-headroom", Bug,
-    }
-}
-
-graph::counters! {
-    /// Packets that got no further and whose senders are told.
-    enum Counter {
-        /// The hop limit was used up.
-        TimeExceeded => "time-exceeded",
-        /// The packet is larger than the MTU of its next hop.
-        TooBig => "too-big",
-        /// The source address is link-local and the way leads beyond its link (RFC 4291 section 2.5.6).
-        BeyondScope => "beyond-scope",
     }
 }
 
@@ -132,14 +126,12 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
         return ctx.drop(slot, Drop::StaleNextHop);
     }
     if header.hop_limit <= 1 && !local {
-        ctx.count(Counter::TimeExceeded, 1);
         request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::HopLimitExceeded);
-        return Next::IcmpError.edge();
+        return ctx.refuse(slot, Drop::HopLimitExpired, Next::IcmpError.edge());
     }
     if !local && leaves_scope(ctx.packets.meta(slot), &header, lane) {
-        ctx.count(Counter::BeyondScope, 1);
         request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::BeyondScope);
-        return Next::IcmpError.edge();
+        return ctx.refuse(slot, Drop::BeyondScope, Next::IcmpError.edge());
     }
     if lane.edge == 0 {
         return ctx.drop(slot, Drop::InterfaceDown);
@@ -156,9 +148,8 @@ fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 {
     if local {
         return Next::Fragment.edge();
     }
-    ctx.count(Counter::TooBig, 1);
     request_v6(ctx.packets.meta_mut(slot), Icmpv6Error::PacketTooBig { mtu: lane.hop.mtu.into() });
-    Next::IcmpError.edge()
+    ctx.refuse(slot, Drop::TooBig, Next::IcmpError.edge())
 }
 
 /// The node's declaration.
@@ -167,7 +158,6 @@ pub const NODE: NodeSpec = NodeSpec {
     help: "Forwards IPv6 packets: hop limit, MTU, link-layer header.",
     edges: Next::NAMES,
     drops: Drop::SPECS,
-    counters: Counter::SPECS,
     attach: &[Attach { parent: "ip6-lookup", key: NextHopKind::Rewrite as u32 }],
     starts: &[INTERFACE_OUTPUT],
     make,

@@ -28,6 +28,10 @@ graph::drops! {
         Fragment => "fragment", Warning,
         /// Nothing here listens to what is sent to all stations.
         NoListener => "no-listener", Info,
+        /// The packet is of a protocol that nothing here takes; the sender is told.
+        ProtocolUnreachable => "protocol-unreachable", Info,
+        /// Nothing here listens on the UDP or TCP port; the sender is told.
+        PortUnreachable => "port-unreachable", Info,
         /// The header doesn't lie in the head of the packet.
         BadPacket => "bad-packet", Error,
     }
@@ -38,10 +42,6 @@ graph::counters! {
     pub enum Counter {
         /// Packets handed to a protocol.
         Delivered => "delivered",
-        /// Packets of protocols that nothing here takes; their senders are told.
-        ProtocolUnreachable => "protocol-unreachable",
-        /// UDP and TCP packets to ports that nothing here listens on; their senders are told.
-        PortUnreachable => "port-unreachable",
     }
 }
 
@@ -94,11 +94,10 @@ fn refuse(ctx: &mut Ctx<'_>, slot: SlotId, header: &Ipv4Header) -> u8 {
     if !matches!(header.dst().kind(), Ipv4Kind::Unicast | Ipv4Kind::LinkLocal) {
         return ctx.drop(slot, Drop::NoListener);
     }
-    let (counter, error) = match header.protocol {
-        IpProtocol::UDP | IpProtocol::TCP => (Counter::PortUnreachable, Icmpv4Error::PortUnreachable),
-        _ => (Counter::ProtocolUnreachable, Icmpv4Error::ProtocolUnreachable),
+    let (reason, error) = match header.protocol {
+        IpProtocol::UDP | IpProtocol::TCP => (Drop::PortUnreachable, Icmpv4Error::PortUnreachable),
+        _ => (Drop::ProtocolUnreachable, Icmpv4Error::ProtocolUnreachable),
     };
-    ctx.count(counter, 1);
     request_v4(ctx.packets.meta_mut(slot), error);
-    Next::IcmpError.edge()
+    ctx.refuse(slot, reason, Next::IcmpError.edge())
 }

@@ -35,6 +35,12 @@ graph::drops! {
         NoListener => "no-listener", Info,
         /// Nothing follows the headers.
         NoNextHeader => "no-next-header", Info,
+        /// The packet is of a protocol that nothing here takes; the sender is told.
+        UnknownProtocol => "unknown-protocol", Info,
+        /// Nothing here listens on the UDP or TCP port; the sender is told.
+        PortUnreachable => "port-unreachable", Info,
+        /// The packet has options or a routing header that nothing here takes; the sender is told.
+        ParameterProblem => "parameter-problem", Info,
         /// The header doesn't lie in the head of the packet.
         BadPacket => "bad-packet", Error,
     }
@@ -45,12 +51,6 @@ graph::counters! {
     pub enum Counter {
         /// Packets handed to a protocol.
         Delivered => "delivered",
-        /// Packets of protocols that nothing here takes; their senders are told.
-        UnknownProtocol => "unknown-protocol",
-        /// UDP and TCP packets to ports that nothing here listens on; their senders are told.
-        PortUnreachable => "port-unreachable",
-        /// Packets with options or routing headers that nothing here takes; their senders are told.
-        ParameterProblem => "parameter-problem",
     }
 }
 
@@ -101,9 +101,8 @@ impl Ip6Local {
             }
             if let Err(refusal) = extensions::check(head, upper.offset) {
                 let Refusal::Tell(error) = refusal else { return Err(Drop::UnknownOption) };
-                ctx.count(Counter::ParameterProblem, 1);
                 request_v6(ctx.packets.meta_mut(slot), error);
-                return Ok(Next::IcmpError.edge());
+                return Ok(ctx.refuse(slot, Drop::ParameterProblem, Next::IcmpError.edge()));
             }
             (protocol, named_at) = (upper.protocol, upper.next_header_at);
         }
@@ -131,12 +130,11 @@ fn refuse(
     if header.dst().is_multicast() {
         return Err(Drop::NoListener);
     }
-    let (counter, error) = match protocol {
+    let (reason, error) = match protocol {
         IpProtocol::NO_NEXT_HEADER => return Err(Drop::NoNextHeader),
-        IpProtocol::UDP | IpProtocol::TCP => (Counter::PortUnreachable, Icmpv6Error::PortUnreachable),
-        _ => (Counter::UnknownProtocol, Icmpv6Error::UnknownNextHeader { pointer: named_at as u32 }),
+        IpProtocol::UDP | IpProtocol::TCP => (Drop::PortUnreachable, Icmpv6Error::PortUnreachable),
+        _ => (Drop::UnknownProtocol, Icmpv6Error::UnknownNextHeader { pointer: named_at as u32 }),
     };
-    ctx.count(counter, 1);
     request_v6(ctx.packets.meta_mut(slot), error);
-    Ok(Next::IcmpError.edge())
+    Ok(ctx.refuse(slot, reason, Next::IcmpError.edge()))
 }

@@ -39,6 +39,8 @@ graph::drops! {
         Evicted => "evicted", Warning,
         /// Neighbour discovery doesn't come in fragments (RFC 6980).
         NeighborDiscovery => "neighbor-discovery", Error,
+        /// The fragment's length or offset can't be; the sender is told.
+        BadLength => "bad-length", Error,
         /// All packet slots of the worker are in use.
         NoSlot => "no-slot", Warning,
     }
@@ -51,8 +53,6 @@ graph::counters! {
         Fragments => "fragments",
         /// Packets put together.
         Reassembled => "reassembled",
-        /// Fragments whose length can't be; their senders are told.
-        BadLength => "bad-length",
     }
 }
 
@@ -100,9 +100,8 @@ impl Node for Ip6Reassembly {
                     (Next::Local.edge(), whole)
                 }
                 Ok(Verdict::Tell(error)) => {
-                    ctx.count(Counter::BadLength, 1);
                     request_v6(ctx.packets.meta_mut(*slot), error);
-                    (Next::IcmpError.edge(), *slot)
+                    (ctx.refuse(*slot, Drop::BadLength, Next::IcmpError.edge()), *slot)
                 }
                 Err(reason) => (ctx.drop(*slot, reason), *slot),
             };

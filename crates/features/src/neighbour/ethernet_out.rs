@@ -50,6 +50,9 @@ pub fn frame(tx_if: IfIndex, bytes: Vec<u8>) -> OwnedPacket {
     let meta = packet.meta_mut();
     meta.tx_if = tx_if;
     meta.flags.set(Flags::LOCAL);
+    if packet.bytes().first().is_some_and(|octet| octet & 1 != 0) {
+        packet.meta_mut().flags.set(Flags::GROUP);
+    }
     packet
 }
 

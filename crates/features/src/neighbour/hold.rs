@@ -10,7 +10,8 @@ use graph::{Ctx, IfIndex};
 graph::drops! {
     /// Why a packet doesn't wait for its neighbour.
     pub(super) enum Drop {
-        /// The neighbour hasn't answered yet, and as many packets as may wait for it are waiting.
+        /// The neighbour doesn't answer, and the sender is told; or it hasn't answered yet, and as many packets as may wait
+        /// for it are waiting.
         Unresolved => "neighbour-unresolved", Warning,
         /// Packets from this interface ask for more neighbours than the control thread is told of.
         Limited => "resolve-limited", Warning,
@@ -107,6 +108,8 @@ impl Holder {
         if !self.limiter.allows(ctx.packets.meta(slot).rx_if, ctx.now) {
             return Err(Drop::Limited);
         }
+        // What it is dropped for where nobody answers: it keeps this while it waits.
+        let _ = ctx.drop(slot, Drop::Unresolved);
         let meta = ctx.packets.meta_mut(slot);
         meta.tx_if = tx_if;
         let at = meta.data;

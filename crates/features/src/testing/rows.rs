@@ -9,7 +9,7 @@ use graph::port::IfIndex;
 /// row a name with spaces
 /// in 1 0200000000010200...       interface and frame
 /// out 2 0200000000020200...      what comes out, in order
-/// drop ip4-input bad-checksum    or: dropped by that node for that reason
+/// drop ip4-input bad-checksum    or: dropped by that node for that reason (behind `out` lines: as well)
 /// punt ip4-local                 or: punted under that kind (behind `out` lines: as well)
 /// ```
 ///
@@ -33,6 +33,12 @@ pub fn rows(text: &'static str) -> Vec<Row> {
                     continue;
                 };
                 *verdict = Verdict::SentAndPunted(frames, rest);
+            }
+            ("drop", verdict @ Verdict::Sent(_)) if *verdict != Verdict::Sent(Vec::new()) => {
+                let Verdict::Sent(frames) = core::mem::replace(verdict, Verdict::Dropped("")) else {
+                    continue;
+                };
+                *verdict = Verdict::SentAndDropped(frames, rest);
             }
             ("drop", verdict) => *verdict = Verdict::Dropped(rest),
             ("punt", verdict) => *verdict = Verdict::Punted(rest),

@@ -4,6 +4,7 @@ use super::bench::Bench;
 use graph::NodeSpec;
 use graph::port::IfIndex;
 use graph::simd::Tier;
+use std::collections::BTreeMap;
 
 /// What is expected of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub enum Verdict {
     Punted(&'static str),
     /// These frames come out, and the control thread is told under this kind as well.
     SentAndPunted(Vec<(IfIndex, Vec<u8>)>, &'static str),
+    /// It is dropped, and these frames come out: its sender is told.
+    SentAndDropped(Vec<(IfIndex, Vec<u8>)>, &'static str),
 }
 
 /// A row: one frame in, its verdict.
@@ -56,13 +59,19 @@ fn run(rows: &[Row], bench: impl Fn(Tier) -> Bench, setup: impl Fn(&mut Bench)) 
                 let outcome = bench.run(row.rx_if, &vec![row.frame.clone(); count], count);
                 let place = format!("row {:?}, tier {}, vector of {count}", row.name, tier.name());
                 match &row.verdict {
-                    Verdict::Sent(expected) | Verdict::SentAndPunted(expected, _) => {
+                    Verdict::Sent(expected)
+                    | Verdict::SentAndPunted(expected, _)
+                    | Verdict::SentAndDropped(expected, _) => {
                         let punts = match row.verdict {
                             Verdict::SentAndPunted(_, kind) => vec![kind; count],
                             _ => Vec::new(),
                         };
                         assert_eq!(outcome.punts, punts, "{place}: told the control thread");
-                        assert!(outcome.drops.is_empty(), "{place}: dropped {:?}", outcome.drops);
+                        let drops = match row.verdict {
+                            Verdict::SentAndDropped(_, reason) => [(reason.to_string(), count as u64)].into(),
+                            _ => BTreeMap::new(),
+                        };
+                        assert_eq!(outcome.drops, drops, "{place}: dropped");
                         for (tx_if, _) in expected {
                             let want: Vec<_> =
                                 expected.iter().filter(|e| e.0 == *tx_if).map(|e| &e.1).collect();

@@ -10,7 +10,7 @@ use crate::interface::{Direction, Interfaces, Tally};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
-use graph::packet::{Packets, SlotId};
+use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 
@@ -77,6 +77,9 @@ impl Node for VlanOutput {
                 return ctx.drop(slot, Drop::NoHeadroom);
             }
             tally.add(counters, Direction::Tx, way.sub, bytes);
+            if meta.flags.has(Flags::GROUP) {
+                counters.interface(way.sub).sent_to_group(area.get(meta.data as usize..).unwrap_or_default());
+            }
             meta.tx_if = way.parent;
             meta.arc = 0;
             way.edge

@@ -83,30 +83,30 @@ row("an error", rx(ip() / ICMP(type=3, code=1) / IP(src="10.0.2.1", dst="10.0.2.
 # nobody listens
 for size in (0, 60, 100, 508, 520, 521, 1000):
     packet = ip() / UDP(sport=40000, dport=33434) / data(size)
-    row(f"traceroute with {size} bytes", rx(packet), report(packet, 3, 3))
+    row(f"traceroute with {size} bytes", rx(packet), report(packet, 3, 3), "drop ip4-local port-unreachable")
 packet = ip(ttl=1) / UDP(sport=40000, dport=33434)
-row("the end of a traceroute", rx(packet), report(packet, 3, 3))
+row("the end of a traceroute", rx(packet), report(packet, 3, 3), "drop ip4-local port-unreachable")
 packet = ip() / TCP(sport=40000, dport=80, flags="S")
-row("TCP", rx(packet), report(packet, 3, 3))
+row("TCP", rx(packet), report(packet, 3, 3), "drop ip4-local port-unreachable")
 packet = ip("10.0.1.1") / UDP(sport=1, dport=2)
-row("UDP to another interface's address", rx(packet), report(packet, 3, 3, "10.0.1.1"))
+row("UDP to another interface's address", rx(packet), report(packet, 3, 3, "10.0.1.1"), "drop ip4-local port-unreachable")
 packet = ip(proto=89) / data(40)
-row("another protocol", rx(packet), report(packet, 3, 2))
+row("another protocol", rx(packet), report(packet, 3, 2), "drop ip4-local protocol-unreachable")
 row("UDP to all", rx(ip("255.255.255.255") / UDP(sport=68, dport=67), ALL), "drop ip4-local no-listener")
 row("OSPF hello", rx(ip("224.0.0.5", proto=89) / data(40), "01:00:5e:00:00:05"), "drop ip4-local no-listener")
 
 # errors of forwarding
 udp = UDP(sport=1, dport=2) / data(30)
 packet = ip("10.2.0.1", ttl=1) / udp
-row("time exceeded", rx(packet), report(packet, 11, 0))
+row("time exceeded", rx(packet), report(packet, 11, 0), "drop ip4-rewrite ttl-expired")
 packet = ip("10.99.0.1") / udp
-row("no route", rx(packet), report(packet, 3, 0))
+row("no route", rx(packet), report(packet, 3, 0), "drop ip4-lookup no-route")
 packet = ip("10.4.0.1") / udp
-row("unreachable", rx(packet), report(packet, 3, 1))
+row("unreachable", rx(packet), report(packet, 3, 1), "drop ip4-lookup unreachable")
 packet = ip("10.5.0.1") / udp
-row("prohibited", rx(packet), report(packet, 3, 13))
+row("prohibited", rx(packet), report(packet, 3, 13), "drop ip4-lookup prohibited")
 packet = ip("10.8.0.1", flags="DF") / UDP(sport=1, dport=2) / data(300)
-row("too big", rx(packet), report(packet, 3, 4, nexthopmtu=300))
+row("too big", rx(packet), report(packet, 3, 4, nexthopmtu=300), "drop ip4-rewrite too-big")
 packet = ip("10.2.0.1", options=[IPOption_RR(pointer=4, routers=["0.0.0.0"] * 2)]) / udp
 broken = spoil(packet, 21, 60)
 fixed = bytearray(bytes(broken))
@@ -120,18 +120,18 @@ fixed[10:12] = (~total & 0xFFFF).to_bytes(2, "big")
 broken = Raw(bytes(fixed))
 quote = Raw(bytes(broken)[:548])
 row("broken options", rx(broken),
-    tx(IP(src="10.0.2.1", dst="10.0.2.2", ttl=64, id=0, flags="DF", tos=0xC0) / ICMP(type=12, code=0, ptr=20) / quote))
+    tx(IP(src="10.0.2.1", dst="10.0.2.2", ttl=64, id=0, flags="DF", tos=0xC0) / ICMP(type=12, code=0, ptr=20) / quote), "drop ip4-input bad-options")
 packet = ip("10.99.0.1", src="10.1.0.77") / udp
 row("the sender is behind a router", rx(packet),
     Ether(dst=PEER, src=US) / IP(src="10.0.2.1", dst="10.1.0.77", ttl=64, id=0, flags="DF", tos=0xC0)
-    / ICMP(type=3, code=0) / Raw(bytes(packet)))
+    / ICMP(type=3, code=0) / Raw(bytes(packet)), "drop ip4-lookup no-route")
 
 # errors that must not be reported
 for kind in (3, 4, 5, 11, 12):
-    row(f"no error about an error of type {kind}", rx(ip("10.99.0.1") / ICMP(type=kind) / data(28)), "drop icmp4-error about-error")
+    row(f"no error about an error of type {kind}", rx(ip("10.99.0.1") / ICMP(type=kind) / data(28)), "drop ip4-lookup no-route")
 packet = ip("10.99.0.1") / ICMP(type=8) / data(28)
-row("but about a ping", rx(packet), report(packet, 3, 0))
-row("no error about what may be an error", rx(ip("10.99.0.1", proto=1)), "drop icmp4-error about-error")
-row("no error about a later fragment", rx(ip("10.99.0.1", frag=10, proto=17) / data(40)), "drop icmp4-error fragment")
+row("but about a ping", rx(packet), report(packet, 3, 0), "drop ip4-lookup no-route")
+row("no error about what may be an error", rx(ip("10.99.0.1", proto=1)), "drop ip4-lookup no-route")
+row("no error about a later fragment", rx(ip("10.99.0.1", frag=10, proto=17) / data(40)), "drop ip4-lookup no-route")
 packet = ip("10.99.0.1", flags="MF", proto=17) / data(40)
-row("but about the first", rx(packet), report(packet, 3, 0))
+row("but about the first", rx(packet), report(packet, 3, 0), "drop ip4-lookup no-route")

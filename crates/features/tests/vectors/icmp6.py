@@ -99,17 +99,17 @@ row("listener report", rx(ip("ff02::16", "fe80::22", hlim=1) / IPv6ExtHdrHopByHo
 # nobody listens
 for size in (0, 60, 100, 1184, 1185, 1300):
     packet = ip() / UDP(sport=40000, dport=33434) / data(size)
-    row(f"traceroute with {size} bytes", rx(packet), report(packet, ICMPv6DestUnreach(code=4)))
+    row(f"traceroute with {size} bytes", rx(packet), report(packet, ICMPv6DestUnreach(code=4)), "drop ip6-local port-unreachable")
 packet = ip() / TCP(sport=40000, dport=80, flags="S")
-row("TCP", rx(packet), report(packet, ICMPv6DestUnreach(code=4)))
+row("TCP", rx(packet), report(packet, ICMPv6DestUnreach(code=4)), "drop ip6-local port-unreachable")
 packet = ip("2001:db8:1::1") / UDP(sport=1, dport=2)
-row("UDP to another interface's address", rx(packet), report(packet, ICMPv6DestUnreach(code=4), "2001:db8:1::1"))
+row("UDP to another interface's address", rx(packet), report(packet, ICMPv6DestUnreach(code=4), "2001:db8:1::1"), "drop ip6-local port-unreachable")
 packet = ip("fe80::2", "fe80::22") / UDP(sport=1, dport=2)
-row("UDP between link-local addresses", rx(packet, src=LINK), report(packet, ICMPv6DestUnreach(code=4), "fe80::2", "fe80::22", LINK))
+row("UDP between link-local addresses", rx(packet, src=LINK), report(packet, ICMPv6DestUnreach(code=4), "fe80::2", "fe80::22", LINK), "drop ip6-local port-unreachable")
 packet = ip(nh=89) / data(40)
-row("another protocol", rx(packet), report(packet, ICMPv6ParamProblem(code=1, ptr=6)))
+row("another protocol", rx(packet), report(packet, ICMPv6ParamProblem(code=1, ptr=6)), "drop ip6-local unknown-protocol")
 packet = ip() / IPv6ExtHdrDestOpt(nh=89, options=[HBHOptUnknown(otype=0x1E, optdata=b"abcd")]) / data(40)
-row("another protocol behind options", rx(packet), report(packet, ICMPv6ParamProblem(code=1, ptr=40)))
+row("another protocol behind options", rx(packet), report(packet, ICMPv6ParamProblem(code=1, ptr=40)), "drop ip6-local unknown-protocol")
 row("nothing follows", rx(ip(nh=59) / data(3)), "drop ip6-local no-next-header")
 row("UDP to all nodes", rx(ip("ff02::1") / UDP(sport=1, dport=2), "33:33:00:00:00:01"), "drop ip6-local no-listener")
 
@@ -117,45 +117,46 @@ row("UDP to all nodes", rx(ip("ff02::1") / UDP(sport=1, dport=2), "33:33:00:00:0
 for otype, verdict in ((0x5E, None), (0x9E, 42), (0xDE, 42)):
     packet = ip() / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=otype, optdata=b"abcd")]) / ping
     row(f"option {otype:#x}", rx(packet),
-        report(packet, ICMPv6ParamProblem(code=2, ptr=verdict)) if verdict else "drop ip6-local unknown-option")
+        *((report(packet, ICMPv6ParamProblem(code=2, ptr=verdict)), "drop ip6-local parameter-problem") if verdict
+          else ["drop ip6-local unknown-option"]))
 packet = ip() / IPv6ExtHdrHopByHop(options=[RouterAlert()]) / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0x9E, optdata=b"abcd")]) / ping
-row("option in the second header", rx(packet), report(packet, ICMPv6ParamProblem(code=2, ptr=50)))
+row("option in the second header", rx(packet), report(packet, ICMPv6ParamProblem(code=2, ptr=50)), "drop ip6-local parameter-problem")
 packet = ip("ff02::1") / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0x9E, optdata=b"abcd")]) / ping
-row("option 0x9e to a group", rx(packet, "33:33:00:00:00:01"), report(packet, ICMPv6ParamProblem(code=2, ptr=42)))
+row("option 0x9e to a group", rx(packet, "33:33:00:00:00:01"), report(packet, ICMPv6ParamProblem(code=2, ptr=42)), "drop ip6-local parameter-problem")
 packet = ip("ff02::1") / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0xDE, optdata=b"abcd")]) / ping
 row("option 0xde to a group", rx(packet, "33:33:00:00:00:01"), "drop ip6-local unknown-option")
 packet = ip() / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0x1E, optlen=40, optdata=b"abcd")]) / ping
-row("option beyond its header", rx(packet), report(packet, ICMPv6ParamProblem(code=0, ptr=42)))
+row("option beyond its header", rx(packet), report(packet, ICMPv6ParamProblem(code=0, ptr=42)), "drop ip6-local parameter-problem")
 packet = ip() / IPv6ExtHdrRouting(type=0, segleft=1, addresses=["2001:db8::5"]) / ping
-row("a route that goes on", rx(packet), report(packet, ICMPv6ParamProblem(code=0, ptr=42)))
+row("a route that goes on", rx(packet), report(packet, ICMPv6ParamProblem(code=0, ptr=42)), "drop ip6-local parameter-problem")
 
 # errors of forwarding
 udp = UDP(sport=1, dport=2) / data(30)
 packet = ip("2001:db8:1002::1", hlim=1) / udp
-row("hop limit exceeded", rx(packet), report(packet, ICMPv6TimeExceeded()))
+row("hop limit exceeded", rx(packet), report(packet, ICMPv6TimeExceeded()), "drop ip6-rewrite hop-limit-expired")
 packet = ip("2001:db8:99::1") / udp
-row("no route", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))
+row("no route", rx(packet), report(packet, ICMPv6DestUnreach(code=0)), "drop ip6-lookup no-route")
 packet = ip("2001:db8:1004::1") / udp
-row("unreachable", rx(packet), report(packet, ICMPv6DestUnreach(code=3)))
+row("unreachable", rx(packet), report(packet, ICMPv6DestUnreach(code=3)), "drop ip6-lookup unreachable")
 packet = ip("2001:db8:1005::1") / udp
-row("prohibited", rx(packet), report(packet, ICMPv6DestUnreach(code=1)))
+row("prohibited", rx(packet), report(packet, ICMPv6DestUnreach(code=1)), "drop ip6-lookup prohibited")
 packet = ip("2001:db8:1008::1") / UDP(sport=1, dport=2) / data(1400)
-row("too big", rx(packet), report(packet, ICMPv6PacketTooBig(mtu=1280)))
+row("too big", rx(packet), report(packet, ICMPv6PacketTooBig(mtu=1280)), "drop ip6-rewrite too-big")
 packet = ip("2001:db8:99::1", src="2001:db8:1001::77") / udp
-row("the sender is behind a router", rx(packet), report(packet, ICMPv6DestUnreach(code=0), OURS, "2001:db8:1001::77"))
+row("the sender is behind a router", rx(packet), report(packet, ICMPv6DestUnreach(code=0), OURS, "2001:db8:1001::77"), "drop ip6-lookup no-route")
 packet = ip("2001:db8:99::1", src="fe80::22") / udp
-row("the sender is link-local", rx(packet, src=LINK), report(packet, ICMPv6DestUnreach(code=0), "fe80::2", "fe80::22", LINK))
+row("the sender is link-local", rx(packet, src=LINK), report(packet, ICMPv6DestUnreach(code=0), "fe80::2", "fe80::22", LINK), "drop ip6-lookup no-route")
 
 # errors that must not be reported
 for name, message in (("unreachable", ICMPv6DestUnreach()), ("too big", ICMPv6PacketTooBig()), ("time", ICMPv6TimeExceeded()),
                       ("parameter", ICMPv6ParamProblem()), ("redirect", ICMPv6ND_Redirect())):
-    row(f"no error about an error ({name})", rx(ip("2001:db8:99::1") / message / data(48)), "drop icmp6-error about-error")
+    row(f"no error about an error ({name})", rx(ip("2001:db8:99::1") / message / data(48)), "drop ip6-lookup no-route")
 packet = ip("2001:db8:99::1") / ping
-row("but about a ping", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))
-row("no error about what may be an error", rx(ip("2001:db8:99::1", nh=58)), "drop icmp6-error about-error")
+row("but about a ping", rx(packet), report(packet, ICMPv6DestUnreach(code=0)), "drop ip6-lookup no-route")
+row("no error about what may be an error", rx(ip("2001:db8:99::1", nh=58)), "drop ip6-lookup no-route")
 packet = ip("2001:db8:99::1") / IPv6ExtHdrFragment(nh=17, offset=10, id=3) / data(40)
-row("about a later fragment", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))
+row("about a later fragment", rx(packet), report(packet, ICMPv6DestUnreach(code=0)), "drop ip6-lookup no-route")
 packet = ip("2001:db8:1008::1") / IPv6ExtHdrFragment(nh=17, offset=10, id=3) / data(1400)
-row("about a later fragment that is too big", rx(packet), report(packet, ICMPv6PacketTooBig(mtu=1280)))
+row("about a later fragment that is too big", rx(packet), report(packet, ICMPv6PacketTooBig(mtu=1280)), "drop ip6-rewrite too-big")
 packet = ip("2001:db8:99::1") / IPv6ExtHdrFragment(nh=17, offset=0, m=1, id=3) / data(40)
-row("about the first fragment", rx(packet), report(packet, ICMPv6DestUnreach(code=0)))
+row("about the first fragment", rx(packet), report(packet, ICMPv6DestUnreach(code=0)), "drop ip6-lookup no-route")

@@ -17,14 +17,7 @@ struct DropNode;
 impl Node for DropNode {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         for slot in frame.slots {
-            let meta = ctx.packets.meta(*slot);
-            ctx.counters.drops(meta.drop_reason).add(1);
-            ctx.counters.interface(meta.rx_if).rx_drops.add(1);
-        }
-        if let Some(capture) = ctx.drop_capture {
-            for slot in frame.slots {
-                capture.dropped(ctx.packets, *slot, ctx.now);
-            }
+            ctx.end(*slot);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Output node of a kind of port: hands packets to the transmit queues of their interfaces.
 
 use crate::context::{Ctx, Frame};
+use crate::counters::IfCounters;
 use crate::node::{Node, NodeContext, NodeKind, NodeSpec};
 use crate::port::{Sent, Stop};
-use memory::packet::SlotId;
+use memory::packet::{Flags, Packets, SlotId};
 
 /// The arc that every packet takes to leave by an interface: whoever has set `tx_if` begins it, and it ends at the output
 /// node of the interface's kind of port (or where a stacked interface hands on to the one below).
@@ -50,15 +51,23 @@ impl Node for Output {
         while at < frame.slots.len() {
             let interface = ctx.packets.meta(frame.slots[at]).tx_if;
             let rest = &frame.slots[at..];
-            let run = rest.iter().take_while(|slot| ctx.packets.meta(**slot).tx_if == interface).count();
-            send(ctx, interface, &rest[..run]);
+            let mut flags = Flags::NONE;
+            let same = |slot: &&SlotId| {
+                let meta = ctx.packets.meta(**slot);
+                flags.set(meta.flags);
+                meta.tx_if == interface
+            };
+            let run = rest.iter().take_while(same).count();
+            let groups = flags.has(Flags::GROUP);
+            send(ctx, interface, &rest[..run], groups);
             at += run;
         }
     }
 }
 
 /// Sends packets that leave by the same interface. One that the queue refuses is dropped, and those behind it tried.
-fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId]) {
+/// `groups`: some may be for groups.
+fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId], groups: bool) {
     while !slots.is_empty() {
         let (sent, reason) = match ctx.ports.get(interface) {
             None => (Sent::default(), Drop::LinkDown),
@@ -75,16 +84,32 @@ fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId]) {
             counters.tx_packets.add(sent.packets as u64);
             counters.tx_bytes.add(sent.bytes);
             ctx.ports.touched(interface);
+            if groups {
+                count_groups(ctx.packets, counters, slots.get(..sent.packets).unwrap_or_default());
+            }
         }
         let left = slots.get(sent.packets..).unwrap_or_default();
         let lost = if reason == Drop::Refused { left.len().min(1) } else { left.len() };
         let (lost, rest) = left.split_at(lost);
-        counters.tx_drops.add(lost.len() as u64);
+        if !lost.is_empty() {
+            counters.tx_drops.add(lost.len() as u64);
+            counters.tx_errors.add(if reason == Drop::Refused { lost.len() as u64 } else { 0 });
+        }
         for slot in lost {
             let edge = ctx.drop(*slot, reason);
             ctx.emit(edge, *slot);
         }
         slots = rest;
+    }
+}
+
+/// Counts frames to groups. What is flagged begins with its Ethernet header, for routers let no such packet pass.
+#[cold]
+fn count_groups(packets: &Packets, counters: &IfCounters, slots: &[SlotId]) {
+    for slot in slots {
+        if packets.meta(*slot).flags.has(Flags::GROUP) {
+            counters.sent_to_group(packets.head(*slot));
+        }
     }
 }
 

@@ -68,10 +68,11 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
     let mut idle = 0;
     let mut last = cycles();
     while !mailbox.stop.load(Ordering::Acquire) {
+        // In this order: who sees that the worker has passed here knows that it has taken all commands posted before.
+        reader.quiesce();
         if mailbox.waiting.load(Ordering::Acquire) {
             take_commands(&mut graph, mailbox);
         }
-        reader.quiesce();
         let result = graph.round(reader.tables(), nanoseconds());
         let now = cycles();
         let spent = now.wrapping_sub(last);
@@ -90,6 +91,7 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
         if sleep::may_sleep(&mut graph, idle) && sleep::arm(&mut graph) {
             counters.rounds.sleeps.add(1);
             reader.offline_while(|| sleep::wait(&mut graph, &mailbox.wake));
+            counters.rounds.wakes.add(1);
             sleep::disarm(&mut graph);
             mailbox.drained();
             idle = 0;

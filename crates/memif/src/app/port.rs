@@ -215,7 +215,7 @@ impl Port {
     fn disarm(&mut self) {
         for queue in self.connection.iter_mut().flat_map(|connection| &mut connection.rx) {
             queue.disarm();
-            queue.event().clear();
+            queue.take_signal();
         }
     }
 
@@ -236,7 +236,7 @@ impl Port {
             Err(errno) => return Err(Error::System { call: "poll", errno }),
         }
         for queue in self.connection.iter().flat_map(|connection| &connection.rx) {
-            queue.event().clear();
+            queue.take_signal();
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ impl ClientMachine {
                     role: Role::Client,
                     id: self.config.id,
                     mode: self.config.mode,
-                    peer: Peer { application: server, interface },
+                    peer: Peer { application: server, interface, credentials: None },
                     rx: memory.rx,
                     tx: memory.tx,
                 };

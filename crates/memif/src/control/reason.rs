@@ -158,4 +158,42 @@ impl Reason {
     pub fn text(&self) -> Text<96> {
         Text::new(&self.to_string())
     }
+
+    /// A word for the kind of reason, without what the peer may choose: what counters and logs are kept apart by.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Peer { .. } => "peer",
+            Self::Closed => "closed",
+            Self::Local(_) => "local",
+            Self::Timeout => "timeout",
+            Self::Socket(_) => "socket",
+            Self::TooManyConnections => "too-many-connections",
+            Self::MessageSize(_) => "message-size",
+            Self::UnknownMessage(_) => "unknown-message",
+            Self::Unexpected { .. } => "unexpected-message",
+            Self::FileDescriptors { .. } => "file-descriptors",
+            Self::AncillaryData => "ancillary-data",
+            Self::Version(_) => "version",
+            Self::UnknownInterface(_) => "unknown-interface",
+            Self::AlreadyConnected(_) => "already-connected",
+            Self::Mode { .. } => "mode",
+            Self::SecretRequired => "secret-required",
+            Self::WrongSecret => "wrong-secret",
+            Self::RegionIndex { .. } => "region-index",
+            Self::TooManyRegions(_) => "too-many-regions",
+            Self::TooMuchMemory { .. } => "too-much-memory",
+            Self::Region(_) => "region",
+            Self::RingIndex { .. } => "ring-index",
+            Self::TooManyRings(_) => "too-many-rings",
+            Self::RingSize { .. } => "ring-size",
+            Self::RingFlags(_) => "ring-flags",
+            Self::PrivateHeader => "private-header",
+            Self::Ring(_) => "ring",
+            Self::NotAnEventfd(_) => "not-an-eventfd",
+            Self::NoRings => "no-rings",
+            Self::Fault(_) => "fault",
+            Self::Setup(_) => "setup",
+        }
+    }
 }

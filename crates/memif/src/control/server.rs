@@ -290,7 +290,7 @@ impl Announced {
             role: Role::Server,
             id: self.id,
             mode: self.config.mode,
-            peer: Peer { application: self.application.clone(), interface },
+            peer: Peer { application: self.application.clone(), interface, credentials: None },
             rx,
             tx,
         })

@@ -10,6 +10,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
+use super::credentials::{self, Credentials};
 use crate::Reason;
 use crate::control::{MESSAGE_SIZE, Message};
 
@@ -36,6 +37,11 @@ impl Channel {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// Who is at the other end.
+    pub fn credentials(&self) -> Option<Credentials> {
+        credentials::of(self.fd.as_fd())
     }
 
     /// Sends a message. Both sides speak in turn, so that a full socket means a peer that doesn't read: an

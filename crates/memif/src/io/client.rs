@@ -123,7 +123,8 @@ impl Client {
         }
         while let State::Open { channel, machine, deadline } = &mut self.state {
             match step(channel, machine) {
-                Ok(Some(Some(connection))) => {
+                Ok(Some(Some(mut connection))) => {
+                    connection.peer.credentials = channel.credentials();
                     *deadline = None;
                     self.backoff = self.timing.min_backoff;
                     events.push(ClientEvent::Connected(connection));

@@ -260,8 +260,9 @@ impl Listener {
             match step(session, &mut view) {
                 Ok(None) => return,
                 Ok(Some(None)) => {}
-                Ok(Some(Some(connection))) => {
+                Ok(Some(Some(mut connection))) => {
                     session.deadline = None;
+                    connection.peer.credentials = session.channel.credentials();
                     events.push(ServerEvent::Connected(connection));
                 }
                 Err(reason) => return self.end(token, reason, events),

@@ -7,9 +7,11 @@
 mod address;
 mod channel;
 mod client;
+mod credentials;
 mod listener;
 mod socket;
 
 pub use address::{Address, SocketName};
 pub use client::{Client, ClientEvent, ClientTiming};
+pub use credentials::Credentials;
 pub use listener::{Listener, ListenerSettings, ServerEvent};

@@ -48,6 +48,13 @@ pub struct Indices<'r, W> {
     pub flags: &'r W,
 }
 
+impl<W: Word> Indices<'_, W> {
+    /// Whether the consumer has asked for no signals.
+    pub fn masked(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & MASK_INT != 0
+    }
+}
+
 /// One side of one ring: which word is ours, and what to add to it and to the peer's so that one [`Cursor`]
 /// serves all four kinds of queue (table in the module documentation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +81,12 @@ impl Endpoint {
     #[must_use]
     pub const fn client_tx(size: RingSize) -> Self {
         Self { client: true, peer_bias: size.descriptors(), own_bias: 0 }
+    }
+
+    /// Whether this is the client's end.
+    #[must_use]
+    pub const fn is_client(self) -> bool {
+        self.client
     }
 
     /// How many slots may be taken. Everything the peer wrote to them before it published its index is
@@ -117,7 +130,7 @@ impl Endpoint {
     #[inline]
     pub fn wanted<W: Word>(self, words: Indices<'_, W>) -> bool {
         W::fence(Ordering::SeqCst);
-        words.flags.load(Ordering::Relaxed) & MASK_INT == 0
+        !words.masked()
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use memory::region::{CheckedRange, RegionTable};
 
 use super::chain::{Chain, Limits};
+use super::gauge::{Flow, Signals};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
-use super::{Cursor, Endpoint, Event, Fault, RingSize, RingView, Slots};
+use super::{Cursor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many packets ahead the first bytes of a packet are prefetched.
 const PREFETCH: u16 = 8;
@@ -46,6 +47,7 @@ pub struct RxQueue {
     /// The chain being received: may be unfinished between two calls. Holds ranges of `ring.table()`.
     chain: Chain,
     event: Event,
+    signals: Signals,
 }
 
 impl RxQueue {
@@ -57,7 +59,8 @@ impl RxQueue {
         event: Event,
     ) -> Self {
         let cursor = Cursor::new(ring.size());
-        let queue = Self { ring, cursor, endpoint, slots, max_packet, chain: Chain::default(), event };
+        let (chain, signals) = Default::default();
+        let queue = Self { ring, cursor, endpoint, slots, max_packet, chain, event, signals };
         queue.post(0, queue.ring.size().descriptors());
         queue
     }
@@ -192,6 +195,21 @@ impl RxQueue {
     /// Asks the peer not to signal: the queue is polled. The initial state.
     pub fn disarm(&mut self) {
         self.endpoint.disarm(self.ring.indices());
+    }
+
+    /// Takes the peer's signal back and counts it; gives whether there was one.
+    pub fn take_signal(&self) -> bool {
+        let signalled = self.event.clear();
+        if signalled {
+            self.signals.add();
+        }
+        signalled
+    }
+
+    /// The queue's ring, to look at while another thread has the queue.
+    #[must_use]
+    pub fn gauge(&self) -> RingGauge {
+        RingGauge::new(&self.ring, self.endpoint, Flow::In, self.slots, &self.signals)
     }
 
     /// What the peer signals while the queue is armed.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use memory::region::{CheckedRange, RegionTable};
 
+use super::gauge::{Flow, Signals};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
-use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingSize, RingView, Slots};
+use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many slots ahead a buffer's first line is prefetched for writing, and its descriptor a little earlier.
 const PREFETCH: u16 = 12;
@@ -62,12 +63,15 @@ pub struct TxQueue {
     /// Their descriptors, as they will be published.
     descriptors: Vec<Descriptor>,
     event: Event,
+    signals: Signals,
 }
 
 impl TxQueue {
     pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Event) -> Self {
         let cursor = Cursor::new(ring.size());
-        let queue = Self { ring, cursor, endpoint, slots, parts: Vec::new(), descriptors: Vec::new(), event };
+        let (parts, descriptors) = (Vec::new(), Vec::new());
+        let signals = Signals::default();
+        let queue = Self { ring, cursor, endpoint, slots, parts, descriptors, event, signals };
         queue.lay_out();
         queue
     }
@@ -159,7 +163,14 @@ impl TxQueue {
     pub fn notify(&self) {
         if self.endpoint.wanted(self.ring.indices()) {
             self.event.signal();
+            self.signals.add();
         }
+    }
+
+    /// The queue's ring, to look at while another thread has the queue.
+    #[must_use]
+    pub fn gauge(&self) -> RingGauge {
+        RingGauge::new(&self.ring, self.endpoint, Flow::Out, self.slots, &self.signals)
     }
 
     /// What wakes the peer.

@@ -43,7 +43,7 @@ pub enum RingError {
 /// A ring in shared memory. Layout: cookie u32 @0, flags u16 @4, head u16 @6, tail u16 @64, descriptors @128.
 ///
 /// All access is by atomics of the words' own sizes: the peer may write any of them at any time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RingView {
     base: NonNull<u8>,
     size: RingSize,

@@ -80,7 +80,7 @@ impl RxQueue for MemifRx {
 
     fn disarm(&mut self) {
         self.0.disarm();
-        self.0.event().clear();
+        self.0.take_signal();
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -1,7 +1,7 @@
 //! From a bridge's configuration to what workers see.
 
 use super::addresses::{Place, forget};
-use crate::bridge::table::{BLOCKED, Bridge, Member};
+use crate::bridge::table::{BLOCKED, Bridge, Member, Moves};
 use crate::interface::{Interfaces, Layer2};
 use graph::IfIndex;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub struct BridgeConfig {
     pub learn_limit: u32,
     /// Addresses that are neither learned nor forgotten.
     pub static_macs: Vec<StaticMac>,
+    /// Counts addresses that move, through all versions of the bridge.
+    pub moves: Moves,
 }
 
 impl Default for BridgeConfig {
@@ -47,6 +49,7 @@ impl Default for BridgeConfig {
             mac_age: 300,
             learn_limit: 65_536,
             static_macs: Vec::new(),
+            moves: Moves::default(),
         }
     }
 }
@@ -164,6 +167,7 @@ impl BridgeConfig {
             members,
             mac_age: self.mac_age as u16,
             name: name(),
+            moves: self.moves.clone(),
         })
     }
 
