@@ -36,6 +36,7 @@ mod sys;
 pub mod tap;
 mod timer;
 mod vnet;
+mod vnet_queue;
 pub mod wrap;
 
 pub use error::PortError;

@@ -18,6 +18,8 @@ crate::drops! {
         RingFull => "ring-full", Warning,
         /// The device takes no packet like this: it is too long for it, or malformed.
         Refused => "refused", Error,
+        /// Its sender took away the memory it lies in before it was sent.
+        Unreadable => "unreadable", Error,
     }
 }
 
@@ -57,7 +59,7 @@ impl Node for Output {
     }
 }
 
-/// Sends packets that leave by the same interface. One that the queue refuses is dropped, and those behind it tried.
+/// Sends packets that leave by the same interface. One that the queue can't take is dropped, and those behind it tried.
 fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId]) {
     while !slots.is_empty() {
         let (sent, reason) = match ctx.ports.get(interface) {
@@ -77,7 +79,10 @@ fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId]) {
             ctx.ports.touched(interface);
         }
         let left = slots.get(sent.packets..).unwrap_or_default();
-        let lost = if reason == Drop::Refused { left.len().min(1) } else { left.len() };
+        let lost = match reason {
+            Drop::Refused | Drop::Unreadable => left.len().min(1),
+            _ => left.len(),
+        };
         let (lost, rest) = left.split_at(lost);
         counters.tx_drops.add(lost.len() as u64);
         for slot in lost {
@@ -93,5 +98,6 @@ const fn reason(stop: Stop) -> Drop {
         Stop::Full => Drop::RingFull,
         Stop::Down => Drop::LinkDown,
         Stop::Refused => Drop::Refused,
+        Stop::Unreadable => Drop::Unreadable,
     }
 }
