@@ -28,7 +28,7 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
     }
     let files = options.netns.run(|| attach(options, before.is_some()))??;
     let info =
-        link::configure(&options.netns, &options.name, &options.host).inspect_err(|_| {
+        link::change(&options.netns, &options.name, &options.former, &options.host).inspect_err(|_| {
             if before.is_none() && options.persist {
                 // What failed is reported; that a device without a queue stays behind as well would be noise.
                 let _ = files.iter().try_for_each(|file| tun::set_persist(file.as_fd(), false));
