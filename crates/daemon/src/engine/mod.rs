@@ -3,6 +3,7 @@
 //! * [`engine`](self): [`Engine`] owns everything. Changes come from the control thread, events (links, punted packets,
 //!   timers) from a thread of its own; both work on the [`core::Core`] under one lock, which workers never take.
 //! * `operations`: what the control thread asks for, step by step; `compile`: an interface as workers see it.
+//! * `life`: interfaces and ports come, change and go; `devices`: what they leave in network namespaces.
 //! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets; `memif`: links of memif interfaces.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
@@ -10,8 +11,10 @@
 mod capture;
 mod compile;
 mod core;
+mod devices;
 mod events;
 mod inspect;
+mod life;
 mod memif;
 mod operations;
 mod port;

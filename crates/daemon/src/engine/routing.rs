@@ -1,5 +1,7 @@
 //! Routes and neighbours: the engine's hold on the features' control sides.
 
+use std::collections::HashMap;
+
 use features::interface::Interfaces;
 use features::ip::control::{Forwarding, ForwardingError, Path, Prefix, Progress, Via as Way};
 use features::neighbour::control::{Action, Neighbours};
@@ -13,7 +15,7 @@ use wire::MacAddr;
 use super::core::Core;
 use crate::dataplane::{Change, Rejection, RouteChange};
 use crate::model::spec::NeighborSpec;
-use crate::model::{Flaw, Key, ResolvedPaths, RouteKey, Via};
+use crate::model::{Flaw, Key, Name, ResolvedPaths, RouteKey, Via};
 
 /// Neighbour timers dealt with at a time.
 const TIMERS: usize = 1024;
@@ -28,8 +30,15 @@ pub(super) struct Routing {
 }
 
 impl Routing {
-    pub(super) fn new(plan: &Plan, publisher: &mut Publisher) -> Result<Self, ForwardingError> {
-        let mut forwarding = Forwarding::new(&plan.schema)?;
+    pub(super) fn new(
+        plan: &Plan,
+        publisher: &mut Publisher,
+        fib_bytes: Option<usize>,
+    ) -> Result<Self, ForwardingError> {
+        let mut forwarding = match fib_bytes {
+            None => Forwarding::new(&plan.schema)?,
+            Some(bytes) => Forwarding::with_capacity(&plan.schema, bytes)?,
+        };
         forwarding.commit(publisher)?;
         Ok(Self {
             forwarding,
@@ -73,8 +82,10 @@ impl Core {
     pub(super) fn route_interfaces(&mut self, interfaces: &Interfaces) {
         let now = nanoseconds();
         for (index, interface) in interfaces.iter() {
-            if let Err(error) = self.routing.forwarding.set_interface(index, Some(interface)) {
-                tracing::error!(interface = %interface.name, %error, "its addresses could not be put into the tables");
+            if let Err(error) = self.routing.forwarding.set_interface(index, Some(interface))
+                && let Some(entry) = self.registry.get(index)
+            {
+                self.lose(Key::Interface(entry.spec.name.clone()), flaw(error));
             }
             self.routing.neighbours.set_interface(now, index, Some(interface));
         }
@@ -102,8 +113,29 @@ impl Core {
             }
             Ok(Progress::Waiting { .. }) => false,
             Err(error) => {
-                tracing::error!(%error, "routes could not be put into the tables; it is tried again");
-                false
+                // All that fits is in the tables. The rest is the control thread's to withdraw, which may make room.
+                self.lose_unplaced(&error);
+                self.routing.unsettled = self.routing.forwarding.reclaim(&self.publisher);
+                true
+            }
+        }
+    }
+
+    /// Notes the objects whose routes a full table had no room for.
+    fn lose_unplaced(&mut self, error: &ForwardingError) {
+        let unplaced: Vec<_> = self.routing.forwarding.unplaced().collect();
+        let names: HashMap<u16, Name> =
+            self.vrfs.iter().map(|(name, index)| (*index, name.clone())).collect();
+        for (vrf, prefix, owner) in unplaced {
+            let key = match (owner, prefix.to_string().parse(), names.get(&vrf)) {
+                (Some(interface), ..) => {
+                    self.registry.get(interface).map(|entry| Key::Interface(entry.spec.name.clone()))
+                }
+                (None, Ok(prefix), Some(vrf)) => Some(Key::Route(RouteKey { vrf: vrf.clone(), prefix })),
+                _ => None,
+            };
+            if let Some(key) = key {
+                self.lose(key, Flaw::new("", error.to_string()));
             }
         }
     }

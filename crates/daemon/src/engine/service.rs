@@ -9,6 +9,8 @@ use rustix::event::{Timespec, epoll};
 use super::core::Core;
 use super::events::Events;
 use super::start::Shared;
+use crate::model::spec::PortSpec;
+use crate::model::{Flaw, Key};
 
 /// How often timers are looked at: the resolution of neighbour and ageing timers.
 const TICK: Duration = Duration::from_millis(100);
@@ -66,12 +68,17 @@ impl Core {
     fn event(&mut self, event: Event) {
         match event {
             Event::RxFault { interface, fault, .. } | Event::TxFault { interface, fault } => {
-                if self.memifs.state(interface).is_some_and(|state| state.up.is_some()) {
-                    let name = self.registry.name(interface);
-                    tracing::warn!(interface = name, reason = %fault, "memif peer broke the protocol: disconnected");
-                    self.memifs.fault(interface, &fault.reason);
+                let Some(entry) = self.registry.get(interface) else { return };
+                let name = entry.spec.name.clone();
+                if matches!(entry.spec.port, PortSpec::Memif(_)) {
+                    if self.memifs.state(interface).is_some_and(|state| state.up.is_some()) {
+                        tracing::warn!(interface = %name, reason = %fault, "memif peer broke the protocol: disconnected");
+                        self.memifs.fault(interface, &fault.reason);
+                    }
+                } else {
+                    // A device that is gone doesn't come back by itself: it has to be opened again.
+                    self.lose(Key::Interface(name), Flaw::new("", fault.reason));
                 }
-                // What the queue was goes, whatever kind of port it is: a device that is gone doesn't come back by itself.
                 self.pool.detach(interface);
             }
             Event::Punt { worker, kind, packet } => self.punt(worker, kind, packet),
