@@ -143,6 +143,18 @@ fn a_persistent_device_is_taken_over_and_removed_in_the_end() {
     );
     namespace.run(&["ip", "addr", "add", "10.9.7.7/32", "dev", "eth0"]);
 
+    // Held while it is opened again with other queues, it never loses its link.
+    let port = tap::open(&options).unwrap();
+    let control = port.control;
+    drop((port.rx, port.tx));
+    let held = control.hold().unwrap();
+    let left = link::get(&options.netns, "eth0").unwrap().unwrap();
+    assert!(left.up && left.carrier && left.tun.unwrap().queues == 0, "{left:?}");
+    let port = tap::open(&TapOptions { rx_queues: 2, ..options.clone() }).unwrap();
+    drop(held);
+    assert_eq!(link::get(&options.netns, "eth0").unwrap().unwrap().tun.unwrap().queues, 2);
+    drop(port);
+
     let wider = TapOptions { rx_queues: 3, tx_queues: 4, ..options.clone() };
     let port = tap::open(&wider).unwrap();
     assert_eq!((port.facts.host_ifindex, port.rx.len(), port.tx.len()), (index, 3, 4));

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use ports::Port;
 use ports::link::{self, LinkOptions};
 use ports::netns::Netns;
 use ports::tap::{self, TapMode};
+use ports::{Held, Port};
 
 use super::ports_of;
 use crate::model::Flaw;
@@ -27,6 +27,8 @@ struct Device {
     netns: Netns,
     mode: TapMode,
     given: LinkOptions,
+    /// Keeps its link up between two ports.
+    held: Option<Held>,
 }
 
 impl Devices {
@@ -46,7 +48,8 @@ impl Devices {
         options.former = known.as_ref().map(|device| device.given.clone()).unwrap_or_default();
         match tap::open(&options) {
             Ok(port) => {
-                let device = Device { netns: options.netns, mode: options.mode, given: options.host };
+                let device =
+                    Device { netns: options.netns, mode: options.mode, given: options.host, held: None };
                 self.0.insert(place, device);
                 Ok(port)
             }
@@ -82,7 +85,14 @@ impl Devices {
         Ok(())
     }
 
-    /// Removes the devices that none of these interfaces has.
+    /// Keeps the link of a device up until its port is opened again or the batch is through.
+    pub(super) fn hold(&mut self, tap: &TapSpec, held: Held) {
+        if let Some(device) = self.0.get_mut(&place(tap)) {
+            device.held = Some(held);
+        }
+    }
+
+    /// Removes the devices that none of these interfaces has. None is held any more.
     pub(super) fn sweep<'a>(&mut self, interfaces: impl Iterator<Item = &'a InterfaceSpec>) {
         let taps = interfaces.filter_map(|spec| match &spec.port {
             PortSpec::Tap(tap) => Some(place(tap)),
@@ -90,6 +100,7 @@ impl Devices {
         });
         let used: std::collections::BTreeSet<Place> = taps.collect();
         self.0.retain(|place, device| {
+            device.held = None;
             let keep = used.contains(place);
             if !keep {
                 match link::delete(&device.netns, &place.1) {

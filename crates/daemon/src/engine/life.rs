@@ -9,6 +9,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use graph::port::IfIndex;
+use ports::Held;
 use wire::MacAddr;
 
 use super::core::{Core, rx_mode};
@@ -30,8 +31,9 @@ struct Closing {
 }
 
 impl Closing {
-    /// Waits until no worker has a queue of it any more, and closes it.
-    fn finish(self, name: &Name, is_tap: bool) {
+    /// Waits until no worker has a queue of it any more, and closes it. A tap's device stays: whether it is needed any more
+    /// shows at the end of the batch, and until then its link stays up.
+    fn finish(self, name: &Name, is_tap: bool) -> Option<Held> {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.queues.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -43,13 +45,14 @@ impl Closing {
                 }
             }
         }
-        // A tap's device stays: whether it is needed any more shows at the end of the batch.
-        if let Some(control) = self.port.and_then(|port| port.control)
-            && !is_tap
-            && let Err(error) = control.remove()
-        {
+        let control = self.port.and_then(|port| port.control)?;
+        if is_tap {
+            return control.hold();
+        }
+        if let Err(error) = control.remove() {
             tracing::warn!(interface = %name, %error, "its port could not be closed properly");
         }
+        None
     }
 }
 
@@ -104,14 +107,20 @@ impl Engine {
 
     /// Closes the port of an interface; when this returns, all of it is closed.
     pub(super) fn close_port(&mut self, name: &Name) {
-        let (closing, is_tap) = {
+        let (closing, spec) = {
             let mut core = self.shared.core();
             let Some(index) = core.registry.index(name) else { return };
-            let is_tap =
-                core.registry.get(index).is_some_and(|entry| matches!(entry.spec.port, PortSpec::Tap(_)));
-            (core.take_port(index), is_tap)
+            let spec = core.registry.get(index).map(|entry| Arc::clone(&entry.spec));
+            (core.take_port(index), spec)
         };
-        closing.finish(name, is_tap);
+        let tap = spec.as_ref().and_then(|spec| match &spec.port {
+            PortSpec::Tap(tap) => Some(tap),
+            _ => None,
+        });
+        let held = closing.finish(name, tap.is_some());
+        if let (Some(tap), Some(held)) = (tap, held) {
+            self.devices.hold(tap, held);
+        }
         // Queues that were taken away before, by a fault, may still wait to be dropped.
         self.shared.core().pool.bury();
     }

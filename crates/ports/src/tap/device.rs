@@ -4,7 +4,7 @@ use super::options::{TapMode, TapOptions};
 use super::queue::TapQueue;
 use crate::link::{self, LinkInfo};
 use crate::netns::Netns;
-use crate::port::{Port, PortControl, PortFacts};
+use crate::port::{Held, Port, PortControl, PortFacts};
 use crate::sys::tun;
 use crate::vnet_queue::{VnetRx, VnetTx};
 use crate::{PortError, vnet};
@@ -53,7 +53,7 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
             host_ifindex: Some(info.index),
             offload: true,
         },
-        control: Box::new(TapControl { netns: options.netns.clone(), name: info.name, _files: files }),
+        control: Box::new(TapControl { netns: options.netns.clone(), name: info.name, files }),
     })
 }
 
@@ -124,7 +124,7 @@ fn set_offload(file: &OwnedFd, gso: bool) -> io::Result<()> {
 struct TapControl {
     netns: Netns,
     name: String,
-    _files: Vec<Arc<OwnedFd>>,
+    files: Vec<Arc<OwnedFd>>,
 }
 
 impl PortControl for TapControl {
@@ -134,6 +134,12 @@ impl PortControl for TapControl {
 
     fn lost(&self) -> Result<u64, PortError> {
         Ok(link::get(&self.netns, &self.name)?.map_or(0, |info| info.tx_dropped))
+    }
+
+    fn hold(mut self: Box<Self>) -> Option<Held> {
+        let file = self.files.pop()?;
+        // Where the device is gone, there is nothing to hold.
+        tun::detach(file.as_fd()).ok().map(|()| Held { _queue: file })
     }
 
     fn remove(self: Box<Self>) -> Result<(), PortError> {
