@@ -3,9 +3,10 @@
 
 mod common;
 
-use api::v1::{ApplyRequest, ChangeKind, Kind};
-use common::{World, apply, controller, deletes, outcome, refuse, upserts};
+use api::v1::{ApplyRequest, ChangeKind, Kind, ObjectState};
+use common::{ONE, TWO, World, apply, controller, deletes, outcome, refuse, upserts};
 use quiverd::control::ApplyError;
+use quiverd::model::{Flaw, Key, Name, Refusal};
 
 const LAB: &str = r#"
     [[vrf]]
@@ -148,9 +149,7 @@ fn one_bad_object_stops_the_batch() {
     assert_eq!(response.counts.unwrap().refused, 1);
     assert_eq!(outcome(&response, "bad"), "refused memif.ring_size: 1000 is no power of two");
     assert_eq!(world.take_log(), Vec::<String>::new());
-    assert!(
-        controller.view().get(&quiverd::model::Key::Vrf(quiverd::model::Name::new("red").unwrap())).is_none()
-    );
+    assert!(controller.view().get(&Key::Vrf(Name::new("red").unwrap())).is_none());
 }
 
 #[test]
@@ -342,4 +341,56 @@ fn routes_move_before_their_old_way_goes() {
             "destroy interface a"
         ]
     );
+}
+
+#[test]
+fn what_the_dataplane_loses_fails_with_a_reason_and_comes_back() {
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    let refusal = |key: Key, reason: &str| Refusal { key, flaw: Flaw::new("", reason) };
+    let route = Key::parse(&api::v1::ObjectRef::new(Kind::Route, "192.0.2.0/24")).unwrap();
+    // While it is published: what was accepted isn't in force, and the answer says so.
+    world.state().lost = vec![refusal(route.clone(), "the table is full")];
+    let both = upserts(&format!("{ONE}\n{TWO}"));
+    let response = apply(&mut controller, &both);
+    assert_eq!(outcome(&response, "one"), "applied");
+    assert_eq!(outcome(&response, "default/192.0.2.0/24"), "pending: the table is full");
+    assert_eq!(world.route("192.0.2.0/24"), None, "it isn't left behind");
+    controller.retry();
+    assert_eq!(world.route("192.0.2.0/24").as_deref(), Some("router 10.0.0.2 on one"));
+
+    // Later, by itself: the interface goes with what depends on it, and watchers hear of it.
+    let mut events = controller.events().subscribe();
+    let one = Key::Interface(Name::new("one").unwrap());
+    world.state().lost = vec![refusal(one.clone(), "device eth0 was deleted"), refusal(one.clone(), "twice")];
+    controller.tend();
+    let status = |key: &Key| controller.view().get(key).unwrap().status.unwrap();
+    assert_eq!(
+        (status(&one).state(), &*status(&one).failure),
+        (ObjectState::Failed, "device eth0 was deleted")
+    );
+    assert_eq!(status(&route).state(), ObjectState::Pending);
+    assert!(world.interfaces().is_empty());
+    assert_eq!(events.try_recv().unwrap().status.unwrap().state(), ObjectState::Failed);
+    controller.retry();
+    assert_eq!(controller.view().get(&route).unwrap().status.unwrap().state(), ObjectState::Applied);
+    assert_eq!(controller.generation(), 1, "nothing of this changes what is wanted");
+    // What isn't wanted any more can't fail.
+    apply(&mut controller, &deletes(&[(Kind::Interface, "one")]));
+    world.state().lost = vec![refusal(one, "late")];
+    controller.tend();
+    assert!(world.interfaces().is_empty());
+}
+
+#[test]
+fn what_workers_do_not_take_is_not_called_applied() {
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    world.state().stuck = true;
+    let response = apply(&mut controller, &upserts(ONE));
+    assert_eq!(outcome(&response, "one"), "pending: a worker doesn't take it");
+    assert_eq!(response.counts.unwrap().applied, 0);
+    world.state().stuck = false;
+    let response = apply(&mut controller, &upserts(TWO));
+    assert_eq!(outcome(&response, "default/192.0.2.0/24"), "applied");
 }

@@ -246,3 +246,25 @@ fn what_the_system_refuses_at_start_comes_back_later() {
     assert_eq!(controller.view().generation(), 2);
     apply(&mut controller, &deletes(&[(Kind::Interface, "one")]));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_comes_back_though_somebody_always_asks_for_something() {
+    let (directory, ..) = two_generations();
+    let world = World::default();
+    world.state().refused_by_check.insert("one".into());
+    let mut state = StateDirectory::open(directory.path()).unwrap();
+    let snapshot = state.load().unwrap().snapshot;
+    let mut controller = Controller::new(Box::new(world.referee()), state);
+    controller.restore(snapshot).unwrap();
+    let (handle, thread) = quiverd::control::start(controller).unwrap();
+    let one = Key::Interface(Name::new("one").unwrap());
+    assert_eq!(handle.view().await.unwrap().get(&one).unwrap().status.unwrap().state(), ObjectState::Failed);
+    world.state().refused_by_check.clear();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while handle.view().await.unwrap().get(&one).unwrap().status.unwrap().state() != ObjectState::Applied {
+        assert!(std::time::Instant::now() < end, "it is never tried again");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    handle.stop();
+    thread.join().unwrap();
+}

@@ -44,7 +44,7 @@ impl RxQueue for Source {
             taken.map_err(|error| PortFault { reason: error.to_string() })?;
         }
         let slots = first..packets.taken();
-        Ok(Received { bytes: 64 * slots.len() as u64, slots })
+        Ok(Received { bytes: 64 * slots.len() as u64, slots, ..Received::default() })
     }
 
     fn release(&mut self) {}

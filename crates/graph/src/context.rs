@@ -129,6 +129,12 @@ impl Ctx<'_> {
         self.counters.drops(self.first_drop + u16::from(reason.into())).add(1);
     }
 
+    /// Counts drops of packets that never came into a slot.
+    #[cold]
+    pub fn count_drops(&self, reason: impl Into<u8>, packets: u64) {
+        self.counters.drops(self.first_drop + u16::from(reason.into())).add(packets);
+    }
+
     /// Adds to a counter that this node has declared.
     #[inline]
     pub fn count(&self, counter: impl Into<u8>, by: u64) {

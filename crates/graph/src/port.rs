@@ -19,6 +19,17 @@ pub struct Received {
     pub slots: core::ops::Range<usize>,
     /// Their bytes.
     pub bytes: u64,
+    /// Packets that it took from the sender besides those and lost on purpose ([`Lost`]): they are counted as drops.
+    pub lost: Lost,
+}
+
+/// Packets that a queue has lost after it took them from the sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// What a transmit queue took.
@@ -42,6 +53,8 @@ pub enum Stop {
     Down,
     /// The next packet is one that the device never takes, too long or malformed. Those behind it may pass.
     Refused,
+    /// The next packet can't be read: its sender has taken away the memory it lies in. Those behind it may pass.
+    Unreadable,
 }
 
 /// A port's queue can't go on: its peer broke the protocol, or its device is gone. The worker lets go of the queue and

@@ -36,9 +36,10 @@ mod sys;
 pub mod tap;
 mod timer;
 mod vnet;
+mod vnet_queue;
 pub mod wrap;
 
 pub use error::PortError;
 pub use netns::{Netns, NetnsError};
 pub use nodes::NODES;
-pub use port::{LinkLayer, Port, PortControl, PortFacts};
+pub use port::{Held, LinkLayer, Port, PortControl, PortFacts};

@@ -3,6 +3,8 @@
 use crate::PortError;
 use core::fmt;
 use graph::port::{RxQueue, TxQueue};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use wire::MacAddr;
 
 /// What a port's packets begin with.
@@ -54,6 +56,13 @@ impl fmt::Debug for Port {
     }
 }
 
+/// Keeps the link of a device up while no queue is open.
+#[derive(Debug)]
+pub struct Held {
+    /// A queue that gets no packets.
+    pub(crate) _queue: Arc<OwnedFd>,
+}
+
 /// The control thread's hold on a port. As long as it lives, so does what the queues use. Calls may block.
 pub trait PortControl: Send {
     /// Whether packets can pass: the device is up and connected. Ports without a link are always up.
@@ -71,6 +80,13 @@ pub trait PortControl: Send {
     /// [`PortError`] where the device can't be asked, or is gone.
     fn lost(&self) -> Result<u64, PortError> {
         Ok(0)
+    }
+
+    /// Closes the port because it will be opened again with other parameters. As long as what is returned is kept, the
+    /// device doesn't tell its other side of it: no link goes down, no neighbour is forgotten. `None`: there is nothing of
+    /// the kind. To be called when the queues are gone.
+    fn hold(self: Box<Self>) -> Option<Held> {
+        None
     }
 
     /// Ends the port for good: what Quiver made is removed, what was there before is left as it was. Merely dropping

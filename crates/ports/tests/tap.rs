@@ -143,6 +143,18 @@ fn a_persistent_device_is_taken_over_and_removed_in_the_end() {
     );
     namespace.run(&["ip", "addr", "add", "10.9.7.7/32", "dev", "eth0"]);
 
+    // Held while it is opened again with other queues, it never loses its link.
+    let port = tap::open(&options).unwrap();
+    let control = port.control;
+    drop((port.rx, port.tx));
+    let held = control.hold().unwrap();
+    let left = link::get(&options.netns, "eth0").unwrap().unwrap();
+    assert!(left.up && left.carrier && left.tun.unwrap().queues == 0, "{left:?}");
+    let port = tap::open(&TapOptions { rx_queues: 2, ..options.clone() }).unwrap();
+    drop(held);
+    assert_eq!(link::get(&options.netns, "eth0").unwrap().unwrap().tun.unwrap().queues, 2);
+    drop(port);
+
     let wider = TapOptions { rx_queues: 3, tx_queues: 4, ..options.clone() };
     let port = tap::open(&wider).unwrap();
     assert_eq!((port.facts.host_ifindex, port.rx.len(), port.tx.len()), (index, 3, 4));
@@ -152,6 +164,46 @@ fn a_persistent_device_is_taken_over_and_removed_in_the_end() {
     assert!(addresses.contains("10.9.7.7/32") && addresses.contains("10.9.0.2/24"), "{addresses}");
     port.control.remove().unwrap();
     assert_eq!(link::get(&options.netns, "eth0").unwrap(), None);
+}
+
+#[test]
+fn what_was_ours_and_is_no_more_wanted_goes_and_what_others_added_stays() {
+    if !root("tap that changes") {
+        return;
+    }
+    let namespace = Namespace::new("former");
+    let route = |prefix: &str, via: Option<&str>| HostRoute {
+        prefix: prefix.parse().unwrap(),
+        via: via.map(|via| via.parse().unwrap()),
+    };
+    let mut options = TapOptions { persist: true, ..options(&namespace, "10.9.0.2/24") };
+    options.host.addresses.push("fd09::2/64".parse().unwrap());
+    options.host.routes = vec![
+        HostRoute::default_via("10.9.0.1".parse().unwrap()),
+        route("10.8.0.0/16", Some("10.9.0.1")),
+        route("fd0a::/64", None),
+    ];
+    drop(tap::open(&options).unwrap());
+    namespace.run(&["ip", "addr", "add", "10.7.7.7/32", "dev", "eth0"]);
+    namespace.run(&["ip", "route", "add", "10.6.0.0/16", "dev", "eth0"]);
+    // Gone by other means: no error.
+    namespace.run(&["ip", "route", "del", "10.8.0.0/16"]);
+    let host = LinkOptions {
+        // In the same network as the one that goes, which the kernel would have made a secondary one.
+        addresses: vec!["10.9.0.3/24".parse().unwrap()],
+        routes: vec![HostRoute::default_via("10.9.0.9".parse().unwrap())],
+        mtu: Some(1300),
+        ..LinkOptions::default()
+    };
+    let former = std::mem::replace(&mut options.host, host);
+    let _port = tap::open(&TapOptions { former, ..options }).unwrap();
+    let addresses = namespace.run(&["ip", "addr", "show", "eth0"]);
+    assert!(addresses.contains("10.9.0.3/24") && addresses.contains("10.7.7.7/32"), "{addresses}");
+    assert!(!addresses.contains("10.9.0.2/") && !addresses.contains("fd09::2"), "{addresses}");
+    assert!(addresses.contains("mtu 1300"), "{addresses}");
+    let routes = namespace.run(&["ip", "route"]) + &namespace.run(&["ip", "-6", "route"]);
+    assert!(routes.contains("default via 10.9.0.9") && routes.contains("10.6.0.0/16"), "{routes}");
+    assert!(!routes.contains("10.9.0.1 ") && !routes.contains("fd0a::"), "{routes}");
 }
 
 #[test]

@@ -4,14 +4,15 @@
 
 mod common;
 
-use common::{Joined, Side, receive_all};
+use common::{Joined, Side, receive_all, send};
 use graph::port::RxQueue;
 use memory::clock::nanoseconds;
 use memory::packet::Packets;
 use quiver_ports::generator::{self, Field, GeneratorOptions, PacketSpec, Protocol, Vary, build};
+use quiver_ports::memif::{MemifRx, MemifTx};
 use quiver_ports::sink::{self, SinkOptions};
 use quiver_ports::wrap::capture::{CaptureDrops, CaptureOptions, CapturePoint, CaptureRx, CaptureTx, Seen};
-use quiver_ports::wrap::{Fault, FaultOptions, Rate, RateLimit};
+use quiver_ports::wrap::{Damage, Fault, FaultOptions, Rate, RateLimit};
 use quiver_ports::{LinkLayer, Port};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -103,6 +104,35 @@ fn held_back_packets_come_later() {
     assert!(late.is_sorted() && late.iter().all(|number| !first.contains(number)));
     assert_eq!(first.len() + late.len(), 200);
     assert!(fault.arm());
+}
+
+#[test]
+fn a_peer_all_of_whose_packets_are_lost_on_purpose_can_go_on_sending() {
+    let (client, server) = memif::in_process(&memif::QueueConfig::default()).unwrap();
+    let ring = usize::from(client.tx[0].ring_size().descriptors());
+    let mut peer = MemifTx::new(client.tx.into_iter().next().unwrap());
+    let damage = Damage::default();
+    let rx = MemifRx::new(server.rx.into_iter().next().unwrap());
+    let (mut from, mut to) = (sink(), sink());
+    from.rx = vec![Box::new(Fault::switched(Box::new(rx), damage.clone()))];
+    let mut joined = Joined::new([
+        Side::new(&mut from, "memif-input", "sink-tx"),
+        Side::new(&mut to, "tap-input", "sink-tx"),
+    ]);
+    let frame = all(&mut *queue(1)).remove(0);
+    damage.set(FaultOptions { drop_ppm: 1_000_000, ..FaultOptions::default() });
+    for packet in 0..3 * ring {
+        assert_eq!(send(&mut peer, &frame).packets, 1, "packet {packet}: its ring of {ring} is full");
+        assert_eq!(joined.round(), 0);
+    }
+    assert_eq!(joined.drops("memif-input", "fault"), 3 * ring as u64);
+    let counters = joined.graph.counters().interface(0);
+    assert_eq!((counters.rx_packets.get(), counters.rx_drops.get()), (3 * ring as u64, 3 * ring as u64));
+    assert_eq!(counters.rx_bytes.get(), (3 * ring * frame.len()) as u64);
+    // Nothing is opened again for it to end.
+    damage.set(FaultOptions::default());
+    assert_eq!(send(&mut peer, &frame).packets, 1);
+    assert_eq!(joined.round(), 1);
 }
 
 #[test]

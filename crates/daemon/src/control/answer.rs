@@ -58,18 +58,24 @@ impl<'a> Answer<'a> {
         )
     }
 
-    /// Everything was accepted: says where it stands, and what else was moved by it.
+    /// Everything was accepted: says where it stands, and what else was moved by it. `late`: why workers don't have it yet.
     pub(super) fn accepted(
         &mut self,
         model: &Model,
         before: &Readiness,
         after: &Readiness,
+        late: Option<&str>,
         undo: &Undo,
         moved: &[RouteKey],
     ) {
         let batch = self.batch;
         for key in batch.upserts() {
-            let standing = after.standing(model, &key).unwrap_or(Standing::Ready);
+            let standing = match (after.standing(model, &key).unwrap_or(Standing::Ready), late) {
+                (Standing::Ready, Some(reason)) => {
+                    Standing::Pending(vec![Waiting { on: None, reason: reason.into() }])
+                }
+                (standing, _) => standing,
+            };
             let counts = self.response.counts.get_or_insert_default();
             match standing {
                 Standing::Ready => counts.applied += 1,

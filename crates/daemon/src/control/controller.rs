@@ -24,6 +24,8 @@ pub struct Controller {
     pub(super) failures: Failures,
     /// The failures the log has already told of.
     pub(super) reported: Failures,
+    /// Why workers don't have all of the last change yet.
+    pub(super) late: Option<Arc<str>>,
     pub(super) dataplane: Box<dyn Dataplane>,
     pub(super) state: StateDirectory,
     pub(super) events: broadcast::Sender<Event>,
@@ -70,6 +72,7 @@ impl Controller {
             realised: Realised::default(),
             failures,
             reported: Failures::new(),
+            late: None,
             dataplane,
             state,
             events: broadcast::channel(EVENT_BACKLOG).0,
@@ -105,6 +108,7 @@ impl Controller {
         };
         let before = Arc::clone(&self.readiness);
         let mut answer = Answer::new(request, &batch, changes);
+        self.late = None;
         let outcome = if undo.is_empty() && !batch.contains_any(self.failures.keys()) {
             Ok(Vec::new())
         } else {
@@ -112,7 +116,8 @@ impl Controller {
         };
         match outcome {
             Ok(moved) => {
-                answer.accepted(&self.model, &before, &self.readiness, &undo, &moved);
+                let after = Arc::clone(&self.readiness);
+                answer.accepted(&self.model, &before, &after, self.late.as_deref(), &undo, &moved);
                 if request.dry_run {
                     self.readiness = before;
                     self.model.undo(undo);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::v1::{ApplyRequest, ApplyResponse, Event};
 use tokio::sync::{broadcast, oneshot};
@@ -14,6 +14,9 @@ use super::{ApplyError, Controller, View};
 
 /// How long to wait before what the system refused is tried again.
 const RETRY: Duration = Duration::from_secs(3);
+
+/// How often to look whether something that was in force has failed by itself.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The control thread doesn't answer any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -52,9 +55,12 @@ pub fn start(controller: Controller) -> io::Result<(Handle, JoinHandle<()>)> {
 }
 
 fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &AtomicU64) {
+    // By the clock, not by the silence between two commands: somebody always asks for something.
+    let start = Instant::now();
+    let (mut look, mut retry) = (start + LOOK, start + RETRY);
     loop {
         // Whoever doesn't wait for an answer any more doesn't need it.
-        match commands.recv_timeout(RETRY) {
+        match commands.recv_timeout(look.saturating_duration_since(Instant::now())) {
             Ok(Command::Apply(request, answer)) => {
                 let result = controller.apply(&request);
                 generation.store(controller.generation(), Ordering::Relaxed);
@@ -62,8 +68,16 @@ fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &At
             }
             Ok(Command::View(answer)) => drop(answer.send(controller.view())),
             Ok(Command::Ping(answer)) => drop(answer.send(())),
-            Err(RecvTimeoutError::Timeout) => controller.retry(),
+            Err(RecvTimeoutError::Timeout) => {}
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if Instant::now() >= look {
+            controller.tend();
+            look = Instant::now() + LOOK;
+        }
+        if Instant::now() >= retry {
+            controller.retry();
+            retry = Instant::now() + RETRY;
         }
     }
 }

@@ -64,10 +64,63 @@ impl Controller {
         } else if dry_run {
             self.failures = failures_before;
         }
-        if !executed.is_empty() {
-            self.dataplane.publish();
+        if executed.is_empty() {
+            return result;
         }
-        result
+        self.publish();
+        // Of a refused batch the caller takes the model back first: what was lost meanwhile is dealt with by `tend`.
+        let mut moved = result?;
+        extend(&mut moved, self.absorb());
+        Ok(moved)
+    }
+
+    fn publish(&mut self) {
+        self.late = self.dataplane.publish().err().map(|flaw| Arc::from(flaw.to_string()));
+    }
+
+    /// Lets the objects fail that the dataplane has lost, and brings it to what is left. Returns the routes that were looked
+    /// at.
+    pub(super) fn absorb(&mut self) -> Vec<RouteKey> {
+        let mut moved = Vec::new();
+        // Every time around there are more failures, and only so many objects.
+        while self.note_lost() {
+            let (undo, mut executed) = (Undo::nothing(self.model.generation), Vec::new());
+            match self.attempt(&Blame::Nobody, &undo, false, &mut executed) {
+                Ok(more) => extend(&mut moved, more),
+                Err(Failure::Refused(_)) => {}
+                Err(Failure::Error(error)) => {
+                    tracing::error!(%error, "what was lost could not be taken out of the dataplane");
+                    self.take_back(&executed);
+                    self.readiness = Arc::new(Readiness::of(&self.model, &self.failures));
+                }
+            }
+            if !executed.is_empty() {
+                self.publish();
+            }
+        }
+        moved
+    }
+
+    /// Asks the dataplane what it has lost. False if that is nothing new.
+    fn note_lost(&mut self) -> bool {
+        let mut any = false;
+        for Refusal { key, flaw } in self.dataplane.lost() {
+            let there = self.readiness.standing(&self.model, &key).is_some();
+            if there && !self.failures.contains_key(&key) {
+                let reason = Arc::<str>::from(flaw.to_string());
+                self.report(&key, &reason, "an object is in force no more");
+                self.failures.insert(key, reason);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Writes a failure to the log, once per reason: what fails for hours is tried again every few seconds.
+    fn report(&mut self, key: &Key, reason: &Arc<str>, what: &str) {
+        if self.reported.insert(key.clone(), Arc::clone(reason)).as_ref() != Some(reason) {
+            tracing::warn!(object = %key, %reason, "{what}");
+        }
     }
 
     fn attempt(
@@ -152,10 +205,7 @@ impl Controller {
     /// An object fails by itself. That it fails once more means that the dataplane won't let it go either.
     fn fail(&mut self, refusal: Refusal) -> Result<(), Failure> {
         let reason = Arc::<str>::from(refusal.flaw.to_string());
-        // Once per reason: what fails for hours is tried again every few seconds.
-        if self.reported.insert(refusal.key.clone(), Arc::clone(&reason)).as_ref() != Some(&reason) {
-            tracing::warn!(object = %refusal.key, %reason, "the system refuses an object; it is tried again");
-        }
+        self.report(&refusal.key, &reason, "the system refuses an object; it is tried again");
         match self.failures.insert(refusal.key.clone(), reason) {
             None => Ok(()),
             Some(_) => Err(Failure::Error(ApplyError::Dataplane(refusal))),

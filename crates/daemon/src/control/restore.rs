@@ -84,6 +84,15 @@ impl Controller {
         }
     }
 
+    /// Looks what the dataplane has lost since (a device is gone) and lets it fail, to be tried again.
+    pub fn tend(&mut self) {
+        let before = Arc::clone(&self.readiness);
+        let moved = self.absorb();
+        if !Arc::ptr_eq(&before, &self.readiness) {
+            self.announce(&before, &Undo::nothing(self.model.generation), &moved);
+        }
+    }
+
     /// Tells watchers what changed.
     pub(super) fn announce(&self, before: &Readiness, undo: &Undo, moved: &[RouteKey]) {
         if self.events.receiver_count() == 0 {

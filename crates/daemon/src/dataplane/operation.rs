@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, VrfSpec};
-use crate::model::{Flaw, Key, ResolvedPaths, RouteKey};
+use crate::model::{Flaw, Key, Refusal, ResolvedPaths, RouteKey};
 
 /// The packet engine as the control thread changes it.
 ///
@@ -31,8 +31,18 @@ pub trait Dataplane: Send {
     /// [`Rejection`]; then nothing of the operation remains.
     fn execute(&mut self, operation: &Operation) -> Result<(), Rejection>;
 
-    /// Makes everything that was executed visible to the workers. Doesn't wait for them.
-    fn publish(&mut self);
+    /// Makes everything that was executed visible to the workers and waits until it is, for as long as that goes on.
+    ///
+    /// # Errors
+    /// [`Flaw`] where it doesn't: says why. What waits goes on by itself.
+    fn publish(&mut self) -> Result<(), Flaw>;
+
+    /// The objects that were executed and can't be in force: because it showed only when they were published (a table is
+    /// full), or not any more, because of what happened since (a device is gone). Each is told once; it stays as it is,
+    /// without function, until it is taken back.
+    fn lost(&mut self) -> Vec<Refusal> {
+        Vec::new()
+    }
 }
 
 /// One step of a plan.

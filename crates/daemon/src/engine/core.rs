@@ -1,6 +1,6 @@
 //! Everything that the engine owns.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use features::bridge::control::{BridgeConfig, age};
@@ -11,7 +11,7 @@ use graph::arc::Arcs;
 use graph::packet::OwnedPacket;
 use graph::plan::Plan;
 use graph::port::{IfIndex, RxMode};
-use graph::publish::{Key, Publisher};
+use graph::publish::{Key as Part, Publisher};
 use tables::mac::MacTable;
 
 use super::compile;
@@ -22,8 +22,8 @@ use super::port::{self, Kind};
 use super::registry::Registry;
 use super::routing::Routing;
 use super::workers::Pool;
-use crate::model::Name;
 use crate::model::spec::{BridgeSpec, InterfaceSpec};
+use crate::model::{Flaw, Key, Name};
 
 /// The engine's state. Workers see only what is published.
 #[derive(Debug)]
@@ -57,6 +57,10 @@ pub(super) struct Core {
     pub(super) frames: Vec<OwnedPacket>,
     /// What every worker has passed that has let go of the queues taken away last.
     pub(super) departure: Option<u64>,
+    /// What was accepted and can't be in force, or can't be any more, for the control thread to know.
+    pub(super) lost: BTreeMap<Key, Flaw>,
+    /// Why interfaces can't be published as they are.
+    pub(super) contradiction: Option<String>,
 }
 
 /// A bridge as the engine keeps it.
@@ -75,7 +79,7 @@ impl Core {
     ///
     /// # Panics
     /// If the features don't declare it: found when the first daemon is started.
-    pub(super) fn key<T: 'static>(&self) -> Key<T> {
+    pub(super) fn key<T: 'static>(&self) -> Part<T> {
         match self.plan.schema.key() {
             Some(key) => key,
             None => panic!("{} is no part of the tables", std::any::type_name::<T>()),
@@ -102,27 +106,40 @@ impl Core {
         if let Err(error) = stack(&mut table) {
             // The control plane has checked this: what it hands down is consistent.
             tracing::error!(%error, "interfaces contradict each other; the last consistent state stays in force");
+            self.contradiction = Some(error.to_string());
             return;
         }
+        self.contradiction = None;
         let mut draft = self.publisher.draft();
         let (arcs, interfaces, bridges) =
             (self.key::<Arcs>(), self.key::<Interfaces>(), self.key::<Bridges>());
-        draft.change(arcs, |arcs| self.set_arcs(arcs, &table));
-        let (compiled, configs) = self.compile_bridges(&table);
+        let mut lost = Vec::new();
+        draft.change(arcs, |arcs| self.set_arcs(arcs, &table, &mut lost));
+        let (compiled, configs) = self.compile_bridges(&table, &mut lost);
         draft.set(bridges, compiled);
         draft.set(interfaces, table.clone());
         self.publisher.publish(draft);
         self.published_mark = self.publisher.mark();
         for (number, config) in configs {
-            if let Err(error) = config.set_addresses(&self.macs, number, &table) {
-                tracing::error!(bridge = %config.name, %error, "its fixed addresses could not all be set");
+            if let Err(error) = config.set_addresses(&self.macs, number, &table)
+                && let Some((name, _)) = self.bridges.iter().find(|(_, bridge)| bridge.index == number)
+            {
+                lost.push((Key::Bridge(name.clone()), error.to_string()));
             }
+        }
+        for (key, reason) in lost {
+            self.lose(key, Flaw::new("", reason));
         }
         self.published = self.registry.iter().map(|(index, _)| index).collect();
         self.route_interfaces(&table);
     }
 
-    fn set_arcs(&self, arcs: &mut Arcs, table: &Interfaces) {
+    /// Notes that an object was accepted and can't be in force: the control thread is told when it asks.
+    pub(super) fn lose(&mut self, key: Key, flaw: Flaw) {
+        self.lost.entry(key).or_insert_with(|| flaw.remedy("it is tried again every 3 s"));
+    }
+
+    fn set_arcs(&self, arcs: &mut Arcs, table: &Interfaces, lost: &mut Vec<(Key, String)>) {
         for gone in self.published.iter().filter(|index| self.registry.get(**index).is_none()) {
             for arc in 0..self.plan.arcs.len() as u16 {
                 // An empty chain is never too long.
@@ -139,19 +156,23 @@ impl Core {
             let ends = Ends::of(interface, kind.output);
             let unicast = compile::set_unicast(&self.plan, arcs, index, interface);
             if let Err(error) = ends.set(&self.plan, arcs, index, &[], output).and(unicast) {
-                tracing::error!(interface = %entry.spec.name, %error, "its way through the graph can't be set");
+                lost.push((Key::Interface(entry.spec.name.clone()), error.to_string()));
             }
         }
     }
 
-    fn compile_bridges(&self, table: &Interfaces) -> (Bridges, Vec<(u16, BridgeConfig)>) {
+    fn compile_bridges(
+        &self,
+        table: &Interfaces,
+        lost: &mut Vec<(Key, String)>,
+    ) -> (Bridges, Vec<(u16, BridgeConfig)>) {
         let mut bridges = Bridges::new(Arc::clone(&self.macs));
         let mut configs = Vec::new();
         for bridge in self.bridges.values() {
             let config = compile::bridge(self, bridge);
             match config.build(bridge.index, table) {
                 Ok(compiled) => bridges.set(bridge.index, Some(compiled)),
-                Err(error) => tracing::error!(%error, "a bridge is left out"),
+                Err(error) => lost.push((Key::Bridge(bridge.spec.name.clone()), error.to_string())),
             }
             configs.push((bridge.index, config));
         }
@@ -175,7 +196,7 @@ impl Core {
                 let mode = rx_mode(&entry.spec);
                 let rx =
                     connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
-                let rx = port::damaged(&entry.spec, rx.collect());
+                let rx = port::damaged(&entry.damage, rx.collect());
                 let tx =
                     connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
                 self.detach(index);

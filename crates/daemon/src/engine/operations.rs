@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::core::{Core, rx_mode};
-use super::passage::Arrival;
-use super::port::{self, Kind};
-use super::registry::{Entry, stable_mac};
-use super::start::{Engine, Shared};
+use super::core::Core;
+use super::port;
+use super::start::Engine;
 use crate::dataplane::{Change, Dataplane, Operation, Rejection, RouteChange};
-use crate::model::spec::{BridgeSpec, InterfaceSpec, VrfSpec};
-use crate::model::{Flaw, Name};
+use crate::model::spec::{BridgeSpec, VrfSpec};
+use crate::model::{Flaw, Name, Refusal};
 use features::bridge::control::BridgeConfig;
-use wire::MacAddr;
 
-/// How long a publication may wait for workers before the rest of it is left to the engine's thread.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a publication may stand still before the rest of it is left to the engine's thread.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Routes changed before others may have the engine: some milliseconds' work.
 const PORTION: usize = 4096;
@@ -31,45 +28,68 @@ impl Dataplane for Engine {
     }
 
     fn execute(&mut self, operation: &Operation) -> Result<(), Rejection> {
-        let mut core = self.shared.core();
         let done = match operation {
-            Operation::Routes(changes) => {
-                drop(core);
-                return self.routes(changes);
-            }
-            Operation::Vrf(change) => core.vrf(change),
+            Operation::Vrf(change) => self.shared.core().vrf(change),
             Operation::Bridge(change) => {
-                core.bridge(change);
+                self.shared.core().bridge(change);
                 Ok(())
             }
-            Operation::CreateInterface(spec) => core.create(&self.shared, spec),
+            Operation::CreateInterface(spec) => self.create(spec),
             Operation::DestroyInterface(spec) => {
-                core.destroy(&spec.name);
+                self.destroy(&spec.name);
                 Ok(())
             }
             Operation::ClosePort(spec) => {
-                core.close_port(&spec.name, false);
+                self.close_port(&spec.name);
                 Ok(())
             }
-            Operation::OpenPort(spec) => core.open_port(spec),
-            Operation::Configure { after, .. } => core.configure(after),
-            Operation::Neighbor(change) => core.static_neighbour(change),
+            Operation::OpenPort(spec) => self.open_port(spec),
+            Operation::Configure { after, .. } => self.configure(after),
+            Operation::Routes(changes) => return self.routes(changes),
+            Operation::Neighbor(change) => self.shared.core().static_neighbour(change),
         };
         done.map_err(Rejection::from)
     }
 
-    fn publish(&mut self) {
-        let until = Instant::now() + PATIENCE;
+    fn publish(&mut self) -> Result<(), Flaw> {
         self.shared.core().batch_ends();
-        loop {
-            let settled = self.shared.core().settle();
-            if settled || Instant::now() > until {
-                break;
+        let (mut waiting, mut until) = (usize::MAX, Instant::now() + PATIENCE);
+        let settled = loop {
+            let left = {
+                let mut core = self.shared.core();
+                if core.settle() {
+                    break true;
+                }
+                core.routing.forwarding.waiting()
+            };
+            if left != waiting {
+                (waiting, until) = (left, Instant::now() + PATIENCE);
+            } else if Instant::now() > until {
+                break false;
             }
             std::thread::sleep(Duration::from_micros(50));
+        };
+        if !self.devices.is_empty() {
+            let interfaces: Vec<_> =
+                self.shared.core().registry.iter().map(|(_, entry)| Arc::clone(&entry.spec)).collect();
+            self.devices.sweep(interfaces.iter().map(|spec| &**spec));
         }
         // Its deadlines may have changed.
         self.shared.bell.ring();
+        let contradiction = self.shared.core().contradiction.clone();
+        match contradiction {
+            Some(reason) => Err(Flaw::new("", reason)),
+            None if settled => Ok(()),
+            None => {
+                let reason = format!("a worker hasn't taken it: {waiting} changes of routes wait");
+                Err(Flaw::new("", reason).remedy("it goes on by itself; see quiver show runtime"))
+            }
+        }
+    }
+
+    fn lost(&mut self) -> Vec<Refusal> {
+        let lost = std::mem::take(&mut self.shared.core().lost);
+        lost.into_iter().map(|(key, flaw)| Refusal { key, flaw }).collect()
     }
 }
 
@@ -95,83 +115,6 @@ impl Engine {
 }
 
 impl Core {
-    fn create(&mut self, shared: &Shared, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
-        let mac = spec.mac.map_or_else(|| stable_mac(&spec.name.to_string()), |mac| MacAddr(mac.0));
-        let entry = Entry { spec: Arc::clone(spec), mac, port: None, link_ups: 0 };
-        let index = self.registry.add(entry).ok_or_else(|| {
-            Flaw::new("name", "there are 65000 interfaces already").remedy("delete one first")
-        })?;
-        shared.baseline().interface_added(&self.pool, index);
-        if let Err(flaw) = self.open_port(spec) {
-            self.registry.remove(index);
-            return Err(flaw);
-        }
-        self.interfaces_changed = true;
-        Ok(())
-    }
-
-    fn destroy(&mut self, name: &Name) {
-        let Some(index) = self.registry.index(name) else { return };
-        self.close_port(name, true);
-        self.unroute_interface(index);
-        self.registry.remove(index);
-        self.interfaces_changed = true;
-    }
-
-    fn open_port(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
-        let Some(index) = self.registry.index(&spec.name) else { return Ok(()) };
-        let mac = self.registry.get(index).map_or(MacAddr::ZERO, |entry| entry.mac);
-        let opened = port::open(index, spec, mac, &mut self.memifs)?;
-        if let Some(entry) = self.registry.get_mut(index) {
-            entry.spec = Arc::clone(spec);
-            entry.port = Some(opened.port);
-        }
-        self.pool.attach_tx(index, opened.tx);
-        if let Some(input) = Kind::of(&spec.port).input {
-            let (mode, queues) = (rx_mode(spec), opened.rx);
-            self.arriving(Arrival { input, interface: index, mode, queues });
-        }
-        self.fresh.insert(index);
-        self.interfaces_changed = true;
-        Ok(())
-    }
-
-    /// Closes the port of an interface; `for_good`: what Quiver made for it in the system is removed.
-    fn close_port(&mut self, name: &Name, for_good: bool) {
-        let Some(index) = self.registry.index(name) else { return };
-        self.detach(index);
-        self.memifs.close(index);
-        let port = self.registry.get_mut(index).and_then(|entry| entry.port.take());
-        if let Some(control) = port.and_then(|port| port.control)
-            && for_good
-            && let Err(error) = control.remove()
-        {
-            tracing::warn!(interface = %name, %error, "its device could not be removed");
-        }
-        self.interfaces_changed = true;
-    }
-
-    fn configure(&mut self, after: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
-        let Some(index) = self.registry.index(&after.name) else { return Ok(()) };
-        let mac = after.mac.map_or_else(|| stable_mac(&after.name.to_string()), |mac| MacAddr(mac.0));
-        let mut damage_changed = false;
-        if let Some(entry) = self.registry.get_mut(index) {
-            damage_changed = entry.spec.fault != after.fault;
-            entry.spec = Arc::clone(after);
-            entry.mac = mac;
-        }
-        if damage_changed {
-            // Damage is done by queues that wrap the port's: it is opened again.
-            self.close_port(&after.name, false);
-            self.open_port(after)?;
-        }
-        let mode = rx_mode(after);
-        self.pool.set_rx_mode(index, mode);
-        self.arrivals.iter_mut().filter(|one| one.interface == index).for_each(|one| one.mode = mode);
-        self.interfaces_changed = true;
-        Ok(())
-    }
-
     fn vrf(&mut self, change: &Change<VrfSpec>) -> Result<(), Flaw> {
         match (&change.before, &change.after) {
             (_, Some(after)) => {

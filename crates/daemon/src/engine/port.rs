@@ -1,12 +1,11 @@
 //! Opening the port of an interface.
 
 use api::v1::TapMode;
-use graph::port::{IfIndex, RxQueue, TxQueue};
+use graph::port::{RxQueue, TxQueue};
 use ports::PortControl;
-use ports::wrap::Fault;
+use ports::wrap::{Damage, Fault};
 use wire::MacAddr;
 
-use super::memif::Memifs;
 use super::ports_of;
 use crate::model::Flaw;
 use crate::model::spec::{InterfaceSpec, PortSpec, SocketName};
@@ -62,12 +61,12 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    fn without_queues() -> Self {
+    pub(super) fn without_queues() -> Self {
         let port = OpenPort { control: None, offload: false };
         Self { port, rx: Vec::new(), tx: Vec::new() }
     }
 
-    fn of(port: ports::Port) -> Self {
+    pub(super) fn of(port: ports::Port) -> Self {
         let open = OpenPort { control: Some(port.control), offload: port.facts.offload };
         Self { port: open, rx: port.rx, tx: port.tx }
     }
@@ -95,24 +94,15 @@ pub(super) fn check(spec: &InterfaceSpec) -> Result<(), Flaw> {
     }
 }
 
-/// Opens the port of interface `index`. A memif's queues come later, with its link.
+/// Opens a port that only the system has a say in: neither a memif, whose queues come with its link, nor a tap, whose
+/// device outlives it.
 ///
 /// # Errors
 /// [`Flaw`] where the system refuses.
-pub(super) fn open(
-    index: IfIndex,
-    spec: &InterfaceSpec,
-    mac: MacAddr,
-    memifs: &mut Memifs,
-) -> Result<Opened, Flaw> {
+pub(super) fn open(spec: &InterfaceSpec, mac: MacAddr) -> Result<Opened, Flaw> {
     let opened = match &spec.port {
-        PortSpec::Memif(memif) => {
-            memifs.open(index, &spec.name.to_string(), memif)?;
+        PortSpec::Memif(_) | PortSpec::Tap(_) | PortSpec::Loopback | PortSpec::Vlan(_) => {
             return Ok(Opened::without_queues());
-        }
-        PortSpec::Loopback | PortSpec::Vlan(_) => return Ok(Opened::without_queues()),
-        PortSpec::Tap(tap) => {
-            ports::tap::open(&ports_of::tap(spec, tap)).map_err(|error| flaw("tap", &error))
         }
         PortSpec::AfPacket(port) => {
             ports::af_packet::open(&ports_of::af_packet(port)).map_err(|error| flaw("af_packet", &error))
@@ -124,16 +114,13 @@ pub(super) fn open(
             .map_err(|error| flaw("generator", &error)),
         PortSpec::Sink => Ok(ports::sink::open(&ports_of::sink(spec))),
     };
-    let mut opened = opened.map(Opened::of)?;
-    opened.rx = damaged(spec, opened.rx);
-    Ok(opened)
+    opened.map(Opened::of)
 }
 
-/// The receive queues with the damage that the interface asks for.
-pub(super) fn damaged(spec: &InterfaceSpec, queues: Vec<Box<dyn RxQueue>>) -> Vec<Box<dyn RxQueue>> {
-    let Some(fault) = &spec.fault else { return queues };
-    let options = ports_of::fault(fault);
-    queues.into_iter().map(|queue| Box::new(Fault::new(queue, options)) as Box<dyn RxQueue>).collect()
+/// The receive queues with the damage that is wanted of the interface, now or later.
+pub(super) fn damaged(damage: &Damage, queues: Vec<Box<dyn RxQueue>>) -> Vec<Box<dyn RxQueue>> {
+    let damaged = |queue| Box::new(Fault::switched(queue, damage.clone())) as Box<dyn RxQueue>;
+    queues.into_iter().map(damaged).collect()
 }
 
 fn flaw(field: &str, error: &ports::PortError) -> Flaw {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use graph::port::IfIndex;
+use ports::wrap::Damage;
 use wire::MacAddr;
 
 use super::port::OpenPort;
@@ -19,6 +20,8 @@ pub(super) struct Entry {
     pub(super) mac: MacAddr,
     /// Its port, while that is open.
     pub(super) port: Option<OpenPort>,
+    /// What is done to its packets on purpose: queues that come with a link get it too.
+    pub(super) damage: Damage,
     /// Times that the link came up.
     pub(super) link_ups: u64,
 }

@@ -1,5 +1,7 @@
 //! Routes and neighbours: the engine's hold on the features' control sides.
 
+use std::collections::HashMap;
+
 use features::interface::Interfaces;
 use features::ip::control::{Forwarding, ForwardingError, Path, Prefix, Progress, Via as Way};
 use features::neighbour::control::{Action, Neighbours};
@@ -13,7 +15,7 @@ use wire::MacAddr;
 use super::core::Core;
 use crate::dataplane::{Change, Rejection, RouteChange};
 use crate::model::spec::NeighborSpec;
-use crate::model::{Flaw, Key, ResolvedPaths, RouteKey, Via};
+use crate::model::{Flaw, Key, Name, ResolvedPaths, RouteKey, Via};
 
 /// Neighbour timers dealt with at a time.
 const TIMERS: usize = 1024;
@@ -25,22 +27,23 @@ pub(super) struct Routing {
     pub(super) neighbours: Neighbours,
     /// Workers don't see all changes yet.
     unsettled: bool,
-    /// Memory of a full table was still in use when it was looked at last.
-    reclaiming: bool,
-    /// Why the tables lack routes, as it was logged.
-    full: Option<String>,
 }
 
 impl Routing {
-    pub(super) fn new(plan: &Plan, publisher: &mut Publisher) -> Result<Self, ForwardingError> {
-        let mut forwarding = Forwarding::new(&plan.schema)?;
+    pub(super) fn new(
+        plan: &Plan,
+        publisher: &mut Publisher,
+        fib_bytes: Option<usize>,
+    ) -> Result<Self, ForwardingError> {
+        let mut forwarding = match fib_bytes {
+            None => Forwarding::new(&plan.schema)?,
+            Some(bytes) => Forwarding::with_capacity(&plan.schema, bytes)?,
+        };
         forwarding.commit(publisher)?;
         Ok(Self {
             forwarding,
             neighbours: Neighbours::new(Default::default(), nanoseconds()),
             unsettled: true,
-            reclaiming: false,
-            full: None,
         })
     }
 
@@ -78,8 +81,10 @@ impl Core {
     pub(super) fn route_interfaces(&mut self, interfaces: &Interfaces) {
         let now = nanoseconds();
         for (index, interface) in interfaces.iter() {
-            if let Err(error) = self.routing.forwarding.set_interface(index, Some(interface)) {
-                tracing::error!(interface = %interface.name, %error, "its addresses could not be put into the tables");
+            if let Err(error) = self.routing.forwarding.set_interface(index, Some(interface))
+                && let Some(entry) = self.registry.get(index)
+            {
+                self.lose(Key::Interface(entry.spec.name.clone()), flaw(error));
             }
             self.routing.neighbours.set_interface(now, index, Some(interface));
         }
@@ -121,22 +126,34 @@ impl Core {
         }
         match self.routing.forwarding.commit(&mut self.publisher) {
             Ok(Progress::Done) => {
-                self.routing.full = None;
                 self.routing.unsettled = self.routing.forwarding.reclaim(&self.publisher);
                 true
             }
             Ok(Progress::Waiting { .. }) => false,
             Err(error) => {
-                // What has no room is tried again when some was made: by the next change, or by memory that workers let go of.
-                let reclaiming = self.routing.forwarding.reclaim(&self.publisher);
-                self.routing.unsettled = reclaiming || self.routing.reclaiming;
-                self.routing.reclaiming = reclaiming;
-                let text = error.to_string();
-                if self.routing.full.as_ref() != Some(&text) {
-                    tracing::error!(%error, "routes could not be put into the tables; it is tried again when others go");
-                    self.routing.full = Some(text);
-                }
+                // All that fits is in the tables. The rest is the control thread's to withdraw, which may make room.
+                self.lose_unplaced(&error);
+                self.routing.unsettled = self.routing.forwarding.reclaim(&self.publisher);
                 true
+            }
+        }
+    }
+
+    /// Notes the objects whose routes a full table had no room for.
+    fn lose_unplaced(&mut self, error: &ForwardingError) {
+        let unplaced: Vec<_> = self.routing.forwarding.unplaced().collect();
+        let names: HashMap<u16, Name> =
+            self.vrfs.iter().map(|(name, index)| (*index, name.clone())).collect();
+        for (vrf, prefix, owner) in unplaced {
+            let key = match (owner, prefix.to_string().parse(), names.get(&vrf)) {
+                (Some(interface), ..) => {
+                    self.registry.get(interface).map(|entry| Key::Interface(entry.spec.name.clone()))
+                }
+                (None, Ok(prefix), Some(vrf)) => Some(Key::Route(RouteKey { vrf: vrf.clone(), prefix })),
+                _ => None,
+            };
+            if let Some(key) = key {
+                self.lose(key, Flaw::new("", error.to_string()));
             }
         }
     }

@@ -9,6 +9,8 @@ use rustix::event::{Timespec, epoll};
 use super::core::Core;
 use super::events::Events;
 use super::start::Shared;
+use crate::model::spec::PortSpec;
+use crate::model::{Flaw, Key};
 
 /// How often timers are looked at: the resolution of neighbour and ageing timers.
 const TICK: Duration = Duration::from_millis(100);
@@ -68,8 +70,14 @@ impl Core {
     fn event(&mut self, event: Event) {
         match event {
             Event::RxFault { interface, fault, .. } | Event::TxFault { interface, fault } => {
-                self.memifs.fault(interface, &fault.reason);
-                // What the queue was goes, whatever kind of port it is: a device that is gone doesn't come back by itself.
+                let Some(entry) = self.registry.get(interface) else { return };
+                if matches!(entry.spec.port, PortSpec::Memif(_)) {
+                    self.memifs.fault(interface, &fault.reason);
+                } else {
+                    // A device that is gone doesn't come back by itself: it has to be opened again.
+                    let key = Key::Interface(entry.spec.name.clone());
+                    self.lose(key, Flaw::new("", fault.reason));
+                }
                 self.detach(interface);
             }
             Event::Punt { worker, kind, packet } => self.punt(worker, kind, packet),

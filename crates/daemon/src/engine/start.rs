@@ -1,6 +1,6 @@
 //! Starting the engine.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -15,6 +15,7 @@ use rustix::event::epoll;
 use tables::mac::{MacError, MacTable};
 
 use super::core::Core;
+use super::devices::Devices;
 use super::events::{Bell, Events};
 use super::inspect::{Baseline, clock_hz};
 use super::memif::Memifs;
@@ -36,6 +37,8 @@ pub struct EngineOptions {
     pub tier: Option<Tier>,
     /// Huge pages for the memory of memif clients.
     pub huge_pages: HugePages,
+    /// Bytes that the forwarding table of a VRF and IP version may take; `None`: 256 MiB.
+    pub fib_bytes: Option<usize>,
 }
 
 /// Why the engine can't start.
@@ -65,6 +68,7 @@ pub enum EngineError {
 #[derive(Debug)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
+    pub(super) devices: Devices,
     service: Option<JoinHandle<()>>,
 }
 
@@ -93,7 +97,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The engine's state. Held for short: no system call that may block is made meanwhile, but for opening ports.
+    /// The engine's state. Held for short.
     pub(super) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,7 +125,7 @@ impl Engine {
             .map_err(EngineError::Descriptors)?;
         let captures = Arc::new(CapturePoint::default());
         let pool = Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?;
-        let routing = Routing::new(&plan, &mut publisher)?;
+        let routing = Routing::new(&plan, &mut publisher, options.fib_bytes)?;
         let core = Core {
             plan: Arc::clone(&plan),
             publisher,
@@ -140,6 +144,8 @@ impl Engine {
             fresh: BTreeSet::new(),
             frames: Vec::new(),
             departure: None,
+            lost: BTreeMap::new(),
+            contradiction: None,
         };
         let bell = Arc::clone(events.bell());
         let stop = std::sync::atomic::AtomicBool::new(false);
@@ -152,7 +158,7 @@ impl Engine {
             .name("engine".into())
             .spawn(move || service::run(&theirs, &events))
             .map_err(EngineError::Thread)?;
-        Ok(Self { shared, service: Some(service) })
+        Ok(Self { shared, devices: Devices::default(), service: Some(service) })
     }
 
     /// A handle to look into the engine.

@@ -16,7 +16,10 @@ use ports::wrap::capture::{CaptureDrops, CapturePoint, CaptureRx, CaptureTx};
 
 /// What a worker has let go of: dropped by the engine's thread, because closing devices and unmapping memory takes longer
 /// than a worker may stand still.
-type Grave = Box<dyn Any + Send>;
+pub(super) type Grave = Box<dyn Any + Send>;
+
+/// Queues on their way back. Disconnected when all workers have let go of them.
+pub(super) type Returned = Receiver<Grave>;
 
 /// All workers.
 #[derive(Debug)]
@@ -161,11 +164,23 @@ impl Pool {
 
     /// Takes all queues of an interface away from the workers. They are dropped by [`Pool::bury`].
     pub(super) fn detach(&mut self, interface: IfIndex) {
+        let bury = self.bury.clone();
+        self.detach_to(interface, &bury);
+    }
+
+    /// Takes all queues of an interface away from the workers, to be dropped by the caller.
+    pub(super) fn take_back(&mut self, interface: IfIndex) -> Returned {
+        let (sender, returned) = channel();
+        self.detach_to(interface, &sender);
+        returned
+    }
+
+    fn detach_to(&mut self, interface: IfIndex, bury: &Sender<Grave>) {
         for (worker, queues) in self.workers.iter().zip(&mut self.queues) {
             let had = queues.len();
             queues.retain(|queue| queue.0 != interface);
             if queues.len() < had {
-                let bury = self.bury.clone();
+                let bury = bury.clone();
                 worker.send(move |graph| {
                     for queues in graph.all_queues() {
                         let gone: Vec<RxPort> =
@@ -174,7 +189,7 @@ impl Pool {
                     }
                 });
             }
-            Self::set_tx(worker, interface, None, &self.bury);
+            Self::set_tx(worker, interface, None, bury);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use quiverd::dataplane::{Change, Dataplane, Operation, Rejection};
 use quiverd::model::spec::{InterfaceSpec, L2, MacTarget, PortSpec};
-use quiverd::model::{Flaw, Name, ResolvedPaths, RouteKey, Via};
+use quiverd::model::{Flaw, Name, Refusal, ResolvedPaths, RouteKey, Via};
 use quiverd::reconcile::{Realised, Running};
 
 /// What the test and the dataplane share: the test looks at it, and says what the system outside refuses.
@@ -27,6 +27,10 @@ pub struct State {
     pub refused_by_check: BTreeSet<String>,
     /// Interfaces whose port can't be opened, noticed only when it is tried.
     pub refused_by_execute: BTreeSet<String>,
+    /// What can't be in force (any more), to be told next.
+    pub lost: Vec<Refusal>,
+    /// Workers don't take what is published.
+    pub stuck: bool,
 }
 
 impl World {
@@ -104,8 +108,14 @@ impl Dataplane for Referee {
         Ok(())
     }
 
-    fn publish(&mut self) {
-        self.0.state().published += 1;
+    fn publish(&mut self) -> Result<(), Flaw> {
+        let mut state = self.0.state();
+        state.published += 1;
+        if state.stuck { Err(Flaw::new("", "a worker doesn't take it")) } else { Ok(()) }
+    }
+
+    fn lost(&mut self) -> Vec<Refusal> {
+        std::mem::take(&mut self.0.state().lost)
     }
 }
 

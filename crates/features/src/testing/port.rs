@@ -71,7 +71,7 @@ impl RxQueue for TestWire {
             let received = packets.receive_private(rx_if, frame.len(), read);
             received.map_err(|error| PortFault { reason: error.to_string() })?;
         }
-        Ok(Received { slots: first..packets.taken(), bytes })
+        Ok(Received { slots: first..packets.taken(), bytes, ..Received::default() })
     }
 
     fn release(&mut self) {}

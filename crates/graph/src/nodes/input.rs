@@ -15,6 +15,8 @@ crate::drops! {
     pub enum Drop {
         /// The interface is administratively down.
         InterfaceDown => "interface-down", Warning,
+        /// Lost on purpose, as the interface's `fault` asks.
+        Fault => "fault", Info,
     }
 }
 
@@ -78,6 +80,14 @@ impl Input {
             }
         };
         let n = received.slots.len();
+        let lost = received.lost;
+        if lost.packets > 0 {
+            let counters = ctx.counters.interface(port.interface);
+            counters.rx_packets.add(lost.packets);
+            counters.rx_bytes.add(lost.bytes);
+            counters.rx_drops.add(lost.packets);
+            ctx.count_drops(Drop::Fault, lost.packets);
+        }
         if n == 0 {
             return;
         }

@@ -19,6 +19,8 @@ crate::drops! {
         RingFull => "ring-full", Warning,
         /// The device takes no packet like this: it is too long for it, or malformed.
         Refused => "refused", Error,
+        /// Its sender took away the memory it lies in before it was sent.
+        Unreadable => "unreadable", Error,
     }
 }
 
@@ -65,7 +67,7 @@ impl Node for Output {
     }
 }
 
-/// Sends packets that leave by the same interface. One that the queue refuses is dropped, and those behind it tried.
+/// Sends packets that leave by the same interface. One that the queue can't take is dropped, and those behind it tried.
 /// `groups`: some may be for groups.
 fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId], groups: bool) {
     while !slots.is_empty() {
@@ -89,7 +91,10 @@ fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId], groups: bool) {
             }
         }
         let left = slots.get(sent.packets..).unwrap_or_default();
-        let lost = if reason == Drop::Refused { left.len().min(1) } else { left.len() };
+        let lost = match reason {
+            Drop::Refused | Drop::Unreadable => left.len().min(1),
+            _ => left.len(),
+        };
         let (lost, rest) = left.split_at(lost);
         if !lost.is_empty() {
             counters.tx_drops.add(lost.len() as u64);
@@ -118,5 +123,6 @@ const fn reason(stop: Stop) -> Drop {
         Stop::Full => Drop::RingFull,
         Stop::Down => Drop::LinkDown,
         Stop::Refused => Drop::Refused,
+        Stop::Unreadable => Drop::Unreadable,
     }
 }

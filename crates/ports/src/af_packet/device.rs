@@ -1,11 +1,12 @@
 //! Opening sockets on a device.
 
-use super::queue::{PacketRx, PacketTx};
+use super::queue::PacketQueue;
 use crate::link::{self, LinkInfo};
 use crate::netns::Netns;
 use crate::port::{LinkLayer, Port, PortControl, PortFacts};
 use crate::sys::packet::{self, Flag};
 use crate::tap::check_name;
+use crate::vnet_queue::{VnetRx, VnetTx};
 use crate::{PortError, vnet};
 use graph::port::{RxQueue, TxQueue};
 use rustix::io::Errno;
@@ -63,13 +64,13 @@ pub fn open(options: &AfPacketOptions) -> Result<Port, PortError> {
     let (sockets, vnet) = options.netns.run(|| sockets(options, &info))??;
     let name: Arc<str> = options.port().into();
     let lost = Arc::new(AtomicU64::new(0));
-    let rx = sockets.iter().map(|socket| -> Box<dyn RxQueue> {
-        Box::new(PacketRx::new(Arc::clone(socket), Arc::clone(&name), vnet))
-    });
+    let queue = |socket: &Arc<OwnedFd>| PacketQueue { socket: Arc::clone(socket), vnet };
+    let rx = sockets
+        .iter()
+        .map(|socket| -> Box<dyn RxQueue> { Box::new(VnetRx::new(queue(socket), Arc::clone(&name))) });
     let shared = sockets.iter().cycle().take(usize::from(options.tx_queues));
-    let tx = shared.map(|socket| -> Box<dyn TxQueue> {
-        Box::new(PacketTx::new(Arc::clone(socket), Arc::clone(&name), vnet))
-    });
+    let tx =
+        shared.map(|socket| -> Box<dyn TxQueue> { Box::new(VnetTx::new(queue(socket), Arc::clone(&name))) });
     Ok(Port {
         rx: rx.collect(),
         tx: tx.collect(),

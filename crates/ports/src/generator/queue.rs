@@ -107,7 +107,7 @@ impl RxQueue for GeneratorRx {
             self.made += 1;
             bytes += len as u64;
         }
-        Ok(Received { slots: first..packets.taken(), bytes })
+        Ok(Received { slots: first..packets.taken(), bytes, ..Received::default() })
     }
 
     fn release(&mut self) {}

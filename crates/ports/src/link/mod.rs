@@ -7,4 +7,4 @@ mod query;
 mod setup;
 
 pub use query::{LinkInfo, TunInfo, get};
-pub use setup::{HostRoute, LinkOptions, configure, delete};
+pub use setup::{HostRoute, LinkOptions, change, configure, delete};

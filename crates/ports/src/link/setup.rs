@@ -5,8 +5,11 @@ use super::query::{self, LinkInfo};
 use crate::PortError;
 use crate::netns::Netns;
 use ipnet::IpNet;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
+use rtnetlink::packet_route::route::{RouteMessage, RouteScope};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
+use rustix::io::Errno;
 use std::io;
 use std::net::IpAddr;
 use wire::MacAddr;
@@ -22,6 +25,17 @@ pub struct LinkOptions {
     pub addresses: Vec<IpNet>,
     /// Routes through the device. Those to the same prefix are replaced.
     pub routes: Vec<HostRoute>,
+}
+
+impl LinkOptions {
+    /// What `former` gave a device and these don't: addresses and routes.
+    fn withdrawn(&self, former: &Self) -> (Vec<IpNet>, Vec<HostRoute>) {
+        let addresses = former.addresses.iter().filter(|address| !self.addresses.contains(address));
+        // A route to the same prefix replaces the former one.
+        let kept = |route: &HostRoute| self.routes.iter().any(|other| other.prefix == route.prefix);
+        let routes = former.routes.iter().filter(|route| !kept(route));
+        (addresses.copied().collect(), routes.copied().collect())
+    }
 }
 
 /// A route of the kernel through a device.
@@ -50,6 +64,20 @@ impl HostRoute {
 /// # Errors
 /// [`PortError`] names the device and the setting that the kernel refused.
 pub fn configure(netns: &Netns, name: &str, options: &LinkOptions) -> Result<LinkInfo, PortError> {
+    change(netns, name, &LinkOptions::default(), options)
+}
+
+/// As [`configure`], and takes away the addresses and routes that were given to it by `former` and that `options` don't
+/// give. What somebody else has given it stays.
+///
+/// # Errors
+/// As for [`configure`]; then a part may have been changed.
+pub fn change(
+    netns: &Netns,
+    name: &str,
+    former: &LinkOptions,
+    options: &LinkOptions,
+) -> Result<LinkInfo, PortError> {
     netlink::with(netns, async |handle| {
         let port = format!("device {name} in network namespace {netns}");
         let system = |action: String| |error| PortError::system(port.clone(), action, error);
@@ -69,6 +97,17 @@ pub fn configure(netns: &Netns, name: &str, options: &LinkOptions) -> Result<Lin
         };
         let request = handle.link().set(message.up().build());
         request.execute().await.map_err(to_io).map_err(system(action))?;
+        // First of all: with an address the kernel removes those behind it in the same network, and with the last one all
+        // routes.
+        let (addresses, routes) = options.withdrawn(former);
+        for route in routes {
+            let gone = remove_route(&handle, info.index, route).await;
+            gone.map_err(system(format!("remove the route to {}", route.prefix)))?;
+        }
+        for address in addresses {
+            let gone = remove_address(&handle, info.index, address).await;
+            gone.map_err(system(format!("remove address {address}")))?;
+        }
         for address in &options.addresses {
             let added = add_address(&handle, info.index, *address).await;
             added.map_err(system(format!("add address {address}")))?;
@@ -96,7 +135,7 @@ pub fn delete(netns: &Netns, name: &str) -> Result<(), PortError> {
 }
 
 async fn require(handle: &Handle, name: &str) -> io::Result<LinkInfo> {
-    query::find(handle, name).await?.ok_or_else(|| rustix::io::Errno::NODEV.into())
+    query::find(handle, name).await?.ok_or_else(|| Errno::NODEV.into())
 }
 
 async fn add_address(handle: &Handle, index: u32, address: IpNet) -> io::Result<()> {
@@ -110,18 +149,48 @@ async fn add_address(handle: &Handle, index: u32, address: IpNet) -> io::Result<
     request.replace().execute().await.map_err(to_io)
 }
 
+/// Removes an address; that it isn't there any more is no error.
+async fn remove_address(handle: &Handle, index: u32, address: IpNet) -> io::Result<()> {
+    let mut message = AddressMessage::default();
+    message.header.index = index;
+    message.header.prefix_len = address.prefix_len();
+    message.header.family = match address {
+        IpNet::V4(_) => AddressFamily::Inet,
+        IpNet::V6(_) => AddressFamily::Inet6,
+    };
+    message.attributes =
+        vec![AddressAttribute::Local(address.addr()), AddressAttribute::Address(address.addr())];
+    unless_gone(handle.address().del(message).execute().await)
+}
+
+/// Removes a route; that it isn't there any more is no error.
+async fn remove_route(handle: &Handle, index: u32, route: HostRoute) -> io::Result<()> {
+    unless_gone(handle.route().del(route_message(index, route)?).execute().await)
+}
+
+fn unless_gone(result: Result<(), rtnetlink::Error>) -> io::Result<()> {
+    const GONE: [Errno; 2] = [Errno::ADDRNOTAVAIL, Errno::SRCH];
+    match result.map_err(to_io) {
+        Err(error) if GONE.iter().any(|gone| error.raw_os_error() == Some(gone.raw_os_error())) => Ok(()),
+        result => result,
+    }
+}
+
 async fn add_route(handle: &Handle, index: u32, route: HostRoute) -> io::Result<()> {
+    handle.route().add(route_message(index, route)?).replace().execute().await.map_err(to_io)
+}
+
+fn route_message(index: u32, route: HostRoute) -> io::Result<RouteMessage> {
+    let invalid =
+        |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
     let prefix = route.prefix.trunc();
     let message = RouteMessageBuilder::<IpAddr>::new()
         .destination_prefix(prefix.addr(), prefix.prefix_len())
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?
+        .map_err(|error| invalid(&error))?
         .output_interface(index);
     let message = match route.via {
-        None => message.scope(rtnetlink::packet_route::route::RouteScope::Link),
-        Some(via) => {
-            let message = message.gateway(via);
-            message.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?.onlink()
-        }
+        None => message.scope(RouteScope::Link),
+        Some(via) => message.gateway(via).map_err(|error| invalid(&error))?.onlink(),
     };
-    handle.route().add(message.build()).replace().execute().await.map_err(to_io)
+    Ok(message.build())
 }

@@ -52,7 +52,7 @@ impl TierTask for Receive<'_> {
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         match self.queue.receive_packets(simd, self.packets, self.rx_if, self.max) {
-            Ok((slots, bytes)) => Ok(Received { slots, bytes }),
+            Ok((slots, bytes)) => Ok(Received { slots, bytes, ..Received::default() }),
             Err(fault) => Err(port_fault(&fault)),
         }
     }

@@ -178,7 +178,7 @@ impl RxQueue for PcapRx {
             }
             self.advance();
         }
-        Ok(Received { slots: first..packets.taken(), bytes })
+        Ok(Received { slots: first..packets.taken(), bytes, ..Received::default() })
     }
 
     fn release(&mut self) {}

@@ -11,6 +11,8 @@ pub(crate) const TUN: u16 = 0x0001;
 pub(crate) const TAP: u16 = 0x0002;
 /// Several files, each a queue pair (`IFF_MULTI_QUEUE`).
 pub(crate) const MULTI_QUEUE: u16 = 0x0100;
+/// The queue is to get no more packets (`IFF_DETACH_QUEUE`).
+const DETACH_QUEUE: u16 = 0x0400;
 /// No packet information header (`IFF_NO_PI`).
 pub(crate) const NO_PI: u16 = 0x1000;
 /// A `virtio_net_hdr` before each packet (`IFF_VNET_HDR`).
@@ -31,11 +33,12 @@ const SET_IFF: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 202);
 const SET_PERSIST: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 203);
 const SET_OFFLOAD: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 208);
 const SET_VNET_HDR_SIZE: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 216);
+const SET_QUEUE: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 217);
 
 /// Longest device name, in bytes (`IFNAMSIZ` less the final zero).
 pub(crate) const NAME_MAX: usize = 15;
 
-/// `struct ifreq` as `TUNSETIFF` uses it.
+/// `struct ifreq` as `TUNSETIFF` and `TUNSETQUEUE` use it.
 #[repr(C)]
 struct Request {
     name: [u8; NAME_MAX + 1],
@@ -56,6 +59,14 @@ pub(crate) fn attach(file: BorrowedFd<'_>, name: &str, flags: u16) -> io::Result
     unsafe { ioctl(file, Updater::<SET_IFF, Request>::new(&mut request))? };
     let name: Vec<u8> = request.name.iter().copied().take_while(|byte| *byte != 0).collect();
     Ok(String::from_utf8_lossy(&name).into_owned())
+}
+
+/// Lets the queue get no more packets. While its file is open, the device doesn't lose its carrier.
+pub(crate) fn detach(file: BorrowedFd<'_>) -> io::Result<()> {
+    let request = Request { name: [0; NAME_MAX + 1], flags: DETACH_QUEUE, rest: [0; 22] };
+    // SAFETY: TUNSETQUEUE reads one `struct ifreq`, which `Request` is laid out as.
+    unsafe { ioctl(file, Setter::<SET_QUEUE, Request>::new(request))? };
+    Ok(())
 }
 
 /// Says whether the device stays when its last queue is closed.

@@ -1,11 +1,12 @@
 //! Making a device, or taking over one that is there.
 
 use super::options::{TapMode, TapOptions};
-use super::queue::{TapRx, TapTx};
+use super::queue::TapQueue;
 use crate::link::{self, LinkInfo};
 use crate::netns::Netns;
-use crate::port::{Port, PortControl, PortFacts};
+use crate::port::{Held, Port, PortControl, PortFacts};
 use crate::sys::tun;
+use crate::vnet_queue::{VnetRx, VnetTx};
 use crate::{PortError, vnet};
 use graph::port::{RxQueue, TxQueue};
 use rustix::fs::{Mode, OFlags, open as open_file};
@@ -26,20 +27,21 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
         check_existing(options, info)?;
     }
     let files = options.netns.run(|| attach(options, before.is_some()))??;
-    let info = link::configure(&options.netns, &options.name, &options.host).inspect_err(|_| {
-        if before.is_none() && options.persist {
-            // What failed is reported; that a device without a queue stays behind as well would be noise.
-            let _ = files.iter().try_for_each(|file| tun::set_persist(file.as_fd(), false));
-        }
-    })?;
+    let info =
+        link::change(&options.netns, &options.name, &options.former, &options.host).inspect_err(|_| {
+            if before.is_none() && options.persist {
+                // What failed is reported; that a device without a queue stays behind as well would be noise.
+                let _ = files.iter().try_for_each(|file| tun::set_persist(file.as_fd(), false));
+            }
+        })?;
     let name: Arc<str> = options.port().into();
+    let queue = |file: &Arc<OwnedFd>| TapQueue(Arc::clone(file));
     let rx = files
         .iter()
-        .map(|file| -> Box<dyn RxQueue> { Box::new(TapRx::new(Arc::clone(file), Arc::clone(&name))) });
+        .map(|file| -> Box<dyn RxQueue> { Box::new(VnetRx::new(queue(file), Arc::clone(&name))) });
     // A queue's file may be written by several workers at once: the kernel takes whole packets.
     let shared = files.iter().cycle().take(usize::from(options.tx_queues));
-    let tx =
-        shared.map(|file| -> Box<dyn TxQueue> { Box::new(TapTx::new(Arc::clone(file), Arc::clone(&name))) });
+    let tx = shared.map(|file| -> Box<dyn TxQueue> { Box::new(VnetTx::new(queue(file), Arc::clone(&name))) });
     Ok(Port {
         rx: rx.collect(),
         tx: tx.collect(),
@@ -51,7 +53,7 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
             host_ifindex: Some(info.index),
             offload: true,
         },
-        control: Box::new(TapControl { netns: options.netns.clone(), name: info.name, _files: files }),
+        control: Box::new(TapControl { netns: options.netns.clone(), name: info.name, files }),
     })
 }
 
@@ -122,7 +124,7 @@ fn set_offload(file: &OwnedFd, gso: bool) -> io::Result<()> {
 struct TapControl {
     netns: Netns,
     name: String,
-    _files: Vec<Arc<OwnedFd>>,
+    files: Vec<Arc<OwnedFd>>,
 }
 
 impl PortControl for TapControl {
@@ -132,6 +134,12 @@ impl PortControl for TapControl {
 
     fn lost(&self) -> Result<u64, PortError> {
         Ok(link::get(&self.netns, &self.name)?.map_or(0, |info| info.tx_dropped))
+    }
+
+    fn hold(mut self: Box<Self>) -> Option<Held> {
+        let file = self.files.pop()?;
+        // Where the device is gone, there is nothing to hold.
+        tun::detach(file.as_fd()).ok().map(|()| Held { _queue: file })
     }
 
     fn remove(self: Box<Self>) -> Result<(), PortError> {

@@ -60,6 +60,9 @@ pub struct TapOptions {
     pub persist: bool,
     /// The kernel's side.
     pub host: LinkOptions,
+    /// What the kernel's side was given before, when a persistent device is taken over: addresses and routes that are no
+    /// more in `host` are taken away.
+    pub former: LinkOptions,
 }
 
 impl TapOptions {
@@ -75,6 +78,7 @@ impl TapOptions {
             gso: true,
             persist: false,
             host: LinkOptions::default(),
+            former: LinkOptions::default(),
         }
     }
 

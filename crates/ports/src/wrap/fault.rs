@@ -1,12 +1,14 @@
 //! Damage done on purpose.
 
 use graph::IfIndex;
-use graph::port::{PortFault, Received, RxQueue};
+use graph::port::{Lost, PortFault, Received, RxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::{OwnedPacket, Packets, SlotId};
 use memory::simd::Tier;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What is done to packets, each in parts per million of all packets, independently and in this order. At most 1 000 000.
@@ -36,12 +38,48 @@ const PATIENCE: u64 = 1_000_000;
 /// Packets that may be held back; beyond that none is.
 const HELD: usize = 4096;
 
+/// What is done to the packets of an interface, to be changed while its queues run: they see a change with their next
+/// look at the sender.
+#[derive(Clone, Debug, Default)]
+pub struct Damage(Arc<Wanted>);
+
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Counts the changes: a queue compares it instead of taking the lock.
+    version: AtomicU64,
+    options: Mutex<FaultOptions>,
+}
+
+impl Damage {
+    /// Has this done from now on. The default: nothing.
+    pub fn set(&self, options: FaultOptions) {
+        let mut wanted = self.0.options.lock().unwrap_or_else(PoisonError::into_inner);
+        if *wanted != options {
+            *wanted = options;
+            self.0.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    fn options(&self) -> FaultOptions {
+        *self.0.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A receive queue that damages what it delivers. Around the receiving side, because that is where a worker looks again
 /// when time has passed.
 pub struct Fault {
     inner: Box<dyn RxQueue>,
+    wanted: Damage,
+    /// The version of `wanted` that `options` are of.
+    version: u64,
     options: FaultOptions,
     random: Random,
+    /// Packets taken away by this call.
+    lost: Lost,
     /// The packet that is to follow its successor, and when it has waited enough.
     swapped: Option<(u64, OwnedPacket)>,
     /// Packets held back, by the time they are due.
@@ -58,7 +96,25 @@ impl Fault {
     /// Around `inner`.
     #[must_use]
     pub fn new(inner: Box<dyn RxQueue>, options: FaultOptions) -> Self {
-        Self { inner, options, random: Random(options.seed), swapped: None, held: VecDeque::new() }
+        let wanted = Damage::default();
+        wanted.set(options);
+        Self::switched(inner, wanted)
+    }
+
+    /// Around `inner`, doing what is wanted at each time.
+    #[must_use]
+    pub fn switched(inner: Box<dyn RxQueue>, wanted: Damage) -> Self {
+        let (version, options) = (wanted.version(), wanted.options());
+        let (lost, swapped, held) = Default::default();
+        Self { inner, wanted, version, options, random: Random(options.seed), lost, swapped, held }
+    }
+
+    /// Takes up what is wanted now.
+    #[cold]
+    fn change(&mut self, version: u64) {
+        self.version = version;
+        self.options = self.wanted.options();
+        self.random = Random(self.options.seed);
     }
 
     /// Does to one packet what its lot is; `out` gets what is delivered now.
@@ -76,6 +132,8 @@ impl Fault {
         .map(|ppm| self.random.below(1_000_000) < u64::from(ppm));
         let (at, length) = (self.random.next(), self.random.next());
         if drop {
+            self.lost.packets += 1;
+            self.lost.bytes += packet.frame().len() as u64;
             return;
         }
         if corrupt || truncate {
@@ -138,6 +196,10 @@ impl RxQueue for Fault {
         rx_if: IfIndex,
         max: usize,
     ) -> Result<Received, PortFault> {
+        let version = self.wanted.version();
+        if version != self.version {
+            self.change(version);
+        }
         let received = self.inner.receive(tier, packets, rx_if, max)?;
         if self.idle() {
             return Ok(received);
@@ -147,21 +209,28 @@ impl RxQueue for Fault {
         while self.held.front().is_some_and(|(due, _)| *due <= now) {
             out.extend(self.held.pop_front().map(|(_, packet)| packet));
         }
-        for slot in received.slots {
-            self.treat(packets.own(slot as SlotId), now, &mut out);
+        self.lost = received.lost;
+        if !received.slots.is_empty() {
+            for slot in received.slots {
+                self.treat(packets.own(slot as SlotId), now, &mut out);
+            }
+            // All are copies now. Who delivers nothing isn't asked to release anything.
+            self.inner.release();
         }
         if self.swapped.as_ref().is_some_and(|(until, _)| *until <= now) {
             out.extend(self.swapped.take().map(|(_, packet)| packet));
         }
         let first = packets.taken();
         let mut bytes = 0;
-        for packet in &out {
-            if packets.adopt(packet).is_err() {
-                break;
-            }
-            bytes += packet.frame().len() as u64;
-        }
-        Ok(Received { slots: first..packets.taken(), bytes })
+        let delivered = out.iter().take_while(|packet| {
+            let adopted = packets.adopt(packet).is_ok();
+            bytes += if adopted { packet.frame().len() as u64 } else { 0 };
+            adopted
+        });
+        let delivered = delivered.count();
+        // What there is no slot for comes first in the next round.
+        out.drain(delivered..).rev().for_each(|packet| self.held.push_front((now, packet)));
+        Ok(Received { slots: first..first + delivered, bytes, lost: self.lost })
     }
 
     fn release(&mut self) {

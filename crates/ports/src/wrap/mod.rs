@@ -8,5 +8,5 @@ pub mod capture;
 mod fault;
 mod rate;
 
-pub use fault::{Fault, FaultOptions};
+pub use fault::{Damage, Fault, FaultOptions};
 pub use rate::{Rate, RateLimit};

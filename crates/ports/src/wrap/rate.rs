@@ -112,7 +112,7 @@ impl RxQueue for RateLimit<Box<dyn RxQueue>> {
             (allowed, _) => allowed.min(usize::try_from(self.bits.tokens / SHORTEST).unwrap_or(0) + 1),
         };
         match allowed {
-            0 => Ok(Received { slots: packets.taken()..packets.taken(), bytes: 0 }),
+            0 => Ok(Received { slots: packets.taken()..packets.taken(), ..Received::default() }),
             allowed => {
                 let received = self.inner.receive(tier, packets, rx_if, allowed)?;
                 self.spend(received.slots.len(), received.bytes);

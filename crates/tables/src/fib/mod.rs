@@ -36,4 +36,4 @@ mod writer;
 pub use address::Address;
 pub use error::FibError;
 pub use reader::{Fib, NextHopId};
-pub use writer::{FibWriter, Retired, Usage};
+pub use writer::{DEFAULT_CAPACITY, FibWriter, Retired, Usage};

@@ -12,7 +12,7 @@ use super::words::{ROOTS, Words};
 use super::{Fib, FibError, NextHopId};
 
 /// Address space reserved for a table where the caller doesn't choose. Only what is used becomes memory.
-const DEFAULT_CAPACITY: usize = 256 << 20;
+pub const DEFAULT_CAPACITY: usize = 256 << 20;
 
 /// The one writer of a table; readers are made with [`reader`](Self::reader).
 ///

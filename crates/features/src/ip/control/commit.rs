@@ -3,8 +3,11 @@
 use super::error::ForwardingError;
 use super::forwarding::Forwarding;
 use super::rib::refused;
+use super::route::Prefix;
 use crate::ip::{Fibs, LinkLocals};
+use graph::IfIndex;
 use graph::publish::Publisher;
+use wire::{Ipv4Prefix, Ipv6Prefix};
 
 /// How far a commit has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +76,26 @@ impl Forwarding {
         waits
     }
 
-    fn waiting(&self) -> usize {
+    /// Changes of routes that no [`Forwarding::commit`] has carried out yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
         self.vrfs.values().map(|vrf| vrf.v4.waiting() + vrf.v6.waiting()).sum()
+    }
+
+    /// The prefixes whose last change a full FIB had no room for, with their VRF and the interface that their preferred
+    /// route follows from, if it does from one.
+    pub fn unplaced(&self) -> impl Iterator<Item = (u16, Prefix, Option<IfIndex>)> {
+        self.vrfs.iter().flat_map(|(number, vrf)| {
+            let v4 = vrf.v4.unplaced(&self.sets);
+            let v4 = v4.filter_map(|(bits, len, owner)| {
+                Some((Prefix::from(Ipv4Prefix::new(bits.into(), len).ok()?), owner))
+            });
+            let v6 = vrf.v6.unplaced(&self.sets);
+            let v6 = v6.filter_map(|(bits, len, owner)| {
+                Some((Prefix::from(Ipv6Prefix::new(bits.into(), len).ok()?), owner))
+            });
+            v4.chain(v6).map(|(prefix, owner)| (*number, prefix, owner))
+        })
     }
 
     fn publish(&mut self, publisher: &mut Publisher) {

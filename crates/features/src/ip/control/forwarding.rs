@@ -25,9 +25,9 @@ pub(super) struct Vrf {
 }
 
 impl Vrf {
-    fn new(vrf: u16, name: &str, symmetric_hash: bool) -> Result<Self, ForwardingError> {
-        let v4 = Rib::new(FibWriter::new().map_err(refused(vrf))?);
-        let v6 = Rib::new(FibWriter::new().map_err(refused(vrf))?);
+    fn new(vrf: u16, name: &str, symmetric_hash: bool, bytes: usize) -> Result<Self, ForwardingError> {
+        let v4 = Rib::new(FibWriter::with_capacity(bytes).map_err(refused(vrf))?);
+        let v6 = Rib::new(FibWriter::with_capacity(bytes).map_err(refused(vrf))?);
         Ok(Self { name: name.into(), symmetric_hash, v4, v6 })
     }
 
@@ -65,6 +65,8 @@ pub struct Forwarding {
     pub(super) vrfs_changed: bool,
     /// Queued changes wait until this mark has passed.
     pub(super) wait: Option<u64>,
+    /// Most bytes of each table.
+    fib_bytes: usize,
 }
 
 impl Forwarding {
@@ -76,6 +78,17 @@ impl Forwarding {
     /// # Panics
     /// If the schema lacks the parts that [`crate::schema`] declares.
     pub fn new(schema: &Schema) -> Result<Self, ForwardingError> {
+        Self::with_capacity(schema, tables::fib::DEFAULT_CAPACITY)
+    }
+
+    /// As [`Forwarding::new`], where the table of each VRF and IP version may take `fib_bytes` at most.
+    ///
+    /// # Errors
+    /// As for [`Forwarding::new`].
+    ///
+    /// # Panics
+    /// As for [`Forwarding::new`].
+    pub fn with_capacity(schema: &Schema, fib_bytes: usize) -> Result<Self, ForwardingError> {
         let keys = (schema.key(), schema.key(), schema.key());
         let (Some(hops_key), Some(fibs_key), Some(link_locals_key)) = keys else {
             panic!("the tables lack parts of forwarding: use features::schema()")
@@ -93,6 +106,7 @@ impl Forwarding {
             hops: Hops::default(),
             vrfs_changed: true,
             wait: None,
+            fib_bytes,
         };
         forwarding.create_vrf(0, "default", false)?;
         Ok(forwarding)
@@ -107,7 +121,7 @@ impl Forwarding {
         if self.vrfs.contains_key(&vrf) {
             return Err(ForwardingError::VrfExists { vrf });
         }
-        self.vrfs.insert(vrf, Vrf::new(vrf, name, symmetric_hash)?);
+        self.vrfs.insert(vrf, Vrf::new(vrf, name, symmetric_hash, self.fib_bytes)?);
         self.vrf_ids.insert(vrf);
         self.vrfs_changed = true;
         self.resolve_all();

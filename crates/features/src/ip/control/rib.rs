@@ -175,6 +175,14 @@ impl<A: Address> Rib<A> {
         self.queue.len()
     }
 
+    /// The prefixes whose change the FIB had no room for, and the interface that their preferred candidate comes from.
+    pub(super) fn unplaced(&self, sets: &Sets) -> impl Iterator<Item = (A, u8, Option<u16>)> {
+        self.unplaced.iter().map(|(prefix, len)| {
+            let best = self.candidates(*prefix, *len).find(|candidate| sets.active(candidate.set).is_some());
+            (*prefix, *len, best.map(|candidate| candidate.owner).filter(|owner| *owner != 0))
+        })
+    }
+
     /// Tries again what the FIB had no room for.
     pub(super) fn retry(&mut self, sets: &Sets) {
         for key in core::mem::take(&mut self.unplaced) {
@@ -278,7 +286,10 @@ mod tests {
         let found = |prefix: &&u32| fib.lookup(**prefix + 9) != NextHopId::NO_ROUTE;
         let placed = prefixes.iter().filter(found).count();
         assert!(placed > 1000 && placed < prefixes.len(), "{placed}");
-        assert_eq!((rib.waiting(), rib.unplaced.len()), (0, prefixes.len() - placed));
+        assert_eq!((rib.waiting(), rib.unplaced(&sets).count()), (0, prefixes.len() - placed));
+        assert!(
+            rib.unplaced(&sets).all(|(prefix, len, owner)| !found(&&prefix) && (len, owner) == (24, None))
+        );
         // Withdrawn is what came in; the others follow.
         for prefix in &prefixes[..prefixes.len() - 200] {
             rib.remove(&sets, *prefix, 24, Origin::Static, 0);

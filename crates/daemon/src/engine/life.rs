@@ -1,0 +1,201 @@
+//! Interfaces and their ports come, change and go.
+//!
+//! What takes the system's time (opening and closing devices, waiting for workers to hand queues back) is done on the
+//! control thread without the engine's lock, so that nobody else waits for it. Whatever can be refused is done first:
+//! a change that fails leaves in force what was.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use graph::port::IfIndex;
+use ports::Held;
+use wire::MacAddr;
+
+use super::core::{Core, rx_mode};
+use super::passage::Arrival;
+use super::port::{self, Kind, OpenPort, Opened};
+use super::ports_of;
+use super::registry::{Entry, stable_mac};
+use super::start::Engine;
+use super::workers::Returned;
+use crate::model::spec::{InterfaceSpec, PortSpec};
+use crate::model::{Flaw, Name};
+
+/// How long workers may take to hand queues back: many thousand times of what a round takes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A port on its way out: what has to be gone before another one can be opened in its place.
+struct Closing {
+    queues: Returned,
+    port: Option<OpenPort>,
+}
+
+impl Closing {
+    /// Waits until no worker has a queue of it any more, and closes it. A tap's device stays: whether it is needed any more
+    /// shows at the end of the batch, and until then its link stays up.
+    fn finish(self, name: &Name, is_tap: bool) -> Option<Held> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.queues.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(queues) => drop(queues),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    tracing::error!(interface = %name, "a worker doesn't hand its queues back");
+                    break;
+                }
+            }
+        }
+        let control = self.port.and_then(|port| port.control)?;
+        if is_tap {
+            return control.hold();
+        }
+        if let Err(error) = control.remove() {
+            tracing::warn!(interface = %name, %error, "its port could not be closed properly");
+        }
+        None
+    }
+}
+
+impl Engine {
+    /// An interface comes.
+    pub(super) fn create(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
+        let index = {
+            let mut core = self.shared.core();
+            let (port, damage) = Default::default();
+            let entry = Entry { spec: Arc::clone(spec), mac: mac(spec), port, damage, link_ups: 0 };
+            let index = core.registry.add(entry).ok_or_else(|| {
+                Flaw::new("name", "there are 65000 interfaces already").remedy("delete one first")
+            })?;
+            self.shared.baseline().interface_added(&core.pool, index);
+            index
+        };
+        self.open_port(spec).inspect_err(|_| {
+            let mut core = self.shared.core();
+            core.registry.remove(index);
+            core.interfaces_changed = true;
+        })
+    }
+
+    /// An interface goes.
+    pub(super) fn destroy(&mut self, name: &Name) {
+        self.close_port(name);
+        let mut core = self.shared.core();
+        let Some(index) = core.registry.index(name) else { return };
+        core.unroute_interface(index);
+        core.registry.remove(index);
+        core.interfaces_changed = true;
+    }
+
+    /// Opens the port of an interface.
+    pub(super) fn open_port(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
+        let (index, mac) = {
+            let core = self.shared.core();
+            let Some(index) = core.registry.index(&spec.name) else { return Ok(()) };
+            (index, core.registry.get(index).map_or(MacAddr::ZERO, |entry| entry.mac))
+        };
+        let opened = match &spec.port {
+            PortSpec::Memif(memif) => {
+                self.shared.core().memifs.open(index, &spec.name.to_string(), memif)?;
+                Opened::without_queues()
+            }
+            PortSpec::Tap(tap) => Opened::of(self.devices.open(spec, tap)?),
+            _ => port::open(spec, mac)?,
+        };
+        self.shared.core().install(index, spec, opened);
+        Ok(())
+    }
+
+    /// Closes the port of an interface; when this returns, all of it is closed.
+    pub(super) fn close_port(&mut self, name: &Name) {
+        let (closing, spec) = {
+            let mut core = self.shared.core();
+            let Some(index) = core.registry.index(name) else { return };
+            let spec = core.registry.get(index).map(|entry| Arc::clone(&entry.spec));
+            (core.take_port(index), spec)
+        };
+        let tap = spec.as_ref().and_then(|spec| match &spec.port {
+            PortSpec::Tap(tap) => Some(tap),
+            _ => None,
+        });
+        let held = closing.finish(name, tap.is_some());
+        if let (Some(tap), Some(held)) = (tap, held) {
+            self.devices.hold(tap, held);
+        }
+        // Queues that were taken away before, by a fault, may still wait to be dropped.
+        self.shared.core().pool.bury();
+    }
+
+    /// Everything but the port of an interface changes, and what of the port follows from the rest.
+    pub(super) fn configure(&mut self, after: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
+        let mac = mac(after);
+        let (index, readdressed, open) = {
+            let core = self.shared.core();
+            let Some(index) = core.registry.index(&after.name) else { return Ok(()) };
+            let entry = core.registry.get(index);
+            (
+                index,
+                entry.is_some_and(|entry| entry.mac != mac),
+                entry.is_some_and(|entry| entry.port.is_some()),
+            )
+        };
+        match &after.port {
+            PortSpec::Tap(tap) if open => self.devices.change(after, tap)?,
+            PortSpec::Generator(_) if open && readdressed => {
+                // Its frames are built with the address; a second generator is in nobody's way.
+                let opened = port::open(after, mac)?;
+                self.close_port(&after.name);
+                self.shared.core().install(index, after, opened);
+            }
+            _ => {}
+        }
+        let mut core = self.shared.core();
+        if let Some(entry) = core.registry.get_mut(index) {
+            entry.spec = Arc::clone(after);
+            entry.mac = mac;
+            entry.damage.set(damage(after));
+        }
+        let mode = rx_mode(after);
+        core.pool.set_rx_mode(index, mode);
+        core.arrivals.iter_mut().filter(|one| one.interface == index).for_each(|one| one.mode = mode);
+        core.interfaces_changed = true;
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Gives workers the queues of a port that is open.
+    fn install(&mut self, index: IfIndex, spec: &Arc<InterfaceSpec>, opened: Opened) {
+        let Some(entry) = self.registry.get_mut(index) else { return };
+        entry.spec = Arc::clone(spec);
+        entry.port = Some(opened.port);
+        entry.damage.set(damage(spec));
+        let rx = port::damaged(&entry.damage, opened.rx);
+        self.pool.attach_tx(index, opened.tx);
+        if let Some(input) = Kind::of(&spec.port).input {
+            self.arriving(Arrival { input, interface: index, mode: rx_mode(spec), queues: rx });
+        }
+        self.fresh.insert(index);
+        self.interfaces_changed = true;
+    }
+
+    /// Takes the port of an interface away from workers and memif sockets.
+    fn take_port(&mut self, index: IfIndex) -> Closing {
+        self.arrivals.retain(|arrival| arrival.interface != index);
+        let queues = self.pool.take_back(index);
+        self.memifs.close(index);
+        let port = self.registry.get_mut(index).and_then(|entry| entry.port.take());
+        self.interfaces_changed = true;
+        Closing { queues, port }
+    }
+}
+
+/// The Ethernet address that an interface is to have.
+fn mac(spec: &InterfaceSpec) -> MacAddr {
+    spec.mac.map_or_else(|| stable_mac(&spec.name.to_string()), |mac| MacAddr(mac.0))
+}
+
+/// The damage that an interface is to do.
+fn damage(spec: &InterfaceSpec) -> ports::wrap::FaultOptions {
+    spec.fault.as_ref().map(ports_of::fault).unwrap_or_default()
+}

@@ -1,0 +1,296 @@
+//! The control plane over the real packet engine: workers, queues and ports that need no root.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
+
+mod common;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use api::v1::{ApplyRequest, Config, Kind, ObjectState, Route, RouteAction};
+use common::{apply, deletes, outcome, refuse, upserts};
+use memif::app::{Batch, LinkEvent, Port};
+use memif::region::HugePages;
+use quiverd::control::Controller;
+use quiverd::dataplane::Inspect;
+use quiverd::engine::{Engine, EngineHandle, EngineOptions};
+use quiverd::model::{Key, Name};
+use quiverd::state::StateDirectory;
+use rustix::fs::{FileType, Mode, OFlags, mknodat, open};
+
+/// Limit of every wait: against hanging, no measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Lab {
+    // First, so that the engine ends before its files go.
+    controller: Controller,
+    look: EngineHandle,
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self::with(EngineOptions {
+            cores: vec![None, None],
+            tier: None,
+            huge_pages: HugePages::Never,
+            fib_bytes: None,
+        })
+    }
+
+    fn with(options: EngineOptions) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(&options).unwrap();
+        let look = engine.handle();
+        let state = StateDirectory::open(&directory.path().join("state")).unwrap();
+        Self { controller: Controller::new(Box::new(engine), state), look, directory }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().unwrap().into()
+    }
+
+    #[track_caller]
+    fn apply(&mut self, toml: &str) {
+        let response = apply(&mut self.controller, &upserts(toml));
+        let counts = response.counts.unwrap();
+        assert_eq!(counts.pending, 0, "{:#?}", response.results);
+    }
+
+    fn received(&self, interface: &str) -> u64 {
+        self.counters(interface).rx_packets
+    }
+
+    fn sent(&self, interface: &str) -> u64 {
+        self.counters(interface).tx_packets
+    }
+
+    fn counters(&self, interface: &str) -> api::v1::InterfaceCounters {
+        let all = self.look.interfaces();
+        all.into_iter().find(|state| state.name == interface).unwrap().counters.unwrap()
+    }
+
+    fn dropped(&self, reason: &str) -> u64 {
+        self.look.drops().iter().filter(|drop| drop.reason == reason).map(|drop| drop.packets).sum()
+    }
+
+    fn state(&self, interface: &str) -> (ObjectState, String) {
+        let key = Key::Interface(Name::new(interface).unwrap());
+        let status = self.controller.view().get(&key).unwrap().status.unwrap();
+        (status.state(), status.failure)
+    }
+
+    /// Waits until an interface has sent more.
+    #[track_caller]
+    fn flows(&self, interface: &str) {
+        let before = self.sent(interface);
+        eventually(|| self.sent(interface) > before + 10);
+    }
+}
+
+#[track_caller]
+fn eventually(condition: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "it never comes to that");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A generator whose packets all go to `to`.
+fn generator(to: &str, more: &str, port: &str) -> String {
+    format!(
+        "[[interface]]\nname = \"gen\"\ncross_connect = \"{to}\"\n{more}\n\
+         generator = {{ source_address = \"10.9.0.1\", destination_address = \"10.9.0.2\", rate = 5000{port} }}\n"
+    )
+}
+
+const SINK: &str = "[[interface]]\nname = \"out\"\nsink = {}\n";
+
+#[test]
+fn damage_changes_while_the_queues_run() {
+    let mut lab = Lab::new();
+    lab.apply(&(generator("out", "", "") + SINK));
+    lab.flows("out");
+    lab.apply(&generator("out", "fault = { drop_ppm = 1000000 }", ""));
+    let dropped = lab.dropped("fault");
+    eventually(|| lab.dropped("fault") > dropped + 100);
+    let sent = lab.sent("out");
+    eventually(|| lab.dropped("fault") > dropped + 300);
+    assert_eq!(lab.sent("out"), sent, "nothing passes");
+    let dropped = lab.dropped("fault");
+    assert!(lab.counters("gen").rx_drops >= dropped, "they are the interface's, too");
+    lab.apply(&generator("out", "", ""));
+    lab.flows("out");
+}
+
+#[test]
+fn the_address_of_a_generator_is_in_its_frames() {
+    let mut lab = Lab::new();
+    let file = lab.path("out.pcapng");
+    let out = format!("[[interface]]\nname = \"out\"\npcap = {{ tx_file = \"{file}\" }}\n");
+    lab.apply(&(generator("out", "mac = \"02:00:00:00:00:11\"", "") + &out));
+    lab.flows("out");
+    lab.apply(&generator("out", "mac = \"02:00:00:00:00:22\"", ""));
+    let has = |mac: [u8; 6]| fs::read(&file).unwrap().windows(6).any(|bytes| bytes == mac);
+    eventually(|| has([2, 0, 0, 0, 0, 0x22]));
+    assert!(has([2, 0, 0, 0, 0, 0x11]), "the file was not begun anew");
+}
+
+#[test]
+fn what_a_refused_batch_has_touched_runs_as_before() {
+    let mut lab = Lab::new();
+    let socket = lab.path("one");
+    let memif = |socket: &str, more: &str| {
+        format!(
+            "[[interface]]\nname = \"one\"\nmemif = {{ socket = \"{socket}\", role = \"server\"{more} }}\n"
+        )
+    };
+    lab.apply(&(generator("out", "", "") + SINK + &memif(&socket, "")));
+    let before =
+        lab.look.interfaces().iter().map(|state| (state.name.clone(), state.index)).collect::<Vec<_>>();
+    // Ports, damage and address of the others have changed when this one is found to have no directory.
+    for bad in [
+        generator("out", "", ", frame_sizes = [900]"),
+        generator("out", "fault = { drop_ppm = 1000000 }\nmac = \"02:00:00:00:00:11\"\nmtu = 1300", ""),
+        memif(&socket, ", ring_size = 256"),
+    ] {
+        let other =
+            "[[interface]]\nname = \"z\"\nmemif = { socket = \"/nowhere/at/all\", role = \"server\" }\n";
+        let response = refuse(&mut lab.controller, &upserts(&(bad + other)));
+        assert!(outcome(&response, "z").starts_with("refused memif.socket"), "{response:#?}");
+        lab.flows("out");
+        assert_eq!(lab.dropped("fault"), 0);
+    }
+    let now = lab.look.interfaces().iter().map(|state| (state.name.clone(), state.index)).collect::<Vec<_>>();
+    assert_eq!(now, before, "no interface was made anew");
+    assert!(connect(&lab.path("one")).connection().is_some(), "the old socket listens");
+}
+
+fn connect(socket: &str) -> Port {
+    let config = memif::ClientConfig {
+        queues: memif::QueueConfig { huge_pages: HugePages::Never, ..memif::QueueConfig::default() },
+        ..memif::ClientConfig::default()
+    };
+    let mut port =
+        Port::client(memif::Address::path(socket), config, memif::ClientTiming::default()).unwrap();
+    wait_up(&mut port);
+    port
+}
+
+fn wait_up(port: &mut Port) {
+    let end = Instant::now() + PATIENCE;
+    while port.connection().is_none() {
+        assert!(Instant::now() < end, "no link");
+        port.wait(Some(Duration::from_millis(50))).unwrap();
+    }
+}
+
+#[test]
+fn a_memif_is_opened_again_with_other_parameters_and_its_peer_returns() {
+    let mut lab = Lab::new();
+    let socket = lab.path("one");
+    let memif = |more: &str| {
+        format!(
+            "[[interface]]\nname = \"one\"\nmemif = {{ socket = \"{socket}\", role = \"server\"{more} }}\n{}",
+            generator("one", "", "")
+        )
+    };
+    lab.apply(&memif(""));
+    let mut peer = connect(&socket);
+    let mut batch = Batch::new(64);
+    let mut receive = |peer: &mut Port| {
+        let end = Instant::now() + PATIENCE;
+        while peer.receive(&mut batch).unwrap() == 0 {
+            assert!(Instant::now() < end, "nothing comes");
+            peer.wait(Some(Duration::from_millis(50))).unwrap();
+        }
+    };
+    receive(&mut peer);
+    lab.apply(&memif(", rx_queues = 2"));
+    let end = Instant::now() + PATIENCE;
+    let mut events = Vec::new();
+    while !events.iter().any(|event| matches!(event, LinkEvent::Down(_))) {
+        assert!(Instant::now() < end, "{events:?}");
+        events.extend(peer.wait(Some(Duration::from_millis(50))).unwrap());
+    }
+    wait_up(&mut peer);
+    receive(&mut peer);
+    // And its own packets are taken, by the worker that has the queue now.
+    let received = lab.received("one");
+    assert_eq!(peer.send(&[[0xff; 60]; 8]).unwrap(), 8);
+    eventually(|| lab.received("one") == received + 8);
+}
+
+/// A pipe is a file whose other end can go away.
+#[test]
+fn a_port_that_fails_by_itself_is_named_and_opened_again() {
+    let mut lab = Lab::new();
+    let file = lab.path("pipe");
+    mknodat(rustix::fs::CWD, &*file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let reader: OwnedFd = open(&*file, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    let out = format!("[[interface]]\nname = \"out\"\npcap = {{ tx_file = \"{file}\" }}\n");
+    lab.apply(&(generator("out", "", "") + &out));
+    lab.flows("out");
+    // From now on an ordinary file.
+    fs::remove_file(&file).unwrap();
+    drop(reader);
+    let end = Instant::now() + PATIENCE;
+    while lab.state("out").0 == ObjectState::Applied {
+        assert!(Instant::now() < end, "nobody notices");
+        lab.controller.tend();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (state, failure) = lab.state("out");
+    assert_eq!(state, ObjectState::Failed);
+    assert!(failure.contains("roken pipe") && failure.contains("tried again every 3 s"), "{failure}");
+    assert_eq!(lab.state("gen").0, ObjectState::Pending, "its other side is gone");
+    lab.controller.retry();
+    assert_eq!(lab.state("out"), (ObjectState::Applied, String::new()));
+    assert_eq!(lab.state("gen").0, ObjectState::Applied);
+    lab.flows("out");
+    eventually(|| fs::metadata(Path::new(&file)).unwrap().len() > 1000);
+}
+
+#[test]
+fn routes_that_a_full_table_has_no_room_for_are_not_called_applied() {
+    let mut lab = Lab::with(EngineOptions {
+        cores: vec![None],
+        tier: None,
+        huge_pages: HugePages::Never,
+        fib_bytes: Some(0),
+    });
+    // Far apart, so that each takes nodes of its own.
+    let routes = |range: std::ops::Range<u32>| {
+        let route = |n: u32| Route {
+            prefix: format!("{}/24", std::net::Ipv4Addr::from((n * 3 + 1) << 16 | 0x0100)),
+            action: RouteAction::Blackhole.into(),
+            ..Route::default()
+        };
+        let upserts = Config { routes: range.map(route).collect(), ..Config::default() };
+        ApplyRequest { upserts: Some(upserts), ..ApplyRequest::default() }
+    };
+    let response = apply(&mut lab.controller, &routes(0..20_000));
+    let counts = response.counts.unwrap();
+    assert!(counts.applied > 1000 && counts.pending > 1000, "{counts:?}");
+    assert_eq!(counts.applied + counts.pending, 20_000);
+    let waits = response.results.iter().map(|result| format!("{:?}", result.outcome)).collect::<Vec<_>>();
+    assert!(waits.iter().all(|wait| wait.contains("the table is full")), "{:?}", waits.first());
+    // Those that are in force work, and so does everything else.
+    lab.apply(&(generator("out", "", "") + SINK));
+    lab.flows("out");
+    // Room is made: the others are tried again and come in.
+    let names: Vec<String> = (0..15_000u32)
+        .map(|n| format!("default/{}/24", std::net::Ipv4Addr::from((n * 3 + 1) << 16 | 0x0100)))
+        .collect();
+    let names: Vec<_> = names.iter().map(|name| (Kind::Route, &**name)).collect();
+    apply(&mut lab.controller, &deletes(&names));
+    lab.controller.retry();
+    let view = lab.controller.view();
+    let last = api::v1::ObjectRef::new(
+        Kind::Route,
+        format!("{}/24", std::net::Ipv4Addr::from((19_999 * 3 + 1) << 16 | 0x0100)),
+    );
+    assert_eq!(view.get(&Key::parse(&last).unwrap()).unwrap().status.unwrap().state(), ObjectState::Applied);
+}
