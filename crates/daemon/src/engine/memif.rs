@@ -243,6 +243,7 @@ fn server_event(
                 down(*index, &reason, states, changes);
             }
         }
+        ServerEvent::NotAccepting { error } => tracing::error!(%error, "memif peers can't be accepted"),
         ServerEvent::Refused { id, reason } => {
             tracing::warn!(id, %reason, "a memif peer was turned away");
             if let Some(state) = id.and_then(|id| ids.get(&id)).and_then(|index| states.get_mut(index)) {

@@ -11,6 +11,7 @@ use rustix::net::{
 };
 
 use super::credentials::{self, Credentials};
+use super::foreign::harmless;
 use crate::Reason;
 use crate::control::{MESSAGE_SIZE, Message};
 
@@ -80,9 +81,10 @@ impl Channel {
         let mut fds = Vec::new();
         for ancillary in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
-                fds.extend(rights);
+                fds.extend(rights.map(|fd| harmless(fd, self.fd())));
             }
         }
+        let fds = fds.into_iter().collect::<Result<Vec<_>, _>>().map_err(Reason::Socket)?;
         if message.bytes == 0 {
             return Err(Reason::Closed);
         }

@@ -5,14 +5,14 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, chmod, fchmod, open, stat, unlink};
+use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chown, fchmod, open, stat, unlink};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{Address, SocketName};
+use super::{Address, ListenerSettings, SocketName};
 use crate::Error;
 
 /// Connections that may wait to be accepted.
@@ -40,8 +40,9 @@ fn failed<'a>(address: &'a Address, step: &'static str) -> impl FnOnce(Errno) ->
     move |errno| Error::Socket { address: address.to_string(), step, errno }
 }
 
-/// Listens at an address; a file gets this mode, whatever the umask.
-pub(super) fn listen_at(address: &Address, mode: u32) -> Result<Bound, Error> {
+/// Listens at an address; a file gets mode and owner of the settings, whatever the umask.
+pub(super) fn listen_at(address: &Address, settings: &ListenerSettings) -> Result<Bound, Error> {
+    let mode = settings.mode;
     let fd = open_socket(address)?;
     let file = match address.name() {
         SocketName::Abstract(_) => {
@@ -61,6 +62,10 @@ pub(super) fn listen_at(address: &Address, mode: u32) -> Result<Bound, Error> {
                 Errno::ADDRINUSE => Error::InUse { address: address.to_string() },
                 errno => failed(address, "bind")(errno),
             })?;
+            let (owner, group) = (settings.owner.map(Uid::from_raw), settings.group.map(Gid::from_raw));
+            if owner.is_some() || group.is_some() {
+                chown(path, owner, group).map_err(failed(address, "chown"))?;
+            }
             chmod(path, Mode::from_raw_mode(mode)).map_err(failed(address, "chmod"))?;
             let inode = stat(path).map_err(failed(address, "stat"))?.st_ino;
             Some((path.clone(), inode))
