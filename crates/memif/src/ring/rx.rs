@@ -5,8 +5,8 @@ use std::sync::Arc;
 use memory::region::{CheckedRange, RegionTable};
 
 use super::chain::{Chain, Limits};
-use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::gauge::{Flow, Signals};
+use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many packets ahead the first bytes of a packet are prefetched.
@@ -86,10 +86,11 @@ impl RxQueue {
         if available == 0 {
             return Ok(0);
         }
-        match OwnSlots::of(self.slots) {
+        let received = match OwnSlots::of(self.slots) {
             None => self.walk(PeerSlots, available, max, sink),
             Some(own) => self.walk(own, available, max, sink),
-        }
+        };
+        received.map_err(|fault| self.ring.blame(fault))
     }
 
     /// Slots that the peer has filled and that were not received yet.
@@ -101,6 +102,11 @@ impl RxQueue {
             return Err(Fault::MemoryLost);
         }
         Ok(available?)
+    }
+
+    /// See [`RingView::blame`].
+    pub(super) fn blame(&self, fault: Fault) -> Fault {
+        self.ring.blame(fault)
     }
 
     /// Whose word counts for where buffers lie.

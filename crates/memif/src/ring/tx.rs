@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use memory::region::{CheckedRange, RegionTable};
 
-use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::gauge::{Flow, Signals};
+use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many slots ahead a buffer's first line is prefetched for writing, and its descriptor a little earlier.
@@ -97,10 +97,11 @@ impl TxQueue {
             return Err(Fault::MemoryLost);
         }
         let room = room?;
-        match OwnSlots::of(self.slots) {
+        let sent = match OwnSlots::of(self.slots) {
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),
-        }
+        };
+        sent.map_err(|fault| self.ring.blame(fault))
     }
 
     #[inline(always)]
