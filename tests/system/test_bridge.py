@@ -66,6 +66,9 @@ def test_unknown_is_flooded_and_known_is_not(three, daemon):
         at_c.expect(payload(b"after"), "frame to the new place")
         assert not at_a.collect(payload(b"after"), payload(b"end 3"))
     assert macs(daemon)[station(1)] == "c"
+    # From a to c; nobody else has moved.
+    assert daemon.show("bridge", "lan")["bridges"][0]["moves"] == 1
+    assert 'quiver_bridge_moves_total{bridge="lan"} 1' in daemon.scrape()[1].splitlines()
 
 
 def test_frames_do_not_return_where_they_came_from(three):

@@ -1,8 +1,7 @@
 """What quiverd tells of itself: show, trace, captures, metrics."""
 
-import http.client
 import re
-import socket
+import signal
 
 import pytest
 from lab import Process, eventually, run, tool
@@ -55,7 +54,7 @@ def test_a_trace_shows_the_way_of_a_packet(two, daemon):
     text = daemon.cli("trace", "show").stdout
     assert "10.1.0.2" in text and "10.2.0.2" in text, text
     daemon.cli("trace", "clear")
-    assert not daemon.show("trace").get("packets")
+    eventually(lambda: not daemon.show("trace").get("packets"), "workers have forgotten it")
 
 
 def test_a_trace_of_what_is_not_there_is_refused(daemon):
@@ -100,23 +99,11 @@ def daemon_capture(daemon, file, *options):
     return process
 
 
-def scrape(daemon):
-    """The metrics, as Prometheus would fetch them: content type and text."""
-    connection = http.client.HTTPConnection("quiver")
-    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.sock.settimeout(5)
-    connection.sock.connect(str(daemon.metrics))
-    connection.request("GET", "/metrics")
-    answer = connection.getresponse()
-    assert answer.status == 200
-    return answer.getheader("content-type"), answer.read().decode()
-
-
 SAMPLE = re.compile(r'^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\.)*",?)*\})? (-?[\d.e+-]+|NaN|\+Inf|-Inf)( \d+)?$')
 
 
 def test_metrics_are_well_formed_and_true(two, daemon):
-    content, text = scrape(daemon)
+    content, text = daemon.scrape()
     assert content.startswith(("text/plain", "application/openmetrics-text")), content
     names, typed = set(), set()
     for line in text.splitlines():
@@ -136,23 +123,134 @@ def test_metrics_are_well_formed_and_true(two, daemon):
     assert received and float(received[0].split()[-1]) >= 3, [line for line in text.splitlines() if "packets" in line][:10]
 
 
-@pytest.mark.xfail(strict=True, reason="packets whose sender is told by ICMP are counted nowhere that an operator can see")
-@pytest.mark.parametrize("destination, ttl", [("10.77.0.1", 64), ("10.2.0.2", 1)], ids=["no-route", "ttl-expired"])
-def test_packets_that_end_in_an_icmp_error_are_counted(two, daemon, destination, ttl):
-    a, _ = two
+UNTOLD = [
+    ("ip4-lookup", "no-route", ["10.77.0.1"], "Destination Net Unreachable"),
+    ("ip4-rewrite", "ttl-expired", ["10.2.0.2", "-t", 1], "Time to live exceeded"),
+    ("ip4-rewrite", "too-big", ["10.3.0.2", "-M", "do", "-s", 1400], "Frag needed"),
+    ("ip6-lookup", "no-route", ["2001:db8:77::1"], "No route"),
+    ("ip6-rewrite", "hop-limit-expired", ["2001:db8:2::2", "-t", 1], "Hop limit"),
+    ("ip6-rewrite", "too-big", ["2001:db8:3::2", "-M", "do", "-s", 1400], "Packet too big"),
+]
+
+
+@pytest.fixture
+def routed(lab, daemon):
+    """Pods a, b and c (whose interface takes 1300 bytes at most), with both versions of IP."""
+    pods = {}
+    for number, role in enumerate("abc", 1):
+        pod = pods[role] = lab.pod(role)
+        v6 = f"2001:db8:{number}::"
+        daemon.apply(
+            f'[[interface]]\nname = "{role}"\naddresses = ["10.{number}.0.1/24", "{v6}1/64"]\n'
+            + ("mtu = 1300\n" if role == "c" else "")
+            + f'tap = {{ netns = "{pod.name}", host_name = "eth0", host_mtu = 1500, '
+            f'host_addresses = ["10.{number}.0.2/24", "{v6}2/64"], host_gateways = ["10.{number}.0.1", "{v6}1"] }}\n'
+        )
+    # Neighbours are known: what follows isn't mixed up with their resolution.
+    for address in ("10.2.0.2", "10.3.0.2", "2001:db8:2::2", "2001:db8:3::2"):
+        eventually(lambda address=address: pods["a"].ping(address, count=1)[1], f"{address} answers")
+    return pods["a"]
+
+
+@pytest.mark.parametrize("node, reason, ping, told", UNTOLD, ids=[f"{node}-{reason}" for node, reason, *_ in UNTOLD])
+def test_packets_that_end_in_an_icmp_error_are_drops(routed, daemon, node, reason, ping, told):
+    address, *options = ping
     daemon.cli("clear", "counters")
-    for _ in range(20):
-        a.ping(destination, "-t", ttl, count=1, wait=1)
-    shown = [drop for drop in daemon.show("drops").get("drops", []) if int(drop["packets"]) >= 20]
-    counted = [line for line in scrape(daemon)[1].splitlines() if re.search(r"(ttl|time|route|unreach)\S* 2\d$", line)]
-    assert shown or counted
+    file = daemon.directory / f"{node}-{reason}.pcapng"
+    with daemon_capture(daemon, file, "--drop", "--interface", "a") as capture:
+        for _ in range(3):
+            # The kernel keeps what it learns of paths: each ping asks anew.
+            routed.ip("route", "flush", "cache", check=False)
+            routed.ip("-6", "route", "flush", "cache", check=False)
+            output = routed.ping(address, *options, count=1, wait=1)[2]
+            assert told in output, f"the sender is told\n{output}"
+        assert daemon.drops_of("a")[node, reason] == 3, daemon.show("drops")
+        line = f'quiver_drops_total{{node="{node}",reason="{reason}",severity="loss",interface="a"}} 3'
+        assert line in daemon.scrape()[1].splitlines()
+        shown = daemon.cli("show", "drops").stdout
+        assert re.search(rf"{node} +{reason} +a +3 +loss", shown), shown
+        assert daemon.counter("a", "rx_drops") >= 3
+        eventually(lambda: file.read_bytes().count(reason.encode()) >= 3, "the capture has them, with the reason")
+        capture.signal(signal.SIGINT)
+        capture.wait()
+    # As they came: whole, the time to live not diminished.
+    captured = [packet for packet in rdpcap(str(file)) if ICMP in packet or packet.haslayer("ICMPv6 Echo Request")]
+    assert len(captured) == 3, captured
+    if "-t" in options:
+        assert all((packet[IP].ttl if IP in packet else packet["IPv6"].hlim) == 1 for packet in captured)
+
+
+@pytest.mark.parametrize("joined", ["bridge", "cross-connect"])
+def test_frames_are_counted_by_whom_they_are_for(lab, daemon, joined):
+    """Two taps that are joined: what one receives for a group the other sends."""
+    a, b = lab.pod("a"), lab.pod("b")
+    if joined == "bridge":
+        member = 'bridge = { name = "lan" }'
+        text = '[[bridge]]\nname = "lan"\n' + lab.plain_tap("a", a, member) + lab.plain_tap("b", b, member)
+    else:
+        text = lab.plain_tap("a", a, 'cross_connect = "b"') + lab.plain_tap("b", b, 'cross_connect = "a"')
+    daemon.apply(text + lab.tap("r", lab.pod("r"), "10.9.0"))
+
+    def counted(interface, way):
+        shown = daemon.interface(interface).get("counters", {})
+        return [int(shown.get(f"{way}_{kind}", 0)) for kind in ("unicast", "multicast", "broadcast")]
+
+    def growth(before, after):
+        return [now - then for then, now in zip(before, after, strict=True)]
+
+    # The pods' kernels speak, too, when they like: multicast only, so that is a lower bound.
+    before = counted("a", "rx"), counted("b", "tx")
+    source = "02:00:00:00:00:aa"
+    with a.wire() as wire:
+        for destination, count in (("02:00:00:00:00:bb", 4), ("01:00:5e:00:00:09", 5), ("ff:ff:ff:ff:ff:ff", 6)):
+            for _ in range(count):
+                wire.send(Ether(src=source, dst=destination, type=0x88B5) / Raw(b"x" * 46))
+    for interface, way, then in (("a", "rx", before[0]), ("b", "tx", before[1])):
+
+        def all_counted(interface=interface, way=way, then=then):
+            unicast, multicast, broadcast = growth(then, counted(interface, way))
+            return unicast == 4 and multicast >= 5 and broadcast == 6
+
+        eventually(all_counted, lambda i=interface: f"{i}: {daemon.interface(i)['counters']}")
+        shown = daemon.interface(interface)["counters"]
+        assert sum(counted(interface, way)) == int(shown[f"{way}_packets"]), shown
+    # Announcements and questions of our own are broadcast as well.
+    sent = counted("r", "tx")
+    assert sent[2] >= 1, daemon.interface("r")["counters"]
+    text = daemon.scrape()[1]
+    assert re.search(r'quiver_interface_transmit_broadcast_total\{interface="b"\} \d*[6-9]\b', text), text
+
+
+def test_malformed_packets_are_errors_of_their_interface(two, daemon):
+    a, _ = two
+    bad = Ether(src=a.mac(), dst=daemon.interface("a")["mac"]) / IP(src="10.1.0.2", dst="10.2.0.2", chksum=1) / UDP() / Raw(b"broken" * 9)
+    with a.wire() as wire:
+        for _ in range(7):
+            wire.send(bad)
+    eventually(lambda: daemon.counter("a", "rx_errors") == 7, lambda: f"{daemon.interface('a')['counters']}")
+    assert daemon.drops_of("a")["ip4-input", "bad-checksum"] == 7
+    assert daemon.counter("b", "rx_errors") == 0
+
+
+def test_drops_of_an_interface_that_is_gone_are_still_drops(two, daemon):
+    a, b = two
+    for pod, count in ((a, 3), (b, 5)):
+        pod.ping("10.77.0.1", count=count, wait=1)
+    assert daemon.drops_of("a")["ip4-lookup", "no-route"] == 3
+    assert daemon.drops_of("b")["ip4-lookup", "no-route"] == 5
+    daemon.delete("interface", "a")
+    assert daemon.drops_of("a") == {}
+    assert daemon.drops_of("")["ip4-lookup", "no-route"] == 3
+    assert daemon.dropped("no-route") == 8
+    daemon.cli("clear", "counters")
+    assert daemon.dropped("no-route") == 0
 
 
 def test_names_with_quotes_do_not_break_metrics(daemon):
     # Names can't hold quotes, but sockets can.
     path = f'{daemon.directory}/so"ck\\et'.replace("\\", "\\\\").replace('"', '\\"')
     daemon.apply(f'[[interface]]\nname = "m"\nmemif = {{ socket = "{path}" }}\n')
-    for line in scrape(daemon)[1].splitlines():
+    for line in daemon.scrape()[1].splitlines():
         assert line.startswith("#") or not line or SAMPLE.match(line), line
 
 

@@ -58,6 +58,15 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "VLAN 7 of a is already taken by interface a.1",
     ),
     (
+        // Both the role and, of necessity, the id: told once.
+        "two roles for one id of a socket",
+        "[[interface]]\nname = \"a\"\nmemif = { socket = \"@x\" }",
+        "[[interface]]\nname = \"b\"\nmemif = { socket = \"@x\", role = \"client\" }",
+        "b",
+        "memif.role",
+        "interface a has the other role on @x",
+    ),
+    (
         "a file written twice",
         "[[interface]]\nname = \"a\"\npcap = { tx_file = \"/tmp/x\" }",
         "[[interface]]\nname = \"b\"\npcap = { tx_file = \"/tmp/x\" }",

@@ -288,7 +288,10 @@ async fn metrics_are_served_and_nothing_else() {
         "quiver_node_clocks_total{worker=\"0\",node=\"ip4-lookup\"} 9000",
         "quiver_drops_total{node=\"ip4-input\",reason=\"bad-checksum\",severity=\"invalid\",interface=\"\"} 5",
         "quiver_neighbors{interface=\"a\",phase=\"reachable\"} 1",
+        "quiver_node_events_total{node=\"icmp4-error\",event=\"icmp-limited\"} 6",
         "quiver_memif_disconnects_total{interface=\"a\"} 4",
+        "quiver_memif_refused_total{interface=\"a\",socket=\"\",reason=\"mode\"} 5",
+        "quiver_memif_refused_total{interface=\"\",socket=\"@a\",reason=\"timeout\"} 3",
     ] {
         assert!(body.lines().any(|found| found == line), "{line} is missing in:\n{body}");
     }

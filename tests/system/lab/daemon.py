@@ -1,9 +1,11 @@
 """quiverd, and the command line that talks to it."""
 
+import http.client
 import json
 import os
 import pathlib
 import signal
+import socket
 
 from .process import Process, eventually, run, tool
 
@@ -115,12 +117,33 @@ class Daemon:
         return next(memif for memif in self.show("memif")["memifs"] if memif["interface"] == name)
 
     def drops(self):
-        """Dropped packets by (node, reason)."""
-        return {(drop["node"], drop["reason"]): drop for drop in self.show("drops").get("drops", [])}
+        """Dropped packets by (node, reason), those of all interfaces together."""
+        drops = {}
+        for drop in self.show("drops").get("drops", []):
+            key = drop["node"], drop["reason"]
+            packets = drops.get(key, {}).get("packets", 0) + int(drop["packets"])
+            drops[key] = {**drop, "packets": packets}
+        return drops
+
+    def drops_of(self, interface):
+        """Packets of an interface that were dropped, by (node, reason)."""
+        drops = self.show("drops").get("drops", [])
+        return {(d["node"], d["reason"]): int(d["packets"]) for d in drops if d.get("interface", "") == interface}
 
     def dropped(self, reason):
         """Packets dropped for a reason, at whatever node."""
         return sum(int(drop["packets"]) for (_, name), drop in self.drops().items() if name == reason)
+
+    def scrape(self):
+        """The metrics, as Prometheus would fetch them: content type and text."""
+        connection = http.client.HTTPConnection("quiver")
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(5)
+        connection.sock.connect(str(self.metrics))
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        assert answer.status == 200
+        return answer.getheader("content-type"), answer.read().decode()
 
     def nodes(self):
         """Names of the graph's nodes."""

@@ -119,6 +119,19 @@ class RawMemif:
         self.words[(self.rings[ring] + 6) // 2] = value & 0xFFFF
         os.eventfd_write(self.events[ring], 1)
 
+    def post_empty(self, count):
+        """Posts that many empty buffers to receive into, and asks for interrupts."""
+        for slot in range(count):
+            where = self.rings[1] + _RING_HEADER + slot * _DESCRIPTOR.size
+            offset = self.buffers + (self.size + slot) * self.buffer
+            _DESCRIPTOR.pack_into(self.memory, where, 0, 0, self.buffer, offset, 0)
+        self.words[(self.rings[1] + 4) // 2] = 0
+        self.words[(self.rings[1] + 6) // 2] = count
+
+    def mask(self, ring):
+        """Asks for no interrupts any more: this side polls the ring."""
+        self.words[(self.rings[ring] + 4) // 2] = 1
+
     def tail(self, ring=0):
         """Tail of a ring."""
         return self.words[(self.rings[ring] + 64) // 2]

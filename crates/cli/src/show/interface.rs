@@ -121,7 +121,7 @@ fn list(
             counters.tx_bytes.into(),
             counters.rx_drops.into(),
             counters.tx_drops.into(),
-            counters.rx_errors.into(),
+            (counters.rx_errors + counters.tx_errors).into(),
             packets(|it| it.rx_packets),
             bits(|it| it.rx_bytes),
             packets(|it| it.tx_packets),
@@ -178,7 +178,15 @@ fn detail(interface: &InterfaceState, rates: Option<Rates>, paint: Paint) -> Str
         "sent",
         traffic(counters.tx_packets, counters.tx_bytes, rates.map(|it| (it.tx_packets, it.tx_bytes))),
     );
+    fields.add(
+        "of these",
+        format!(
+            "{} unicast, {} multicast, {} broadcast",
+            counters.tx_unicast, counters.tx_multicast, counters.tx_broadcast
+        ),
+    );
     fields.add("tx drops", counters.tx_drops.to_string());
+    fields.add("tx errors", counters.tx_errors.to_string());
 
     let (word, tone) = match (interface.admin_up, interface.link_up) {
         (false, _) => ("admin-down", Tone::Faint),
@@ -228,6 +236,8 @@ mod tests {
                 tx_bytes: 448,
                 rx_drops: 2,
                 rx_unicast: rx_packets,
+                tx_unicast: 5,
+                tx_multicast: 2,
                 ..InterfaceCounters::default()
             }),
             link_ups: 1,
@@ -282,7 +292,9 @@ mod tests {
              \x20 of these   10 unicast, 0 multicast, 0 broadcast; 2 dropped later\n\
              \x20 rx errors  0\n\
              \x20 sent       7 packets, 448 bytes\n\
-             \x20 tx drops   0\n"
+             \x20 of these   5 unicast, 2 multicast, 0 broadcast\n\
+             \x20 tx drops   0\n\
+             \x20 tx errors  0\n"
         );
     }
 

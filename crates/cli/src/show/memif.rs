@@ -1,7 +1,9 @@
 //! `show memif`.
 
 use api::text::Words;
-use api::v1::{MemifMode, MemifQueue, MemifRequest, MemifResponse, MemifRole, MemifState};
+use api::v1::{
+    MemifMode, MemifQueue, MemifRefusals, MemifRequest, MemifResponse, MemifRole, MemifSocket, MemifState,
+};
 
 use super::fields::Fields;
 use super::{Before, View};
@@ -34,7 +36,8 @@ impl View for Memifs {
         if answer.memifs.is_empty() {
             return "no memif interfaces\n".into();
         }
-        answer.memifs.iter().map(|memif| block(memif, paint)).collect::<Vec<_>>().join("\n")
+        let blocks = answer.memifs.iter().map(|memif| block(memif, paint));
+        blocks.chain(answer.sockets.iter().map(strangers)).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -53,12 +56,17 @@ fn block(memif: &MemifState, paint: Paint) -> String {
     let mut fields = Fields::default();
     fields.add("socket", format!("{} id {}, {}, {}", memif.socket, memif.id, role.word(), mode.word()));
     if memif.connected {
-        let process =
-            if memif.peer_pid == 0 { String::new() } else { format!(", process {}", memif.peer_pid) };
-        fields.add("peer", format!("{:?} interface {:?}{process}", memif.peer_name, memif.peer_interface));
+        fields.add("peer", format!("{:?} interface {:?}", memif.peer_name, memif.peer_interface));
+        fields.add("process", process(memif));
         fields.add("memory", format!("{} of the peer mapped", memory(memif.mapped_bytes)));
     }
-    fields.add("connections", format!("{} made, {} ended", memif.connects, memif.disconnects));
+    let broke = if memif.faults == 0 {
+        String::new()
+    } else {
+        format!(" ({} because the peer broke the rules of the rings)", memif.faults)
+    };
+    fields.add("connections", format!("{} made, {} ended{broke}", memif.connects, memif.disconnects));
+    fields.add("turned away", refusals(&memif.refusals));
     if !memif.last_disconnect.is_empty() {
         let when = match memif.last_disconnect_ns {
             0 => String::new(),
@@ -78,6 +86,35 @@ fn block(memif: &MemifState, paint: Paint) -> String {
     text
 }
 
+/// The peer's process, as far as it is known.
+fn process(memif: &MemifState) -> String {
+    let pid = match (memif.peer_pid, memif.peer_uid) {
+        (0, None) => return String::new(),
+        (0, _) => "in another process namespace".into(),
+        (pid, _) => pid.to_string(),
+    };
+    // A process gives itself its name: quoted, so that it can't look like something else.
+    let name =
+        if memif.peer_process.is_empty() { String::new() } else { format!(" {:?}", memif.peer_process) };
+    let owner = memif.peer_uid.zip(memif.peer_gid).map(|(uid, gid)| format!(", uid {uid}, gid {gid}"));
+    format!("{pid}{name}{}", owner.unwrap_or_default())
+}
+
+/// "5 (3 mode, 2 wrong-secret)"; empty where there were none.
+fn refusals(refusals: &[MemifRefusals]) -> String {
+    if refusals.is_empty() {
+        return String::new();
+    }
+    let all: u64 = refusals.iter().map(|it| it.count).sum();
+    let each: Vec<String> = refusals.iter().map(|it| format!("{} {}", it.count, it.reason)).collect();
+    format!("{all} ({})", each.join(", "))
+}
+
+/// Those who asked for no interface that there is.
+fn strangers(socket: &MemifSocket) -> String {
+    format!("{}: turned away, for none of its interfaces: {}\n", socket.socket, refusals(&socket.refusals))
+}
+
 /// The rings.
 fn queues(queues: &[MemifQueue], paint: Paint) -> String {
     let mut table = Table::new([
@@ -94,10 +131,10 @@ fn queues(queues: &[MemifQueue], paint: Paint) -> String {
             format!("{} {}", if queue.rx { "rx" } else { "tx" }, queue.index).into(),
             queue.ring_size.into(),
             queue.filled.into(),
-            queue.buffer_size.into(),
+            if queue.buffer_size == 0 { "-".into() } else { queue.buffer_size.into() },
             if queue.polling { "polling".into() } else { "interrupt".into() },
             queue.interrupts.into(),
-            queue.worker.into(),
+            if queue.rx { queue.worker.into() } else { "any".into() },
         ]);
     }
     table.render(paint)
@@ -113,12 +150,13 @@ mod tests {
             rx,
             index: 0,
             ring_size: 1024,
-            buffer_size: 2048,
+            buffer_size: if rx { 0 } else { 2048 },
             filled: 12,
             interrupts,
             polling: rx,
             worker: 1,
         };
+        let refused = |reason: &str, count| MemifRefusals { reason: reason.into(), count };
         let connected = MemifState {
             interface: "pod-a".into(),
             socket: "@pod-a".into(),
@@ -127,6 +165,11 @@ mod tests {
             peer_name: "testpmd".into(),
             peer_interface: "net_memif0".into(),
             peer_pid: 4711,
+            peer_uid: Some(1000),
+            peer_gid: Some(100),
+            peer_process: "dpdk-testpmd".into(),
+            faults: 1,
+            refusals: vec![refused("mode", 3), refused("wrong-secret", 2)],
             mapped_bytes: 4 << 20,
             queues: vec![ring(true, 7), ring(false, 0)],
             connects: 2,
@@ -142,22 +185,27 @@ mod tests {
             mode: MemifMode::Ip.into(),
             ..MemifState::default()
         };
-        let answer = MemifResponse { memifs: vec![connected, waits] };
+        let stranger = MemifSocket { socket: "@pod-a".into(), refusals: vec![refused("timeout", 1)] };
+        let answer = MemifResponse { memifs: vec![connected, waits], sockets: vec![stranger] };
         assert_eq!(
             Memifs { interface: None }.table(&answer, None, Paint::new(false)),
             "pod-a: connected\n\
              \x20 socket       @pod-a id 3, server, ethernet\n\
-             \x20 peer         \"testpmd\" interface \"net_memif0\", process 4711\n\
+             \x20 peer         \"testpmd\" interface \"net_memif0\"\n\
+             \x20 process      4711 \"dpdk-testpmd\", uid 1000, gid 100\n\
              \x20 memory       4 MiB of the peer mapped\n\
-             \x20 connections  2 made, 1 ended\n\
+             \x20 connections  2 made, 1 ended (1 because the peer broke the rules of the rings)\n\
+             \x20 turned away  5 (3 mode, 2 wrong-secret)\n\
              \x20 last end     peer closed: \"done\" (22:13:20 UTC)\n\
              \x20 RING  SIZE  FILLED  BUFFER  MODE       INTERRUPTS  WORKER\n\
-             \x20 rx 0  1024      12    2048  polling             7       1\n\
-             \x20 tx 0  1024      12    2048  interrupt           0       1\n\
+             \x20 rx 0  1024      12       -  polling             7       1\n\
+             \x20 tx 0  1024      12    2048  interrupt           0     any\n\
              \n\
              pod-b: not connected\n\
              \x20 socket       /run/quiver/b.sock id 0, client, ip\n\
-             \x20 connections  0 made, 0 ended\n"
+             \x20 connections  0 made, 0 ended\n\
+             \n\
+             @pod-a: turned away, for none of its interfaces: 1 (1 timeout)\n"
         );
     }
 }

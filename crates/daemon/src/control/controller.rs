@@ -33,9 +33,7 @@ pub struct Controller {
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Somebody else changed something in between.
-    #[error(
-        "generation {actual} is in force, not {expected}: somebody else changed something; look again with Get"
-    )]
+    #[error("generation {actual} is in force, not {expected}: somebody else changed something")]
     Generation {
         /// What the client expected.
         expected: u64,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use api::v1::{
     BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, DropCounter, FibEntry, GraphResponse,
-    InterfaceState, MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
+    InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -21,6 +21,8 @@ pub trait Inspect: Send + Sync + 'static {
     fn runtime(&self) -> RuntimeResponse;
     /// Reasons for drops that occurred, most frequent first.
     fn drops(&self) -> Vec<DropCounter>;
+    /// What nodes count besides drops, in the order of the graph; what never happened is left out.
+    fn node_events(&self) -> Vec<NodeEvents>;
     /// Calls `each` with forwarding entries ordered by prefix until it returns false.
     ///
     /// # Errors
@@ -32,6 +34,8 @@ pub trait Inspect: Send + Sync + 'static {
     fn bridges(&self) -> Vec<BridgeState>;
     /// All memif interfaces, ordered by name.
     fn memifs(&self) -> Vec<MemifState>;
+    /// Sockets at which memif peers were turned away that asked for no interface that there is; ordered by socket.
+    fn memif_sockets(&self) -> Vec<MemifSocket>;
     /// Nodes and feature arcs.
     fn graph(&self) -> GraphResponse;
     /// Sets counters to zero.
@@ -64,6 +68,17 @@ pub struct EngineInfo {
     pub workers: u32,
     /// Memory of workers: "huge pages of 2 MiB" or why not.
     pub memory: String,
+}
+
+/// A counter of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeEvents {
+    /// The node.
+    pub node: &'static str,
+    /// What it counts.
+    pub event: &'static str,
+    /// How often it happened, since start.
+    pub count: u64,
 }
 
 /// Which forwarding entries to show.

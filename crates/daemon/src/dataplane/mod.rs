@@ -7,5 +7,5 @@
 mod inspect;
 mod operation;
 
-pub use inspect::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError};
+pub use inspect::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 pub use operation::{Change, Dataplane, Operation, Rejection, RouteChange};

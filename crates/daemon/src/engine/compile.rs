@@ -11,9 +11,9 @@ use graph::plan::{Plan, PlanError};
 use graph::port::IfIndex;
 use wire::MacAddr;
 
-use super::core::Core;
+use super::core::{Bridge, Core};
 use super::registry::Entry;
-use crate::model::spec::{BridgeSpec, InterfaceSpec, L2, MacTarget, PortSpec};
+use crate::model::spec::{InterfaceSpec, L2, MacTarget, PortSpec};
 
 /// The interface's entry in the table of interfaces; sub-interfaces are filled in by `interface::control::stack`.
 pub(super) fn interface(core: &Core, entry: &Entry) -> Interface {
@@ -71,7 +71,8 @@ fn vlan(core: &Core, spec: &InterfaceSpec) -> Option<(u16, VlanTags)> {
 }
 
 /// A bridge as the features know it. Fixed addresses at interfaces that aren't there are left out.
-pub(super) fn bridge(core: &Core, spec: &BridgeSpec) -> BridgeConfig {
+pub(super) fn bridge(core: &Core, bridge: &Bridge) -> BridgeConfig {
+    let spec = &bridge.spec;
     let fixed = spec.static_macs.iter().filter_map(|fixed| {
         let place = match &fixed.target {
             MacTarget::Drop => Place::Blocked,
@@ -89,6 +90,7 @@ pub(super) fn bridge(core: &Core, spec: &BridgeSpec) -> BridgeConfig {
         mac_age: spec.mac_age.map_or(0, |age| age.as_secs() as u32),
         learn_limit: spec.learn_limit,
         static_macs: fixed.collect(),
+        moves: bridge.moves.clone(),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Everything that the engine owns.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use features::bridge::Bridges;
 use features::bridge::control::{BridgeConfig, age};
+use features::bridge::{Bridges, Moves};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
 use graph::arc::Arcs;
@@ -15,7 +15,9 @@ use graph::publish::{Key, Publisher};
 use tables::mac::MacTable;
 
 use super::compile;
-use super::memif::{LinkChange, Memifs};
+use super::links::LinkChange;
+use super::memif::Memifs;
+use super::passage::Arrival;
 use super::port::{self, Kind};
 use super::registry::Registry;
 use super::routing::Routing;
@@ -45,6 +47,16 @@ pub(super) struct Core {
     pub(super) interfaces_changed: bool,
     /// Interfaces that existed when they were published last.
     pub(super) published: Vec<IfIndex>,
+    /// What every worker has passed that has seen them so.
+    pub(super) published_mark: u64,
+    /// Receive queues whose interfaces workers may not know yet.
+    pub(super) arrivals: Vec<Arrival>,
+    /// Interfaces that the batch at hand has opened.
+    pub(super) fresh: BTreeSet<IfIndex>,
+    /// Frames made by the control side, to be sent when workers know the interfaces.
+    pub(super) frames: Vec<OwnedPacket>,
+    /// What every worker has passed that has let go of the queues taken away last.
+    pub(super) departure: Option<u64>,
 }
 
 /// A bridge as the engine keeps it.
@@ -54,6 +66,8 @@ pub(super) struct Bridge {
     pub(super) index: u16,
     /// What it is.
     pub(super) spec: Arc<BridgeSpec>,
+    /// Addresses that moved from one member to another.
+    pub(super) moves: Moves,
 }
 
 impl Core {
@@ -98,6 +112,7 @@ impl Core {
         draft.set(bridges, compiled);
         draft.set(interfaces, table.clone());
         self.publisher.publish(draft);
+        self.published_mark = self.publisher.mark();
         for (number, config) in configs {
             if let Err(error) = config.set_addresses(&self.macs, number, &table) {
                 tracing::error!(bridge = %config.name, %error, "its fixed addresses could not all be set");
@@ -133,7 +148,7 @@ impl Core {
         let mut bridges = Bridges::new(Arc::clone(&self.macs));
         let mut configs = Vec::new();
         for bridge in self.bridges.values() {
-            let config = compile::bridge(self, &bridge.spec);
+            let config = compile::bridge(self, bridge);
             match config.build(bridge.index, table) {
                 Ok(compiled) => bridges.set(bridge.index, Some(compiled)),
                 Err(error) => tracing::error!(%error, "a bridge is left out"),
@@ -153,24 +168,19 @@ impl Core {
     /// A memif link came up or went down.
     pub(super) fn link_changed(&mut self, change: LinkChange) {
         match change {
-            LinkChange::Down(index) => {
-                tracing::info!(interface = self.registry.name(index), "memif link down");
-                self.pool.detach(index);
-            }
+            LinkChange::Down(index) => self.detach(index),
             LinkChange::Up(index, connection) => {
                 let Some(entry) = self.registry.get_mut(index) else { return };
                 entry.link_ups += 1;
-                let queues = (connection.rx.len(), connection.tx.len());
-                tracing::info!(interface = %entry.spec.name, rx = queues.0, tx = queues.1, "memif link up");
                 let mode = rx_mode(&entry.spec);
                 let rx =
                     connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
                 let rx = port::damaged(&entry.spec, rx.collect());
                 let tx =
                     connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
-                self.pool.detach(index);
+                self.detach(index);
                 self.pool.attach_tx(index, tx.collect());
-                self.pool.attach_rx("memif-input", index, mode, rx);
+                self.arriving(Arrival { input: "memif-input", interface: index, mode, queues: rx });
                 self.link_up(index);
             }
         }

@@ -8,56 +8,14 @@ use std::time::Instant;
 use ::memif::control::Text;
 use ::memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
 use ::memif::region::HugePages;
-use ::memif::{ClientConfig, Connection, Mode, Peer, QueueConfig, Reason, RingSize, Secret, ServerConfig};
+use ::memif::{ClientConfig, Mode, QueueConfig, Reason, RingSize, Secret, ServerConfig};
 use api::v1::{MemifMode, MemifRole};
 use graph::port::IfIndex;
 use rustix::event::epoll;
 
+use super::links::{LinkChange, LinkState, Links};
 use crate::model::Flaw;
 use crate::model::spec::{MemifSpec, SocketName};
-
-/// Something happened to a link.
-#[derive(Debug)]
-pub(super) enum LinkChange {
-    /// It is up.
-    Up(IfIndex, Box<Connection>),
-    /// It is down.
-    Down(IfIndex),
-}
-
-/// What is known of a link.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LinkState {
-    /// What was agreed, while it is up.
-    pub(super) up: Option<Agreed>,
-    /// Why it went down last, or why the last peer was refused.
-    pub(super) last_reason: Option<String>,
-    /// When it went down last, in nanoseconds since 1970.
-    pub(super) last_time_ns: Option<u64>,
-    /// Times that it went down.
-    pub(super) disconnects: u64,
-    /// Times that it came up.
-    pub(super) connects: u64,
-    /// Peers turned away.
-    pub(super) refused: u64,
-    /// Links ended because the peer broke the protocol.
-    pub(super) faults: u64,
-}
-
-/// What was agreed for a link.
-#[derive(Debug, Clone)]
-pub(super) struct Agreed {
-    /// The other end.
-    pub(super) peer: Peer,
-    /// Ring size of each receive queue.
-    pub(super) rx_rings: Vec<u16>,
-    /// Ring size of each transmit queue.
-    pub(super) tx_rings: Vec<u16>,
-    /// Bytes of a buffer of ours (client); the peer's are its own matter.
-    pub(super) buffer_size: Option<u32>,
-    /// Bytes of the regions.
-    pub(super) mapped: u64,
-}
 
 #[derive(Debug)]
 struct Socket {
@@ -78,15 +36,15 @@ pub(super) struct Memifs {
     epoll: Arc<OwnedFd>,
     sockets: HashMap<SocketName, Socket>,
     places: BTreeMap<IfIndex, Place>,
-    states: BTreeMap<IfIndex, LinkState>,
+    links: Links,
     huge_pages: HugePages,
 }
 
 impl Memifs {
     /// None yet. Their descriptors will be added to `epoll`.
     pub(super) fn new(epoll: Arc<OwnedFd>, huge_pages: HugePages) -> Self {
-        let (sockets, places, states) = Default::default();
-        Self { epoll, sockets, places, states, huge_pages }
+        let (sockets, places, links) = Default::default();
+        Self { epoll, sockets, places, links, huge_pages }
     }
 
     /// Begins to listen or to connect for interface `index`.
@@ -129,7 +87,7 @@ impl Memifs {
             Place::Server(spec.socket.clone(), spec.id)
         };
         self.places.insert(index, place);
-        self.states.insert(index, LinkState::default());
+        self.links.open(index, name);
         Ok(())
     }
 
@@ -153,7 +111,7 @@ impl Memifs {
 
     /// Ends the interface's link and stops to listen or to connect for it.
     pub(super) fn close(&mut self, index: IfIndex) {
-        self.states.remove(&index);
+        self.links.close(index);
         match self.places.remove(&index) {
             Some(Place::Server(name, id)) => {
                 let Some(socket) = self.sockets.get_mut(&name) else { return };
@@ -162,6 +120,7 @@ impl Memifs {
                 socket.ids.remove(&id);
                 if socket.ids.is_empty() {
                     self.sockets.remove(&name);
+                    self.links.close_socket(&name);
                 }
             }
             Some(Place::Client(mut client)) => client.disconnect(Instant::now(), &deleted()),
@@ -171,12 +130,9 @@ impl Memifs {
 
     /// Ends the link of an interface whose peer broke the rules of the rings.
     pub(super) fn fault(&mut self, index: IfIndex, what: &str) {
-        let Some(state) = self.states.get_mut(&index) else { return };
-        if state.up.take().is_none() {
+        if !self.links.fault(index, what) {
             return;
         }
-        state.faults += 1;
-        state.last_reason = Some(what.to_string());
         let reason = Reason::Local(Text::new(what));
         match self.places.get_mut(&index) {
             Some(Place::Server(name, id)) => {
@@ -204,111 +160,70 @@ impl Memifs {
         for (name, socket) in &mut self.sockets {
             match socket.listener.process(now) {
                 Ok(events) => {
-                    for event in events {
-                        server_event(event, &socket.ids, &mut self.states, &mut changes);
-                    }
+                    let change = |event| server_event(event, name, &socket.ids, &mut self.links);
+                    changes.extend(events.into_iter().filter_map(change));
                 }
                 Err(error) => tracing::error!(socket = %name, %error, "the memif socket can't be served"),
             }
         }
         for (index, place) in &mut self.places {
             let Place::Client(client) = place else { continue };
-            for event in client.process(now) {
-                client_event(event, *index, &mut self.states, &mut changes);
-            }
+            let change = |event| client_event(event, *index, &mut self.links);
+            changes.extend(client.process(now).into_iter().filter_map(change));
         }
         changes
     }
 
     /// What is known of the link of `index`.
     pub(super) fn state(&self, index: IfIndex) -> Option<&LinkState> {
-        self.states.get(&index)
+        self.links.get(index)
+    }
+
+    /// All that is known of links.
+    pub(super) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Writes to the log what was kept back, where that is due.
+    pub(super) fn report(&mut self, now: Instant) {
+        self.links.report(now);
     }
 }
 
 fn server_event(
     event: ServerEvent,
+    socket: &SocketName,
     ids: &HashMap<u32, IfIndex>,
-    states: &mut BTreeMap<IfIndex, LinkState>,
-    changes: &mut Vec<LinkChange>,
-) {
+    links: &mut Links,
+) -> Option<LinkChange> {
     match event {
         ServerEvent::Connected(connection) => {
-            if let Some(index) = ids.get(&connection.id) {
-                up(*index, connection, states, changes);
-            }
+            ids.get(&connection.id).and_then(|index| links.up(*index, connection))
         }
         ServerEvent::Disconnected { id, reason } => {
-            if let Some(index) = ids.get(&id) {
-                down(*index, &reason, states, changes);
-            }
+            ids.get(&id).and_then(|index| links.down(*index, &reason))
         }
         ServerEvent::NotAccepting { error } => tracing::error!(%error, "memif peers can't be accepted"),
         ServerEvent::Refused { id, reason } => {
-            tracing::warn!(id, %reason, "a memif peer was turned away");
-            if let Some(state) = id.and_then(|id| ids.get(&id)).and_then(|index| states.get_mut(index)) {
-                state.refused += 1;
-                if state.up.is_none() {
-                    state.last_reason = Some(reason.to_string());
-                }
-            }
+            links.turned_away(socket, id.and_then(|id| ids.get(&id)).copied(), id, &reason);
+            None
         }
     }
 }
 
-fn client_event(
-    event: ClientEvent,
-    index: IfIndex,
-    states: &mut BTreeMap<IfIndex, LinkState>,
-    changes: &mut Vec<LinkChange>,
-) {
+fn client_event(event: ClientEvent, index: IfIndex, links: &mut Links) -> Option<LinkChange> {
     match event {
-        ClientEvent::Connected(connection) => up(index, connection, states, changes),
-        ClientEvent::Disconnected { reason } => down(index, &reason, states, changes),
+        ClientEvent::Connected(connection) => links.up(index, connection),
+        ClientEvent::Disconnected { reason } => links.down(index, &reason),
         ClientEvent::Refused { reason } => {
-            let state = states.entry(index).or_default();
-            state.refused += 1;
-            state.last_reason = Some(reason.to_string());
+            links.refused(index, &reason);
+            None
         }
         ClientEvent::Unreachable { error } => {
-            states.entry(index).or_default().last_reason = Some(error.to_string());
+            links.unreachable(index, &error);
+            None
         }
     }
-}
-
-fn up(
-    index: IfIndex,
-    connection: Connection,
-    states: &mut BTreeMap<IfIndex, LinkState>,
-    changes: &mut Vec<LinkChange>,
-) {
-    let state = states.entry(index).or_default();
-    state.connects += 1;
-    state.up = Some(Agreed {
-        peer: connection.peer.clone(),
-        rx_rings: connection.rx.iter().map(|queue| queue.ring_size().descriptors()).collect(),
-        tx_rings: connection.tx.iter().map(|queue| queue.ring_size().descriptors()).collect(),
-        buffer_size: connection.tx.first().and_then(::memif::TxQueue::buffer_size),
-        mapped: mapped(&connection),
-    });
-    changes.push(LinkChange::Up(index, Box::new(connection)));
-}
-
-fn down(
-    index: IfIndex,
-    reason: &Reason,
-    states: &mut BTreeMap<IfIndex, LinkState>,
-    changes: &mut Vec<LinkChange>,
-) {
-    let state = states.entry(index).or_default();
-    // After a fault the link has ended already, for a better reason than what the socket says now.
-    if state.up.take().is_some() || state.last_reason.is_none() {
-        state.last_reason = Some(reason.to_string());
-    }
-    state.disconnects += 1;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    state.last_time_ns = now.ok().map(|time| time.as_nanos() as u64);
-    changes.push(LinkChange::Down(index));
 }
 
 fn address(socket: &SocketName) -> Address {
@@ -329,10 +244,4 @@ fn socket_flaw(socket: &SocketName, error: &::memif::Error) -> Flaw {
 /// What a peer is told whose interface is deleted.
 fn deleted() -> Reason {
     Reason::Local(Text::new("interface deleted"))
-}
-
-fn mapped(connection: &Connection) -> u64 {
-    let tables = connection.rx.first().map(::memif::RxQueue::regions);
-    let tables = tables.or_else(|| connection.tx.first().map(::memif::TxQueue::regions));
-    tables.map_or(0, |table| table.regions().iter().map(|region| region.len()).sum())
 }

@@ -3,7 +3,9 @@
 //! * [`engine`](self): [`Engine`] owns everything. Changes come from the control thread, events (links, punted packets,
 //!   timers) from a thread of its own; both work on the [`core::Core`] under one lock, which workers never take.
 //! * `operations`: what the control thread asks for, step by step; `compile`: an interface as workers see it.
-//! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets; `memif`: links of memif interfaces.
+//! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets.
+//! * `memif`: sockets of memif interfaces; `links`: what is known of their links; `quiet`: what peers can't flood the log with.
+//! * `passage`: in which order queues and ways come and go.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
 
@@ -12,10 +14,13 @@ mod compile;
 mod core;
 mod events;
 mod inspect;
+mod links;
 mod memif;
 mod operations;
+mod passage;
 mod port;
 mod ports_of;
+mod quiet;
 mod registry;
 mod routing;
 mod service;

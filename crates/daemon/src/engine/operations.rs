@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::{Core, rx_mode};
+use super::passage::Arrival;
 use super::port::{self, Kind};
 use super::registry::{Entry, stable_mac};
 use super::start::{Engine, Shared};
@@ -53,6 +54,7 @@ impl Dataplane for Engine {
 
     fn publish(&mut self) {
         let until = Instant::now() + PATIENCE;
+        self.shared.core().batch_ends();
         loop {
             let settled = self.shared.core().settle();
             if settled || Instant::now() > until {
@@ -84,7 +86,7 @@ impl Core {
     fn destroy(&mut self, name: &Name) {
         let Some(index) = self.registry.index(name) else { return };
         self.close_port(name, true);
-        self.routing.remove_interface(index);
+        self.unroute_interface(index);
         self.registry.remove(index);
         self.interfaces_changed = true;
     }
@@ -99,8 +101,10 @@ impl Core {
         }
         self.pool.attach_tx(index, opened.tx);
         if let Some(input) = Kind::of(&spec.port).input {
-            self.pool.attach_rx(input, index, rx_mode(spec), opened.rx);
+            let (mode, queues) = (rx_mode(spec), opened.rx);
+            self.arriving(Arrival { input, interface: index, mode, queues });
         }
+        self.fresh.insert(index);
         self.interfaces_changed = true;
         Ok(())
     }
@@ -108,7 +112,7 @@ impl Core {
     /// Closes the port of an interface; `for_good`: what Quiver made for it in the system is removed.
     fn close_port(&mut self, name: &Name, for_good: bool) {
         let Some(index) = self.registry.index(name) else { return };
-        self.pool.detach(index);
+        self.detach(index);
         self.memifs.close(index);
         let port = self.registry.get_mut(index).and_then(|entry| entry.port.take());
         if let Some(control) = port.and_then(|port| port.control)
@@ -134,7 +138,9 @@ impl Core {
             self.close_port(&after.name, false);
             self.open_port(after)?;
         }
-        self.pool.set_rx_mode(index, rx_mode(after));
+        let mode = rx_mode(after);
+        self.pool.set_rx_mode(index, mode);
+        self.arrivals.iter_mut().filter(|one| one.interface == index).for_each(|one| one.mode = mode);
         self.interfaces_changed = true;
         Ok(())
     }
@@ -165,10 +171,11 @@ impl Core {
     fn bridge(&mut self, change: &Change<BridgeSpec>) {
         match (&change.before, &change.after) {
             (_, Some(after)) => {
-                let index =
-                    self.bridges.get(&after.name).map_or_else(|| free_bridge(&self.bridges), |b| b.index);
-                self.bridges
-                    .insert(after.name.clone(), super::core::Bridge { index, spec: Arc::clone(after) });
+                let before = self.bridges.get(&after.name);
+                let index = before.map_or_else(|| free_bridge(&self.bridges), |bridge| bridge.index);
+                let moves = before.map(|bridge| bridge.moves.clone()).unwrap_or_default();
+                let bridge = super::core::Bridge { index, spec: Arc::clone(after), moves };
+                self.bridges.insert(after.name.clone(), bridge);
             }
             (Some(before), None) => {
                 if let Some(bridge) = self.bridges.remove(&before.name) {

@@ -54,10 +54,9 @@ impl Routing {
         self.forwarding.delete_vrf(index).map_err(flaw)
     }
 
-    /// An interface goes, with its neighbours.
-    pub(super) fn remove_interface(&mut self, index: IfIndex) {
+    /// An interface goes. Its neighbours have gone before.
+    fn remove_interface(&mut self, index: IfIndex) {
         self.unsettled = true;
-        self.neighbours.set_interface(nanoseconds(), index, None);
         if let Err(error) = self.forwarding.set_interface(index, None) {
             tracing::error!(index, %error, "an interface could not be taken out of the forwarding tables");
         }
@@ -82,28 +81,54 @@ impl Core {
         self.act();
     }
 
+    /// An interface goes: first its neighbours, as long as the tables know where they belong.
+    pub(super) fn unroute_interface(&mut self, index: IfIndex) {
+        self.routing.neighbours.set_interface(nanoseconds(), index, None);
+        self.act();
+        self.routing.remove_interface(index);
+    }
+
     /// Whether workers don't see everything yet.
     pub(super) fn busy(&self) -> bool {
         self.routing.unsettled
+            || self.departure.is_some()
+            || !self.arrivals.is_empty()
+            || !self.frames.is_empty()
     }
 
     /// Carries changes to the workers, as far as that goes without waiting for them. True when all is done.
     pub(super) fn settle(&mut self) -> bool {
+        if !self.departed() {
+            return false;
+        }
         if self.interfaces_changed {
             self.publish_interfaces();
         }
+        match self.settle_routes() {
+            Some(false) => false,
+            Some(true) => self.arrive(),
+            None => {
+                // Routes that don't fit mustn't keep new interfaces silent for ever.
+                self.arrive();
+                false
+            }
+        }
+    }
+
+    /// Whether all routes are in the tables; `None` where they can't be put there.
+    fn settle_routes(&mut self) -> Option<bool> {
         if !self.routing.unsettled {
-            return true;
+            return Some(true);
         }
         match self.routing.forwarding.commit(&mut self.publisher) {
             Ok(Progress::Done) => {
                 self.routing.unsettled = self.routing.forwarding.reclaim(&self.publisher);
-                true
+                Some(true)
             }
-            Ok(Progress::Waiting { .. }) => false,
+            Ok(Progress::Waiting { .. }) => Some(false),
             Err(error) => {
                 tracing::error!(%error, "routes could not be put into the tables; it is tried again");
-                false
+                None
             }
         }
     }
@@ -218,8 +243,7 @@ impl Core {
                     (interface, forwarding.set_neighbour(interface, address, None))
                 }
                 Action::Send { tx_if, frame } => {
-                    let packet = features::neighbour::frame(tx_if, frame);
-                    self.pool.inject(0, features::neighbour::ETHERNET_OUT, packet);
+                    self.frames.push(features::neighbour::frame(tx_if, frame));
                     continue;
                 }
                 Action::Inject { worker, target, packet } => {
@@ -238,6 +262,7 @@ impl Core {
             }
         }
         self.waiting.extend(after);
+        self.send_frames();
         self.release();
     }
 

@@ -48,9 +48,11 @@ pub(super) fn run(shared: &Shared, events: &Events) {
         }
         if now >= tick {
             core.tick();
+            core.memifs.report(now);
             tick = now + TICK;
         }
         core.settle();
+        core.send_frames();
         core.release();
         core.pool.bury();
         core.publisher.reclaim();
@@ -66,13 +68,9 @@ impl Core {
     fn event(&mut self, event: Event) {
         match event {
             Event::RxFault { interface, fault, .. } | Event::TxFault { interface, fault } => {
-                if self.memifs.state(interface).is_some_and(|state| state.up.is_some()) {
-                    let name = self.registry.name(interface);
-                    tracing::warn!(interface = name, reason = %fault, "memif peer broke the protocol: disconnected");
-                    self.memifs.fault(interface, &fault.reason);
-                }
+                self.memifs.fault(interface, &fault.reason);
                 // What the queue was goes, whatever kind of port it is: a device that is gone doesn't come back by itself.
-                self.pool.detach(interface);
+                self.detach(interface);
             }
             Event::Punt { worker, kind, packet } => self.punt(worker, kind, packet),
         }

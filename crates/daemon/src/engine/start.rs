@@ -1,6 +1,6 @@
 //! Starting the engine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -135,6 +135,11 @@ impl Engine {
             routing,
             interfaces_changed: false,
             published: Vec::new(),
+            published_mark: 0,
+            arrivals: Vec::new(),
+            fresh: BTreeSet::new(),
+            frames: Vec::new(),
+            departure: None,
         };
         let bell = Arc::clone(events.bell());
         let stop = std::sync::atomic::AtomicBool::new(false);

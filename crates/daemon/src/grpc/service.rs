@@ -138,7 +138,9 @@ impl Quiver for Service {
     async fn memif(&self, request: Request<MemifRequest>) -> Answer<MemifResponse> {
         let name = request.into_inner().interface;
         let memifs = named("memif interface", &name, self.inspect.memifs(), |memif| &memif.interface)?;
-        Ok(Response::new(MemifResponse { memifs }))
+        // One that was asked for by name is shown alone.
+        let sockets = if name.is_empty() { self.inspect.memif_sockets() } else { Vec::new() };
+        Ok(Response::new(MemifResponse { memifs, sockets }))
     }
 
     async fn graph(&self, _: Request<GraphRequest>) -> Answer<GraphResponse> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,7 @@ pub fn bind(settings: &Api) -> Result<ApiSocket, SocketError> {
     let path = &settings.socket;
     check_free(path)?;
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|error| system("make the directory of", path, error))?;
+        make_directory(parent).map_err(|error| system("make the directory of", path, error))?;
     }
     // Bound under another name and renamed when its permissions are right: at no moment may anybody connect who
     // shouldn't, and the file of a predecessor goes in the same step.
@@ -91,6 +91,20 @@ pub fn bind(settings: &Api) -> Result<ApiSocket, SocketError> {
         return Err(error);
     }
     Ok(ApiSocket { path: path.clone(), listener: Some(listener) })
+}
+
+/// Mode of a directory that is made for the socket. The socket's own mode says who may use it: whom that lets in must get
+/// there, and nobody but us may put another socket in its place.
+const DIRECTORY_MODE: u32 = 0o755;
+
+/// Makes the socket's directory where it is missing; one that is there stays as it is.
+fn make_directory(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)?;
+    // Whatever the umask.
+    fs::set_permissions(path, fs::Permissions::from_mode(DIRECTORY_MODE))
 }
 
 fn prepare(fresh: &Path, path: &Path, settings: &Api) -> Result<(), SocketError> {
@@ -156,6 +170,8 @@ mod tests {
         let socket = bind(&settings).unwrap();
         let mode = fs::metadata(&settings.socket).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
+        let mode = fs::metadata(directory.path().join("run")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755, "who may use the socket gets there");
         UnixStream::connect(&settings.socket).unwrap();
         drop(socket);
         assert_eq!(fs::read_dir(settings.socket.parent().unwrap()).unwrap().count(), 0);

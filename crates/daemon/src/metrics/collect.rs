@@ -36,7 +36,7 @@ const INTERFACE_COUNTERS: &[InterfaceCounter] = &[
     ("quiver_interface_receive_bytes_total", "Bytes received.", |counters| counters.rx_bytes),
     (
         "quiver_interface_receive_errors_total",
-        "Packets that came damaged or malformed from the port.",
+        "Packets received that were malformed, and dropped for that.",
         |counters| counters.rx_errors,
     ),
     ("quiver_interface_receive_drops_total", "Packets received that were dropped later.", |counters| {
@@ -48,6 +48,15 @@ const INTERFACE_COUNTERS: &[InterfaceCounter] = &[
     ("quiver_interface_receive_broadcast_total", "Packets received to all.", |counters| {
         counters.rx_broadcast
     }),
+    (
+        "quiver_interface_transmit_errors_total",
+        "Packets that the port never takes, too long or malformed.",
+        |counters| counters.tx_errors,
+    ),
+    ("quiver_interface_transmit_multicast_total", "Packets sent to groups.", |counters| {
+        counters.tx_multicast
+    }),
+    ("quiver_interface_transmit_broadcast_total", "Packets sent to all.", |counters| counters.tx_broadcast),
     ("quiver_interface_transmit_packets_total", "Packets sent.", |counters| counters.tx_packets),
     ("quiver_interface_transmit_bytes_total", "Bytes sent.", |counters| counters.tx_bytes),
     ("quiver_interface_transmit_drops_total", "Packets that could not be sent.", |counters| {
@@ -71,6 +80,7 @@ impl Collector {
         self.interfaces(&mut out);
         self.workers(&mut out);
         self.drops(&mut out);
+        self.events(&mut out);
         self.tables(&mut out);
         self.memifs(&mut out);
         out.finish()
@@ -185,6 +195,14 @@ impl Collector {
         }
     }
 
+    fn events(&self, out: &mut Exposition) {
+        let help = "What nodes count besides drops; the reference of nodes says what each is.";
+        let mut metric = out.metric("quiver_node_events_total", Kind::Counter, help);
+        for events in self.inspect.node_events() {
+            metric.sample(&[("node", events.node), ("event", events.event)], events.count);
+        }
+    }
+
     fn tables(&self, out: &mut Exposition) {
         let mut neighbors = BTreeMap::<(String, String), u64>::new();
         for neighbor in self.inspect.neighbors() {
@@ -217,6 +235,36 @@ impl Collector {
             out.metric("quiver_memif_disconnects_total", Kind::Counter, "Connections that ended.");
         for memif in &memifs {
             metric.sample(&[("interface", &memif.interface)], memif.disconnects);
+        }
+        let mut metric = out.metric(
+            "quiver_memif_faults_total",
+            Kind::Counter,
+            "Connections ended because the peer broke the rules of shared memory.",
+        );
+        for memif in &memifs {
+            metric.sample(&[("interface", &memif.interface)], memif.faults);
+        }
+        let mut metric = out.metric(
+            "quiver_memif_refused_total",
+            Kind::Counter,
+            "Attempts to connect that came to nothing; without interface: the peer asked for none that there is.",
+        );
+        for memif in &memifs {
+            for refusals in &memif.refusals {
+                let labels = [
+                    ("interface", memif.interface.as_str()),
+                    ("socket", &memif.socket),
+                    ("reason", &refusals.reason),
+                ];
+                metric.sample(&labels, refusals.count);
+            }
+        }
+        for socket in self.inspect.memif_sockets() {
+            for refusals in &socket.refusals {
+                let labels =
+                    [("interface", ""), ("socket", socket.socket.as_str()), ("reason", &refusals.reason)];
+                metric.sample(&labels, refusals.count);
+            }
         }
     }
 }

@@ -11,18 +11,21 @@ use ipnet::IpNet;
 use super::spec::{Claim, InterfaceSpec, L2, PortSpec, SocketName};
 use super::{Batch, Flaw, Key, Model, Name, NeighborKey, Refusal};
 
-/// All conflicts in `model`, of which `batch` is already a part; ordered by object, one per pair.
+/// All conflicts in `model`, of which `batch` is already a part; ordered by object, one per object: the first rule that it
+/// breaks.
 pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     let mut conflicts = Conflicts { model, batch, refusals: Vec::new() };
     conflicts.vrf_ids();
-    conflicts.claims();
+    // Two roles on one socket: that their ids collide is no news then.
     conflicts.socket_roles();
+    conflicts.claims();
     conflicts.addresses();
     conflicts.vlans();
     conflicts.bridges();
     conflicts.cross_connects();
     conflicts.neighbors();
     conflicts.refusals.sort_by(|a, b| a.key.cmp(&b.key));
+    conflicts.refusals.dedup_by(|a, b| a.key == b.key);
     conflicts.refusals
 }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::v1::{
     BridgeState, CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, DropCounter,
     DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse, InterfaceCounters, InterfaceState,
-    MemifState, NeighborPhase, NeighborState, NodeRuntime, RuntimeResponse, TraceShowResponse, TracedPacket,
-    WorkerRuntime,
+    MemifRefusals, MemifSocket, MemifState, NeighborPhase, NeighborState, NodeRuntime, RuntimeResponse,
+    TraceShowResponse, TracedPacket, WorkerRuntime,
 };
-use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError};
+use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
 
 /// The engine; what was asked of it is noted.
@@ -105,7 +105,23 @@ impl Inspect for Glass {
     }
 
     fn memifs(&self) -> Vec<MemifState> {
-        vec![MemifState { interface: "a".into(), connected: true, disconnects: 4, ..MemifState::default() }]
+        let refusals = vec![MemifRefusals { reason: "mode".into(), count: 5 }];
+        vec![MemifState {
+            interface: "a".into(),
+            connected: true,
+            disconnects: 4,
+            refusals,
+            ..MemifState::default()
+        }]
+    }
+
+    fn node_events(&self) -> Vec<NodeEvents> {
+        vec![NodeEvents { node: "icmp4-error", event: "icmp-limited", count: 6 }]
+    }
+
+    fn memif_sockets(&self) -> Vec<MemifSocket> {
+        let refusals = vec![MemifRefusals { reason: "timeout".into(), count: 3 }];
+        vec![MemifSocket { socket: "@a".into(), refusals }]
     }
 
     fn graph(&self) -> GraphResponse {

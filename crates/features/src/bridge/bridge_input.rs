@@ -10,7 +10,7 @@
 
 use super::port::{Source, Target};
 use super::table::{BLOCKED, Bridges, tick};
-use crate::interface::{Interfaces, fits};
+use crate::interface::{Interfaces, fits, received_by_group};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::engine::MAX_VECTOR;
@@ -153,6 +153,9 @@ impl BridgeInput {
                 None => Err(Drop::Truncated),
                 Some(header) => {
                     let (src, dst) = (header.src, header.dst);
+                    if dst.is_multicast() {
+                        received_by_group(ctx.counters, ctx.packets.meta_mut(*slot), dst);
+                    }
                     let checked = learner.learn(ctx, &source, src).and_then(|()| first_step(&source, dst));
                     if let (Ok(Step::Lookup), Some(key)) = (checked, self.keys.get_mut(lookups)) {
                         *key = MacKey::new(source.number, dst.0);

@@ -33,8 +33,13 @@ impl Node for BviOutput {
         let counters = ctx.counters;
         let mut tally = Tally::default();
         for slot in frame.slots {
-            let meta = ctx.packets.meta_mut(*slot);
+            let (meta, area) = ctx.packets.parts_mut(*slot);
             tally.add(counters, Direction::Tx, meta.tx_if, meta.len());
+            if meta.flags.has(Flags::GROUP) {
+                counters
+                    .interface(meta.tx_if)
+                    .sent_to_group(area.get(meta.data as usize..).unwrap_or_default());
+            }
             meta.rx_if = meta.tx_if;
             meta.flags.set(Flags::FROM_BVI);
         }

@@ -5,13 +5,14 @@
 //! | *arc `interface-output`* of the peer | all |
 //! | `drop` | see [`Drop`] |
 
-use crate::interface::{Interface, Interfaces, Layer2, fits};
+use crate::interface::{Interface, Interfaces, Layer2, LinkMode, fits, received_by_group};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
+use wire::EthernetHeader;
 
 graph::edges! {
     /// Where a packet goes from here, besides the arc.
@@ -56,6 +57,8 @@ struct Way<'t> {
     edge: u8,
     /// Longest packet that needs no second look.
     limit: u32,
+    /// The bit of a packet's first octet that says that it is for a group; none where packets have no link-layer header.
+    group: u8,
 }
 
 impl CrossConnect {
@@ -66,7 +69,23 @@ impl CrossConnect {
             _ => 0,
         };
         let entry = interfaces.get(peer);
-        Way { rx_if, peer, entry, edge: self.output.edge(arcs, peer, 0), limit: entry.frame_limit() }
+        let group = u8::from(entry.mode == LinkMode::Ethernet);
+        Way { rx_if, peer, entry, edge: self.output.edge(arcs, peer, 0), limit: entry.frame_limit(), group }
+    }
+}
+
+/// Counts the frames to groups: there are some.
+#[cold]
+fn count_groups(ctx: &mut Ctx<'_>, interfaces: &Interfaces, frame: &Frame<'_>) {
+    for slot in frame.slots {
+        let at = ctx.packets.meta(*slot).data;
+        let Some(dst) = ctx.packets.header::<EthernetHeader>(*slot, at).map(|header| header.dst) else {
+            continue;
+        };
+        let meta = ctx.packets.meta_mut(*slot);
+        if dst.is_multicast() && interfaces.get(meta.rx_if).mode == LinkMode::Ethernet {
+            received_by_group(ctx.counters, meta, dst);
+        }
     }
 }
 
@@ -76,18 +95,23 @@ impl Node for CrossConnect {
         let (interfaces, arcs) = (tables.get(self.interfaces), tables.get(self.arcs));
         let mut way = self.way(interfaces, arcs, 0);
         let mut longest_over = false;
+        let mut groups = 0;
         frame.each(|slot| {
-            let meta = ctx.packets.meta_mut(slot);
+            let (meta, area) = ctx.packets.parts_mut(slot);
             if meta.rx_if != way.rx_if {
                 way = self.way(interfaces, arcs, meta.rx_if);
             }
             meta.tx_if = way.peer;
             meta.arc = 0;
+            groups |= area.get(meta.data as usize).map_or(0, |octet| octet & way.group);
             longest_over |= meta.len() > way.limit || way.edge == 0;
             way.edge
         });
         if longest_over {
             self.second_look(ctx, frame);
+        }
+        if groups != 0 {
+            count_groups(ctx, interfaces, frame);
         }
     }
 

@@ -9,7 +9,7 @@
 //! | `drop` | see [`Drop`] |
 
 use super::ethertypes::Ethertypes;
-use crate::interface::{Direction, Interface, Interfaces, Layer2, Tally, VlanTags};
+use crate::interface::{Direction, Interface, Interfaces, Layer2, Tally, VlanTags, received_by_group};
 use crate::vlan::tags;
 use core::fmt;
 use graph::counters::WorkerCounters;
@@ -178,17 +178,9 @@ impl Walk<'_> {
     #[inline(always)]
     fn pass(&self, meta: &mut Meta, dst: MacAddr, next: Next) -> u8 {
         if dst.is_multicast() {
-            self.to_group(meta, dst);
+            received_by_group(self.counters, meta, dst);
         }
         next.edge()
-    }
-
-    /// A frame to several stations: counted here, where destinations are looked at anyway. The others are unicast.
-    #[cold]
-    fn to_group(&self, meta: &mut Meta, dst: MacAddr) {
-        meta.flags.set(Flags::GROUP);
-        let counters = self.counters.interface(meta.rx_if);
-        if dst == MacAddr::BROADCAST { counters.rx_broadcast.add(1) } else { counters.rx_multicast.add(1) }
     }
 
     /// A frame with tags: of a sub-interface, or of an interface whose frames are passed on as they are.
@@ -206,7 +198,9 @@ impl Walk<'_> {
             };
         };
         if dst.is_multicast() {
-            self.to_group(meta, dst);
+            received_by_group(self.counters, meta, dst);
+            // By the sub-interface it hasn't been received yet.
+            meta.flags.clear(Flags::GROUP);
         }
         let entry = self.interfaces.get(sub);
         meta.rx_if = sub;
@@ -240,7 +234,7 @@ impl Walk<'_> {
         if dst == mac {
             meta.flags.set(Flags::OUR_MAC);
         } else if dst.is_multicast() {
-            self.to_group(meta, dst);
+            received_by_group(self.counters, meta, dst);
         } else {
             return Err(Drop::WrongMac);
         }

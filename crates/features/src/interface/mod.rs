@@ -13,4 +13,4 @@ mod tally;
 pub(crate) use fits::fits;
 pub use sub_interfaces::SubInterfaces;
 pub use table::{Interface, InterfaceAddress, Interfaces, Layer2, LinkMode, Rpf, VlanTags};
-pub(crate) use tally::{Direction, Tally};
+pub(crate) use tally::{Direction, Tally, received_by_group};

@@ -2,6 +2,8 @@
 
 use graph::IfIndex;
 use graph::counters::WorkerCounters;
+use graph::packet::{Flags, Meta};
+use wire::MacAddr;
 
 /// Packets and bytes of one interface, gathered over a stretch of a vector so that its counters are touched once.
 ///
@@ -11,6 +13,18 @@ pub(crate) struct Tally {
     interface: IfIndex,
     packets: u64,
     bytes: u64,
+}
+
+/// Counts a frame that was received for several stations, and flags it; where that was done already, nothing. Unicast isn't
+/// counted: it is the rest.
+#[cold]
+pub(crate) fn received_by_group(counters: &WorkerCounters, meta: &mut Meta, dst: MacAddr) {
+    if meta.flags.has(Flags::GROUP) {
+        return;
+    }
+    meta.flags.set(Flags::GROUP);
+    let counters = counters.interface(meta.rx_if);
+    if dst == MacAddr::BROADCAST { counters.rx_broadcast.add(1) } else { counters.rx_multicast.add(1) }
 }
 
 /// Which way the packets go.

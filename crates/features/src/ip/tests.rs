@@ -45,7 +45,9 @@ fn inject(row: &Row, verdict: &Verdict, change: impl Fn(&mut Meta)) {
             }
             Verdict::Dropped(reason) => assert_eq!(outcome.drops, [((*reason).into(), 1)].into(), "{place}"),
             Verdict::Punted(kind) => assert_eq!(outcome.punts, [*kind], "{place}: {:?}", outcome.drops),
-            Verdict::SentAndPunted(..) | Verdict::SentAndDropped(..) => panic!("{place}: nothing here is both"),
+            Verdict::SentAndPunted(..) | Verdict::SentAndDropped(..) => {
+                panic!("{place}: nothing here is both")
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Output node of a kind of port: hands packets to the transmit queues of their interfaces.
 
 use crate::context::{Ctx, Frame};
-use crate::node::{Node, NodeContext, NodeKind, NodeSpec};
 use crate::counters::IfCounters;
+use crate::node::{Node, NodeContext, NodeKind, NodeSpec};
 use crate::port::{Sent, Stop};
 use memory::packet::{Flags, Packets, SlotId};
 

@@ -39,7 +39,13 @@ pub struct RingGauge {
 }
 
 impl RingGauge {
-    pub(super) fn new(ring: &RingView, endpoint: Endpoint, flow: Flow, slots: Slots, signals: &Signals) -> Self {
+    pub(super) fn new(
+        ring: &RingView,
+        endpoint: Endpoint,
+        flow: Flow,
+        slots: Slots,
+        signals: &Signals,
+    ) -> Self {
         let to_server = endpoint.is_client() == (flow == Flow::Out);
         Self { ring: ring.clone(), to_server, slots, signals: signals.clone() }
     }

@@ -18,6 +18,46 @@ pub(in super::super) struct Traffic {
     pub(super) tx_bytes: u64,
     pub(super) rx_drops: u64,
     pub(super) tx_drops: u64,
+    pub(super) tx_errors: u64,
+    pub(super) rx_multicast: u64,
+    pub(super) rx_broadcast: u64,
+    pub(super) tx_multicast: u64,
+    pub(super) tx_broadcast: u64,
+}
+
+impl Traffic {
+    fn of(counters: &IfCounters) -> Self {
+        Self {
+            rx_packets: counters.rx_packets.get(),
+            rx_bytes: counters.rx_bytes.get(),
+            tx_packets: counters.tx_packets.get(),
+            tx_bytes: counters.tx_bytes.get(),
+            rx_drops: counters.rx_drops.get(),
+            tx_drops: counters.tx_drops.get(),
+            tx_errors: counters.tx_errors.get(),
+            rx_multicast: counters.rx_multicast.get(),
+            rx_broadcast: counters.rx_broadcast.get(),
+            tx_multicast: counters.tx_multicast.get(),
+            tx_broadcast: counters.tx_broadcast.get(),
+        }
+    }
+
+    /// Field by field.
+    fn with(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            rx_packets: combine(self.rx_packets, other.rx_packets),
+            rx_bytes: combine(self.rx_bytes, other.rx_bytes),
+            tx_packets: combine(self.tx_packets, other.tx_packets),
+            tx_bytes: combine(self.tx_bytes, other.tx_bytes),
+            rx_drops: combine(self.rx_drops, other.rx_drops),
+            tx_drops: combine(self.tx_drops, other.tx_drops),
+            tx_errors: combine(self.tx_errors, other.tx_errors),
+            rx_multicast: combine(self.rx_multicast, other.rx_multicast),
+            rx_broadcast: combine(self.rx_broadcast, other.rx_broadcast),
+            tx_multicast: combine(self.tx_multicast, other.tx_multicast),
+            tx_broadcast: combine(self.tx_broadcast, other.tx_broadcast),
+        }
+    }
 }
 
 /// What a node or a worker's loop did.
@@ -46,6 +86,7 @@ pub(in super::super) struct Baseline {
     nodes: Vec<Vec<Work>>,
     rounds: Vec<Rounds>,
     drops: Vec<u64>,
+    drops_of: HashMap<IfIndex, Vec<u64>>,
     /// When workers' counters were cleared.
     pub(super) since: Instant,
     /// Where the loops stood at the last look, and when: what the load is computed from.
@@ -59,6 +100,7 @@ impl Default for Baseline {
             nodes: Vec::new(),
             rounds: Vec::new(),
             drops: Vec::new(),
+            drops_of: HashMap::new(),
             since: Instant::now(),
             last_look: None,
         }
@@ -71,17 +113,22 @@ fn since(now: u64, then: u64) -> u64 {
 
 /// An interface's counters as they stand.
 fn traffic(pool: &Pool, index: IfIndex) -> Traffic {
-    pool.workers().iter().map(|worker| worker.counters().interface(index)).fold(
-        Traffic::default(),
-        |sum, counters: &IfCounters| Traffic {
-            rx_packets: sum.rx_packets + counters.rx_packets.get(),
-            rx_bytes: sum.rx_bytes + counters.rx_bytes.get(),
-            tx_packets: sum.tx_packets + counters.tx_packets.get(),
-            tx_bytes: sum.tx_bytes + counters.tx_bytes.get(),
-            rx_drops: sum.rx_drops + counters.rx_drops.get(),
-            tx_drops: sum.tx_drops + counters.tx_drops.get(),
-        },
-    )
+    let workers = pool.workers().iter().map(|worker| Traffic::of(worker.counters().interface(index)));
+    workers.fold(Traffic::default(), |sum, one| sum.with(one, u64::wrapping_add))
+}
+
+/// An interface's drops as they stand, by reason; empty where there never was one.
+fn drops_of(pool: &Pool, index: IfIndex) -> Vec<u64> {
+    let mut sums = Vec::new();
+    for worker in pool.workers() {
+        for (reason, drops) in worker.counters().drops_of(index).enumerate() {
+            if sums.len() <= reason {
+                sums.resize(reason + 1, 0);
+            }
+            sums[reason] += drops;
+        }
+    }
+    sums
 }
 
 fn work(pool: &Pool, worker: usize, node: usize) -> Work {
@@ -115,6 +162,7 @@ impl Baseline {
     /// An index is used again: its counters begin anew.
     pub(in super::super) fn interface_added(&mut self, pool: &Pool, index: IfIndex) {
         self.interfaces.insert(index, traffic(pool, index));
+        self.drops_of.insert(index, drops_of(pool, index));
     }
 
     pub(super) fn clear_interfaces(&mut self, core: &Core) {
@@ -132,20 +180,20 @@ impl Baseline {
 
     pub(super) fn clear_drops(&mut self, core: &Core) {
         self.drops = (0..core.plan.drops.len() as u16).map(|reason| drops(&core.pool, reason)).collect();
+        self.drops_of = core.registry.iter().map(|(index, _)| (index, drops_of(&core.pool, index))).collect();
     }
 
     /// An interface's counters since they were cleared.
     pub(super) fn traffic(&self, pool: &Pool, index: IfIndex) -> Traffic {
         let then = self.interfaces.get(&index).copied().unwrap_or_default();
-        let now = traffic(pool, index);
-        Traffic {
-            rx_packets: since(now.rx_packets, then.rx_packets),
-            rx_bytes: since(now.rx_bytes, then.rx_bytes),
-            tx_packets: since(now.tx_packets, then.tx_packets),
-            tx_bytes: since(now.tx_bytes, then.tx_bytes),
-            rx_drops: since(now.rx_drops, then.rx_drops),
-            tx_drops: since(now.tx_drops, then.tx_drops),
-        }
+        traffic(pool, index).with(then, since)
+    }
+
+    /// An interface's drops since they were cleared, by reason; empty where there never was one.
+    pub(super) fn drops_of(&self, pool: &Pool, index: IfIndex) -> Vec<u64> {
+        let then = self.drops_of.get(&index).map_or(&[][..], Vec::as_slice);
+        let then = then.iter().copied().chain(std::iter::repeat(0));
+        drops_of(pool, index).into_iter().zip(then).map(|(now, then)| since(now, then)).collect()
     }
 
     /// What a node did since counters were cleared.

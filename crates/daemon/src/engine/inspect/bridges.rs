@@ -35,6 +35,6 @@ fn state(core: &Core, bridges: &Bridges, bridge: &Bridge) -> BridgeState {
         bvi: bvi.map(|(_, entry)| entry.spec.name.to_string()).unwrap_or_default(),
         macs: macs.collect(),
         learn_limit: bridge.spec.learn_limit,
-        moves: 0,
+        moves: bridge.moves.get(),
     }
 }

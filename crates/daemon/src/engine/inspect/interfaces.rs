@@ -8,6 +8,7 @@ use super::super::port::Kind;
 use super::super::registry::Entry;
 use super::super::start::Shared;
 use super::baseline::Baseline;
+use super::drops;
 use crate::model::spec::{L2, PortSpec};
 
 pub(super) fn all(shared: &Shared) -> Vec<InterfaceState> {
@@ -58,7 +59,14 @@ fn state(core: &Core, baseline: &Baseline, index: IfIndex, entry: &Entry) -> Int
             tx_bytes: traffic.tx_bytes,
             rx_drops: traffic.rx_drops,
             tx_drops: traffic.tx_drops,
-            ..InterfaceCounters::default()
+            rx_errors: drops::malformed(core, baseline, index),
+            rx_unicast: traffic.rx_packets.saturating_sub(traffic.rx_multicast + traffic.rx_broadcast),
+            rx_multicast: traffic.rx_multicast,
+            rx_broadcast: traffic.rx_broadcast,
+            tx_errors: traffic.tx_errors,
+            tx_unicast: traffic.tx_packets.saturating_sub(traffic.tx_multicast + traffic.tx_broadcast),
+            tx_multicast: traffic.tx_multicast,
+            tx_broadcast: traffic.tx_broadcast,
         }),
         host_name,
         netns,
@@ -73,7 +81,7 @@ fn placement(core: &Core, index: IfIndex) -> Vec<QueuePlacement> {
         list.extend(queues.map(|queue| QueuePlacement {
             queue: queue.1.into(),
             worker: worker.number() as u32,
-            polling: false,
+            polling: !worker.counters().rounds.asleep(),
         }));
     }
     list.sort_by_key(|placement| placement.queue);

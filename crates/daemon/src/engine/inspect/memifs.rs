@@ -1,10 +1,11 @@
 //! memif connections.
 
-use api::v1::{MemifQueue, MemifState};
+use ::memif::ring::RingGauge;
+use api::v1::{MemifQueue, MemifRefusals, MemifSocket, MemifState};
 
 use super::super::core::Core;
-use super::super::memif::LinkState;
-use crate::model::spec::{MemifSpec, PortSpec};
+use super::super::links::{LinkState, Refusals};
+use crate::model::spec::{MemifSpec, PortSpec, SocketName};
 
 pub(super) fn all(core: &Core) -> Vec<MemifState> {
     let mut list: Vec<MemifState> = core
@@ -27,19 +28,22 @@ fn placed(core: &Core, index: u16, queue: u16) -> u32 {
 
 fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl Fn(u16) -> u32) -> MemifState {
     let up = link.and_then(|link| link.up.as_ref());
-    let queue = |rx: bool, at: usize, size: &u16| MemifQueue {
+    let queue = |rx: bool, at: usize, ring: &RingGauge| MemifQueue {
         rx,
         index: at as u32,
-        ring_size: (*size).into(),
-        buffer_size: up.and_then(|up| up.buffer_size).unwrap_or_default(),
+        ring_size: ring.size().descriptors().into(),
+        buffer_size: ring.buffer_size().unwrap_or_default(),
+        filled: ring.filled().into(),
+        interrupts: ring.signals(),
+        polling: ring.polling(),
         worker: if rx { worker(at as u16) } else { 0 },
-        ..MemifQueue::default()
     };
     let mut queues = Vec::new();
     if let Some(up) = up {
-        queues.extend(up.rx_rings.iter().enumerate().map(|(at, size)| queue(true, at, size)));
-        queues.extend(up.tx_rings.iter().enumerate().map(|(at, size)| queue(false, at, size)));
+        queues.extend(up.rx.iter().enumerate().map(|(at, ring)| queue(true, at, ring)));
+        queues.extend(up.tx.iter().enumerate().map(|(at, ring)| queue(false, at, ring)));
     }
+    let credentials = up.and_then(|up| up.peer.credentials);
     MemifState {
         interface: name.into(),
         socket: memif.socket.to_string(),
@@ -49,12 +53,30 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         connected: up.is_some(),
         peer_name: up.map(|up| up.peer.application.to_string()).unwrap_or_default(),
         peer_interface: up.map(|up| up.peer.interface.to_string()).unwrap_or_default(),
-        peer_pid: 0,
+        peer_pid: credentials.and_then(|peer| peer.pid).unwrap_or_default(),
+        peer_uid: credentials.map(|peer| peer.uid),
+        peer_gid: credentials.map(|peer| peer.gid),
+        peer_process: up.and_then(|up| up.process.clone()).unwrap_or_default(),
         mapped_bytes: up.map_or(0, |up| up.mapped),
         queues,
         connects: link.map_or(0, |link| link.connects),
         disconnects: link.map_or(0, |link| link.disconnects),
         last_disconnect: link.and_then(|link| link.last_reason.clone()).unwrap_or_default(),
         last_disconnect_ns: link.and_then(|link| link.last_time_ns).unwrap_or_default(),
+        refusals: link.map(|link| refusals(&link.refusals)).unwrap_or_default(),
+        faults: link.map_or(0, |link| link.faults),
     }
+}
+
+fn refusals(counts: &Refusals) -> Vec<MemifRefusals> {
+    counts.iter().map(|(reason, count)| MemifRefusals { reason: (*reason).into(), count: *count }).collect()
+}
+
+/// Sockets at which strangers were turned away.
+pub(super) fn sockets(core: &Core) -> Vec<MemifSocket> {
+    let socket = |(socket, counts): (&SocketName, &Refusals)| MemifSocket {
+        socket: socket.to_string(),
+        refusals: refusals(counts),
+    };
+    core.memifs.links().strangers().map(socket).collect()
 }

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod bridges;
+mod drops;
 mod fib;
 mod graph;
 mod interfaces;
@@ -15,11 +16,11 @@ pub(super) use runtime::clock_hz;
 
 use api::v1::{
     BridgeState, CaptureRequest, ClearCountersRequest, DropCounter, FibEntry, GraphResponse, InterfaceState,
-    MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
+    MemifSocket, MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
 };
 
 use super::start::EngineHandle;
-use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError};
+use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents};
 
 impl Inspect for EngineHandle {
     fn engine(&self) -> EngineInfo {
@@ -36,7 +37,11 @@ impl Inspect for EngineHandle {
     }
 
     fn drops(&self) -> Vec<DropCounter> {
-        runtime::drops(&self.shared)
+        drops::all(&self.shared)
+    }
+
+    fn node_events(&self) -> Vec<NodeEvents> {
+        runtime::events(&self.shared.core())
     }
 
     fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError> {
@@ -53,6 +58,10 @@ impl Inspect for EngineHandle {
 
     fn memifs(&self) -> Vec<MemifState> {
         memifs::all(&self.shared.core())
+    }
+
+    fn memif_sockets(&self) -> Vec<MemifSocket> {
+        memifs::sockets(&self.shared.core())
     }
 
     fn graph(&self) -> GraphResponse {

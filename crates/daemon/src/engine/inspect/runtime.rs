@@ -1,14 +1,14 @@
-//! Workers, nodes and drops.
+//! Workers and nodes.
 
 use std::time::{Duration, Instant};
 
-use api::v1::{DropCounter, DropSeverity, NodeRuntime, RuntimeResponse, WorkerRuntime};
-use graph::Severity;
+use api::v1::{NodeRuntime, RuntimeResponse, WorkerRuntime};
 use memory::clock::cycles;
 
 use super::super::core::Core;
 use super::super::start::Shared;
 use super::baseline::Baseline;
+use crate::dataplane::NodeEvents;
 
 /// Clocks per second of the time-stamp counter, measured over 20 ms.
 pub(in super::super) fn clock_hz() -> u64 {
@@ -69,6 +69,17 @@ fn loads(baseline: &mut Baseline, busy: &[u64], clock_hz: u64) -> Vec<f64> {
     loads
 }
 
+/// What nodes count besides drops.
+pub(super) fn events(core: &Core) -> Vec<NodeEvents> {
+    let count = |id| core.pool.workers().iter().map(|worker| worker.counters().node(id).get()).sum();
+    let each = core.plan.counters.iter().enumerate().map(|(id, (node, spec))| NodeEvents {
+        node: core.plan.nodes[usize::from(*node)].spec.name,
+        event: spec.name,
+        count: count(id as u16),
+    });
+    each.filter(|events| events.count > 0).collect()
+}
+
 fn summary(load: f64, queues: usize, sleeps: u64) -> String {
     let queues = if queues == 1 { "1 queue".into() } else { format!("{queues} queues") };
     let rest = if sleeps == 0 { "has not slept" } else { "sleeps when idle" };
@@ -87,28 +98,4 @@ fn nodes(core: &Core, baseline: &Baseline, worker: usize) -> Vec<NodeRuntime> {
         }
     });
     each.filter(|node| node.vectors > 0).collect()
-}
-
-pub(super) fn drops(shared: &Shared) -> Vec<DropCounter> {
-    let core = shared.core();
-    let baseline = shared.baseline();
-    let each = core.plan.drops.iter().enumerate().map(|(reason, (node, spec))| DropCounter {
-        node: core.plan.nodes[usize::from(*node)].spec.name.into(),
-        reason: spec.name.into(),
-        help: spec.help.into(),
-        severity: severity(spec.severity).into(),
-        packets: baseline.drops(&core.pool, reason as u16),
-        interface: String::new(),
-    });
-    let mut list: Vec<DropCounter> = each.filter(|counter| counter.packets > 0).collect();
-    list.sort_by_key(|counter| std::cmp::Reverse(counter.packets));
-    list
-}
-
-fn severity(severity: Severity) -> DropSeverity {
-    match severity {
-        Severity::Info => DropSeverity::Info,
-        Severity::Warning => DropSeverity::Loss,
-        Severity::Error => DropSeverity::Invalid,
-    }
 }

@@ -1,0 +1,226 @@
+//! What is known of memif links, counted and told.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use ::memif::ring::RingGauge;
+use ::memif::{Connection, Error, Peer, Reason, RxQueue, TxQueue};
+use graph::port::IfIndex;
+
+use super::quiet::Quiet;
+use crate::model::spec::SocketName;
+
+/// Something happened to a link.
+#[derive(Debug)]
+pub(super) enum LinkChange {
+    /// It is up.
+    Up(IfIndex, Box<Connection>),
+    /// It is down.
+    Down(IfIndex),
+}
+
+/// Attempts to connect that came to nothing, by the kind of reason.
+pub(super) type Refusals = BTreeMap<&'static str, u64>;
+
+/// What is known of a link.
+#[derive(Debug, Default)]
+pub(super) struct LinkState {
+    /// The interface.
+    name: String,
+    /// What was agreed, while it is up.
+    pub(super) up: Option<Agreed>,
+    /// Why it went down last, or why the last peer was refused.
+    pub(super) last_reason: Option<String>,
+    /// When it went down last, in nanoseconds since 1970.
+    pub(super) last_time_ns: Option<u64>,
+    /// Times that it went down.
+    pub(super) disconnects: u64,
+    /// Times that it came up.
+    pub(super) connects: u64,
+    /// Peers turned away, or servers that turned us away.
+    pub(super) refusals: Refusals,
+    /// Links ended because the peer broke the protocol.
+    pub(super) faults: u64,
+}
+
+/// What was agreed for a link.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    /// The other end.
+    pub(super) peer: Peer,
+    /// Name of its process, where that can be read.
+    pub(super) process: Option<String>,
+    /// Rings that we receive from.
+    pub(super) rx: Vec<RingGauge>,
+    /// Rings that we send to.
+    pub(super) tx: Vec<RingGauge>,
+    /// Bytes of the regions.
+    pub(super) mapped: u64,
+}
+
+/// All links.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    states: BTreeMap<IfIndex, LinkState>,
+    /// Peers that were turned away before they could be told apart by interface.
+    strangers: BTreeMap<SocketName, Refusals>,
+    quiet: Quiet,
+}
+
+impl Links {
+    /// An interface begins to listen or to connect.
+    pub(super) fn open(&mut self, index: IfIndex, name: &str) {
+        self.states.insert(index, LinkState { name: name.into(), ..LinkState::default() });
+    }
+
+    /// An interface is gone.
+    pub(super) fn close(&mut self, index: IfIndex) {
+        if let Some(state) = self.states.remove(&index) {
+            self.quiet.forget(&state.name);
+        }
+    }
+
+    /// Nobody listens at a socket any more.
+    pub(super) fn close_socket(&mut self, socket: &SocketName) {
+        self.strangers.remove(socket);
+        self.quiet.forget(&socket.to_string());
+    }
+
+    /// What is known of a link.
+    pub(super) fn get(&self, index: IfIndex) -> Option<&LinkState> {
+        self.states.get(&index)
+    }
+
+    /// Peers that were turned away before they could be told apart by interface, by socket.
+    pub(super) fn strangers(&self) -> impl Iterator<Item = (&SocketName, &Refusals)> {
+        self.strangers.iter()
+    }
+
+    /// A link is up.
+    pub(super) fn up(&mut self, index: IfIndex, connection: Connection) -> Option<LinkChange> {
+        let state = self.states.get_mut(&index)?;
+        state.connects += 1;
+        let process = connection.peer.credentials.and_then(|peer| peer.pid).and_then(process_name);
+        let agreed = Agreed {
+            peer: connection.peer.clone(),
+            process,
+            rx: connection.rx.iter().map(RxQueue::gauge).collect(),
+            tx: connection.tx.iter().map(TxQueue::gauge).collect(),
+            mapped: mapped(&connection),
+        };
+        let line = format!("rx={} tx={}", agreed.rx.len(), agreed.tx.len());
+        if self.quiet.tell(Instant::now(), &state.name, "link-up", &line) {
+            let (rx, tx) = (agreed.rx.len(), agreed.tx.len());
+            let pid = connection.peer.credentials.and_then(|peer| peer.pid).unwrap_or_default();
+            tracing::info!(interface = %state.name, rx, tx, pid, "memif link up");
+        }
+        state.up = Some(agreed);
+        Some(LinkChange::Up(index, Box::new(connection)))
+    }
+
+    /// A link is down.
+    pub(super) fn down(&mut self, index: IfIndex, reason: &Reason) -> Option<LinkChange> {
+        let state = self.states.get_mut(&index)?;
+        // After a fault the link has ended already, for a better reason than what the socket says now.
+        if state.up.take().is_some() || state.last_reason.is_none() {
+            state.last_reason = Some(reason.to_string());
+        }
+        let reason = reason.to_string();
+        if self.quiet.tell(Instant::now(), &state.name, "link-down", &reason) {
+            tracing::info!(interface = %state.name, reason, "memif link down");
+        }
+        state.ended();
+        Some(LinkChange::Down(index))
+    }
+
+    /// The peer broke the rules of the rings. False where the link has ended already.
+    pub(super) fn fault(&mut self, index: IfIndex, what: &str) -> bool {
+        let Some(state) = self.states.get_mut(&index) else { return false };
+        if state.up.take().is_none() {
+            return false;
+        }
+        state.faults += 1;
+        state.ended();
+        state.last_reason = Some(what.to_string());
+        if self.quiet.tell(Instant::now(), &state.name, "fault", what) {
+            tracing::warn!(interface = %state.name, reason = what, "memif peer broke the protocol: disconnected");
+        }
+        true
+    }
+
+    /// A peer was turned away. `index`: it asked for that interface.
+    pub(super) fn turned_away(
+        &mut self,
+        socket: &SocketName,
+        index: Option<IfIndex>,
+        id: Option<u32>,
+        reason: &Reason,
+    ) {
+        let kind = reason.kind();
+        let state = index.and_then(|index| self.states.get_mut(&index));
+        let refusals = match state {
+            Some(state) => {
+                // While another peer is connected, what is told of the link is its business.
+                if state.up.is_none() {
+                    state.last_reason = Some(reason.to_string());
+                }
+                &mut state.refusals
+            }
+            None => self.strangers.entry(socket.clone()).or_default(),
+        };
+        *refusals.entry(kind).or_default() += 1;
+        let name = index.and_then(|index| self.states.get(&index)).map(|state| state.name.as_str());
+        let subject = name.map_or_else(|| socket.to_string(), ToString::to_string);
+        if self.quiet.tell(Instant::now(), &subject, kind, &reason.to_string()) {
+            tracing::warn!(%socket, interface = name, id, %reason, "a memif peer was turned away");
+        }
+    }
+
+    /// The server turned us away.
+    pub(super) fn refused(&mut self, index: IfIndex, reason: &Reason) {
+        let Some(state) = self.states.get_mut(&index) else { return };
+        *state.refusals.entry(reason.kind()).or_default() += 1;
+        state.last_reason = Some(reason.to_string());
+        if self.quiet.tell(Instant::now(), &state.name, reason.kind(), &reason.to_string()) {
+            tracing::warn!(interface = %state.name, %reason, "a memif server turned us away; it is tried again");
+        }
+    }
+
+    /// There is no server.
+    pub(super) fn unreachable(&mut self, index: IfIndex, error: &Error) {
+        if let Some(state) = self.states.get_mut(&index) {
+            state.last_reason = Some(error.to_string());
+        }
+    }
+
+    /// Writes to the log what was kept back, where that is due.
+    pub(super) fn report(&mut self, now: Instant) {
+        for summary in self.quiet.summaries(now) {
+            let (about, kind, count, last) = (summary.subject, summary.kind, summary.count, summary.last);
+            match kind {
+                "link-up" | "link-down" => tracing::info!(about, kind, count, last, "memif: the same again"),
+                _ => tracing::warn!(about, kind, count, last, "memif: the same again"),
+            }
+        }
+    }
+}
+
+impl LinkState {
+    fn ended(&mut self) {
+        self.disconnects += 1;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        self.last_time_ns = now.ok().map(|time| time.as_nanos() as u64);
+    }
+}
+
+/// What the process calls itself, while it is there and may be looked at.
+fn process_name(pid: u32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_string())
+}
+
+fn mapped(connection: &Connection) -> u64 {
+    let tables = connection.rx.first().map(RxQueue::regions);
+    let tables = tables.or_else(|| connection.tx.first().map(TxQueue::regions));
+    tables.map_or(0, |table| table.regions().iter().map(|region| region.len()).sum())
+}
