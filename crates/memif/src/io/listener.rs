@@ -102,6 +102,16 @@ impl Listener {
         Ok(Self { settings, epoll, socket, interfaces, sessions, last_token, paused, told, ended })
     }
 
+    /// Gives the socket's file, if it has one, another mode and owner; see [`ListenerSettings`].
+    ///
+    /// # Errors
+    /// [`Error::Socket`] if that isn't allowed.
+    pub fn set_file(&mut self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+        self.socket.set_file(mode, owner, group)?;
+        self.settings = ListenerSettings { mode, owner, group, ..std::mem::take(&mut self.settings) };
+        Ok(())
+    }
+
     /// Lets a client connect to interface `id`.
     ///
     /// # Errors

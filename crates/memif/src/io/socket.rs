@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
+use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{Address, ListenerSettings, SocketName};
@@ -23,6 +24,18 @@ const BACKLOG: i32 = 64;
 pub(super) struct Bound {
     pub fd: OwnedFd,
     file: Option<(PathBuf, u64)>,
+}
+
+impl Bound {
+    /// Gives the file, if there is one, another mode and owner.
+    pub fn set_file(&self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+        let Some((path, _)) = &self.file else { return Ok(()) };
+        let failed = |step| move |errno| Error::Socket { address: path.display().to_string(), step, errno };
+        let owner = owner.map_or_else(geteuid, Uid::from_raw);
+        let group = group.map_or_else(getegid, Gid::from_raw);
+        chown(path, Some(owner), Some(group)).map_err(failed("chown"))?;
+        chmod(path, Mode::from_raw_mode(mode)).map_err(failed("chmod"))
+    }
 }
 
 impl Drop for Bound {
@@ -62,17 +75,15 @@ pub(super) fn listen_at(address: &Address, settings: &ListenerSettings) -> Resul
                 Errno::ADDRINUSE => Error::InUse { address: address.to_string() },
                 errno => failed(address, "bind")(errno),
             })?;
-            let (owner, group) = (settings.owner.map(Uid::from_raw), settings.group.map(Gid::from_raw));
-            if owner.is_some() || group.is_some() {
-                chown(path, owner, group).map_err(failed(address, "chown"))?;
-            }
-            chmod(path, Mode::from_raw_mode(mode)).map_err(failed(address, "chmod"))?;
             let inode = stat(path).map_err(failed(address, "stat"))?.st_ino;
             Some((path.clone(), inode))
         }
     };
-    listen(&fd, BACKLOG).map_err(failed(address, "listen"))?;
-    Ok(Bound { fd, file })
+    // Owned from here on, so that an error removes the file.
+    let bound = Bound { fd, file };
+    bound.set_file(mode, settings.owner, settings.group)?;
+    listen(&bound.fd, BACKLOG).map_err(failed(address, "listen"))?;
+    Ok(bound)
 }
 
 /// Connects to an address, without waiting.

@@ -190,11 +190,12 @@ impl RxQueue {
     /// it: sleep with a time limit.
     ///
     /// # Errors
-    /// [`Fault::Index`] if the peer's index is impossible.
+    /// [`Fault::Index`] if the peer's index is impossible, [`Fault::MemoryLost`].
     pub fn arm(&mut self) -> Result<Armed, Fault> {
-        match self.endpoint.arm(self.ring.indices(), &self.cursor)? {
-            0 => Ok(Armed::Sleep),
-            _ => Ok(Armed::AlreadyReady),
+        match self.endpoint.arm(self.ring.indices(), &self.cursor) {
+            Err(fault) => Err(self.ring.blame(fault.into())),
+            Ok(0) => Ok(Armed::Sleep),
+            Ok(_) => Ok(Armed::AlreadyReady),
         }
     }
 
