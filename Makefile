@@ -2,7 +2,7 @@
 CARGO ?= cargo
 RELEASE := target/release
 
-.PHONY: help setup build run test check lint unit model system bench clean
+.PHONY: help setup build run test check lint unit model fuzz system bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ unit: ## unit, property and whole-graph tests; memif against DPDK
 
 model: ## model checks of ring cursor and publication (loom)
 	scripts/model.sh
+
+fuzz: ## fuzz the memif library for MINUTES (10) a target; a short run is part of `unit`
+	scripts/fuzz.sh $(or $(MINUTES),10)
 
 system: ## whole-system tests: network namespaces, ping, iperf3, testpmd
 	scripts/system.sh

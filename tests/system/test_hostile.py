@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import pwd
 import struct
 import subprocess
 import sys
@@ -174,6 +175,70 @@ def test_a_flood_of_refused_peers_fills_counters_and_not_the_log(lab, daemon):
     assert f'quiver_memif_refused_total{{interface="",socket="{lab.directory}/bad",reason="unknown-interface"}} 30' in metrics
     # What was kept back is summed up.
     eventually(lambda: 'count=39' in daemon.log()[daemon.mark :], lambda: daemon.log()[daemon.mark :], timeout=15)
+
+
+def test_a_flood_of_broken_rings_fills_a_counter_and_not_the_log(lab, bystanders):
+    for _ in range(10):
+        with RawMemif(str(lab.directory / "bad")).connect() as peer:
+            peer.describe(0, 0)
+            peer.head(1)
+            assert peer.end() == "empty packet"
+        eventually(lambda: not lab.daemon.memif("bad").get("connected"), "the connection is ended")
+    assert int(lab.daemon.memif("bad")["faults"]) == 10
+    lines = [line for line in lab.daemon.log()[lab.daemon.mark :].splitlines() if "memif peer broke the protocol" in line]
+    assert len(lines) == 1, lines
+    assert "bad" in lines[0] and "empty packet" in lines[0], lines
+
+
+@pytest.mark.parametrize(
+    "setting, words",
+    [
+        ("allow_uids = [4242]", "not allowed to connect: user 0"),
+        ("allow_uids = [0, 4242], allow_gids = [4242]", "not allowed to connect: group 0"),
+        ('allow_pid_namespace = "/proc/0/ns/pid"', "not allowed to connect: process namespace"),
+    ],
+    ids=["user", "group", "process-namespace"],
+)
+def test_strangers_are_kept_out(lab, daemon, setting, words):
+    daemon.apply(lab.memif("bad", 66, memif=f", {setting}"))
+    with RawMemif(str(lab.directory / "bad")) as peer, pytest.raises(Refused, match=words):
+        peer.init()
+    eventually(lambda: daemon.memif("bad").get("refusals") == [{"reason": "not-allowed", "count": "1"}], "it is counted")
+    assert words in daemon.log()[daemon.mark :]
+    # The rule is taken back.
+    daemon.apply(lab.memif("bad", 66, memif=', allow_uids = [0], allow_gids = [0], allow_pid_namespace = "/proc/self/ns/pid"'))
+    with RawMemif(str(lab.directory / "bad")).connect():
+        eventually(lambda: daemon.memif("bad").get("connected"), "who is let in is connected")
+
+
+def test_the_socket_belongs_to_whom_it_is_given(lab, daemon):
+    def file():
+        found = (lab.directory / "bad").stat()
+        return found.st_mode & 0o777, found.st_uid, found.st_gid
+
+    daemon.apply(lab.memif("bad", 66))
+    assert file() == (0o660, os.geteuid(), os.getegid())
+    daemon.apply(lab.memif("bad", 66, memif=', socket_mode = "0620", socket_owner = "nobody", socket_group = "4243"'))
+    assert file() == (0o620, pwd.getpwnam("nobody").pw_uid, 4243)
+    _, outcome, _ = daemon.offer(lab.memif("bad", 66, memif=', socket_owner = "nobody knows"'))
+    assert "there is no user" in str(outcome), outcome
+    assert file() == (0o620, pwd.getpwnam("nobody").pw_uid, 4243), "nothing was changed"
+
+
+def test_unsealed_memory_is_served_where_allowed_and_may_go_away(lab, bystanders):
+    lab.daemon.apply(lab.memif("bad", 66, memif=", allow_unsealed = true"))
+    with RawMemif(str(lab.directory / "bad")) as peer:
+        peer.seal = lambda: None
+        peer.connect()
+        peer.write(0, frame())
+        peer.head(1)
+        eventually(lambda: peer.tail() == 1, "its packet is taken")
+        # All but the rings: the next packet isn't there any more.
+        os.ftruncate(peer.descriptor, peer.buffers)
+        peer.describe(1, 200)
+        peer.head(2)
+        assert peer.end() == "shared memory was truncated"
+    assert "shared memory was truncated" in reasons(lab)
 
 
 OUTSIDE = "descriptor points outside of the regions"

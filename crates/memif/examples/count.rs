@@ -164,6 +164,7 @@ fn link(control: &mut Control, connection: &mut Option<Connection>) -> Result<()
                         *connection = None;
                     }
                     ServerEvent::Refused { reason, .. } => eprintln!("refused: {reason}"),
+                    ServerEvent::NotAccepting { error } => eprintln!("can't accept: {error}"),
                 }
             }
         }

@@ -51,6 +51,61 @@ fn refused(listener: &mut Listener, config: ClientConfig, address: &Address) -> 
     }
 }
 
+/// Only as root: who is nobody can't give a file away.
+#[test]
+fn a_socket_file_has_the_owner_it_is_given() {
+    use std::os::unix::fs::MetadataExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("memif.sock");
+    let settings =
+        ListenerSettings { mode: 0o620, owner: Some(4242), group: Some(4243), ..Default::default() };
+    let bound = Listener::bind(&Address::path(&path), settings);
+    if !rustix::process::geteuid().is_root() {
+        assert!(matches!(bound, Err(Error::Socket { step: "chown", .. })));
+        assert!(!path.exists(), "it is removed again");
+        return;
+    }
+    let mut listener = bound.unwrap();
+    let file = || {
+        let file = std::fs::metadata(&path).unwrap();
+        (file.permissions().mode() & 0o777, file.uid(), file.gid())
+    };
+    assert_eq!(file(), (0o620, 4242, 4243));
+    listener.set_file(0o600, None, Some(7)).unwrap();
+    assert_eq!(file(), (0o600, 0, 7));
+}
+
+#[test]
+fn only_who_is_let_in_is_served() {
+    use memif::control::{Admission, Stranger};
+
+    let name = format!("quiver-admission-{}", std::process::id());
+    let address = Address::abstract_name(name);
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let only = |admission| ServerConfig { admission, ..server(0) };
+    let own = Some("/proc/self/ns/pid".into());
+    let mut listener = listen(
+        &address,
+        [
+            (0, only(Admission { uids: vec![uid], gids: vec![gid], pid_namespace: own })),
+            (1, only(Admission { uids: vec![uid + 1], ..Admission::default() })),
+            (2, only(Admission { gids: vec![gid + 1], ..Admission::default() })),
+            (3, only(Admission { pid_namespace: Some("/proc/self/ns/net".into()), ..Admission::default() })),
+        ],
+    );
+    let strangers = [Stranger::User(uid), Stranger::Group(gid), Stranger::ProcessNamespace];
+    for (id, stranger) in (1..).zip(strangers) {
+        let expected = Reason::NotAllowed(stranger);
+        let (ours, theirs) = refused(&mut listener, client(id), &address);
+        assert!(matches!(theirs, Reason::Peer { text, .. } if text == expected.text()));
+        assert_eq!(ours, expected);
+    }
+    assert_eq!(listener.ended().get("not-allowed"), Some(&3));
+    let mut welcome = dial(&address, client(0));
+    connect(&mut listener, &mut [&mut welcome]);
+}
+
 #[test]
 fn several_interfaces_share_a_socket() {
     let directory = tempfile::tempdir().unwrap();

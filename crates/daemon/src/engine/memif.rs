@@ -7,15 +7,16 @@ use std::time::Instant;
 
 use ::memif::control::Text;
 use ::memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
-use ::memif::region::HugePages;
-use ::memif::{ClientConfig, Mode, QueueConfig, Reason, RingSize, Secret, ServerConfig};
+use ::memif::region::{HugePages, SealPolicy};
+use ::memif::{Admission, ClientConfig, Mode, QueueConfig, Reason, RingSize, Secret, ServerConfig};
 use api::v1::{MemifMode, MemifRole};
 use graph::port::IfIndex;
 use rustix::event::epoll;
 
+use super::accounts;
 use super::links::{LinkChange, LinkState, Links};
 use crate::model::Flaw;
-use crate::model::spec::{MemifSpec, SocketName};
+use crate::model::spec::{Access, MemifSpec, SocketFile, SocketName};
 
 #[derive(Debug)]
 struct Socket {
@@ -79,9 +80,11 @@ impl Memifs {
                 name: name.into(),
                 max_rx_queues: spec.rx_queues as u16,
                 max_tx_queues: spec.tx_queues as u16,
+                admission: admission(&spec.access),
+                seals: if spec.access.unsealed { SealPolicy::Allow } else { SealPolicy::Require },
                 ..ServerConfig::default()
             };
-            let socket = self.socket(&spec.socket, &address)?;
+            let socket = self.socket(&spec.socket, &address, settings(&spec.access.file)?)?;
             socket.listener.register(spec.id, config).map_err(|error| socket_flaw(&spec.socket, &error))?;
             socket.ids.insert(spec.id, index);
             Place::Server(spec.socket.clone(), spec.id)
@@ -99,10 +102,18 @@ impl Memifs {
         })
     }
 
-    fn socket(&mut self, name: &SocketName, address: &Address) -> Result<&mut Socket, Flaw> {
-        if !self.sockets.contains_key(name) {
-            let listener = Listener::bind(address, ListenerSettings::default())
-                .map_err(|error| socket_flaw(name, &error))?;
+    /// The socket of this name, with such a file: also where other interfaces had it open already.
+    fn socket(
+        &mut self,
+        name: &SocketName,
+        address: &Address,
+        settings: ListenerSettings,
+    ) -> Result<&mut Socket, Flaw> {
+        if let Some(socket) = self.sockets.get_mut(name) {
+            let file = (settings.mode, settings.owner, settings.group);
+            socket.listener.set_file(file.0, file.1, file.2).map_err(|error| socket_flaw(name, &error))?;
+        } else {
+            let listener = Listener::bind(address, settings).map_err(|error| socket_flaw(name, &error))?;
             self.watch(listener.fd(), name)?;
             self.sockets.insert(name.clone(), Socket { listener, ids: HashMap::new() });
         }
@@ -203,6 +214,10 @@ fn server_event(
         ServerEvent::Disconnected { id, reason } => {
             ids.get(&id).and_then(|index| links.down(*index, &reason))
         }
+        ServerEvent::NotAccepting { error } => {
+            tracing::error!(%socket, %error, "memif peers can't be accepted");
+            None
+        }
         ServerEvent::Refused { id, reason } => {
             links.turned_away(socket, id.and_then(|id| ids.get(&id)).copied(), id, &reason);
             None
@@ -238,6 +253,23 @@ fn address(socket: &SocketName) -> Address {
 fn socket_flaw(socket: &SocketName, error: &::memif::Error) -> Flaw {
     Flaw::new("memif.socket", format!("{socket}: {error}"))
         .remedy("see that its directory or network namespace exists and may be used")
+}
+
+fn settings(file: &SocketFile) -> Result<ListenerSettings, Flaw> {
+    Ok(ListenerSettings {
+        mode: file.mode,
+        owner: file.owner.as_ref().map(accounts::user).transpose()?,
+        group: file.group.as_ref().map(accounts::group).transpose()?,
+        ..ListenerSettings::default()
+    })
+}
+
+fn admission(access: &Access) -> Admission {
+    Admission {
+        uids: access.uids.clone(),
+        gids: access.gids.clone(),
+        pid_namespace: access.pid_namespace.clone().map(Into::into),
+    }
 }
 
 /// What a peer is told whose interface is deleted.

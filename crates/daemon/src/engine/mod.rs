@@ -10,6 +10,7 @@
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
 
+mod accounts;
 mod capture;
 mod compile;
 mod core;

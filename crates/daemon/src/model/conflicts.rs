@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::spec::{Claim, InterfaceSpec, L2, PortSpec, SocketName};
+use super::spec::{Claim, InterfaceSpec, L2, MemifSpec, PortSpec, SocketName};
 use super::{Batch, Flaw, Key, Model, Name, NeighborKey, Refusal};
 
 /// All conflicts in `model`, of which `batch` is already a part; ordered by object, one per object: the first rule that it
@@ -83,21 +83,28 @@ impl<'a> Conflicts<'a> {
         }
     }
 
-    /// We can't listen on a socket and connect to it too.
+    /// We can't listen on a socket and connect to it too, and it has one file.
     fn socket_roles(&mut self) {
-        let mut roles = BTreeMap::<&SocketName, (&Name, _)>::new();
+        let mut roles = BTreeMap::<&SocketName, (&Name, &MemifSpec)>::new();
         for interface in self.interfaces() {
             let PortSpec::Memif(memif) = &interface.port else { continue };
             match roles.get(&memif.socket) {
-                Some((other, role)) if *role != memif.role => {
+                Some((other, first)) if first.role != memif.role => {
                     self.blame_interface(&interface.name, other, |other| {
                         Flaw::new("memif.role", format!("{other} has the other role on {}", memif.socket))
                             .remedy("give all interfaces of a socket the same role, or take another socket")
                     });
                 }
+                Some((other, first)) if first.access.file != memif.access.file => {
+                    self.blame_interface(&interface.name, other, |other| {
+                        let what = format!("mode or owner of {} are others at {other}", memif.socket);
+                        Flaw::new("memif.socket_mode", what)
+                            .remedy("give all interfaces of a socket the same, or take another socket")
+                    });
+                }
                 Some(_) => {}
                 None => {
-                    roles.insert(&memif.socket, (&interface.name, memif.role));
+                    roles.insert(&memif.socket, (&interface.name, memif));
                 }
             }
         }

@@ -29,6 +29,8 @@ pub enum LinkEvent {
     Refused(Reason),
     /// There is no server.
     Unreachable(Error),
+    /// The server is out of descriptors or memory to take a client; tries again by itself.
+    NotAccepting(Error),
 }
 
 impl fmt::Display for LinkEvent {
@@ -38,6 +40,7 @@ impl fmt::Display for LinkEvent {
             Self::Down(reason) => write!(f, "link down: {reason}"),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
             Self::Unreachable(error) => write!(f, "no server: {error}"),
+            Self::NotAccepting(error) => write!(f, "can't accept a client: {error}"),
         }
     }
 }
@@ -198,6 +201,7 @@ impl Port {
                             LinkEvent::Down(reason)
                         }
                         ServerEvent::Refused { reason, .. } => LinkEvent::Refused(reason),
+                        ServerEvent::NotAccepting { error } => LinkEvent::NotAccepting(error),
                     });
                 }
             }

@@ -1,6 +1,7 @@
 //! What an interface is set to, on either side.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use memory::region::{HugePages, SealPolicy};
 
@@ -37,6 +38,30 @@ impl fmt::Display for Mode {
     }
 }
 
+/// Which processes may connect to an interface, by what the kernel says of them. Each list that is not empty must
+/// hold the peer; the default lets everybody in who can reach the socket.
+///
+/// A path socket has its file's mode and owner besides; an abstract one can be reached by every process of its
+/// network namespace, so that this list is all that keeps them apart.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Admission {
+    /// Effective user ids.
+    pub uids: Vec<u32>,
+    /// Effective group ids; supplementary groups don't count.
+    pub gids: Vec<u32>,
+    /// A process namespace that the peer must live in itself (not below), as a file: `/proc/42/ns/pid`. Looked
+    /// up at each connection; as long as there is no such file nobody is let in.
+    pub pid_namespace: Option<PathBuf>,
+}
+
+impl Admission {
+    /// Whether everybody is let in.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.uids.is_empty() && self.gids.is_empty() && self.pid_namespace.is_none()
+    }
+}
+
 /// The largest IPv4 packet in an Ethernet frame with a VLAN tag, in bytes.
 pub const DEFAULT_MAX_PACKET: u32 = 65_535 + 18;
 
@@ -47,6 +72,8 @@ pub struct ServerConfig {
     pub mode: Mode,
     /// Secret that the client must know.
     pub secret: Option<Secret>,
+    /// Who the client must be.
+    pub admission: Admission,
     /// Our name of the interface, told to the client; cut to 31 bytes.
     pub name: String,
     /// Most queues to receive from.
@@ -68,11 +95,12 @@ pub struct ServerConfig {
 }
 
 impl Default for ServerConfig {
-    /// Ethernet, no secret, everything the protocol allows, sealed regions of at most 1 GiB.
+    /// Ethernet, no secret, open to everybody, everything the protocol allows, sealed regions of at most 1 GiB.
     fn default() -> Self {
         Self {
             mode: Mode::Ethernet,
             secret: None,
+            admission: Admission::default(),
             name: "memif".into(),
             max_rx_queues: 256,
             max_tx_queues: 256,

@@ -14,9 +14,9 @@ mod server;
 mod text;
 
 pub use client::{Announcement, ClientMachine, ClientStep};
-pub use config::{ClientConfig, DEFAULT_MAX_PACKET, Mode, QueueConfig, ServerConfig};
+pub use config::{Admission, ClientConfig, DEFAULT_MAX_PACKET, Mode, QueueConfig, ServerConfig};
 pub use message::{AddRegion, AddRing, Hello, Init, MESSAGE_SIZE, Message, RING_S2M, VERSION};
-pub use reason::Reason;
+pub use reason::{Reason, Stranger};
 pub use secret::{BadSecret, Secret};
 pub use server::{Interfaces, Limits, ServerMachine, ServerStep};
 pub use text::Text;

@@ -71,6 +71,9 @@ pub enum Reason {
     /// The interface has a peer.
     #[error("interface id {0} is already connected")]
     AlreadyConnected(u32),
+    /// The peer isn't one of those that may connect.
+    #[error("not allowed to connect: {0}")]
+    NotAllowed(Stranger),
     /// Not the mode of the interface.
     #[error("mode mismatch: the interface is {interface}, the peer wants mode {peer}")]
     Mode {
@@ -152,6 +155,24 @@ pub enum Reason {
     Setup(Text<96>),
 }
 
+/// What keeps a peer out; see [`Admission`](super::Admission).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Stranger {
+    /// Its user is not in the list.
+    #[error("user {0}")]
+    User(u32),
+    /// Its group is not in the list.
+    #[error("group {0}")]
+    Group(u32),
+    /// It lives in another process namespace, or in one that can't be told.
+    #[error("process namespace")]
+    ProcessNamespace,
+    /// The kernel doesn't say who it is.
+    #[error("unknown process")]
+    Unknown,
+}
+
 impl Reason {
     /// What is said in DISCONNECT.
     #[must_use]
@@ -177,22 +198,29 @@ impl Reason {
             Self::Version(_) => "version",
             Self::UnknownInterface(_) => "unknown-interface",
             Self::AlreadyConnected(_) => "already-connected",
+            Self::NotAllowed(_) => "not-allowed",
             Self::Mode { .. } => "mode",
             Self::SecretRequired => "secret-required",
             Self::WrongSecret => "wrong-secret",
             Self::RegionIndex { .. } => "region-index",
             Self::TooManyRegions(_) => "too-many-regions",
             Self::TooMuchMemory { .. } => "too-much-memory",
+            Self::Region(RegionError::Size(_)) => "region-size",
+            Self::Region(RegionError::NotMemory(_)) => "region-not-memory",
+            Self::Region(RegionError::Truncated { .. }) => "region-too-small",
+            Self::Region(RegionError::Unsealed) => "region-unsealed",
             Self::Region(_) => "region",
             Self::RingIndex { .. } => "ring-index",
             Self::TooManyRings(_) => "too-many-rings",
             Self::RingSize { .. } => "ring-size",
             Self::RingFlags(_) => "ring-flags",
             Self::PrivateHeader => "private-header",
-            Self::Ring(_) => "ring",
+            Self::Ring(RingError::Outside { .. }) => "ring-outside",
+            Self::Ring(RingError::Misaligned(_)) => "ring-misaligned",
+            Self::Ring(RingError::Cookie(_)) => "ring-cookie",
             Self::NotAnEventfd(_) => "not-an-eventfd",
             Self::NoRings => "no-rings",
-            Self::Fault(_) => "fault",
+            Self::Fault(fault) => fault.kind(),
             Self::Setup(_) => "setup",
         }
     }

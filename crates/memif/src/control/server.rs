@@ -19,6 +19,16 @@ pub trait Interfaces {
     /// Binds interface `id` to the calling connection, which has shown that it may have it; `false` if it is
     /// bound already.
     fn claim(&mut self, id: u32) -> bool;
+
+    /// Whether the peer is one of those that the interface is for; asked before anything else of INIT is
+    /// answered. Without a socket there is nobody to tell apart.
+    ///
+    /// # Errors
+    /// [`Reason::NotAllowed`].
+    fn admit(&self, config: &ServerConfig) -> Result<(), Reason> {
+        let _ = config;
+        Ok(())
+    }
 }
 
 /// What HELLO announces: limits of the whole socket. An interface's own may be lower.
@@ -200,6 +210,7 @@ fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reas
         return Err(Reason::Version(init.version));
     }
     let config = interfaces.config(init.id).ok_or(Reason::UnknownInterface(init.id))?;
+    interfaces.admit(&config)?;
     if init.mode != Mode::number(config.mode) {
         return Err(Reason::Mode { interface: config.mode, peer: init.mode });
     }

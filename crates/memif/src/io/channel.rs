@@ -11,6 +11,7 @@ use rustix::net::{
 };
 
 use super::credentials::{self, Credentials};
+use super::foreign::harmless;
 use crate::Reason;
 use crate::control::{MESSAGE_SIZE, Message};
 
@@ -70,7 +71,9 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS), ScmCredentials(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let message = match recvmsg(&self.fd, &mut [IoSliceMut::new(&mut buffer)], &mut control, flags) {
+        let mut receive = || recvmsg(&self.fd, &mut [IoSliceMut::new(&mut buffer)], &mut control, flags);
+        // A peer that closed with something unread: that is told first and once, then what it said last.
+        let message = match receive().or_else(|e| if e == Errno::CONNRESET { receive() } else { Err(e) }) {
             Ok(message) => message,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(Errno::CONNRESET) => return Err(Reason::Closed),
@@ -80,9 +83,10 @@ impl Channel {
         let mut fds = Vec::new();
         for ancillary in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
-                fds.extend(rights);
+                fds.extend(rights.map(|fd| harmless(fd, self.fd())));
             }
         }
+        let fds = fds.into_iter().collect::<Result<Vec<_>, _>>().map_err(Reason::Socket)?;
         if message.bytes == 0 {
             return Err(Reason::Closed);
         }
@@ -92,9 +96,10 @@ impl Channel {
         Ok(Some(Received { bytes: buffer[..message.bytes.min(MESSAGE_SIZE + 1)].to_vec(), fds }))
     }
 
-    /// Tells the peer why it is over, if that is news to it and it still listens.
+    /// Tells the peer why it is over, if that is news to it and it still listens: it may have closed its half only,
+    /// or sent an empty message, which looks the same.
     pub fn farewell(&self, reason: &Reason) {
-        if !matches!(reason, Reason::Closed | Reason::Peer { .. } | Reason::Socket(_)) {
+        if !matches!(reason, Reason::Peer { .. } | Reason::Socket(_)) {
             let _ = self.send(&Message::Disconnect { code: 0, reason: reason.text() }, None);
         }
     }
@@ -123,6 +128,21 @@ mod tests {
         drop(received);
         assert_eq!(b.receive().unwrap_err(), Reason::Closed);
         assert_eq!(b.send(&Message::Ack, None).unwrap_err(), Reason::Closed);
+    }
+
+    #[test]
+    fn last_words_are_heard_from_a_peer_that_did_not_listen() {
+        let (a, b) = pair();
+        a.send(&Message::Ack, None).unwrap();
+        b.farewell(&Reason::Timeout);
+        drop(b);
+        let Message::Disconnect { reason, .. } =
+            Message::decode(&a.receive().unwrap().unwrap().bytes).unwrap()
+        else {
+            panic!("no last words")
+        };
+        assert_eq!(reason, Reason::Timeout.text());
+        assert_eq!(a.receive().unwrap_err(), Reason::Closed);
     }
 
     #[test]

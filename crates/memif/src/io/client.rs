@@ -16,7 +16,8 @@ use crate::{ClientConfig, Connection, Error, Reason};
 pub struct ClientTiming {
     /// Time from connecting to CONNECTED.
     pub handshake_timeout: Duration,
-    /// Wait before the first new attempt; doubled with each that fails.
+    /// Wait before the first new attempt; doubled with each, until a link has held for
+    /// [`max_backoff`](Self::max_backoff).
     pub min_backoff: Duration,
     /// Longest wait between attempts.
     pub max_backoff: Duration,
@@ -76,7 +77,10 @@ enum State {
     Open {
         channel: Channel,
         machine: Box<ClientMachine>,
+        /// When the handshake must be done; `None`: it is.
         deadline: Option<Instant>,
+        /// When the link came up.
+        since: Option<Instant>,
     },
 }
 
@@ -121,12 +125,11 @@ impl Client {
         {
             self.open(now, &mut events);
         }
-        while let State::Open { channel, machine, deadline } = &mut self.state {
+        while let State::Open { channel, machine, deadline, since } = &mut self.state {
             match step(channel, machine) {
                 Ok(Some(Some(mut connection))) => {
                     connection.peer.credentials = channel.credentials();
-                    *deadline = None;
-                    self.backoff = self.timing.min_backoff;
+                    (*deadline, *since) = (None, Some(now));
                     events.push(ClientEvent::Connected(connection));
                 }
                 Ok(Some(None)) => {}
@@ -160,7 +163,7 @@ impl Client {
                 self.told = None;
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
                 let deadline = Some(now + self.timing.handshake_timeout);
-                self.state = State::Open { channel, machine, deadline };
+                self.state = State::Open { channel, machine, deadline, since: None };
             }
             Err(error) => {
                 if self.told.as_ref() != Some(&error) {
@@ -185,6 +188,13 @@ impl Client {
     }
 
     fn wait(&mut self, now: Instant) {
+        // Only a link that has held shows that things are well: a server that ends each at once would otherwise
+        // have us make new memory all the time.
+        if let State::Open { since: Some(since), .. } = self.state
+            && now.saturating_duration_since(since) >= self.timing.max_backoff
+        {
+            self.backoff = self.timing.min_backoff;
+        }
         self.state = State::Waiting(Some(now + self.backoff));
         self.backoff = (self.backoff * 2).min(self.timing.max_backoff);
     }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 /// The process at the other end, as it was when it connected (for a client's peer: when it began to listen).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Credentials {
     /// Its process id; `None` where it lives in a process namespace that ours doesn't see into.
     pub pid: Option<u32>,

@@ -1,5 +1,6 @@
 //! The server: one socket, any number of interfaces.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::Address;
 use super::channel::Channel;
+use super::server::{ListenerSettings, ServerEvent};
 use super::socket::{Bound, listen_at};
+use super::{Address, Credentials, admission};
 use crate::control::{Interfaces, Limits, ServerMachine};
 use crate::{Connection, Error, Reason, ServerConfig};
 
@@ -21,53 +23,9 @@ const LISTENING: u64 = 0;
 /// Connections accepted, and messages read of one connection, in one call of `process`; the rest waits for
 /// the next.
 const BATCH: usize = 64;
-
-/// How a [`Listener`] behaves, besides its interfaces.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerSettings {
-    /// Name of this application, told to peers; cut to 31 bytes.
-    pub name: String,
-    /// Mode of the socket file.
-    pub mode: u32,
-    /// Time from accepting a connection to its CONNECT.
-    pub handshake_timeout: Duration,
-    /// Connections in handshake. One more ends the oldest: a peer that is slow on purpose can't keep others
-    /// out.
-    pub max_handshakes: usize,
-}
-
-impl Default for ListenerSettings {
-    /// `quiver`, 0660, 5 s, 64.
-    fn default() -> Self {
-        Self {
-            name: "quiver".into(),
-            mode: 0o660,
-            handshake_timeout: Duration::from_secs(5),
-            max_handshakes: 64,
-        }
-    }
-}
-
-/// What happened at a [`Listener`].
-#[derive(Debug)]
-pub enum ServerEvent {
-    /// The link of an interface is up.
-    Connected(Connection),
-    /// The link of an interface is down. Its [`Connection`] is useless and should be dropped.
-    Disconnected {
-        /// The interface.
-        id: u32,
-        /// Why.
-        reason: Reason,
-    },
-    /// A peer was turned away before its link was up.
-    Refused {
-        /// The interface that it asked for, if it came as far; there need be none of that number.
-        id: Option<u32>,
-        /// Why.
-        reason: Reason,
-    },
-}
+/// How long not to accept after that failed: the waiting connection keeps the socket readable, and would keep us
+/// busy.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A listening socket and the interfaces behind it.
 #[derive(Debug)]
@@ -78,6 +36,11 @@ pub struct Listener {
     interfaces: BTreeMap<u32, Interface>,
     sessions: HashMap<u64, Session>,
     last_token: u64,
+    /// Not accepting until then.
+    paused: Option<Instant>,
+    /// Whether it was told that accepting fails.
+    told: bool,
+    ended: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Debug)]
@@ -90,6 +53,7 @@ struct Interface {
 #[derive(Debug)]
 struct Session {
     channel: Channel,
+    peer: Option<Credentials>,
     machine: ServerMachine,
     deadline: Option<Instant>,
 }
@@ -98,6 +62,8 @@ struct Session {
 struct View<'l> {
     interfaces: &'l mut BTreeMap<u32, Interface>,
     token: u64,
+    channel: &'l Channel,
+    peer: Option<Credentials>,
 }
 
 impl Interfaces for View<'_> {
@@ -114,6 +80,10 @@ impl Interfaces for View<'_> {
             _ => false,
         }
     }
+
+    fn admit(&self, config: &ServerConfig) -> Result<(), Reason> {
+        admission::check(&config.admission, self.peer, self.channel.fd())
+    }
 }
 
 impl Listener {
@@ -122,13 +92,24 @@ impl Listener {
     /// # Errors
     /// [`Error::InUse`], [`Error::NotASocket`], [`Error::NoDirectory`], [`Error::Netns`], [`Error::Socket`].
     pub fn bind(address: &Address, settings: ListenerSettings) -> Result<Self, Error> {
-        let socket = listen_at(address, settings.mode)?;
+        let socket = listen_at(address, &settings)?;
         let system = |call| move |errno| Error::System { call, errno };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
         let (interfaces, sessions) = (BTreeMap::new(), HashMap::new());
-        Ok(Self { settings, epoll, socket, interfaces, sessions, last_token: LISTENING })
+        let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
+        Ok(Self { settings, epoll, socket, interfaces, sessions, last_token, paused, told, ended })
+    }
+
+    /// Gives the socket's file, if it has one, another mode and owner; see [`ListenerSettings`].
+    ///
+    /// # Errors
+    /// [`Error::Socket`] if that isn't allowed.
+    pub fn set_file(&mut self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+        self.socket.set_file(mode, owner, group)?;
+        self.settings = ListenerSettings { mode, owner, group, ..std::mem::take(&mut self.settings) };
+        Ok(())
     }
 
     /// Lets a client connect to interface `id`.
@@ -181,14 +162,20 @@ impl Listener {
     /// When to call [`process`](Self::process) at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.sessions.values().filter_map(|session| session.deadline).min()
+        self.sessions.values().filter_map(|session| session.deadline).chain(self.paused).min()
+    }
+
+    /// How many connections ended, or didn't come to be, by [kind of reason](Reason::kind), since the beginning.
+    #[must_use]
+    pub const fn ended(&self) -> &BTreeMap<&'static str, u64> {
+        &self.ended
     }
 
     /// Does what there is to do, without waiting, and tells what happened. What a peer does wrong concerns
     /// that peer only.
     ///
     /// # Errors
-    /// [`Error::System`] if the system can't tell what happened: out of memory or descriptors.
+    /// [`Error::System`] if the system can't tell what happened.
     pub fn process(&mut self, now: Instant) -> Result<Vec<ServerEvent>, Error> {
         let mut events = Vec::new();
         let mut ready = Vec::with_capacity(BATCH);
@@ -208,8 +195,17 @@ impl Listener {
         for token in tokens {
             self.converse(token, &mut events);
         }
-        if accepting {
-            self.accept(now, &mut events)?;
+        if self.paused.is_some_and(|until| until <= now) {
+            self.paused = None;
+            self.listen(true);
+            accepting = true;
+        }
+        if accepting && let Err(error) = self.accept(now, &mut events) {
+            self.paused = Some(now + PAUSE);
+            self.listen(false);
+            if !std::mem::replace(&mut self.told, true) {
+                events.push(ServerEvent::NotAccepting { error });
+            }
         }
         let late = |(token, s): (&u64, &Session)| s.deadline.is_some_and(|d| d <= now).then_some(*token);
         for token in self.sessions.iter().filter_map(late).collect::<Vec<_>>() {
@@ -221,11 +217,12 @@ impl Listener {
     fn accept(&mut self, now: Instant, events: &mut Vec<ServerEvent>) -> Result<(), Error> {
         let limits =
             Limits::of(&self.settings.name, self.interfaces.values().map(|interface| &*interface.config));
+        let system = |call| move |errno| Error::System { call, errno };
         for _ in 0..BATCH {
             let fd = match accept_with(&self.socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(fd) => fd,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(()),
-                Err(errno) => return Err(Error::System { call: "accept", errno }),
+                Err(errno) => return Err(system("accept")(errno)),
             };
             let (machine, hello) = ServerMachine::new(limits.clone());
             let channel = Channel::new(fd);
@@ -236,18 +233,36 @@ impl Listener {
             self.last_token += 1;
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
-                .map_err(|errno| Error::System { call: "epoll_ctl", errno })?;
-            let deadline = Some(now + self.settings.handshake_timeout);
-            self.sessions.insert(self.last_token, Session { channel, machine, deadline });
+                .map_err(system("epoll_ctl"))?;
+            let (peer, deadline) = (channel.credentials(), Some(now + self.settings.handshake_timeout));
+            self.sessions.insert(self.last_token, Session { channel, peer, machine, deadline });
+            self.told = false;
         }
         Ok(())
     }
 
-    /// Ends the oldest handshake if there is no place for one more.
+    /// Whether to hear of connections that wait to be accepted.
+    fn listen(&self, whether: bool) {
+        let flags = if whether { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        // Can't fail: the socket is in the set, and nothing is allocated.
+        let _ = epoll::modify(&self.epoll, &self.socket.fd, epoll::EventData::new_u64(LISTENING), flags);
+    }
+
+    /// Ends a handshake if there is no place for one more: the oldest of the process that has the most, so that
+    /// nobody but who connects too often is the loser.
     fn make_way(&mut self, events: &mut Vec<ServerEvent>) {
-        let handshakes = self.sessions.iter().filter(|(_, session)| !session.machine.is_connected());
-        let (count, oldest) = handshakes.fold((0, u64::MAX), |(n, old), (token, _)| (n + 1, old.min(*token)));
-        if count > 0 && count >= self.settings.max_handshakes {
+        let mut by_process = HashMap::<_, (usize, u64)>::new();
+        let mut count = 0;
+        for (token, session) in self.sessions.iter().filter(|(_, session)| session.machine.id().is_none()) {
+            let (handshakes, oldest) = by_process.entry(session.peer).or_insert((0, u64::MAX));
+            (*handshakes, *oldest) = (*handshakes + 1, (*oldest).min(*token));
+            count += 1;
+        }
+        let most =
+            by_process.into_values().max_by_key(|(handshakes, oldest)| (*handshakes, Reverse(*oldest)));
+        if let Some((_, oldest)) = most
+            && count >= self.settings.max_handshakes
+        {
             self.end(oldest, Reason::TooManyConnections, events);
         }
     }
@@ -256,13 +271,12 @@ impl Listener {
     fn converse(&mut self, token: u64, events: &mut Vec<ServerEvent>) {
         for _ in 0..BATCH {
             let Some(session) = self.sessions.get_mut(&token) else { return };
-            let mut view = View { interfaces: &mut self.interfaces, token };
-            match step(session, &mut view) {
+            match step(session, &mut self.interfaces, token) {
                 Ok(None) => return,
                 Ok(Some(None)) => {}
                 Ok(Some(Some(mut connection))) => {
                     session.deadline = None;
-                    connection.peer.credentials = session.channel.credentials();
+                    connection.peer.credentials = session.peer;
                     events.push(ServerEvent::Connected(connection));
                 }
                 Err(reason) => return self.end(token, reason, events),
@@ -286,6 +300,7 @@ impl Listener {
     fn close(&mut self, token: u64, reason: &Reason) -> bool {
         let Some(session) = self.sessions.remove(&token) else { return false };
         session.channel.farewell(reason);
+        *self.ended.entry(reason.kind()).or_default() += 1;
         for interface in self.interfaces.values_mut().filter(|interface| interface.owner == Some(token)) {
             interface.owner = None;
         }
@@ -294,11 +309,17 @@ impl Listener {
 }
 
 /// One message of a session: nothing to read, or read, perhaps with a connection as the result.
-fn step(session: &mut Session, view: &mut View<'_>) -> Result<Option<Option<Connection>>, Reason> {
-    let Some(received) = session.channel.receive()? else { return Ok(None) };
-    let step = session.machine.receive(&received.bytes, received.fds, view)?;
+fn step(
+    session: &mut Session,
+    interfaces: &mut BTreeMap<u32, Interface>,
+    token: u64,
+) -> Result<Option<Option<Connection>>, Reason> {
+    let Session { channel, peer, machine, .. } = session;
+    let Some(received) = channel.receive()? else { return Ok(None) };
+    let mut view = View { interfaces, token, channel, peer: *peer };
+    let step = machine.receive(&received.bytes, received.fds, &mut view)?;
     if let Some(reply) = step.reply {
-        session.channel.send(&reply, None)?;
+        channel.send(&reply, None)?;
     }
     Ok(Some(step.connection))
 }

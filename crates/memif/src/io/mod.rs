@@ -5,13 +5,17 @@
 //! happened. Time is passed in: call `process` when the descriptor is readable or `next_deadline` has come.
 
 mod address;
+mod admission;
 mod channel;
 mod client;
 mod credentials;
+mod foreign;
 mod listener;
+mod server;
 mod socket;
 
 pub use address::{Address, SocketName};
 pub use client::{Client, ClientEvent, ClientTiming};
 pub use credentials::Credentials;
-pub use listener::{Listener, ListenerSettings, ServerEvent};
+pub use listener::Listener;
+pub use server::{ListenerSettings, ServerEvent};

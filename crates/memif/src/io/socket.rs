@@ -5,14 +5,15 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, chmod, fchmod, open, stat, unlink};
+use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chown, fchmod, open, stat, unlink};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
+use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{Address, SocketName};
+use super::{Address, ListenerSettings, SocketName};
 use crate::Error;
 
 /// Connections that may wait to be accepted.
@@ -23,6 +24,18 @@ const BACKLOG: i32 = 64;
 pub(super) struct Bound {
     pub fd: OwnedFd,
     file: Option<(PathBuf, u64)>,
+}
+
+impl Bound {
+    /// Gives the file, if there is one, another mode and owner.
+    pub fn set_file(&self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+        let Some((path, _)) = &self.file else { return Ok(()) };
+        let failed = |step| move |errno| Error::Socket { address: path.display().to_string(), step, errno };
+        let owner = owner.map_or_else(geteuid, Uid::from_raw);
+        let group = group.map_or_else(getegid, Gid::from_raw);
+        chown(path, Some(owner), Some(group)).map_err(failed("chown"))?;
+        chmod(path, Mode::from_raw_mode(mode)).map_err(failed("chmod"))
+    }
 }
 
 impl Drop for Bound {
@@ -40,8 +53,9 @@ fn failed<'a>(address: &'a Address, step: &'static str) -> impl FnOnce(Errno) ->
     move |errno| Error::Socket { address: address.to_string(), step, errno }
 }
 
-/// Listens at an address; a file gets this mode, whatever the umask.
-pub(super) fn listen_at(address: &Address, mode: u32) -> Result<Bound, Error> {
+/// Listens at an address; a file gets mode and owner of the settings, whatever the umask.
+pub(super) fn listen_at(address: &Address, settings: &ListenerSettings) -> Result<Bound, Error> {
+    let mode = settings.mode;
     let fd = open_socket(address)?;
     let file = match address.name() {
         SocketName::Abstract(_) => {
@@ -61,13 +75,15 @@ pub(super) fn listen_at(address: &Address, mode: u32) -> Result<Bound, Error> {
                 Errno::ADDRINUSE => Error::InUse { address: address.to_string() },
                 errno => failed(address, "bind")(errno),
             })?;
-            chmod(path, Mode::from_raw_mode(mode)).map_err(failed(address, "chmod"))?;
             let inode = stat(path).map_err(failed(address, "stat"))?.st_ino;
             Some((path.clone(), inode))
         }
     };
-    listen(&fd, BACKLOG).map_err(failed(address, "listen"))?;
-    Ok(Bound { fd, file })
+    // Owned from here on, so that an error removes the file.
+    let bound = Bound { fd, file };
+    bound.set_file(mode, settings.owner, settings.group)?;
+    listen(&bound.fd, BACKLOG).map_err(failed(address, "listen"))?;
+    Ok(bound)
 }
 
 /// Connects to an address, without waiting.

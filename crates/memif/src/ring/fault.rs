@@ -40,3 +40,19 @@ pub enum Fault {
     #[error("buffer without room posted")]
     NoCapacity,
 }
+
+impl Fault {
+    /// A word for the kind of fault, without the numbers: what counters and logs are kept apart by.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Index(_) => "fault-index",
+            Self::Range { .. } => "fault-range",
+            Self::Empty => "fault-empty",
+            Self::TooLong { .. } => "fault-too-long",
+            Self::EndlessChain => "fault-endless-chain",
+            Self::MemoryLost => "fault-memory-lost",
+            Self::NoCapacity => "fault-no-capacity",
+        }
+    }
+}

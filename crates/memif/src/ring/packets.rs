@@ -37,10 +37,11 @@ impl RxQueue {
             #[inline(always)]
             || {
                 let mut sink = Sink(burst);
-                match OwnSlots::of(self.slots()) {
-                    None => self.walk(PeerSlots, available, max, &mut sink)?,
-                    Some(own) => self.walk(own, available, max, &mut sink)?,
+                let received = match OwnSlots::of(self.slots()) {
+                    None => self.walk(PeerSlots, available, max, &mut sink),
+                    Some(own) => self.walk(own, available, max, &mut sink),
                 };
+                received.map_err(|fault| self.blame(fault))?;
                 Ok(sink.0.finish())
             },
         )

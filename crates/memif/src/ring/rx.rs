@@ -86,10 +86,11 @@ impl RxQueue {
         if available == 0 {
             return Ok(0);
         }
-        match OwnSlots::of(self.slots) {
+        let received = match OwnSlots::of(self.slots) {
             None => self.walk(PeerSlots, available, max, sink),
             Some(own) => self.walk(own, available, max, sink),
-        }
+        };
+        received.map_err(|fault| self.ring.blame(fault))
     }
 
     /// Slots that the peer has filled and that were not received yet.
@@ -101,6 +102,11 @@ impl RxQueue {
             return Err(Fault::MemoryLost);
         }
         Ok(available?)
+    }
+
+    /// See [`RingView::blame`].
+    pub(super) fn blame(&self, fault: Fault) -> Fault {
+        self.ring.blame(fault)
     }
 
     /// Whose word counts for where buffers lie.
@@ -184,11 +190,12 @@ impl RxQueue {
     /// it: sleep with a time limit.
     ///
     /// # Errors
-    /// [`Fault::Index`] if the peer's index is impossible.
+    /// [`Fault::Index`] if the peer's index is impossible, [`Fault::MemoryLost`].
     pub fn arm(&mut self) -> Result<Armed, Fault> {
-        match self.endpoint.arm(self.ring.indices(), &self.cursor)? {
-            0 => Ok(Armed::Sleep),
-            _ => Ok(Armed::AlreadyReady),
+        match self.endpoint.arm(self.ring.indices(), &self.cursor) {
+            Err(fault) => Err(self.ring.blame(fault.into())),
+            Ok(0) => Ok(Armed::Sleep),
+            Ok(_) => Ok(Armed::AlreadyReady),
         }
     }
 

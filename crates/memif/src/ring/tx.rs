@@ -79,10 +79,11 @@ impl TxQueue {
     /// Free slots of the ring: packets of at most one buffer that could be sent now.
     ///
     /// # Errors
-    /// [`Fault::Index`] if the peer's index is impossible.
+    /// [`Fault::Index`] if the peer's index is impossible, [`Fault::MemoryLost`].
     #[inline]
     pub fn room(&self) -> Result<u16, Fault> {
-        Ok(self.endpoint.available(self.ring.indices(), &self.cursor)?)
+        let room = self.endpoint.available(self.ring.indices(), &self.cursor);
+        room.map_err(|fault| self.ring.blame(fault.into()))
     }
 
     /// Sends packets 0..`n` of the source, as far as there is room, and publishes them together. Does not
@@ -97,10 +98,11 @@ impl TxQueue {
             return Err(Fault::MemoryLost);
         }
         let room = room?;
-        match OwnSlots::of(self.slots) {
+        let sent = match OwnSlots::of(self.slots) {
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),
-        }
+        };
+        sent.map_err(|fault| self.ring.blame(fault))
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use memory::region::{RegionTable, prefetch_write};
 
-use super::{Descriptor, Indices, RingSize};
+use super::{Descriptor, Fault, Indices, RingSize};
 
 /// Value of a ring's first word.
 pub const COOKIE: u32 = 0x03E3_1F20;
@@ -111,6 +111,13 @@ impl RingView {
             COOKIE => Ok(()),
             other => Err(RingError::Cookie(other)),
         }
+    }
+
+    /// The fault to tell of: where pages were taken away in the middle of a walk, the zeros in their place look like
+    /// something else.
+    #[cold]
+    pub(super) fn blame(&self, fault: Fault) -> Fault {
+        if self.table.lost() { Fault::MemoryLost } else { fault }
     }
 
     /// The shared words.

@@ -62,13 +62,13 @@ impl Region {
             return Err(RegionError::Size(claimed_size));
         }
         let failed = |step| move |errno| RegionError::Map { size: claimed_size, step, errno };
+        // Only files of shared memory and of hugetlbfs have seals; a file of a network or FUSE file system,
+        // whose attributes and pages could take for ever to come, answers EINVAL.
+        let has = fcntl_get_seals(&fd).map_err(RegionError::NotMemory)?;
         let stat = fstat(&fd).map_err(failed("fstat"))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(RegionError::NotMemory(Errno::INVAL));
         }
-        // Only files of shared memory and of hugetlbfs have seals; a file of a network or FUSE file system,
-        // whose pages could take for ever to come, answers EINVAL.
-        let has = fcntl_get_seals(&fd).map_err(RegionError::NotMemory)?;
         // Seals before size: once sealed, the size seen next can't get smaller any more.
         if seals == SealPolicy::Require && !has.contains(SealFlags::SHRINK) {
             return Err(RegionError::Unsealed);

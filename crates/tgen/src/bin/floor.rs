@@ -98,6 +98,9 @@ impl Side {
                 ServerEvent::Refused { reason, .. } => {
                     eprintln!("quiver-floor: a peer was refused: {reason}")
                 }
+                ServerEvent::NotAccepting { error } => {
+                    eprintln!("quiver-floor: no peer can be accepted: {error}")
+                }
             }
         }
         Ok(())

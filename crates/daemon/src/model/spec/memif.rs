@@ -4,6 +4,7 @@ use std::fmt;
 
 use api::v1::{Memif, MemifMode, MemifRole};
 
+use super::access::Access;
 use crate::model::{Flaw, fields};
 
 const DEFAULT_RING: u32 = 1024;
@@ -81,6 +82,8 @@ pub struct MemifSpec {
     pub ring_size: u32,
     /// Bytes per buffer, 128 to 65536.
     pub buffer_size: u32,
+    /// Who may connect; a client has none of it.
+    pub access: Access,
 }
 
 /// Without the secret: specs go to logs.
@@ -97,6 +100,7 @@ impl fmt::Debug for MemifSpec {
             .field("tx_queues", &self.tx_queues)
             .field("ring_size", &self.ring_size)
             .field("buffer_size", &self.buffer_size)
+            .field("access", &self.access)
             .finish()
     }
 }
@@ -122,16 +126,26 @@ impl MemifSpec {
             ));
         }
         fields::no_nul("secret", &memif.secret)?;
+        let socket = SocketName::parse(&memif.socket, &memif.netns)?;
+        let role = fields::choice("role", memif.role, MemifRole::Server)?;
+        let access = Access::parse(memif, &socket)?;
+        if role == MemifRole::Client
+            && let Some(field) = access.first_set()
+        {
+            return Err(Flaw::new(field, "is the server's to say: a client doesn't listen")
+                .remedy("leave it out, or take role = \"server\""));
+        }
         Ok(Self {
-            socket: SocketName::parse(&memif.socket, &memif.netns)?,
+            socket,
             id: memif.id,
-            role: fields::choice("role", memif.role, MemifRole::Server)?,
+            role,
             mode: fields::choice("mode", memif.mode, MemifMode::Ethernet)?,
             secret: memif.secret.clone(),
             rx_queues: fields::number("rx_queues", memif.rx_queues, 1..=256, 1)?,
             tx_queues: fields::number("tx_queues", memif.tx_queues, 1..=256, 1)?,
             ring_size,
             buffer_size: fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?,
+            access,
         })
     }
 
@@ -142,7 +156,7 @@ impl MemifSpec {
             SocketName::Abstract { name, netns } => (format!("@{name}"), netns.clone().unwrap_or_default()),
             SocketName::Path(path) => (path.clone(), String::new()),
         };
-        Memif {
+        let mut memif = Memif {
             socket,
             netns,
             id: self.id,
@@ -156,7 +170,10 @@ impl MemifSpec {
             tx_queues: unless(self.tx_queues, 1),
             ring_size: unless(self.ring_size, DEFAULT_RING),
             buffer_size: unless(self.buffer_size, DEFAULT_BUFFER),
-        }
+            ..Memif::default()
+        };
+        self.access.write(&mut memif);
+        memif
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each kind has `parse`, which reads what a client sent and says which field is wrong, and `to_api`, which gives
 //! the canonical form back: whatever has its default value is left out. `parse(to_api(x)) == x` for all of them.
 
+mod access;
 mod bridge;
 mod generator;
 mod interface;
@@ -15,6 +16,7 @@ mod tap;
 mod vlan;
 mod vrf;
 
+pub use access::{Access, Account, SocketFile};
 pub use bridge::{BridgeSpec, MacTarget, StaticMacSpec};
 pub use generator::{FlowSpec, GeneratorSpec, PacketSpec};
 pub use interface::{FaultSpec, InterfaceSpec, L2};

@@ -1,0 +1,194 @@
+//! Both ends of a connection and its memory, beside an oracle of them.
+
+use std::sync::Arc;
+
+use memif::region::{CheckedRange, HugePages, RegionTable};
+use memif::ring::Armed;
+use memif::{Connection, Fault, QueueConfig, RingSize, RxSink, TxSource, in_process};
+
+use super::bytes::Bytes;
+use super::oracle::{BUFFER, FLAGS, HEAD, M2S, MAX_PACKET, Oracle, S2M, SLOTS, Side, TAIL};
+
+#[derive(Default)]
+struct Packets(Vec<Vec<u8>>);
+
+fn read(range: CheckedRange<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; range.len() as usize];
+    assert_eq!(range.read(&mut bytes), bytes.len());
+    bytes
+}
+
+impl RxSink for Packets {
+    fn packet(&mut self, bytes: CheckedRange<'_>) {
+        self.0.push(read(bytes));
+    }
+
+    fn chain(&mut self, parts: &[CheckedRange<'_>], length: u32) {
+        let packet: Vec<u8> = parts.iter().flat_map(|part| read(*part)).collect();
+        assert_eq!(packet.len(), length as usize);
+        self.0.push(packet);
+    }
+}
+
+struct Source<'p>(&'p [Vec<u8>]);
+
+impl TxSource for Source<'_> {
+    fn length(&mut self, packet: usize) -> u32 {
+        self.0[packet].len() as u32
+    }
+
+    fn write(&mut self, packet: usize, into: CheckedRange<'_>) {
+        assert_eq!(into.len() as usize, self.0[packet].len());
+        into.write(&self.0[packet]);
+    }
+
+    fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]) {
+        let rest = into.iter().fold(&self.0[packet][..], |rest, part| &rest[part.write(rest)..]);
+        assert!(rest.is_empty());
+    }
+}
+
+struct Both {
+    client: Connection,
+    server: Connection,
+    table: Arc<RegionTable>,
+    oracle: Oracle,
+    /// Queues that had a fault: their connection would be closed.
+    dead: [bool; 4],
+}
+
+/// Writes, receives and sends; both must agree on every packet, every fault and every byte of memory.
+pub fn rings(data: &[u8]) {
+    let config = QueueConfig {
+        ring_size: RingSize::MIN,
+        buffer_size: BUFFER as u32,
+        max_packet: MAX_PACKET as u32,
+        huge_pages: HugePages::Never,
+        ..QueueConfig::default()
+    };
+    let (client, server) = in_process(&config).unwrap();
+    let table = Arc::clone(client.tx[0].regions());
+    let oracle = Oracle::new(snapshot(&table));
+    let mut both = Both { client, server, table, oracle, dead: [false; 4] };
+    let mut bytes = Bytes(data);
+    while !bytes.is_empty() {
+        both.step(&mut bytes);
+        assert!(snapshot(&both.table) == both.oracle.memory, "memory differs");
+    }
+}
+
+fn snapshot(table: &RegionTable) -> Vec<u8> {
+    read(table.check(0, 0, table.regions()[0].len() as u32).unwrap())
+}
+
+impl Both {
+    fn step(&mut self, bytes: &mut Bytes<'_>) {
+        let choice = bytes.byte();
+        let side = if choice & 1 == 0 { Side::Server } else { Side::Client };
+        let ring = if choice & 2 == 0 { S2M } else { M2S };
+        match choice >> 2 & 7 {
+            0 => self.move_index(ring, bytes),
+            1 | 2 => self.describe(ring, bytes),
+            3 | 4 => self.receive(side, bytes),
+            5 => self.transmit(side, bytes),
+            6 => self.release(side),
+            _ => self.arm(side, bytes),
+        }
+    }
+
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        self.table.check(0, at as u32, bytes.len() as u32).unwrap().write(bytes);
+        self.oracle.put(at, bytes);
+    }
+
+    fn move_index(&mut self, ring: u64, bytes: &mut Bytes<'_>) {
+        let place = bytes.byte();
+        let at = ring + if place & 1 == 0 { HEAD } else { TAIL };
+        let by = match place >> 1 {
+            n if n < 100 => u16::from(n % 66),
+            n if n < 110 => 0_u16.wrapping_sub(n.into()),
+            _ => bytes.word(),
+        };
+        let value = self.oracle.word(at).wrapping_add(by);
+        self.put(at, &value.to_le_bytes());
+    }
+
+    fn describe(&mut self, ring: u64, bytes: &mut Bytes<'_>) {
+        let end = self.oracle.memory.len() as u32;
+        let first = u64::from(bytes.byte()) % SLOTS;
+        let count = u64::from(bytes.byte()) % 8 + 1;
+        let flags = bytes.one_of(&[0, 0, 0, 1, 1, 0xfffe]) as u16;
+        let region = bytes.one_of(&[0, 0, 0, 0, 0, 0, 1, 0xffff]) as u16;
+        let length = bytes.one_of(&[60, 128, 64, 1, 0, 129, 1000, 1001, 500, u32::MAX]);
+        let offset = bytes.one_of(&[4096, 0, 1152, end - 60, end - 128, end, end - 1, u32::MAX, 8192]);
+        let (flags, region) = (flags.to_le_bytes(), region.to_le_bytes());
+        let slot = [&flags[..], &region, &length.to_le_bytes(), &offset.to_le_bytes(), &[0; 4]].concat();
+        for slot_number in first..first + count {
+            self.put(ring + 128 + slot_number % SLOTS * 16, &slot);
+        }
+    }
+
+    const fn dead(&mut self, side: Side, receives: bool) -> &mut bool {
+        let client = matches!(side, Side::Client);
+        &mut self.dead[client as usize * 2 + receives as usize]
+    }
+
+    const fn end(&mut self, side: Side) -> &mut Connection {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        }
+    }
+
+    fn receive(&mut self, side: Side, bytes: &mut Bytes<'_>) {
+        if *self.dead(side, true) {
+            return;
+        }
+        let max = usize::from(bytes.byte());
+        let (expected, verdict) = self.oracle.receive(side, max);
+        let mut packets = Packets::default();
+        let result = self.end(side).rx[0].receive(max, &mut packets);
+        assert_eq!(packets.0, expected);
+        assert_eq!(result.map_err(Fault::kind), verdict.map(|()| expected.len()));
+        *self.dead(side, true) = verdict.is_err();
+    }
+
+    fn release(&mut self, side: Side) {
+        if !*self.dead(side, true) {
+            self.oracle.release(side);
+            self.end(side).rx[0].release();
+        }
+    }
+
+    fn transmit(&mut self, side: Side, bytes: &mut Bytes<'_>) {
+        if *self.dead(side, false) {
+            return;
+        }
+        let mut packets = Vec::new();
+        for n in 0..bytes.byte() % 70 {
+            // One length often follows another of its kind.
+            let length =
+                if n % 8 == 0 { bytes.one_of(&[60, 128, 1, 129, 500, 0, 1000, 8192, 8193]) } else { 60 };
+            packets.push((0..length.min(9000)).map(|i| (i as u8).wrapping_mul(7).wrapping_add(n)).collect());
+        }
+        let verdict = self.oracle.transmit(side, &packets);
+        let result = self.end(side).tx[0].transmit(packets.len(), &mut Source(&packets));
+        assert_eq!(result.map(|done| (done.sent, done.refused)).map_err(Fault::kind), verdict);
+        *self.dead(side, false) = verdict.is_err();
+    }
+
+    fn arm(&mut self, side: Side, bytes: &mut Bytes<'_>) {
+        let ring = if side == Side::Server { S2M } else { M2S };
+        if bytes.byte() & 1 == 0 {
+            self.end(side).rx[0].disarm();
+            return self.oracle.put(ring + FLAGS, &[1, 0]);
+        }
+        let verdict = self.oracle.available(side, true);
+        self.oracle.put(ring + FLAGS, &[0, 0]);
+        let armed = self.end(side).rx[0].arm();
+        assert_eq!(
+            armed.map(|armed| armed == Armed::AlreadyReady).map_err(Fault::kind),
+            verdict.map(|n| n > 0)
+        );
+    }
+}

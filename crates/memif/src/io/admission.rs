@@ -1,0 +1,99 @@
+//! Whether a peer is one of those that an interface is for.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::stat;
+
+use super::Credentials;
+use crate::control::{Admission, Reason, Stranger};
+
+/// # Errors
+/// [`Reason::NotAllowed`].
+pub(super) fn check(
+    admission: &Admission,
+    peer: Option<Credentials>,
+    socket: BorrowedFd<'_>,
+) -> Result<(), Reason> {
+    if admission.is_open() {
+        return Ok(());
+    }
+    let peer = peer.ok_or(Reason::NotAllowed(Stranger::Unknown))?;
+    let stranger = if !holds(&admission.uids, peer.uid) {
+        Stranger::User(peer.uid)
+    } else if !holds(&admission.gids, peer.gid) {
+        Stranger::Group(peer.gid)
+    } else if let Some(namespace) = &admission.pid_namespace
+        && !lives_in(peer.pid, namespace, socket)
+    {
+        Stranger::ProcessNamespace
+    } else {
+        return Ok(());
+    };
+    Err(Reason::NotAllowed(stranger))
+}
+
+fn holds(list: &[u32], id: u32) -> bool {
+    list.is_empty() || list.contains(&id)
+}
+
+/// Whether the process lives in the namespace that this file stands for.
+fn lives_in(pid: Option<u32>, namespace: &Path, socket: BorrowedFd<'_>) -> bool {
+    let Some(pid) = pid else { return false };
+    let (Ok(wanted), Ok(found)) = (stat(namespace), stat(format!("/proc/{pid}/ns/pid"))) else {
+        return false;
+    };
+    (wanted.st_dev, wanted.st_ino) == (found.st_dev, found.st_ino) && !has_ended(socket)
+}
+
+/// Whether the process that connected has ended, so that its number may be another's by now. Before Linux 6.5
+/// nobody can tell, and the number counts.
+fn has_ended(socket: BorrowedFd<'_>) -> bool {
+    getsockopt(&socket, PeerPidfd).is_ok_and(|process| {
+        // Readable once it has ended.
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::path::PathBuf;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn each_list_that_is_not_empty_must_hold_the_peer() {
+        let (ours, _theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let peer = Credentials { pid: Some(std::process::id()), uid: 7, gid: 8 };
+        let own = Some(PathBuf::from("/proc/self/ns/pid"));
+        let policy = |uids: &[u32], gids: &[u32], pid_namespace: &Option<PathBuf>| Admission {
+            uids: uids.into(),
+            gids: gids.into(),
+            pid_namespace: pid_namespace.clone(),
+        };
+        let judge = |policy: Admission, peer| check(&policy, peer, ours.as_fd());
+        let refused = |stranger| Err(Reason::NotAllowed(stranger));
+        for (policy, expected) in [
+            (policy(&[], &[], &None), Ok(())),
+            (policy(&[1, 7], &[], &None), Ok(())),
+            (policy(&[1], &[], &None), refused(Stranger::User(7))),
+            (policy(&[], &[8], &None), Ok(())),
+            (policy(&[7], &[7], &None), refused(Stranger::Group(8))),
+            (policy(&[7], &[8], &own), Ok(())),
+            // Another kind of namespace is another one, and one that isn't there is nobody's.
+            (policy(&[], &[], &Some("/proc/self/ns/net".into())), refused(Stranger::ProcessNamespace)),
+            (policy(&[], &[], &Some("/proc/0/ns/pid".into())), refused(Stranger::ProcessNamespace)),
+        ] {
+            assert_eq!(judge(policy, Some(peer)), expected);
+        }
+        assert_eq!(judge(policy(&[7], &[], &None), None), refused(Stranger::Unknown));
+        let hidden = Some(Credentials { pid: None, ..peer });
+        assert_eq!(judge(policy(&[7], &[], &own), hidden), refused(Stranger::ProcessNamespace));
+    }
+}

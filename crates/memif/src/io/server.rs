@@ -1,0 +1,65 @@
+//! How a listener is set, and what it tells.
+
+use std::time::Duration;
+
+use crate::{Connection, Error, Reason};
+
+/// How a [`Listener`] behaves, besides its interfaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerSettings {
+    /// Name of this application, told to peers; cut to 31 bytes.
+    pub name: String,
+    /// Mode of the socket file.
+    pub mode: u32,
+    /// User that the socket file belongs to; `None`: ours.
+    pub owner: Option<u32>,
+    /// Group that the socket file belongs to; `None`: ours.
+    pub group: Option<u32>,
+    /// Time from accepting a connection to its CONNECT.
+    pub handshake_timeout: Duration,
+    /// Connections that haven't claimed an interface yet. One more ends the oldest one of the process that has
+    /// the most of them: a peer that is slow on purpose can't keep others out. (Those that have claimed one are
+    /// no more than there are interfaces.)
+    pub max_handshakes: usize,
+}
+
+impl Default for ListenerSettings {
+    /// `quiver`, 0660, our own user and group, 5 s, 64.
+    fn default() -> Self {
+        Self {
+            name: "quiver".into(),
+            mode: 0o660,
+            owner: None,
+            group: None,
+            handshake_timeout: Duration::from_secs(5),
+            max_handshakes: 64,
+        }
+    }
+}
+
+/// What happened at a [`Listener`].
+#[derive(Debug)]
+pub enum ServerEvent {
+    /// The link of an interface is up.
+    Connected(Connection),
+    /// The link of an interface is down. Its [`Connection`] is useless and should be dropped.
+    Disconnected {
+        /// The interface.
+        id: u32,
+        /// Why.
+        reason: Reason,
+    },
+    /// A peer was turned away before its link was up.
+    Refused {
+        /// The interface that it asked for, if it came as far; there need be none of that number.
+        id: Option<u32>,
+        /// Why.
+        reason: Reason,
+    },
+    /// No connection can be accepted: the process or the system is out of descriptors or memory. What is
+    /// connected goes on, and accepting is tried again by itself. Told once, until one was accepted again.
+    NotAccepting {
+        /// Why.
+        error: Error,
+    },
+}

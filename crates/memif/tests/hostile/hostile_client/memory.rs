@@ -1,0 +1,199 @@
+//! With its memory.
+
+use std::os::fd::AsFd;
+
+use memif::region::SealPolicy;
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, ftruncate};
+
+use super::peer::{MEMORY, Peer, RX, TX, memfd};
+use crate::arena::Arena;
+use crate::wire::{HEAD, last_words};
+
+#[test]
+fn region_smaller_than_claimed() {
+    let arena = Arena::new("claimed", |setting| setting.hostile.seals = SealPolicy::Allow);
+    for claimed in [MEMORY + 1, 2 * MEMORY, 1 << 20] {
+        let words = format!("the region claims {claimed} bytes but its file has {MEMORY}");
+        arena.turned_away("region-too-small", &words, |peer| {
+            peer.init();
+            peer.region_with(0, claimed, &[peer.memory.as_fd()]);
+        });
+    }
+    arena.turned_away("region-size", "region size 0 is not in 1..=4294967296", |peer| {
+        peer.init();
+        peer.region_with(0, 0, &[peer.memory.as_fd()]);
+    });
+    arena.finish();
+}
+
+#[test]
+fn region_huge() {
+    let arena = Arena::new("huge", |_| ());
+    for (claimed, total) in [((1 << 20) + 1, (1 << 20) + 1), (u64::MAX, u64::MAX), (1 << 40, 1 << 40)] {
+        let words = format!("regions of {total} bytes, at most 1048576");
+        arena.turned_away("too-much-memory", &words, |peer| {
+            peer.init();
+            peer.region_with(0, claimed, &[peer.memory.as_fd()]);
+        });
+    }
+    // A sum that wraps.
+    let words = format!("regions of {} bytes, at most 1048576", u64::MAX);
+    arena.turned_away("too-much-memory", &words, |peer| {
+        peer.begin();
+        peer.region_with(1, u64::MAX, &[peer.memory.as_fd()]);
+    });
+    arena.finish();
+}
+
+/// More than 32-bit offsets can reach, where as much memory as it likes is allowed.
+#[test]
+fn region_beyond_4_gib() {
+    let arena = Arena::new("4gib", |setting| setting.hostile.max_memory = u64::MAX);
+    let sparse = memfd(1 << 40, SealFlags::SHRINK);
+    let words = format!("region size {} is not in 1..=4294967296", (1_u64 << 32) + 1);
+    arena.turned_away("region-size", &words, |peer| {
+        peer.init();
+        peer.region_with(0, (1 << 32) + 1, &[sparse.as_fd()]);
+    });
+    arena.finish();
+}
+
+/// A file of a tebibyte, of which it announces a little: that is all that is mapped.
+#[test]
+fn fd_of_a_huge_file() {
+    let arena = Arena::new("huge-file", |_| ());
+    let peer = Peer::with_memory(&arena.name, memfd(1 << 40, SealFlags::SHRINK));
+    peer.handshake();
+    peer.publish(&[peer.good(TX, 0, 100)]);
+    arena.shared.wait("its packet is taken", |log| (log.received == 1).then_some(()));
+    arena.ends(
+        &peer,
+        "fault-range",
+        &format!("descriptor points outside of the regions: region 0, offset {MEMORY}, length 1"),
+        |peer| {
+            peer.describe(
+                TX,
+                1,
+                crate::wire::Slot { offset: MEMORY as u32, length: 1, ..Default::default() },
+            );
+            peer.set(TX, HEAD, 2);
+        },
+    );
+    arena.finish();
+}
+
+#[test]
+fn region_unsealed_is_refused() {
+    let arena = Arena::new("unsealed", |_| ());
+    for seals in [SealFlags::empty(), SealFlags::GROW, SealFlags::SEAL] {
+        let peer = Peer::with_memory(&arena.name, memfd(MEMORY, seals));
+        arena.ends(
+            &peer,
+            "region-unsealed",
+            "the region's file is not sealed against shrinking (F_SEAL_SHRINK)",
+            Peer::begin,
+        );
+    }
+    arena.finish();
+}
+
+#[test]
+fn region_unsealed_is_served_where_allowed() {
+    let arena = Arena::new("trusting", |setting| setting.hostile.seals = SealPolicy::Allow);
+    let peer = Peer::with_memory(&arena.name, memfd(MEMORY, SealFlags::empty()));
+    peer.handshake();
+    peer.publish(&[peer.good(TX, 0, 100); 5]);
+    arena.shared.wait("its packets are taken", |log| (log.received == 5).then_some(()));
+    drop(peer);
+    arena.finish();
+}
+
+#[test]
+fn region_sealed_against_writing() {
+    let arena = Arena::new("readonly", |_| ());
+    let sealed = memfd(MEMORY, SealFlags::SHRINK | SealFlags::WRITE);
+    arena.turned_away(
+        "region",
+        &format!("cannot map a peer's region of {MEMORY} bytes: mmap: Operation not permitted (os error 1)"),
+        |peer| {
+            peer.init();
+            peer.region_with(0, MEMORY, &[sealed.as_fd()]);
+        },
+    );
+    arena.finish();
+}
+
+/// The server reads: its worker gets SIGBUS in the middle of a copy, and goes on.
+#[test]
+fn region_truncated_while_it_is_read() {
+    let arena = Arena::new("truncated-rx", |setting| setting.hostile.seals = SealPolicy::Allow);
+    for left in [0, 4096, MEMORY / 2] {
+        let peer = Peer::with_memory(&arena.name, memfd(MEMORY, SealFlags::empty()));
+        peer.handshake();
+        arena.ends(&peer, "fault-memory-lost", "shared memory was truncated", |peer| {
+            let slots: Vec<_> = (0..64).map(|slot| peer.good(TX, slot, 2048)).collect();
+            peer.publish(&slots[..32]);
+            arena.shared.wait("packets are taken", |log| (log.received > 0).then_some(()));
+            ftruncate(&peer.memory, left).unwrap();
+            if left > 0 {
+                // The rings are still there: descriptors of pages that are not.
+                (0..32).for_each(|slot| {
+                    peer.describe(
+                        TX,
+                        slot,
+                        crate::wire::Slot {
+                            offset: MEMORY as u32 - 2048,
+                            length: 2048,
+                            ..Default::default()
+                        },
+                    );
+                });
+                peer.set(TX, HEAD, 64);
+            }
+        });
+    }
+    arena.finish();
+}
+
+/// The server writes: into pages that have gone.
+#[test]
+fn region_truncated_while_it_is_written() {
+    let arena = Arena::new("truncated-tx", |setting| setting.hostile.seals = SealPolicy::Allow);
+    for n in 1..=3 {
+        let peer = Peer::with_memory(&arena.name, memfd(MEMORY, SealFlags::empty()));
+        peer.handshake();
+        ftruncate(&peer.memory, 16_384).unwrap();
+        // Makes room for ever, so that the server goes on writing.
+        for step in 0..200_u16 {
+            rustix::io::pwrite(&peer.memory, &(peer.tail(RX) + 64).to_le_bytes(), RX + HEAD).unwrap();
+            if arena.shared.log().counters.get("fault-memory-lost") == Some(&n) {
+                break;
+            }
+            assert!(step < 199 || arena.shared.log().count() == n);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(last_words(&peer.socket), "shared memory was truncated");
+        arena
+            .shared
+            .wait("it is counted", |log| (log.counters.get("fault-memory-lost") == Some(&n)).then_some(()));
+        assert_eq!(arena.shared.log().count(), n);
+    }
+    arena.finish();
+}
+
+/// A sealed file may still be punched full of holes: what is read there is zero.
+#[test]
+fn region_with_holes_punched_while_in_use() {
+    let arena = Arena::new("holes", |_| ());
+    let peer = arena.peer();
+    peer.handshake();
+    peer.publish(&[peer.good(TX, 0, 2048); 32]);
+    arena.shared.wait("packets are taken", |log| (log.received >= 32).then_some(()));
+    fallocate(&peer.memory, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, MEMORY).unwrap();
+    // Its indices, too, of both rings: those are impossible ones.
+    let words = last_words(&peer.socket);
+    assert!(words.starts_with("ring index 0 is impossible"), "{words}");
+    arena.shared.wait("it is counted", |log| (log.counters.get("fault-index") == Some(&1)).then_some(()));
+    assert_eq!(arena.shared.log().count(), 1);
+    arena.finish();
+}

@@ -1,0 +1,7 @@
+//! Hostile clients.
+
+mod control;
+mod descriptors;
+mod floods;
+mod memory;
+mod peer;

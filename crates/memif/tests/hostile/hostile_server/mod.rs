@@ -1,0 +1,6 @@
+//! Hostile servers.
+
+mod control;
+mod raw;
+mod rings;
+mod victim;

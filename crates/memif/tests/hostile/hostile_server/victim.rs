@@ -1,0 +1,120 @@
+//! A client with two links: one to a hostile server, one to a well-behaved one that sends everything back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use memif::app::Batch;
+use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Reason};
+
+use super::raw::Listening;
+use crate::arena::{Arena, GOOD, Shared};
+use crate::traffic::{Traffic, client, small_queues};
+use crate::wire::TAIL;
+
+/// The client, its log, and the socket of the hostile server.
+pub struct Victim {
+    pub shared: Arc<Shared>,
+    pub listening: Listening,
+    thread: JoinHandle<()>,
+    good: Arena,
+}
+
+impl Victim {
+    /// With packets flowing on the link to the well-behaved server.
+    pub fn new(test: &str, change: impl FnOnce(&mut ClientTiming)) -> Self {
+        let good = Arena::idle(&format!("good-{test}"));
+        let name = format!("quiver-server-{test}-{}", std::process::id());
+        let listening = Listening::new(&name);
+        // Soon, so that tests needn't wait.
+        let quick = Duration::from_millis(20);
+        let mut timing = ClientTiming { min_backoff: quick, max_backoff: quick, ..ClientTiming::default() };
+        change(&mut timing);
+        let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
+        let hostile = Client::new(Address::abstract_name(name), config, timing).unwrap();
+        let shared = Arc::new(Shared::default());
+        let traffic = Traffic::new(client(&good.name, GOOD));
+        let mut both = Both { hostile, link: None, batch: Batch::new(64), shared: Arc::clone(&shared) };
+        let thread = std::thread::spawn(move || both.run(traffic));
+        let victim = Self { shared, listening, thread, good };
+        victim.shared.traffic_flows(100);
+        victim
+    }
+
+    /// After all that: a server that behaves is talked to, and nobody has lost a packet.
+    pub fn finish(self) {
+        let mut served = self.listening.accept();
+        served.handshake();
+        let before = self.shared.log().received;
+        served.publish(&[crate::wire::Slot { length: 100, ..Default::default() }; 10]);
+        self.shared.wait("packets are taken", |log| (log.received == before + 10).then_some(()));
+        let sent = || served.word(served.to_server, 6) > 0;
+        self.shared.wait("packets are sent", |_| sent().then_some(()));
+        served.set(served.to_server, TAIL, served.word(served.to_server, 6));
+        self.shared.traffic_flows(100);
+        self.shared.stop();
+        // The end of the well-behaved link is no surprise from here on.
+        self.good.shared.stop();
+        self.thread.join().unwrap();
+        self.good.close();
+    }
+}
+
+/// What one thread of an application does: both links in turn.
+struct Both {
+    hostile: Client,
+    link: Option<Connection>,
+    batch: Batch,
+    shared: Arc<Shared>,
+}
+
+impl Both {
+    fn run(&mut self, mut traffic: Traffic) {
+        while !self.shared.stopped() {
+            traffic.step(true);
+            self.shared.good.store(traffic.back, Ordering::Relaxed);
+            self.step();
+            std::thread::yield_now();
+        }
+        traffic.finish();
+    }
+
+    fn step(&mut self) {
+        for event in self.hostile.process(Instant::now()) {
+            match event {
+                ClientEvent::Connected(link) => {
+                    self.link = Some(link);
+                    self.shared.log().up += 1;
+                }
+                ClientEvent::Disconnected { reason } | ClientEvent::Refused { reason } => self.ended(reason),
+                ClientEvent::Unreachable { .. } => {}
+            }
+        }
+        let Some(link) = &mut self.link else { return };
+        self.batch.clear();
+        let fault = match link.rx[0].recv_batch(&mut self.batch) {
+            Ok(received) => {
+                self.shared.log().received += received as u64;
+                match link.tx[0].send_batch(&[[9; 100]]) {
+                    Ok(sent) => {
+                        self.shared.log().dropped += 1 - sent as u64;
+                        return;
+                    }
+                    Err(fault) => fault,
+                }
+            }
+            Err(fault) => fault,
+        };
+        let reason = Reason::from(fault);
+        self.hostile.disconnect(Instant::now(), &reason);
+        self.ended(reason);
+    }
+
+    fn ended(&mut self, reason: Reason) {
+        self.link = None;
+        let mut log = self.shared.log();
+        *log.counters.entry(reason.kind()).or_default() += 1;
+        log.ended.push(reason);
+    }
+}

@@ -1,0 +1,94 @@
+//! The well-behaved peer: numbered packets that must all come back.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use memif::app::Batch;
+use memif::region::HugePages;
+use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, QueueConfig, RingSize};
+
+use crate::wire::PATIENCE;
+
+/// Packets on their way at most: less than a ring holds, so that not one is dropped for want of room.
+const WINDOW: usize = 12;
+/// One buffer, two, and the shortest.
+const LENGTHS: [usize; 4] = [64, 1514, 3000, 60];
+
+/// Queues as small as can be, so that many tests run at once.
+pub fn small_queues() -> QueueConfig {
+    QueueConfig { ring_size: RingSize::MIN, huge_pages: HugePages::Never, ..QueueConfig::default() }
+}
+
+/// A client of interface `id`.
+pub fn client(name: &str, id: u32) -> Client {
+    let config = ClientConfig { id, queues: small_queues(), ..ClientConfig::default() };
+    Client::new(Address::abstract_name(name), config, ClientTiming::default()).unwrap()
+}
+
+/// A client of a server that sends everything back, and what it has on its way.
+pub struct Traffic {
+    client: Client,
+    link: Option<Connection>,
+    batch: Batch,
+    flying: VecDeque<Vec<u8>>,
+    next: u64,
+    /// Packets that came back.
+    pub back: u64,
+}
+
+impl Traffic {
+    pub fn new(client: Client) -> Self {
+        let batch = Batch::new(64);
+        Self { client, link: None, batch, flying: VecDeque::new(), next: 0, back: 0 }
+    }
+
+    /// A packet whose bytes say which it is and where each belongs.
+    fn packet(&mut self) -> Vec<u8> {
+        self.next += 1;
+        let length = LENGTHS[self.next as usize % LENGTHS.len()];
+        let mut bytes: Vec<u8> =
+            (0..length as u64).map(|i| (self.next * 131 + i * 7 + i / 256) as u8).collect();
+        bytes[..8].copy_from_slice(&self.next.to_le_bytes());
+        bytes
+    }
+
+    /// Receives what has come back, and sends more if `more`; panics if anything is lost, changed or out of order, or
+    /// if the link goes down.
+    pub fn step(&mut self, more: bool) {
+        for event in self.client.process(Instant::now()) {
+            match event {
+                ClientEvent::Connected(link) => self.link = Some(link),
+                ClientEvent::Unreachable { .. } => {}
+                other => panic!("the well-behaved peer was hurt: {other:?}"),
+            }
+        }
+        let Some(link) = &mut self.link else { return };
+        self.batch.clear();
+        link.rx[0].recv_batch(&mut self.batch).unwrap();
+        for packet in self.batch.packets() {
+            assert!(
+                self.flying.pop_front().is_some_and(|sent| sent == packet),
+                "a packet was lost or changed"
+            );
+            self.back += 1;
+        }
+        while more && self.flying.len() < WINDOW {
+            let packet = self.packet();
+            let link = self.link.as_mut().unwrap();
+            assert_eq!(link.tx[0].send_batch(&[&packet]).unwrap(), 1, "no room");
+            self.flying.push_back(packet);
+        }
+    }
+
+    /// Waits for what is on its way: not one may be missing.
+    pub fn finish(mut self) -> u64 {
+        let started = Instant::now();
+        while !self.flying.is_empty() {
+            assert!(started.elapsed() < PATIENCE, "{} packets are lost", self.flying.len());
+            self.step(false);
+            std::thread::yield_now();
+        }
+        assert_eq!(self.back, self.next);
+        self.back
+    }
+}
