@@ -397,7 +397,7 @@ fn emit(layer: &Layer, next: Option<&Layer>, len: usize, into: &mut [u8]) {
         Layer::Ipv4(ip) => {
             let (protocol, ttl) = (Layer::protocol(next), ip.ttl.value);
             let mut header = Ipv4Header::new(ip.src.value, ip.dst.value, protocol, ttl, len as u16);
-            header.id = U16::new(ip.id.value);
+            (header.id, header.checksum) = (U16::new(ip.id.value), U16::ZERO);
             header.dscp_ecn = ip.tos.value;
             if ip.dont_fragment {
                 header.set_fragment(Ipv4Flags::DONT_FRAGMENT, 0);
