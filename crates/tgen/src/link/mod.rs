@@ -24,6 +24,7 @@ pub use error::LinkError;
 pub use private::PrivateLink;
 pub use spec::{InterfaceSpec, Kind, MemifSpec, Role};
 
+use crate::plan::{Interfaces, Plan};
 use crate::stateless::{Packets, Receiver};
 
 /// An interface that is up.
@@ -36,6 +37,28 @@ pub enum Link {
 }
 
 impl Link {
+    /// Brings up all interfaces of a plan, at once: those that wait for each other must not do so in turn.
+    ///
+    /// # Errors
+    /// [`LinkError`] of the first that can't be had.
+    pub fn all(plan: &Plan) -> Result<Vec<Self>, LinkError> {
+        let specs = match &plan.interfaces {
+            Interfaces::Named(specs) => specs,
+            Interfaces::Loop(spec) => {
+                let (client, server) = MemifLink::pair(spec)?;
+                return Ok(vec![Self::Memif(Box::new(client)), Self::Memif(Box::new(server))]);
+            }
+        };
+        std::thread::scope(|scope| {
+            let opening: Vec<_> =
+                specs.iter().map(|spec| scope.spawn(|| Self::open(spec, plan.wait))).collect();
+            let opened = opening
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            opened.collect()
+        })
+    }
+
     /// Brings up an interface. Blocks until it is up, or for `wait` seconds.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 //! field, not packet by packet: one loop draws the numbers of a field for all packets, one puts them in place, one adds
 //! them up for each checksum. So each loop has one thing to decide and the compiler can turn it into vector code. Then
 //! each packet is copied, once, to where it is sent from.
+//!
+//! Packets that repeat after a while, and aren't numbered, are all made beforehand: a **lap**.
 
 use super::frame::Target;
 use super::modifier::{Values, seed};
@@ -15,6 +17,9 @@ use super::template::{Field, Layout, Sum, Template, check_of, fold};
 pub const BURST: usize = 128;
 /// Bytes of a line.
 const LINE: usize = 64;
+/// Most packets of a lap, and least: a few hundred KiB, for a level-2 cache; few ends, where bursts are cut short.
+const LAP: u64 = 4096;
+const LEAST_LAP: u64 = 512;
 
 /// What all lanes of packets have in common.
 pub trait Packets {
@@ -34,21 +39,23 @@ pub trait Packets {
 /// A lane whose headers fit into `LINES` lines of 64 bytes.
 #[derive(Debug)]
 pub struct Generator<const LINES: usize> {
-    images: Box<[[[u8; LINE]; LINES]; BURST]>,
+    images: Vec<[[u8; LINE]; LINES]>,
     /// Signatures of packets that are longer than their images.
     tails: Box<[[u8; signature::LEN]; BURST]>,
     templates: Vec<Template>,
     /// Lengths in turn, as places of `templates`.
     order: Vec<u16>,
     order_at: usize,
-    /// Template of each packet of the burst.
-    which: [u16; BURST],
+    /// Template of each packet of the burst, or of the lap.
+    which: Vec<u16>,
     fields: Vec<Changing>,
     sums: Vec<Sum>,
     signature: Option<Signature>,
-    /// Packets of the burst that were sent.
+    /// Packets of the burst, or of the lap, that were sent.
     done: usize,
     ready: usize,
+    /// All packets there are have been made.
+    lap: bool,
 }
 
 /// A field on its way.
@@ -89,7 +96,7 @@ impl<const LINES: usize> Generator<LINES> {
             words: [0; BURST],
         };
         let mut generator = Self {
-            images: Box::new([[[0; LINE]; LINES]; BURST]),
+            images: vec![[[0; LINE]; LINES]; BURST],
             tails: Box::new([[0; signature::LEN]; BURST]),
             fields: layout.fields.into_iter().enumerate().map(changing).collect(),
             sums: layout.sums,
@@ -102,14 +109,46 @@ impl<const LINES: usize> Generator<LINES> {
             templates,
             order,
             order_at: 0,
-            which: [0; BURST],
+            which: vec![0; BURST],
             done: 0,
             ready: 0,
+            lap: false,
         };
         for packet in 0..BURST {
             generator.begin(packet);
         }
+        if let Some(period) = generator.period() {
+            generator.make_lap(period);
+        }
         generator
+    }
+
+    /// Packets after which all is as it was, if they are few.
+    fn period(&self) -> Option<u64> {
+        let first = Some(self.order.len() as u64).filter(|_| self.signature.is_none());
+        let fields = self.fields.iter().map(|changing| changing.values.period());
+        fields
+            .fold(first, |all, period| {
+                let (all, period) = (all?, period?);
+                all.checked_mul(period / gcd(all, period))
+            })
+            .filter(|period| *period <= LAP)
+    }
+
+    /// Makes all packets of some periods.
+    fn make_lap(&mut self, period: u64) {
+        // A burst, if that is whole periods.
+        let least = if (BURST as u64).is_multiple_of(period) { BURST as u64 } else { LEAST_LAP };
+        let len = (period * least.div_ceil(period)) as usize;
+        let (mut images, mut which) = (Vec::with_capacity(len + BURST), Vec::with_capacity(len + BURST));
+        while images.len() < len {
+            self.refill();
+            images.extend_from_slice(&self.images);
+            which.extend_from_slice(&self.which);
+        }
+        images.truncate(len);
+        which.truncate(len);
+        (self.images, self.which, self.ready, self.lap) = (images, which, len, true);
     }
 
     /// Puts the template of a packet into its image.
@@ -244,10 +283,17 @@ impl Changing {
     }
 }
 
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// Puts a field of `W` bytes into all packets.
 #[inline(always)]
 fn place<const LINES: usize, const W: usize>(
-    images: &mut [[[u8; LINE]; LINES]; BURST],
+    images: &mut [[[u8; LINE]; LINES]],
     offset: usize,
     numbers: &[u64; BURST],
 ) {
@@ -264,8 +310,11 @@ impl<const LINES: usize> Packets for Generator<LINES> {
     #[inline(always)]
     fn prepare(&mut self) -> usize {
         if self.done == self.ready {
-            self.refill();
-            (self.done, self.ready) = (0, BURST);
+            if !self.lap {
+                self.refill();
+                self.ready = BURST;
+            }
+            self.done = 0;
         }
         self.ready - self.done
     }
@@ -283,7 +332,7 @@ impl<const LINES: usize> Packets for Generator<LINES> {
 
     #[inline(always)]
     fn write<T: Target>(&self, packet: usize, into: T, rest: bool, stamp: impl Fn() -> u64) {
-        let packet = (self.done + packet) % BURST;
+        let packet = self.done + packet;
         let template = match self.templates.as_slice() {
             [template] => template,
             templates => &templates[usize::from(self.which[packet])],
