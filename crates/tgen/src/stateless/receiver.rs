@@ -7,6 +7,21 @@ use hdrhistogram::Histogram;
 use memory::clock::cycles;
 use wire::checksum::Partial;
 
+/// For each number of bytes: a line in which so many of the last are kept.
+static KEEP_LAST: [[u8; 64]; 65] = {
+    let mut masks = [[0; 64]; 65];
+    let mut keep = 1;
+    while keep <= 64 {
+        let mut at = 64 - keep;
+        while at < 64 {
+            masks[keep][at] = 0xff;
+            at += 1;
+        }
+        keep += 1;
+    }
+    masks
+};
+
 /// Takes the frames that come in. Its methods are inlined into the receiving loops.
 pub trait Receiver {
     /// Frames of this link follow.
@@ -161,8 +176,10 @@ impl<const PAYLOAD: bool> Check<PAYLOAD> {
         if (signature::LEN..=64).contains(&payload) && len >= 64 && frame.array_at(len - 64, &mut last) {
             // The sum of the whole array, without what isn't payload: vector code. It may stand at an odd byte, which
             // doesn't matter to whether it is a multiple of 0xffff.
-            let before = 64 - payload;
-            let masked: [u8; 64] = core::array::from_fn(|at| if at >= before { last[at] } else { 0 });
+            let mut masked = [0; 64];
+            for ((masked, byte), keep) in masked.iter_mut().zip(&last).zip(&KEEP_LAST[payload]) {
+                *masked = byte & keep;
+            }
             return Partial::of_header(&masked).is_valid();
         }
         if payload > len as usize || payload < signature::LEN {
