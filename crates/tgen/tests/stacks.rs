@@ -1,5 +1,7 @@
 //! Packets of the generator against those that scapy builds from the same values (`vectors/stacks.py`).
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use core::cell::Cell;
 use memory::simd::{Simd, Tier, TierTask};
 use quiver_tgen::plan::{Content, Plan};
