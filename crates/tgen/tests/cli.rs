@@ -231,6 +231,22 @@ fn profile_errors_name_the_field_and_what_would_be_right() {
 }
 
 #[test]
+fn the_profiles_of_the_documentation_are_valid() {
+    let text = include_str!("../../../docs/tgen.md");
+    let profiles: Vec<_> =
+        text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(profiles.len(), 2);
+    for profile in profiles {
+        let plan = common::plan(profile);
+        for stream in &plan.streams {
+            if let quiver_tgen::plan::Content::Made { stack, .. } = &stream.content {
+                quiver_tgen::stateless::Layout::new(stack).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn stacks_that_do_not_go_together_are_refused_by_name() {
     for (stack, expected) in [
         ("[]", "`stack` is empty"),

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{STACK, run};
+use common::{STACK, run, socket};
 use quiver_tgen::report::Report;
 
 fn looped(head: &str, streams: &str) -> Report {
@@ -85,4 +85,35 @@ fn counting_needs_no_signature_and_no_room_for_one() {
         let report = run(&text);
         assert_eq!((report.sent, report.received, report.foreign), (30_000, 30_000, 0), "{size}");
     }
+}
+
+#[test]
+fn both_roles_meet_at_a_socket() {
+    let socket = socket("roles");
+    let interface = |name: &str, rest: &str| {
+        format!(
+            "[[interface]]\nname = \"{name}\"\nmemif = {{ socket = \"{socket}\", id = 7, secret = \"s\", {rest} }}\n"
+        )
+    };
+    let text = format!(
+        "check = \"payload\"\nseconds = 60\n{}{}[[stream]]\ntx = \"server\"\ncount = 30000\nsize = \"imix\"\n{STACK}[[stream]]\ntx = \"client\"\ncount = 30000\nsize = 3000\n{STACK}",
+        interface("server", "role = \"server\""),
+        interface("client", "queues = 3, ring_size = 128")
+    );
+    let report = run(&text);
+    assert_whole(&report, 60_000, "server and client");
+    assert_eq!((report.interfaces[0].received, report.interfaces[1].received), (30_000, 30_000));
+}
+
+#[test]
+fn packets_without_ethernet_cross_interfaces_in_ip_mode() {
+    let socket = socket("ip");
+    let text = format!(
+        "check = \"payload\"\nseconds = 60\n\
+         [[interface]]\nname = \"a\"\nmemif = {{ socket = \"{socket}\", mode = \"ip\", role = \"server\" }}\n\
+         [[interface]]\nname = \"b\"\nmemif = {{ socket = \"{socket}\", mode = \"ip\" }}\n\
+         [[stream]]\ntx = \"b\"\ncount = 30000\nsize = 64\n\
+         stack = [ {{ ipv4 = {{ src = \"10.0.0.2\", dst = \"10.0.1.2\" }} }}, {{ udp = {{ src = 1, dst = 2 }} }} ]\n"
+    );
+    assert_whole(&run(&text), 30_000, "ip mode");
 }

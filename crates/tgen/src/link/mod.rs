@@ -2,6 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `traffic` | who makes packets, and who takes frames: what any kind of traffic brings |
+//! | `frame` | bytes of frames, wherever they lie |
 //! | `spec` | how an interface is named on the command line and in profiles |
 //! | `memif` | memif, client or server, and a pair of both within this process |
 //! | `socket` | a Linux interface through a packet socket |
@@ -12,20 +14,23 @@
 //! kind of traffic it is.
 
 mod error;
+mod frame;
 mod memif;
 mod netns;
 mod private;
 mod socket;
 pub mod spec;
 mod tap;
+mod traffic;
 
 pub use self::memif::MemifLink;
 pub use error::LinkError;
+pub use frame::{Parts, Target, View};
 pub use private::PrivateLink;
 pub use spec::{InterfaceSpec, Kind, MemifSpec, Role};
+pub use traffic::{Packets, Receiver};
 
 use crate::plan::{Interfaces, Plan};
-use crate::stateless::{Packets, Receiver};
 
 /// An interface that is up.
 #[derive(Debug)]

@@ -8,10 +8,10 @@
 //!
 //! Packets that repeat after a while, and aren't numbered, are all made beforehand: a **lap**.
 
-use super::frame::Target;
 use super::modifier::{Values, seed};
 use super::signature::{self, Signature};
 use super::template::{Field, Layout, Sum, Template, check_of, fold};
+use crate::link::{Packets, Target};
 
 /// Packets in a burst.
 pub const BURST: usize = 128;
@@ -20,21 +20,6 @@ const LINE: usize = 64;
 /// Most packets of a lap, and least: a few hundred KiB, for a level-2 cache; few ends, where bursts are cut short.
 const LAP: u64 = 4096;
 const LEAST_LAP: u64 = 512;
-
-/// What all lanes of packets have in common.
-pub trait Packets {
-    /// Makes sure that there are packets; gives how many are there, at least 1 unless there are no more at all.
-    fn prepare(&mut self) -> usize;
-
-    /// Bytes of the packet of this number, counted from the first that is there.
-    fn len(&self, packet: usize) -> u32;
-
-    /// Writes a packet. `rest`: also what is the same in all packets of its length. `stamp`: its timestamp, if it has one.
-    fn write<T: Target>(&self, packet: usize, into: T, rest: bool, stamp: impl Fn() -> u64);
-
-    /// The first `n` have been sent.
-    fn sent(&mut self, n: usize);
-}
 
 /// A lane whose headers fit into `LINES` lines of 64 bytes.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! A stream's part that goes by one queue.
 
-use super::generator::{Generator, Packets, Recipe};
+use super::generator::{Generator, Recipe};
 use super::pace::Pace;
 use super::replay::{Recording, Replay, ReplayError};
 use super::stack::StackError;
 use super::template::Layout;
 use super::{BURST, modifier};
-use crate::link::{Link, LinkError};
+use crate::link::{Link, LinkError, Packets};
 use crate::plan::{self, Check, Content, Plan};
 
 /// Why a stream can't be sent.

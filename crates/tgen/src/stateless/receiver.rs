@@ -1,8 +1,8 @@
 //! Received frames: counted, or checked by their signatures.
 
-use super::frame::View;
 use super::sequence::Tracker;
 use super::signature::{self, Signature};
+use crate::link::{Receiver, View};
 use hdrhistogram::Histogram;
 use memory::clock::cycles;
 use wire::checksum::Partial;
@@ -22,13 +22,10 @@ static KEEP_LAST: [[u8; 64]; 65] = {
     masks
 };
 
-/// Takes the frames that come in. Its methods are inlined into the receiving loops.
-pub trait Receiver {
+/// A [`Receiver`] that keeps accounts by link and lane.
+pub trait Observer: Receiver {
     /// Frames of this link follow.
     fn begin(&mut self, link: usize);
-
-    /// A frame.
-    fn frame<V: View>(&mut self, frame: V);
 
     /// No more frames of this link for now.
     fn end(&mut self);
@@ -83,12 +80,6 @@ impl Count {
 
 impl Receiver for Count {
     #[inline(always)]
-    fn begin(&mut self, link: usize) {
-        self.at = link;
-        self.now = LinkCounts::default();
-    }
-
-    #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         let len = frame.size();
         self.now.packets += 1;
@@ -104,6 +95,14 @@ impl Receiver for Count {
                 at += 64;
             }
         }
+    }
+}
+
+impl Observer for Count {
+    #[inline(always)]
+    fn begin(&mut self, link: usize) {
+        self.at = link;
+        self.now = LinkCounts::default();
     }
 
     #[inline(always)]
@@ -193,12 +192,6 @@ impl<const PAYLOAD: bool> Check<PAYLOAD> {
 
 impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
     #[inline(always)]
-    fn begin(&mut self, link: usize) {
-        self.at = link;
-        self.now = LinkCounts::default();
-    }
-
-    #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         let len = frame.size();
         self.now.packets += 1;
@@ -226,6 +219,14 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
                 latency.saturating_record(cycles().saturating_sub(u64::from_be_bytes(stamp)));
             }
         }
+    }
+}
+
+impl<const PAYLOAD: bool> Observer for Check<PAYLOAD> {
+    #[inline(always)]
+    fn begin(&mut self, link: usize) {
+        self.at = link;
+        self.now = LinkCounts::default();
     }
 
     #[inline(always)]
