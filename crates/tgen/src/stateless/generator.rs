@@ -41,6 +41,10 @@ pub struct Generator<const LINES: usize> {
     ready: usize,
     /// All packets there are have been made.
     lap: bool,
+    /// Length of all packets; 0 if there are several.
+    fixed: u32,
+    /// Images are whole packets, and nothing is added when they are written.
+    bare: bool,
 }
 
 /// A field on its way.
@@ -80,7 +84,13 @@ impl<const LINES: usize> Generator<LINES> {
             numbers: [0; BURST],
             words: [0; BURST],
         };
+        let fixed = match templates.as_slice() {
+            [template] => template.bytes.len(),
+            _ => 0,
+        };
         let mut generator = Self {
+            fixed: fixed as u32,
+            bare: fixed == LINE * LINES && !matches!(signature, Some((_, true))),
             images: vec![[[0; LINE]; LINES]; BURST],
             tails: Box::new([[0; signature::LEN]; BURST]),
             fields: layout.fields.into_iter().enumerate().map(changing).collect(),
@@ -305,23 +315,24 @@ impl<const LINES: usize> Packets for Generator<LINES> {
 
     #[inline(always)]
     fn len(&self, packet: usize) -> u32 {
-        match self.templates.as_slice() {
-            [template] => template.bytes.len() as u32,
-            templates => {
-                let which = self.which.get(self.done + packet).copied().unwrap_or(0);
-                templates.get(usize::from(which)).map_or(0, |template| template.bytes.len() as u32)
-            }
+        if self.fixed > 0 {
+            return self.fixed;
         }
+        let which = self.which.get(self.done + packet).copied().unwrap_or(0);
+        self.templates.get(usize::from(which)).map_or(0, |template| template.bytes.len() as u32)
     }
 
     #[inline(always)]
     fn write<T: Target>(&self, packet: usize, into: T, rest: bool, stamp: impl Fn() -> u64) {
         let packet = self.done + packet;
-        let template = match self.templates.as_slice() {
-            [template] => template,
-            templates => &templates[usize::from(self.which[packet])],
-        };
         let image = &self.images[packet];
+        if self.bare {
+            for (n, line) in image.iter().enumerate() {
+                into.put_array((n * LINE) as u32, line);
+            }
+            return;
+        }
+        let template = &self.templates[usize::from(self.which[packet])];
         let len = template.bytes.len();
         if len < LINE * LINES {
             into.put(0, &image.as_flattened()[..len]);
