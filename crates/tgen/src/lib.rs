@@ -5,6 +5,7 @@
 //! * [`frames`]: the packets to send, built once; what varies is laid out in advance.
 //! * [`run`]: the loop on one core that sends, receives and counts.
 //! * [`placement`]: how far apart the two cores are at this moment: what a figure is worth depends on it.
+//! * [`stateful`]: connections instead of packets.
 //! * [`report`]: the result, for people and as JSON.
 
 #![forbid(unsafe_code)]
@@ -15,3 +16,4 @@ pub mod options;
 pub mod placement;
 pub mod report;
 pub mod run;
+pub mod stateful;
