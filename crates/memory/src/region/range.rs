@@ -123,6 +123,17 @@ impl CheckedRange<'_> {
         fits
     }
 
+    /// [`write_array`](Self::write_array) at `at`.
+    #[inline(always)]
+    pub fn write_array_at<const N: usize>(self, at: u32, from: &[u8; N]) -> bool {
+        let fits = u64::from(at) + N as u64 <= u64::from(self.len);
+        if fits {
+            // SAFETY: N bytes from `at` on lie inside the range; see `write_at`.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.ptr.as_ptr().add(at as usize), N) };
+        }
+        fits
+    }
+
     /// Copies the `N` bytes at `at` into `into`. False, and nothing read, where the range ends before.
     #[inline(always)]
     pub fn read_array_at<const N: usize>(self, at: u32, into: &mut [u8; N]) -> bool {

@@ -29,6 +29,9 @@ pub struct Common {
     pub wait: Duration,
 }
 
+/// Time between two looks at a link that isn't up.
+const PAUSE: Duration = Duration::from_millis(5);
+
 #[derive(Debug)]
 enum Control {
     Client(Client),
@@ -113,7 +116,7 @@ impl Pending {
         let address = place.netns.as_ref().map_or(address.clone(), |netns| address.in_netns(netns));
         let failed = |source| LinkError::Memif { socket: socket.into(), source };
         let name = String::from("quiver-tgen");
-        let secret = common.secret.clone();
+        let secret = common.secret;
         let control = if place.listen {
             let settings = ListenerSettings { name: name.clone(), ..ListenerSettings::default() };
             let mut listener = Listener::bind(&address, settings).map_err(failed)?;
@@ -125,6 +128,23 @@ impl Pending {
             Control::Client(Client::new(address, config, ClientTiming::default()).map_err(failed)?)
         };
         Ok(Self { control, name: place.name.clone(), last: "no answer".into(), wait: common.wait })
+    }
+
+    /// Waits until it is up.
+    ///
+    /// # Errors
+    /// [`LinkError::Down`] when it doesn't come up in time.
+    pub fn up(mut self) -> Result<Link, LinkError> {
+        let until = Instant::now() + self.wait;
+        loop {
+            if let Some(connection) = self.process()? {
+                return Ok(self.link(connection));
+            }
+            if Instant::now() >= until {
+                return Err(LinkError::Down { socket: self.name, last: self.last });
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     fn link(self, connection: Connection) -> Link {
@@ -184,6 +204,6 @@ pub fn up(mut first: Pending, mut second: Pending) -> Result<(Link, Link), LinkE
             let missing = if a.is_none() { first } else { second };
             return Err(LinkError::Down { socket: missing.name, last: missing.last });
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(PAUSE);
     }
 }

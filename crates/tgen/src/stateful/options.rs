@@ -12,7 +12,7 @@ use crate::placement::pin;
 use clap::{Args, ValueEnum};
 use core::net::Ipv4Addr;
 use memif::{Mode, QueueConfig, RingSize, Secret};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use wire::MacAddr;
@@ -35,16 +35,16 @@ pub struct StatefulOptions {
     /// What to run: tcp-cps, udp-cps, tcp-tput, udp-tput, or a TOML file with the same names as the flags.
     #[arg(long, default_value = "tcp-cps", value_name = "NAME|FILE")]
     pub profile: String,
-    /// The clients' interface: SOCKET or SOCKET#ID; an abstract socket begins with '@'.
+    /// The clients' interface: SOCKET or SOCKET#ID; an abstract socket begins with '@'. Without it there are only servers,
+    /// and the clients are somebody else's.
     #[arg(
         long,
         value_name = "SOCKET[#ID]",
-        required_unless_present = "in_process",
-        requires = "server_interface"
+        required_unless_present_any = ["in_process", "server_interface"]
     )]
     pub client_interface: Option<String>,
-    /// The servers' interface.
-    #[arg(long, value_name = "SOCKET[#ID]", requires = "client_interface")]
+    /// The servers' interface. Without it there are only clients.
+    #[arg(long, value_name = "SOCKET[#ID]")]
     pub server_interface: Option<String>,
     /// No device: the two sides at the two ends of one memif in this process.
     #[arg(long = "loop", conflicts_with_all = ["client_interface", "server_interface"])]
@@ -138,12 +138,13 @@ impl StatefulOptions {
     /// What kept it from measuring.
     pub fn run(&self, stop: &AtomicBool) -> Result<Verdict, Box<dyn std::error::Error>> {
         let profile = Profile::load(&self.profile, self.shape.clone())?;
-        let (mut client, mut server) = self.links()?;
+        let Links { mut client, mut server, other: _other } = self.links()?;
         if let Some(core) = self.core {
             pin(core).ok_or_else(|| format!("can't run on core {core}"))?;
         }
         let faces = (self.client_face(&profile), self.server_face(&profile));
-        let times = Times { seconds: self.seconds, drain: self.drain };
+        let clients = self.in_process || self.client_interface.is_some();
+        let times = Times { seconds: self.seconds, drain: self.drain, clients };
         let shown = self.progress || std::io::stderr().is_terminal();
         let mut each_second = |before: &_, after: &_| {
             if shown {
@@ -153,12 +154,13 @@ impl StatefulOptions {
         let outcome = run(&profile, times, (&mut client, &mut server), faces, stop, &mut each_second)?;
         let report = Report::new(&profile, &outcome);
         match self.output {
-            Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-            Output::Text => println!("{}", report.text()),
+            Output::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?,
+            Output::Text => writeln!(std::io::stdout(), "{}", report.text())?,
         }
-        Ok(if report.client.established == 0 {
+        let counts = if clients { &report.client } else { &report.server };
+        Ok(if counts.established == 0 {
             Verdict::NothingEstablished
-        } else if self.strict && (report.client.failed.total() > 0 || report.unfinished > 0) {
+        } else if self.strict && counts.closed != counts.attempted {
             Verdict::Failures
         } else {
             Verdict::Measured
@@ -206,15 +208,16 @@ impl StatefulOptions {
         }
     }
 
-    fn links(&self) -> Result<(Link, Link), LinkError> {
+    fn links(&self) -> Result<Links, LinkError> {
         let bad = |what, value: String, reason: String| LinkError::Option { what, value, reason };
         let ring_size = RingSize::from_descriptors(self.ring_size).ok_or_else(|| {
             bad("ring size", self.ring_size.to_string(), "a power of two from 64 to 16384".into())
         })?;
         let queues = QueueConfig { ring_size, buffer_size: self.buffer_size, ..QueueConfig::default() };
-        let (Some(client), Some(server)) = (&self.client_interface, &self.server_interface) else {
-            return Link::pair(&queues);
-        };
+        if self.in_process {
+            let (client, server) = Link::pair(&queues)?;
+            return Ok(Links { client, server, other: None });
+        }
         let secret = self
             .secret
             .as_deref()
@@ -230,8 +233,37 @@ impl StatefulOptions {
             netns: netns.clone(),
             listen: role == End::Server,
         };
-        let client = Pending::new(&place(client, &self.client_netns, self.client_role), &common)?;
-        let server = Pending::new(&place(server, &self.server_netns, self.server_role), &common)?;
-        up(client, server)
+        let pending = |name: &Option<String>, netns, role| {
+            name.as_ref().map(|name| Pending::new(&place(name, netns, role), &common)).transpose()
+        };
+        let client = pending(&self.client_interface, &self.client_netns, self.client_role)?;
+        let server = pending(&self.server_interface, &self.server_netns, self.server_role)?;
+        // A side that is somebody else's has a link on which nothing ever happens.
+        let idle = || {
+            Link::pair(&QueueConfig { ring_size: RingSize::MIN, buffer_size: 64, ..QueueConfig::default() })
+        };
+        Ok(match (client, server) {
+            (Some(client), Some(server)) => {
+                let (client, server) = up(client, server)?;
+                Links { client, server, other: None }
+            }
+            (Some(client), None) => {
+                let (server, other) = idle()?;
+                Links { client: client.up()?, server, other: Some(other) }
+            }
+            (None, server) => {
+                let (client, other) = idle()?;
+                let server = server.map_or_else(|| idle().map(|(end, _)| end), Pending::up)?;
+                Links { client, server, other: Some(other) }
+            }
+        })
     }
+}
+
+/// The two sides' links.
+struct Links {
+    client: Link,
+    server: Link,
+    /// The far end of a link that leads nowhere.
+    other: Option<Link>,
 }

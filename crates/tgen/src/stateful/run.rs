@@ -17,6 +17,8 @@ use std::time::Duration;
 /// Time between two looks at control channels and at whether to stop.
 const LOOK_NS: u64 = 20_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Longest latency that is told apart: a minute, beyond all retransmissions of a SYN.
+const LONGEST_NS: u64 = 64 * SECOND_NS;
 
 /// Why a run came to no good end.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +34,9 @@ pub enum RunError {
         /// How.
         fault: memif::Fault,
     },
+    /// Latencies can't be kept.
+    #[error("no histogram of latencies: {0}")]
+    Histogram(hdrhistogram::CreationError),
 }
 
 /// When to stop.
@@ -41,6 +46,8 @@ pub struct Times {
     pub seconds: f64,
     /// How long they may take to end afterwards.
     pub drain: f64,
+    /// Whether the clients are ours.
+    pub clients: bool,
 }
 
 /// Both sides' counters at a moment.
@@ -120,7 +127,7 @@ fn drive<C: Opener, S: Endpoint<Packet = C::Packet>>(
     stop: &AtomicBool,
     each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
 ) -> Result<Outcome, RunError> {
-    let latency = Histogram::new(3).unwrap_or_else(|never| unreachable!("3 digits are allowed: {never}"));
+    let latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(RunError::Histogram)?;
     let seconds = vec![Snapshot::default()];
     let (rate, connections) = (profile.rate, profile.connections);
     let run = Run { client, server, client_link, server_link, rate, connections, latency, seconds };
@@ -177,7 +184,8 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                 self.client_link.check()?;
                 self.server_link.check()?;
                 let stopped = stop.load(Ordering::Relaxed);
-                let counts = self.client.endpoint.counts();
+                let counts =
+                    if times.clients { self.client.endpoint.counts() } else { self.server.endpoint.counts() };
                 let (active, all) = (counts.active(), counts.attempted >= self.connections);
                 if opening && (now >= until || stopped || all && active == 0) {
                     opening = false;
@@ -193,7 +201,7 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                     self.keep(now, each_second);
                 }
             }
-            self.turn(begin, now, opening)?;
+            self.turn(begin, now, opening && times.clients)?;
         }
     }
 

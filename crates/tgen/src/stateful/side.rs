@@ -214,10 +214,7 @@ impl<E: Endpoint> Sink<'_, E> {
             let read = part.read(self.buffer.get_mut(at..).unwrap_or_default());
             self.buffer.truncate(at + read);
         }
-        let mut line = [0; LINE];
-        for (to, from) in line.iter_mut().zip(self.buffer.iter()) {
-            *to = *from;
-        }
+        let line = Line::from_bytes(self.buffer);
         if self.face.verify && !checksum_is_right(self.buffer) {
             self.traffic.bad_checksum += 1;
             return;
@@ -231,12 +228,10 @@ impl<E: Endpoint> RxSink for Sink<'_, E> {
     fn packet(&mut self, bytes: CheckedRange<'_>) {
         self.traffic.rx_packets += 1;
         self.traffic.rx_bytes += u64::from(bytes.len());
-        let mut line = [0; LINE];
         let plain = self.face.framing.skipped() == 0 && (bytes.len() as usize <= LINE || !self.face.verify);
-        if plain && bytes.read_array_at(0, &mut line) {
-            self.line(&line, bytes.len() as usize);
-        } else {
-            self.whole(&[bytes]);
+        match Line::read(bytes) {
+            Some(line) if plain => self.line(&line, bytes.len() as usize),
+            _ => self.whole(&[bytes]),
         }
     }
 
@@ -268,12 +263,13 @@ impl<P: Wire> TxSource for Source<'_, P> {
         self.bytes += u64::from(into.len());
         let rest = || self.framing.payload().bytes(frame.rest.0, frame.rest.1);
         if self.framing.skipped() == 0 {
-            let _ = into.write_array(&frame.line);
+            frame.line.write(into);
             if frame.rest.1 > frame.rest.0 {
                 into.write_at(LINE as u32, rest());
             }
         } else {
-            let line = frame.line.get(self.framing.skipped()..frame.len.min(LINE)).unwrap_or_default();
+            let bytes = frame.line.bytes();
+            let line = bytes.get(self.framing.skipped()..frame.len.min(LINE)).unwrap_or_default();
             let at = into.write(line);
             into.write_at(at as u32, rest());
         }
@@ -284,7 +280,7 @@ impl<P: Wire> TxSource for Source<'_, P> {
         let Some(packet) = self.packets.get(packet) else { return };
         let frame = packet.frame(self.framing);
         self.buffer.clear();
-        self.buffer.extend_from_slice(frame.line.get(self.framing.skipped()..).unwrap_or_default());
+        self.buffer.extend_from_slice(frame.line.bytes().get(self.framing.skipped()..).unwrap_or_default());
         self.buffer.extend_from_slice(self.framing.payload().bytes(frame.rest.0, frame.rest.1));
         let mut bytes = self.buffer.as_slice();
         for part in into {
@@ -304,14 +300,14 @@ impl TxSource for Lines<'_> {
 
     fn write(&mut self, packet: usize, into: CheckedRange<'_>) {
         if let Some(line) = self.0.get(packet) {
-            into.write(line);
+            into.write(&line.bytes());
         }
     }
 
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]) {
         // Buffers have at least a line.
         if let (Some(first), Some(line)) = (into.first(), self.0.get(packet)) {
-            first.write(line);
+            first.write(&line.bytes());
         }
     }
 }

@@ -10,7 +10,8 @@ pub const ARP_LEN: u32 = LINE as u32;
 /// The answer to the ARP request in `line`, if `ours` knows the address that is asked for.
 #[must_use]
 pub fn answer(line: &Line, mac: MacAddr, ours: impl Fn(Ipv4Addr) -> bool) -> Option<Line> {
-    let (ethernet, packet) = EthernetHeader::parse(line).ok()?;
+    let bytes = line.bytes();
+    let (ethernet, packet) = EthernetHeader::parse(&bytes).ok()?;
     if ethernet.ethertype != EtherType::ARP {
         return None;
     }
@@ -22,5 +23,5 @@ pub fn answer(line: &Line, mac: MacAddr, ours: impl Fn(Ipv4Addr) -> bool) -> Opt
     let header = EthernetHeader { dst: request.sender_mac, src: mac, ethertype: EtherType::ARP };
     let rest = header.emit(&mut answer).ok()?;
     request.reply(mac).emit(rest).ok()?;
-    Some(answer)
+    Some(Line::from_bytes(&answer))
 }

@@ -2,7 +2,7 @@
 
 use super::checksum::fold;
 use super::frame::{
-    Frame, Framing, HEADERS_UDP, LINE, Line, Refused, Wire, fold_is_bad, line, read_ip, sum_behind_ip, word,
+    Frame, Framing, HEADERS_UDP, LINE, Line, Refused, Wire, fold_is_bad, read_ip, sum_behind_ip,
 };
 
 /// Bytes of the tag that a payload begins with.
@@ -46,7 +46,7 @@ impl Wire for Datagram {
         if ip.protocol != 17 {
             return Err(Refused::Other);
         }
-        let (w4, w5, w6, w7) = (word(line, 4), word(line, 5), word(line, 6), word(line, 7));
+        let (w4, w5, w6, w7) = (line.word(4), line.word(5), line.word(6), line.word(7));
         let udp = (w4 & 0xffff) as usize;
         if udp < 8 || udp + 20 > ip.total {
             return Err(Refused::Malformed);
@@ -95,7 +95,7 @@ impl Wire for Datagram {
             0 => 0xffff,
             checksum => u64::from(checksum),
         };
-        let line = line([
+        let line = Line([
             framing.first[0],
             framing.first[1],
             total << 48 | 0x4000_4011,

@@ -1,13 +1,71 @@
 //! Frames: where headers lie, and what is common to all packets.
 
 use super::checksum::Payload;
+use memif::region::CheckedRange;
 use wire::MacAddr;
 
 /// Bytes of a frame that are read and written as one.
 pub const LINE: usize = 64;
 
-/// The first bytes of a frame.
-pub type Line = [u8; LINE];
+/// The first bytes of a frame, as eight numbers: word `n` is bytes 8·n to 8·n + 7, the first of them highest.
+///
+/// Words go from and to registers; bytes would be put together in memory first, in pieces that can't be read back as a
+/// whole without waiting for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line(pub [u64; LINE / 8]);
+
+impl Line {
+    /// From bytes; what is missing is zero, what is too much is left out.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut line = [0; LINE];
+        for (to, from) in line.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        let (words, _) = line.as_chunks::<8>();
+        Self(core::array::from_fn(|n| words.get(n).map_or(0, |word| u64::from_be_bytes(*word))))
+    }
+
+    /// Word `n`.
+    #[inline(always)]
+    pub(super) const fn word(&self, n: usize) -> u64 {
+        self.0[n]
+    }
+
+    /// As bytes.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; LINE] {
+        let mut line = [0; LINE];
+        for (chunk, word) in line.as_chunks_mut::<8>().0.iter_mut().zip(self.0) {
+            *chunk = word.to_be_bytes();
+        }
+        line
+    }
+
+    /// The first line of a packet; `None` where that is shorter.
+    #[inline(always)]
+    #[must_use]
+    pub fn read(packet: CheckedRange<'_>) -> Option<Self> {
+        if (packet.len() as usize) < LINE {
+            return None;
+        }
+        Some(Self(core::array::from_fn(|n| {
+            let mut word = [0; 8];
+            packet.read_array_at(n as u32 * 8, &mut word);
+            u64::from_be_bytes(word)
+        })))
+    }
+
+    /// Writes it to the beginning of a packet of at least its length.
+    #[inline(always)]
+    pub fn write(&self, packet: CheckedRange<'_>) {
+        if packet.len() as usize >= LINE {
+            for (n, word) in self.0.iter().enumerate() {
+                packet.write_array_at(n as u32 * 8, &word.to_be_bytes());
+            }
+        }
+    }
+}
 
 /// Bytes of Ethernet, IPv4 and TCP headers without options.
 pub const HEADERS_TCP: usize = 54;
@@ -105,24 +163,6 @@ pub trait Wire: Copy + core::fmt::Debug {
     fn frame(&self, framing: &Framing) -> Frame;
 }
 
-/// Eight bytes of a line as a number.
-#[inline(always)]
-pub(super) fn word(line: &Line, at: usize) -> u64 {
-    let (words, _) = line.as_chunks::<8>();
-    u64::from_be_bytes(words[at])
-}
-
-/// A line from numbers.
-#[inline(always)]
-pub(super) fn line(words: [u64; 8]) -> Line {
-    let mut line = [0; LINE];
-    let (chunks, _) = line.as_chunks_mut::<8>();
-    for (chunk, word) in chunks.iter_mut().zip(words) {
-        *chunk = word.to_be_bytes();
-    }
-    line
-}
-
 /// The IPv4 header's fields that are read.
 pub(super) struct Ip {
     pub total: usize,
@@ -134,7 +174,7 @@ pub(super) struct Ip {
 /// Reads and checks Ethernet and IPv4.
 #[inline(always)]
 pub(super) fn read_ip(line: &Line, len: usize) -> Result<Ip, Refused> {
-    let (w1, w2, w3, w4) = (word(line, 1), word(line, 2), word(line, 3), word(line, 4));
+    let (w1, w2, w3, w4) = (line.word(1), line.word(2), line.word(3), line.word(4));
     if (w1 & 0xffff_ff00) != 0x0800_4500 {
         let arp = (w1 >> 16) & 0xffff == 0x0806;
         return Err(if arp { Refused::Arp } else { Refused::Other });
@@ -165,10 +205,10 @@ pub(super) fn fold_is_bad(sum: u64) -> bool {
 /// padding and counts for nothing.
 #[inline(always)]
 pub(super) fn sum_behind_ip(line: &Line, end: usize) -> u64 {
-    let mut sum = (word(line, 3) >> 32 & 0xffff) + (word(line, 3) & 0xffff_ffff);
+    let mut sum = (line.word(3) >> 32 & 0xffff) + (line.word(3) & 0xffff_ffff);
     for at in 4..8 {
         let inside = end.saturating_sub(at * 8).min(8) as u32;
-        let word = word(line, at) & u64::MAX.checked_shl(64 - inside * 8).unwrap_or(0);
+        let word = line.word(at) & u64::MAX.checked_shl(64 - inside * 8).unwrap_or(0);
         sum += (word >> 32) + (word & 0xffff_ffff);
     }
     sum

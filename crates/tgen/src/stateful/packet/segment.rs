@@ -2,7 +2,7 @@
 
 use super::checksum::fold;
 use super::frame::{
-    Frame, Framing, HEADERS_TCP, LINE, Line, Refused, Wire, fold_is_bad, line, read_ip, sum_behind_ip, word,
+    Frame, Framing, HEADERS_TCP, LINE, Line, Refused, Wire, fold_is_bad, read_ip, sum_behind_ip,
 };
 use wire::{TcpFlags, TcpOption, TcpOptions};
 
@@ -69,7 +69,7 @@ impl Wire for Segment {
         if ip.protocol != 6 {
             return Err(Refused::Other);
         }
-        let (w4, w5, w6) = (word(line, 4), word(line, 5), word(line, 6));
+        let (w4, w5, w6) = (line.word(4), line.word(5), line.word(6));
         let offset = ((w5 >> 12) & 0xf) as usize * 4;
         if offset < 20 || offset + 20 > ip.total {
             return Err(Refused::Malformed);
@@ -83,7 +83,7 @@ impl Wire for Segment {
         }
         let flags = w5 as u8;
         let mss = if flags & TcpFlags::SYN.bits() != 0 && offset > 20 {
-            mss_option(line.get(HEADERS_TCP..(34 + offset).min(LINE)).unwrap_or_default())
+            mss_option(line.bytes().get(HEADERS_TCP..(34 + offset).min(LINE)).unwrap_or_default())
         } else {
             0
         };
@@ -130,7 +130,7 @@ impl Wire for Segment {
         } else {
             (first, second)
         };
-        let line = line([
+        let line = Line([
             framing.first[0],
             framing.first[1],
             total << 48 | 0x4000_4006,

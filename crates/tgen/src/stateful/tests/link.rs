@@ -18,7 +18,7 @@ pub struct Faults {
 }
 
 /// Changes frames on their way: from the client if the flag is set.
-pub type Middle = Box<dyn FnMut(bool, &mut Line)>;
+pub type Middle = Box<dyn FnMut(bool, &mut [u8; LINE])>;
 
 /// Two sides and the link between them.
 pub struct World<C: Opener, S: Endpoint<Packet = C::Packet>> {
@@ -110,7 +110,9 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> World<C, S> {
                 let len = frame.len.max(LINE);
                 self.log.push((from_client, line, len));
                 if let Some(middle) = &mut self.middle {
-                    middle(from_client, &mut line);
+                    let mut bytes = line.bytes();
+                    middle(from_client, &mut bytes);
+                    line = Line::from_bytes(&bytes);
                 }
                 let copies = match self.chance() % 1000 {
                     n if n < self.faults.lost => 0,

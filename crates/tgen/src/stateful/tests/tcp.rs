@@ -207,8 +207,8 @@ fn through_address_translation() {
     let mut world = world(|_| (), exchange, Faults { late: 100, ..Faults::default() }, 3);
     // 10.0.0.x:p is seen as 192.0.2.1 with port 20000 + 10 · x + (p - 1024).
     world.middle = Some(Box::new(|from_client, line| {
-        let u32_at = |line: &Line, at: usize| u32::from_be_bytes(line[at..at + 4].try_into().unwrap());
-        let u16_at = |line: &Line, at: usize| u16::from_be_bytes(line[at..at + 2].try_into().unwrap());
+        let u32_at = |line: &[u8; 64], at: usize| u32::from_be_bytes(line[at..at + 4].try_into().unwrap());
+        let u16_at = |line: &[u8; 64], at: usize| u16::from_be_bytes(line[at..at + 2].try_into().unwrap());
         let (address, port) = if from_client { (26, 34) } else { (30, 36) };
         let (old, old_port) = (u32_at(line, address), u16_at(line, port));
         let (new, new_port) = if from_client {
