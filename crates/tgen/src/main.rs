@@ -2,77 +2,160 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
-use quiver_tgen::options::Options;
-use quiver_tgen::report::Report;
-use quiver_tgen::stateful::options::{StatefulOptions, Verdict};
-use quiver_tgen::{link, placement, run};
+use clap::{Parser, Subcommand};
+use quiver_tgen::clock::Clock;
+use quiver_tgen::link::{Link, MemifLink};
+use quiver_tgen::options::{Options, Output};
+use quiver_tgen::placement;
+use quiver_tgen::plan::{Interfaces, Plan};
+use quiver_tgen::report::{Report, Ticker};
+use quiver_tgen::stateful::options::{StatefulError, StatefulOptions, Verdict};
+use quiver_tgen::stateless::{self, Lane, Progress};
+use std::error::Error;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Connections instead of packets.
-#[derive(Parser)]
-#[command(name = "quiver-tgen stateful", version)]
-struct Stateful {
+/// It could not run, or an interface was lost.
+const FAILED: u8 = 1;
+/// The arguments or the profile are wrong.
+const USAGE: u8 = 2;
+/// More was lost, or failed, than allowed.
+const LOSS: u8 = 3;
+
+/// What to generate: packets, or what a subcommand says.
+#[derive(Debug, Parser)]
+#[command(
+    name = "quiver-tgen",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
     #[command(flatten)]
-    options: StatefulOptions,
+    packets: Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Stateful(StatefulOptions),
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|word| word == "stateful") {
-        let program = std::ffi::OsString::from("quiver-tgen stateful");
-        return stateful(&Stateful::parse_from(std::iter::once(program).chain(arguments)).options);
-    }
-    match generate(&Options::parse()) {
-        Ok(report) => {
-            println!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("quiver-tgen: {error}");
-            ExitCode::FAILURE
-        }
+    match Cli::parse() {
+        Cli { command: Some(Command::Stateful(options)), .. } => stateful(&options),
+        Cli { command: None, packets } => packets_of(packets),
     }
 }
 
 fn stateful(options: &StatefulOptions) -> ExitCode {
-    match stop_signal().map_err(Into::into).and_then(|stop| options.run(&stop)) {
-        Ok(Verdict::Measured) => ExitCode::SUCCESS,
-        Ok(Verdict::Failures) => ExitCode::from(2),
-        Ok(Verdict::NothingEstablished) => {
-            eprintln!("quiver-tgen: not one connection was established");
-            ExitCode::FAILURE
-        }
+    let result = match stop_signal() {
+        Ok(stop) => options.run(&stop),
+        Err(error) => Err(error.into()),
+    };
+    let (status, error) = match result {
+        Ok(Verdict::Measured) => return ExitCode::SUCCESS,
+        Ok(Verdict::Failures) => (LOSS, "there were connections that failed or did not end".into()),
+        Ok(Verdict::NothingEstablished) => (FAILED, "not one connection was established".into()),
+        Err(error @ (StatefulError::Profile(_) | StatefulError::Option(_))) => (USAGE, error.to_string()),
+        Err(error) => (FAILED, error.to_string()),
+    };
+    eprintln!("quiver-tgen: {error}");
+    status.into()
+}
+
+fn packets_of(options: Options) -> ExitCode {
+    let plan = match options.plan() {
+        Ok(plan) => plan,
         Err(error) => {
             eprintln!("quiver-tgen: {error}");
-            ExitCode::FAILURE
+            return USAGE.into();
+        }
+    };
+    match generate(&options, &plan) {
+        Ok(report) => finish(&options, &report),
+        Err(error) => {
+            eprintln!("quiver-tgen: {error}");
+            FAILED.into()
         }
     }
 }
 
+/// Set by a signal to stop.
 fn stop_signal() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second time it ends at once.
+        signal_hook::flag::register_conditional_shutdown(signal, FAILED.into(), Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
 }
 
-fn generate(options: &Options) -> Result<String, Box<dyn std::error::Error>> {
+fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
+    let clock = Clock::start();
     let stop = stop_signal()?;
-    let mut tx = link::up(&options.tx, options.tx_netns.as_deref(), options)?;
-    let mut rx = match &options.rx {
-        Some(name) => Some(link::up(name, options.rx_netns.as_deref(), options)?),
-        None => None,
-    };
+    let mut links = open(plan)?;
+    let lanes = Lane::all(plan, &links)?;
     let trip = || placement::round_trip_ns(options.core?, options.peer_core?);
     let before = trip();
+    let progress = Arc::new(Progress::default());
+    let ticker = (options.progress || std::io::stderr().is_terminal())
+        .then(|| Ticker::start(Arc::clone(&progress)))
+        .transpose()?;
     if let Some(core) = options.core {
-        placement::pin(core).ok_or_else(|| format!("can't run on core {core}"))?;
+        placement::pin(core)
+            .ok_or_else(|| format!("can't run on core {core}: is there one of that number?"))?;
     }
-    let counts = run::run(&mut tx, rx.as_mut(), options, &stop)?;
+    let outcome = stateless::run(&mut links, lanes, plan, &clock, &stop, &progress);
+    drop(ticker);
     let trips = before.and_then(|before| Some((before, trip()?)));
-    Ok(Report::new(options, &counts, trips).render(options.output)?)
+    let names: Vec<String> = links.iter().map(|link| link.name().into()).collect();
+    Ok(Report::new(plan, &names, &outcome, trips))
+}
+
+/// All interfaces at once: those that wait for each other must not do so in turn.
+fn open(plan: &Plan) -> Result<Vec<Link>, Box<dyn Error>> {
+    match &plan.interfaces {
+        Interfaces::Loop(spec) => {
+            let (client, server) = MemifLink::pair(spec)?;
+            Ok(vec![Link::Memif(Box::new(client)), Link::Memif(Box::new(server))])
+        }
+        Interfaces::Named(specs) => std::thread::scope(|scope| {
+            let opening: Vec<_> =
+                specs.iter().map(|spec| scope.spawn(|| Link::open(spec, plan.wait))).collect();
+            let opened = opening
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            Ok(opened.collect::<Result<Vec<_>, _>>()?)
+        }),
+    }
+}
+
+fn finish(options: &Options, report: &Report) -> ExitCode {
+    let text = match options.output {
+        Output::Text => report.to_string(),
+        Output::Json => match report.json() {
+            Ok(json) => json,
+            Err(error) => {
+                eprintln!("quiver-tgen: {error}");
+                return FAILED.into();
+            }
+        },
+    };
+    println!("{text}");
+    if let Some(error) = &report.error {
+        eprintln!("quiver-tgen: {error}");
+        return FAILED.into();
+    }
+    match options.max_loss {
+        Some(most) if report.loss_ratio > most => {
+            eprintln!("quiver-tgen: {} of all packets were lost, more than {most}", report.loss_ratio);
+            LOSS.into()
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }

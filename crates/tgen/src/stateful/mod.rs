@@ -12,7 +12,6 @@ pub mod clock;
 pub mod counts;
 pub mod endpoint;
 pub mod endpoints;
-pub mod link;
 pub mod mix;
 pub mod options;
 pub mod outbox;

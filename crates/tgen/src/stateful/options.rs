@@ -1,31 +1,19 @@
 //! The command line of `quiver-tgen stateful`.
 
-use super::link::{Common, Link, Pending, Place, up};
 use super::packet::Framing;
 use super::profile::{Profile, Shape};
 use super::report::{Report, Second};
 use super::run::{Times, run};
 use super::side::Face;
-use crate::link::LinkError;
-use crate::options::{LinkMode, Output};
+use crate::link::spec::LinkMode;
+use crate::link::{InterfaceSpec, Link, LinkError, MemifLink, MemifSpec, Role};
+use crate::options::Output;
 use crate::placement::pin;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use core::net::Ipv4Addr;
-use memif::{Mode, QueueConfig, RingSize, Secret};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use wire::MacAddr;
-
-/// Which end of a memif.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum End {
-    /// Connect to the socket.
-    #[default]
-    Client,
-    /// Listen on the socket.
-    Server,
-}
 
 /// Opens connections from clients to servers through a device under test, both ends of which it is, and tells what became
 /// of them.
@@ -35,30 +23,31 @@ pub struct StatefulOptions {
     /// What to run: tcp-cps, udp-cps, tcp-tput, udp-tput, or a TOML file with the same names as the flags.
     #[arg(long, default_value = "tcp-cps", value_name = "NAME|FILE")]
     pub profile: String,
-    /// The clients' interface: SOCKET or SOCKET#ID; an abstract socket begins with '@'. Without it there are only servers,
+    /// The clients' interface: SOCKET or SOCKET#ID (a memif; an abstract socket begins with '@'), packet:DEVICE or
+    /// tap:DEVICE. Without it there are only servers,
     /// and the clients are somebody else's.
     #[arg(
         long,
-        value_name = "SOCKET[#ID]",
+        value_name = "INTERFACE",
         required_unless_present_any = ["in_process", "server_interface"]
     )]
     pub client_interface: Option<String>,
     /// The servers' interface. Without it there are only clients.
-    #[arg(long, value_name = "SOCKET[#ID]")]
+    #[arg(long, value_name = "INTERFACE")]
     pub server_interface: Option<String>,
     /// No device: the two sides at the two ends of one memif in this process.
     #[arg(long = "loop", conflicts_with_all = ["client_interface", "server_interface"])]
     pub in_process: bool,
     /// Which end of the clients' memif to be.
     #[arg(long, value_enum, default_value_t)]
-    pub client_role: End,
+    pub client_role: Role,
     /// Which end of the servers' memif to be.
     #[arg(long, value_enum, default_value_t)]
-    pub server_role: End,
-    /// Network namespace of the clients' abstract socket.
+    pub server_role: Role,
+    /// Network namespace of the clients' interface: a name under /run/netns or a path.
     #[arg(long)]
     pub client_netns: Option<String>,
-    /// Network namespace of the servers' abstract socket.
+    /// Network namespace of the servers' interface.
     #[arg(long)]
     pub server_netns: Option<String>,
     /// Ethernet address of the clients.
@@ -112,12 +101,38 @@ pub struct StatefulOptions {
     /// Show each second on standard error. Default: if that is a terminal.
     #[arg(long)]
     pub progress: bool,
-    /// Exit status 2 if a connection failed or didn't end.
+    /// Exit status 3 if a connection failed or didn't end.
     #[arg(long)]
     pub strict: bool,
     /// What to print.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+}
+
+/// What kept it from measuring.
+#[derive(Debug, thiserror::Error)]
+pub enum StatefulError {
+    /// The profile isn't one.
+    #[error(transparent)]
+    Profile(#[from] super::profile::ProfileError),
+    /// An option can't be.
+    #[error("{0}")]
+    Option(String),
+    /// An interface can't be had.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The run came to no good end.
+    #[error(transparent)]
+    Run(#[from] super::run::RunError),
+    /// There is no such core.
+    #[error("can't run on core {0}: is there one of that number?")]
+    Core(usize),
+    /// The result could not be written, or signals not be caught.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The result has no JSON form.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
 }
 
 /// What a run came to.
@@ -136,11 +151,11 @@ impl StatefulOptions {
     ///
     /// # Errors
     /// What kept it from measuring.
-    pub fn run(&self, stop: &AtomicBool) -> Result<Verdict, Box<dyn std::error::Error>> {
+    pub fn run(&self, stop: &AtomicBool) -> Result<Verdict, StatefulError> {
         let profile = Profile::load(&self.profile, self.shape.clone())?;
         let Links { mut client, mut server, other: _other } = self.links()?;
         if let Some(core) = self.core {
-            pin(core).ok_or_else(|| format!("can't run on core {core}"))?;
+            pin(core).ok_or(StatefulError::Core(core))?;
         }
         let faces = (self.client_face(&profile), self.server_face(&profile));
         let clients = self.in_process || self.client_interface.is_some();
@@ -208,54 +223,43 @@ impl StatefulOptions {
         }
     }
 
-    fn links(&self) -> Result<Links, LinkError> {
-        let bad = |what, value: String, reason: String| LinkError::Option { what, value, reason };
-        let ring_size = RingSize::from_descriptors(self.ring_size).ok_or_else(|| {
-            bad("ring size", self.ring_size.to_string(), "a power of two from 64 to 16384".into())
-        })?;
-        let queues = QueueConfig { ring_size, buffer_size: self.buffer_size, ..QueueConfig::default() };
+    fn links(&self) -> Result<Links, StatefulError> {
+        let memif = MemifSpec {
+            mode: self.mode,
+            secret: self.secret.clone(),
+            ..MemifSpec::buffers(1, self.ring_size, self.buffer_size)
+        };
+        let pair = |spec: &MemifSpec| -> Result<(Link, Link), LinkError> {
+            let (client, server) = MemifLink::pair(spec)?;
+            Ok((Link::Memif(Box::new(client)), Link::Memif(Box::new(server))))
+        };
         if self.in_process {
-            let (client, server) = Link::pair(&queues)?;
+            let (client, server) = pair(&memif)?;
             return Ok(Links { client, server, other: None });
         }
-        let secret = self
-            .secret
-            .as_deref()
-            .map(|text| Secret::new(text).map_err(|error| bad("secret", "***".into(), error.to_string())));
-        let common = Common {
-            mode: if self.mode == LinkMode::Ip { Mode::Ip } else { Mode::Ethernet },
-            secret: secret.transpose()?,
-            queues,
-            wait: Duration::from_secs_f64(self.wait.clamp(0.0, 1e6)),
+        let spec = |name: &Option<String>, netns: &Option<String>, role| {
+            let memif = MemifSpec { role, ..memif.clone() };
+            name.as_ref().map(|name| InterfaceSpec::parse(name, netns.as_deref(), &memif)).transpose()
         };
-        let place = |name: &String, netns: &Option<String>, role| Place {
-            name: name.clone(),
-            netns: netns.clone(),
-            listen: role == End::Server,
-        };
-        let pending = |name: &Option<String>, netns, role| {
-            name.as_ref().map(|name| Pending::new(&place(name, netns, role), &common)).transpose()
-        };
-        let client = pending(&self.client_interface, &self.client_netns, self.client_role)?;
-        let server = pending(&self.server_interface, &self.server_netns, self.server_role)?;
+        let client = spec(&self.client_interface, &self.client_netns, self.client_role);
+        let client = client.map_err(StatefulError::Option)?;
+        let server = spec(&self.server_interface, &self.server_netns, self.server_role);
+        let server = server.map_err(StatefulError::Option)?;
+        // Both at once: a device may bring up one only after the other.
+        let open =
+            |spec: &Option<InterfaceSpec>| spec.as_ref().map(|spec| Link::open(spec, self.wait)).transpose();
+        let (client, server) = std::thread::scope(|scope| {
+            let client = scope.spawn(|| open(&client));
+            let server = open(&server);
+            (client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), server)
+        });
         // A side that is somebody else's has a link on which nothing ever happens.
-        let idle = || {
-            Link::pair(&QueueConfig { ring_size: RingSize::MIN, buffer_size: 64, ..QueueConfig::default() })
-        };
-        Ok(match (client, server) {
-            (Some(client), Some(server)) => {
-                let (client, server) = up(client, server)?;
-                Links { client, server, other: None }
-            }
-            (Some(client), None) => {
-                let (server, other) = idle()?;
-                Links { client: client.up()?, server, other: Some(other) }
-            }
-            (None, server) => {
-                let (client, other) = idle()?;
-                let server = server.map_or_else(|| idle().map(|(end, _)| end), Pending::up)?;
-                Links { client, server, other: Some(other) }
-            }
+        let (end, other) = pair(&MemifSpec::buffers(1, 64, 64))?;
+        Ok(match (client?, server?) {
+            (Some(client), Some(server)) => Links { client, server, other: None },
+            (Some(client), None) => Links { client, server: end, other: Some(other) },
+            (None, Some(server)) => Links { client: end, server, other: Some(other) },
+            (None, None) => return Err(StatefulError::Option("no interface is given".into())),
         })
     }
 }

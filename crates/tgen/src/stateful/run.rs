@@ -3,11 +3,10 @@
 use super::clock::Now;
 use super::counts::Counts;
 use super::endpoint::{Endpoint, Opener};
-use super::link::Link;
 use super::profile::{Profile, Protocol};
 use super::side::{BATCH, Face, Side, Traffic};
 use super::{tcp, udp};
-use crate::link::LinkError;
+use crate::link::{Link, LinkError};
 use hdrhistogram::Histogram;
 use memory::clock::nanoseconds;
 use memory::simd::{Simd, Tier, TierTask};
@@ -23,17 +22,9 @@ const LONGEST_NS: u64 = 64 * SECOND_NS;
 /// Why a run came to no good end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A link is lost or never came.
+    /// A link is lost.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The other end of a link breaks the protocol.
-    #[error("the {side} side's memif peer broke the protocol: {fault}")]
-    Fault {
-        /// Which side.
-        side: &'static str,
-        /// How.
-        fault: memif::Fault,
-    },
     /// Latencies can't be kept.
     #[error("no histogram of latencies: {0}")]
     Histogram(hdrhistogram::CreationError),
@@ -223,20 +214,14 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                 client.open(n as usize, time, out);
             }
         }
-        let fault = |side| move |fault| RunError::Fault { side, fault };
-        let (client, server) = (&mut self.client_link.connection, &mut self.server_link.connection);
         self.client.expire(time);
-        if let Some(queue) = client.tx.first_mut() {
-            self.client.send(queue).map_err(fault("client"))?;
-        }
+        self.client.send(self.client_link)?;
         let time = Now::at(nanoseconds() - begin);
-        self.server.receive(&mut server.rx, time).map_err(fault("server"))?;
+        self.server.receive(self.server_link, time)?;
         self.server.expire(time);
-        if let Some(queue) = server.tx.first_mut() {
-            self.server.send(queue).map_err(fault("server"))?;
-        }
+        self.server.send(self.server_link)?;
         let time = Now::at(nanoseconds() - begin);
-        self.client.receive(&mut client.rx, time).map_err(fault("client"))?;
+        self.client.receive(self.client_link, time)?;
         for latency in self.client.endpoint.latencies().drain(..) {
             self.latency.saturating_record(latency);
         }

@@ -4,9 +4,10 @@ use super::clock::Now;
 use super::endpoint::Endpoint;
 use super::outbox::Outbox;
 use super::packet::{Framing, LINE, Line, Refused, Wire, answer, checksum_is_right};
+use crate::link::{Link, LinkError};
+use crate::stateless::{Packets, Receiver, Target, View};
+use core::cell::Cell;
 use core::net::Ipv4Addr;
-use memif::region::CheckedRange;
-use memif::{Fault, RxQueue, RxSink, TxQueue, TxSource};
 use serde::Serialize;
 use wire::MacAddr;
 
@@ -79,32 +80,24 @@ impl<E: Endpoint> Side<E> {
         }
     }
 
-    /// Receives a batch from each queue and lets the state machines have it. Gives the number of packets.
+    /// Receives what is there and lets the state machines have it. Gives the number of packets.
     ///
     /// # Errors
-    /// [`Fault`] when the other side breaks the protocol of the link.
+    /// [`LinkError::Lost`] when the link is.
     #[inline(always)]
-    pub fn receive(&mut self, queues: &mut [RxQueue], now: Now) -> Result<usize, Fault> {
-        let mut received = 0;
-        for queue in queues {
-            let mut sink = Sink {
-                endpoint: &self.endpoint,
-                inbox: &mut self.inbox,
-                traffic: &mut self.traffic,
-                face: &self.face,
-                answers: &mut self.answers,
-                buffer: &mut self.buffer,
-            };
-            let n = queue.receive(BATCH, &mut sink)?;
-            if n > 0 {
-                queue.release();
-            }
-            received += n;
-            for (place, packet) in &self.inbox {
-                self.endpoint.arrive(*place, packet, now, &mut self.out);
-            }
-            self.inbox.clear();
+    pub fn receive(&mut self, link: &mut Link, now: Now) -> Result<usize, LinkError> {
+        let received = link.receive(&mut Sink {
+            endpoint: &self.endpoint,
+            inbox: &mut self.inbox,
+            traffic: &mut self.traffic,
+            face: &self.face,
+            answers: &mut self.answers,
+            buffer: &mut self.buffer,
+        })?;
+        for (place, packet) in &self.inbox {
+            self.endpoint.arrive(*place, packet, now, &mut self.out);
         }
+        self.inbox.clear();
         Ok(received)
     }
 
@@ -119,29 +112,26 @@ impl<E: Endpoint> Side<E> {
     /// # Errors
     /// As of [`receive`](Self::receive).
     #[inline(always)]
-    pub fn send(&mut self, queue: &mut TxQueue) -> Result<(), Fault> {
+    pub fn send(&mut self, link: &mut Link) -> Result<(), LinkError> {
         let packets = self.out.waiting();
         if !packets.is_empty() {
-            let framing = &self.face.framing;
-            let mut source = Source { framing, packets, bytes: 0, buffer: &mut self.buffer };
-            let sent = queue.transmit(packets.len(), &mut source)?;
-            self.traffic.tx_packets += sent.sent as u64;
-            self.traffic.tx_bytes += source.bytes;
-            self.out.done(sent.done());
-            queue.notify();
+            let source = Source { framing: &self.face.framing, packets, bytes: Cell::new(0) };
+            let sent = link.transmit(0, packets.len(), &source, true)?;
+            self.traffic.tx_packets += sent as u64;
+            self.traffic.tx_bytes += source.bytes.get();
+            self.out.done(sent);
         }
         if !self.answers.is_empty() {
-            self.send_answers(queue)?;
+            self.send_answers(link)?;
         }
         self.traffic.tx_lost = self.out.unsent();
         Ok(())
     }
 
     #[cold]
-    fn send_answers(&mut self, queue: &mut TxQueue) -> Result<(), Fault> {
+    fn send_answers(&mut self, link: &mut Link) -> Result<(), LinkError> {
         // Whoever asks and gets no answer asks again.
-        queue.transmit(self.answers.len(), &mut Lines(&self.answers))?;
-        queue.notify();
+        link.transmit(0, self.answers.len(), &Lines(&self.answers), true)?;
         self.answers.clear();
         Ok(())
     }
@@ -200,20 +190,16 @@ impl<E: Endpoint> Sink<'_, E> {
 
     /// A packet that isn't in one piece, is shorter than a line, has no Ethernet header or shall be checked whole.
     #[cold]
-    fn whole(&mut self, parts: &[CheckedRange<'_>]) {
+    fn whole<V: View>(&mut self, frame: V) {
         let skip = self.face.framing.skipped();
         self.buffer.clear();
-        self.buffer.resize(skip, 0);
-        if skip > 0 {
+        self.buffer.resize(skip + frame.size() as usize, 0);
+        if let Some(ethertype) = self.buffer.get_mut(12..skip) {
             // An IP packet, whatever version it says it has.
-            self.buffer[12..].copy_from_slice(&[0x08, 0x00]);
+            ethertype.copy_from_slice(&[0x08, 0x00]);
         }
-        for part in parts {
-            let at = self.buffer.len();
-            self.buffer.resize(at + part.len() as usize, 0);
-            let read = part.read(self.buffer.get_mut(at..).unwrap_or_default());
-            self.buffer.truncate(at + read);
-        }
+        let read = frame.copy_at(0, self.buffer.get_mut(skip..).unwrap_or_default());
+        self.buffer.truncate(skip + read);
         let line = Line::from_bytes(self.buffer);
         if self.face.verify && !checksum_is_right(self.buffer) {
             self.traffic.bad_checksum += 1;
@@ -223,91 +209,85 @@ impl<E: Endpoint> Sink<'_, E> {
     }
 }
 
-impl<E: Endpoint> RxSink for Sink<'_, E> {
+impl<E: Endpoint> Receiver for Sink<'_, E> {
+    fn begin(&mut self, _: usize) {}
+
     #[inline(always)]
-    fn packet(&mut self, bytes: CheckedRange<'_>) {
+    fn frame<V: View>(&mut self, frame: V) {
+        let len = frame.size() as usize;
         self.traffic.rx_packets += 1;
-        self.traffic.rx_bytes += u64::from(bytes.len());
-        let plain = self.face.framing.skipped() == 0 && (bytes.len() as usize <= LINE || !self.face.verify);
-        match Line::read(bytes) {
-            Some(line) if plain => self.line(&line, bytes.len() as usize),
-            _ => self.whole(&[bytes]),
+        self.traffic.rx_bytes += len as u64;
+        let plain = self.face.framing.skipped() == 0 && (len <= LINE || !self.face.verify);
+        match Line::read(frame) {
+            Some(line) if plain => self.line(&line, len),
+            _ => self.whole(frame),
         }
     }
 
-    #[inline]
-    fn chain(&mut self, parts: &[CheckedRange<'_>], length: u32) {
-        self.traffic.rx_packets += 1;
-        self.traffic.rx_bytes += u64::from(length);
-        self.whole(parts);
+    fn end(&mut self) {}
+
+    fn issued(&mut self, _: usize, _: u64) {}
+
+    fn ours(&self) -> u64 {
+        self.traffic.rx_packets
     }
 }
 
+/// Packets of state machines.
 struct Source<'a, P> {
     framing: &'a Framing,
     packets: &'a [P],
-    bytes: u64,
-    buffer: &'a mut Vec<u8>,
+    bytes: Cell<u64>,
 }
 
-impl<P: Wire> TxSource for Source<'_, P> {
+impl<P: Wire> Packets for Source<'_, P> {
+    fn prepare(&mut self) -> usize {
+        self.packets.len()
+    }
+
     #[inline(always)]
-    fn length(&mut self, packet: usize) -> u32 {
+    fn len(&self, packet: usize) -> u32 {
         self.packets.get(packet).map_or(0, |packet| self.framing.padded(packet.frame_len()))
     }
 
     #[inline(always)]
-    fn write(&mut self, packet: usize, into: CheckedRange<'_>) {
+    fn write<T: Target>(&self, packet: usize, into: T, _: bool, _: impl Fn() -> u64) {
         let Some(packet) = self.packets.get(packet) else { return };
         let frame = packet.frame(self.framing);
-        self.bytes += u64::from(into.len());
-        let rest = || self.framing.payload().bytes(frame.rest.0, frame.rest.1);
-        if self.framing.skipped() == 0 {
+        let (from, to) = frame.rest;
+        let skip = self.framing.skipped();
+        self.bytes.set(self.bytes.get() + u64::from(self.framing.padded(frame.len)));
+        if skip == 0 {
             frame.line.write(into);
-            if frame.rest.1 > frame.rest.0 {
-                into.write_at(LINE as u32, rest());
-            }
         } else {
             let bytes = frame.line.bytes();
-            let line = bytes.get(self.framing.skipped()..frame.len.min(LINE)).unwrap_or_default();
-            let at = into.write(line);
-            into.write_at(at as u32, rest());
+            into.put(0, bytes.get(skip..frame.len.min(LINE)).unwrap_or_default());
+        }
+        if to > from {
+            into.put((LINE - skip) as u32, self.framing.payload().bytes(from, to));
         }
     }
 
-    #[inline]
-    fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]) {
-        let Some(packet) = self.packets.get(packet) else { return };
-        let frame = packet.frame(self.framing);
-        self.buffer.clear();
-        self.buffer.extend_from_slice(frame.line.bytes().get(self.framing.skipped()..).unwrap_or_default());
-        self.buffer.extend_from_slice(self.framing.payload().bytes(frame.rest.0, frame.rest.1));
-        let mut bytes = self.buffer.as_slice();
-        for part in into {
-            let done = part.write(bytes);
-            self.bytes += done as u64;
-            bytes = bytes.get(done..).unwrap_or_default();
-        }
-    }
+    fn sent(&mut self, _: usize) {}
 }
 
+/// Frames of one line.
 struct Lines<'a>(&'a [Line]);
 
-impl TxSource for Lines<'_> {
-    fn length(&mut self, _: usize) -> u32 {
+impl Packets for Lines<'_> {
+    fn prepare(&mut self) -> usize {
+        self.0.len()
+    }
+
+    fn len(&self, _: usize) -> u32 {
         LINE as u32
     }
 
-    fn write(&mut self, packet: usize, into: CheckedRange<'_>) {
+    fn write<T: Target>(&self, packet: usize, into: T, _: bool, _: impl Fn() -> u64) {
         if let Some(line) = self.0.get(packet) {
-            into.write(&line.bytes());
+            line.write(into);
         }
     }
 
-    fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]) {
-        // Buffers have at least a line.
-        if let (Some(first), Some(line)) = (into.first(), self.0.get(packet)) {
-            first.write(&line.bytes());
-        }
-    }
+    fn sent(&mut self, _: usize) {}
 }

@@ -1,7 +1,7 @@
 //! Frames: where headers lie, and what is common to all packets.
 
 use super::checksum::Payload;
-use memif::region::CheckedRange;
+use crate::stateless::{Target, View};
 use wire::MacAddr;
 
 /// Bytes of a frame that are read and written as one.
@@ -42,27 +42,25 @@ impl Line {
         line
     }
 
-    /// The first line of a packet; `None` where that is shorter.
+    /// The first line of a frame; `None` where that is shorter.
     #[inline(always)]
     #[must_use]
-    pub fn read(packet: CheckedRange<'_>) -> Option<Self> {
-        if (packet.len() as usize) < LINE {
+    pub fn read<V: View>(frame: V) -> Option<Self> {
+        if (frame.size() as usize) < LINE {
             return None;
         }
         Some(Self(core::array::from_fn(|n| {
             let mut word = [0; 8];
-            packet.read_array_at(n as u32 * 8, &mut word);
+            frame.array_at(n as u32 * 8, &mut word);
             u64::from_be_bytes(word)
         })))
     }
 
-    /// Writes it to the beginning of a packet of at least its length.
+    /// Writes it to the beginning of a frame of at least its length.
     #[inline(always)]
-    pub fn write(&self, packet: CheckedRange<'_>) {
-        if packet.len() as usize >= LINE {
-            for (n, word) in self.0.iter().enumerate() {
-                packet.write_array_at(n as u32 * 8, &word.to_be_bytes());
-            }
+    pub fn write<T: Target>(&self, frame: T) {
+        for (n, word) in self.0.iter().enumerate() {
+            frame.put_array(n as u32 * 8, &word.to_be_bytes());
         }
     }
 }

@@ -1,0 +1,123 @@
+//! Interfaces to send to and receive from.
+//!
+//! | file | what |
+//! |---|---|
+//! | `spec` | how an interface is named on the command line and in profiles |
+//! | `memif` | memif, client or server, and a pair of both within this process |
+//! | `socket` | a Linux interface through a packet socket |
+//! | `tap` | a Linux interface of its own, whose other side we are |
+//! | `private` | what the latter two have in common: frames in private memory, one system call each |
+//!
+//! All of them hand over frames by the same two methods of [`Link`], generic over who makes and who takes packets: whatever
+//! kind of traffic it is.
+
+mod error;
+mod memif;
+mod netns;
+mod private;
+mod socket;
+pub mod spec;
+mod tap;
+
+pub use self::memif::MemifLink;
+pub use error::LinkError;
+pub use private::PrivateLink;
+pub use spec::{InterfaceSpec, Kind, MemifSpec, Role};
+
+use crate::stateless::{Packets, Receiver};
+
+/// An interface that is up.
+#[derive(Debug)]
+pub enum Link {
+    /// memif.
+    Memif(Box<MemifLink>),
+    /// A packet socket or a tap.
+    Private(Box<PrivateLink>),
+}
+
+impl Link {
+    /// Brings up an interface. Blocks until it is up, or for `wait` seconds.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn open(spec: &InterfaceSpec, wait: f64) -> Result<Self, LinkError> {
+        Ok(match &spec.kind {
+            Kind::Memif(memif) => Self::Memif(Box::new(MemifLink::open(&spec.name, memif, wait)?)),
+            Kind::Packet { device, netns } => {
+                Self::Private(Box::new(socket::open(&spec.name, device, netns.as_deref())?))
+            }
+            Kind::Tap { device, netns } => {
+                Self::Private(Box::new(tap::open(&spec.name, device, netns.as_deref())?))
+            }
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Memif(link) => link.name(),
+            Self::Private(link) => link.name(),
+        }
+    }
+
+    /// Queues to send to.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        match self {
+            Self::Memif(link) => link.tx_queues(),
+            Self::Private(_) => 1,
+        }
+    }
+
+    /// Number of buffers of a queue whose bytes nobody else writes: what was written there before is still there when the
+    /// buffer comes round again. With the buffers' size.
+    #[must_use]
+    pub fn own_buffers(&self, queue: usize) -> Option<(u64, u32)> {
+        match self {
+            Self::Memif(link) => link.own_buffers(queue),
+            Self::Private(_) => None,
+        }
+    }
+
+    /// Sends the first `n` packets, as far as there is room; gives how many were sent. See [`Packets::write`] for `rest`.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`].
+    #[inline(always)]
+    pub fn transmit<P: Packets>(
+        &mut self,
+        queue: usize,
+        n: usize,
+        packets: &P,
+        rest: bool,
+    ) -> Result<usize, LinkError> {
+        match self {
+            Self::Memif(link) => link.transmit(queue, n, packets, rest),
+            Self::Private(link) => link.transmit(n, packets),
+        }
+    }
+
+    /// Receives what is there; gives how many frames.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`].
+    #[inline(always)]
+    pub fn receive<R: Receiver>(&mut self, receiver: &mut R) -> Result<usize, LinkError> {
+        match self {
+            Self::Memif(link) => link.receive(receiver),
+            Self::Private(link) => link.receive(receiver),
+        }
+    }
+
+    /// Whether it is still up.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`] when it isn't.
+    pub fn check(&mut self) -> Result<(), LinkError> {
+        match self {
+            Self::Memif(link) => link.check(),
+            Self::Private(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A result in a few lines.
+
+use super::{Latency, Report};
+use core::fmt;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.frame_size {
+            Some(size) => write!(f, "{size} B frames")?,
+            None => f.write_str("frames of several sizes")?,
+        }
+        let (seconds, mpps, gbps) = (self.seconds, self.received_pps / 1e6, self.received_bps / 1e9);
+        writeln!(f, ", {seconds:.1} s: {mpps:.2} Mpps, {gbps:.1} Gbit/s received")?;
+        let percent = self.loss_ratio * 100.0;
+        write!(f, "sent {}, received {}, lost {} ({percent:.4} %)", self.sent, self.received, self.lost)?;
+        let parts =
+            [("duplicated", self.duplicated), ("reordered", self.reordered), ("corrupted", self.corrupted)];
+        for (what, count) in parts {
+            if let Some(count) = count {
+                write!(f, ", {what} {count}")?;
+            }
+        }
+        if let Some(short) =
+            self.intended.map(|intended| intended.saturating_sub(self.sent)).filter(|short| *short > 0)
+        {
+            write!(f, "\n{short} packets were not sent in time: the device had no room for them")?;
+        }
+        if self.foreign > 0 {
+            write!(f, "\n{} frames came that aren't ours", self.foreign)?;
+        }
+        if self.streams.len() > 1 {
+            for stream in &self.streams {
+                write!(f, "\n{}: sent {}", stream.name, stream.sent)?;
+                if let (Some(received), Some(lost)) = (stream.received, stream.lost) {
+                    write!(f, ", received {received}, lost {lost}")?;
+                }
+            }
+        }
+        if let Some(latency) = &self.latency_ns {
+            write!(f, "\n{latency}")?;
+        }
+        if let (Some((before, after)), Some(placement)) = (self.round_trip_ns, self.placement) {
+            write!(
+                f,
+                "\ncores: {placement:?}, a cache line goes there and back in {before:.0} ns before, {after:.0} ns after"
+            )?;
+        }
+        if self.stopped {
+            f.write_str("\ninterrupted: this is what came of it until then")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = |ns: u64| ns as f64 / 1e3;
+        write!(
+            f,
+            "latency of {} packets in µs: min {:.2}, mean {:.2}",
+            self.count,
+            us(self.min),
+            self.mean / 1e3
+        )?;
+        let percentiles = [
+            ("50 %", self.p50),
+            ("90 %", self.p90),
+            ("99 %", self.p99),
+            ("99.9 %", self.p99_9),
+            ("99.99 %", self.p99_99),
+            ("99.9999 %", self.p99_9999),
+        ];
+        for (name, value) in percentiles {
+            write!(f, ", {name} {:.2}", us(value))?;
+        }
+        write!(f, ", max {:.2}", us(self.max))
+    }
+}

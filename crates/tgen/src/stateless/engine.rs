@@ -1,0 +1,259 @@
+//! The loop on one core that sends and receives.
+
+use super::lane::{Lane, LaneSent};
+use super::receiver::{Check, Count, LaneCounts, LinkCounts, Receiver};
+use crate::clock::Clock;
+use crate::link::{Link, LinkError};
+use crate::plan::{self, Plan};
+use memory::clock::cycles;
+use memory::simd::{Simd, Tier, TierTask};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Seconds between two looks at whether to stop.
+const LOOK: f64 = 0.001;
+/// Looks between two at the control channels.
+const CONTROL: u32 = 100;
+/// Seconds after the end in which what was due before is still sent, if the link takes it at once.
+const LATE: f64 = 0.01;
+/// Seconds after the last packet was sent in which packets still count as received, however many come.
+const DRAIN_LIMIT: Duration = Duration::from_secs(3);
+
+/// Totals so far, for others to read.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Packets sent.
+    pub sent: AtomicU64,
+    /// Packets received that are ours.
+    pub received: AtomicU64,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was sent, by lane.
+    pub lanes: Vec<LaneSent>,
+    /// What was received, by link.
+    pub links: Vec<LinkCounts>,
+    /// What was received, by lane, where signatures were looked at.
+    pub checks: Option<Vec<LaneCounts>>,
+    /// Seconds of sending.
+    pub seconds: f64,
+    /// Clock ticks in a second.
+    pub frequency: f64,
+    /// Was stopped before its time.
+    pub stopped: bool,
+    /// A link was lost, which ended it.
+    pub lost: Option<LinkError>,
+}
+
+/// Sends and receives until the time is up, all counts are reached, a link is lost or `stop` is set; then waits for what is
+/// under way.
+#[must_use]
+pub fn run(
+    links: &mut [Link],
+    mut lanes: Vec<Lane>,
+    plan: &Plan,
+    clock: &Clock,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Outcome {
+    let frequency = clock.frequency();
+    let ends = Ends { seconds: plan.seconds, drain: plan.drain, frequency };
+    let counts = |lanes: &[Lane]| lanes.iter().map(|lane| LaneCounts::new(lane.is_stamped())).collect();
+    let n = links.len();
+    let (links, checks, ended) = match plan.check {
+        plan::Check::Count => {
+            let lens = lanes
+                .iter()
+                .fold((u32::MAX, 0), |(min, max), lane| (min.min(lane.lens.0), max.max(lane.lens.1)));
+            let lens = if lanes.is_empty() { (0, u32::MAX) } else { lens };
+            let mut receiver = Count::new(n, lens, plan.full);
+            let ended = Tier::detect().dispatch(Loop {
+                links,
+                lanes: &mut lanes,
+                ends,
+                stop,
+                progress,
+                receiver: &mut receiver,
+            });
+            (receiver.into_links(), None, ended)
+        }
+        plan::Check::Sequence => {
+            let mut receiver = Check::<false>::new(n, counts(&lanes));
+            let ended = Tier::detect().dispatch(Loop {
+                links,
+                lanes: &mut lanes,
+                ends,
+                stop,
+                progress,
+                receiver: &mut receiver,
+            });
+            let (links, checks) = receiver.into_counts();
+            (links, Some(checks), ended)
+        }
+        plan::Check::Payload => {
+            let mut receiver = Check::<true>::new(n, counts(&lanes));
+            let ended = Tier::detect().dispatch(Loop {
+                links,
+                lanes: &mut lanes,
+                ends,
+                stop,
+                progress,
+                receiver: &mut receiver,
+            });
+            let (links, checks) = receiver.into_counts();
+            (links, Some(checks), ended)
+        }
+    };
+    let Ended { seconds, stopped, lost } = ended;
+    Outcome {
+        lanes: lanes.iter().map(|lane| lane.sent).collect(),
+        links,
+        checks,
+        seconds,
+        frequency,
+        stopped,
+        lost,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Ends {
+    seconds: f64,
+    drain: f64,
+    frequency: f64,
+}
+
+struct Ended {
+    seconds: f64,
+    stopped: bool,
+    lost: Option<LinkError>,
+}
+
+struct Loop<'a, R> {
+    links: &'a mut [Link],
+    lanes: &'a mut [Lane],
+    ends: Ends,
+    stop: &'a AtomicBool,
+    progress: &'a Progress,
+    receiver: &'a mut R,
+}
+
+impl<R: Receiver> TierTask for Loop<'_, R> {
+    type Output = Ended;
+
+    fn run<S: Simd>(mut self, simd: S) -> Ended {
+        simd.run(
+            #[inline(always)]
+            || self.go(),
+        )
+    }
+}
+
+impl<R: Receiver> Loop<'_, R> {
+    #[inline(always)]
+    fn go(&mut self) -> Ended {
+        let frequency = self.ends.frequency;
+        let ticks = |seconds: f64| (seconds * frequency) as u64;
+        let start = cycles();
+        let end = start.saturating_add(ticks(self.ends.seconds));
+        for lane in &mut *self.lanes {
+            lane.start(start, frequency);
+        }
+        let (mut look, mut looks, mut stopped, mut lost) = (start, 0u32, false, None);
+        let last = loop {
+            let now = cycles();
+            if now >= look {
+                look = now + ticks(LOOK);
+                looks = looks.wrapping_add(1);
+                self.publish();
+                if looks.is_multiple_of(CONTROL)
+                    && let Err(error) = self.links.iter_mut().try_for_each(Link::check)
+                {
+                    lost = Some(error);
+                    break now;
+                }
+                if self.stop.load(Ordering::Relaxed) {
+                    stopped = true;
+                    break now;
+                }
+                if self.lanes.iter().all(|lane| lane.sent.packets >= lane.limit) {
+                    break now;
+                }
+            }
+            match self.turn(now, end) {
+                Ok(true) if now < end + ticks(LATE) => {}
+                Ok(_) if now < end => {}
+                Ok(_) => break end,
+                Err(error) => {
+                    lost = Some(error);
+                    break now;
+                }
+            }
+        };
+        let seconds = last.saturating_sub(start) as f64 / frequency;
+        if lost.is_none()
+            && let Err(error) = self.drain()
+        {
+            lost = Some(error);
+        }
+        self.publish();
+        Ended { seconds, stopped, lost }
+    }
+
+    /// Each lane sends what is due, then everything that is there is received. Gives whether some lane sent all that it was
+    /// given room for and may have more.
+    #[inline(always)]
+    fn turn(&mut self, now: u64, end: u64) -> Result<bool, LinkError> {
+        let late = now >= end;
+        let mut more = false;
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            let due = lane.schedule.due(if late { end } else { now }).saturating_sub(lane.sent.packets);
+            if due > 0
+                && (!late || lane.schedule.is_limited())
+                && let Some(link) = self.links.get_mut(lane.link)
+            {
+                more |= lane.send(link, due)?;
+                self.receiver.issued(number, lane.sent.packets);
+            }
+        }
+        self.receive()?;
+        Ok(more)
+    }
+
+    #[inline(always)]
+    fn receive(&mut self) -> Result<usize, LinkError> {
+        let mut received = 0;
+        for (number, link) in self.links.iter_mut().enumerate() {
+            self.receiver.begin(number);
+            let done = link.receive(self.receiver);
+            self.receiver.end();
+            received += done?;
+        }
+        Ok(received)
+    }
+
+    /// Waits for what is under way: until all is there, or nothing has come for a while.
+    fn drain(&mut self) -> Result<(), LinkError> {
+        let sent: u64 = self.lanes.iter().map(|lane| lane.sent.packets).sum();
+        let begun = Instant::now();
+        let mut last = begun;
+        while self.receiver.ours() < sent
+            && last.elapsed().as_secs_f64() < self.ends.drain
+            && begun.elapsed() < DRAIN_LIMIT.max(Duration::from_secs_f64(self.ends.drain))
+        {
+            if self.receive()? > 0 {
+                last = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn publish(&self) {
+        let sent = self.lanes.iter().map(|lane| lane.sent.packets).sum();
+        self.progress.sent.store(sent, Ordering::Relaxed);
+        self.progress.received.store(self.receiver.ours(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,47 @@
+//! Stateless traffic: packets made from templates or replayed, and what became of them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `stack`, `setting` | header stacks and fields, as profiles give them |
+//! | `modifier` | which numbers a changing field takes |
+//! | `size`, `rate` | lengths of frames, rates |
+//! | `template` | a stream's frames, built once: where fields and checksums lie, and what they weigh |
+//! | `signature` | what payloads end with, so that a receiver knows them |
+//! | `generator` | packets of templates, a burst at a time |
+//! | `replay` | packets of a capture file |
+//! | `pace` | when packets are due |
+//! | `frame` | bytes of frames, wherever they lie |
+//! | `receiver`, `sequence` | counting and checking what comes in |
+//! | `lane`, `engine` | the loop on one core that sends and receives |
+
+mod engine;
+mod frame;
+mod generator;
+mod lane;
+mod modifier;
+mod pace;
+mod rate;
+mod receiver;
+mod replay;
+mod sequence;
+mod setting;
+mod signature;
+mod size;
+mod stack;
+mod template;
+
+pub use engine::{Outcome, Progress, run};
+pub use frame::{Parts, Target, View};
+pub use generator::{BURST, Generator, Packets, Recipe};
+pub use lane::{Lane, LaneError, LaneSent};
+pub use modifier::{Modifier, Progress as Order, Values, mix, seed};
+pub use pace::Pace;
+pub use rate::Rate;
+pub use receiver::{Check, Count, LaneCounts, LinkCounts, Receiver};
+pub use replay::{Recording, Replay, ReplayError};
+pub use sequence::Tracker;
+pub use setting::{Number, Setting};
+pub use signature::{LEN as SIGNATURE_LEN, STAMPED_LEN, Signature};
+pub use size::Size;
+pub use stack::{Echo, Ethernet, Ipv4, Ipv6, Layer, StackError, Tcp, Udp, Vlan, Vxlan};
+pub use template::{Layout, Template};

@@ -1,0 +1,234 @@
+//! Received frames: counted, or checked by their signatures.
+
+use super::frame::View;
+use super::sequence::Tracker;
+use super::signature::{self, Signature};
+use hdrhistogram::Histogram;
+use memory::clock::cycles;
+use wire::checksum::Partial;
+
+/// Takes the frames that come in. Its methods are inlined into the receiving loops.
+pub trait Receiver {
+    /// Frames of this link follow.
+    fn begin(&mut self, link: usize);
+
+    /// A frame.
+    fn frame<V: View>(&mut self, frame: V);
+
+    /// No more frames of this link for now.
+    fn end(&mut self);
+
+    /// A lane has sent so many packets.
+    fn issued(&mut self, lane: usize, packets: u64);
+
+    /// Packets of ours that came, so far; each counts once where that is known.
+    fn ours(&self) -> u64;
+}
+
+/// What came in at a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkCounts {
+    /// Frames, whosever they are.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those that aren't ours.
+    pub foreign: u64,
+}
+
+/// Counts frames and looks at their length and first bytes only.
+#[derive(Debug)]
+pub struct Count {
+    links: Vec<LinkCounts>,
+    at: usize,
+    now: LinkCounts,
+    word: u64,
+    /// Lengths that are sent.
+    min: u32,
+    span: u32,
+    full: bool,
+}
+
+impl Count {
+    /// For so many links; frames of other than `lens` (least and most) bytes are foreign. `full` reads a word of every line.
+    #[must_use]
+    pub fn new(links: usize, lens: (u32, u32), full: bool) -> Self {
+        let (min, span) = (lens.0, lens.1 - lens.0);
+        let links = vec![LinkCounts::default(); links];
+        Self { links, at: 0, now: LinkCounts::default(), word: 0, min, span, full }
+    }
+
+    /// What came in, by link.
+    #[must_use]
+    pub fn into_links(self) -> Vec<LinkCounts> {
+        core::hint::black_box(self.word);
+        self.links
+    }
+}
+
+impl Receiver for Count {
+    #[inline(always)]
+    fn begin(&mut self, link: usize) {
+        self.at = link;
+        self.now = LinkCounts::default();
+    }
+
+    #[inline(always)]
+    fn frame<V: View>(&mut self, frame: V) {
+        let len = frame.size();
+        self.now.packets += 1;
+        self.now.bytes += u64::from(len);
+        self.now.foreign += u64::from(len.wrapping_sub(self.min) > self.span);
+        let mut word = [0; 8];
+        frame.array_at(0, &mut word);
+        self.word ^= u64::from_ne_bytes(word);
+        if self.full {
+            let mut at = 64;
+            while frame.array_at(at, &mut word) {
+                self.word ^= u64::from_ne_bytes(word);
+                at += 64;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn end(&mut self) {
+        add(&mut self.links, self.at, self.now);
+    }
+
+    #[inline(always)]
+    fn issued(&mut self, _lane: usize, _packets: u64) {}
+
+    fn ours(&self) -> u64 {
+        self.links.iter().map(|link| link.packets - link.foreign).sum()
+    }
+}
+
+/// What came of a lane's packets.
+#[derive(Debug, Default)]
+pub struct LaneCounts {
+    /// Received, duplicated, reordered.
+    pub tracker: Tracker,
+    /// Bytes of all its packets that came whole, duplicates too.
+    pub bytes: u64,
+    /// Packets whose payload isn't what was sent. They aren't received, so they are lost, too.
+    pub corrupted: u64,
+    /// Times under way, in clock ticks.
+    pub latency: Option<Box<Histogram<u64>>>,
+    /// Packets sent.
+    issued: u64,
+}
+
+impl LaneCounts {
+    /// Of a lane with or without timestamps.
+    #[must_use]
+    pub fn new(stamped: bool) -> Self {
+        // Three digits; minutes, in ticks of any clock there is.
+        let latency = stamped.then(|| Histogram::new_with_bounds(1, 1 << 40, 3).ok()).flatten();
+        Self { latency: latency.map(Box::new), ..Self::default() }
+    }
+}
+
+/// Looks at signatures: sequence numbers and timestamps; with `PAYLOAD` also whether payloads are whole.
+#[derive(Debug)]
+pub struct Check<const PAYLOAD: bool> {
+    links: Vec<LinkCounts>,
+    at: usize,
+    now: LinkCounts,
+    lanes: Vec<LaneCounts>,
+    scratch: Vec<u8>,
+}
+
+impl<const PAYLOAD: bool> Check<PAYLOAD> {
+    /// For so many links, and these lanes.
+    #[must_use]
+    pub fn new(links: usize, lanes: Vec<LaneCounts>) -> Self {
+        let links = vec![LinkCounts::default(); links];
+        Self { links, at: 0, now: LinkCounts::default(), lanes, scratch: vec![0; super::size::MAX + 64] }
+    }
+
+    /// What came in, by link and by lane.
+    #[must_use]
+    pub fn into_counts(self) -> (Vec<LinkCounts>, Vec<LaneCounts>) {
+        (self.links, self.lanes)
+    }
+
+    /// Whether the payload is as it was sent.
+    #[inline(always)]
+    fn is_whole<V: View>(&mut self, frame: V, signature: &Signature) -> bool {
+        let (len, payload) = (frame.size(), usize::from(signature.payload_len));
+        let mut last = [0; 64];
+        if payload <= 64 && len >= 64 && frame.array_at(len - 64, &mut last) {
+            return last.get(64 - payload..).is_some_and(signature::is_whole);
+        }
+        if payload > len as usize || payload < signature::LEN {
+            return false;
+        }
+        let room = self.scratch.get_mut(..payload).unwrap_or_default();
+        let read = frame.copy_at(len - payload as u32, room);
+        read == payload && Partial::of(room).is_valid()
+    }
+}
+
+impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
+    #[inline(always)]
+    fn begin(&mut self, link: usize) {
+        self.at = link;
+        self.now = LinkCounts::default();
+    }
+
+    #[inline(always)]
+    fn frame<V: View>(&mut self, frame: V) {
+        let len = frame.size();
+        self.now.packets += 1;
+        self.now.bytes += u64::from(len);
+        let mut bytes = [0; signature::LEN];
+        let found = frame.array_at(len.wrapping_sub(signature::LEN as u32), &mut bytes);
+        let signature = if found { Signature::read(&bytes) } else { None };
+        let Some(signature) = signature.filter(|s| usize::from(s.lane) < self.lanes.len()) else {
+            self.now.foreign += 1;
+            return;
+        };
+        let whole = !PAYLOAD || self.is_whole(frame, &signature);
+        let lane = &mut self.lanes[usize::from(signature.lane)];
+        if !whole || signature.sequence >= lane.issued {
+            lane.corrupted += 1;
+            return;
+        }
+        lane.tracker.receive(signature.sequence);
+        lane.bytes += u64::from(len);
+        if signature.stamped
+            && let Some(latency) = &mut lane.latency
+        {
+            let mut stamp = [0; 8];
+            if frame.array_at(len.wrapping_sub(signature::STAMPED_LEN as u32), &mut stamp) {
+                latency.saturating_record(cycles().saturating_sub(u64::from_be_bytes(stamp)));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn end(&mut self) {
+        add(&mut self.links, self.at, self.now);
+    }
+
+    #[inline(always)]
+    fn issued(&mut self, lane: usize, packets: u64) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.issued = packets;
+        }
+    }
+
+    fn ours(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.tracker.received()).sum()
+    }
+}
+
+#[inline(always)]
+fn add(links: &mut [LinkCounts], at: usize, now: LinkCounts) {
+    if let Some(link) = links.get_mut(at) {
+        link.packets += now.packets;
+        link.bytes += now.bytes;
+        link.foreign += now.foreign;
+    }
+}

@@ -1,0 +1,436 @@
+//! The frames of a stream, built once: all bytes, with room for what changes from packet to packet.
+
+use super::modifier::Modifier;
+use super::setting::{Number, Setting};
+use super::signature::{self, Signature};
+use super::stack::{self, Layer, StackError};
+use core::ops::Range;
+use wire::checksum::Partial;
+use wire::ipv4::{Ipv4Flags, Ipv4Header};
+use wire::ipv6::Ipv6Header;
+use wire::{
+    EthernetHeader, Header, Icmpv4Header, Icmpv6Header, IntoBytes, IpProtocol, Tci, TcpHeader, U16, U32,
+    UdpHeader, VlanTag,
+};
+
+/// Most bytes of headers.
+pub const HEADERS: usize = 192;
+
+/// A field that changes: a big-endian number of whole bytes, some bits of which may stay.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Where it begins in the frame.
+    pub offset: usize,
+    /// Bytes: 1, 2, 4, 6 or 8.
+    pub width: usize,
+    /// The bits that stay.
+    pub rest: u64,
+    /// How far to the left the changing bits stand.
+    pub shift: u32,
+    /// How they change.
+    pub modifier: Modifier,
+    /// What a change of it means to each of the [sums](Layout::sums): how often its words are added; below 0 for those in
+    /// which a checksum further in weighs more than the field itself.
+    pub weights: Vec<i8>,
+}
+
+impl Field {
+    /// All of its bits for a value of those that change.
+    #[inline(always)]
+    #[must_use]
+    pub const fn number(&self, value: u64) -> u64 {
+        value << self.shift | self.rest
+    }
+
+    /// What the number weighs in a checksum: the sum of the 16-bit words it lies in, as they stand in memory.
+    #[inline(always)]
+    #[must_use]
+    pub const fn words(&self, number: u64) -> u32 {
+        // Left-aligned in 8 bytes, behind a byte of 0 if the field begins in the middle of a word.
+        let bytes = number << (8 * (8 - self.width - (self.offset & 1)));
+        words(bytes)
+    }
+}
+
+/// Sum of the four 16-bit words of a big-endian number, as they stand in memory.
+#[inline(always)]
+#[must_use]
+pub const fn words(number: u64) -> u32 {
+    let laid_out = number.to_be();
+    (laid_out & 0xffff) as u32
+        + (laid_out >> 16 & 0xffff) as u32
+        + (laid_out >> 32 & 0xffff) as u32
+        + (laid_out >> 48) as u32
+}
+
+/// Folds a sum of words to one; never 0 for a sum that isn't.
+#[inline(always)]
+#[must_use]
+pub const fn fold(sum: u32) -> u16 {
+    let sum = (sum >> 16) + (sum & 0xffff);
+    ((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+/// A checksum of a stack.
+#[derive(Clone, Debug)]
+pub struct Sum {
+    /// Where it stands.
+    pub offset: usize,
+    /// 0 means "none", so 0xffff is written instead.
+    pub udp: bool,
+    /// What it covers, to the end of a header or of the frame.
+    covers: Range<usize>,
+    /// Addresses and protocol of its pseudo header.
+    pseudo: Option<(Range<usize>, IpProtocol)>,
+}
+
+/// What all frames of a stack have in common, whatever their length.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    stack: Vec<Layer>,
+    /// Bytes of all headers.
+    pub headers: usize,
+    /// Fields that change.
+    pub fields: Vec<Field>,
+    /// Checksums that are looked after, from the outside in.
+    pub sums: Vec<Sum>,
+}
+
+impl Layout {
+    /// The layout of a stack.
+    ///
+    /// # Errors
+    /// [`StackError`] when the headers don't go together or a field is given more than it can hold.
+    pub fn new(stack: &[Layer]) -> Result<Self, StackError> {
+        stack::check(stack)?;
+        let mut layout = Self { stack: stack.to_vec(), headers: 0, fields: Vec::new(), sums: Vec::new() };
+        let mut ip = None;
+        for (at, layer) in stack.iter().enumerate() {
+            layout.fields_of(layer)?;
+            layout.sums_of(layer, stack.get(at + 1), &mut ip);
+            layout.headers += layer.len();
+        }
+        let Self { fields, sums, .. } = &mut layout;
+        for field in fields {
+            field.weights = weights(field.offset, sums);
+        }
+        Ok(layout)
+    }
+
+    fn fields_of(&mut self, layer: &Layer) -> Result<(), StackError> {
+        let mut places = Places { layer: layer.name(), base: self.headers, fields: &mut self.fields };
+        match layer {
+            Layer::Ethernet(ethernet) => {
+                places.add("dst", &ethernet.dst, 0, 6)?;
+                places.add("src", &ethernet.src, 6, 6)
+            }
+            Layer::Vlan(vlan) => {
+                let rest = u64::from(Tci::new(vlan.priority, false, 0).get());
+                places.bits("id", &vlan.id, 0, 2, rest, 0, 0xfff)?;
+                places.check("priority", vlan.priority.into(), 7)
+            }
+            Layer::Ipv4(ip) => {
+                places.add("tos", &ip.tos, 1, 1)?;
+                places.add("id", &ip.id, 4, 2)?;
+                places.add("ttl", &ip.ttl, 8, 1)?;
+                places.add("src", &ip.src, 12, 4)?;
+                places.add("dst", &ip.dst, 16, 4)
+            }
+            Layer::Ipv6(ip) => {
+                let rest = 6 << 28 | u64::from(ip.traffic_class) << 20;
+                places.bits("flow_label", &ip.flow_label, 0, 4, rest, 0, 0xf_ffff)?;
+                places.add("hop_limit", &ip.hop_limit, 7, 1)?;
+                places.add("src", &ip.src, 16, 8)?;
+                places.add("dst", &ip.dst, 32, 8)
+            }
+            Layer::Udp(udp) => {
+                places.add("src", &udp.src, 0, 2)?;
+                places.add("dst", &udp.dst, 2, 2)
+            }
+            Layer::Tcp(tcp) => {
+                places.add("src", &tcp.src, 0, 2)?;
+                places.add("dst", &tcp.dst, 2, 2)?;
+                places.add("seq", &tcp.seq, 4, 4)?;
+                places.add("ack", &tcp.ack, 8, 4)?;
+                places.add("flags", &tcp.flags, 13, 1)?;
+                places.add("window", &tcp.window, 14, 2)
+            }
+            Layer::Icmp(echo) | Layer::Icmpv6(echo) => {
+                places.add("id", &echo.id, 4, 2)?;
+                places.add("sequence", &echo.sequence, 6, 2)
+            }
+            Layer::Vxlan(vxlan) => places.bits("vni", &vxlan.vni, 4, 4, 0, 8, 0xff_ffff),
+        }
+    }
+
+    /// The checksum of a header, if it has one. `ip` is where the addresses of the IP header before it lie.
+    fn sums_of(&mut self, layer: &Layer, next: Option<&Layer>, ip: &mut Option<Range<usize>>) {
+        let base = self.headers;
+        let mut add = |at, covers: Range<usize>, pseudo: Option<(Range<usize>, IpProtocol)>| {
+            let udp = matches!(layer, Layer::Udp(_));
+            self.sums.push(Sum { offset: base + at, udp, covers, pseudo });
+        };
+        let to_end = base..usize::MAX;
+        let pseudo = |protocol| ip.clone().map(|addresses| (addresses, protocol));
+        match layer {
+            Layer::Ipv4(_) => {
+                add(10, base..base + Ipv4Header::LEN, None);
+                *ip = Some(base + 12..base + 20);
+            }
+            Layer::Ipv6(_) => *ip = Some(base + 8..base + 40),
+            // RFC 7348: the outer checksum should be 0; over IPv6 it is needed all the same (RFC 8200).
+            Layer::Udp(_)
+                if matches!(next, Some(Layer::Vxlan(_))) && ip.as_ref().is_some_and(|ip| ip.len() == 8) => {}
+            Layer::Udp(_) => add(6, to_end, pseudo(IpProtocol::UDP)),
+            Layer::Tcp(_) => add(16, to_end, pseudo(IpProtocol::TCP)),
+            Layer::Icmp(_) => add(2, to_end, None),
+            Layer::Icmpv6(_) => add(2, to_end, pseudo(IpProtocol::ICMPV6)),
+            Layer::Ethernet(_) | Layer::Vlan(_) | Layer::Vxlan(_) => {}
+        }
+    }
+
+    /// Shortest frame with this signature, in bytes.
+    #[must_use]
+    pub const fn least(&self, signature: Option<bool>) -> usize {
+        self.headers
+            + match signature {
+                None => 0,
+                Some(false) => signature::LEN,
+                Some(true) => signature::STAMPED_LEN,
+            }
+    }
+
+    /// The frame of `len` bytes, in the state of its first packet. `lane` gives it a signature, with a timestamp if
+    /// `stamped`.
+    ///
+    /// # Errors
+    /// [`StackError::TooShort`].
+    pub fn template(&self, len: usize, lane: Option<u16>, stamped: bool) -> Result<Template, StackError> {
+        let signed = lane.map(|_| stamped);
+        let need = self.least(signed);
+        if len < need {
+            let signature = match signed {
+                None => "",
+                Some(false) => " and the signature",
+                Some(true) => " and the signature with a timestamp",
+            };
+            return Err(StackError::TooShort { len, headers: self.headers, signature, need });
+        }
+        let mut bytes = vec![0; len];
+        let (headers, payload) = bytes.split_at_mut(self.headers);
+        let mut at = 0;
+        for (n, layer) in self.stack.iter().enumerate() {
+            let header = headers.get_mut(at..at + layer.len()).unwrap_or_default();
+            emit(layer, self.stack.get(n + 1), len - at, header);
+            at += layer.len();
+        }
+        for (n, byte) in payload.iter_mut().enumerate() {
+            *byte = n as u8;
+        }
+        let check_base = lane.map_or(0, |lane| sign(payload, lane, stamped));
+        let base = self.fill_sums(&mut bytes);
+        Ok(Template { bytes, base, check_base })
+    }
+
+    /// Writes all checksums, from the inside out, and gives what each adds up to without the fields that change.
+    fn fill_sums(&self, bytes: &mut [u8]) -> Vec<u32> {
+        let mut totals = Vec::new();
+        for (n, sum) in self.sums.iter().enumerate().rev() {
+            let end = sum.covers.end.min(bytes.len());
+            let mut total = Partial::of(bytes.get(sum.covers.start..end).unwrap_or_default());
+            if let Some((addresses, protocol)) = &sum.pseudo {
+                total = total
+                    .plus(Partial::of(bytes.get(addresses.clone()).unwrap_or_default()))
+                    .plus(Partial::of_u16(protocol.0.into()))
+                    .plus(Partial::of_u32((end - sum.covers.start) as u32));
+            }
+            let checksum = if sum.udp { UdpHeader::finish_checksum(total) } else { total.checksum() };
+            if let Some(place) = bytes.get_mut(sum.offset..sum.offset + 2) {
+                place.copy_from_slice(&checksum.to_be_bytes());
+            }
+            // As it stands in memory. One multiple of 0xffff on top keeps it from folding to 0.
+            let mut base = u32::from(total.fold().to_be()) + 0xffff;
+            for field in &self.fields {
+                let words = field.words(field.number(first(bytes, field)));
+                base += weigh(words, -field.weights.get(n).copied().unwrap_or(0));
+            }
+            totals.push(base);
+        }
+        totals.reverse();
+        totals
+    }
+}
+
+/// What `weight` times `words` adds to a sum; taking away is adding the complement.
+#[inline(always)]
+const fn weigh(words: u32, weight: i8) -> u32 {
+    let one = if weight < 0 { 4 * 0xffff - words } else { words };
+    one * weight.unsigned_abs() as u32
+}
+
+/// The changing bits of a field as they stand in a template.
+fn first(bytes: &[u8], field: &Field) -> u64 {
+    let stored = bytes.get(field.offset..field.offset + field.width).unwrap_or_default();
+    let number = stored.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    (number ^ field.rest) >> field.shift
+}
+
+/// How often a change at `offset` counts in each sum. A checksum further in changes by the negative of what changes in its
+/// own sum, and that counts, too, where an outer sum covers it.
+fn weights(offset: usize, sums: &[Sum]) -> Vec<i8> {
+    let mut weights = vec![0i8; sums.len()];
+    for (n, sum) in sums.iter().enumerate().rev() {
+        let mut weight = i8::from(sum.covers.contains(&offset));
+        weight += i8::from(sum.pseudo.as_ref().is_some_and(|(addresses, _)| addresses.contains(&offset)));
+        for (inner, weight_inside) in sums.iter().zip(&weights).skip(n + 1) {
+            if sum.covers.contains(&inner.offset) {
+                weight -= weight_inside;
+            }
+        }
+        if let Some(place) = weights.get_mut(n) {
+            *place = weight;
+        }
+    }
+    weights
+}
+
+/// Puts the signature of packet 0 at the end; gives what the payload adds up to without sequence, timestamp and check, from
+/// the signature's point of view (see [`check_of`]).
+fn sign(payload: &mut [u8], lane: u16, stamped: bool) -> u32 {
+    let len = payload.len();
+    let at = len - signature::LEN;
+    if stamped && let Some(stamp) = payload.get_mut(len - signature::STAMPED_LEN..at) {
+        stamp.fill(0);
+    }
+    let signature = Signature { lane, payload_len: len as u16, sequence: 0, stamped };
+    payload.get_mut(at..).unwrap_or_default().copy_from_slice(&signature.unchecked());
+    let odd = !at.is_multiple_of(2);
+    let sum = Partial::of(payload);
+    let check = signature::check(sum, odd);
+    payload.get_mut(at + 6..at + 8).unwrap_or_default().copy_from_slice(&check);
+    let native = u32::from(sum.fold().to_be());
+    if odd { u32::from((native as u16).swap_bytes()) } else { native }
+}
+
+/// Check of a packet whose template has `base`: as it stands in memory.
+#[inline(always)]
+#[must_use]
+pub const fn check_of(base: u32, sequence: u64, stamp: u64) -> u16 {
+    !fold(base + words(sequence) + words(stamp))
+}
+
+/// One length of a stream's frames.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// The frame of the first packet.
+    pub bytes: Vec<u8>,
+    /// What each checksum covers, added up, without the fields that change.
+    pub base: Vec<u32>,
+    /// For [`check_of`].
+    pub check_base: u32,
+}
+
+struct Places<'a> {
+    layer: &'static str,
+    base: usize,
+    fields: &'a mut Vec<Field>,
+}
+
+impl Places<'_> {
+    fn add<T: Number>(
+        &mut self,
+        name: &'static str,
+        setting: &Setting<T>,
+        at: usize,
+        width: usize,
+    ) -> Result<(), StackError> {
+        let max = if width == 8 { u64::MAX } else { (1 << (8 * width)) - 1 };
+        self.bits(name, setting, at, width, 0, 0, max)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a row of a table")]
+    fn bits<T: Number>(
+        &mut self,
+        name: &'static str,
+        setting: &Setting<T>,
+        at: usize,
+        width: usize,
+        rest: u64,
+        shift: u32,
+        max: u64,
+    ) -> Result<(), StackError> {
+        self.check(name, setting.value.bits(), max)?;
+        if let Some(modifier) = &setting.modifier {
+            self.check(name, modifier.max, max)?;
+            let modifier = modifier.clone();
+            self.fields.push(Field {
+                offset: self.base + at,
+                width,
+                rest,
+                shift,
+                modifier,
+                weights: Vec::new(),
+            });
+        }
+        Ok(())
+    }
+
+    fn check(&self, field: &'static str, value: u64, max: u64) -> Result<(), StackError> {
+        let layer = self.layer;
+        if value > max { Err(StackError::Range { layer, field, value, max }) } else { Ok(()) }
+    }
+}
+
+/// Writes one header with its checksum 0; `len` counts from its first byte to the frame's end.
+fn emit(layer: &Layer, next: Option<&Layer>, len: usize, into: &mut [u8]) {
+    let after = (len - layer.len()) as u16;
+    // Each header is as long as `Layer::len` says, and so is `into`.
+    let _ = match layer {
+        Layer::Ethernet(ethernet) => {
+            let ethertype = Layer::ethertype(next);
+            EthernetHeader { dst: ethernet.dst.value, src: ethernet.src.value, ethertype }.emit(into)
+        }
+        Layer::Vlan(vlan) => {
+            let tci = Tci::new(vlan.priority, false, vlan.id.value);
+            VlanTag { tci, ethertype: Layer::ethertype(next) }.emit(into)
+        }
+        Layer::Ipv4(ip) => {
+            let (protocol, ttl) = (Layer::protocol(next), ip.ttl.value);
+            let mut header = Ipv4Header::new(ip.src.value, ip.dst.value, protocol, ttl, len as u16);
+            (header.id, header.checksum) = (U16::new(ip.id.value), U16::ZERO);
+            header.dscp_ecn = ip.tos.value;
+            if ip.dont_fragment {
+                header.set_fragment(Ipv4Flags::DONT_FRAGMENT, 0);
+            }
+            header.emit(into)
+        }
+        Layer::Ipv6(ip) => {
+            let (protocol, hops) = (Layer::protocol(next), ip.hop_limit.value);
+            let mut header = Ipv6Header::new(ip.src.value, ip.dst.value, protocol, hops, after);
+            header.set_traffic_class(ip.traffic_class);
+            header.set_flow_label(ip.flow_label.value);
+            header.emit(into)
+        }
+        Layer::Udp(udp) => UdpHeader::new(udp.src.value, udp.dst.value, len as u16).emit(into),
+        Layer::Tcp(tcp) => TcpHeader {
+            src_port: U16::new(tcp.src.value),
+            dst_port: U16::new(tcp.dst.value),
+            sequence: U32::new(tcp.seq.value),
+            acknowledgment: U32::new(tcp.ack.value),
+            data_offset: 5 << 4,
+            flag_bits: tcp.flags.value,
+            window: U16::new(tcp.window.value),
+            checksum: U16::ZERO,
+            urgent: U16::ZERO,
+        }
+        .emit(into),
+        Layer::Icmp(echo) => Icmpv4Header::echo_request(echo.id.value, echo.sequence.value).emit(into),
+        Layer::Icmpv6(echo) => Icmpv6Header::echo_request(echo.id.value, echo.sequence.value).emit(into),
+        Layer::Vxlan(vxlan) => {
+            // Flags with a valid VNI, 24 bits reserved; VNI, 8 bits reserved (RFC 7348 section 5).
+            let header = [U32::new(0x0800_0000), U32::new(vxlan.vni.value << 8)];
+            into.copy_from_slice(header.as_bytes());
+            Ok(into)
+        }
+    };
+}
