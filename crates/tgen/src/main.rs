@@ -10,6 +10,7 @@ use quiver_tgen::placement;
 use quiver_tgen::plan::{Interfaces, Plan};
 use quiver_tgen::report::{Report, Ticker};
 use quiver_tgen::stateful::options::{StatefulError, StatefulOptions, Verdict};
+use quiver_tgen::stateful::replay::options::ReplayOptions;
 use quiver_tgen::stateless::{self, Lane, Progress};
 use std::error::Error;
 use std::io::IsTerminal;
@@ -42,24 +43,30 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Stateful(StatefulOptions),
+    Replay(ReplayOptions),
 }
 
 fn main() -> ExitCode {
     match Cli::parse() {
-        Cli { command: Some(Command::Stateful(options)), .. } => stateful(&options),
+        Cli { command: Some(Command::Stateful(options)), .. } => connections(|stop| options.run(stop)),
+        Cli { command: Some(Command::Replay(options)), .. } => connections(|stop| options.run(stop)),
         Cli { command: None, packets } => packets_of(packets),
     }
 }
 
-fn stateful(options: &StatefulOptions) -> ExitCode {
+fn connections(run: impl FnOnce(&AtomicBool) -> Result<Verdict, StatefulError>) -> ExitCode {
     let result = match stop_signal() {
-        Ok(stop) => options.run(&stop),
+        Ok(stop) => run(&stop),
         Err(error) => Err(error.into()),
     };
     let (status, error) = match result {
         Ok(Verdict::Measured) => return ExitCode::SUCCESS,
-        Ok(Verdict::Failures) => (LOSS, "there were connections that failed or did not end".into()),
-        Ok(Verdict::NothingEstablished) => (FAILED, "not one connection was established".into()),
+        Ok(Verdict::Failures) => {
+            (LOSS, "there were connections that failed or did not end, or packets that were lost".into())
+        }
+        Ok(Verdict::NothingEstablished) => {
+            (FAILED, "not one connection was established, and nothing came through".into())
+        }
         Err(error @ (StatefulError::Profile(_) | StatefulError::Option(_))) => (USAGE, error.to_string()),
         Err(error) => (FAILED, error.to_string()),
     };

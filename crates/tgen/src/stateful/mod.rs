@@ -7,16 +7,20 @@
 //! * [`side`]: one side's link: batches in, batches out.
 //! * [`run`]: the loop.
 //! * [`report`]: what came of it.
+//! * [`replay`]: the packets of whole connections without state; [`rehearsal`] finds out which they are.
 
 pub mod clock;
 pub mod counts;
 pub mod endpoint;
 pub mod endpoints;
+pub mod interfaces;
 pub mod mix;
 pub mod options;
 pub mod outbox;
 pub mod packet;
 pub mod profile;
+pub mod rehearsal;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod side;

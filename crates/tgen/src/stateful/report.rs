@@ -60,13 +60,18 @@ impl Second {
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let seconds = (after.ns - before.ns).max(1) as f64 * 1e-9;
         let per = |of: fn(&Snapshot) -> u64| (of(after) - of(before)) as f64 / seconds;
+        // Where the clients are somebody else's, what the servers saw.
+        let connections = |of: fn(&Counts) -> u64| {
+            let side = |s: &Snapshot| if after.client.attempted > 0 { s.client } else { s.server };
+            (of(&side(after)) - of(&side(before))) as f64 / seconds
+        };
         Self {
             at: after.ns as f64 * 1e-9,
-            attempted: per(|s| s.client.attempted),
-            established: per(|s| s.client.established),
-            closed: per(|s| s.client.closed),
-            failed: per(|s| s.client.failed.total()),
-            active: after.client.active(),
+            attempted: connections(|c| c.attempted),
+            established: connections(|c| c.established),
+            closed: connections(|c| c.closed),
+            failed: connections(|c| c.failed.total()),
+            active: if after.client.attempted > 0 { after.client.active() } else { after.server.active() },
             received_pps: per(|s| s.client_traffic.rx_packets + s.server_traffic.rx_packets),
         }
     }

@@ -107,6 +107,13 @@ impl Framing {
         self.skip
     }
 
+    /// Bytes 0 to 15 as two numbers: up to the first two bytes of the IPv4 header.
+    #[inline(always)]
+    #[must_use]
+    pub fn begin(&self) -> [u64; 2] {
+        self.first
+    }
+
     /// The bytes sent as payload.
     #[must_use]
     pub fn payload(&self) -> &Payload {

@@ -52,20 +52,22 @@ pub struct Tcb {
     pub local_port: u16,
     /// The other end's port.
     pub remote_port: u16,
-    /// Where our sequence numbers begin. Stays in a place for the next connection, which must begin behind it.
-    pub iss: u32,
-    /// Where the other end's sequence numbers begin.
-    pub irs: u32,
-    /// Oldest number of ours that isn't acknowledged.
-    pub una: u32,
+    // Numbers that change with every segment are no neighbours: two that are would be read as one word, which has to wait
+    // for both to have been written.
     /// Next number to send; behind `max` while something is sent again.
     pub nxt: u32,
-    /// Next number that was never sent.
+    /// Where our sequence numbers begin.
+    pub iss: u32,
+    /// Oldest number of ours that isn't acknowledged.
+    pub una: u32,
+    /// Where the other end's sequence numbers begin.
+    pub irs: u32,
+    /// Next number that was never sent. Stays in a place for the next connection, which must begin behind it.
     pub max: u32,
-    /// Next number to receive.
-    pub rcv: u32,
     /// What was received behind a gap: from here…
     pub island: u32,
+    /// Next number to receive.
+    pub rcv: u32,
     /// … to here; nothing where both are the same.
     pub island_end: u32,
     /// Tick at which something must be done unless something happens before.
