@@ -85,7 +85,7 @@ pub fn run(
             let client = tcp::Client::new(profile.clients, profile.servers, profile.tcp, places);
             let rules = tcp::Rules { role: tcp::Role::Server, ..profile.tcp };
             // Connections that the client is through with but the server isn't need room, too.
-            let server = tcp::Server::new(rules, places + places / 4 + 1024);
+            let server = tcp::Server::new(rules, places + (places / 4).min(1 << 18) + 1024);
             drive(
                 profile,
                 times,
@@ -182,9 +182,9 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                     opening = false;
                     self.keep(now, each_second);
                     second = u64::MAX;
-                    until = if stopped { now } else { now + ns(times.drain) };
+                    until = now + ns(times.drain);
                 }
-                if !opening && (now >= until || stopped || active == 0) {
+                if !opening && (now >= until || active == 0) {
                     return Ok(());
                 }
                 if now >= second {

@@ -23,20 +23,18 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Table {
     entries: Vec<Tcb>,
-    mask: u32,
     seed: u64,
     used: usize,
     limit: usize,
 }
 
 impl Table {
-    /// A table for up to `connections`, of which there are never more than half as many as places.
+    /// A table for up to `connections`, which take up at most three quarters of its places.
     #[must_use]
     pub fn new(connections: u64, seed: u64) -> Self {
         let limit = connections.clamp(1, 1 << 30) as usize;
-        let places = (limit * 2).next_power_of_two();
-        let mask = (places - 1) as u32;
-        Self { entries: vec![Tcb::default(); places], mask, seed, used: 0, limit }
+        let places = limit + limit.div_ceil(3) + 1;
+        Self { entries: vec![Tcb::default(); places], seed, used: 0, limit }
     }
 
     /// Connections in it.
@@ -57,14 +55,22 @@ impl Table {
     pub fn first(&self, segment: &Segment) -> u32 {
         let addresses = u64::from(segment.src) << 32 | u64::from(segment.dst);
         let ports = u64::from(segment.src_port) << 16 | u64::from(segment.dst_port);
-        mix(addresses, self.seed ^ ports) as u32 & self.mask
+        let hash = u64::from(mix(addresses, self.seed ^ ports) as u32);
+        // Spreads 32 bits evenly over any number of places (below 2^32).
+        (hash * self.entries.len() as u64 >> 32) as u32
+    }
+
+    /// The place behind one, in a ring.
+    #[inline(always)]
+    fn next(&self, place: u32) -> u32 {
+        if place as usize + 1 >= self.entries.len() { 0 } else { place + 1 }
     }
 
     /// Searches a segment's connection from its first place on.
     #[inline(always)]
     #[must_use]
     pub fn find(&self, first: u32, segment: &Segment) -> Found {
-        let mut place = first & self.mask;
+        let mut place = first;
         let mut room = None;
         for _ in 0..self.entries.len() {
             let Some(tcb) = self.entries.get(place as usize) else { break };
@@ -84,7 +90,7 @@ impl Table {
                     }
                 }
             }
-            place = (place + 1) & self.mask;
+            place = self.next(place);
         }
         match room {
             Some(place) if self.used < self.limit => Found::Room(place),
@@ -115,7 +121,7 @@ impl Table {
     #[inline(always)]
     pub fn remove(&mut self, place: u32) {
         self.used -= 1;
-        let next = (place + 1) & self.mask;
+        let next = self.next(place);
         let last = self.entries.get(next as usize).is_some_and(|tcb| tcb.state == State::Closed);
         let Some(entry) = self.entries.get_mut(place as usize) else { return };
         if !last {
@@ -124,12 +130,13 @@ impl Table {
         }
         entry.state = State::Closed;
         // Marks before it have nothing behind them either.
-        let mut before = place.wrapping_sub(1) & self.mask;
+        let end = self.entries.len() as u32 - 1;
+        let mut before = place.checked_sub(1).unwrap_or(end);
         while let Some(entry) = self.entries.get_mut(before as usize)
             && entry.state == State::Removed
         {
             entry.state = State::Closed;
-            before = before.wrapping_sub(1) & self.mask;
+            before = before.checked_sub(1).unwrap_or(end);
         }
     }
 }
