@@ -4,16 +4,16 @@
 
 use clap::{Parser, Subcommand};
 use quiver_tgen::clock::Clock;
-use quiver_tgen::link::{Link, MemifLink};
+use quiver_tgen::link::Link;
 use quiver_tgen::options::{Options, Output};
 use quiver_tgen::placement;
-use quiver_tgen::plan::{Interfaces, Plan};
+use quiver_tgen::plan::Plan;
 use quiver_tgen::report::{Report, Ticker};
 use quiver_tgen::stateful::options::{StatefulError, StatefulOptions, Verdict};
 use quiver_tgen::stateful::replay::options::ReplayOptions;
 use quiver_tgen::stateless::{self, Lane, Progress};
 use std::error::Error;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -105,7 +105,7 @@ fn stop_signal() -> std::io::Result<Arc<AtomicBool>> {
 fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
     let clock = Clock::start();
     let stop = stop_signal()?;
-    let mut links = open(plan)?;
+    let mut links = Link::all(plan)?;
     let lanes = Lane::all(plan, &links)?;
     let trip = || placement::round_trip_ns(options.core?, options.peer_core?);
     let before = trip();
@@ -124,24 +124,6 @@ fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
     Ok(Report::new(plan, &names, &outcome, trips))
 }
 
-/// All interfaces at once: those that wait for each other must not do so in turn.
-fn open(plan: &Plan) -> Result<Vec<Link>, Box<dyn Error>> {
-    match &plan.interfaces {
-        Interfaces::Loop(spec) => {
-            let (client, server) = MemifLink::pair(spec)?;
-            Ok(vec![Link::Memif(Box::new(client)), Link::Memif(Box::new(server))])
-        }
-        Interfaces::Named(specs) => std::thread::scope(|scope| {
-            let opening: Vec<_> =
-                specs.iter().map(|spec| scope.spawn(|| Link::open(spec, plan.wait))).collect();
-            let opened = opening
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            Ok(opened.collect::<Result<Vec<_>, _>>()?)
-        }),
-    }
-}
-
 fn finish(options: &Options, report: &Report) -> ExitCode {
     let text = match options.output {
         Output::Text => report.to_string(),
@@ -153,7 +135,8 @@ fn finish(options: &Options, report: &Report) -> ExitCode {
             }
         },
     };
-    println!("{text}");
+    // Whoever closed the pipe wants no more of it.
+    let _ = writeln!(std::io::stdout(), "{text}");
     if let Some(error) = &report.error {
         eprintln!("quiver-tgen: {error}");
         return FAILED.into();

@@ -1,10 +1,13 @@
 //! Packets of the generator against those that scapy builds from the same values (`vectors/stacks.py`).
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use core::cell::Cell;
 use memory::simd::{Simd, Tier, TierTask};
+use quiver_tgen::link::Packets;
 use quiver_tgen::plan::{Content, Plan};
 use quiver_tgen::profile;
-use quiver_tgen::stateless::{Generator, Layout, Packets, Recipe};
+use quiver_tgen::stateless::{Generator, Layout, Recipe};
 use std::path::Path;
 
 /// Lane in the signatures of the vectors.

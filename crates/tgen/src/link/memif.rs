@@ -1,8 +1,7 @@
 //! memif.
 
 use super::spec::{MemifSpec, Role};
-use super::{LinkError, netns};
-use crate::stateless::{Packets, Parts, Receiver};
+use super::{LinkError, Packets, Parts, Receiver, netns};
 use memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
 use memif::region::CheckedRange;
 use memif::{ClientConfig, Connection, QueueConfig, RingSize, RxSink, Secret, ServerConfig, TxSource};

@@ -2,6 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `traffic` | who makes packets, and who takes frames: what any kind of traffic brings |
+//! | `frame` | bytes of frames, wherever they lie |
 //! | `spec` | how an interface is named on the command line and in profiles |
 //! | `memif` | memif, client or server, and a pair of both within this process |
 //! | `socket` | a Linux interface through a packet socket |
@@ -12,19 +14,23 @@
 //! kind of traffic it is.
 
 mod error;
+mod frame;
 mod memif;
 mod netns;
 mod private;
 mod socket;
 pub mod spec;
 mod tap;
+mod traffic;
 
 pub use self::memif::MemifLink;
 pub use error::LinkError;
+pub use frame::{Parts, Target, View};
 pub use private::PrivateLink;
 pub use spec::{InterfaceSpec, Kind, MemifSpec, Role};
+pub use traffic::{Packets, Receiver};
 
-use crate::stateless::{Packets, Receiver};
+use crate::plan::{Interfaces, Plan};
 
 /// An interface that is up.
 #[derive(Debug)]
@@ -36,6 +42,28 @@ pub enum Link {
 }
 
 impl Link {
+    /// Brings up all interfaces of a plan, at once: those that wait for each other must not do so in turn.
+    ///
+    /// # Errors
+    /// [`LinkError`] of the first that can't be had.
+    pub fn all(plan: &Plan) -> Result<Vec<Self>, LinkError> {
+        let specs = match &plan.interfaces {
+            Interfaces::Named(specs) => specs,
+            Interfaces::Loop(spec) => {
+                let (client, server) = MemifLink::pair(spec)?;
+                return Ok(vec![Self::Memif(Box::new(client)), Self::Memif(Box::new(server))]);
+            }
+        };
+        std::thread::scope(|scope| {
+            let opening: Vec<_> =
+                specs.iter().map(|spec| scope.spawn(|| Self::open(spec, plan.wait))).collect();
+            let opened = opening
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            opened.collect()
+        })
+    }
+
     /// Brings up an interface. Blocks until it is up, or for `wait` seconds.
     ///
     /// # Errors

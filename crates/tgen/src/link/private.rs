@@ -1,7 +1,6 @@
 //! Interfaces of the kernel: frames in private memory, one system call each.
 
-use super::LinkError;
-use crate::stateless::{Packets, Receiver};
+use super::{LinkError, Packets, Receiver};
 use core::cell::Cell;
 use memory::clock::cycles;
 use std::io;

@@ -11,6 +11,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Bytes that may wait to be received.
 const RECEIVE_BUFFER: usize = 16 << 20;
+/// Frames that are thrown away at most, of what came before the socket was bound.
+const SCRAP: u32 = 100_000;
 /// `sll_pkttype` of a frame that leaves by the device (Linux `PACKET_OUTGOING`).
 const OUTGOING: u8 = 4;
 
@@ -36,7 +38,7 @@ pub(super) fn open(name: &str, device: &str, netns: Option<&str>) -> Result<Priv
         // What came from other devices before it was bound.
         let socket = Socket(socket);
         let mut scrap = [0; 64];
-        while socket.receive(&mut scrap).is_ok() {}
+        let _ = (0..SCRAP).try_for_each(|_| socket.receive(&mut scrap).map(drop));
         Ok(PrivateLink::new(name, Box::new(socket)))
     })
 }

@@ -4,8 +4,7 @@ use super::clock::Now;
 use super::endpoint::Endpoint;
 use super::outbox::Outbox;
 use super::packet::{Framing, LINE, Line, Refused, Wire, answer, checksum_is_right};
-use crate::link::{Link, LinkError};
-use crate::stateless::{Packets, Receiver, Target, View};
+use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
 use core::cell::Cell;
 use core::net::Ipv4Addr;
 use serde::Serialize;
@@ -210,8 +209,6 @@ impl<E: Endpoint> Sink<'_, E> {
 }
 
 impl<E: Endpoint> Receiver for Sink<'_, E> {
-    fn begin(&mut self, _: usize) {}
-
     #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         let len = frame.size() as usize;
@@ -222,14 +219,6 @@ impl<E: Endpoint> Receiver for Sink<'_, E> {
             Some(line) if plain => self.line(&line, len),
             _ => self.whole(frame),
         }
-    }
-
-    fn end(&mut self) {}
-
-    fn issued(&mut self, _: usize, _: u64) {}
-
-    fn ours(&self) -> u64 {
-        self.traffic.rx_packets
     }
 }
 

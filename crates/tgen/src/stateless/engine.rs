@@ -1,7 +1,7 @@
 //! The loop on one core that sends and receives.
 
 use super::lane::{Lane, LaneSent};
-use super::receiver::{Check, Count, LaneCounts, LinkCounts, Receiver};
+use super::receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
 use crate::clock::Clock;
 use crate::link::{Link, LinkError};
 use crate::plan::{self, Plan};
@@ -140,7 +140,7 @@ struct Loop<'a, R> {
     receiver: &'a mut R,
 }
 
-impl<R: Receiver> TierTask for Loop<'_, R> {
+impl<R: Observer> TierTask for Loop<'_, R> {
     type Output = Ended;
 
     fn run<S: Simd>(mut self, simd: S) -> Ended {
@@ -151,7 +151,7 @@ impl<R: Receiver> TierTask for Loop<'_, R> {
     }
 }
 
-impl<R: Receiver> Loop<'_, R> {
+impl<R: Observer> Loop<'_, R> {
     #[inline(always)]
     fn go(&mut self) -> Ended {
         let frequency = self.ends.frequency;

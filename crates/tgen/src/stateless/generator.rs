@@ -5,50 +5,46 @@
 //! field, not packet by packet: one loop draws the numbers of a field for all packets, one puts them in place, one adds
 //! them up for each checksum. So each loop has one thing to decide and the compiler can turn it into vector code. Then
 //! each packet is copied, once, to where it is sent from.
+//!
+//! Packets that repeat after a while, and aren't numbered, are all made beforehand: a **lap**.
 
-use super::frame::Target;
 use super::modifier::{Values, seed};
 use super::signature::{self, Signature};
 use super::template::{Field, Layout, Sum, Template, check_of, fold};
+use crate::link::{Packets, Target};
 
 /// Packets in a burst.
 pub const BURST: usize = 128;
 /// Bytes of a line.
 const LINE: usize = 64;
-
-/// What all lanes of packets have in common.
-pub trait Packets {
-    /// Makes sure that there are packets; gives how many are there, at least 1 unless there are no more at all.
-    fn prepare(&mut self) -> usize;
-
-    /// Bytes of the packet of this number, counted from the first that is there.
-    fn len(&self, packet: usize) -> u32;
-
-    /// Writes a packet. `rest`: also what is the same in all packets of its length. `stamp`: its timestamp, if it has one.
-    fn write<T: Target>(&self, packet: usize, into: T, rest: bool, stamp: impl Fn() -> u64);
-
-    /// The first `n` have been sent.
-    fn sent(&mut self, n: usize);
-}
+/// Most packets of a lap, and least: a few hundred KiB, for a level-2 cache; few ends, where bursts are cut short.
+const LAP: u64 = 4096;
+const LEAST_LAP: u64 = 512;
 
 /// A lane whose headers fit into `LINES` lines of 64 bytes.
 #[derive(Debug)]
 pub struct Generator<const LINES: usize> {
-    images: Box<[[[u8; LINE]; LINES]; BURST]>,
+    images: Vec<[[u8; LINE]; LINES]>,
     /// Signatures of packets that are longer than their images.
     tails: Box<[[u8; signature::LEN]; BURST]>,
     templates: Vec<Template>,
     /// Lengths in turn, as places of `templates`.
     order: Vec<u16>,
     order_at: usize,
-    /// Template of each packet of the burst.
-    which: [u16; BURST],
+    /// Template of each packet of the burst, or of the lap.
+    which: Vec<u16>,
     fields: Vec<Changing>,
     sums: Vec<Sum>,
     signature: Option<Signature>,
-    /// Packets of the burst that were sent.
+    /// Packets of the burst, or of the lap, that were sent.
     done: usize,
     ready: usize,
+    /// All packets there are have been made.
+    lap: bool,
+    /// Length of all packets; 0 if there are several.
+    fixed: u32,
+    /// Images are whole packets, and nothing is added when they are written.
+    bare: bool,
 }
 
 /// A field on its way.
@@ -88,8 +84,14 @@ impl<const LINES: usize> Generator<LINES> {
             numbers: [0; BURST],
             words: [0; BURST],
         };
+        let fixed = match templates.as_slice() {
+            [template] => template.bytes.len(),
+            _ => 0,
+        };
         let mut generator = Self {
-            images: Box::new([[[0; LINE]; LINES]; BURST]),
+            fixed: fixed as u32,
+            bare: fixed == LINE * LINES && !matches!(signature, Some((_, true))),
+            images: vec![[[0; LINE]; LINES]; BURST],
             tails: Box::new([[0; signature::LEN]; BURST]),
             fields: layout.fields.into_iter().enumerate().map(changing).collect(),
             sums: layout.sums,
@@ -102,14 +104,46 @@ impl<const LINES: usize> Generator<LINES> {
             templates,
             order,
             order_at: 0,
-            which: [0; BURST],
+            which: vec![0; BURST],
             done: 0,
             ready: 0,
+            lap: false,
         };
         for packet in 0..BURST {
             generator.begin(packet);
         }
+        if let Some(period) = generator.period() {
+            generator.make_lap(period);
+        }
         generator
+    }
+
+    /// Packets after which all is as it was, if they are few.
+    fn period(&self) -> Option<u64> {
+        let first = Some(self.order.len() as u64).filter(|_| self.signature.is_none());
+        let fields = self.fields.iter().map(|changing| changing.values.period());
+        fields
+            .fold(first, |all, period| {
+                let (all, period) = (all?, period?);
+                all.checked_mul(period / gcd(all, period))
+            })
+            .filter(|period| *period <= LAP)
+    }
+
+    /// Makes all packets of some periods.
+    fn make_lap(&mut self, period: u64) {
+        // A burst, if that is whole periods.
+        let least = if (BURST as u64).is_multiple_of(period) { BURST as u64 } else { LEAST_LAP };
+        let len = (period * least.div_ceil(period)) as usize;
+        let (mut images, mut which) = (Vec::with_capacity(len + BURST), Vec::with_capacity(len + BURST));
+        while images.len() < len {
+            self.refill();
+            images.extend_from_slice(&self.images);
+            which.extend_from_slice(&self.which);
+        }
+        images.truncate(len);
+        which.truncate(len);
+        (self.images, self.which, self.ready, self.lap) = (images, which, len, true);
     }
 
     /// Puts the template of a packet into its image.
@@ -187,10 +221,9 @@ impl<const LINES: usize> Generator<LINES> {
                 .iter_mut()
                 .for_each(|checksum| *checksum = if *checksum == 0 { 0xffff } else { *checksum });
         }
+        let offset = sum.offset.min(LINE * LINES - 2);
         for (image, checksum) in self.images.iter_mut().zip(&checksums) {
-            if let Some(at) = image.as_flattened_mut().get_mut(sum.offset..sum.offset + 2) {
-                at.copy_from_slice(&checksum.to_ne_bytes());
-            }
+            image.as_flattened_mut()[offset..offset + 2].copy_from_slice(&checksum.to_ne_bytes());
         }
     }
 
@@ -244,18 +277,25 @@ impl Changing {
     }
 }
 
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// Puts a field of `W` bytes into all packets.
 #[inline(always)]
 fn place<const LINES: usize, const W: usize>(
-    images: &mut [[[u8; LINE]; LINES]; BURST],
+    images: &mut [[[u8; LINE]; LINES]],
     offset: usize,
     numbers: &[u64; BURST],
 ) {
+    // Fields lie within the images; said so that no packet is asked.
+    let offset = offset.min(LINE * LINES - W);
     for (image, number) in images.iter_mut().zip(numbers) {
-        if let Some(place) = image.as_flattened_mut().get_mut(offset..offset + W)
-            && let Some(bytes) = number.to_be_bytes().last_chunk::<W>()
-        {
-            place.copy_from_slice(bytes);
+        if let Some(bytes) = number.to_be_bytes().last_chunk::<W>() {
+            image.as_flattened_mut()[offset..offset + W].copy_from_slice(bytes);
         }
     }
 }
@@ -264,31 +304,35 @@ impl<const LINES: usize> Packets for Generator<LINES> {
     #[inline(always)]
     fn prepare(&mut self) -> usize {
         if self.done == self.ready {
-            self.refill();
-            (self.done, self.ready) = (0, BURST);
+            if !self.lap {
+                self.refill();
+                self.ready = BURST;
+            }
+            self.done = 0;
         }
         self.ready - self.done
     }
 
     #[inline(always)]
     fn len(&self, packet: usize) -> u32 {
-        match self.templates.as_slice() {
-            [template] => template.bytes.len() as u32,
-            templates => {
-                let which = self.which.get(self.done + packet).copied().unwrap_or(0);
-                templates.get(usize::from(which)).map_or(0, |template| template.bytes.len() as u32)
-            }
+        if self.fixed > 0 {
+            return self.fixed;
         }
+        let which = self.which.get(self.done + packet).copied().unwrap_or(0);
+        self.templates.get(usize::from(which)).map_or(0, |template| template.bytes.len() as u32)
     }
 
     #[inline(always)]
     fn write<T: Target>(&self, packet: usize, into: T, rest: bool, stamp: impl Fn() -> u64) {
-        let packet = (self.done + packet) % BURST;
-        let template = match self.templates.as_slice() {
-            [template] => template,
-            templates => &templates[usize::from(self.which[packet])],
-        };
+        let packet = self.done + packet;
         let image = &self.images[packet];
+        if self.bare {
+            for (n, line) in image.iter().enumerate() {
+                into.put_array((n * LINE) as u32, line);
+            }
+            return;
+        }
+        let template = &self.templates[usize::from(self.which[packet])];
         let len = template.bytes.len();
         if len < LINE * LINES {
             into.put(0, &image.as_flattened()[..len]);

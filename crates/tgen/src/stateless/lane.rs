@@ -1,12 +1,12 @@
 //! A stream's part that goes by one queue.
 
-use super::generator::{Generator, Packets, Recipe};
+use super::generator::{Generator, Recipe};
 use super::pace::Pace;
 use super::replay::{Recording, Replay, ReplayError};
 use super::stack::StackError;
 use super::template::Layout;
 use super::{BURST, modifier};
-use crate::link::{Link, LinkError};
+use crate::link::{Link, LinkError, Packets};
 use crate::plan::{self, Check, Content, Plan};
 
 /// Why a stream can't be sent.
@@ -334,5 +334,28 @@ fn own_buffers(lanes: &mut [Lane], links: &[Link], full: bool) {
         {
             lane.rest_until = buffers;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(ticks: &[u64], limit: u64) -> Schedule {
+        Schedule::Times { start: 1000, ticks: ticks.to_vec(), period: 100, pass: 0, at: 0, limit }
+    }
+
+    #[test]
+    fn recorded_times_are_kept_and_repeated() {
+        let mut schedule = times(&[0, 10, 10, 70], u64::MAX);
+        let due: Vec<u64> =
+            [999, 1000, 1009, 1010, 1069, 1070, 1099, 1100, 1110, 1200].map(|now| schedule.due(now)).into();
+        assert_eq!(due, [1, 1, 1, 3, 3, 4, 4, 5, 7, 9]);
+    }
+
+    #[test]
+    fn whoever_comes_late_gets_all_that_is_due() {
+        assert_eq!(times(&[0, 10, 20], u64::MAX).due(1000 + 100 * 1000), 3 * 1000 + 1);
+        assert_eq!(times(&[0, 10, 20], 7).due(1000 + 100 * 1000), 7);
     }
 }

@@ -10,12 +10,10 @@
 //! | `generator` | packets of templates, a burst at a time |
 //! | `replay` | packets of a capture file |
 //! | `pace` | when packets are due |
-//! | `frame` | bytes of frames, wherever they lie |
 //! | `receiver`, `sequence` | counting and checking what comes in |
 //! | `lane`, `engine` | the loop on one core that sends and receives |
 
 mod engine;
-mod frame;
 mod generator;
 mod lane;
 mod modifier;
@@ -31,13 +29,12 @@ mod stack;
 mod template;
 
 pub use engine::{Outcome, Progress, run};
-pub use frame::{Parts, Target, View};
-pub use generator::{BURST, Generator, Packets, Recipe};
+pub use generator::{BURST, Generator, Recipe};
 pub use lane::{Lane, LaneError, LaneSent};
 pub use modifier::{Modifier, Progress as Order, Values, mix, seed};
 pub use pace::Pace;
 pub use rate::Rate;
-pub use receiver::{Check, Count, LaneCounts, LinkCounts, Receiver};
+pub use receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
 pub use replay::{Recording, Replay, ReplayError};
 pub use sequence::Tracker;
 pub use setting::{Number, Setting};

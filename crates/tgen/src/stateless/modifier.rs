@@ -50,6 +50,16 @@ impl Values {
         Self { modifier, at, count, seed }
     }
 
+    /// Numbers after which it begins again, if it does.
+    #[must_use]
+    pub fn period(&self) -> Option<u64> {
+        match &self.modifier.progress {
+            Progress::Inc | Progress::Dec => Some(self.count),
+            Progress::List(values) => Some(values.len() as u64),
+            Progress::Random => None,
+        }
+    }
+
     /// The next numbers.
     #[inline(always)]
     pub fn fill<const N: usize>(&mut self, into: &mut [u64; N]) {

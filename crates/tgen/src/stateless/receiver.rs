@@ -1,19 +1,31 @@
 //! Received frames: counted, or checked by their signatures.
 
-use super::frame::View;
 use super::sequence::Tracker;
 use super::signature::{self, Signature};
+use crate::link::{Receiver, View};
 use hdrhistogram::Histogram;
 use memory::clock::cycles;
 use wire::checksum::Partial;
 
-/// Takes the frames that come in. Its methods are inlined into the receiving loops.
-pub trait Receiver {
+/// For each number of bytes: a line in which so many of the last are kept.
+static KEEP_LAST: [[u8; 64]; 65] = {
+    let mut masks = [[0; 64]; 65];
+    let mut keep = 1;
+    while keep <= 64 {
+        let mut at = 64 - keep;
+        while at < 64 {
+            masks[keep][at] = 0xff;
+            at += 1;
+        }
+        keep += 1;
+    }
+    masks
+};
+
+/// A [`Receiver`] that keeps accounts by link and lane.
+pub trait Observer: Receiver {
     /// Frames of this link follow.
     fn begin(&mut self, link: usize);
-
-    /// A frame.
-    fn frame<V: View>(&mut self, frame: V);
 
     /// No more frames of this link for now.
     fn end(&mut self);
@@ -68,12 +80,6 @@ impl Count {
 
 impl Receiver for Count {
     #[inline(always)]
-    fn begin(&mut self, link: usize) {
-        self.at = link;
-        self.now = LinkCounts::default();
-    }
-
-    #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         let len = frame.size();
         self.now.packets += 1;
@@ -89,6 +95,14 @@ impl Receiver for Count {
                 at += 64;
             }
         }
+    }
+}
+
+impl Observer for Count {
+    #[inline(always)]
+    fn begin(&mut self, link: usize) {
+        self.at = link;
+        self.now = LinkCounts::default();
     }
 
     #[inline(always)]
@@ -158,8 +172,14 @@ impl<const PAYLOAD: bool> Check<PAYLOAD> {
     fn is_whole<V: View>(&mut self, frame: V, signature: &Signature) -> bool {
         let (len, payload) = (frame.size(), usize::from(signature.payload_len));
         let mut last = [0; 64];
-        if payload <= 64 && len >= 64 && frame.array_at(len - 64, &mut last) {
-            return last.get(64 - payload..).is_some_and(signature::is_whole);
+        if (signature::LEN..=64).contains(&payload) && len >= 64 && frame.array_at(len - 64, &mut last) {
+            // The sum of the whole array, without what isn't payload: vector code. It may stand at an odd byte, which
+            // doesn't matter to whether it is a multiple of 0xffff.
+            let mut masked = [0; 64];
+            for ((masked, byte), keep) in masked.iter_mut().zip(&last).zip(&KEEP_LAST[payload]) {
+                *masked = byte & keep;
+            }
+            return Partial::of_header(&masked).is_valid();
         }
         if payload > len as usize || payload < signature::LEN {
             return false;
@@ -171,12 +191,6 @@ impl<const PAYLOAD: bool> Check<PAYLOAD> {
 }
 
 impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
-    #[inline(always)]
-    fn begin(&mut self, link: usize) {
-        self.at = link;
-        self.now = LinkCounts::default();
-    }
-
     #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         let len = frame.size();
@@ -205,6 +219,14 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
                 latency.saturating_record(cycles().saturating_sub(u64::from_be_bytes(stamp)));
             }
         }
+    }
+}
+
+impl<const PAYLOAD: bool> Observer for Check<PAYLOAD> {
+    #[inline(always)]
+    fn begin(&mut self, link: usize) {
+        self.at = link;
+        self.now = LinkCounts::default();
     }
 
     #[inline(always)]

@@ -1,7 +1,6 @@
 //! Frames from a capture file, sent as they are.
 
-use super::frame::Target;
-use super::generator::Packets;
+use crate::link::{Packets, Target};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -43,7 +43,7 @@ impl Signature {
         ((front as u128) << 64 | self.sequence as u128).to_be_bytes()
     }
 
-    /// What the last bytes of a frame say, if they are a signature. The check isn't looked at: see [`is_whole`].
+    /// What the last bytes of a frame say, if they are a signature. The check isn't looked at.
     #[inline(always)]
     #[must_use]
     pub const fn read(bytes: &[u8; LEN]) -> Option<Self> {
@@ -70,16 +70,13 @@ pub const fn check(sum: Partial, odd: bool) -> [u8; 2] {
     if odd { [check[1], check[0]] } else { check }
 }
 
-/// Whether a payload is as it was sent.
-#[inline(always)]
-#[must_use]
-pub fn is_whole(payload: &[u8]) -> bool {
-    Partial::of(payload).is_valid()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_whole(payload: &[u8]) -> bool {
+        Partial::of(payload).is_valid()
+    }
 
     fn payload(len: usize, signature: Signature) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..len).map(|at| (at * 31) as u8).collect();

@@ -1,7 +1,7 @@
 //! Frames: where headers lie, and what is common to all packets.
 
 use super::checksum::Payload;
-use crate::stateless::{Target, View};
+use crate::link::{Target, View};
 use wire::MacAddr;
 
 /// Bytes of a frame that are read and written as one.

@@ -1,10 +1,9 @@
 //! Sending the steps of many conversations, and counting them.
 
 use super::conversation::{Conversation, Pair, Step};
-use crate::link::{Link, LinkError};
+use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::packet::{Framing, LINE, Line};
-use crate::stateless::{Packets, Receiver, Target, View};
 use memory::clock::nanoseconds;
 use memory::simd::{Simd, Tier, TierTask};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -257,8 +256,6 @@ struct Counter<'a> {
 }
 
 impl Receiver for Counter<'_> {
-    fn begin(&mut self, _: usize) {}
-
     #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         // Version, service, length, identification: what tells a step on whatever side of a device.
@@ -271,13 +268,5 @@ impl Receiver for Counter<'_> {
             }
             _ => *self.other += 1,
         }
-    }
-
-    fn end(&mut self) {}
-
-    fn issued(&mut self, _: usize, _: u64) {}
-
-    fn ours(&self) -> u64 {
-        0
     }
 }

@@ -57,7 +57,7 @@ impl Table {
         let ports = u64::from(segment.src_port) << 16 | u64::from(segment.dst_port);
         let hash = u64::from(mix(addresses, self.seed ^ ports) as u32);
         // Spreads 32 bits evenly over any number of places (below 2^32).
-        (hash * self.entries.len() as u64 >> 32) as u32
+        ((hash * self.entries.len() as u64) >> 32) as u32
     }
 
     /// The place behind one, in a ring.

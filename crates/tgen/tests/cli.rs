@@ -1,0 +1,273 @@
+//! The program: its results, its exit status, and what it says about bad input.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{PATIENCE, STACK, program, server, socket};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn json(args: &[&str]) -> Value {
+    let output = program(&[args, &["-o", "json"]].concat());
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Exit status and what is on standard error.
+fn fails(args: &[&str]) -> (Option<i32>, String) {
+    let output = program(args);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn flags_make_streams() {
+    let count = ["--loop", "--seconds", "60", "--count", "3000", "--check", "payload"];
+    let ways: [&[&str]; 8] = [
+        &[],
+        &["--size", "70,512", "--vlan", "7", "--vlan", "8"],
+        &["--size", "imix", "--fcs", "--destinations", "250", "--sources", "9", "--random"],
+        &[
+            "--source",
+            "2001:db8::1",
+            "--destination",
+            "2001:db8::2",
+            "--destinations",
+            "100",
+            "--size",
+            "78-1518",
+        ],
+        &["--protocol", "tcp", "--source-port", "1024-65535", "--size", "100"],
+        &["--protocol", "icmp", "--queues", "2"],
+        &["--size", "9000", "--buffer-size", "512", "--ring-size", "64"],
+        &["--rate", "100kpps", "--full"],
+    ];
+    for way in ways {
+        let result = json(&[&count, way].concat());
+        assert_eq!(
+            (&result["sent"], &result["received"], &result["lost"]),
+            (&3000.into(), &3000.into(), &0.into()),
+            "{way:?}"
+        );
+        assert_eq!(result["corrupted"], 0, "{way:?}");
+    }
+}
+
+#[test]
+fn both_directions_and_latency() {
+    let args = [
+        "--loop",
+        "--bidirectional",
+        "--rate",
+        "20000",
+        "--latency",
+        "1000",
+        "--seconds",
+        "0.5",
+        "--size",
+        "64",
+    ];
+    let result = json(&args);
+    assert_eq!(result["check"], "sequence", "timestamps need signatures");
+    let names: Vec<_> =
+        result["streams"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["forward", "forward-latency", "reverse", "reverse-latency"]);
+    assert_eq!(result["lost"], 0);
+    for name in ["min", "p50", "p90", "p99", "p99_9", "p99_99", "p99_9999", "max"] {
+        assert!(result["latency_ns"][name].is_u64(), "{name}: {}", result["latency_ns"]);
+    }
+    assert_eq!(result["streams"][0]["latency_ns"], Value::Null);
+}
+
+#[test]
+fn a_peer_that_gives_nothing_back_is_a_loss_with_its_own_status() {
+    let socket = socket("hole");
+    let mut port = server(&socket);
+    let args = ["--tx", &socket, "--count", "100", "--drain", "0", "--max-loss", "0.5", "-o", "json"];
+    std::thread::scope(|scope| {
+        let generator = scope.spawn(|| program(&args));
+        let begun = Instant::now();
+        while !generator.is_finished() && begun.elapsed() < PATIENCE {
+            port.wait(Some(Duration::from_millis(5))).unwrap();
+        }
+        let output = generator.join().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&result["sent"], &result["received"], &result["loss_ratio"]),
+            (&100.into(), &0.into(), &1.0.into())
+        );
+    });
+}
+
+#[test]
+fn a_peer_that_goes_ends_the_run_with_what_came_until_then() {
+    let socket = socket("going");
+    let mut port = server(&socket);
+    let args = ["--tx", &socket, "--rate", "1000", "--seconds", "60", "-o", "json"];
+    std::thread::scope(|scope| {
+        let generator = scope.spawn(|| program(&args));
+        let begun = Instant::now();
+        let mut batch = memif::app::Batch::new(64);
+        let mut seen = 0;
+        while seen < 10 && begun.elapsed() < PATIENCE {
+            port.wait(Some(Duration::from_millis(5))).unwrap();
+            seen += port.receive(&mut batch).unwrap_or(0);
+        }
+        drop(port);
+        let output = generator.join().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("was lost"), "{output:?}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(result["sent"].as_u64().unwrap() >= 10);
+        assert!(result["error"].as_str().unwrap().contains(&socket));
+    });
+}
+
+#[test]
+fn an_interrupt_gives_the_result_so_far_and_progress_is_told() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quiver-tgen"))
+        .args(["--loop", "--seconds", "600", "--rate", "1000", "--progress", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("sent") && line.contains("Mpps"), "{line}");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["stopped"], true);
+    assert!(result["sent"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn bad_arguments_are_named_with_what_would_be_right() {
+    let cases: [(&[&str], &str); 11] = [
+        (&[], "--tx"),
+        (&["--loop", "--size", "0"], "frame size"),
+        (&["--loop", "--rate", "fast"], "is no rate"),
+        (&["--loop", "--source", "fd00::1"], "two of IPv6"),
+        (&["--loop", "--source-port", "9-1"], "swap them"),
+        (&["--loop", "--destination", "255.255.255.250", "--destinations", "10"], "beyond 255.255.255.255"),
+        (&["--loop", "--latency=-1"], "--latency"),
+        (&["--loop", "--seconds=-1"], "--seconds"),
+        (&["--profile", "/does/not/exist.toml"], "/does/not/exist.toml"),
+        (&["--tx", "/a#x"], "interface id"),
+        (&["--loop", "--pcap", "x", "--check", "payload"], "no signatures"),
+    ];
+    for (args, expected) in cases {
+        let (status, error) = fails(args);
+        assert_eq!(status, Some(2), "{args:?}: {error}");
+        assert!(error.contains(expected), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn what_can_not_run_says_why() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["--loop", "--size", "50", "--check", "sequence"], "too short"),
+        (&["--loop", "--ring-size", "1000"], "power of two"),
+        (&["--loop", "--queues", "0"], "queues"),
+        (&["--loop", "--buffer-size", "1"], "buffer size"),
+        (&["--loop", "--core", "99999"], "99999"),
+        (&["--tx", "@nobody-listens-here", "--wait", "0.1"], "did not come up"),
+        (&["--tx", "packet:no-such-device"], "no-such-device"),
+    ];
+    for (args, expected) in cases {
+        let (status, error) = fails(args);
+        assert_eq!(status, Some(1), "{args:?}: {error}");
+        assert!(error.contains(expected), "{args:?}: {error}");
+    }
+}
+
+/// Message about a profile.
+fn profile_error(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.toml");
+    std::fs::write(&path, text).unwrap();
+    let (status, error) = fails(&["--profile", path.to_str().unwrap()]);
+    assert_eq!(status, Some(2), "{error}");
+    assert!(error.contains("profile.toml"), "{error}");
+    error
+}
+
+#[test]
+fn profile_errors_name_the_field_and_what_would_be_right() {
+    let good = format!("[loop]\n[[stream]]\ntx = \"loop-client\"\nsize = 64\n{STACK}");
+    let change = |from: &str, to: &str| {
+        let changed = good.replace(from, to);
+        assert_ne!(changed, good);
+        profile_error(&changed)
+    };
+    for (from, to, expected) in [
+        ("size = 64", "sise = 64", "sise"),
+        ("size = 64", "", "has no size"),
+        ("size = 64", "size = \"big\"", "is no frame size"),
+        ("size = 64", "size = 64\nrate = \"quick\"", "is no rate"),
+        ("size = 64", "size = 64\npcap = \"x\"", "either a stack, or a pcap"),
+        ("size = 64", "size = 64\nrepeat = 3", "repeat"),
+        ("loop-client", "elsewhere", "there are loop-client, loop-server"),
+        ("[loop]", "", "[[interface]]"),
+        ("[loop]", "[[interface]]\nname = \"x\"", "give one of memif"),
+        ("[loop]", "check = \"all\"\n[loop]", "check"),
+        ("[loop]", "seconds = -1\n[loop]", "seconds"),
+        ("10.0.0.2", "10.0.0", "is not an IPv4 address"),
+        ("10.0.1.251", "10.0.1.1", "swap them"),
+        ("src = 1024", "src = 70000", "from 0 to 65535"),
+        ("src = 1024", "src = { from = 1, to = 2, order = \"up\" }", "order"),
+        ("src = 1024", "src = { from = 1 }", "`from` and `to`"),
+        ("src = 1024", "src = { list = [] }", "`list` is empty"),
+        ("src = 1024", "src = { from = 1, to = 2, step = 0 }", "`step` is 0"),
+    ] {
+        let error = change(from, to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+#[test]
+fn the_profiles_of_the_documentation_are_valid() {
+    let text = include_str!("../../../docs/tgen.md");
+    let profiles: Vec<_> =
+        text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(profiles.len(), 2);
+    for profile in profiles {
+        let plan = common::plan(profile);
+        for stream in &plan.streams {
+            if let quiver_tgen::plan::Content::Made { stack, .. } = &stream.content {
+                quiver_tgen::stateless::Layout::new(stack).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn stacks_that_do_not_go_together_are_refused_by_name() {
+    for (stack, expected) in [
+        ("[]", "`stack` is empty"),
+        ("[ { udp = { src = 1, dst = 2 } } ]", "begins with udp"),
+        (
+            "[ { ipv4 = { src = \"1.1.1.1\", dst = \"2.2.2.2\" } }, { icmpv6 = {} } ]",
+            "icmpv6 after ipv4: what may follow ipv4 is udp, tcp, icmp",
+        ),
+        (
+            "[ { ethernet = { src = \"02:00:00:00:00:01\", dst = \"02:00:00:00:00:02\" } }, { vlan = { id = 4096 } } ]",
+            "vlan.id can be 4096, which is more than 4095",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.toml");
+        std::fs::write(
+            &path,
+            format!("[loop]\n[[stream]]\ntx = \"loop-client\"\nsize = 64\nstack = {stack}\n"),
+        )
+        .unwrap();
+        let (status, error) = fails(&["--profile", path.to_str().unwrap()]);
+        assert!(status != Some(0) && error.contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,145 @@
+//! What a faulty device does to packets is told, exactly, by kind.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{Middle, STACK, interfaces, run, socket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const COUNT: u64 = 20_000;
+
+/// What the device did.
+#[derive(Default)]
+struct Done {
+    dropped: AtomicU64,
+    doubled: AtomicU64,
+    delayed: AtomicU64,
+    flipped: AtomicU64,
+    injected: AtomicU64,
+}
+
+impl Done {
+    fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Does each of its faults to one packet in a hundred.
+fn faulty(done: Arc<Done>) -> impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send {
+    let (mut n, mut held, mut bit) = (0u64, None, 0);
+    move |packet| {
+        n += 1;
+        let mut out = vec![packet.to_vec()];
+        match n % 100 {
+            7 => {
+                Done::count(&done.dropped);
+                out.clear();
+            }
+            17 => {
+                Done::count(&done.doubled);
+                out.push(packet.to_vec());
+            }
+            27 => {
+                Done::count(&done.delayed);
+                held = out.pop();
+            }
+            30 => out.extend(held.take()),
+            37 => {
+                Done::count(&done.flipped);
+                // Anywhere in the payload but in the four bytes by which a signature and its stream are known.
+                let len = packet.len();
+                bit = (bit + 13) % ((len - 42 - 16) * 8 + 12 * 8);
+                let byte = if bit / 8 < len - 42 - 16 { 42 + bit / 8 } else { bit / 8 + 42 + 4 };
+                out[0][byte] ^= 1 << (bit % 8);
+            }
+            57 => {
+                Done::count(&done.injected);
+                out.push(vec![0xff; 60]);
+            }
+            _ => {}
+        }
+        out
+    }
+}
+
+fn through_faults(check: &str, size: &str) -> (quiver_tgen::report::Report, Arc<Done>) {
+    let (left, right, done) = (socket("left"), socket("right"), Arc::new(Done::default()));
+    let _middle = Middle::new(&left, &right, faulty(Arc::clone(&done)));
+    let report = run(&format!(
+        "check = \"{check}\"\nseconds = 60\n{}[[stream]]\ntx = \"left\"\ncount = {COUNT}\nsize = {size}\nrate = 50000\n{STACK}",
+        interfaces(&left, &right)
+    ));
+    (report, done)
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+#[test]
+fn payload_checks_tell_all_faults_apart() {
+    // In one line, at odd lengths, beyond a line, in several buffers.
+    for size in ["64", "65", "300", "3001", "[64, 128, 1514]"] {
+        let (report, done) = through_faults("payload", size);
+        let (dropped, flipped) = (get(&done.dropped), get(&done.flipped));
+        assert_eq!(report.sent, COUNT, "{size}");
+        assert_eq!(report.corrupted, Some(flipped), "{size}");
+        assert_eq!(report.lost, dropped + flipped, "{size}");
+        assert_eq!(report.received, COUNT - dropped - flipped, "{size}");
+        assert_eq!(report.duplicated, Some(get(&done.doubled)), "{size}");
+        assert_eq!(report.reordered, Some(get(&done.delayed)), "{size}");
+        assert_eq!(report.foreign, get(&done.injected), "{size}");
+        assert_eq!(report.interfaces[1].foreign, get(&done.injected), "{size}");
+        assert!(dropped > 100 && flipped > 100, "the device did what it should");
+    }
+}
+
+#[test]
+fn counting_tells_what_is_missing() {
+    let (report, done) = through_faults("count", "64");
+    assert_eq!(report.foreign, get(&done.injected), "frames of another length");
+    // A packet that comes twice makes up for one that is dropped: that's what signatures are for.
+    assert_eq!(report.received, COUNT - get(&done.dropped) + get(&done.doubled));
+    assert_eq!((report.duplicated, report.reordered, report.corrupted), (None, None, None));
+    assert_eq!(report.streams[0].received, None);
+}
+
+#[test]
+fn changed_headers_hide_nothing() {
+    // As a router, a tunnel and a tagging bridge would: other headers, longer frames.
+    let (left, right) = (socket("left"), socket("right"));
+    let _middle = Middle::new(&left, &right, |packet: &[u8]| {
+        let mut frame = vec![0x02; 54];
+        frame.extend_from_slice(&packet[14..]);
+        frame[54 + 8] -= 1;
+        vec![frame]
+    });
+    let report = run(&format!(
+        "check = \"payload\"\nseconds = 60\n{}[[stream]]\ntx = \"left\"\ncount = 5000\nsize = 64\nrate = 50000\n{STACK}",
+        interfaces(&left, &right)
+    ));
+    assert_eq!((report.sent, report.received, report.foreign), (5000, 5000, 0));
+    assert_eq!((report.corrupted, report.reordered), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_broken_mark_makes_a_packet_foreign_and_lost() {
+    let (left, right) = (socket("left"), socket("right"));
+    let mut n = 0;
+    let _middle = Middle::new(&left, &right, move |packet: &[u8]| {
+        n += 1;
+        let mut frame = packet.to_vec();
+        if n % 10 == 0 {
+            let at = frame.len() - 16;
+            frame[at] ^= 0x80;
+        }
+        vec![frame]
+    });
+    let report = run(&format!(
+        "check = \"sequence\"\nseconds = 60\n{}[[stream]]\ntx = \"left\"\ncount = 5000\nsize = 64\nrate = 50000\n{STACK}",
+        interfaces(&left, &right)
+    ));
+    assert_eq!((report.received, report.lost, report.foreign), (4500, 500, 500));
+}
