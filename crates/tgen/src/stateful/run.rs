@@ -83,7 +83,9 @@ pub fn run(
     match profile.protocol {
         Protocol::Tcp => {
             let client = tcp::Client::new(profile.clients, profile.servers, profile.tcp, places);
-            let rules = tcp::Rules { role: tcp::Role::Server, ..profile.tcp };
+            // A server waits for the next request for as long as a client holds the connection, and then some.
+            let timeout = profile.tcp.timeout + profile.tcp.hold;
+            let rules = tcp::Rules { role: tcp::Role::Server, timeout, ..profile.tcp };
             // Connections that the client is through with but the server isn't need room, too.
             let server = tcp::Server::new(rules, places + (places / 4).min(1 << 18) + 1024);
             drive(

@@ -16,6 +16,9 @@ const RST: u8 = TcpFlags::RST.bits();
 /// Segment size where the other end names none (RFC 9293 section 3.7.1).
 const DEFAULT_MSS: u16 = 536;
 
+/// Longest time between two retransmissions, in milliseconds: an hour.
+const LONGEST: u32 = 3_600_000;
+
 /// What a state machine works with.
 #[derive(Debug)]
 pub struct Context<'a> {
@@ -337,7 +340,7 @@ impl Context<'_> {
     fn wait(&mut self, tcb: &mut Tcb) {
         let rules = self.rules;
         let delay = if tcb.in_flight() {
-            rules.rto << tcb.retries.min(16)
+            rules.rto.saturating_mul(1 << tcb.retries.min(16)).min(LONGEST)
         } else if tcb.state == State::TimeWait {
             rules.time_wait
         } else if rules.role == Role::Client && tcb.state == State::Established && self.complete(tcb) {

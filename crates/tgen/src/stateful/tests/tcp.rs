@@ -108,6 +108,19 @@ fn connections_are_held() {
 }
 
 #[test]
+fn backing_off_has_an_end() {
+    let change = |rules: &mut Rules| (rules.rto, rules.retries) = (3_000_000, 255);
+    let mut world = world(change, CPS, Faults { lost: 1000, ..Faults::default() }, 1);
+    world.open(1);
+    world.now_ms += 3_000_000;
+    world.run(10);
+    assert_eq!((world.log.len(), world.client.counts().retransmitted), (2, 1));
+    world.now_ms += 3_600_000;
+    world.run(10);
+    assert_eq!(world.client.counts().retransmitted, 2, "an hour later, not two");
+}
+
+#[test]
 fn a_place_in_time_wait_is_not_used_again() {
     let mut world = world(|rules| rules.time_wait = 60_000, CPS, Faults::default(), 1);
     assert_eq!(world.open(200), 200);
