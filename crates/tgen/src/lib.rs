@@ -3,6 +3,7 @@
 //! * [`options`], [`profile`]: what to do, from the command line or a TOML file; both give a [`plan`].
 //! * [`link`]: interfaces: memif in both roles, packet sockets, taps, and a memif looped back in this process.
 //! * [`stateless`]: packets from templates or captures, the loop that sends and receives them, and what became of them.
+//! * [`stateful`]: connections instead of packets, both ends of them.
 //! * [`report`]: the result, for people and as JSON; progress while it runs.
 //! * [`clock`]: the cycle counter as a clock.
 //! * [`placement`]: how far apart two cores are at this moment: what a figure is worth depends on it.
@@ -16,4 +17,5 @@ pub mod placement;
 pub mod plan;
 pub mod profile;
 pub mod report;
+pub mod stateful;
 pub mod stateless;

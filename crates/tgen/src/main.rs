@@ -2,13 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use quiver_tgen::clock::Clock;
 use quiver_tgen::link::Link;
 use quiver_tgen::options::{Options, Output};
 use quiver_tgen::placement;
 use quiver_tgen::plan::Plan;
 use quiver_tgen::report::{Report, Ticker};
+use quiver_tgen::stateful::options::{StatefulError, StatefulOptions, Verdict};
+use quiver_tgen::stateful::replay::options::ReplayOptions;
 use quiver_tgen::stateless::{self, Lane, Progress};
 use std::error::Error;
 use std::io::{IsTerminal, Write};
@@ -20,11 +22,59 @@ use std::sync::atomic::AtomicBool;
 const FAILED: u8 = 1;
 /// The arguments or the profile are wrong.
 const USAGE: u8 = 2;
-/// More was lost than allowed.
+/// More was lost, or failed, than allowed.
 const LOSS: u8 = 3;
 
+/// What to generate: packets, or what a subcommand says.
+#[derive(Debug, Parser)]
+#[command(
+    name = "quiver-tgen",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    packets: Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Stateful(StatefulOptions),
+    Replay(ReplayOptions),
+}
+
 fn main() -> ExitCode {
-    let options = Options::parse();
+    match Cli::parse() {
+        Cli { command: Some(Command::Stateful(options)), .. } => connections(|stop| options.run(stop)),
+        Cli { command: Some(Command::Replay(options)), .. } => connections(|stop| options.run(stop)),
+        Cli { command: None, packets } => packets_of(packets),
+    }
+}
+
+fn connections(run: impl FnOnce(&AtomicBool) -> Result<Verdict, StatefulError>) -> ExitCode {
+    let result = match stop_signal() {
+        Ok(stop) => run(&stop),
+        Err(error) => Err(error.into()),
+    };
+    let (status, error) = match result {
+        Ok(Verdict::Measured) => return ExitCode::SUCCESS,
+        Ok(Verdict::Failures) => {
+            (LOSS, "there were connections that failed or did not end, or packets that were lost".into())
+        }
+        Ok(Verdict::NothingEstablished) => {
+            (FAILED, "not one connection was established, and nothing came through".into())
+        }
+        Err(error @ (StatefulError::Profile(_) | StatefulError::Option(_))) => (USAGE, error.to_string()),
+        Err(error) => (FAILED, error.to_string()),
+    };
+    eprintln!("quiver-tgen: {error}");
+    status.into()
+}
+
+fn packets_of(options: Options) -> ExitCode {
     let plan = match options.plan() {
         Ok(plan) => plan,
         Err(error) => {
@@ -41,14 +91,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
-    let clock = Clock::start();
+/// Set by a signal to stop.
+fn stop_signal() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The second time it ends at once.
         signal_hook::flag::register_conditional_shutdown(signal, FAILED.into(), Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    Ok(stop)
+}
+
+fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
+    let clock = Clock::start();
+    let stop = stop_signal()?;
     let mut links = Link::all(plan)?;
     let lanes = Lane::all(plan, &links)?;
     let trip = || placement::round_trip_ns(options.core?, options.peer_core?);

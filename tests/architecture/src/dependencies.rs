@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("daemon", &["api", "features", "graph", "memif", "memory", "ports", "tables", "wire"]),
     ("cli", &["api", "wire"]),
-    ("tgen", &["memif", "memory", "wire"]),
+    ("tgen", &["memif", "memory", "tables", "wire"]),
 ];
 
 /// Our own crates by the name under which manifests know them.

@@ -1,0 +1,31 @@
+//! Connections instead of packets: clients and servers in one process, a device under test between them.
+//!
+//! * [`options`], [`profile`]: what is wanted; the cases of CSIT by name.
+//! * [`packet`]: segments and datagrams, read and written as single lines.
+//! * [`tcp`], [`udp`]: the state machines of both ends. They know neither links nor clocks.
+//! * [`endpoint`]: what both protocols have in common for the loop.
+//! * [`side`]: one side's link: batches in, batches out.
+//! * [`run`]: the loop.
+//! * [`report`]: what came of it.
+//! * [`replay`]: the packets of whole connections without state; [`rehearsal`] finds out which they are.
+
+pub mod clock;
+pub mod counts;
+pub mod endpoint;
+pub mod endpoints;
+pub mod interfaces;
+pub mod mix;
+pub mod options;
+pub mod outbox;
+pub mod packet;
+pub mod profile;
+pub mod rehearsal;
+pub mod replay;
+pub mod report;
+pub mod run;
+pub mod side;
+pub mod tcp;
+#[cfg(test)]
+mod tests;
+pub mod timers;
+pub mod udp;

@@ -1,0 +1,118 @@
+//! The command line of `quiver-tgen stateful`.
+
+use super::interfaces::{Interfaces, Links};
+use super::profile::{Profile, Shape};
+use super::report::{Report, Second};
+use super::run::{Times, run};
+use crate::link::LinkError;
+use crate::options::Output;
+use clap::Args;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::AtomicBool;
+
+/// Opens connections from clients to servers through a device under test, both ends of which it is, and tells what became
+/// of them.
+#[derive(Clone, Debug, Args)]
+#[command(next_line_help = false)]
+pub struct StatefulOptions {
+    /// What to run: tcp-cps, udp-cps, tcp-tput, udp-tput, or a TOML file with the same names as the flags.
+    #[arg(long, default_value = "tcp-cps", value_name = "NAME|FILE")]
+    pub profile: String,
+    /// Where to make them.
+    #[command(flatten)]
+    pub interfaces: Interfaces,
+    /// What connections to make.
+    #[command(flatten)]
+    pub shape: Shape,
+    /// Seconds in which connections are opened.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Seconds to wait afterwards until all have ended.
+    #[arg(long, default_value_t = 3.0)]
+    pub drain: f64,
+    /// Check whole packets against their checksums; otherwise those of up to 64 bytes.
+    #[arg(long)]
+    pub verify: bool,
+    /// Show each second on standard error. Default: if that is a terminal.
+    #[arg(long)]
+    pub progress: bool,
+    /// Exit status 3 if a connection failed or didn't end.
+    #[arg(long)]
+    pub strict: bool,
+    /// What to print.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// What kept it from measuring.
+#[derive(Debug, thiserror::Error)]
+pub enum StatefulError {
+    /// The profile isn't one.
+    #[error(transparent)]
+    Profile(#[from] super::profile::ProfileError),
+    /// An option can't be.
+    #[error("{0}")]
+    Option(String),
+    /// An interface can't be had.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The run came to no good end.
+    #[error(transparent)]
+    Run(#[from] super::run::RunError),
+    /// There is no such core.
+    #[error("can't run on core {0}: is there one of that number?")]
+    Core(usize),
+    /// The result could not be written, or signals not be caught.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The result has no JSON form.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was measured.
+    Measured,
+    /// Not one connection was established.
+    NothingEstablished,
+    /// It was to be without a failure, and wasn't.
+    Failures,
+}
+
+impl StatefulOptions {
+    /// Does it all and prints the result.
+    ///
+    /// # Errors
+    /// What kept it from measuring.
+    pub fn run(&self, stop: &AtomicBool) -> Result<Verdict, StatefulError> {
+        let profile = Profile::load(&self.profile, self.shape.clone())?;
+        let Links { mut client, mut server, other: _other } = self.interfaces.open()?;
+        self.interfaces.pin()?;
+        let addresses = (profile.clients.address_range(), profile.servers.address_range());
+        let faces = self.interfaces.faces(addresses, profile.max_payload, self.verify);
+        let clients = self.interfaces.has_clients();
+        let times = Times { seconds: self.seconds, drain: self.drain, clients };
+        let shown = self.progress || std::io::stderr().is_terminal();
+        let mut each_second = |before: &_, after: &_| {
+            if shown {
+                eprintln!("{}", Second::between(before, after).line());
+            }
+        };
+        let outcome = run(&profile, times, (&mut client, &mut server), faces, stop, &mut each_second)?;
+        let report = Report::new(&profile, &outcome);
+        match self.output {
+            Output::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?,
+            Output::Text => writeln!(std::io::stdout(), "{}", report.text())?,
+        }
+        let counts = if clients { &report.client } else { &report.server };
+        Ok(if counts.established == 0 {
+            Verdict::NothingEstablished
+        } else if self.strict && counts.closed != counts.attempted {
+            Verdict::Failures
+        } else {
+            Verdict::Measured
+        })
+    }
+}

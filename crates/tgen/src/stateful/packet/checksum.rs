@@ -1,0 +1,92 @@
+//! Checksums of frames that are put together from numbers instead of bytes.
+//!
+//! The ones' complement sum of RFC 1071 doesn't care how wide its words are, since 2^16 leaves a rest of 1 when
+//! divided by 0xffff: 32-bit fields are added whole, and folded once at the end.
+
+use wire::checksum::Partial;
+use wire::{Header, IpProtocol, Ipv4Header};
+
+/// Folds a sum of fields to the checksum that goes into a header.
+#[inline(always)]
+#[must_use]
+pub const fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    !(sum as u16)
+}
+
+/// Whether all that the checksum of a TCP or UDP packet covers says the same as it; true for other packets. `frame` has an
+/// Ethernet header.
+#[must_use]
+pub fn checksum_is_right(frame: &[u8]) -> bool {
+    let Some(packet) = frame.get(14..) else { return true };
+    let Ok((ip, _)) = Ipv4Header::parse(packet) else { return true };
+    let (start, end) = (ip.header_len(), usize::from(ip.total_len.get()));
+    let Some(transport) = packet.get(start..end) else { return true };
+    let unused = ip.protocol == IpProtocol::UDP && transport.get(6..8) == Some(&[0, 0]);
+    if ip.version() != 4 || unused || !matches!(ip.protocol, IpProtocol::TCP | IpProtocol::UDP) {
+        return true;
+    }
+    ip.pseudo_header(transport.len() as u16).plus(Partial::of(transport)).is_valid()
+}
+
+/// The bytes that are sent as payload, and their sums.
+///
+/// Every segment's payload is the beginning of the same text, so that a sum of its length is a look-up.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    bytes: Vec<u8>,
+    /// Sum of the first `n` bytes as big-endian 16-bit words, an odd last byte padded with zero.
+    sums: Vec<u16>,
+    start: (u64, u64),
+}
+
+impl Payload {
+    /// Payloads of up to `max` bytes.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        let bytes: Vec<u8> = (0..max.max(16)).map(|at| b' ' + (at % 95) as u8).collect();
+        let mut sums = Vec::with_capacity(bytes.len() + 1);
+        let mut even = 0u32;
+        sums.push(0);
+        for (at, byte) in bytes.iter().enumerate() {
+            let add = if at % 2 == 0 { u32::from(*byte) << 8 } else { u32::from(*byte) };
+            even += add;
+            even = (even >> 16) + (even & 0xffff);
+            sums.push(even as u16);
+        }
+        let number =
+            |from: usize, to: usize| bytes[from..to].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        let start = (number(0, 2), number(2, 10));
+        Self { bytes, sums, start }
+    }
+
+    /// Sum of the first `len` bytes, at an even offset.
+    #[inline(always)]
+    #[must_use]
+    pub fn sum(&self, len: u16) -> u64 {
+        self.sums.get(usize::from(len)).map_or(0, |sum| u64::from(*sum))
+    }
+
+    /// The bytes from `from` to `to`; fewer where there aren't as many.
+    #[inline(always)]
+    #[must_use]
+    pub fn bytes(&self, from: usize, to: usize) -> &[u8] {
+        self.bytes.get(from..to.min(self.bytes.len())).unwrap_or_default()
+    }
+
+    /// The first two bytes and the eight behind them as numbers: how the line goes on behind a TCP header.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn start(&self) -> (u64, u64) {
+        self.start
+    }
+
+    /// Longest payload.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.bytes.len()
+    }
+}

@@ -1,0 +1,156 @@
+//! TCP segments.
+
+use super::checksum::fold;
+use super::frame::{
+    Frame, Framing, HEADERS_TCP, LINE, Line, Refused, Wire, fold_is_bad, read_ip, sum_behind_ip,
+};
+use wire::{TcpFlags, TcpOption, TcpOptions};
+
+/// A TCP segment without options but the maximum segment size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Source address.
+    pub src: u32,
+    /// Destination address.
+    pub dst: u32,
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Bytes of payload.
+    pub len: u16,
+    /// Window as it stands in the header.
+    pub window: u16,
+    /// Maximum segment size option; 0: there is none.
+    pub mss: u16,
+    /// Flags, see [`TcpFlags`].
+    pub flags: u8,
+}
+
+impl Segment {
+    /// Whether all of `flags` are set.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has(&self, flags: TcpFlags) -> bool {
+        self.flags & flags.bits() == flags.bits()
+    }
+
+    /// Sequence numbers that it takes: payload, SYN and FIN.
+    #[inline(always)]
+    #[must_use]
+    pub const fn span(&self) -> u32 {
+        self.len as u32 + self.has(TcpFlags::SYN) as u32 + self.has(TcpFlags::FIN) as u32
+    }
+
+    const fn header(&self) -> usize {
+        if self.mss == 0 { HEADERS_TCP } else { HEADERS_TCP + 4 }
+    }
+}
+
+/// The maximum segment size among the options of a SYN; 0: there is none.
+#[must_use]
+pub fn mss_option(options: &[u8]) -> u16 {
+    TcpOptions::new(options)
+        .find_map(|option| match option {
+            Ok(TcpOption::MaximumSegmentSize(mss)) => Some(mss),
+            _ => None,
+        })
+        .unwrap_or(0)
+}
+
+impl Wire for Segment {
+    #[inline(always)]
+    fn read(line: &Line, len: usize) -> Result<Self, Refused> {
+        let ip = read_ip(line, len)?;
+        if ip.protocol != 6 {
+            return Err(Refused::Other);
+        }
+        let (w4, w5, w6) = (line.word(4), line.word(5), line.word(6));
+        let offset = ((w5 >> 12) & 0xf) as usize * 4;
+        if offset < 20 || offset + 20 > ip.total {
+            return Err(Refused::Malformed);
+        }
+        let end = 14 + ip.total;
+        if end <= LINE {
+            let sum = 6 + (ip.total as u64 - 20) + sum_behind_ip(line, end);
+            if fold_is_bad(sum) {
+                return Err(Refused::Checksum);
+            }
+        }
+        let flags = w5 as u8;
+        let mss = if flags & TcpFlags::SYN.bits() != 0 && offset > 20 {
+            mss_option(line.bytes().get(HEADERS_TCP..(34 + offset).min(LINE)).unwrap_or_default())
+        } else {
+            0
+        };
+        Ok(Self {
+            src: ip.src,
+            dst: ip.dst,
+            seq: (w4 << 16) as u32 | (w5 >> 48) as u32,
+            ack: (w5 >> 16) as u32,
+            src_port: (w4 >> 32) as u16,
+            dst_port: (w4 >> 16) as u16,
+            len: (ip.total - 20 - offset) as u16,
+            window: (w6 >> 48) as u16,
+            mss,
+            flags,
+        })
+    }
+
+    #[inline(always)]
+    fn frame_len(&self) -> usize {
+        self.header() + usize::from(self.len)
+    }
+
+    #[inline(always)]
+    fn frame(&self, framing: &Framing) -> Frame {
+        let len = self.frame_len();
+        let total = (len - 14) as u64;
+        let (src, dst) = (u64::from(self.src), u64::from(self.dst));
+        let (seq, ack) = (u64::from(self.seq), u64::from(self.ack));
+        let ports = u64::from(self.src_port) << 16 | u64::from(self.dst_port);
+        // Version, length, and don't fragment: identification means nothing then (RFC 6864).
+        let ip = 0x4500 + total + 0x4000 + 0x4006 + src + dst;
+        let (first, second, offset, more) = if self.mss == 0 {
+            let (first, second) = framing.payload.start();
+            (first, second, 0x50, framing.payload.sum(self.len))
+        } else {
+            (0x0204, u64::from(self.mss) << 48, 0x60, 0x0204 + u64::from(self.mss))
+        };
+        let control = offset << 8 | u64::from(self.flags);
+        let tcp = 6 + (total - 20) + src + dst + ports + seq + ack + control + u64::from(self.window) + more;
+        let inside = LINE - self.header();
+        // Short payloads end within the line: what follows is padding, which is zero.
+        let (first, second) = if (self.len as usize) < inside && self.mss == 0 {
+            cut(first, second, self.len)
+        } else {
+            (first, second)
+        };
+        let line = Line([
+            framing.first[0],
+            framing.first[1],
+            total << 48 | 0x4000_4006,
+            u64::from(fold(ip)) << 48 | src << 16 | dst >> 16,
+            dst << 48 | ports << 16 | seq >> 16,
+            seq << 48 | ack << 16 | control,
+            u64::from(self.window) << 48 | u64::from(fold(tcp)) << 32 | first,
+            second,
+        ]);
+        Frame { line, len, rest: (inside, usize::from(self.len)) }
+    }
+}
+
+/// The first `len` of ten bytes.
+#[inline(always)]
+fn cut(first: u64, second: u64, len: u16) -> (u64, u64) {
+    match u32::from(len) {
+        0 => (0, 0),
+        1 => (first & 0xff00, 0),
+        2 => (first, 0),
+        n => (first, second & (u64::MAX << (8 * (10 - n)))),
+    }
+}

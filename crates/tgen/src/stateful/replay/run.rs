@@ -1,0 +1,272 @@
+//! Sending the steps of many conversations, and counting them.
+
+use super::conversation::{Conversation, Pair, Step};
+use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
+use crate::stateful::endpoints::Endpoints;
+use crate::stateful::packet::{Framing, LINE, Line};
+use memory::clock::nanoseconds;
+use memory::simd::{Simd, Tier, TierTask};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Conversations that have the same step sent at once.
+pub const BLOCK: usize = 128;
+const LOOK_NS: u64 = 20_000_000;
+
+/// What is sent, and how.
+#[derive(Debug)]
+pub struct Plan {
+    /// The packets.
+    pub conversation: Conversation,
+    /// Endpoints of the clients; each conversation has the next one.
+    pub clients: Endpoints,
+    /// Endpoints of the servers.
+    pub servers: Endpoints,
+    /// Conversations per second; 0: as many as can be.
+    pub rate: f64,
+    /// Conversations after which no more begin.
+    pub conversations: u64,
+    /// How long they are begun.
+    pub seconds: f64,
+    /// How long to wait for the last packets.
+    pub drain: f64,
+    /// Blocks that begin between two steps of a conversation.
+    pub apart: u64,
+}
+
+/// What became of one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct StepCount {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that came through.
+    pub received: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Per step.
+    pub steps: Vec<StepCount>,
+    /// Packets received that are no step, or on the wrong side.
+    pub other: u64,
+    /// Conversations begun.
+    pub conversations: u64,
+    /// Seconds from the first packet to the last one sent.
+    pub seconds: f64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [`LinkError::Lost`] when a link is lost.
+pub fn run(
+    plan: &Plan,
+    links: (&mut Link, &mut Link),
+    framings: (&Framing, &Framing),
+    stop: &AtomicBool,
+) -> Result<Outcome, LinkError> {
+    let steps = plan.conversation.steps.len();
+    let blocks = steps as u64 * plan.apart + 1;
+    let pairs = vec![Pair::default(); blocks as usize * BLOCK];
+    let counts = vec![StepCount::default(); steps];
+    Tier::detect().dispatch(Run { plan, links, framings, stop, pairs, blocks, counts, other: 0, begun: 0 })
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    links: (&'a mut Link, &'a mut Link),
+    framings: (&'a Framing, &'a Framing),
+    stop: &'a AtomicBool,
+    /// Endpoints of the blocks that are under way, a ring.
+    pairs: Vec<Pair>,
+    blocks: u64,
+    counts: Vec<StepCount>,
+    other: u64,
+    begun: u64,
+}
+
+impl TierTask for Run<'_> {
+    type Output = Result<Outcome, LinkError>;
+
+    fn run<S: Simd>(mut self, simd: S) -> Self::Output {
+        let seconds = simd.run(
+            #[inline(always)]
+            || self.go(),
+        )?;
+        Ok(Outcome { steps: self.counts, other: self.other, conversations: self.begun, seconds })
+    }
+}
+
+impl Run<'_> {
+    #[inline(always)]
+    fn go(&mut self) -> Result<f64, LinkError> {
+        let begin = nanoseconds();
+        let ns = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos() as u64;
+        let until = ns(self.plan.seconds);
+        // Blocks begun; the last one is the end of `sizes` from which on there are none.
+        let (mut turn, mut last) = (0u64, None);
+        let mut sizes = vec![0usize; self.blocks as usize];
+        let mut look = 0;
+        loop {
+            let now = nanoseconds() - begin;
+            if now >= look {
+                look = now + LOOK_NS;
+                self.links.0.check()?;
+                self.links.1.check()?;
+            }
+            let stopped = self.stop.load(Ordering::Relaxed);
+            if last.is_none() && (now >= until || stopped || self.begun >= self.plan.conversations) {
+                last = Some(turn);
+            }
+            if last.is_some_and(|last| turn - last > self.blocks) {
+                break;
+            }
+            if last.is_none()
+                && self.plan.rate > 0.0
+                && (now as f64 * 1e-9 * self.plan.rate) < (turn * BLOCK as u64) as f64
+            {
+                self.receive()?;
+                continue;
+            }
+            let left = self.plan.conversations - self.begun;
+            let size = if last.is_some() { 0 } else { left.min(BLOCK as u64) as usize };
+            if let Some(place) = sizes.get_mut((turn % self.blocks) as usize) {
+                *place = size;
+            }
+            self.begin_block(turn, size);
+            for step in 0..self.counts.len() {
+                let Some(block) = turn.checked_sub(step as u64 * self.plan.apart) else { break };
+                let size = sizes.get((block % self.blocks) as usize).copied().unwrap_or(0);
+                self.send(step, block, size)?;
+            }
+            self.receive()?;
+            turn += 1;
+        }
+        let seconds = (nanoseconds() - begin) as f64 * 1e-9;
+        // What is under way still comes.
+        let end = nanoseconds() + ns(self.plan.drain);
+        while nanoseconds() < end && self.counts.iter().any(|step| step.received < step.sent) {
+            self.receive()?;
+        }
+        Ok(seconds)
+    }
+
+    /// Endpoints of a new block.
+    #[inline(always)]
+    fn begin_block(&mut self, block: u64, size: usize) {
+        let from = (block % self.blocks) as usize * BLOCK;
+        let (clients, servers) = (self.plan.clients, self.plan.servers);
+        // Numbers are small enough to be counted in 32 bits: endpoints are at most 2^24.
+        let mut client = (self.begun % clients.len()) as u32;
+        let mut server = (self.begun % servers.len()) as u32;
+        for pair in self.pairs.get_mut(from..from + size).unwrap_or_default() {
+            *pair = Pair::new(clients.at(client), servers.at(server));
+            client = if u64::from(client) + 1 == clients.len() { 0 } else { client + 1 };
+            server = if u64::from(server) + 1 == servers.len() { 0 } else { server + 1 };
+        }
+        self.begun += size as u64;
+    }
+
+    /// Sends a step of all conversations of a block; waits where there is no room, receiving.
+    #[inline(always)]
+    fn send(&mut self, number: usize, block: u64, size: usize) -> Result<(), LinkError> {
+        let from = (block % self.blocks) as usize * BLOCK;
+        let mut sent = 0;
+        while sent < size {
+            let Some(step) = self.plan.conversation.steps.get(number) else { break };
+            let (link, framing) = if step.from_client {
+                (&mut *self.links.0, self.framings.0)
+            } else {
+                (&mut *self.links.1, self.framings.1)
+            };
+            let pairs = self.pairs.get(from + sent..from + size).unwrap_or_default();
+            let n = link.transmit(0, pairs.len(), &Source { step, framing, pairs }, true)?;
+            sent += n;
+            if sent < size {
+                self.receive()?;
+                if self.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+        if let Some(count) = self.counts.get_mut(number) {
+            count.sent += sent as u64;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn receive(&mut self) -> Result<(), LinkError> {
+        let steps = self.plan.conversation.steps.as_slice();
+        for at_client in [true, false] {
+            let (link, framing) = if at_client {
+                (&mut *self.links.0, self.framings.0)
+            } else {
+                (&mut *self.links.1, self.framings.1)
+            };
+            let (counts, other) = (self.counts.as_mut_slice(), &mut self.other);
+            link.receive(&mut Counter { at_client, skip: framing.skipped() as u32, steps, counts, other })?;
+        }
+        Ok(())
+    }
+}
+
+struct Source<'a> {
+    step: &'a Step,
+    framing: &'a Framing,
+    pairs: &'a [Pair],
+}
+
+impl Packets for Source<'_> {
+    fn prepare(&mut self) -> usize {
+        self.pairs.len()
+    }
+
+    #[inline(always)]
+    fn len(&self, _: usize) -> u32 {
+        self.framing.padded(self.step.len())
+    }
+
+    #[inline(always)]
+    fn write<T: Target>(&self, packet: usize, into: T, _: bool, _: impl Fn() -> u64) {
+        let Some(pair) = self.pairs.get(packet) else { return };
+        let line: Line = self.step.line(self.framing, pair);
+        let skip = self.framing.skipped();
+        if skip == 0 {
+            line.write(into);
+        } else {
+            into.put(0, line.bytes().get(skip..).unwrap_or_default());
+        }
+        if !self.step.rest().is_empty() {
+            into.put((LINE - skip) as u32, self.step.rest());
+        }
+    }
+
+    fn sent(&mut self, _: usize) {}
+}
+
+/// Counts packets by the number of their step.
+struct Counter<'a> {
+    at_client: bool,
+    skip: u32,
+    steps: &'a [Step],
+    counts: &'a mut [StepCount],
+    other: &'a mut u64,
+}
+
+impl Receiver for Counter<'_> {
+    #[inline(always)]
+    fn frame<V: View>(&mut self, frame: V) {
+        // Version, service, length, identification: what tells a step on whatever side of a device.
+        let mut ip = [0; 6];
+        let read = frame.array_at(14 - self.skip, &mut ip);
+        let number = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+        match (self.steps.get(number), self.counts.get_mut(number)) {
+            (Some(step), Some(count)) if read && ip[0] == 0x45 && step.from_client != self.at_client => {
+                count.received += 1;
+            }
+            _ => *self.other += 1,
+        }
+    }
+}

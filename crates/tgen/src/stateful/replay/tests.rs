@@ -1,0 +1,82 @@
+//! Conversations are what state machines send, between any endpoints.
+
+use super::conversation::{Conversation, Pair};
+use super::run::{Plan, run};
+use crate::link::{Link, MemifLink, MemifSpec};
+use crate::stateful::packet::{Framing, Segment, Wire};
+use crate::stateful::profile::{Profile, Shape};
+use crate::stateful::tcp::Role;
+use std::sync::atomic::AtomicBool;
+use wire::MacAddr;
+
+fn framing() -> Framing {
+    Framing::ethernet(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), 9000)
+}
+
+#[test]
+fn conversations_are_csits_cases() {
+    for (name, client, server) in
+        [("tcp-cps", 4, 3), ("udp-cps", 1, 1), ("tcp-tput", 8, 8), ("udp-tput", 5, 5)]
+    {
+        let conversation = Conversation::made(&Profile::load(name, Shape::default()).unwrap());
+        assert_eq!(
+            (conversation.steps_of(Role::Client), conversation.steps_of(Role::Server)),
+            (client, server),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn checksums_fit_all_endpoints() {
+    let sizes = [(1, 0xffff), (64, 65), (100, 1460), (1461, 3001)];
+    for (request, response) in sizes {
+        for name in ["tcp-tput", "udp-tput"] {
+            let size = |n: u32| Some(n.clamp(16, 8000));
+            let shape = Shape { request: size(request), response: size(response), ..Shape::default() };
+            let conversation = Conversation::made(&Profile::load(name, shape).unwrap());
+            for n in 0..100u32 {
+                let pair =
+                    Pair::new((n.wrapping_mul(0x9e37_79b9), (n * 7) as u16), (!n << 3, (n * 31) as u16));
+                assert!(conversation.is_right(&framing(), &pair), "{name}, {pair:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_goes_between_its_endpoints() {
+    let conversation = Conversation::made(&Profile::load("tcp-cps", Shape::default()).unwrap());
+    let pair = Pair::new((0x0a00_0001, 5000), (0x0b00_0001, 80));
+    let read = |n: usize| Segment::read(&conversation.steps[n].line(&framing(), &pair), 64).unwrap();
+    let (syn, syn_ack) = (read(0), read(1));
+    assert_eq!((syn.src, syn.src_port, syn.dst, syn.dst_port), (0x0a00_0001, 5000, 0x0b00_0001, 80));
+    assert_eq!(
+        (syn_ack.src, syn_ack.src_port, syn_ack.dst, syn_ack.dst_port),
+        (0x0b00_0001, 80, 0x0a00_0001, 5000)
+    );
+    assert_eq!(syn_ack.ack, syn.seq.wrapping_add(1));
+    assert_eq!((syn.mss, syn_ack.mss), (1460, 1460));
+}
+
+#[test]
+fn all_steps_come_through_a_loop() {
+    let profile = Profile::load("tcp-tput", Shape::default()).unwrap();
+    let (a, b) = MemifLink::pair(&MemifSpec::buffers(1, 256, 2048)).unwrap();
+    let (mut a, mut b) = (Link::Memif(Box::new(a)), Link::Memif(Box::new(b)));
+    let plan = Plan {
+        conversation: Conversation::made(&profile),
+        clients: profile.clients,
+        servers: profile.servers,
+        rate: 0.0,
+        conversations: 1000,
+        seconds: 60.0,
+        drain: 10.0,
+        apart: 4,
+    };
+    let outcome = run(&plan, (&mut a, &mut b), (&framing(), &framing()), &AtomicBool::new(false)).unwrap();
+    assert_eq!((outcome.conversations, outcome.other, outcome.steps.len()), (1000, 0, 16));
+    for step in outcome.steps {
+        assert_eq!((step.sent, step.received), (1000, 1000));
+    }
+}

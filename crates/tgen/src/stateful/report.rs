@@ -1,0 +1,224 @@
+//! What came of a run, for people and as JSON.
+
+use super::counts::Counts;
+use super::profile::{Profile, Protocol};
+use super::run::{Outcome, Snapshot};
+use super::side::Traffic;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Latencies in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Latency {
+    /// How many there are.
+    pub count: u64,
+    /// Shortest.
+    pub min: u64,
+    /// Average.
+    pub mean: f64,
+    /// Longest.
+    pub max: u64,
+    /// Latency that so many per cent don't exceed.
+    pub percentiles: Vec<(f64, u64)>,
+}
+
+impl Latency {
+    fn new(histogram: &Histogram<u64>) -> Self {
+        let of = |percent| (percent, histogram.value_at_quantile(percent / 100.0));
+        Self {
+            count: histogram.len(),
+            min: histogram.min(),
+            mean: histogram.mean(),
+            max: histogram.max(),
+            percentiles: [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999].map(of).to_vec(),
+        }
+    }
+}
+
+/// One second of opening.
+#[derive(Clone, Debug, Serialize)]
+pub struct Second {
+    /// Seconds since the beginning, at its end.
+    pub at: f64,
+    /// Connections begun per second.
+    pub attempted: f64,
+    /// Connections established per second.
+    pub established: f64,
+    /// Connections closed per second.
+    pub closed: f64,
+    /// Connections failed per second.
+    pub failed: f64,
+    /// Connections at its end.
+    pub active: u64,
+    /// Packets received by both sides per second.
+    pub received_pps: f64,
+}
+
+impl Second {
+    /// What happened between two snapshots.
+    #[must_use]
+    pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
+        let seconds = (after.ns - before.ns).max(1) as f64 * 1e-9;
+        let per = |of: fn(&Snapshot) -> u64| (of(after) - of(before)) as f64 / seconds;
+        // Where the clients are somebody else's, what the servers saw.
+        let connections = |of: fn(&Counts) -> u64| {
+            let side = |s: &Snapshot| if after.client.attempted > 0 { s.client } else { s.server };
+            (of(&side(after)) - of(&side(before))) as f64 / seconds
+        };
+        Self {
+            at: after.ns as f64 * 1e-9,
+            attempted: connections(|c| c.attempted),
+            established: connections(|c| c.established),
+            closed: connections(|c| c.closed),
+            failed: connections(|c| c.failed.total()),
+            active: if after.client.attempted > 0 { after.client.active() } else { after.server.active() },
+            received_pps: per(|s| s.client_traffic.rx_packets + s.server_traffic.rx_packets),
+        }
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!(
+            "{:7.1} s  {:>9.0} attempted/s  {:>9.0} established/s  {:>9.0} closed/s  {:>7.0} failed/s  {:>8} active  {:.2} Mpps",
+            self.at,
+            self.attempted,
+            self.established,
+            self.closed,
+            self.failed,
+            self.active,
+            self.received_pps / 1e6
+        )
+    }
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Clients.
+    pub clients: String,
+    /// Servers.
+    pub servers: String,
+    /// Seconds in which connections were opened.
+    pub seconds: f64,
+    /// Connections begun per second of opening.
+    pub attempted_per_second: f64,
+    /// Connections established per second of opening: CSIT's "cps".
+    pub established_per_second: f64,
+    /// Connections closed as intended per second of opening.
+    pub closed_per_second: f64,
+    /// Packets received by both sides per second of opening: CSIT's "pps" of its tput cases.
+    pub received_pps: f64,
+    /// Payload received by both sides, in bits per second of opening.
+    pub goodput_bps: f64,
+    /// Most connections at a time, of those seen once a second.
+    pub most_active: u64,
+    /// Connections that had not ended at the end.
+    pub unfinished: u64,
+    /// Counters of the client side.
+    pub client: Counts,
+    /// Counters of the server side.
+    pub server: Counts,
+    /// The client side's link.
+    pub client_link: Traffic,
+    /// The server side's link.
+    pub server_link: Traffic,
+    /// Time from SYN to the handshake's end, or from a first request to its response.
+    pub connect_latency_ns: Latency,
+    /// Second by second.
+    pub per_second: Vec<Second>,
+}
+
+impl Report {
+    /// The report of a run.
+    #[must_use]
+    pub fn new(profile: &Profile, outcome: &Outcome) -> Self {
+        let first = Snapshot::default();
+        let end = outcome.seconds.last().unwrap_or(&first);
+        let whole = Second::between(&first, end);
+        let last = &outcome.last;
+        let bytes = end.client.bytes + end.server.bytes;
+        Self {
+            protocol: profile.protocol,
+            clients: profile.clients.to_string(),
+            servers: profile.servers.to_string(),
+            seconds: whole.at,
+            attempted_per_second: whole.attempted,
+            established_per_second: whole.established,
+            closed_per_second: whole.closed,
+            received_pps: whole.received_pps,
+            goodput_bps: bytes as f64 * 8.0 / whole.at.max(1e-9),
+            most_active: outcome.seconds.iter().map(|second| second.client.active()).max().unwrap_or(0),
+            unfinished: last.client.active(),
+            client: last.client,
+            server: last.server,
+            client_link: last.client_traffic,
+            server_link: last.server_traffic,
+            connect_latency_ns: Latency::new(&outcome.latency),
+            per_second: outcome.seconds.windows(2).map(|pair| Second::between(&pair[0], &pair[1])).collect(),
+        }
+    }
+
+    /// A few lines for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (client, server, failed) = (&self.client, &self.server, &self.client.failed);
+        let us = |percent: f64| {
+            let found = self.connect_latency_ns.percentiles.iter().find(|(of, _)| *of == percent);
+            found.map_or(0.0, |(_, ns)| *ns as f64 / 1e3)
+        };
+        let mut text = format!(
+            "{:.1} s: {:.0} connections/s established ({:.0} attempted/s), {:.2} Mpps, {:.2} Gbit/s of payload\n\
+             client: attempted {}, established {}, closed {}, failed {}, unfinished {}, sent again {}\n\
+             server: accepted {}, established {}, closed {}, failed {}, sent again {}\n\
+             connect latency: min {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, max {:.1} µs",
+            self.seconds,
+            self.established_per_second,
+            self.attempted_per_second,
+            self.received_pps / 1e6,
+            self.goodput_bps / 1e9,
+            client.attempted,
+            client.established,
+            client.closed,
+            failed.total(),
+            self.unfinished,
+            client.retransmitted,
+            server.attempted,
+            server.established,
+            server.closed,
+            server.failed.total(),
+            server.retransmitted,
+            self.connect_latency_ns.min as f64 / 1e3,
+            us(50.0),
+            us(99.0),
+            us(99.9),
+            self.connect_latency_ns.max as f64 / 1e3,
+        );
+        if failed.total() > 0 {
+            text.push_str(&format!(
+                "\nfailed: refused {}, reset {}, no answer to SYN {}, timed out {}, closed early {}",
+                failed.refused, failed.reset, failed.connect_timeout, failed.timeout, failed.closed_early
+            ));
+        }
+        for (side, link, counts) in
+            [("client", &self.client_link, client), ("server", &self.server_link, server)]
+        {
+            let odd = [
+                ("packets not sent, the ring being full", link.tx_lost),
+                ("wrong checksums", link.bad_checksum),
+                ("malformed", link.malformed),
+                ("stray segments", counts.stray),
+                ("out of order", counts.out_of_order),
+                ("times no place was free", counts.no_place),
+            ];
+            let odd: Vec<String> =
+                odd.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} {what}")).collect();
+            if !odd.is_empty() {
+                text.push_str(&format!("\n{side} side: {}", odd.join(", ")));
+            }
+        }
+        text
+    }
+}

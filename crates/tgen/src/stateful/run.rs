@@ -1,0 +1,249 @@
+//! The loop on one core that drives both sides.
+
+use super::clock::Now;
+use super::counts::Counts;
+use super::endpoint::{Endpoint, Opener};
+use super::profile::{Profile, Protocol};
+use super::side::{BATCH, Face, Side, Traffic};
+use super::{tcp, udp};
+use crate::link::{Link, LinkError};
+use hdrhistogram::Histogram;
+use memory::clock::nanoseconds;
+use memory::simd::{Simd, Tier, TierTask};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Time between two looks at control channels and at whether to stop.
+const LOOK_NS: u64 = 20_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Longest latency that is told apart: a minute, beyond all retransmissions of a SYN.
+const LONGEST_NS: u64 = 64 * SECOND_NS;
+
+/// Why a run came to no good end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A link is lost.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Latencies can't be kept.
+    #[error("no histogram of latencies: {0}")]
+    Histogram(hdrhistogram::CreationError),
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// How long connections are opened.
+    pub seconds: f64,
+    /// How long they may take to end afterwards.
+    pub drain: f64,
+    /// Whether the clients are ours.
+    pub clients: bool,
+}
+
+/// Both sides' counters at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Snapshot {
+    /// Nanoseconds since the beginning.
+    pub ns: u64,
+    /// The client side.
+    pub client: Counts,
+    /// The server side.
+    pub server: Counts,
+    /// The client side's link.
+    pub client_traffic: Traffic,
+    /// The server side's link.
+    pub server_traffic: Traffic,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Once a second, the last one at the end of opening.
+    pub seconds: Vec<Snapshot>,
+    /// At the end.
+    pub last: Snapshot,
+    /// Time from a SYN to the handshake's end, or from a first request to its response, in nanoseconds.
+    pub latency: Histogram<u64>,
+}
+
+/// Runs a profile between two links. `each_second` is shown every new snapshot with the one before.
+///
+/// # Errors
+/// [`RunError`] when a link is lost.
+pub fn run(
+    profile: &Profile,
+    times: Times,
+    links: (&mut Link, &mut Link),
+    faces: (Face, Face),
+    stop: &AtomicBool,
+    each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
+) -> Result<Outcome, RunError> {
+    let places = profile.concurrent;
+    match profile.protocol {
+        Protocol::Tcp => {
+            let client = tcp::Client::new(profile.clients, profile.servers, profile.tcp, places);
+            // A server waits for the next request for as long as a client holds the connection, and then some.
+            let timeout = profile.tcp.timeout + profile.tcp.hold;
+            let rules = tcp::Rules { role: tcp::Role::Server, timeout, ..profile.tcp };
+            // Connections that the client is through with but the server isn't need room, too.
+            let server = tcp::Server::new(rules, places + (places / 4).min(1 << 18) + 1024);
+            drive(
+                profile,
+                times,
+                links,
+                (Side::new(client, faces.0), Side::new(server, faces.1)),
+                stop,
+                each_second,
+            )
+        }
+        Protocol::Udp => {
+            let client = udp::Client::new(profile.clients, profile.servers, profile.udp, places);
+            let server = udp::Server::new(profile.udp_response);
+            drive(
+                profile,
+                times,
+                links,
+                (Side::new(client, faces.0), Side::new(server, faces.1)),
+                stop,
+                each_second,
+            )
+        }
+    }
+}
+
+fn drive<C: Opener, S: Endpoint<Packet = C::Packet>>(
+    profile: &Profile,
+    times: Times,
+    (client_link, server_link): (&mut Link, &mut Link),
+    (client, server): (Side<C>, Side<S>),
+    stop: &AtomicBool,
+    each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
+) -> Result<Outcome, RunError> {
+    let latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(RunError::Histogram)?;
+    let seconds = vec![Snapshot::default()];
+    let (rate, connections) = (profile.rate, profile.connections);
+    let run = Run { client, server, client_link, server_link, rate, connections, latency, seconds };
+    Tier::detect().dispatch(Task { run, times, stop, each_second })
+}
+
+struct Task<'a, 'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
+    run: Run<'l, C, S>,
+    times: Times,
+    stop: &'a AtomicBool,
+    each_second: &'a mut dyn FnMut(&Snapshot, &Snapshot),
+}
+
+impl<C: Opener, S: Endpoint<Packet = C::Packet>> TierTask for Task<'_, '_, C, S> {
+    type Output = Result<Outcome, RunError>;
+
+    fn run<T: Simd>(mut self, simd: T) -> Self::Output {
+        simd.run(
+            #[inline(always)]
+            || self.run.go(self.times, self.stop, self.each_second),
+        )?;
+        let last = self.run.snapshot(self.run.seconds.last().map_or(0, |last| last.ns));
+        Ok(Outcome { seconds: self.run.seconds, last, latency: self.run.latency })
+    }
+}
+
+struct Run<'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
+    client: Side<C>,
+    server: Side<S>,
+    client_link: &'l mut Link,
+    server_link: &'l mut Link,
+    rate: f64,
+    connections: u64,
+    latency: Histogram<u64>,
+    seconds: Vec<Snapshot>,
+}
+
+impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
+    #[inline(always)]
+    fn go(
+        &mut self,
+        times: Times,
+        stop: &AtomicBool,
+        each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
+    ) -> Result<(), RunError> {
+        let begin = nanoseconds();
+        let ns = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos() as u64;
+        let (mut until, mut opening) = (ns(times.seconds), true);
+        let (mut look, mut second) = (LOOK_NS, SECOND_NS);
+        loop {
+            let now = nanoseconds() - begin;
+            if now >= look {
+                look = now + LOOK_NS;
+                self.client_link.check()?;
+                self.server_link.check()?;
+                let stopped = stop.load(Ordering::Relaxed);
+                let counts =
+                    if times.clients { self.client.endpoint.counts() } else { self.server.endpoint.counts() };
+                let (active, all) = (counts.active(), counts.attempted >= self.connections);
+                if opening && (now >= until || stopped || all && active == 0) {
+                    opening = false;
+                    self.keep(now, each_second);
+                    second = u64::MAX;
+                    until = now + ns(times.drain);
+                }
+                if !opening && (now >= until || active == 0) {
+                    return Ok(());
+                }
+                if now >= second {
+                    second += SECOND_NS;
+                    self.keep(now, each_second);
+                }
+            }
+            self.turn(begin, now, opening && times.clients)?;
+        }
+    }
+
+    /// Each side receives, lets time go on and sends.
+    #[inline(always)]
+    fn turn(&mut self, begin: u64, now: u64, opening: bool) -> Result<(), RunError> {
+        let time = Now::at(now);
+        let attempted = self.client.endpoint.counts().attempted;
+        if opening && self.client.waiting() < BATCH {
+            let due = if self.rate > 0.0 {
+                // Whole connections that should have been begun by now.
+                (now as f64 * 1e-9 * self.rate) as u64
+            } else {
+                u64::MAX
+            };
+            let n = due.min(self.connections).saturating_sub(attempted).min(BATCH as u64);
+            if n > 0 {
+                let (client, out) = self.client.parts();
+                client.open(n as usize, time, out);
+            }
+        }
+        self.client.expire(time);
+        self.client.send(self.client_link)?;
+        let time = Now::at(nanoseconds() - begin);
+        self.server.receive(self.server_link, time)?;
+        self.server.expire(time);
+        self.server.send(self.server_link)?;
+        let time = Now::at(nanoseconds() - begin);
+        self.client.receive(self.client_link, time)?;
+        for latency in self.client.endpoint.latencies().drain(..) {
+            self.latency.saturating_record(latency);
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self, ns: u64) -> Snapshot {
+        Snapshot {
+            ns,
+            client: *self.client.endpoint.counts(),
+            server: *self.server.endpoint.counts(),
+            client_traffic: self.client.traffic,
+            server_traffic: self.server.traffic,
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, ns: u64, each_second: &mut dyn FnMut(&Snapshot, &Snapshot)) {
+        let new = self.snapshot(ns);
+        each_second(&self.seconds.last().copied().unwrap_or_default(), &new);
+        self.seconds.push(new);
+    }
+}
