@@ -67,7 +67,9 @@ class Device:
 
     def start(self, command, **options):
         log = open(self.dir / "log", "w")
-        self.process = subprocess.Popen([str(c) for c in command], stdout=log, stderr=log, stdin=subprocess.DEVNULL, **options)
+        self.process = subprocess.Popen(
+            [str(c) for c in command], stdout=log, stderr=log, stdin=subprocess.DEVNULL, **options
+        )
 
     def wait_for(self, name):
         until = time.monotonic() + 15
@@ -108,7 +110,9 @@ class Quiver(Device):
 
     def clocks(self):
         nodes = json.loads(self.cli("show", "runtime", "-o", "json"))["workers"][0]["nodes"]
-        return {n["name"]: round(int(n["clocks"]) / max(1, int(n["packets"])), 1) for n in nodes if int(n["packets"]) > 1000}
+        return {
+            n["name"]: round(int(n["clocks"]) / max(1, int(n["packets"])), 1) for n in nodes if int(n["packets"]) > 1000
+        }
 
 
 class QuiverCross(Quiver):
@@ -128,9 +132,25 @@ class Testpmd(Device):
         vdev = lambda n, name: f"--vdev=net_memif{n},role=server,id=0,socket={self.dir}/{name},socket-abstract=no"
         memory = [] if huge_pages_free() >= 256 else ["--no-huge", "-m", "512"]
         self.start(
-            ["dpdk-testpmd", "-l", f"{GENERATOR},{WORKER}", "--main-lcore", GENERATOR, "--no-pci", "--in-memory", *memory,
-             "--file-prefix", self.dir.name, vdev(0, "left"), vdev(1, "right"),
-             "--", "--forward-mode=io", "--auto-start", "--stats-period", "3600"]
+            [
+                "dpdk-testpmd",
+                "-l",
+                f"{GENERATOR},{WORKER}",
+                "--main-lcore",
+                GENERATOR,
+                "--no-pci",
+                "--in-memory",
+                *memory,
+                "--file-prefix",
+                self.dir.name,
+                vdev(0, "left"),
+                vdev(1, "right"),
+                "--",
+                "--forward-mode=io",
+                "--auto-start",
+                "--stats-period",
+                "3600",
+            ]
         )
         self.wait_for("right")
         time.sleep(1)
@@ -154,11 +174,28 @@ def trial(name, options):
         device = DEVICES[name](pathlib.Path(directory))
         try:
             device.up()
-            command = [BIN / "quiver-tgen", "--tx", device.dir / "left", "--rx", device.dir / "right", "--size", options.size,
-                       "--seconds", options.seconds, "--core", GENERATOR, "--peer-core", WORKER, "--output", "json"]
+            command = [
+                BIN / "quiver-tgen",
+                "--tx",
+                device.dir / "left",
+                "--rx",
+                device.dir / "right",
+                "--size",
+                options.size,
+                "--seconds",
+                options.seconds,
+                "--core",
+                GENERATOR,
+                "--peer-core",
+                WORKER,
+                "--output",
+                "json",
+            ]
             command += ["--full"] if options.full else []
             command += ["--buffer-size", options.buffer_size, "--destinations", options.destinations]
-            done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=options.seconds + 60)
+            done = subprocess.run(
+                [str(c) for c in command], capture_output=True, text=True, timeout=options.seconds + 60
+            )
             if done.returncode != 0:
                 raise RuntimeError(done.stderr.strip() + "\n" + (device.dir / "log").read_text()[-1000:])
             report = json.loads(done.stdout)
@@ -194,8 +231,11 @@ def main():
             report = trial(name, options)
             both.append(report)
             before, after = report["round_trip_ns"]
-            print(f"pair {tries} {name}: {report['received_pps'] / 1e6:.2f} Mpps, {report['placement']} "
-                  f"({before:.0f} ns before, {after:.0f} ns after)", file=sys.stderr)
+            print(
+                f"pair {tries} {name}: {report['received_pps'] / 1e6:.2f} Mpps, {report['placement']} "
+                f"({before:.0f} ns before, {after:.0f} ns after)",
+                file=sys.stderr,
+            )
         seen = {placement(trip) for report in both for trip in report["round_trip_ns"]}
         if len(seen) != 1 or (options.placement and seen != {options.placement}):
             print(f"pair {tries} doesn't count: {', '.join(sorted(seen))}", file=sys.stderr)
@@ -222,7 +262,9 @@ def main():
         for side in ("a", "b"):
             print(f"{result[side]['name']:12} {result[side]['median_pps'] / 1e6:7.2f} Mpps")
         ratio = result["ratio"]
-        print(f"ratio        {ratio['median']:7.2f}  ({ratio['low']:.2f} to {ratio['high']:.2f}, {len(pairs)} pairs, {', '.join(result['placement'])})")
+        print(
+            f"ratio        {ratio['median']:7.2f}  ({ratio['low']:.2f} to {ratio['high']:.2f}, {len(pairs)} pairs, {', '.join(result['placement'])})"
+        )
         for name, nodes in result["clocks"].items():
             print(f"{name}: clocks per packet: " + ", ".join(f"{node} {c}" for node, c in nodes.items()))
     return 1 if options.at_least and result["ratio"]["median"] < options.at_least else 0
