@@ -79,7 +79,7 @@ class Measurer(AbstractMeasurer):
             intended_load=intended_load,
             offered_count=output.sent,
             loss_count=output.lost,
-            duration_with_overheads=time.monotonic() - begun,
+            duration_with_overheads=max(intended_duration, time.monotonic() - begun),
         )
 
 

@@ -1,12 +1,14 @@
 """Probabilistic loss ratio: how a device loses packets, as two models, and what trials say about their parameters.
 
-After draft-vpolak-bmwg-plrsearch. Both models have two parameters: ``mrr``, the rate that a growing load approaches, and ``spread``, how wide the knee
-is. Loss per second is the integral, from no load to the load, of a function that climbs from 0 to 1 around ``mrr``: the logistic one
-("stretch") or the Gaussian one ("erf"). Lost packets of a trial are Poisson distributed. All arithmetic is on logarithms,
-because the loss ratios in question are of the order of 1e-7 and much less a little below.
+After draft-vpolak-bmwg-plrsearch. Both models have two parameters: ``mrr``, the rate that a growing load approaches,
+and ``spread``, how wide the knee is. Loss per second is the integral, from no load to the load, of a function that climbs
+from 0 to 1 around ``mrr``: the logistic one ("stretch") or the Gaussian one ("erf"). Lost packets of a trial are Poisson
+distributed. All arithmetic is on logarithms: the loss ratios in question are about 1e-7, and far less a little below.
 
-Deviation from the draft: the posterior is integrated by importance sampling as there, but its focus is found by tempering
-(the likelihood's weight grows from 0 to 1), which does not depend on a lucky first sample.
+Deviation from the draft: it integrates the posterior by random sampling. With two parameters that isn't needed, and
+after a first trial the posterior is a thin, bent ridge that random samples miss. Here the ridge is followed: for each
+spread on a grid the best ``mrr`` is searched, its width comes from the Fisher information, and the grid closes in on
+where the probability lies.
 """
 
 from __future__ import annotations
@@ -22,16 +24,17 @@ from scipy.special import erfc, erfcx, gammaln
 Array = NDArray[numpy.float64]
 LossModel = Callable[[float | Array, Array, Array], Array]
 
-#: Samples per round of the integration.
-SAMPLES = 4000
+#: Points of the grid over the spread's prior.
+GRID = 65
 
-#: How much wider than the posterior samples are drawn (variance), so that its tails are seen.
-SCALE = 8.0
+#: Logarithm of the probability, relative to the greatest, below which a point of the grid counts for nothing.
+NEGLIGIBLE = -20.0
 
-#: Share of effective samples below which a round is no good.
-EFFECTIVE = 0.05
+#: Points that must count before the grid is fine enough, and how often it is made finer at most.
+FINE_ENOUGH, ZOOMS = 25, 12
 
-ROUNDS = 80
+#: Steps of a golden section, enough for the last digit of a double.
+GOLDEN_STEPS = 70
 
 
 def stretch(load: float | Array, mrr: Array, spread: Array) -> Array:
@@ -84,31 +87,13 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Focus:
-    """Where in the parameters' square (-1, 1)² the posterior lies."""
-
-    mean: Array
-    covariance: Array
-
-
-@dataclass(frozen=True)
 class Estimate:
-    """Logarithm of the critical load: mean and deviation; where the posterior lies, for the next time."""
+    """Logarithm of the critical load, mean and deviation, and the most probable parameters."""
 
     log_load: float
     deviation: float
-    focus: Focus
-    effective_samples: float
-
-
-def parameters(square: Array, max_rate: float) -> tuple[Array, Array]:
-    """``mrr`` and ``spread`` for points of (-1, 1)².
-
-    Their priors: ``mrr`` - 1 is Lomax distributed (shape 1, scale ``max_rate``), ``spread`` is ``mrr`` to a power that is uniform in (0, 1).
-    """
-    unit = numpy.clip((square + 1) / 2, 1e-12, 1 - 1e-12)
-    mrr = 1 + max_rate * (1 / unit[:, 0] - 1)
-    return mrr, numpy.exp(unit[:, 1] * numpy.log(mrr))
+    mrr: float
+    spread: float
 
 
 def log_likelihood(model: LossModel, mrr: Array, spread: Array, trials: list[Observed]) -> Array:
@@ -117,7 +102,7 @@ def log_likelihood(model: LossModel, mrr: Array, spread: Array, trials: list[Obs
     for trial in trials:
         log_expected = model(trial.load_pps, mrr, spread) + math.log(trial.seconds)
         total += trial.lost * log_expected - numpy.exp(numpy.minimum(log_expected, 600)) - gammaln(trial.lost + 1)
-    return numpy.where(numpy.isfinite(total), total, -numpy.inf)
+    return numpy.where(numpy.isnan(total), -numpy.inf, total)
 
 
 def critical_load(model: LossModel, mrr: Array, spread: Array, ratio: float) -> Array:
@@ -130,65 +115,60 @@ def critical_load(model: LossModel, mrr: Array, spread: Array, ratio: float) -> 
     return numpy.exp((low + high) / 2)
 
 
-def estimate(
-    name: str, trials: list[Observed], max_rate: float, ratio: float, focus: Focus | None = None, seed: int = 0
-) -> Estimate:
-    """What the trials say about the critical load, by one model."""
+def estimate(name: str, trials: list[Observed], max_rate: float, ratio: float) -> Estimate:
+    """What the trials say about the critical load, by one model. At least one of them must have lost something.
+
+    Priors as in the draft: ``mrr`` - 1 is Lomax distributed (shape 1, scale ``max_rate``), ``spread`` is ``mrr`` to a power
+    that is uniform in (0, 1); the power is taken of ``max_rate`` here, which differs by as little as the two do.
+    """
     model = MODELS[name]
-    random = numpy.random.default_rng(seed)
-    weight_of_evidence = 0.0
-    for _ in range(ROUNDS):
-        square, log_density = _draw(random, focus)
-        mrr, spread = parameters(square, max_rate)
-        log_like = log_likelihood(model, mrr, spread, trials)
-        weight_of_evidence = _temper(log_like, log_density)
-        weights = _weights(weight_of_evidence * log_like - log_density)
-        mean = weights @ square
-        centred = square - mean
-        covariance = (centred * weights[:, None]).T @ centred + numpy.eye(2) * 1e-24
-        focus = Focus(mean, covariance)
-        if weight_of_evidence == 1.0:
+    low, high = 0.0, 1.0
+    for _ in range(ZOOMS):
+        power = numpy.linspace(low, high, GRID + 2)[1:-1]
+        spread = numpy.exp(power * math.log(max_rate))
+        log_mrr = _best_log_mrr(model, spread, trials, max_rate)
+        mrr = numpy.exp(log_mrr)
+        width = _width(model, log_mrr, spread, trials)
+        # Prior density of log(mrr), times the width of the ridge.
+        prior = log_mrr - 2 * numpy.log(mrr + max_rate)
+        score = log_likelihood(model, mrr, spread, trials) + prior + numpy.log(width)
+        score -= score.max()
+        counts = numpy.flatnonzero(score > NEGLIGIBLE)
+        if counts.size >= FINE_ENOUGH:
             break
-    assert focus is not None
+        low, high = power[max(0, counts[0] - 1)], power[min(GRID - 1, counts[-1] + 1)]
+    weights = numpy.exp(score)
+    weights /= weights.sum()
     log_loads = numpy.log(critical_load(model, mrr, spread, ratio))
+    slope = numpy.log(critical_load(model, mrr * numpy.exp(width), spread, ratio)) - log_loads
     average = float(weights @ log_loads)
-    deviation = math.sqrt(max(0.0, float(weights @ (log_loads - average) ** 2)))
-    return Estimate(average, deviation, focus, 1 / float(weights @ weights))
+    variance = float(weights @ ((log_loads - average) ** 2 + slope**2))
+    best = int(numpy.argmax(weights))
+    return Estimate(average, math.sqrt(variance), float(mrr[best]), float(spread[best]))
 
 
-def _draw(random: numpy.random.Generator, focus: Focus | None) -> tuple[Array, Array]:
-    """Samples in (-1, 1)² and the logarithm of their density: uniform at first, then Gaussian around the focus."""
-    if focus is None:
-        return random.uniform(-1, 1, size=(SAMPLES, 2)), numpy.zeros(SAMPLES)
-    wide = focus.covariance * SCALE
-    root = numpy.linalg.cholesky(wide + numpy.eye(2) * 1e-26)
-    standard = random.standard_normal((SAMPLES, 2))
-    square = focus.mean + standard @ root.T
-    inside = numpy.all(numpy.abs(square) < 1, axis=1)
-    # What falls outside has no prior probability: its weight is nothing.
-    return square, numpy.where(inside, -0.5 * numpy.sum(standard**2, axis=1), numpy.inf)
+def _best_log_mrr(model: LossModel, spread: Array, trials: list[Observed], max_rate: float) -> Array:
+    """For each spread the logarithm of the likeliest ``mrr``, by golden section: the likelihood has one summit."""
+    golden = (math.sqrt(5) - 1) / 2
+    low = numpy.full_like(spread, math.log(max_rate) - 12)
+    high = numpy.full_like(spread, math.log(max_rate) + 12)
+    for _ in range(GOLDEN_STEPS):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        rising = log_likelihood(model, numpy.exp(left), spread, trials) < log_likelihood(
+            model, numpy.exp(right), spread, trials
+        )
+        low, high = numpy.where(rising, left, low), numpy.where(rising, high, right)
+    return (low + high) / 2
 
 
-def _weights(log_weights: Array) -> Array:
-    finite = numpy.where(numpy.isnan(log_weights), -numpy.inf, log_weights)
-    top = finite.max()
-    if not numpy.isfinite(top):
-        return numpy.full(finite.size, 1 / finite.size)
-    weights = numpy.exp(finite - top)
-    return weights / weights.sum()
-
-
-def _temper(log_like: Array, log_density: Array) -> float:
-    """The greatest weight of the likelihood, up to 1, that leaves samples enough in force."""
-
-    def enough(power: float) -> bool:
-        weights = _weights(power * log_like - log_density)
-        return 1 / float(weights @ weights) >= EFFECTIVE * log_like.size
-
-    if enough(1.0):
-        return 1.0
-    low, high = -60.0, 0.0  # powers of two
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if enough(2.0**middle) else (low, middle)
-    return 2.0**low
+def _width(model: LossModel, log_mrr: Array, spread: Array, trials: list[Observed]) -> Array:
+    """Standard deviation of ``log(mrr)`` at its summit: Fisher's information of Poisson counts is the sum of λ · (d log λ / dθ)²."""
+    step = 1e-6
+    information = numpy.full_like(log_mrr, 1e-6)
+    for trial in trials:
+        above = model(trial.load_pps, numpy.exp(log_mrr + step), spread)
+        below = model(trial.load_pps, numpy.exp(log_mrr - step), spread)
+        slope = (above - below) / (2 * step)
+        expected = numpy.exp(numpy.minimum((above + below) / 2 + math.log(trial.seconds), 600))
+        information += expected * slope**2
+    return 1 / numpy.sqrt(information)

@@ -46,7 +46,6 @@ class Search:
         self.min_rate = min_rate
         self.target = target
         self.trials: list[plr.Observed] = []
-        self.focus: dict[str, plr.Focus] = {}
         self.state: Searched | None = None
 
     def next_load(self) -> float:
@@ -78,15 +77,12 @@ class Search:
         return FIRST_TRIAL_SECONDS + LONGER_SECONDS * len(self.trials)
 
     def learn(self, load_pps: float, seconds: float, lost: int) -> Searched:
-        """Fits both models to all trials."""
+        """Fits both models to all trials. While nothing was ever lost, all that is known is the highest load so far."""
         self.trials.append(plr.Observed(load_pps, seconds, lost))
-        found = []
-        for name in plr.MODELS:
-            estimate = plr.estimate(
-                name, self.trials, self.max_rate, self.target, self.focus.get(name), len(self.trials)
-            )
-            self.focus[name] = estimate.focus
-            found.append(estimate)
+        if not any(trial.lost for trial in self.trials):
+            self.state = Searched(math.log(max(trial.load_pps for trial in self.trials)), 1.0, len(self.trials))
+            return self.state
+        found = [plr.estimate(name, self.trials, self.max_rate, self.target) for name in plr.MODELS]
         middle = sum(each.log_load for each in found) / len(found)
         # The models' own doubts, and how far they are apart.
         variance = sum(each.deviation**2 + (each.log_load - middle) ** 2 for each in found) / len(found)

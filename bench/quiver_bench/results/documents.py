@@ -1,7 +1,7 @@
 """Documents in the fields of CSIT's Unified Test Interface, schema 1.4, and what Quiver adds to it.
 
-Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``command`` and ``trials``. Comparisons, which CSIT
-doesn't have, are documents of test type ``compare`` with the same head.
+Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``command``, ``trials``.
+Comparisons, which CSIT doesn't have, are documents of test type ``compare`` with the same head.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import argparse
 import shlex
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quiver_bench import __version__
@@ -32,8 +31,10 @@ def stamp(moment: datetime) -> str:
 
 
 def command_line() -> str:
-    """The command that measures it again."""
-    return shlex.join(["quiver-bench", *sys.argv[1:]])
+    """The command that measures it again, without where its result went."""
+    words = iter(sys.argv[1:])
+    kept = [word for word in words if not (word == "--results" and next(words, None)) and word != "--no-store"]
+    return shlex.join(["bin/quiver-bench", *kept])
 
 
 def head(suite: Suite, chosen: Chosen, version: str, generator: str, started: datetime) -> dict[str, Any]:
@@ -122,8 +123,3 @@ def _generator_version(chosen: Chosen) -> str:
     from quiver_bench.trial import generator_for
 
     return generator_for(chosen.setup).version()
-
-
-def log_name(document: dict[str, Any]) -> Path:
-    """Where the log of a void trial goes, beside its document."""
-    return Path(f"{document['start_time'].replace(':', '')}-{document['suite']}.log")
