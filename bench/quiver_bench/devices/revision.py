@@ -36,11 +36,12 @@ def commit_of(revision: str) -> str:
 
 
 def here() -> str:
-    """Commit of this checkout, with ``+`` where something isn't committed; empty outside git."""
-    done = _git("rev-parse", "--short=12", "HEAD")
+    """Commit of the checkout that the programs lie in, with ``+`` where something isn't committed; empty outside git."""
+    where = ("-C", str(binaries()))
+    done = _git(*where, "rev-parse", "--short=12", "HEAD")
     if done.returncode != 0:
         return ""
-    dirty = _git("status", "--porcelain", "--untracked-files=no").stdout.strip()
+    dirty = _git(*where, "status", "--porcelain", "--untracked-files=no").stdout.strip()
     return done.stdout.strip() + ("+" if dirty else "")
 
 
