@@ -74,9 +74,16 @@ def document(figure, suite_name, device="quiver", commit="0123456789ab", at=STAR
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(made, tmp_path):
+    """A store of one's own, as :func:`made` has made it."""
+    shutil.copytree(made.directory, tmp_path / "results")
+    return Store(tmp_path / "results")
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
     """Twelve runs that fall by a tenth after the eighth, a search with latency, and a comparison."""
-    kept = Store(tmp_path / "results")
+    kept = Store(tmp_path_factory.mktemp("made") / "results")
     for day in range(12):
         system = Simulated(20e6 if day < 8 else 18e6, 1e4, scatter=0.002, seed=day)
         (figure,) = mrr.measure(system, quiet, trials=5)

@@ -22,7 +22,11 @@ def start():
 
 def test_only_pairs_of_one_placement_count():
     done = compare(
-        start(), maker(["near", "far", "near", "moved", "near", "near"]), maker(["near", "near", "far", "moved", "near", "near"]), 3, 1.0
+        start(),
+        maker(["near", "far", "near", "moved", "near", "near"]),
+        maker(["near", "near", "far", "moved", "near", "near"]),
+        3,
+        1.0,
     )
     result = done.as_dict()
     assert (result["pairs"], result["placement"]) == (3, "near")

@@ -63,7 +63,9 @@ CURVES = {"stretch": expit, "erf": lambda x: erfc(-x) / 2}
 @pytest.mark.parametrize("load", [0.2, 0.8, 0.95, 1.0, 1.1, 3.0])
 @pytest.mark.parametrize("spread", [0.01, 0.1, 0.7])
 def test_loss_is_the_integral_of_the_curve(name, load, spread):
-    whole, _ = quad(lambda x: CURVES[name]((x - 1.0) / spread), 0, load, epsabs=0, epsrel=1e-10, points=[min(load, 1.0)], limit=500)
+    whole, _ = quad(
+        lambda x: CURVES[name]((x - 1.0) / spread), 0, load, epsabs=0, epsrel=1e-10, points=[min(load, 1.0)], limit=500
+    )
     found = math.exp(plr.MODELS[name](load, numpy.array([1.0]), numpy.array([spread]))[0])
     assert found == pytest.approx(whole, rel=1e-6, abs=1e-300)
 
@@ -74,7 +76,9 @@ def test_logarithms_reach_where_numbers_do_not(name):
     assert -1e9 < log_loss < -700, "exp of it is zero, and still it is a number"
 
 
-@pytest.mark.parametrize(("model", "mrr_pps", "spread"), [("stretch", 30e6, 1e5), ("erf", 30e6, 1e5), ("erf", 2e6, 5e4)])
+@pytest.mark.parametrize(
+    ("model", "mrr_pps", "spread"), [("stretch", 30e6, 1e5), ("erf", 30e6, 1e5), ("erf", 2e6, 5e4)]
+)
 def test_a_soak_finds_a_known_critical_load(model, mrr_pps, spread):
     system = Simulated(mrr_pps, spread, model=model, seed=5)
     search = soak.Search(1.25 * mrr_pps)

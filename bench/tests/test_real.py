@@ -25,7 +25,12 @@ COMMAND = [sys.executable, "-m", "quiver_bench"]
 def run(*words, timeout=120, **environment):
     """Runs quiver-bench as a user does."""
     return subprocess.run(
-        [*COMMAND, *words], capture_output=True, text=True, timeout=timeout, check=False, env={**os.environ, **environment}
+        [*COMMAND, *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **environment},
     )
 
 
@@ -90,7 +95,19 @@ def test_a_device_that_dies_in_the_trial_voids_it_and_its_log_is_told(programs, 
 
 
 def test_what_was_measured_before_ctrl_c_is_kept(programs, cores, tmp_path):
-    command = [*COMMAND, "run", MRR, "--device", "floor", "--seconds", "0.1", "--trials", "1000", "--results", str(tmp_path)]
+    command = [
+        *COMMAND,
+        "run",
+        MRR,
+        "--device",
+        "floor",
+        "--seconds",
+        "0.1",
+        "--trials",
+        "1000",
+        "--results",
+        str(tmp_path),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     seen = []
     for line in process.stderr:
@@ -111,7 +128,15 @@ def test_the_kernel_and_quiver_carry_connections_between_namespaces(programs, co
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     for name in ("kernel", "quiver"):
-        words = ["run", "128kb-1c-tap-ethip4-ip4base-2tap-gso-iperf3-mrr", "--device", name, "--trials", "1", "--no-store"]
+        words = [
+            "run",
+            "128kb-1c-tap-ethip4-ip4base-2tap-gso-iperf3-mrr",
+            "--device",
+            name,
+            "--trials",
+            "1",
+            "--no-store",
+        ]
         done = run(*words, "--output", "json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
@@ -139,7 +164,11 @@ def test_testpmd_passes_packets(programs, cores):
         (["run", MRR, "--device", "vpp"], 3, "--vpp-bin"),
         (["run", "64b-1c-memif-eth-l2xcbase-mrr", "--device", "kernel"], 3, "no memif ports"),
         (["compare", "--suite", MRR, "--a", "quiver@nowhere", "--b", "quiver"], 2, "no such commit"),
-        (["compare", "--suite", MRR.replace("mrr", "ndrpdr"), "--a", "quiver", "--b", "floor"], 2, "suites of method mrr"),
+        (
+            ["compare", "--suite", MRR.replace("mrr", "ndrpdr"), "--a", "quiver", "--b", "floor"],
+            2,
+            "suites of method mrr",
+        ),
         (["trend", "--results", "/nonexistent"], 2, "there are no results"),
     ],
 )

@@ -16,13 +16,28 @@ from quiver_bench.errors import BadInput
 from quiver_bench.report import dashboard, html, markdown
 from quiver_bench.report.figures import FIGURES
 
-CHROMIUM = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1300,1000"]
+CHROMIUM = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--window-size=1300,1000",
+]
 
 
 def browse(url, tmp_path, *more):
     """The document as a real browser has made it of a page."""
     profile = tmp_path / "profile"
-    command = [need("chromium"), *CHROMIUM, f"--user-data-dir={profile}", "--virtual-time-budget=15000", *more, "--dump-dom", url]
+    command = [
+        need("chromium"),
+        *CHROMIUM,
+        f"--user-data-dir={profile}",
+        "--virtual-time-budget=15000",
+        *more,
+        "--dump-dom",
+        url,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     shutil.rmtree(profile, ignore_errors=True)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -72,7 +87,7 @@ def test_the_static_page_in_a_browser(store, tmp_path):
     page = html.write(store, tmp_path / "pages").as_uri()
     shot = os.environ.get("QUIVER_BENCH_SCREENSHOT")
     seen = browse(f"{page}#tab=trending", tmp_path, *([f"--screenshot={shot}"] if shot else []))
-    assert 'data-shown="trending:3"' in seen, "samples, groups, one regression"
+    assert 'data-shown="trending:5"' in seen, "samples and groups of two series, one regression"
     assert "main-svg" in seen, "Plotly has drawn"
     seen = browse(f"{page}#tab=coverage&devices=quiver&normalise=1", tmp_path)
     assert 'data-shown="coverage:3"' in seen

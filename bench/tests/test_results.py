@@ -38,7 +38,16 @@ UTI = {
     "type": "object",
     "required": [
         *("version", "dut_type", "dut_version", "tg_type", "tg_version", "hosts", "start_time", "end_time", "duration"),
-        *("test_id", "test_name_long", "test_name_short", "test_documentation", "tags", "test_type", "passed", "message"),
+        *(
+            "test_id",
+            "test_name_long",
+            "test_name_short",
+            "test_documentation",
+            "tags",
+            "test_type",
+            "passed",
+            "message",
+        ),
         *("result", "telemetry"),
     ],
     "properties": {
@@ -87,10 +96,15 @@ def test_nothing_is_overwritten(store):
 
 
 def test_parquet_says_what_the_documents_say(store):
-    (row,) = ask(store, "SELECT count(*) AS n, sum(len(trials)) AS t FROM (SELECT result_receive_rate_rate_values AS trials FROM results)")
+    (row,) = ask(
+        store,
+        "SELECT count(*) AS n, sum(len(trials)) AS t FROM (SELECT result_receive_rate_rate_values AS trials FROM results)",
+    )
     assert (row["n"], row["t"]) == (14, 12 * 5)
     documents = {document["start_time"]: document for document in store.documents() if document["test_type"] == "mrr"}
-    rows = ask(store, "SELECT start_time, result_receive_rate_rate_avg AS mean, commit FROM results WHERE test_type = 'mrr'")
+    rows = ask(
+        store, "SELECT start_time, result_receive_rate_rate_avg AS mean, commit FROM results WHERE test_type = 'mrr'"
+    )
     for row in rows:
         document = documents[row["start_time"].strftime("%Y-%m-%dT%H:%M:%S.000Z")]
         assert row["mean"] == document["result"]["receive_rate"]["rate"]["avg"]
@@ -133,12 +147,20 @@ def test_export_writes_what_a_query_finds_and_overwrites_nothing(store, tmp_path
     words = ["export", "--results", str(store.directory), "--to", str(target), "--sql", "SELECT suite FROM results"]
     assert main(words) == 0
     assert "14 row(s)" in capsys.readouterr().out
-    assert duckdb.sql(f"SELECT count(*) FROM '{target}'").fetchone() == (14,)
+    assert duckdb.sql(f"SELECT count(*) FROM '{target}'").fetchall() == [(14,)]
     assert main(words) == 2
     assert "nothing is overwritten" in capsys.readouterr().err
 
 
 def test_a_query_that_is_wrong_is_explained(store, tmp_path, capsys):
-    words = ["export", "--results", str(store.directory), "--to", str(tmp_path / "o.csv"), "--sql", "SELECT wombat FROM results"]
+    words = [
+        "export",
+        "--results",
+        str(store.directory),
+        "--to",
+        str(tmp_path / "o.csv"),
+        "--sql",
+        "SELECT wombat FROM results",
+    ]
     assert main(words) == 2
     assert re.search("wombat", capsys.readouterr().err)

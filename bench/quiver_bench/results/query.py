@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from quiver_bench.results.store import Store
@@ -33,9 +34,14 @@ def ask(store: Store, sql: str, *parameters: object) -> list[dict[str, Any]]:
     try:
         found = database.execute(sql, list(parameters))
         names = [column[0] for column in found.description]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        return [dict(zip(names, map(_in_utc, row), strict=True)) for row in found.fetchall()]
     finally:
         database.close()
+
+
+def _in_utc(value: object) -> object:
+    """Times are kept in UTC without a zone."""
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
 
 
 def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:

@@ -22,8 +22,8 @@ COLUMNS: dict[str, str] = {
     "tg_type": "VARCHAR",
     "tg_version": "VARCHAR",
     "hosts": "VARCHAR[]",
-    "start_time": "TIMESTAMPTZ",
-    "end_time": "TIMESTAMPTZ",
+    "start_time": "TIMESTAMP",
+    "end_time": "TIMESTAMP",
     "duration": "DOUBLE",
     "test_id": "VARCHAR",
     "test_name_long": "VARCHAR",
@@ -113,7 +113,6 @@ class Store:
     def rows(self) -> duckdb.DuckDBPyConnection:
         """A database with a view ``results`` of all rows."""
         database = duckdb.connect()
-        database.execute("SET TimeZone = 'UTC'")
         files = sorted((self.directory / "parquet").rglob("*.parquet"))
         if files:
             names = [str(file) for file in files]
@@ -133,10 +132,11 @@ class Store:
     def _add_row(self, document: dict[str, Any], name: str) -> None:
         flat = flatten(document)
         values = [flat.get(column) for column in COLUMNS]
+        # Times are UTC, and stand in Parquet without a zone.
+        values = [v.removesuffix("Z") if COLUMNS[c] == "TIMESTAMP" else v for c, v in zip(COLUMNS, values, strict=True)]
         path = self.directory / "parquet" / f"test_type={document['test_type']}" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         database = duckdb.connect()
-        database.execute("SET TimeZone = 'UTC'")
         database.execute(f"CREATE TABLE row ({_declared()})")
         database.execute(f"INSERT INTO row VALUES ({', '.join('?' * len(COLUMNS))})", values)
         database.execute("COPY row TO $path (FORMAT parquet, COMPRESSION snappy)", {"path": str(path)})
