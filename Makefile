@@ -2,7 +2,7 @@
 CARGO ?= cargo
 RELEASE := target/release
 
-.PHONY: help setup build run test check lint unit model fuzz system bench clean
+.PHONY: help setup build run test lint unit model fuzz system bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -10,7 +10,7 @@ help: ## this list
 setup: ## install what building, running and testing need (Debian packages; as root)
 	scripts/setup.sh
 
-build: ## build quiverd, quiver and quiver-tgen into target/release
+build: ## build quiverd, quiver and quiver-tgen into target/release (bin/quiver-bench needs no building)
 	scripts/setup.sh build
 	$(CARGO) build --locked --release --bins
 
@@ -19,7 +19,7 @@ run: ## set up, build, and show pods exchanging packets over memif and tap
 	$(CARGO) build --locked --release --bins
 	python3 scripts/demo.py
 
-test: setup build lint unit model system ## set up, build, and run every test
+test: setup build lint unit model system bench-test ## set up, build, and run every test
 
 lint: ## formatting, clippy, ruff, shell syntax
 	scripts/lint.sh
@@ -36,6 +36,11 @@ fuzz: ## fuzz the memif library for MINUTES (10) a target; a short run is part o
 system: ## whole-system tests: network namespaces, ping, iperf3, testpmd
 	scripts/system.sh
 
+bench-test: ## tests of quiver-bench, and its self-test
+	QUIVER_REQUIRE_PEERS=1 scripts/bench.sh
+
+bench: build ## measure the short set (docs/performance.md), ten minutes at most
+	scripts/bench-short.sh
+
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf bin

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, clippy, unsafe only where it may be, shell and Python syntax.
+# Formatting, clippy, unsafe only where it may be, shell and Python syntax. (quiver-bench: scripts/bench.sh)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

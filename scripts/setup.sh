@@ -2,9 +2,9 @@
 # Installs what is missing: setup.sh [build|run|test], each with what the ones before it need. Default: test.
 set -euo pipefail
 
-build=(gcc libc6-dev make)
+build=(gcc libc6-dev make python3 python3-venv)
 run=(iproute2 iputils-ping iperf3)
-test=(iputils-arping traceroute dpdk-dev python3-scapy python3-pytest ethtool procps bsdutils)
+test=(iputils-arping traceroute dpdk-dev python3-scapy python3-pytest ethtool procps bsdutils chromium)
 
 case "${1:-test}" in
   build) packages=("${build[@]}") ;;

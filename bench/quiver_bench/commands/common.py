@@ -1,0 +1,86 @@
+"""What commands share: options, choices, progress."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from quiver_bench import machine
+from quiver_bench.devices import Device, Setup
+from quiver_bench.devices.registry import device
+from quiver_bench.devices.revision import binaries, build, here
+from quiver_bench.suites import Suite
+
+#: Where results go that nobody said another place for.
+RESULTS = Path.home() / ".local" / "share" / "quiver-bench"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A device that was chosen, and what it takes to bring it up."""
+
+    text: str
+    kind: type[Device]
+    setup: Setup
+    #: Commit it was built from; empty where that isn't ours to know.
+    commit: str
+
+
+def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
+    """The device of that name for a suite, built if a commit was named. Raises what stands in the way of measuring."""
+    choice = device(text)
+    choice.device.require(suite)
+    workers = tuple(int(core) for core in options.worker_cores.split(",")) if options.worker_cores else None
+    cores = machine.allot(suite.cores, options.generator_core, workers)
+    programs, commit = binaries(), ""
+    if choice.revision:
+        programs, commit = build(choice.revision)
+    elif choice.text in ("quiver", "floor"):
+        commit = here()
+    vpp = Path(options.vpp_bin) if options.vpp_bin else None
+    return Chosen(text, choice.device, Setup(suite, cores, programs, vpp), commit)
+
+
+def add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Options of everything that measures."""
+    group = parser.add_argument_group("machine")
+    group.add_argument("--generator-core", type=int, metavar="CORE", help="core of the generator (default: the first)")
+    group.add_argument(
+        "--worker-cores", metavar="CORE,…", help="cores of the device's workers (default: those after it)"
+    )
+    group.add_argument("--vpp-bin", metavar="PATH", help="the vpp program, for device vpp")
+    group.add_argument("--no-store", action="store_true", help="print the result and don't keep it")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="what to print")
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Where results are."""
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="results (default: %(default)s)")
+
+
+@contextlib.contextmanager
+def progress(title: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A bar that moves while something long goes on, with lines above it, on standard error."""
+    console = Console(file=sys.stderr, highlight=False)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(pulse_style="cyan"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        bar.add_task(title, total=None)
+
+        def tell(line: str) -> None:
+            if not quiet:
+                bar.console.print(line, markup=False, soft_wrap=True)
+
+        yield tell
+
+
+def warn_of_noise(tell: Callable[[str], None]) -> None:
+    """Says what makes figures of this machine worth less."""
+    for warning in machine.warnings():
+        tell(f"note: {warning}")

@@ -1,0 +1,100 @@
+"""``quiver-bench compare``: A against B, alternately in one run."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from typing import Any
+
+from quiver_bench.commands.common import Chosen, add_measuring, add_results, choose, progress, warn_of_noise
+from quiver_bench.compare import Comparison, StandMaker, compare
+from quiver_bench.devices.revision import binaries
+from quiver_bench.errors import BadInput
+from quiver_bench.machine import PLACEMENTS
+from quiver_bench.results.documents import comparison_document
+from quiver_bench.results.store import Store
+from quiver_bench.suites import find
+from quiver_bench.trial import Limit, generator_limit, standing
+
+#: Exit status where ``--at-least`` isn't reached.
+BELOW = 1
+
+
+def add(commands: Any) -> None:
+    """The command's options."""
+    parser = commands.add_parser(
+        "compare",
+        help="hold two devices, or two commits, against each other",
+        description="Measures A and B alternately and prints the median of the ratios of neighbours with its bootstrap "
+        "interval. Exit status 0 if it could measure, 1 if --at-least isn't reached, 2 and 3 if it could not.",
+    )
+    parser.add_argument("--suite", required=True, help="what to measure: a suite of method mrr")
+    parser.add_argument(
+        "--a", required=True, metavar="DEVICE", help="quiver, testpmd, …, quiver@REV: see list --devices"
+    )
+    parser.add_argument("--b", required=True, metavar="DEVICE")
+    parser.add_argument("--pairs", type=int, default=7, help="pairs of one placement to measure (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a trial (default: %(default)s)")
+    parser.add_argument("--placement", choices=PLACEMENTS, help="count only pairs of this placement")
+    parser.add_argument("--at-least", type=float, metavar="RATIO", help="exit 1 if the median ratio is lower")
+    add_measuring(parser)
+    add_results(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures, prints, keeps."""
+    suite = find(options.suite)
+    if suite.method != "mrr":
+        raise BadInput(f"compare works with suites of method mrr: {suite.name.removesuffix(suite.method)}mrr")
+    if options.pairs < 1 or options.seconds <= 0:
+        raise BadInput("--pairs and --seconds must be more than nothing")
+    with progress(f"{options.a} against {options.b}: {suite.name}") as tell:
+        a, b = choose(options.a, suite, options), choose(options.b, suite, options)
+        warn_of_noise(tell)
+        limit = generator_limit(a.setup)
+        comparison = Comparison(suite.name, suite.metric, options.a, options.b, wanted=options.placement)
+        comparison.notes = [f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note]
+        compare(comparison, maker(a, limit), maker(b, limit), options.pairs, options.seconds, tell)
+        result = comparison.as_dict()
+    result["generator"] = {"limit_pps": limit.rate_pps, "placement": limit.placement} if limit else None
+    document = comparison_document(comparison, result, a, b, options)
+    if not options.no_store:
+        result["kept"] = str(Store(options.results).add(document))
+    print(json.dumps(result, indent=2) if options.output == "json" else in_words(result))
+    return BELOW if options.at_least is not None and result["ratio"]["median"] < options.at_least else 0
+
+
+def maker(chosen: Chosen, limit: Limit | None) -> StandMaker:
+    """Brings the device up anew, with the generator of this checkout."""
+
+    def make() -> contextlib.AbstractContextManager[Any]:
+        return standing(chosen.kind, chosen.setup, limit, binaries())
+
+    return make
+
+
+def in_words(result: dict[str, Any]) -> str:
+    """For people."""
+    unit = "Gbit/s" if result["metric"] == "bandwidth_bps" else "Mpps"
+    scale = 1e9 if unit == "Gbit/s" else 1e6
+    lines = [f"{result['suite']}, {result['placement']}, {result['pairs']} pairs"]
+    for side in ("a", "b"):
+        limited = "  (generator-limited)" if result[side]["generator_limited"] else ""
+        lines.append(f"  {side}  {result[side]['name']:16} {result[side]['median'] / scale:8.2f} {unit}{limited}")
+    ratio = result["ratio"]
+    lines.append(
+        f"  a/b {ratio['median']:.3f}  ({ratio['confidence']:.0%} interval {ratio['low']:.3f} to {ratio['high']:.3f}): "
+        f"{result['verdict']}"
+    )
+    for side in ("a", "b"):
+        if clocks := result[side].get("clocks"):
+            each = ", ".join(f"{node} {clock:.1f}" for node, clock in clocks.items())
+            lines.append(f"  clocks per packet of {result[side]['name']}: {each}")
+    lines += [f"  note: {note}" for note in result["notes"]]
+    for other in result["other_placements"]:
+        lines.append(f"  besides, {other['placement']}: ratio {other['ratio']['median']:.3f}, {other['pairs']} pairs")
+    if result["void"]:
+        lines.append(f"  void: {len(result['void'])}")
+    return "\n".join(lines)

@@ -1,0 +1,48 @@
+"""The parser, and the exit status: 0 done, 1 a gate isn't reached, 2 bad input, 3 it could not be measured."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from quiver_bench import __version__
+from quiver_bench.commands import compare, measure, views
+from quiver_bench.errors import BenchError, TrialVoid
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands."""
+    made = argparse.ArgumentParser(
+        prog="quiver-bench",
+        description="Holds dataplanes against each other: Quiver, DPDK, the kernel, VPP. docs/benchmarking.md explains.",
+    )
+    made.add_argument("--version", action="version", version=f"quiver-bench {__version__}")
+    commands = made.add_subparsers(metavar="COMMAND", required=True)
+    views.add_list(commands)
+    measure.add(commands)
+    compare.add(commands)
+    views.add(commands)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # devices are taken down, results kept
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.run(options) or 0)
+    except TrialVoid as void:
+        print(f"quiver-bench: {void}", file=sys.stderr)
+        if void.log.strip():
+            print("\n".join(f"  | {line}" for line in void.log.strip().splitlines()[-20:]), file=sys.stderr)
+        return void.exit_status
+    except BenchError as error:
+        print(f"quiver-bench: {error}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print("quiver-bench: stopped", file=sys.stderr)
+        return 130

@@ -1,0 +1,184 @@
+"""``quiver-bench run``, ``search`` and ``soak``: one device, one or several suites."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from quiver_bench.commands.common import Chosen, add_measuring, add_results, choose, progress, warn_of_noise
+from quiver_bench.devices.revision import binaries
+from quiver_bench.errors import BadInput, BenchError, TrialVoid, Unsupported
+from quiver_bench.methods import mrr, ndrpdr, reconf, soak
+from quiver_bench.methods.base import Figure
+from quiver_bench.results.documents import head, stamp, telemetry, trials_of
+from quiver_bench.results.store import Store
+from quiver_bench.suites import Suite, find, suites
+from quiver_bench.trial import DeviceStand, Limit, Trial, generator_limit, standing
+
+
+def add(commands: Any) -> None:
+    """The three commands."""
+    for name, method, what in (
+        ("run", None, "measure suites by the method in their names"),
+        ("search", "ndrpdr", "NDR and PDR by MLRsearch: run, with -ndrpdr"),
+        ("soak", "soak", "critical load by PLRsearch: run, with -soak"),
+    ):
+        parser = commands.add_parser(name, help=what, description=f"{what.capitalize()}. Results are kept.")
+        parser.add_argument(
+            "suite", nargs="+", help="names, or patterns such as '64b-1c-memif-*-mrr': quiver-bench list"
+        )
+        parser.add_argument("--device", default="quiver", help="device under test (default: %(default)s)")
+        parser.add_argument("--trials", type=int, default=mrr.TRIALS, help="trials of MRR (default: %(default)s)")
+        parser.add_argument("--seconds", type=float, default=1.0, help="length of a trial (default: %(default)s)")
+        parser.add_argument("--duration-sum", type=float, default=21.0, help="MLRsearch: seconds that decide a load")
+        parser.add_argument("--soak-seconds", type=float, default=soak.SOAK_SECONDS, help="length of a soak")
+        add_measuring(parser)
+        add_results(parser)
+        parser.set_defaults(run=run, method=method)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures suite by suite; what one can't do doesn't keep the others from being measured."""
+    wanted = [suite for pattern in options.suite for suite in _matching(pattern, options.method)]
+    store = None if options.no_store else Store(options.results)
+    documents: list[dict[str, Any]] = []
+    failures: list[BenchError] = []
+    interrupted = False
+    with progress(f"{options.device}: {len(wanted)} suite(s)") as tell:
+        warn_of_noise(tell)
+        for suite in wanted:
+            tell(suite.name)
+            try:
+                chosen = choose(options.device, suite, options)
+                documents += _measure(chosen, options, store, tell)
+            except KeyboardInterrupt:
+                interrupted = True
+            except Unsupported as error:
+                failures.append(error)
+                tell(f"left out: {error}")
+            except BenchError as error:
+                failures.append(error)
+                tell(f"failed: {error}")
+            interrupted = interrupted or any(d["message"].startswith("stopped") for d in documents)
+            if interrupted:
+                tell("stopped; what was measured is kept")
+                break
+    if options.output == "json":
+        print(json.dumps(documents[0] if len(wanted) == 1 and len(documents) == 1 else documents, indent=2))
+    else:
+        print("\n".join(in_words(document) for document in documents))
+    if interrupted:
+        return 130
+    if failures and (len(wanted) == 1 or not documents):
+        raise failures[-1]
+    return 0
+
+
+def _matching(pattern: str, method: str | None) -> list[Suite]:
+    if not any(sign in pattern for sign in "*?["):
+        return [find(pattern, method)]
+    found = [suite for suite in suites() if fnmatch.fnmatch(suite.name, pattern) and method in (None, suite.method)]
+    if not found:
+        raise BadInput(f"no suite matches {pattern}. All of them: quiver-bench list")
+    return found
+
+
+def _measure(
+    chosen: Chosen, options: argparse.Namespace, store: Store | None, tell: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """One suite: a document per figure. A trial that is void makes a failed document, with the device's log beside it."""
+    suite = chosen.setup.suite
+    started = datetime.now(UTC)
+    kept: list[Trial] = []
+    limit: Limit | None = generator_limit(chosen.setup) if suite.method == "mrr" and options.device != "floor" else None
+    version, generator, stopped = "unknown", "unknown", ""
+    log = ""
+    try:
+        with standing(chosen.kind, chosen.setup, limit, binaries()) as stand:
+            version, generator = stand.device.version(), stand.generator.version()
+            figures = _by_method(stand, suite, options, kept, tell)
+    except KeyboardInterrupt:
+        stopped = f"stopped after {len(kept)} trial(s)"
+        figures = mrr.figures(kept, {}) if suite.method == "mrr" else [_unfinished(kept, stopped)]
+    except TrialVoid as void:
+        figures, log = [_unfinished(kept, f"trial void: {void}")], void.log
+        if store is None:
+            raise
+    documents = []
+    for figure in figures:
+        document = head(suite, chosen, version, generator, started)
+        document |= {
+            "passed": not (stopped or figure.message),
+            "message": stopped or figure.message,
+            "placement": figure.placement,
+            "generator_limited": figure.generator_limited,
+            "irregular": figure.irregular,
+            "result": figure.result,
+            "telemetry": telemetry(figure.clocks, started),
+            "trials": trials_of(figure.trials),
+            "limit": {"rate_pps": limit.rate_pps, "placement": limit.placement} if limit else None,
+            "end_time": stamp(datetime.now(UTC)),
+        }
+        if store is not None:
+            tell(f"kept: {store.add(document)}")
+            if log:
+                where = store.add_log(document, log)
+                tell(f"log: {where}")
+        documents.append(document)
+    if log:
+        raise TrialVoid(f"{documents[0]['message']} (log: {where})", log)
+    return documents
+
+
+def _by_method(
+    stand: DeviceStand, suite: Suite, options: argparse.Namespace, kept: list[Trial], tell: Callable[[str], None]
+) -> list[Figure]:
+    bits = suite.traffic.mean_size * 8
+    if suite.method == "mrr":
+        return mrr.measure(stand, tell, options.trials, options.seconds, kept)
+    effort = ndrpdr.Effort(options.duration_sum, options.seconds)
+    if suite.method == "ndrpdr":
+        return [ndrpdr.measure(stand, tell, bits, effort, kept)]
+    if suite.method == "soak":
+        return [soak.measure(stand, tell, bits, options.soak_seconds, kept)]
+    return [reconf.measure(stand, tell, bits, kept=kept)]
+
+
+def _unfinished(kept: list[Trial], message: str) -> Figure:
+    return Figure({"type": "unknown"}, kept, kept[-1].placement if kept else "unknown", True, message)
+
+
+def in_words(document: dict[str, Any]) -> str:
+    """One line for people."""
+    result = document["result"]
+    marks = [document["placement"]]
+    marks += ["generator-limited"] if document["generator_limited"] else []
+    marks += ["irregular"] if document["irregular"] else []
+    if document["message"]:
+        marks.append(document["message"])
+    return f"{document['device']:12} {document['suite']:48} {figure_in_words(result)}  ({', '.join(marks)})"
+
+
+def figure_in_words(result: dict[str, Any]) -> str:
+    """A result's figure with its unit."""
+    match result["type"]:
+        case "mrr" if "rate" in result["receive_rate"]:
+            rates = result["receive_rate"]["rate"]
+            return f"{rates['avg'] / 1e6:.2f} ± {rates['stdev'] / 1e6:.2f} Mpps"
+        case "mrr":
+            bits = result["receive_rate"]["bandwidth"]
+            return f"{bits['avg'] / 1e9:.2f} ± {bits['stdev'] / 1e9:.2f} Gbit/s"
+        case "ndrpdr":
+            ndr, pdr = (result[goal]["lower"]["rate"]["value"] / 1e6 for goal in ("ndr", "pdr"))
+            return f"NDR {ndr:.3f}, PDR {pdr:.3f} Mpps"
+        case "soak":
+            low, high = (result["critical_rate"][end]["rate"]["value"] / 1e6 for end in ("lower", "upper"))
+            return f"critical load {low:.3f} to {high:.3f} Mpps"
+        case "reconf":
+            loss = result["loss"]
+            return f"{loss['packet']['value']} packets, {loss['time']['value'] * 1e3:.3f} ms of standstill"
+    return "no figure"

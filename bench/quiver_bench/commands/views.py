@@ -1,0 +1,198 @@
+"""``quiver-bench list`` and what looks at results."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from quiver_bench import selftest
+from quiver_bench.commands.common import add_results
+from quiver_bench.devices import NAMES
+from quiver_bench.devices.registry import device
+from quiver_bench.errors import BadInput, Unsupported
+from quiver_bench.report import markdown
+from quiver_bench.results.store import Store
+from quiver_bench.suites import METHODS, suites
+from quiver_bench.trend import trends
+
+
+def add_list(commands: Any) -> None:
+    """``list``."""
+    parser = commands.add_parser("list", help="suites and devices there are", description="Suites, by name or tag.")
+    parser.add_argument("pattern", nargs="?", default="*", help="names such as '64b-1c-*-mrr', or a tag such as FIB_2M")
+    parser.add_argument("--device", help="only suites that this device does")
+    parser.add_argument("--devices", action="store_true", help="list devices instead")
+    parser.add_argument("--tags", action="store_true", help="with tags")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="what to print")
+    parser.set_defaults(run=list_suites)
+
+
+def list_suites(options: argparse.Namespace) -> int:
+    """Prints them."""
+    if options.devices:
+        found = [{"name": name, "about": _about(name)} for name in NAMES]
+        if options.output == "json":
+            print(json.dumps(found, indent=2))
+        else:
+            print("\n".join(f"{entry['name']:12} {entry['about']}" for entry in found))
+        return 0
+    kind = device(options.device).device if options.device else None
+    chosen = []
+    for suite in suites():
+        if not fnmatch.fnmatch(suite.name, options.pattern) and options.pattern not in suite.tags:
+            continue
+        try:
+            if kind:
+                kind.require(suite)
+        except Unsupported:
+            continue
+        chosen.append(suite)
+    if not chosen:
+        raise BadInput(f"no suite matches {options.pattern}")
+    if options.output == "json":
+        print(
+            json.dumps(
+                [
+                    {
+                        "name": s.name,
+                        "area": s.case.area,
+                        "method": METHODS[s.method],
+                        "metric": s.metric,
+                        "tags": s.tags,
+                    }
+                    for s in chosen
+                ],
+                indent=2,
+            )
+        )
+        return 0
+    area = None
+    for suite in sorted(chosen, key=lambda each: each.case.area):
+        if suite.case.area != area:
+            area = suite.case.area
+            print(f"# {area}")
+        print(suite.name + (f"  {' '.join(suite.tags)}" if options.tags else ""))
+    return 0
+
+
+def _about(name: str) -> str:
+    kind = device(name).device
+    first = (kind.__doc__ or "").splitlines()[0]
+    return f"{first} Note: {kind.note}." if kind.note else first
+
+
+def add(commands: Any) -> None:
+    """The others."""
+    trend = commands.add_parser(
+        "trend", help="progressions and regressions", description="Series of results, by jumpavg."
+    )
+    trend.add_argument("pattern", nargs="?", default="*", help="suites")
+    trend.add_argument("-o", "--output", choices=("text", "json"), default="text", help="what to print")
+    add_results(trend)
+    trend.set_defaults(run=show_trend)
+
+    report = commands.add_parser("report", help="static pages, or the tables of docs/performance.md")
+    report.add_argument(
+        "--html", type=Path, metavar="DIR", help="write index.html there (default: DIR of results/html)"
+    )
+    report.add_argument(
+        "--markdown", type=Path, metavar="PAGE", help="put tables between the marks of this page instead"
+    )
+    add_results(report)
+    report.set_defaults(run=write_report)
+
+    dash = commands.add_parser("dash", help="the dashboard, as a web server")
+    dash.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    dash.add_argument("--port", type=int, default=8050, help="(default: %(default)s)")
+    add_results(dash)
+    dash.set_defaults(run=serve)
+
+    export = commands.add_parser("export", help="results as CSV, JSON or Parquet in one file, or what a query finds")
+    export.add_argument(
+        "--to", type=Path, required=True, metavar="FILE", help="…….csv, .json or .parquet; must not exist"
+    )
+    export.add_argument(
+        "--sql", default="SELECT * FROM results ORDER BY start_time", help="query over the view results"
+    )
+    add_results(export)
+    export.set_defaults(run=write_export)
+
+    test = commands.add_parser(
+        "self-test",
+        help="every method against simulated systems, and one tiny real trial",
+        description="Checks that methods find what is known of simulated systems, and that real packets pass. No timing.",
+    )
+    test.add_argument("--simulated", action="store_true", help="leave the real trial out")
+    test.set_defaults(run=lambda options: selftest.run(real=not options.simulated))
+
+
+def show_trend(options: argparse.Namespace) -> int:
+    """Prints every series, and what changed in it."""
+    found = [each for each in trends(Store(options.results)) if fnmatch.fnmatch(each.suite, options.pattern)]
+    if not found:
+        raise BadInput(f"there are no results of {options.pattern} in {options.results}: quiver-bench run …")
+    if options.output == "json":
+        print(
+            json.dumps(
+                [{"name": each.name, "runs": len(each.runs), "changes": each.changes()} for each in found], indent=2
+            )
+        )
+        return 0
+    for each in found:
+        scale, unit = {"pps": (1e6, "Mpps"), "bps": (1e9, "Gbit/s"), "s": (1e-3, "ms")}[each.unit]
+        last = each.groups[-1]
+        print(
+            f"{each.name}: {len(each.runs)} run(s), now {last.average / scale:.3f} ± {last.deviation / scale:.3f} {unit}"
+        )
+        for change in each.changes():
+            print(
+                f"  {change['change']} at {change['commit'] or change['at']} ({change['at']}): "
+                f"{change['from'] / scale:.3f} to {change['to'] / scale:.3f} {unit}"
+            )
+    return 0
+
+
+def write_report(options: argparse.Namespace) -> int:
+    """Writes pages or tables."""
+    store = Store(options.results)
+    if options.markdown:
+        markdown.update(store, options.markdown)
+        print(f"{options.markdown}: tables brought up to date")
+        return 0
+    from quiver_bench.report import html  # Plotly takes its time
+
+    print(html.write(store, options.html or options.results / "html"))
+    return 0
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serves the dashboard until it is stopped."""
+    from quiver_bench.report import dashboard
+
+    print(f"http://{options.host}:{options.port}/  (Ctrl-C ends it)", file=sys.stderr, flush=True)
+    dashboard.app(Store(options.results)).run(host=options.host, port=options.port, debug=False)
+    return 0
+
+
+def write_export(options: argparse.Namespace) -> int:
+    """Writes what a query finds."""
+    formats = {".csv": "(FORMAT csv, HEADER)", ".json": "(FORMAT json, ARRAY true)", ".parquet": "(FORMAT parquet)"}
+    form = formats.get(options.to.suffix)
+    if form is None:
+        raise BadInput(f"{options.to}: the name must end in {', '.join(formats)}")
+    if options.to.exists():
+        raise BadInput(f"{options.to} exists already, and nothing is overwritten")
+    database = Store(options.results).rows()
+    try:
+        count = database.execute(f"SELECT count(*) FROM ({options.sql})").fetchone()
+        database.execute(f"COPY ({options.sql}) TO '{str(options.to).replace(chr(39), chr(39) * 2)}' {form}")
+    except duckdb.Error as error:
+        raise BadInput(f"--sql: {error}") from error
+    print(f"{options.to}: {count[0] if count else 0} row(s)")
+    return 0

@@ -1,0 +1,15 @@
+"""Devices under test, each behind one adapter.
+
+* :mod:`~quiver_bench.devices.base`: what an adapter does.
+* :mod:`~quiver_bench.devices.quiver`, :mod:`~quiver_bench.devices.revision`: Quiver, as built here or at a commit.
+* :mod:`~quiver_bench.devices.dpdk`: testpmd and l3fwd.
+* :mod:`~quiver_bench.devices.kernel`: Linux' own bridge and forwarding.
+* :mod:`~quiver_bench.devices.vpp`: FD.io VPP.
+* :mod:`~quiver_bench.devices.floor`: the bare copy.
+* :mod:`~quiver_bench.devices.registry`: names.
+"""
+
+from quiver_bench.devices.base import Device, Setup
+from quiver_bench.devices.registry import NAMES, device
+
+__all__ = ["NAMES", "Device", "Setup", "device"]

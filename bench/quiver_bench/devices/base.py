@@ -1,0 +1,171 @@
+"""What an adapter does: brings a device up between two ports, says what it knows of itself, and takes it down."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quiver_bench.errors import TrialVoid, Unsupported
+from quiver_bench.generators import Endpoint
+from quiver_bench.machine import Cores
+from quiver_bench.suites import Suite
+
+#: Seconds a device has to come up.
+UP_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a device is brought up for, and with what."""
+
+    suite: Suite
+    cores: Cores
+    #: Where quiverd, quiver, quiver-tgen and quiver-floor are.
+    binaries: Path
+    #: The ``vpp`` program.
+    vpp: Path | None = None
+
+
+class Device(ABC):
+    """A dataplane between a left and a right port. Use :func:`running`."""
+
+    #: As on the command line.
+    name = ""
+    #: ``dut_type`` of result documents.
+    dut_type = ""
+    #: Kinds of forwarding it does.
+    forwards: frozenset[str] = frozenset()
+    #: Kinds of port it has.
+    ports: frozenset[str] = frozenset({"memif"})
+    #: MAC address that packets on the left are sent to; None: the suite's usual one.
+    left_mac: str | None = None
+    #: What a reader of its figures must know.
+    note = ""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.suite = setup.suite
+        # Short, because paths of unix sockets must be.
+        self._directory = tempfile.TemporaryDirectory(prefix="qb-")
+        self.dir = Path(self._directory.name)
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._logs: list[Path] = []
+
+    @classmethod
+    def require(cls, suite: Suite) -> None:
+        """Raises :class:`Unsupported` where it can't do what the suite asks."""
+        case = suite.case
+        if suite.port not in cls.ports:
+            raise Unsupported(f"{cls.name} has no {suite.port} ports, which {suite.name} is about")
+        if case.forwarding not in cls.forwards:
+            raise Unsupported(f"{cls.name} doesn't do {case.forwarding}, which {suite.name} is about")
+
+    @abstractmethod
+    def version(self) -> str:
+        """Its version, with the commit where it is known."""
+
+    @abstractmethod
+    def up(self) -> None:
+        """Brings it up, configured, ready for packets."""
+
+    def endpoints(self) -> tuple[Endpoint, Endpoint]:
+        """Where packets go in, and where they come out."""
+        return Endpoint("memif", str(self.dir / "left")), Endpoint("memif", str(self.dir / "right"))
+
+    def clocks(self) -> dict[str, float]:
+        """Clocks per packet by node since :meth:`clear`, where it counts them."""
+        return {}
+
+    def clear(self) -> None:
+        """Sets what :meth:`clocks` counts to zero."""
+
+    def reconfigure(self) -> str:
+        """Lets the configuration grow while packets flow; says what was done."""
+        raise Unsupported(f"{self.name} can't be configured while it runs")
+
+    def down(self) -> None:
+        """Takes it down and removes what was made."""
+        self._stop()
+        self._directory.cleanup()
+
+    # -- for adapters ----------------------------------------------------------------------------------------------
+
+    def start(self, *command: object, log: str = "log") -> subprocess.Popen[bytes]:
+        """Starts one of its programs, whose output goes into a log."""
+        path = self.dir / log
+        with path.open("ab") as file:
+            process = subprocess.Popen(
+                [str(word) for word in command], stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=self.dir
+            )
+        self.processes.append(process)
+        self._logs.append(path)
+        return process
+
+    def wait_for(self, what: str, ready: Callable[[], bool], seconds: float = UP_WITHIN_S) -> None:
+        """Waits until it is ready; raises :class:`TrialVoid` with the log if it dies first or never is."""
+        until = time.monotonic() + seconds
+        while not ready():
+            self.check_alive()
+            if time.monotonic() > until:
+                raise TrialVoid(f"{self.name} did not come up: no {what} after {seconds:.0f} s", self.log())
+            time.sleep(0.02)
+
+    def check_alive(self) -> None:
+        """Raises :class:`TrialVoid`, with the log, if one of its programs has ended."""
+        for process in self.processes:
+            if process.poll() is not None:
+                raise TrialVoid(f"{self.name} died (exit status {process.returncode})", self.log())
+
+    def pids(self) -> list[int]:
+        """Its processes."""
+        return [process.pid for process in self.processes if process.poll() is None]
+
+    def log(self) -> str:
+        """What it said last."""
+        return "\n".join(
+            path.read_text(errors="replace")[-8000:] for path in dict.fromkeys(self._logs) if path.exists()
+        )
+
+    def _stop(self) -> None:
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def running(made: Device) -> Iterator[Device]:
+    """A device that is up, and is taken down afterwards whatever happens."""
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+
+
+def call(*command: object, stdin: str | None = None, timeout: float = 300) -> str:
+    """Runs a program that must succeed; returns its output. Raises :class:`TrialVoid`."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise TrialVoid(f"{' '.join(words[:4])} did not end in {timeout:.0f} s") from error
+    if done.returncode != 0:
+        raise TrialVoid(f"{' '.join(words[:6])}: {done.stderr.strip() or done.stdout.strip()}", done.stderr)
+    return done.stdout
+
+
+def core_list(cores: Sequence[int]) -> str:
+    """Cores as programs want them: ``1,2``."""
+    return ",".join(str(core) for core in cores)

@@ -1,0 +1,32 @@
+"""The floor: the project's bare copy loop, with no graph, no tables and no counters. Nothing with memif can be faster."""
+
+from __future__ import annotations
+
+import subprocess
+
+from quiver_bench.devices.base import Device
+from quiver_bench.errors import Missing
+
+
+class Floor(Device):
+    """quiver-floor: every packet from the left interface to the right one, copied once."""
+
+    name = "floor"
+    dut_type = "floor"
+    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
+    note = "copies frames from left to right and looks at nothing"
+
+    def version(self) -> str:
+        """Its own."""
+        out = subprocess.run(
+            [self.setup.binaries / "quiver-floor", "--version"], capture_output=True, text=True, check=False
+        )
+        return out.stdout.strip().removeprefix("quiver-floor ")
+
+    def up(self) -> None:
+        """Starts it."""
+        program = self.setup.binaries / "quiver-floor"
+        if not program.exists():
+            raise Missing(f"{program} is missing: make build, or set QUIVER_BIN to where it is")
+        self.start(program, "--rx", self.dir / "left", "--tx", self.dir / "right", "--core", self.setup.cores.worker)
+        self.wait_for("memif socket", (self.dir / "right").exists)

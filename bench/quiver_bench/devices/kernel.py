@@ -1,0 +1,88 @@
+"""Linux' own bridge and forwarding, in a network namespace of its own between two veth pairs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+
+from quiver_bench.devices.base import Device, Setup, call
+from quiver_bench.devices.taps import TapPair
+from quiver_bench.generators import Endpoint
+from quiver_bench.suites import traffic
+
+#: Routes that a reconfiguration adds while packets flow.
+GROWTH = 10_000
+
+
+class Kernel(Device):
+    """The kernel this runs on."""
+
+    name = "kernel"
+    dut_type = "linux"
+    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
+    ports = frozenset({"tap"})
+    note = "veth pairs; works in the sender's time, on whatever core that is"
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.taps = TapPair(self.suite)
+        self.netns = f"qb{os.getpid()}-k"
+
+    def version(self) -> str:
+        """The kernel's release."""
+        return platform.release()
+
+    def endpoints(self) -> tuple[Endpoint, Endpoint]:
+        """The namespaces on both sides."""
+        return self.taps.endpoints()
+
+    def up(self) -> None:
+        """Makes the namespaces, the wires between them, and a bridge or routes."""
+        self.taps.make_namespaces()
+        call("ip", "netns", "add", self.netns)
+        sides = traffic.sides(self.suite.case.ipv6)
+        bridged = self.taps.bridged
+        if bridged:
+            self.inside("link", "add", "bench", "type", "bridge")
+            self.inside("link", "set", "bench", "up")
+        ends = zip(("left", "right"), (self.taps.left, self.taps.right), sides, self.taps.addresses(), strict=True)
+        for name, peer, side, (address, gateway) in ends:
+            self.inside("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", peer)
+            self.inside("link", "set", name, "up")
+            call("ip", "-n", peer, "addr", "add", address, "dev", "eth0", *self._nodad())
+            call("ip", "-n", peer, "link", "set", "eth0", "up")
+            if bridged:
+                self.inside("link", "set", name, "master", "bench")
+            else:
+                self.inside("addr", "add", f"{side.device}/{side.prefix}", "dev", name, *self._nodad())
+                call("ip", "-n", peer, "route", "add", "default", "via", gateway or side.device)
+        if not bridged:
+            forwarding = "net.ipv6.conf.all.forwarding=1" if self.suite.case.ipv6 else "net.ipv4.ip_forward=1"
+            call("ip", "netns", "exec", self.netns, "sysctl", "-qw", forwarding)
+        self.taps.settle()
+
+    def inside(self, *words: object) -> None:
+        """``ip`` in the device's namespace."""
+        call("ip", "-n", self.netns, *words)
+
+    def _nodad(self) -> tuple[str, ...]:
+        return ("nodad",) if self.suite.case.ipv6 else ()
+
+    def reconfigure(self) -> str:
+        """Adds routes nobody sends to, and takes them away again."""
+        side = traffic.sides(self.suite.case.ipv6)[1]
+        grown = traffic.Addresses(
+            side.device, side.peer, "2001:9::1" if self.suite.case.ipv6 else "30.0.0.1", side.prefix
+        )
+        prefixes = traffic.routes(grown, GROWTH)
+        for verb in ("add", "del"):
+            batch = "".join(f"route {verb} {prefix} via {side.peer}\n" for prefix in prefixes)
+            call("ip", "-n", self.netns, "-batch", "-", stdin=batch)
+        return f"{GROWTH} routes added, and removed"
+
+    def down(self) -> None:
+        """Removes the namespaces."""
+        subprocess.run(["ip", "netns", "del", self.netns], capture_output=True, check=False)
+        self.taps.remove_namespaces()
+        super().down()

@@ -1,0 +1,93 @@
+"""Quiver as it was at a commit: a worktree and a release build, kept in the cache by commit."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from quiver_bench.errors import BadInput, BenchError
+
+#: The checkout this package stands in.
+ROOT = Path(__file__).resolve().parents[3]
+
+PROGRAMS = ("quiverd", "quiver")
+
+
+def cache() -> Path:
+    """Where environments and builds are kept."""
+    return Path(os.environ.get("QUIVER_BENCH_CACHE") or Path.home() / ".cache" / "quiver-bench")
+
+
+def binaries() -> Path:
+    """Where this checkout's programs are: ``QUIVER_BIN``, or ``target/release``."""
+    return Path(os.environ.get("QUIVER_BIN") or ROOT / "target" / "release")
+
+
+def commit_of(revision: str) -> str:
+    """The full name of a commit. Raises :class:`BadInput`."""
+    done = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if done.returncode != 0:
+        raise BadInput(f"quiver@{revision}: {ROOT} has no such commit (git log --oneline shows them)")
+    return done.stdout.strip()
+
+
+def here() -> str:
+    """Commit of the checkout that the programs lie in, with ``+`` where something isn't committed; empty outside git."""
+    where = ("-C", str(binaries()))
+    done = _git(*where, "rev-parse", "--short=12", "HEAD")
+    if done.returncode != 0:
+        return ""
+    dirty = _git(*where, "status", "--porcelain", "--untracked-files=no").stdout.strip()
+    return done.stdout.strip() + ("+" if dirty else "")
+
+
+def build(revision: str) -> tuple[Path, str]:
+    """Directory of the programs of a commit, built if they aren't there yet, and its full name."""
+    commit = commit_of(revision)
+    built = cache() / "builds" / commit[:16]
+    if all((built / program).exists() for program in PROGRAMS):
+        return built, commit
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # builds share a target directory
+        if all((built / program).exists() for program in PROGRAMS):
+            return built, commit
+        source = cache() / "source"
+        _checkout(source, commit)
+        print(f"quiver-bench: building {commit[:12]} (once; minutes)", file=sys.stderr)
+        target = cache() / "target"
+        command = ["nice", "cargo", "build", "--release", "--locked"]
+        for program in PROGRAMS:
+            command += ["--bin", program]
+        done = subprocess.run(
+            command, cwd=source, env={**os.environ, "CARGO_TARGET_DIR": str(target)}, stdout=sys.stderr, check=False
+        )
+        if done.returncode != 0:
+            raise BenchError(f"quiver@{revision} can't be built: cargo build ended with {done.returncode} in {source}")
+        partial = built.with_suffix(".partial")
+        partial.mkdir(parents=True, exist_ok=True)
+        for program in PROGRAMS:
+            shutil.copy2(target / "release" / program, partial / program)
+        partial.rename(built)
+    return built, commit
+
+
+def _checkout(source: Path, commit: str) -> None:
+    """A worktree at that commit: the one of the last build, moved there, so that cargo sees what didn't change."""
+    if (source / ".git").exists() and _git(
+        "-C", str(source), "checkout", "--quiet", "--detach", "--force", commit
+    ).returncode == 0:
+        return
+    _git("worktree", "prune")
+    shutil.rmtree(source, ignore_errors=True)
+    done = _git("worktree", "add", "--quiet", "--force", "--detach", str(source), commit)
+    if done.returncode != 0:
+        raise BenchError(f"git worktree add {source}: {done.stderr.strip()}")
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)

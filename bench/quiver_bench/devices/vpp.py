@@ -1,0 +1,147 @@
+"""FD.io VPP, where a ``vpp`` program is given (``--vpp-bin``): configured by its command line, as memif server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from quiver_bench.devices.base import Device, Setup, call, core_list
+from quiver_bench.errors import Missing, Unsupported
+from quiver_bench.suites import Suite, traffic
+
+#: Routes that a reconfiguration adds while packets flow.
+GROWTH = 10_000
+
+LEFT, RIGHT = "memif1/0", "memif2/0"
+
+
+class Vpp(Device):
+    """A vpp with workers on the given cores."""
+
+    name = "vpp"
+    dut_type = "vpp"
+    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        if setup.vpp is None:
+            raise Missing("say where vpp is: --vpp-bin /usr/bin/vpp (packages: https://packagecloud.io/fdio)")
+        if not setup.vpp.exists():
+            raise Missing(f"--vpp-bin {setup.vpp}: there is no such file")
+        self.program = setup.vpp
+
+    @classmethod
+    def require(cls, suite: Suite) -> None:
+        """All kinds of forwarding."""
+        super().require(suite)
+        if suite.case.containers:
+            raise Unsupported(f"{cls.name} isn't set up for containers, which {suite.name} is about")
+
+    def version(self) -> str:
+        """As ``show version`` tells it."""
+        out = subprocess.run(
+            [self.program, "-c", "/dev/null", "--version"], capture_output=True, text=True, check=False
+        )
+        match = re.search(r"v\d[^\s]*", out.stdout + out.stderr)
+        return match[0] if match else "unknown"
+
+    def up(self) -> None:
+        """Writes its start-up configuration and commands, and starts it."""
+        (self.dir / "setup.cli").write_text(
+            "\n".join(commands(self.suite, self.dir, len(self.setup.cores.workers))) + "\n"
+        )
+        (self.dir / "startup.conf").write_text(self.startup())
+        self.start(self.program, "-c", self.dir / "startup.conf")
+        self.wait_for("memif socket", (self.dir / "right").exists)
+        self.wait_for("command line", (self.dir / "cli.sock").exists)
+
+    def startup(self) -> str:
+        """``startup.conf``: main thread beside the generator, which needs it only between trials."""
+        cores = self.setup.cores
+        return (
+            f"unix {{ nodaemon cli-listen {self.dir}/cli.sock exec {self.dir}/setup.cli log {self.dir}/vpp.log "
+            f"runtime-dir {self.dir} }}\n"
+            f"cpu {{ main-core {cores.generator} corelist-workers {core_list(cores.workers)} }}\n"
+            f"api-segment {{ prefix {self.dir.name} }}\nsocksvr {{ socket-name {self.dir}/api.sock }}\n"
+            f"statseg {{ socket-name {self.dir}/stats.sock size 512M }}\n"
+            "memory { main-heap-size 4G }\nbuffers { buffers-per-numa 32768 }\n"
+            "plugins { plugin default { disable } plugin memif_plugin.so { enable } }\n"
+        )
+
+    def ctl(self, *words: str) -> str:
+        """Runs a command of its command line."""
+        control = self.program.with_name("vppctl")
+        return call(control if control.exists() else "vppctl", "-s", self.dir / "cli.sock", *words)
+
+    def clear(self) -> None:
+        """``clear runtime``."""
+        self.ctl("clear", "runtime")
+
+    def clocks(self) -> dict[str, float]:
+        """Clocks per packet of the nodes that saw packets."""
+        return clocks(self.ctl("show", "runtime"))
+
+    def reconfigure(self) -> str:
+        """Adds routes nobody sends to, and takes them away again."""
+        case = self.suite.case
+        peer = traffic.sides(case.ipv6)[1].peer
+        first, bits = ("2001:9::1", 128) if case.ipv6 else ("30.0.0.1", 32)
+        for verb in ("add", "del"):
+            self.ctl("ip", "route", verb, f"{first}/{bits}", "count", str(GROWTH), "via", peer, RIGHT)
+        return f"{GROWTH} routes added, and removed"
+
+
+def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
+    """What brings the suite about on VPP's command line."""
+    case = suite.case
+    lines = []
+    ends = (("1", "left", LEFT, traffic.DEVICE_LEFT_MAC), ("2", "right", RIGHT, traffic.DEVICE_RIGHT_MAC))
+    for number, name, interface, mac in ends:
+        lines += [
+            f"create memif socket id {number} filename {directory}/{name}",
+            f"create interface memif id 0 socket-id {number} master rx-queues {queues} tx-queues {queues} "
+            f"hw-addr {mac} no-zero-copy",
+            *([f"set interface mtu packet 9000 {interface}"] if suite.frame == "9000b" else []),
+            f"set interface state {interface} up",
+            *(f"set interface rx-placement {interface} queue {queue} worker {queue}" for queue in range(queues)),
+        ]
+        if case.vlan:
+            lines += [
+                f"create sub-interfaces {interface} {case.vlan}",
+                f"set interface state {interface}.{case.vlan} up",
+            ]
+            if case.forwarding in ("l2xc", "l2bd"):
+                lines.append(f"set interface l2 tag-rewrite {interface}.{case.vlan} pop 1")
+    suffix = f".{case.vlan}" if case.vlan else ""
+    legs = LEFT + suffix, RIGHT + suffix
+    if case.forwarding == "l2xc":
+        return [
+            *lines,
+            f"set interface l2 xconnect {legs[0]} {legs[1]}",
+            f"set interface l2 xconnect {legs[1]} {legs[0]}",
+        ]
+    if case.forwarding == "l2bd":
+        return [*lines, "create bridge-domain 1", *(f"set interface l2 bridge {leg} 1" for leg in legs)]
+    bits = 128 if case.ipv6 else 32
+    peers = traffic.PEER_LEFT_MAC, traffic.PEER_RIGHT_MAC
+    for leg, side, mac in zip(legs, traffic.sides(case.ipv6), peers, strict=True):
+        lines += [
+            f"set interface ip address {leg} {side.device}/{side.prefix}",
+            f"set ip neighbor {leg} {side.peer} {mac}",
+        ]
+        if case.routes > 1:
+            lines.append(f"ip route add {side.first}/{bits} count {case.routes} via {side.peer} {leg}")
+    return lines
+
+
+def clocks(runtime: str) -> dict[str, float]:
+    """Clocks per packet from ``show runtime``: name, state, calls, vectors, suspends, clocks, vectors per call."""
+    found: dict[str, float] = {}
+    row = re.compile(
+        r"^(\S+)\s+(active|polling|interrupt wait)\s+(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+]+)\s+([\d.]+)\s*$", re.MULTILINE
+    )
+    for name, _, _, vectors, _, clock, _ in row.findall(runtime):
+        if int(vectors) > 1000:
+            found[name] = float(clock)
+    return found

@@ -1,0 +1,12 @@
+"""What sends and receives.
+
+* :mod:`~quiver_bench.generators.base`: a trial's input and output.
+* :mod:`~quiver_bench.generators.tgen`: quiver-tgen; the one place that knows its flags and its JSON.
+* :mod:`~quiver_bench.generators.iperf3`: connections of the kernel, for super-frames.
+"""
+
+from quiver_bench.generators.base import Endpoint, Generator, Latency, TrialOutput
+from quiver_bench.generators.iperf3 import Iperf3
+from quiver_bench.generators.tgen import Tgen
+
+__all__ = ["Endpoint", "Generator", "Iperf3", "Latency", "Tgen", "TrialOutput"]

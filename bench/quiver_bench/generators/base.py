@@ -1,0 +1,89 @@
+"""A trial's input and output."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from quiver_bench.machine import Cores
+from quiver_bench.suites.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where packets go in or come out: a memif socket, or a network interface, perhaps in a namespace."""
+
+    kind: str
+    name: str
+    netns: str | None = None
+    #: IP address there, for generators that open connections.
+    address: str | None = None
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One direction, in microseconds."""
+
+    min: float
+    avg: float
+    max: float
+    #: Microseconds by percentile, as far as the generator tells.
+    percentiles: dict[str, float] = field(default_factory=dict)
+    #: HDR histogram, base64, where the generator gives it.
+    hdrh: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a result document."""
+        return {**asdict(self), "unit": "us"}
+
+
+@dataclass(frozen=True)
+class TrialOutput:
+    """What a trial brought."""
+
+    sent: int
+    received: int
+    lost: int
+    #: Seconds of sending, measured.
+    seconds: float
+    #: Packets per second received.
+    rate_pps: float
+    #: Bits per second received, frames without checksum and gaps; for connections: their payload.
+    rate_bps: float
+    #: Round trip of a cache line between generator and worker, nanoseconds, before and after.
+    round_trip_ns: tuple[float, float] | None = None
+    latency: Latency | None = None
+    duplicated: int = 0
+    reordered: int = 0
+    corrupted: int = 0
+
+    @property
+    def loss_ratio(self) -> float:
+        """Share of the packets sent that did not come back."""
+        return self.lost / self.sent if self.sent else 0.0
+
+
+class Generator(ABC):
+    """Sends through a device and counts."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """Name and version."""
+
+    @abstractmethod
+    def require(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint]) -> None:
+        """Raises :class:`~quiver_bench.errors.Unsupported` where it can't send that there."""
+
+    @abstractmethod
+    def trial(
+        self,
+        traffic: Traffic,
+        endpoints: tuple[Endpoint, Endpoint],
+        cores: Cores,
+        seconds: float,
+        rate_pps: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> TrialOutput:
+        """Sends for so long, as fast as it can or at a rate; ``meanwhile`` is called while packets flow."""

@@ -1,0 +1,98 @@
+"""iperf3 between two network namespaces: connections of the kernel, with super-frames, as CSIT's GSO suites."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+
+from quiver_bench.errors import Missing, TrialVoid, Unsupported
+from quiver_bench.generators.base import Endpoint, Generator, TrialOutput
+from quiver_bench.machine import Cores
+from quiver_bench.suites.traffic import Traffic
+
+
+class Iperf3(Generator):
+    """One TCP connection, writes of 128 KiB, client left, server right."""
+
+    def __init__(self) -> None:
+        if not shutil.which("iperf3"):
+            raise Missing("iperf3 is missing: apt-get install iperf3")
+
+    def version(self) -> str:
+        """Name and version."""
+        out = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=False).stdout
+        match = re.match(r"iperf [\d.]+", out)
+        return match[0].replace("iperf", "iperf3") if match else "iperf3"
+
+    def require(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint]) -> None:
+        """Both ends must be namespaces with addresses."""
+        if any(endpoint.netns is None or endpoint.address is None for endpoint in endpoints):
+            raise Unsupported("iperf3 needs a network namespace on either side")
+
+    def trial(
+        self,
+        traffic: Traffic,
+        endpoints: tuple[Endpoint, Endpoint],
+        cores: Cores,
+        seconds: float,
+        rate_pps: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> TrialOutput:
+        """Sends for so long; see :meth:`Generator.trial`. A rate can't be asked for."""
+        self.require(traffic, endpoints)
+        left, right = endpoints
+        port = "5201"
+        inside = ["ip", "netns", "exec"]
+        server = subprocess.Popen(
+            [*inside, str(right.netns), "iperf3", "--server", "--one-off", "--port", port],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            self._listening(str(right.netns), port)
+            client = [*inside, str(left.netns), "iperf3", "--client", str(right.address), "--port", port, "--json"]
+            client += ["--time", f"{max(1, round(seconds))}", "--length", "128K", "--connect-timeout", "5000"]
+            done = subprocess.run(client, capture_output=True, text=True, timeout=seconds + 30, check=False)
+            report = json.loads(done.stdout or "{}")
+            if done.returncode != 0 or "error" in report:
+                raise TrialVoid(f"iperf3: {report.get('error', done.stderr.strip())}", done.stdout[-2000:])
+            return output(report)
+        except subprocess.TimeoutExpired as error:
+            raise TrialVoid("iperf3 did not end in time") from error
+        finally:
+            if server.poll() is None:
+                server.terminate()
+            server.wait(5)
+
+    @staticmethod
+    def _listening(netns: str, port: str) -> None:
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            out = subprocess.run(
+                ["ip", "netns", "exec", netns, "ss", "-Hltn", f"sport = :{port}"],
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout
+            if out.strip():
+                return
+            time.sleep(0.05)
+        raise TrialVoid("iperf3's server did not come up")
+
+
+def output(report: dict) -> TrialOutput:
+    """A trial's output from its JSON: bits of payload; packets are not known."""
+    end = report["end"]["sum_received"]
+    return TrialOutput(
+        sent=0,
+        received=0,
+        lost=0,
+        seconds=end["seconds"],
+        rate_pps=0.0,
+        rate_bps=end["bits_per_second"],
+    )

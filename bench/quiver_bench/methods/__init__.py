@@ -1,0 +1,7 @@
+"""How a figure comes about. Each method takes a stand (a device with a generator, or a simulation) and returns a payload.
+
+* :mod:`~quiver_bench.methods.mrr`: maximum receive rate.
+* :mod:`~quiver_bench.methods.ndrpdr`: no-drop and partial-drop rate by MLRsearch (RFC 9971), with latency.
+* :mod:`~quiver_bench.methods.soak`: critical load by PLRsearch, with :mod:`~quiver_bench.methods.plr`.
+* :mod:`~quiver_bench.methods.reconf`: standstill while the configuration grows.
+"""

@@ -1,0 +1,54 @@
+"""Maximum receive rate: what comes out when as much goes in as the generator can (RFC 2285, 3.6.2), 10 trials of 1 s.
+
+Trials of different placement are kept apart: each placement is a figure of its own. When the host moved the cores,
+trials are repeated until one placement has all of them, or patience is at its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from quiver_bench.methods.base import Figure, Told, series
+from quiver_bench.trial import MOVED, Stand, Trial
+
+TRIALS = 10
+SECONDS = 1.0
+
+#: How many times the trials asked for are made at most.
+PATIENCE = 2
+
+
+def measure(
+    stand: Stand, tell: Told, trials: int = TRIALS, seconds: float = SECONDS, kept: list[Trial] | None = None
+) -> list[Figure]:
+    """One figure per placement that was seen, the one with the most trials first. ``kept`` receives trials as they come."""
+    kept = kept if kept is not None else []
+    stand.trial(seconds / 2)  # warm-up: caches, page tables, clocks
+    stand.clear()
+    while len(kept) < PATIENCE * trials and _most(kept) < trials:
+        kept.append(stand.trial(seconds))
+        last = kept[-1]
+        shown = (
+            f"{last.output.rate_pps / 1e6:.2f} Mpps"
+            if last.output.rate_pps
+            else f"{last.output.rate_bps / 1e9:.2f} Gbit/s"
+        )
+        tell(f"trial {len(kept)}: {shown}, {last.placement}")
+    return figures(kept, stand.clocks())
+
+
+def figures(trials: list[Trial], clocks: dict[str, float]) -> list[Figure]:
+    """Trials by placement. Those whose cores were moved meanwhile make no figure."""
+    found = []
+    for where, _ in Counter(trial.placement for trial in trials if trial.placement != MOVED).most_common():
+        same = [trial for trial in trials if trial.placement == where]
+        receive = {"bandwidth": series([trial.output.rate_bps for trial in same], "bps")}
+        if any(trial.output.rate_pps for trial in same):
+            receive = {"rate": series([trial.output.rate_pps for trial in same], "pps"), **receive}
+        found.append(Figure({"type": "mrr", "receive_rate": receive}, same, where, clocks=clocks))
+    return found
+
+
+def _most(trials: list[Trial]) -> int:
+    seen = Counter(trial.placement for trial in trials if trial.placement != MOVED)
+    return max(seen.values(), default=0)

@@ -1,0 +1,148 @@
+"""NDR and PDR: the highest rates without loss, and with 0.5 % loss, by MLRsearch (RFC 9971) with CSIT's goals.
+
+The search is the library's; this is its measurer. Trials in which the cores were moved, or stood differently from the first
+trial, are made again, so that one search speaks of one placement.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
+
+from quiver_bench.methods.base import Figure, Told, common_placement, rate
+from quiver_bench.trial import MOVED, Stand, Trial
+
+NDR = SearchGoal(loss_ratio=0.0)
+PDR = SearchGoal(loss_ratio=0.005)
+
+MIN_LOAD = 9001.0
+SEARCH_SECONDS = 1200.0
+
+#: How many times a trial is made again because the cores were moved.
+PATIENCE = 3
+
+#: The load offered at most, as a multiple of what came out when as much went in as could.
+HEADROOM = 1.25
+
+#: Shares of PDR at which latency is measured, and for how long.
+LATENCY_SHARES = (0, 10, 50, 90)
+LATENCY_SECONDS = 5.0
+LATENCY_LOAD = 9000.0
+
+
+@dataclass
+class Effort:
+    """How much a search may cost. The default is CSIT's."""
+
+    duration_sum: float = 21.0
+    trial_seconds: float = 1.0
+    search_seconds: float = SEARCH_SECONDS
+
+    def goal(self, like: SearchGoal) -> SearchGoal:
+        """A goal with this effort."""
+        return SearchGoal(
+            loss_ratio=like.loss_ratio,
+            exceed_ratio=like.exceed_ratio,
+            relative_width=like.relative_width,
+            initial_trial_duration=self.trial_seconds,
+            final_trial_duration=self.trial_seconds,
+            duration_sum=self.duration_sum,
+            preceding_targets=like.preceding_targets,
+            expansion_coefficient=like.expansion_coefficient,
+        )
+
+
+class Measurer(AbstractMeasurer):
+    """Answers MLRsearch's questions with trials."""
+
+    def __init__(self, stand: Stand, tell: Told, kept: list[Trial]) -> None:
+        self.stand = stand
+        self.tell = tell
+        self.kept = kept
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        """One trial, made again while the cores are moved."""
+        begun = time.monotonic()
+        for _ in range(1 + PATIENCE):
+            trial = self.stand.trial(intended_duration, intended_load)
+            self.kept.append(trial)
+            if trial.placement == self.kept[0].placement != MOVED:
+                break
+            self.tell(f"again: cores {trial.placement}, at first {self.kept[0].placement}")
+        output = trial.output
+        self.tell(f"{intended_load / 1e6:.3f} Mpps: loss {output.loss_ratio:.3e}, {trial.placement}")
+        return MeasurementResult(
+            intended_duration=intended_duration,
+            intended_load=intended_load,
+            offered_count=output.sent,
+            loss_count=output.lost,
+            duration_with_overheads=max(intended_duration, time.monotonic() - begun),
+        )
+
+
+def measure(
+    stand: Stand,
+    tell: Told,
+    frame_bits: float,
+    effort: Effort | None = None,
+    kept: list[Trial] | None = None,
+    goals: tuple[tuple[str, SearchGoal], ...] = (("ndr", NDR), ("pdr", PDR)),
+    latency: bool = True,
+) -> Figure:
+    """Searches. An irregular figure is one with a bound missing: the device outran the generator, or loses at any load."""
+    effort = effort or Effort()
+    kept = kept if kept is not None else []
+    stand.trial(effort.trial_seconds)  # warm-up
+    unpaced = stand.trial(effort.trial_seconds)
+    kept.append(unpaced)
+    config = Config()
+    wanted = {name: effort.goal(goal) for name, goal in goals}
+    config.goals = list(wanted.values())
+    config.max_load = max(2 * MIN_LOAD, HEADROOM * unpaced.output.rate_pps)
+    config.min_load = MIN_LOAD
+    config.search_duration_max = effort.search_seconds
+    config.warmup_duration = None
+    stand.clear()
+    result: dict[str, Any] = {"type": "ndrpdr"}
+    irregular, message = False, ""
+    try:
+        found = MultipleLossRatioSearch(config).search(Measurer(stand, tell, kept))
+    except RuntimeError as error:  # the library's: time is up, or loss even at the least load
+        return Figure(
+            {"type": "unknown"}, kept, common_placement(kept), True, f"the search failed: {error}", stand.clocks()
+        )
+    for name, goal in wanted.items():
+        answer = found[goal]
+        payload, regular = bounds(answer, frame_bits)
+        result[name] = payload
+        if not regular:
+            irregular = True
+            message = f"{name.upper()} has no {'upper' if answer.relevant_upper_bound is None else 'lower'} bound"
+    clocks = stand.clocks()
+    if latency and "pdr" in result and not irregular:
+        result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"], tell)
+    return Figure(result, kept, common_placement(kept), irregular, message, clocks)
+
+
+def bounds(answer: GoalResult, frame_bits: float) -> tuple[dict[str, Any], bool]:
+    """Lower (the conditional throughput, as in CSIT's documents) and upper bound, and whether both are there."""
+    lower = float(answer.conditional_throughput) if answer.conditional_throughput is not None else 0.0
+    upper = float(answer.relevant_upper_bound) if answer.relevant_upper_bound is not None else 0.0
+    regular = answer.relevant_lower_bound is not None and answer.relevant_upper_bound is not None
+    return {"lower": rate(lower, frame_bits), "upper": rate(upper, frame_bits)}, regular
+
+
+def latencies(stand: Stand, pdr: float, tell: Told) -> dict[str, Any]:
+    """Latency at shares of PDR, where the generator measures it; else nothing."""
+    found = {}
+    for share in LATENCY_SHARES:
+        trial = stand.trial(LATENCY_SECONDS if share else 1.0, max(LATENCY_LOAD, pdr * share / 100))
+        if trial.output.latency is None:
+            tell("latency: this generator doesn't measure it")
+            return {}
+        found[f"pdr_{share}"] = trial.output.latency.as_dict()
+        tell(f"latency at {share} % of PDR: {trial.output.latency.avg:.1f} us")
+    return {"latency_forward": found}

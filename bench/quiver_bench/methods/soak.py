@@ -1,0 +1,133 @@
+"""Soak: the critical load, at which the mean loss ratio is 1e-7, by PLRsearch (draft-vpolak-bmwg-plrsearch).
+
+Trials grow longer (5.1 s, 5.2 s, …). After each, two models of the device are fitted to all trials, and the next is made at the
+mean of their critical loads, or above it when several in a row lost nothing, as such trials teach little.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+from quiver_bench.methods import plr
+from quiver_bench.methods.base import Figure, Told, common_placement, rate
+from quiver_bench.trial import Stand, Trial
+
+TARGET = 1e-7
+SOAK_SECONDS = 1800.0
+FIRST_TRIAL_SECONDS = 5.1
+LONGER_SECONDS = 0.1
+MIN_LOAD = 9001.0
+
+#: Trials that find the region, before the models are asked.
+OPENING = 4
+
+
+@dataclass
+class Searched:
+    """Where a search stands."""
+
+    log_load: float
+    deviation: float
+    trials: int
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Critical load less and plus its deviation."""
+        return math.exp(self.log_load - self.deviation), math.exp(self.log_load + self.deviation)
+
+
+class Search:
+    """PLRsearch, one trial at a time: ask :meth:`next_load`, measure, :meth:`learn`."""
+
+    def __init__(self, max_rate: float, min_rate: float = MIN_LOAD, target: float = TARGET) -> None:
+        self.max_rate = max_rate
+        self.min_rate = min_rate
+        self.target = target
+        self.trials: list[plr.Observed] = []
+        self.state: Searched | None = None
+
+    def next_load(self) -> float:
+        """The load of the next trial."""
+        made = len(self.trials)
+        if made == 0:
+            load = (self.min_rate + self.max_rate) / 2
+        elif made == 1:
+            load = self.max_rate
+        elif made < OPENING or self.state is None:
+            last = self.trials[-1]
+            load = (last.load_pps - last.lost / last.seconds) / (1 - self.target)
+        else:
+            load = self._under_pressure(math.exp(self.state.log_load))
+        return min(self.max_rate, max(self.min_rate, load))
+
+    def _under_pressure(self, load: float) -> float:
+        """Moves half the way to the least load that lost something, then half of the rest, with every trial that lost nothing."""
+        lossless = 0
+        for trial in reversed(self.trials):
+            if trial.lost:
+                break
+            lossless += 1
+        lossy = [trial.load_pps for trial in self.trials if trial.lost and trial.load_pps > load]
+        return load + (min(lossy) - load) * (1 - 0.5**lossless) if lossy else load
+
+    def seconds(self) -> float:
+        """The length of the next trial."""
+        return FIRST_TRIAL_SECONDS + LONGER_SECONDS * len(self.trials)
+
+    def learn(self, load_pps: float, seconds: float, lost: int) -> Searched:
+        """Fits both models to all trials. While nothing was ever lost, all that is known is the highest load so far."""
+        self.trials.append(plr.Observed(load_pps, seconds, lost))
+        if not any(trial.lost for trial in self.trials):
+            self.state = Searched(math.log(max(trial.load_pps for trial in self.trials)), 1.0, len(self.trials))
+            return self.state
+        found = [plr.estimate(name, self.trials, self.max_rate, self.target) for name in plr.MODELS]
+        middle = sum(each.log_load for each in found) / len(found)
+        # The models' own doubts, and how far they are apart.
+        variance = sum(each.deviation**2 + (each.log_load - middle) ** 2 for each in found) / len(found)
+        self.state = Searched(middle, math.sqrt(variance), len(self.trials))
+        return self.state
+
+
+def measure(
+    stand: Stand,
+    tell: Told,
+    frame_bits: float,
+    soak_seconds: float = SOAK_SECONDS,
+    kept: list[Trial] | None = None,
+    target: float = TARGET,
+) -> Figure:
+    """Searches for so long. Raises nothing on few trials: the deviation tells."""
+    kept = kept if kept is not None else []
+    stand.trial(1.0)  # warm-up
+    unpaced = stand.trial(1.0)
+    kept.append(unpaced)
+    search = Search(1.25 * unpaced.output.rate_pps, target=target)
+    stand.clear()
+    until = time.monotonic() + soak_seconds
+    state = None
+    while time.monotonic() + search.seconds() <= until:
+        load, seconds = search.next_load(), search.seconds()
+        trial = stand.trial(seconds, load)
+        kept.append(trial)
+        # What could not be sent would have been lost.
+        missing = max(0, round(load * trial.output.seconds) - trial.output.sent) + trial.output.lost
+        state = search.learn(load, trial.output.seconds, missing)
+        low, high = state.bounds
+        tell(
+            f"trial {len(search.trials)} at {load / 1e6:.3f} Mpps: {missing} lost; critical {low / 1e6:.3f} to {high / 1e6:.3f}"
+        )
+    if state is None:
+        return Figure({"type": "unknown"}, kept, common_placement(kept), True, "too short for a single trial")
+    low, high = state.bounds
+    result = {"type": "soak", "critical_rate": {"lower": rate(low, frame_bits), "upper": rate(high, frame_bits)}}
+    early = len(search.trials) <= OPENING
+    return Figure(
+        result,
+        kept,
+        common_placement(kept),
+        irregular=early,
+        message=f"ended after {len(search.trials)} trials, before the models were asked" if early else "",
+        clocks=stand.clocks(),
+    )

@@ -1,0 +1,84 @@
+"""What disturbed a trial: time stolen by the host, and time in which the device's threads wanted to run and could not."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Noise:
+    """Over one trial."""
+
+    #: Seconds in which the host gave the device's and the generator's cores to somebody else.
+    steal_s: float = 0.0
+    #: Seconds in which the device's busiest thread waited for its core.
+    wait_s: float = 0.0
+    #: How often that thread was put aside against its will.
+    preemptions: int = 0
+    #: Load average over a minute, at the end.
+    load: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a result document."""
+        return {name: round(value, 6) for name, value in asdict(self).items()}
+
+
+class Watch:
+    """Notes it: ``with Watch(pids, cores) as watch: …``, then ``watch.noise``."""
+
+    def __init__(self, pids: list[int], cores: list[int]) -> None:
+        self.pids = pids
+        self.cores = cores
+        self.noise = Noise()
+
+    def __enter__(self) -> Watch:
+        self._steal = _steal(self.cores)
+        self._threads = _threads(self.pids)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.noise.steal_s = (_steal(self.cores) - self._steal) / _TICKS
+        after = _threads(self.pids)
+        spent = {
+            thread: (run - self._threads.get(thread, (0, 0, 0))[0], thread) for thread, (run, _, _) in after.items()
+        }
+        if spent:
+            busiest = max(spent.values())[1]
+            _, wait, switches = after[busiest]
+            _, wait_before, switches_before = self._threads.get(busiest, (0, 0, 0))
+            self.noise.wait_s = (wait - wait_before) / 1e9
+            self.noise.preemptions = switches - switches_before
+        self.noise.load = os.getloadavg()[0]
+
+
+def _steal(cores: list[int]) -> int:
+    """Ticks stolen from these cores since the machine started (proc(5), /proc/stat, eighth field)."""
+    total = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name[:3] == "cpu" and name[3:].isdigit() and int(name[3:]) in cores:
+            total += int(fields[7])
+    return total
+
+
+def _threads(pids: list[int]) -> dict[tuple[int, str], tuple[int, int, int]]:
+    """By process and thread: nanoseconds run, nanoseconds waited, involuntary switches."""
+    found = {}
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").glob("*"):
+            try:
+                run, wait, _ = map(int, (task / "schedstat").read_text().split())
+                status = (task / "status").read_text()
+            except (OSError, ValueError):
+                continue  # it ended meanwhile
+            switches = int(status.rsplit("nonvoluntary_ctxt_switches:", 1)[-1])
+            found[(pid, task.name)] = (run, wait, switches)
+    return found

@@ -1,0 +1,194 @@
+"""Plotly figures from results. Each trace says in ``meta`` which suite and device it is of, so that pages can choose."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from plotly import graph_objects
+from plotly.colors import qualitative
+
+from quiver_bench.report.tables import normal
+from quiver_bench.results.query import latest
+from quiver_bench.results.store import Store
+from quiver_bench.trend import trends
+
+#: Tabs, with what stands above their figure.
+TABS = {
+    "trending": "Trending",
+    "comparisons": "Comparisons",
+    "coverage": "Coverage",
+    "latency": "Latency",
+    "clocks": "Node clocks",
+}
+
+_COLOURS = qualitative.D3
+_MARKS = {"progression": ("triangle-up", "#2ca02c"), "regression": ("triangle-down", "#d62728")}
+_SCALES = {"pps": (1e6, "Mpps"), "bps": (1e9, "Gbit/s"), "s": (1e-3, "ms"), "ratio": (1.0, "ratio")}
+
+
+def _figure(title: str, x: str, y: str, height: int = 560) -> graph_objects.Figure:
+    figure = graph_objects.Figure()
+    figure.update_layout(
+        title=title,
+        xaxis_title=x,
+        yaxis_title=y,
+        template="plotly_white",
+        height=height,
+        legend={"orientation": "h", "y": -0.25},
+        margin={"l": 70, "r": 30, "t": 60, "b": 60},
+    )
+    return figure
+
+
+def _chosen(suite: str, device: str, suites: list[str] | None, devices: list[str] | None) -> bool:
+    return (not suites or suite in suites) and (not devices or device in devices)
+
+
+def trending(
+    store: Store, normalise: bool = False, suites: list[str] | None = None, devices: list[str] | None = None
+) -> graph_objects.Figure:
+    """Samples over time, the groups that belong together, and where it went up or down."""
+    figure = _figure("Results over time" + _at(normalise), "", "Mpps (Gbit/s, ms)")
+    for number, trend in enumerate(t for t in trends(store) if _chosen(t.suite, t.device, suites, devices)):
+        colour = _COLOURS[number % len(_COLOURS)]
+        scale, unit = _SCALES[trend.unit]
+        meta = {"suite": trend.suite, "device": trend.device}
+        mhz = [run["machine_mhz"] if normalise else None for run in trend.runs]
+
+        def shown(value: float, at: int, trend: Any = trend, mhz: list[Any] = mhz, scale: float = scale) -> float:
+            return normal(value, trend.unit, mhz[at]) / scale
+
+        times = [run["start_time"] for run in trend.runs]
+        figure.add_scatter(
+            x=times,
+            y=[shown(run["figure"], at) for at, run in enumerate(trend.runs)],
+            mode="markers",
+            name=trend.name,
+            legendgroup=trend.name,
+            meta=meta,
+            marker={"color": colour, "size": 7},
+            customdata=[[run["commit"], run["dut_version"]] for run in trend.runs],
+            hovertemplate=f"%{{y:.3f}} {unit}<br>commit %{{customdata[0]}}<br>version %{{customdata[1]}}<br>%{{x}}",
+        )
+        lines = [(at, group.average) for group in trend.groups for at in (group.first, group.last)]
+        figure.add_scatter(
+            x=[times[at] for at, _ in lines],
+            y=[shown(average, at) for at, average in lines],
+            mode="lines",
+            line={"color": colour, "width": 1, "shape": "hv"},
+            name=f"{trend.name} (group average)",
+            legendgroup=trend.name,
+            showlegend=False,
+            hoverinfo="skip",
+            meta=meta,
+        )
+        for change, (symbol, mark) in _MARKS.items():
+            groups = [group for group in trend.groups if group.change == change]
+            if groups:
+                figure.add_scatter(
+                    x=[times[group.first] for group in groups],
+                    y=[shown(group.average, group.first) for group in groups],
+                    mode="markers",
+                    marker={"symbol": symbol, "color": mark, "size": 15, "line": {"width": 1, "color": "white"}},
+                    name=change,
+                    legendgroup=trend.name,
+                    showlegend=False,
+                    hovertemplate=f"{change}: %{{y:.3f}} {unit}",
+                    meta=meta,
+                )
+    return figure
+
+
+def comparisons(
+    store: Store, normalise: bool = False, suites: list[str] | None = None, devices: list[str] | None = None
+) -> graph_objects.Figure:
+    """Ratios with their intervals: to the right of 1, the first is faster. A clock cancels out, so nothing is normalised."""
+    rows = [
+        row
+        for row in latest(store)
+        if row["test_type"] == "compare" and _chosen(row["suite"], row["device"], suites, devices)
+    ]
+    figure = _figure("Ratio of two devices, measured alternately", "ratio (95 % interval)", "", 180 + 40 * len(rows))
+    for row in rows:
+        median, low, high = (row[f"result_ratio_{part}"] for part in ("median", "low", "high"))
+        colour = "#2ca02c" if low > 1 else "#d62728" if high < 1 else "#7f7f7f"
+        figure.add_scatter(
+            x=[median],
+            y=[f"{row['device']} / {row['other_device']}<br>{row['suite']}, {row['placement']}"],
+            error_x={"type": "data", "symmetric": False, "array": [high - median], "arrayminus": [median - low]},
+            mode="markers",
+            marker={"size": 11, "color": colour},
+            showlegend=False,
+            name=row["suite"],
+            meta={"suite": row["suite"], "device": row["device"]},
+            hovertemplate=f"%{{x:.3f}}: {row['result_verdict']}, {row['result_pairs']} pairs<extra></extra>",
+        )
+    figure.add_vline(x=1, line_dash="dot", line_color="#444")
+    figure.update_layout(margin={"l": 330})
+    return figure
+
+
+def latency(
+    store: Store, normalise: bool = False, suites: list[str] | None = None, devices: list[str] | None = None
+) -> graph_objects.Figure:
+    """Latency by percentile, at shares of PDR; the axis stretches towards 100 % as usual for such curves."""
+    figure = _figure("Latency by percentile" + _at(normalise), "percentile", "µs")
+    ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999]
+    for document in store.documents():
+        forward = document.get("result", {}).get("latency_forward", {})
+        if not forward or not _chosen(document["suite"], document["device"], suites, devices):
+            continue
+        mhz = document["machine"]["mhz"] if normalise else None
+        for share, values in forward.items():
+            points = sorted(
+                (float(at), value) for at, value in values.get("percentiles", {}).items() if float(at) < 100
+            )
+            figure.add_scatter(
+                x=[100 / (100 - at) for at, _ in points],
+                y=[normal(value, "us", mhz) for _, value in points],
+                mode="lines+markers",
+                name=f"{document['device']} {document['suite']} {share.replace('pdr_', '')} % of PDR",
+                meta={"suite": document["suite"], "device": document["device"]},
+                customdata=[at for at, _ in points],
+                hovertemplate="%{customdata} %: %{y:.1f} µs",
+            )
+    figure.update_xaxes(type="log", tickvals=[100 / (100 - at) for at in ticks], ticktext=[f"{at:g} %" for at in ticks])
+    return figure
+
+
+def clocks(
+    store: Store, normalise: bool = False, suites: list[str] | None = None, devices: list[str] | None = None
+) -> graph_objects.Figure:
+    """Clocks per packet by node, one bar per result. Clocks are clocks: nothing is normalised."""
+    figure = _figure("Clocks per packet by node", "", "clocks per packet")
+    by_node: dict[str, list[tuple[str, float, str, str]]] = {}
+    for row in latest(store):
+        if not row["telemetry"] or not _chosen(row["suite"], row["device"], suites, devices):
+            continue
+        bar = f"{row['device']}<br>{row['suite']}<br>{row['placement']}, {row['test_type']}"
+        for line in row["telemetry"]:
+            match = re.match(r'node_clocks_per_packet\{node="([^"]+)"\} ([\d.]+)', line)
+            if match:
+                by_node.setdefault(match[1], []).append((bar, float(match[2]), row["suite"], row["device"]))
+    for number, (node, bars) in enumerate(by_node.items()):
+        for at, (bar, value, suite, device) in enumerate(bars):
+            figure.add_bar(
+                x=[bar],
+                y=[value],
+                name=node,
+                legendgroup=node,
+                showlegend=at == 0,
+                marker_color=_COLOURS[number % len(_COLOURS)],
+                meta={"suite": suite, "device": device},
+                hovertemplate=f"{node}: %{{y:.1f}}<extra></extra>",
+            )
+    figure.update_layout(barmode="stack")
+    return figure
+
+
+FIGURES = {"trending": trending, "comparisons": comparisons, "latency": latency, "clocks": clocks}
+
+
+def _at(normalise: bool) -> str:
+    return ", normalised to 2 GHz" if normalise else ""

@@ -1,0 +1,140 @@
+"""Tables for ``docs/performance.md``: each row with command, commit and machine, straight from results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from quiver_bench.errors import BadInput
+from quiver_bench.results.query import latest
+from quiver_bench.results.store import Store
+
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+def update(store: Store, page: Path) -> None:
+    """Puts the tables between the two marks of a page, and leaves the rest as it is."""
+    text = page.read_text()
+    if BEGIN not in text or END not in text:
+        raise BadInput(f"{page} has no lines {BEGIN} and {END}, between which the tables go")
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    page.write_text(f"{before}{BEGIN}\n{tables(store)}{END}{after}")
+
+
+def tables(store: Store) -> str:
+    """All tables, with the machines they were measured on."""
+    rows = latest(store)
+    if not rows:
+        raise BadInput(f"there are no results in {store.directory}")
+    machines = list(dict.fromkeys(_machine(row) for row in rows))
+    parts = [f"Machine **{letter}**: {machine}\n" for letter, machine in zip(_letters(), machines, strict=False)]
+    letters = {machine: letter for letter, machine in zip(_letters(), machines, strict=False)}
+    comparisons = [row for row in rows if row["test_type"] == "compare"]
+    alone = [row for row in rows if row["test_type"] != "compare"]
+    if comparisons:
+        parts.append(_comparisons(comparisons, letters))
+    if alone:
+        parts.append(_alone(alone, letters))
+    measured = [row for row in rows if row["telemetry"]]
+    if measured:
+        parts.append(_clocks(measured))
+    return "\n".join(parts)
+
+
+def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
+    lines = ["### Side by side\n", "Medians; the ratio's interval is a 95 % bootstrap of the median of pairs.\n"]
+    lines.append("| suite | A | B | placement | A | B | A/B | interval | pairs | verdict | commit | machine, day |")
+    lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        scale, unit = (1e9, "Gbit/s") if row["suite"].startswith("128kb") else (1e6, "Mpps")
+        limit = " ¹" if row["generator_limited"] else ""
+        lines.append(
+            f"| `{row['suite']}` | {row['device']} | {row['other_device']} | {row['placement']} "
+            f"| {row['result_a_median'] / scale:.2f} {unit}{limit} | {row['result_b_median'] / scale:.2f} {unit} "
+            f"| **{row['result_ratio_median']:.2f}** | {row['result_ratio_low']:.2f} to {row['result_ratio_high']:.2f} "
+            f"| {row['result_pairs']} | {row['result_verdict']} | {row['commit'] or '–'} | {_where(row, letters)} |"
+        )
+    lines.append("")
+    lines.append("```")
+    lines += dict.fromkeys(row["command"] for row in rows)
+    lines.append("```\n")
+    if any(row["generator_limited"] for row in rows):
+        lines.append(
+            "¹ One of the two came within a tenth of what the generator does with the floor: it may be faster than that.\n"
+        )
+    return "\n".join(lines)
+
+
+def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
+    lines = [
+        "### One by one\n",
+        "| suite | device | placement | figure | remarks | commit | machine, day |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        remarks = [
+            *(["generator-limited"] if row["generator_limited"] else []),
+            *(["irregular"] if row["irregular"] else []),
+        ]
+        lines.append(
+            f"| `{row['suite']}` | {row['device']} | {row['placement']} | {_figure(row)} | {', '.join(remarks)} "
+            f"| {row['commit'] or row['dut_version']} | {_where(row, letters)} |"
+        )
+    lines += ["", "```", *dict.fromkeys(row["command"] for row in rows), "```\n"]
+    return "\n".join(lines)
+
+
+def _figure(row: dict[str, Any]) -> str:
+    def mega(column: str) -> str:
+        return f"{row[column] / 1e6:.2f}"
+
+    match row["test_type"]:
+        case "mrr" if row["result_receive_rate_rate_avg"] is not None:
+            return f"{mega('result_receive_rate_rate_avg')} ± {mega('result_receive_rate_rate_stdev')} Mpps"
+        case "mrr":
+            mean, deviation = (row[f"result_receive_rate_bandwidth_{part}"] / 1e9 for part in ("avg", "stdev"))
+            return f"{mean:.2f} ± {deviation:.2f} Gbit/s"
+        case "ndrpdr":
+            return f"NDR {mega('result_ndr_lower_rate_value')}, PDR {mega('result_pdr_lower_rate_value')} Mpps"
+        case "soak":
+            ends = [mega(f"result_critical_rate_{end}_rate_value") for end in ("lower", "upper")]
+            return f"critical load {ends[0]} to {ends[1]} Mpps"
+        case "reconf":
+            return f"{row['result_loss_packet_value']:.0f} packets, {row['result_loss_time_value'] * 1e3:.3f} ms"
+    return "–"
+
+
+def _clocks(rows: list[dict[str, Any]]) -> str:
+    """Clocks per packet by node; columns are results."""
+    columns: dict[str, dict[str, float]] = {}
+    for row in rows:
+        title = f"{row['device']} {row['suite']}, {row['placement']}"
+        found = (re.match(r'node_clocks_per_packet\{node="([^"]+)"\} ([\d.]+)', line) for line in row["telemetry"])
+        columns[title] = {match[1]: float(match[2]) for match in found if match}
+    lines = [
+        "### Clocks per packet by node\n",
+        "TSC clocks, as the device counts them.\n",
+        "| result | nodes | all |",
+        "|---|---|---|",
+    ]
+    for title, clocks in columns.items():
+        each = ", ".join(f"`{node}` {value:.1f}" for node, value in clocks.items())
+        lines.append(f"| {title} | {each} | {sum(clocks.values()):.1f} |")
+    return "\n".join([*lines, ""])
+
+
+def _machine(row: dict[str, Any]) -> str:
+    return (
+        f"{row['machine_cores']} × {row['machine_cpu']}, {row['machine_mhz']:.0f} MHz, {row['machine_memory_gib']} GiB, "
+        f"Linux {row['machine_kernel']}"
+    )
+
+
+def _where(row: dict[str, Any], letters: dict[str, str]) -> str:
+    return f"{letters[_machine(row)]}, {row['start_time'].date()}"
+
+
+def _letters() -> list[str]:
+    return [chr(ord("A") + n) for n in range(26)]

@@ -1,0 +1,125 @@
+"""Documents in the fields of CSIT's Unified Test Interface, schema 1.4, and what Quiver adds to it.
+
+Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``command``, ``trials``.
+Comparisons, which CSIT doesn't have, are documents of test type ``compare`` with the same head.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from quiver_bench import __version__
+from quiver_bench.machine import this_machine
+from quiver_bench.suites import Suite
+from quiver_bench.trial import Trial
+
+if TYPE_CHECKING:
+    from quiver_bench.commands.common import Chosen
+    from quiver_bench.compare import Comparison
+
+#: Version of CSIT's schema.
+UTI = "1.4.0"
+
+
+def stamp(moment: datetime) -> str:
+    """RFC 3339 in UTC."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def command_line() -> str:
+    """The command that measures it again, without where its result went."""
+    words = iter(sys.argv[1:])
+    kept = [word for word in words if not (word == "--results" and next(words, None)) and word != "--no-store"]
+    return shlex.join(["bin/quiver-bench", *kept])
+
+
+def head(suite: Suite, chosen: Chosen, version: str, generator: str, started: datetime) -> dict[str, Any]:
+    """The fields that every document has."""
+    ended = datetime.now(UTC)
+    machine = this_machine()
+    area = suite.case.area
+    return {
+        "version": UTI,
+        "dut_type": chosen.kind.dut_type,
+        "dut_version": version,
+        "device": chosen.text,
+        "device_note": chosen.kind.note,
+        "tg_type": "iperf3" if suite.case.generator == "iperf3" else "quiver-tgen",
+        "tg_version": generator,
+        "hosts": [machine.host],
+        "start_time": stamp(started),
+        "end_time": stamp(ended),
+        "duration": round((ended - started).total_seconds(), 3),
+        "test_id": f"tests.{chosen.kind.dut_type}.perf.{area}.{suite.port}-{suite.case.name}-{suite.method}.{suite.name}".lower(),
+        "test_name_long": f"{suite.port}-{suite.name}",
+        "test_name_short": f"{suite.case.name}-{suite.method}",
+        "test_documentation": f"{suite.case.name} over {suite.port}, {suite.frame}, {suite.cores} worker core(s).",
+        "suite": suite.name,
+        "area": area,
+        "frame_size": suite.frame,
+        "core": f"{suite.cores}c",
+        "tags": suite.tags,
+        "test_type": suite.method,
+        "passed": True,
+        "message": "",
+        "telemetry": [],
+        "commit": chosen.commit,
+        "machine": machine.as_dict(),
+        "direction": "left to right",
+        "command": command_line(),
+        "bench_version": __version__,
+    }
+
+
+def telemetry(clocks: dict[str, float], moment: datetime) -> list[str]:
+    """Clocks per packet as OpenMetrics lines."""
+    at = int(moment.timestamp() * 1000)
+    return [f'node_clocks_per_packet{{node="{node}"}} {value} {at}' for node, value in clocks.items()]
+
+
+def trials_of(trials: list[Trial]) -> list[dict[str, Any]]:
+    """All samples."""
+    return [trial.as_dict() for trial in trials]
+
+
+def comparison_document(
+    comparison: Comparison, result: dict[str, Any], a: Chosen, b: Chosen, options: argparse.Namespace
+) -> dict[str, Any]:
+    """A comparison, with both devices."""
+    suite = a.setup.suite
+    first = comparison.pairs[0].a.started
+    document = head(suite, a, _version(a), _generator_version(a), first)
+    document |= {
+        "test_type": "compare",
+        "test_id": f"{document['test_id']}.{a.text}-against-{b.text}",
+        "placement": result["placement"],
+        "generator_limited": result["a"]["generator_limited"] or result["b"]["generator_limited"],
+        "irregular": False,
+        "passed": not comparison.interrupted,
+        "message": "stopped before all pairs were measured" if comparison.interrupted else "",
+        "other": {"device": b.text, "dut_type": b.kind.dut_type, "dut_version": _version(b), "commit": b.commit},
+        "result": {"type": "compare", **result},
+        "telemetry": telemetry(result["a"].get("clocks", {}), first),
+        "trials": result["trials"],
+        "seconds": options.seconds,
+    }
+    del document["result"]["trials"]
+    return document
+
+
+def _version(chosen: Chosen) -> str:
+    made = chosen.kind(chosen.setup)
+    try:
+        return made.version()
+    finally:
+        made.down()
+
+
+def _generator_version(chosen: Chosen) -> str:
+    from quiver_bench.trial import generator_for
+
+    return generator_for(chosen.setup).version()

@@ -1,0 +1,74 @@
+"""What is asked of results, in SQL."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from quiver_bench.results.store import Store
+
+#: One figure per result, whatever its method: what trends and tables show. Lower is better for ``reconf`` only.
+FIGURE = """
+CASE test_type
+    WHEN 'mrr' THEN coalesce(result_receive_rate_rate_avg, result_receive_rate_bandwidth_avg)
+    WHEN 'ndrpdr' THEN result_pdr_lower_rate_value
+    WHEN 'soak' THEN result_critical_rate_lower_rate_value
+    WHEN 'reconf' THEN result_loss_time_value
+    WHEN 'compare' THEN result_ratio_median
+END
+"""
+
+UNIT = """
+CASE
+    WHEN test_type = 'compare' THEN 'ratio'
+    WHEN test_type = 'reconf' THEN 's'
+    WHEN test_type = 'mrr' AND result_receive_rate_rate_avg IS NULL THEN 'bps'
+    ELSE 'pps'
+END
+"""
+
+
+def ask(store: Store, sql: str, *parameters: object) -> list[dict[str, Any]]:
+    """Rows of a query over the view ``results``."""
+    database = store.rows()
+    try:
+        found = database.execute(sql, list(parameters))
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, map(_in_utc, row), strict=True)) for row in found.fetchall()]
+    finally:
+        database.close()
+
+
+def _in_utc(value: object) -> object:
+    """Times are kept in UTC without a zone."""
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+
+def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    """Regular results over time by (device, suite, placement): what a trend is made of."""
+    rows = ask(
+        store,
+        f"""
+        SELECT device, suite, placement, start_time, commit, dut_version, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
+               coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
+        FROM results WHERE test_type <> 'compare' AND passed AND NOT irregular AND figure IS NOT NULL
+        ORDER BY start_time
+        """,
+    )
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["device"], row["suite"], row["placement"]), []).append(row)
+    return found
+
+
+def latest(store: Store) -> list[dict[str, Any]]:
+    """The newest passed result of every (device, suite, placement, other device)."""
+    return ask(
+        store,
+        f"""
+        SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed
+        QUALIFY row_number() OVER (
+            PARTITION BY test_type, device, suite, placement, coalesce(other_device, '') ORDER BY start_time DESC) = 1
+        ORDER BY area, suite, device, placement
+        """,
+    )

@@ -1,0 +1,167 @@
+"""Where results are kept: one JSON document each, and the same flattened as Parquet. Nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from quiver_bench.errors import BadInput
+
+#: Columns of the Parquet files, with DuckDB's types; nested fields are joined by ``_`` as in CSIT's.
+COLUMNS: dict[str, str] = {
+    "version": "VARCHAR",
+    "dut_type": "VARCHAR",
+    "dut_version": "VARCHAR",
+    "device": "VARCHAR",
+    "device_note": "VARCHAR",
+    "tg_type": "VARCHAR",
+    "tg_version": "VARCHAR",
+    "hosts": "VARCHAR[]",
+    "start_time": "TIMESTAMP",
+    "end_time": "TIMESTAMP",
+    "duration": "DOUBLE",
+    "test_id": "VARCHAR",
+    "test_name_long": "VARCHAR",
+    "test_name_short": "VARCHAR",
+    "test_type": "VARCHAR",
+    "suite": "VARCHAR",
+    "area": "VARCHAR",
+    "frame_size": "VARCHAR",
+    "core": "VARCHAR",
+    "tags": "VARCHAR[]",
+    "passed": "BOOLEAN",
+    "message": "VARCHAR",
+    "telemetry": "VARCHAR[]",
+    "commit": "VARCHAR",
+    "placement": "VARCHAR",
+    "generator_limited": "BOOLEAN",
+    "irregular": "BOOLEAN",
+    "direction": "VARCHAR",
+    "command": "VARCHAR",
+    "machine_host": "VARCHAR",
+    "machine_cpu": "VARCHAR",
+    "machine_cores": "INTEGER",
+    "machine_mhz": "DOUBLE",
+    "machine_kernel": "VARCHAR",
+    "machine_memory_gib": "INTEGER",
+    "result_receive_rate_rate_values": "DOUBLE[]",
+    "result_receive_rate_rate_avg": "DOUBLE",
+    "result_receive_rate_rate_stdev": "DOUBLE",
+    "result_receive_rate_bandwidth_values": "DOUBLE[]",
+    "result_receive_rate_bandwidth_avg": "DOUBLE",
+    "result_receive_rate_bandwidth_stdev": "DOUBLE",
+    "result_ndr_lower_rate_value": "DOUBLE",
+    "result_ndr_upper_rate_value": "DOUBLE",
+    "result_pdr_lower_rate_value": "DOUBLE",
+    "result_pdr_upper_rate_value": "DOUBLE",
+    "result_critical_rate_lower_rate_value": "DOUBLE",
+    "result_critical_rate_upper_rate_value": "DOUBLE",
+    "result_loss_packet_value": "DOUBLE",
+    "result_loss_time_value": "DOUBLE",
+    "result_latency_forward_pdr_0_avg": "DOUBLE",
+    "result_latency_forward_pdr_10_avg": "DOUBLE",
+    "result_latency_forward_pdr_50_avg": "DOUBLE",
+    "result_latency_forward_pdr_90_avg": "DOUBLE",
+    "result_a_median": "DOUBLE",
+    "result_b_median": "DOUBLE",
+    "result_ratio_median": "DOUBLE",
+    "result_ratio_low": "DOUBLE",
+    "result_ratio_high": "DOUBLE",
+    "result_pairs": "INTEGER",
+    "result_verdict": "VARCHAR",
+    "other_device": "VARCHAR",
+    "other_commit": "VARCHAR",
+}
+
+
+class Store:
+    """A directory of results: ``json/YYYY/MM/DD/….json``, ``parquet/test_type=…/….parquet``, ``logs/``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def add(self, document: dict[str, Any]) -> Path:
+        """Keeps a document under a name of its own; returns where."""
+        name = self._name(document)
+        day = document["start_time"][:10].split("-")
+        path = self.directory.joinpath("json", *day, f"{name}.json")
+        _write_new(path, json.dumps(document, indent=1) + "\n")
+        self._add_row(document, name)
+        return path
+
+    def add_log(self, document: dict[str, Any], log: str) -> Path:
+        """Keeps what a device said before it died."""
+        path = self.directory / "logs" / f"{self._name(document)}.log"
+        _write_new(path, log)
+        return path
+
+    def documents(self) -> list[dict[str, Any]]:
+        """All documents, oldest first."""
+        found = []
+        for path in sorted((self.directory / "json").rglob("*.json")):
+            try:
+                found.append({**json.loads(path.read_text()), "path": str(path)})
+            except json.JSONDecodeError as error:
+                raise BadInput(f"{path} isn't a result: {error}") from error
+        return sorted(found, key=lambda document: document["start_time"])
+
+    def rows(self) -> duckdb.DuckDBPyConnection:
+        """A database with a view ``results`` of all rows."""
+        database = duckdb.connect()
+        files = sorted((self.directory / "parquet").rglob("*.parquet"))
+        if files:
+            names = [str(file) for file in files]
+            database.execute(
+                f"CREATE VIEW results AS SELECT * FROM read_parquet({names!r}, union_by_name = true, hive_partitioning = false)"
+            )
+        else:
+            database.execute(f"CREATE TABLE results ({_declared()})")
+        return database
+
+    @staticmethod
+    def _name(document: dict[str, Any]) -> str:
+        moment = document["start_time"].replace(":", "").replace("-", "").replace(".", "")
+        device = document["device"].replace("/", "_")
+        return f"{moment}-{device}-{document['suite']}-{document['test_type']}-{secrets.token_hex(3)}"
+
+    def _add_row(self, document: dict[str, Any], name: str) -> None:
+        flat = flatten(document)
+        values = [flat.get(column) for column in COLUMNS]
+        # Times are UTC, and stand in Parquet without a zone.
+        values = [v.removesuffix("Z") if COLUMNS[c] == "TIMESTAMP" else v for c, v in zip(COLUMNS, values, strict=True)]
+        path = self.directory / "parquet" / f"test_type={document['test_type']}" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = duckdb.connect()
+        database.execute(f"CREATE TABLE row ({_declared()})")
+        database.execute(f"INSERT INTO row VALUES ({', '.join('?' * len(COLUMNS))})", values)
+        database.execute("COPY row TO $path (FORMAT parquet, COMPRESSION snappy)", {"path": str(path)})
+        database.close()
+
+
+def flatten(document: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested fields by names joined with ``_``."""
+    flat: dict[str, Any] = {}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}_")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _declared() -> str:
+    return ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Writes a file that must not exist yet, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    os.link(partial, path)  # fails where the name is taken
+    partial.unlink()

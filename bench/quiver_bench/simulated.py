@@ -1,0 +1,76 @@
+"""Simulated systems with known capacity and known critical load: what methods are tested against, without a clock or a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy
+
+from quiver_bench.generators import TrialOutput
+from quiver_bench.methods import plr
+from quiver_bench.noise import Noise
+from quiver_bench.trial import Trial
+
+
+@dataclass
+class Simulated:
+    """A device whose loss is Poisson distributed around a model, behind a generator with a highest rate."""
+
+    mrr: float
+    spread: float
+    model: str = "stretch"
+    generator_pps: float = 50e6
+    #: Placements of the coming trials; the last stays.
+    placements: list[str] = field(default_factory=lambda: ["near"])
+    #: Relative scatter of the capacity from trial to trial.
+    scatter: float = 0.0
+    #: Packets lost when the configuration grows.
+    reconfiguration_loss: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        self.random = numpy.random.default_rng(self.seed)
+        self.asked: list[tuple[float, float | None]] = []
+
+    def clear(self) -> None:
+        """Nothing to clear."""
+
+    def clocks(self) -> dict[str, float]:
+        """A node's worth."""
+        return {"simulated": 1.0}
+
+    def reconfigure(self) -> str:
+        """Grows."""
+        return "the simulation grew"
+
+    def loss_per_second(self, load: float) -> float:
+        """The model's."""
+        one = numpy.ones(1)
+        return math.exp(float(plr.MODELS[self.model](load, self.mrr * one, self.spread * one)[0]))
+
+    def critical_load(self, ratio: float) -> float:
+        """The load at which ``ratio`` is lost."""
+        return float(
+            plr.critical_load(plr.MODELS[self.model], numpy.array([self.mrr]), numpy.array([self.spread]), ratio)[0]
+        )
+
+    def trial(
+        self, seconds: float, rate_pps: float | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> Trial:
+        """Sends without waiting."""
+        self.asked.append((seconds, rate_pps))
+        load = min(rate_pps or self.generator_pps, self.generator_pps)
+        disturbed = 1 + self.scatter * float(self.random.standard_normal())
+        sent = round(load * seconds)
+        lost = min(sent, int(self.random.poisson(self.loss_per_second(load / disturbed) * disturbed * seconds)))
+        if meanwhile:
+            meanwhile()
+            lost = min(sent, lost + self.reconfiguration_loss)
+        where = self.placements.pop(0) if len(self.placements) > 1 else self.placements[0]
+        received = sent - lost
+        output = TrialOutput(sent, received, lost, seconds, received / seconds, received * 480 / seconds)
+        limited = rate_pps is None and received / seconds >= 0.9 * self.generator_pps
+        return Trial(output, Noise(), datetime.now(UTC), where, rate_pps, limited)

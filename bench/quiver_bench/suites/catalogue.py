@@ -1,0 +1,114 @@
+"""All suites. A published name stays; what is measured under it doesn't change."""
+
+from __future__ import annotations
+
+import difflib
+
+from quiver_bench.errors import BadInput
+from quiver_bench.suites.model import METHODS, Case, Suite, take_apart
+
+_ALL = ("mrr", "ndrpdr", "soak")
+_LARGE = ("64b", "1518b", "imix", "9000b")
+_IP6 = ("78b", "1518b", "imix")
+
+CORES = (1, 2, 4)
+
+
+def _scales(version: int) -> list[Case]:
+    """Routing over 2 × 10 000, 100 000 and a million host routes, in order and at random."""
+    frames = ("64b", "1518b", "imix") if version == 4 else _IP6
+    return [
+        Case(
+            f"ethip{version}-ip{version}scale{name}{'-rnd' if random else ''}",
+            f"ip{version}",
+            f"ip{version}",
+            routes=routes,
+            random=random,
+            frames=frames,
+        )
+        for name, routes in (("20k", 10_000), ("200k", 100_000), ("2m", 1_000_000))
+        for random in (False, True)
+    ]
+
+
+def _chains() -> list[Case]:
+    """Containers one after the other: chained through the device, and as a pipeline past it."""
+    cases = []
+    for count in (1, 2, 4):
+        for short, layout in (("ch", "chain"), ("pl", "pipeline")):
+            cases.append(
+                Case(
+                    f"eth-l2bd-1{short}-{2 * count}mif-{count}dcr1t-testpmd",
+                    f"nfv_density-dcr_memif-{layout}",
+                    "l2bd",
+                    containers=count,
+                    layout=layout,
+                    frames=("64b", "imix"),
+                    tags=("NF_DENSITY", layout.upper()[:5], "1R1C", f"1R{count}C"),
+                )
+            )
+    return cases
+
+
+#: What devices do with packets, by area.
+CASES: tuple[Case, ...] = (
+    Case("eth-l2xcbase", "l2", "l2xc", ("memif", "tap"), methods=_ALL, frames=_LARGE),
+    Case("eth-l2bdbasemaclrn", "l2", "l2bd", ("memif", "tap"), methods=_ALL, frames=_LARGE),
+    Case("dot1q-l2xcbase", "l2", "l2xc", vlan=100),
+    Case("dot1q-l2bdbasemaclrn", "l2", "l2bd", vlan=100),
+    Case("ethip4-ip4base", "ip4", "ip4", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_LARGE),
+    Case("dot1q-ip4base", "ip4", "ip4", vlan=100),
+    *_scales(4),
+    Case("ethip6-ip6base", "ip6", "ip6", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_IP6),
+    *_scales(6),
+    *_chains(),
+    Case(
+        "ethip4-ip4base-2tap-gso-iperf3",
+        "gso",
+        "ip4",
+        ("tap",),
+        generator="iperf3",
+        methods=("mrr",),
+        frames=("128kb",),
+    ),
+    Case(
+        "eth-l2bdbasemaclrn-2tap-gso-iperf3",
+        "gso",
+        "l2bd",
+        ("tap",),
+        generator="iperf3",
+        methods=("mrr",),
+        frames=("128kb",),
+    ),
+)
+
+
+def suites() -> list[Suite]:
+    """Every suite there is."""
+    return [
+        Suite(frame, cores, port, case, method)
+        for case in CASES
+        for port in case.ports
+        for method in case.methods
+        for frame in case.frames
+        for cores in CORES
+        if cores == 1 or (frame != "9000b" and case.generator != "iperf3")
+    ]
+
+
+def find(name: str, method: str | None = None) -> Suite:
+    """The suite of that name; ``method`` is put at the end of a name that has none.
+
+    Raises :class:`BadInput` with the nearest names.
+    """
+    known = {suite.name: suite for suite in suites()}
+    if name in known and (method is None or known[name].method == method):
+        return known[name]
+    parts = take_apart(name)
+    if method and (parts is None or parts["method"] not in METHODS) and f"{name}-{method}" in known:
+        return known[f"{name}-{method}"]
+    if method and parts and f"{name.removesuffix(parts['method'])}{method}" in known:
+        return known[f"{name.removesuffix(parts['method'])}{method}"]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = "; the nearest: " + ", ".join(near) if near else ""
+    raise BadInput(f"there is no suite {name}{hint}. All of them: quiver-bench list")

@@ -1,0 +1,134 @@
+"""What a suite is, and its name.
+
+``64b-1c-memif-ethip4-ip4scale20k-mrr`` is frame size, worker cores, kind of port, case, method. As in CSIT the frame size
+counts the checksum (FCS) that only a cable carries: of ``64b`` 60 bytes lie in a memif's buffer, of ``1518b`` 1514.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from quiver_bench.suites.traffic import Traffic
+
+#: Bytes of frame check sequence, part of CSIT's frame sizes.
+FCS = 4
+
+#: How a figure comes about, and what it is called.
+METHODS = {
+    "mrr": "maximum receive rate: 10 trials of 1 s, as fast as the generator can",
+    "ndrpdr": "highest rates with no loss and with 0.5 % loss, by MLRsearch; then latency at shares of the latter",
+    "soak": "rate at which one packet in ten million is lost, by PLRsearch",
+    "reconf": "packets lost while the configuration grows, as seconds of standstill",
+}
+
+_NAME = re.compile(r"(?P<frame>\d+b|imix|128kb)-(?P<cores>\d+)c-(?P<port>memif|tap)-(?P<case>.+)-(?P<method>[a-z]+)")
+
+#: The simple IMIX of CSIT: frame sizes with checksum, and how many of each.
+IMIX = ((64, 28), (570, 16), (1518, 4))
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the device does with packets: the part of a suite's name between port and method."""
+
+    name: str
+    area: str
+    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding.
+    forwarding: str
+    #: Kinds of port it is published for.
+    ports: tuple[str, ...] = ("memif",)
+    #: Destinations, and /32 or /128 routes, per direction.
+    routes: int = 1
+    #: Destinations in random order.
+    random: bool = False
+    #: Frames carry this VLAN tag.
+    vlan: int | None = None
+    #: Containers that packets pass through besides, one after the other.
+    containers: int = 0
+    #: ``chain``: through the device between containers; ``pipeline``: straight from one to the next.
+    layout: str = ""
+    #: ``quiver-tgen`` for packets, ``iperf3`` for connections of the kernel.
+    generator: str = "quiver-tgen"
+    methods: tuple[str, ...] = ("mrr", "ndrpdr")
+    frames: tuple[str, ...] = ("64b", "1518b", "imix")
+    tags: tuple[str, ...] = ()
+
+    @property
+    def ipv6(self) -> bool:
+        """Whether packets are IPv6: their least size is 78 bytes instead of 64, as in CSIT."""
+        return "ip6" in self.name
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One thing to measure."""
+
+    frame: str
+    cores: int
+    port: str
+    case: Case
+    method: str
+
+    @property
+    def name(self) -> str:
+        """The published name, which never changes."""
+        return f"{self.frame}-{self.cores}c-{self.port}-{self.case.name}-{self.method}"
+
+    @property
+    def metric(self) -> str:
+        """What its figure is: packets per second received, or bits for suites of iperf3."""
+        if self.case.generator == "iperf3":
+            return "bandwidth_bps"
+        return {
+            "mrr": "receive_rate_pps",
+            "ndrpdr": "ndr_pps",
+            "soak": "critical_rate_pps",
+            "reconf": "blocked_time_s",
+        }[self.method]
+
+    @property
+    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
+        """Frame sizes with checksum, each with its weight."""
+        if self.frame == "imix":
+            return ((78, 28), *IMIX[1:]) if self.case.ipv6 else IMIX
+        if self.frame == "128kb":
+            return ((131072, 1),)
+        return ((int(self.frame[:-1]), 1),)
+
+    @property
+    def traffic(self) -> Traffic:
+        """The packets to send."""
+        return Traffic(
+            sizes=tuple((size - FCS, weight) for size, weight in self.frame_sizes),
+            ipv6=self.case.ipv6,
+            destinations=self.case.routes,
+            random=self.case.random,
+            vlan=self.case.vlan,
+        )
+
+    @property
+    def tags(self) -> list[str]:
+        """CSIT's tags, with which job specifications choose suites."""
+        case = self.case
+        tags = {
+            self.frame.upper(),
+            f"{self.cores}C",
+            self.method.upper(),
+            {"memif": "MEMIF", "tap": "TUNTAP"}[self.port],
+            *case.tags,
+        }
+        tags.add({"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD"}[case.forwarding])
+        tags.add("DOT1Q" if case.vlan else "ETH")
+        if case.routes > 1:
+            scale = 2 * case.routes
+            tags |= {"SCALE", f"FIB_{scale // 1_000_000}M" if scale >= 1_000_000 else f"FIB_{scale // 1000}K"}
+        elif not case.containers:
+            tags.add("BASE")
+        return sorted(tags)
+
+
+def take_apart(name: str) -> dict[str, str] | None:
+    """Frame size, cores, port, case and method of a suite's name; None where it isn't one."""
+    match = _NAME.fullmatch(name)
+    return match.groupdict() if match else None

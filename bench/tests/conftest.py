@@ -1,0 +1,128 @@
+"""Fixtures: a store with results whose figures are known, made by the methods from simulated systems."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from quiver_bench.commands.common import Chosen
+from quiver_bench.compare import Comparison, compare
+from quiver_bench.devices import Setup
+from quiver_bench.devices.floor import Floor
+from quiver_bench.devices.revision import binaries
+from quiver_bench.machine import Cores
+from quiver_bench.methods import mrr, ndrpdr
+from quiver_bench.results.documents import head, stamp, telemetry, trials_of
+from quiver_bench.results.store import Store
+from quiver_bench.simulated import Simulated
+from quiver_bench.suites import find
+
+MRR = "64b-1c-memif-ethip4-ip4base-mrr"
+NDRPDR = "64b-1c-memif-ethip4-ip4base-ndrpdr"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def quiet(_):
+    """Says nothing."""
+
+
+def need(program):
+    """The path of a program that a test can't do without; where it must be there, its absence is a failure."""
+    found = shutil.which(program)
+    if found is None:
+        message = f"{program} is missing (scripts/setup.sh installs it)"
+        pytest.fail(message) if os.environ.get("QUIVER_REQUIRE_PEERS") else pytest.skip(message)
+    return found
+
+
+@pytest.fixture
+def programs():
+    """The directory of Quiver's programs."""
+    if not (binaries() / "quiver-tgen").exists():
+        message = f"{binaries()}/quiver-tgen is missing (make build)"
+        pytest.fail(message) if os.environ.get("QUIVER_REQUIRE_PEERS") else pytest.skip(message)
+    return binaries()
+
+
+def chosen(suite_name, device="quiver", commit="0123456789ab"):
+    """A device as the command line chooses it, with nothing started."""
+    return Chosen(device, Floor, Setup(find(suite_name), Cores(0, (1,)), Path("/nonexistent")), commit)
+
+
+def document(figure, suite_name, device="quiver", commit="0123456789ab", at=START):
+    """A result document of a figure."""
+    made = head(find(suite_name), chosen(suite_name, device, commit), "1.0", "tgen 1.0", at)
+    return made | {
+        "start_time": stamp(at),
+        "end_time": stamp(at + timedelta(seconds=20)),
+        "passed": not figure.message,
+        "message": figure.message,
+        "placement": figure.placement,
+        "generator_limited": figure.generator_limited,
+        "irregular": figure.irregular,
+        "result": figure.result,
+        "telemetry": telemetry({"ip4-input": 9.5, "ip4-lookup": 6.25}, at),
+        "trials": trials_of(figure.trials),
+    }
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    """A store of one's own, as :func:`made` has made it."""
+    shutil.copytree(made.directory, tmp_path / "results")
+    return Store(tmp_path / "results")
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """Twelve runs that fall by a tenth after the eighth, a search with latency, and a comparison."""
+    kept = Store(tmp_path_factory.mktemp("made") / "results")
+    for day in range(12):
+        system = Simulated(20e6 if day < 8 else 18e6, 1e4, scatter=0.002, seed=day)
+        (figure,) = mrr.measure(system, quiet, trials=5)
+        kept.add(document(figure, MRR, commit=f"c{day:011}", at=START + timedelta(days=day)))
+    search = ndrpdr.measure(Simulated(20e6, 1e4), quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    percentiles = {"0": 4.0, "50": 6.0, "90": 9.0, "99": 20.0, "99.9": 41.0}
+    latency = {"min": 4.0, "avg": 6.5, "max": 50.0, "percentiles": percentiles, "hdrh": "", "unit": "us"}
+    search.result["latency_forward"] = {f"pdr_{share}": latency for share in (0, 10, 50, 90)}
+    kept.add(document(search, NDRPDR, at=START + timedelta(days=13)))
+    kept.add(comparison_document(START + timedelta(days=14)))
+    return kept
+
+
+def comparison_document(at):
+    """A against B, twice as fast."""
+    seeds = itertools.count(1)
+    done = Comparison(MRR, "receive_rate_pps", "quiver", "testpmd")
+    compare(
+        done,
+        lambda: contextlib.nullcontext(Simulated(20e6, 1e4, seed=next(seeds))),
+        lambda: contextlib.nullcontext(Simulated(10e6, 1e4, seed=next(seeds))),
+        pairs=5,
+        seconds=1.0,
+    )
+    result = done.as_dict()
+    made = head(find(MRR), chosen(MRR), "1.0", "tgen 1.0", at)
+    return made | {
+        "start_time": stamp(at),
+        "test_type": "compare",
+        "placement": result["placement"],
+        "generator_limited": False,
+        "irregular": False,
+        "other": {"device": "testpmd", "commit": ""},
+        "trials": result.pop("trials"),
+        "result": {"type": "compare", **result},
+    }
+
+
+@pytest.fixture
+def options():
+    """Options of a measuring command at their defaults."""
+    return argparse.Namespace(generator_core=None, worker_cores=None, vpp_bin=None, no_store=True, output="json")

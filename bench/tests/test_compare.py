@@ -1,0 +1,95 @@
+"""Comparisons of simulated systems."""
+
+import contextlib
+
+import pytest
+
+from quiver_bench.compare import Comparison, compare
+from quiver_bench.errors import BenchError, TrialVoid
+from quiver_bench.simulated import Simulated
+
+
+def maker(placements, capacity=10e6):
+    """Brings up a new system each time; its warm-up and its trial have the next placement."""
+    coming = iter(placements)
+    return lambda: contextlib.nullcontext(Simulated(capacity, 1e4, placements=[next(coming)]))
+
+
+def start():
+    """An empty comparison."""
+    return Comparison("suite", "receive_rate_pps", "a", "b")
+
+
+def test_only_pairs_of_one_placement_count():
+    done = compare(
+        start(),
+        maker(["near", "far", "near", "moved", "near", "near"]),
+        maker(["near", "near", "far", "moved", "near", "near"]),
+        3,
+        1.0,
+    )
+    result = done.as_dict()
+    assert (result["pairs"], result["placement"]) == (3, "near")
+    assert [trial["counts"] for trial in result["trials"]] == [True, False, False, False, True, True]
+    assert len(result["a"]["samples"]) == 3, "every sample that counts is kept"
+
+
+def test_other_placements_stand_beside():
+    comparison = start()
+    far = maker(["far", "near", "near"], 20e6)
+    compare(comparison, far, maker(["far", "near", "near"]), 2, 1.0)
+    result = comparison.as_dict()
+    assert result["placement"] == "near"
+    assert [other["placement"] for other in result["other_placements"]] == ["far"]
+
+
+def test_a_wanted_placement_is_waited_for():
+    comparison = start()
+    comparison.wanted = "far"
+    compare(comparison, maker(["near", "far", "far"]), maker(["near", "far", "far"]), 2, 1.0)
+    assert (comparison.as_dict()["placement"], comparison.as_dict()["pairs"]) == ("far", 2)
+
+
+def test_who_goes_first_changes():
+    order = []
+
+    def noting(name):
+        def make():
+            order.append(name)
+            return contextlib.nullcontext(Simulated(1e6, 1e3))
+
+        return make
+
+    compare(start(), noting("a"), noting("b"), 4, 1.0)
+    assert "".join(order) == "abbaabba"
+
+
+def test_nothing_comparable_says_so():
+    done = compare(start(), maker(["near"] * 6), maker(["far"] * 6), 2, 1.0)
+    with pytest.raises(BenchError, match="no pair of trials had the same placement"):
+        done.as_dict()
+
+
+def test_a_device_that_dies_makes_the_pair_void_and_its_log_is_kept():
+    def dying():
+        raise TrialVoid("device died (exit status 1)", "out of luck")
+
+    done = compare(start(), dying, maker(["near"] * 9), 3, 1.0)
+    assert len(done.voids) == 3
+    assert "out of luck" in done.voids[0]
+    with pytest.raises(BenchError, match="device died"):
+        done.as_dict()
+
+
+def test_stopping_keeps_what_was_measured():
+    count = iter(range(10))
+
+    def stopping():
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return contextlib.nullcontext(Simulated(20e6, 1e4))
+
+    done = compare(start(), stopping, maker(["near"] * 9), 5, 1.0)
+    result = done.as_dict()
+    assert (result["interrupted"], result["pairs"]) == (True, 2)
+    assert result["ratio"]["median"] == pytest.approx(2.0, rel=0.01)

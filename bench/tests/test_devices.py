@@ -1,0 +1,113 @@
+"""Adapters: what they write for the devices they bring up."""
+
+from pathlib import Path
+
+import pytest
+
+from quiver_bench import machine
+from quiver_bench.devices import Setup, vpp
+from quiver_bench.devices.dpdk import L3fwd, Testpmd
+from quiver_bench.devices.kernel import Kernel
+from quiver_bench.devices.quiver import Quiver, routes
+from quiver_bench.devices.registry import device
+from quiver_bench.devices.revision import commit_of
+from quiver_bench.errors import BadInput, Missing, Unsupported
+from quiver_bench.generators.tgen import output
+from quiver_bench.machine import Cores
+from quiver_bench.suites import find, traffic
+from quiver_bench.trial import placement_of
+
+IP4 = find("64b-1c-memif-ethip4-ip4base-mrr")
+
+
+def test_an_unknown_device_is_refused_with_the_nearest():
+    with pytest.raises(BadInput, match="did you mean testpmd"):
+        device("tespmd")
+    with pytest.raises(BadInput, match="only quiver@REV"):
+        device("testpmd@main")
+    assert device("dpdk-testpmd").device is Testpmd
+    assert device("quiver@HEAD~1").revision == "HEAD~1"
+
+
+def test_an_unknown_commit_is_refused():
+    with pytest.raises(BadInput, match="no such commit"):
+        commit_of("no-such-branch")
+
+
+@pytest.mark.parametrize(
+    ("kind", "suite"),
+    [
+        (Kernel, "64b-1c-memif-eth-l2xcbase-mrr"),
+        (L3fwd, "64b-1c-memif-eth-l2xcbase-mrr"),
+        (L3fwd, "64b-1c-memif-ethip4-ip4scale20k-mrr"),
+        (Testpmd, "64b-1c-tap-eth-l2xcbase-mrr"),
+        (Quiver, "64b-1c-memif-eth-l2bd-1ch-2mif-1dcr1t-testpmd-mrr"),
+    ],
+)
+def test_what_a_device_cannot_do_is_said_beforehand(kind, suite):
+    with pytest.raises(Unsupported):
+        kind.require(find(suite))
+
+
+def test_missing_programs_are_named_with_the_remedy():
+    with pytest.raises(Missing, match="make build"):
+        Quiver(Setup(IP4, Cores(0, (1,)), Path("/nonexistent")))
+    with pytest.raises(Missing, match="--vpp-bin"):
+        vpp.Vpp(Setup(IP4, Cores(0, (1,)), Path("/nonexistent")))
+
+
+def test_too_few_cores_are_said_so(monkeypatch):
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1})
+    assert machine.allot(1) == Cores(0, (1,))
+    assert machine.allot(1, generator=1) == Cores(1, (0,))
+    with pytest.raises(Missing, match="too few cores: 4 for workers"):
+        machine.allot(4)
+    with pytest.raises(Missing, match="core 7 can't be used"):
+        machine.allot(1, generator=7)
+
+
+def test_vpp_is_configured_by_its_command_line():
+    lines = vpp.commands(find("64b-1c-memif-ethip4-ip4scale20k-mrr"), Path("/run/x"), 1)
+    assert "create memif socket id 1 filename /run/x/left" in lines
+    assert any(line.startswith("create interface memif id 0 socket-id 2 master rx-queues 1") for line in lines)
+    assert "set ip neighbor memif2/0 10.0.1.2 02:00:00:00:00:04" in lines
+    assert "ip route add 20.0.0.1/32 count 10000 via 10.0.1.2 memif2/0" in lines
+    crossed = vpp.commands(find("64b-1c-memif-dot1q-l2xcbase-mrr"), Path("/run/x"), 1)
+    assert "set interface l2 xconnect memif1/0.100 memif2/0.100" in crossed
+    assert "set interface l2 tag-rewrite memif1/0.100 pop 1" in crossed
+
+
+def test_vpps_clocks_are_read_from_its_table():
+    table = """Thread 1 vpp_wk_0 (lcore 1)
+Time 1.0, 10 sec internal node vector rate 256.00 loops/sec 1000.00
+  vector rates in 3.2e7, out 3.2e7, drop 0.0000e0, punt 0.0000e0
+             Name                 State         Calls          Vectors        Suspends         Clocks       Vectors/Call
+ethernet-input                   active             126953        32500000               0          4.60e0          256.00
+ip4-lookup                       active             126953        32500000               0          9.60e0          256.00
+memif-input                      polling            126953        32500000               0          1.27e1          256.00
+unix-epoll-input                 polling               124               0               0          2.35e3            0.00
+"""
+    indented = "\n".join(line.strip() for line in table.splitlines())
+    assert vpp.clocks(indented) == {"ethernet-input": 4.6, "ip4-lookup": 9.6, "memif-input": 12.7}
+
+
+def test_routes_count_up_from_the_suites_addresses():
+    text = routes(traffic.RIGHT4, 3)
+    assert text.count("[[route]]") == 3
+    assert 'prefix = "20.0.0.3/32"' in text
+    assert 'address = "10.0.1.2"' in text
+    assert routes(traffic.RIGHT4, 1) == ""
+    assert traffic.routes(traffic.RIGHT6, 2) == ["2001:2::1/128", "2001:2::2/128"]
+
+
+def test_the_generators_report_is_understood():
+    report = {
+        **{"frame_size": 60, "sent": 100, "received": 92, "lost": 10, "loss_ratio": 0.1, "odd_length": 2},
+        **{"seconds": 0.5, "received_pps": 184.0, "received_bps": 88320.0, "round_trip_ns": [110.0, 601.5]},
+    }
+    trial = output(report)
+    assert (trial.sent, trial.received, trial.lost, trial.corrupted) == (100, 90, 10, 2)
+    assert trial.loss_ratio == pytest.approx(0.1)
+    assert placement_of(trial) == "moved"
+    assert placement_of(output({**report, "round_trip_ns": [110.0, 140.0]})) == "near"
+    assert placement_of(output({**report, "round_trip_ns": None})) == "unknown"

@@ -1,0 +1,185 @@
+"""Real devices, real packets, a fraction of a second each. Nothing here depends on how fast they are."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import MRR, need
+
+from quiver_bench.devices.base import Setup
+from quiver_bench.devices.quiver import Quiver
+from quiver_bench.errors import TrialVoid
+from quiver_bench.machine import allot
+from quiver_bench.suites import find
+from quiver_bench.trial import standing
+
+pytestmark = pytest.mark.real
+COMMAND = [sys.executable, "-m", "quiver_bench"]
+
+
+def run(*words, timeout=120, **environment):
+    """Runs quiver-bench as a user does."""
+    return subprocess.run(
+        [*COMMAND, *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture
+def cores():
+    """A core for the generator and one for a worker."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two cores are needed")
+    return allot(1)
+
+
+def test_a_comparison_prints_what_was_promised(programs, cores, tmp_path):
+    words = ["--suite", MRR, "--a", "floor", "--b", "quiver", "--pairs", "1", "--seconds", "0.1", "--output", "json"]
+    done = run("compare", *words, "--results", str(tmp_path))
+    if done.returncode == 3 and "same placement" in done.stderr:
+        pytest.skip("the host moved the cores in every pair")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["suite"], found["metric"], found["pairs"]) == (MRR, "receive_rate_pps", 1)
+    assert found["placement"] in ("sibling", "near", "far")
+    assert found["a"]["median"] > 0 < found["b"]["median"]
+    assert found["ratio"]["low"] <= found["ratio"]["median"] <= found["ratio"]["high"]
+    assert found["verdict"].startswith("no verdict: 1 pairs")
+    assert found["b"]["clocks"]["ip4-lookup"] > 0
+    assert Path(found["kept"]).exists()
+
+
+def test_a_gate_that_is_not_reached_is_exit_status_1(programs, cores):
+    words = ["--suite", MRR, "--a", "floor", "--b", "floor", "--pairs", "1", "--seconds", "0.1", "--no-store"]
+    done = run("compare", *words, "--at-least", "1000")
+    if done.returncode == 3 and "same placement" in done.stderr:
+        pytest.skip("the host moved the cores in every pair")
+    assert done.returncode == 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    "suite",
+    [
+        "64b-1c-memif-eth-l2xcbase-mrr",
+        "64b-1c-memif-eth-l2bdbasemaclrn-mrr",
+        "9000b-1c-memif-eth-l2xcbase-mrr",
+        "9000b-1c-memif-ethip4-ip4base-mrr",
+        "64b-1c-memif-ethip4-ip4scale20k-mrr",
+    ],
+)
+def test_packets_pass_quiver_in_every_way_it_forwards(programs, cores, suite):
+    with standing(Quiver, Setup(find(suite), cores, programs)) as stand:
+        stand.trial(0.1)  # the first packets make neighbours known
+        trial = stand.trial(0.2, 1000.0)
+        assert trial.output.received > 100
+        assert trial.output.lost == 0
+        assert trial.output.corrupted == 0
+
+
+def test_a_device_that_dies_in_the_trial_voids_it_and_its_log_is_told(programs, cores):
+    with standing(Quiver, Setup(find(MRR), cores, programs)) as stand:
+        (process,) = stand.device.processes
+        threading.Timer(0.4, process.kill).start()
+        with pytest.raises(TrialVoid, match="quiver died") as void:
+            stand.trial(2.0)
+        assert "quiverd" in void.value.log.lower() or "memif" in void.value.log.lower()
+
+
+def test_what_was_measured_before_ctrl_c_is_kept(programs, cores, tmp_path):
+    command = [
+        *COMMAND,
+        "run",
+        MRR,
+        "--device",
+        "floor",
+        "--seconds",
+        "0.1",
+        "--trials",
+        "1000",
+        "--results",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if line.startswith("trial 3"):
+            process.send_signal(signal.SIGINT)
+            break
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130, "".join(seen) + rest
+    documents = [json.loads(path.read_text()) for path in tmp_path.rglob("*.json")]
+    assert documents
+    assert all(not document["passed"] and document["message"].startswith("stopped after") for document in documents)
+    assert sum(len(document["trials"]) for document in documents) >= 1
+
+
+def test_the_kernel_and_quiver_carry_connections_between_namespaces(programs, cores):
+    need("iperf3")
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    for name in ("kernel", "quiver"):
+        words = [
+            "run",
+            "128kb-1c-tap-ethip4-ip4base-2tap-gso-iperf3-mrr",
+            "--device",
+            name,
+            "--trials",
+            "1",
+            "--no-store",
+        ]
+        done = run(*words, "--output", "json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        values = [found] if isinstance(found, dict) else found
+        assert all(each["result"]["receive_rate"]["bandwidth"]["avg"] > 0 for each in values)
+    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False).stdout
+    assert f"qb{os.getpid()}" not in left
+
+
+def test_testpmd_passes_packets(programs, cores):
+    need("dpdk-testpmd")
+    from quiver_bench.devices.dpdk import Testpmd, TestpmdMac
+
+    for kind in (Testpmd, TestpmdMac):
+        with standing(kind, Setup(find(MRR), cores, programs)) as stand:
+            assert stand.trial(0.2).output.received > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["run", "64b-1c-memif-ethip4-ip4bas-mrr"], 2, "the nearest: 64b-1c-memif-ethip4-ip4base-mrr"),
+        (["run", MRR, "--device", "wombat"], 2, "there is no device wombat"),
+        (["run", "4x*"], 2, "no suite matches"),
+        (["run", MRR, "--device", "vpp"], 3, "--vpp-bin"),
+        (["run", "64b-1c-memif-eth-l2xcbase-mrr", "--device", "kernel"], 3, "no memif ports"),
+        (["compare", "--suite", MRR, "--a", "quiver@nowhere", "--b", "quiver"], 2, "no such commit"),
+        (
+            ["compare", "--suite", MRR.replace("mrr", "ndrpdr"), "--a", "quiver", "--b", "floor"],
+            2,
+            "suites of method mrr",
+        ),
+        (["trend", "--results", "/nonexistent"], 2, "there are no results"),
+    ],
+)
+def test_bad_input_is_explained(words, status, said):
+    done = run(*words)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_programs_are_said_so():
+    done = run("run", MRR, "--no-store", QUIVER_BIN="/nonexistent")
+    assert done.returncode == 3
+    assert "make build" in done.stderr

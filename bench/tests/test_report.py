@@ -1,0 +1,129 @@
+"""Pages: written, opened in a real browser, and read there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from conftest import MRR, need
+
+from quiver_bench.commands.main import main
+from quiver_bench.errors import BadInput
+from quiver_bench.report import dashboard, html, markdown
+from quiver_bench.report.figures import FIGURES
+
+CHROMIUM = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--window-size=1300,1000",
+]
+
+
+def browse(url, tmp_path, *more):
+    """The document as a real browser has made it of a page."""
+    profile = tmp_path / "profile"
+    command = [
+        need("chromium"),
+        *CHROMIUM,
+        f"--user-data-dir={profile}",
+        "--virtual-time-budget=15000",
+        *more,
+        "--dump-dom",
+        url,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    shutil.rmtree(profile, ignore_errors=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_the_tables_replace_what_stands_between_the_marks(store, tmp_path):
+    page = tmp_path / "performance.md"
+    page.write_text(f"# Title\nbefore\n{markdown.BEGIN}\nold\n{markdown.END}\nafter\n")
+    markdown.update(store, page)
+    text = page.read_text()
+    assert text.startswith("# Title\nbefore\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert re.search(rf"\| `{MRR}` \| quiver \| testpmd \| near \|.*\*\*2\.00\*\*", text)
+    assert "Mpps" in text
+    first = text
+    markdown.update(store, page)
+    assert page.read_text() == first, "the same results make the same page"
+
+
+def test_a_page_without_marks_is_left_alone(store, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("text\n")
+    with pytest.raises(BadInput, match="has no lines"):
+        markdown.update(store, page)
+    assert page.read_text() == "text\n"
+
+
+@pytest.mark.parametrize("tab", FIGURES)
+def test_each_figure_shows_the_results(store, tab):
+    figure = FIGURES[tab](store)
+    assert figure.data
+    assert {trace.meta["device"] for trace in figure.data} == {"quiver"}
+    assert not FIGURES[tab](store, suites=["another"]).data
+
+
+def test_state_survives_the_address():
+    state = {"tab": "clocks", "suites": [MRR, "x-y"], "devices": ["quiver"], "normalise": True}
+    assert dashboard.read_state(dashboard.write_state(state)) == state
+    assert dashboard.read_state("?tab=<script>&suites=")["tab"] == "trending"
+    assert dashboard.read_state(None) == {"tab": "trending", "suites": [], "devices": [], "normalise": False}
+
+
+@pytest.mark.browser
+def test_the_static_page_in_a_browser(store, tmp_path):
+    page = html.write(store, tmp_path / "pages").as_uri()
+    shot = os.environ.get("QUIVER_BENCH_SCREENSHOT")
+    seen = browse(f"{page}#tab=trending", tmp_path, *([f"--screenshot={shot}"] if shot else []))
+    assert 'data-shown="trending:5"' in seen, "samples and groups of two series, one regression"
+    assert "main-svg" in seen, "Plotly has drawn"
+    seen = browse(f"{page}#tab=coverage&devices=quiver&normalise=1", tmp_path)
+    assert 'data-shown="coverage:3"' in seen
+    assert MRR in seen
+    seen = browse(f"{page}#tab=comparisons&suites=another", tmp_path)
+    assert 'data-shown="comparisons:0"' in seen
+    assert (tmp_path / "pages" / "results.csv").read_text().count("\n") == 15
+
+
+@pytest.mark.browser
+def test_the_dashboard_in_a_browser(store, tmp_path):
+    need("chromium")
+    command = [sys.executable, "-m", "quiver_bench", "dash", "--port", "18950", "--results", str(store.directory)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                urllib.request.urlopen("http://127.0.0.1:18950/", timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None
+                time.sleep(0.2)
+        seen = browse("http://127.0.0.1:18950/?tab=coverage", tmp_path)
+        assert MRR in seen
+        shot = os.environ.get("QUIVER_BENCH_SCREENSHOT_DASH")
+        seen = browse("http://127.0.0.1:18950/?tab=clocks", tmp_path, *([f"--screenshot={shot}"] if shot else []))
+        assert "main-svg" in seen
+        assert "ip4-lookup" in seen
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def test_trends_and_lists_as_commands(store, capsys):
+    assert main(["trend", "--results", str(store.directory)]) == 0
+    assert "regression at c00000000008" in capsys.readouterr().out
+    assert main(["list", "FIB_2M"]) == 0
+    assert "64b-1c-memif-ethip4-ip4scale2m-rnd-mrr" in capsys.readouterr().out

@@ -1,0 +1,166 @@
+"""Documents, Parquet, queries, trends, exports."""
+
+import csv
+import io
+import json
+import re
+
+import duckdb
+import jsonschema
+import pytest
+from conftest import MRR, NDRPDR, START, comparison_document
+
+from quiver_bench.commands.main import main
+from quiver_bench.report import tables
+from quiver_bench.results.query import ask, latest
+from quiver_bench.trend import classify, trends
+
+# What CSIT's schema 1.4 asks of a document: fields and types as its model documentation lists them.
+_TEXT, _TIME = {"type": "string"}, {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"}
+_RATE = {
+    "type": "object",
+    "required": ["rate"],
+    "properties": {
+        "rate": {
+            "type": "object",
+            "required": ["value", "unit"],
+            "properties": {"value": {"type": "number"}, "unit": {"enum": ["pps", "cps", "rps"]}},
+        }
+    },
+}
+_BOUNDS = {"type": "object", "required": ["lower", "upper"], "properties": {"lower": _RATE, "upper": _RATE}}
+_SERIES = {
+    "type": "object",
+    "required": ["values", "avg", "stdev", "unit"],
+    "properties": {"values": {"type": "array", "items": {"type": "number"}, "minItems": 1}},
+}
+UTI = {
+    "type": "object",
+    "required": [
+        *("version", "dut_type", "dut_version", "tg_type", "tg_version", "hosts", "start_time", "end_time", "duration"),
+        *(
+            "test_id",
+            "test_name_long",
+            "test_name_short",
+            "test_documentation",
+            "tags",
+            "test_type",
+            "passed",
+            "message",
+        ),
+        *("result", "telemetry"),
+    ],
+    "properties": {
+        "version": {"const": "1.4.0"},
+        "hosts": {"type": "array", "items": _TEXT},
+        "start_time": _TIME,
+        "end_time": _TIME,
+        "duration": {"type": "number"},
+        "test_id": {"type": "string", "pattern": "^[^A-Z]+$"},
+        "tags": {"type": "array", "items": _TEXT},
+        "test_type": {"enum": ["mrr", "ndrpdr", "soak", "reconf"]},
+        "passed": {"type": "boolean"},
+        "telemetry": {"type": "array", "items": _TEXT},
+        "result": {
+            "oneOf": [
+                {
+                    "properties": {
+                        "type": {"const": "mrr"},
+                        "receive_rate": {"required": ["rate"], "properties": {"rate": _SERIES, "bandwidth": _SERIES}},
+                    },
+                    "required": ["type", "receive_rate"],
+                },
+                {
+                    "properties": {"type": {"const": "ndrpdr"}, "ndr": _BOUNDS, "pdr": _BOUNDS},
+                    "required": ["type", "ndr", "pdr"],
+                },
+            ]
+        },
+    },
+}
+
+
+def test_documents_are_as_csits_schema_wants_them(store):
+    measured = [document for document in store.documents() if document["test_type"] != "compare"]
+    assert len(measured) == 13
+    for document in measured:
+        jsonschema.validate(document, UTI)
+        assert (document["message"] == "") == document["passed"]
+
+
+def test_nothing_is_overwritten(store):
+    document = comparison_document(START)
+    first, second = store.add(document), store.add(document)
+    assert first != second
+    assert json.loads(first.read_text())["suite"] == MRR
+
+
+def test_parquet_says_what_the_documents_say(store):
+    (row,) = ask(
+        store,
+        "SELECT count(*) AS n, sum(len(trials)) AS t FROM (SELECT result_receive_rate_rate_values AS trials FROM results)",
+    )
+    assert (row["n"], row["t"]) == (14, 12 * 5)
+    documents = {document["start_time"]: document for document in store.documents() if document["test_type"] == "mrr"}
+    rows = ask(
+        store, "SELECT start_time, result_receive_rate_rate_avg AS mean, commit FROM results WHERE test_type = 'mrr'"
+    )
+    for row in rows:
+        document = documents[row["start_time"].strftime("%Y-%m-%dT%H:%M:%S.000Z")]
+        assert row["mean"] == document["result"]["receive_rate"]["rate"]["avg"]
+        assert row["commit"] == document["commit"]
+
+
+def test_the_newest_of_each_is_shown_once(store):
+    shown = [(row["test_type"], row["suite"]) for row in latest(store)]
+    assert sorted(shown) == [("compare", MRR), ("mrr", MRR), ("ndrpdr", NDRPDR)]
+
+
+def test_a_trend_names_the_commit_of_a_regression(store):
+    trend = next(trend for trend in trends(store) if trend.suite == MRR)
+    (change,) = trend.changes()
+    assert change["change"] == "regression"
+    assert change["commit"] == f"c{8:011}"
+    assert change["ratio"] == pytest.approx(0.9, abs=0.01)
+
+
+def test_where_less_is_better_falling_is_progress():
+    runs = [[2.0 + 0.001 * n] for n in range(8)] + [[1.0 + 0.001 * n] for n in range(8)]
+    assert [group.change for group in classify(runs, lower_is_better=True)] == ["normal", "progression"]
+
+
+def test_normalisation_to_2_ghz():
+    assert tables.normal(26.0, "pps", 2600) == pytest.approx(20.0)
+    assert tables.normal(10.0, "us", 2600) == pytest.approx(13.0)
+    assert tables.normal(1.5, "ratio", 2600) == 1.5
+
+
+def test_csv_has_a_row_per_result(store):
+    rows = list(csv.DictReader(io.StringIO(tables.as_csv(tables.everything(store)))))
+    assert len(rows) == 14
+    assert {row["unit"] for row in rows} == {"pps", "ratio"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_export_writes_what_a_query_finds_and_overwrites_nothing(store, tmp_path, ending, capsys):
+    target = tmp_path / f"out.{ending}"
+    words = ["export", "--results", str(store.directory), "--to", str(target), "--sql", "SELECT suite FROM results"]
+    assert main(words) == 0
+    assert "14 row(s)" in capsys.readouterr().out
+    assert duckdb.sql(f"SELECT count(*) FROM '{target}'").fetchall() == [(14,)]
+    assert main(words) == 2
+    assert "nothing is overwritten" in capsys.readouterr().err
+
+
+def test_a_query_that_is_wrong_is_explained(store, tmp_path, capsys):
+    words = [
+        "export",
+        "--results",
+        str(store.directory),
+        "--to",
+        str(tmp_path / "o.csv"),
+        "--sql",
+        "SELECT wombat FROM results",
+    ]
+    assert main(words) == 2
+    assert re.search("wombat", capsys.readouterr().err)

@@ -1,0 +1,54 @@
+"""Names of suites, and what stands behind them."""
+
+import pytest
+
+from quiver_bench.errors import BadInput
+from quiver_bench.suites import find, suites
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "64b-1c-memif-ethip4-ip4base-mrr",
+        "64b-1c-memif-eth-l2xcbase-mrr",
+        "1518b-1c-memif-eth-l2xcbase-mrr",
+        "64b-1c-memif-ethip4-ip4scale2m-rnd-mrr",
+        "64b-1c-memif-ethip4-ip4base-ndrpdr",
+        "64b-1c-memif-eth-l2xcbase-soak",
+        "64b-1c-memif-ethip4-ip4base-reconf",
+    ],
+)
+def test_published_names_stay(name):
+    assert find(name).name == name
+
+
+def test_names_are_unique_and_found_again():
+    names = [suite.name for suite in suites()]
+    assert len(names) == len(set(names)) > 500
+    assert all(find(name).name == name for name in names)
+
+
+def test_an_unknown_suite_is_refused_with_the_nearest():
+    with pytest.raises(BadInput, match="64b-1c-memif-ethip4-ip4base-mrr"):
+        find("64b-1c-memif-ethip4-ip4bas-mrr")
+    with pytest.raises(BadInput, match="there is no suite wombat"):
+        find("wombat")
+
+
+def test_a_command_may_bring_the_method():
+    assert find("64b-1c-memif-eth-l2xcbase", "ndrpdr").name == "64b-1c-memif-eth-l2xcbase-ndrpdr"
+    assert find("64b-1c-memif-eth-l2xcbase-mrr", "soak").name == "64b-1c-memif-eth-l2xcbase-soak"
+
+
+def test_frame_sizes_count_the_checksum_and_buffers_do_not():
+    assert find("1518b-1c-memif-eth-l2xcbase-mrr").traffic.sizes == ((1514, 1),)
+    imix = find("imix-1c-memif-ethip4-ip4base-mrr").traffic
+    assert imix.sizes == ((60, 28), (566, 16), (1514, 4))
+    assert imix.mean_size == pytest.approx((60 * 28 + 566 * 16 + 1514 * 4) / 48)
+    assert find("imix-1c-memif-ethip6-ip6base-mrr").frame_sizes[0] == (78, 28)
+
+
+def test_scale_is_both_directions_together():
+    suite = find("64b-1c-memif-ethip4-ip4scale2m-rnd-mrr")
+    assert (suite.traffic.destinations, suite.traffic.random) == (1_000_000, True)
+    assert {"FIB_2M", "SCALE", "64B", "1C", "MRR", "MEMIF", "IP4FWD"} <= set(suite.tags)
