@@ -200,21 +200,27 @@ impl Port {
             return Err(Failure::new(Status::Invalid, &self.name, text));
         }
         let mut given = 0;
-        while given < max
-            && let Some(piece) = lent.rest.pop_front()
-        {
-            out(piece);
-            given += 1;
+        while let Some(pieces) = whole_packet(&lent.rest, max, given) {
+            for piece in lent.rest.drain(..pieces) {
+                out(piece);
+            }
+            given += pieces;
         }
-        if given == max {
+        if given == max || !lent.rest.is_empty() {
             return Ok(given);
         }
         let mut sink = Sink { out, given, max, rest: &mut lent.rest };
         let received = lock(rx).receive(max - given, &mut sink);
-        let given = sink.given;
-        match received {
-            Ok(_) => {}
-            Err(fault) => return Err(self.broken(&link, &Reason::from(fault))),
+        let Sink { mut out, mut given, .. } = sink;
+        if let Err(fault) = received {
+            return Err(self.broken(&link, &Reason::from(fault)));
+        }
+        // The first packet has more pieces than the array has places.
+        if given == 0
+            && let Some(pieces) = whole_packet(&lent.rest, max, 0)
+        {
+            lent.rest.drain(..pieces).for_each(&mut out);
+            given = pieces;
         }
         if given > 0 && lent.link.is_none() {
             lent.link = Some(link);
@@ -222,16 +228,16 @@ impl Port {
         Ok(given)
     }
 
-    /// Gives all slots back that were received from: nobody uses their bytes any more. Without effect if there are none.
+    /// Gives all slots back that were received from: nobody uses their bytes any more. Without effect if there are none, or while
+    /// pieces wait for the next `receive`.
     ///
     /// # Errors
-    /// [`Status::Invalid`] if a packet's end was not fetched yet, or there is no such queue.
+    /// [`Status::Invalid`] if there is no such queue.
     pub fn release(&self, queue: usize) -> Result<(), Failure> {
         let lent = self.lent.get(queue).ok_or_else(|| self.no_queue("release", queue, 256))?;
         let mut lent = lock(lent);
         if !lent.rest.is_empty() {
-            let text = "pieces of received packets were not fetched yet";
-            return Err(Failure::new(Status::Invalid, &self.name, text));
+            return Ok(());
         }
         if let Some(link) = lent.link.take()
             && let Some(rx) = link.rx.get(queue)
@@ -388,12 +394,22 @@ struct Sink<'r, F> {
     rest: &'r mut VecDeque<Piece>,
 }
 
+/// Pieces of the first packet of `rest` to give out now; `None` if there is none, or no place for all of it. Only a packet with more
+/// pieces than a whole array goes on in the next call.
+fn whole_packet(rest: &VecDeque<Piece>, max: usize, given: usize) -> Option<usize> {
+    let pieces = rest.iter().position(|piece| !piece.more)? + 1;
+    match given {
+        0 if max > 0 => Some(pieces.min(max)),
+        _ => (pieces <= max - given).then_some(pieces),
+    }
+}
+
 impl<F: FnMut(Piece)> RxSink for Sink<'_, F> {
     #[inline(always)]
     fn packet(&mut self, bytes: CheckedRange<'_>) {
         let piece = Piece::of(bytes, false);
-        // A chain before it may have filled the array.
-        if self.given < self.max {
+        // A chain before it may have filled the array, or waits for the next one.
+        if self.given < self.max && self.rest.is_empty() {
             (self.out)(piece);
             self.given += 1;
         } else {
@@ -402,9 +418,10 @@ impl<F: FnMut(Piece)> RxSink for Sink<'_, F> {
     }
 
     fn chain(&mut self, parts: &[CheckedRange<'_>], _length: u32) {
+        let fits = self.rest.is_empty() && parts.len() <= self.max - self.given;
         for (i, part) in parts.iter().enumerate() {
             let piece = Piece::of(*part, i + 1 < parts.len());
-            if self.given < self.max {
+            if fits {
                 (self.out)(piece);
                 self.given += 1;
             } else {

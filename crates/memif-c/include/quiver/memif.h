@@ -134,10 +134,11 @@ int qm_ready(qm_port *port, unsigned queue, int *ready);
 
 /* Receives up to max pieces of packets that are there, without waiting; *count is how many, 0 if there are none. No byte is
  * copied: the pieces lie in memory that the peer can write at any time, so copy first what you decide upon, and what must not change.
- * They stay readable until qm_release, also if the link goes down. A packet whose pieces find no place goes on in the next call. */
+ * They stay readable until qm_release, also if the link goes down. A packet is given whole, in
+ * the next call if it finds no place in this one; only one with more pieces than max goes on in the next call. */
 int qm_receive(qm_port *port, unsigned queue, qm_piece *pieces, size_t max, size_t *count);
 
-/* Gives everything back that was received from the queue. */
+/* Gives everything back that was received from the queue; later, if packets wait for the next qm_receive. */
 int qm_release(qm_port *port, unsigned queue);
 
 /* Copies one packet that is there into buffer, and gives it back. *length is its bytes, 0 if there is none; QM_TOO_LONG if it is longer
