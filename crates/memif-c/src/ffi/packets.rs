@@ -140,13 +140,18 @@ pub unsafe extern "C" fn qm_send(
         }
         // SAFETY: as above.
         let pieces = unsafe { std::slice::from_raw_parts(pieces, count) };
-        if pieces.iter().any(|piece| piece.data.is_null() && piece.length > 0) {
+        let (mut packets, mut more, mut missing) = (0, 0, false);
+        for piece in pieces {
+            more = piece.flags & MORE;
+            packets += usize::from(more == 0);
+            missing |= piece.data.is_null() & (piece.length > 0);
+        }
+        if missing {
             return Err(invalid("data of a piece is NULL"));
         }
-        if pieces.last().is_some_and(|last| last.flags & MORE != 0) {
+        if more != 0 {
             return Err(invalid("the last piece says that its packet goes on"));
         }
-        let packets = pieces.iter().filter(|piece| piece.flags & MORE == 0).count();
         let mut source = Source { pieces, packet: 0, start: 0, end: 0, refused: false };
         let done = port.send(queue as usize, packets, &mut source)?;
         if source.refused && done == 0 {
@@ -158,6 +163,36 @@ pub unsafe extern "C" fn qm_send(
         // SAFETY: as above.
         unsafe { put(sent, taken, "sent") }
     })
+}
+
+/// Copies bytes that may overlap. Small packets without a call: both ends in pieces of fixed size, all read before any is written.
+///
+/// # Safety
+/// `from` is valid for reads and `to` for writes of `n` bytes; others may write there meanwhile.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller's promise: the ends lie inside the n bytes.
+    unsafe {
+        match n {
+            32..=64 => ends::<32>(from, to, n),
+            65..=128 => ends::<64>(from, to, n),
+            _ => ptr::copy(from, to, n),
+        }
+    }
+}
+
+/// Copies the first and the last `N` bytes.
+///
+/// # Safety
+/// As [`copy`], and `n` is at least `N`.
+#[inline(always)]
+unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller's promise. Arrays of bytes need no alignment.
+    unsafe {
+        let (first, last) = (from.cast::<[u8; N]>().read(), from.add(n - N).cast::<[u8; N]>().read());
+        to.cast::<[u8; N]>().write(first);
+        to.add(n - N).cast::<[u8; N]>().write(last);
+    }
 }
 
 /// Packets of pieces, asked for in order.
@@ -176,6 +211,12 @@ impl TxSource for Source<'_> {
         if self.end == 0 || packet > self.packet {
             (self.packet, self.start) = (packet, self.end);
         }
+        if let Some(CPiece { length, flags, .. }) = self.pieces.get(self.start)
+            && flags & MORE == 0
+        {
+            self.end = self.start + 1;
+            return *length;
+        }
         let mut length = 0_u32;
         self.end = self.start;
         for piece in &self.pieces[self.start..] {
@@ -190,7 +231,13 @@ impl TxSource for Source<'_> {
 
     #[inline]
     fn write(&mut self, packet: usize, into: CheckedRange<'_>) {
-        self.write_chain(packet, &[into]);
+        match self.pieces.get(self.start) {
+            // SAFETY: the packet is one piece, readable as the caller of `qm_send` says, and the range is as long as it.
+            Some(piece) if piece.flags & MORE == 0 => unsafe {
+                copy(piece.data.cast(), into.as_ptr(), into.len() as usize);
+            },
+            _ => self.write_chain(packet, &[into]),
+        }
     }
 
     #[inline]
@@ -209,7 +256,7 @@ impl TxSource for Source<'_> {
                 // left in a range that stays mapped during `transmit`. `copy` allows them to overlap: a peer may have the
                 // same memory behind both. What it changes meanwhile changes only which bytes are copied.
                 unsafe {
-                    ptr::copy(from, to, n);
+                    copy(from, to, n);
                     (from, to) = (from.add(n), to.add(n));
                 }
                 (left, room) = (left - n, room - n);
