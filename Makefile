@@ -2,7 +2,7 @@
 CARGO ?= cargo
 RELEASE := target/release
 
-.PHONY: help setup build run test check lint unit model system bench clean
+.PHONY: help setup build run test check lint unit model libraries system bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,7 +19,7 @@ run: ## set up, build, and show pods exchanging packets over memif and tap
 	$(CARGO) build --locked --release --bins
 	python3 scripts/demo.py
 
-test: setup build lint unit model system ## set up, build, and run every test
+test: setup build lint unit model libraries system ## set up, build, and run every test
 
 lint: ## formatting, clippy, ruff, shell syntax
 	scripts/lint.sh
@@ -29,6 +29,9 @@ unit: ## unit, property and whole-graph tests; memif against DPDK
 
 model: ## model checks of ring cursor and publication (loom)
 	scripts/model.sh
+
+libraries: ## the memif libraries for Go and C
+	scripts/libraries.sh
 
 system: ## whole-system tests: network namespaces, ping, iperf3, testpmd
 	scripts/system.sh
