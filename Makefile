@@ -2,7 +2,7 @@
 CARGO ?= cargo
 RELEASE := target/release
 
-.PHONY: help setup build run test lint unit model fuzz system bench bench-test clean
+.PHONY: help setup build run test lint unit model libraries fuzz system bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,7 +19,7 @@ run: ## set up, build, and show pods exchanging packets over memif and tap
 	$(CARGO) build --locked --release --bins
 	python3 scripts/demo.py
 
-test: setup build lint unit model system bench-test ## set up, build, and run every test
+test: setup build lint unit model libraries system bench-test ## set up, build, and run every test
 
 lint: ## formatting, clippy, ruff, shell syntax
 	scripts/lint.sh
@@ -32,6 +32,9 @@ model: ## model checks of ring cursor and publication (loom)
 
 fuzz: ## fuzz the memif library for MINUTES (10) a target; a short run is part of `unit`
 	scripts/fuzz.sh $(or $(MINUTES),10)
+
+libraries: ## the memif libraries for Go and C
+	scripts/libraries.sh
 
 system: ## whole-system tests: network namespaces, ping, iperf3, testpmd
 	scripts/system.sh

@@ -4,7 +4,7 @@ set -euo pipefail
 
 build=(gcc libc6-dev make python3 python3-venv)
 run=(iproute2 iputils-ping iperf3)
-test=(iputils-arping traceroute dpdk-dev python3-scapy python3-pytest ethtool procps bsdutils chromium)
+test=(iputils-arping traceroute dpdk-dev pkg-config python3-scapy python3-pytest ethtool procps bsdutils chromium)
 
 case "${1:-test}" in
   build) packages=("${build[@]}") ;;
@@ -32,3 +32,6 @@ if [ "${#missing[@]}" -gt 0 ]; then
 fi
 
 command -v cargo >/dev/null || { echo "setup: cargo is missing: install Rust (https://rustup.rs)" >&2; exit 1; }
+if [ "${1:-test}" = test ]; then
+  command -v go >/dev/null || { echo "setup: go is missing: install Go 1.26 (https://go.dev/dl)" >&2; exit 1; }
+fi

@@ -9,6 +9,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("memory", &[]),
     ("tables", &[]),
     ("memif", &["memory"]),
+    ("memif-c", &["memif"]),
     ("graph", &["memory", "wire"]),
     ("ports", &["graph", "memif", "memory", "wire"]),
     ("features", &["graph", "tables", "wire"]),

@@ -1,0 +1,6 @@
+//! Gives the shared library its name.
+
+fn main() {
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libquiver-memif.so.0");
+    println!("cargo::rerun-if-changed=build.rs");
+}

@@ -1,0 +1,46 @@
+/* What the two files of the compatibility layer share. */
+#ifndef QUIVER_COMPAT_INTERNAL_H
+#define QUIVER_COMPAT_INTERNAL_H
+
+#include <quiver/memif.h>
+
+#include "libmemif.h"
+
+#define MAX_CONNS 64
+#define MAX_QUEUES 256
+
+typedef struct queue {
+    uint8_t *staging;    /* buffers to send: slots of size bytes */
+    size_t size, slots;
+    size_t next;         /* slot to give out next */
+    size_t out;          /* slots given out and not sent */
+    uint32_t lent;       /* received buffers that were not given back */
+    uint32_t returned;   /* of them, counted by memif_refill_queue */
+    int polling;         /* no interrupts */
+} queue_t;
+
+typedef struct conn conn_t;
+
+typedef struct sock {
+    char path[108];
+    char name[32];
+    conn_t *conns[MAX_CONNS];
+    size_t count;
+    volatile int cancelled;
+} sock_t;
+
+struct conn {
+    sock_t *sock;
+    qm_port *port;
+    memif_conn_args_t args;
+    memif_connection_update_t *on_connect, *on_disconnect;
+    memif_interrupt_t *on_interrupt;
+    void *private_ctx;
+    int up;
+    queue_t queues[MAX_QUEUES]; /* of both directions */
+};
+
+/* The memif_err_t of a status. */
+int compat_error(int status);
+
+#endif

@@ -1,0 +1,262 @@
+/* Sockets, connections and events of the libmemif layer; packets are in packets.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* memif_poll_event(-1) waits in pieces of this many milliseconds. */
+#define FOREVER_STEP 1000
+
+static char default_name[32] = MEMIF_DEFAULT_APP_NAME;
+
+int compat_error(int status)
+{
+    switch (status) {
+    case QM_OK: return MEMIF_ERR_SUCCESS;
+    case QM_INVALID: return MEMIF_ERR_INVAL_ARG;
+    case QM_DOWN: return MEMIF_ERR_DISCONNECTED;
+    case QM_FAULT: return MEMIF_ERR_DISCONNECT;
+    case QM_IN_USE: return MEMIF_ERR_CONN;
+    case QM_TOO_LONG: return MEMIF_ERR_NOBUF_RING;
+    default: return MEMIF_ERR_SYSCALL;
+    }
+}
+
+int memif_init(memif_control_fd_update_t *on_control_fd_update, char *app_name, memif_alloc_t *alloc, memif_realloc_t *realloc,
+               memif_free_t *free)
+{
+    (void)alloc, (void)realloc, (void)free;
+    if (on_control_fd_update)
+        return MEMIF_ERR_CB_FDUPDATE;
+    snprintf(default_name, sizeof default_name, "%s", app_name ? app_name : MEMIF_DEFAULT_APP_NAME);
+    return MEMIF_ERR_SUCCESS;
+}
+
+int memif_cleanup(void)
+{
+    return MEMIF_ERR_SUCCESS;
+}
+
+uint16_t memif_get_version(void)
+{
+    return 0x0200;
+}
+
+const char *memif_get_version_str(void)
+{
+    return "2.0";
+}
+
+char *memif_strerror(int err_code)
+{
+    static char *const texts[] = {
+        [MEMIF_ERR_SUCCESS] = "success",
+        [MEMIF_ERR_SYSCALL] = "system call failed",
+        [MEMIF_ERR_INVAL_ARG] = "invalid argument",
+        [MEMIF_ERR_NOCONN] = "no such connection",
+        [MEMIF_ERR_CONN] = "another process or connection uses the socket",
+        [MEMIF_ERR_CB_FDUPDATE] = "control descriptor callbacks are not supported: use memif_poll_event",
+        [MEMIF_ERR_NOBUF_RING] = "ring is full",
+        [MEMIF_ERR_NOBUF] = "not enough buffers",
+        [MEMIF_ERR_NOBUF_DET] = "buffer is too small for the details",
+        [MEMIF_ERR_NOMEM] = "out of memory",
+        [MEMIF_ERR_QID] = "no such queue",
+        [MEMIF_ERR_ALRCONN] = "already connected",
+        [MEMIF_ERR_MODE] = "interface mode is not supported",
+        [MEMIF_ERR_DISCONNECT] = "connection ended: the peer broke the protocol",
+        [MEMIF_ERR_DISCONNECTED] = "not connected",
+        [MEMIF_ERR_POLL_CANCEL] = "polling was cancelled",
+    };
+    if (err_code < 0 || (size_t)err_code >= sizeof texts / sizeof *texts || !texts[err_code])
+        return "unknown error";
+    return texts[err_code];
+}
+
+int memif_create_socket(memif_socket_handle_t *sock, memif_socket_args_t *args, void *private_ctx)
+{
+    (void)private_ctx;
+    if (!sock || !args)
+        return MEMIF_ERR_INVAL_ARG;
+    if (args->on_control_fd_update)
+        return MEMIF_ERR_CB_FDUPDATE;
+    sock_t *s = calloc(1, sizeof *s);
+    if (!s)
+        return MEMIF_ERR_NOMEM;
+    const char *path = args->path[0] ? args->path : MEMIF_DEFAULT_SOCKET_PATH;
+    snprintf(s->path, sizeof s->path, "%.*s", (int)sizeof args->path, path);
+    snprintf(s->name, sizeof s->name, "%.*s", (int)sizeof args->app_name, args->app_name[0] ? args->app_name : default_name);
+    *sock = s;
+    return MEMIF_ERR_SUCCESS;
+}
+
+int memif_delete_socket(memif_socket_handle_t *sock)
+{
+    sock_t *s = sock ? *sock : NULL;
+    if (!s)
+        return MEMIF_ERR_INVAL_ARG;
+    if (s->count)
+        return MEMIF_ERR_CONN; /* delete its connections first */
+    free(s);
+    *sock = NULL;
+    return MEMIF_ERR_SUCCESS;
+}
+
+const char *memif_get_socket_path(memif_socket_handle_t sock)
+{
+    return sock ? ((sock_t *)sock)->path : NULL;
+}
+
+static int open_port(conn_t *c, const char *name, const char *secret)
+{
+    const memif_conn_args_t *a = &c->args;
+    if (a->is_master) {
+        /* Of a server these are what it accepts. */
+        qm_server_options options = {.id = a->interface_id, .mode = a->mode, .name = name, .secret = secret};
+        return qm_open_server(c->sock->path, &options, &c->port);
+    }
+    qm_client_options options = {
+        .id = a->interface_id, .mode = a->mode, .name = name, .secret = secret, .rx_queues = a->num_m2s_rings,
+        .tx_queues = a->num_s2m_rings, .buffer_size = a->buffer_size, .ring_size = 1u << a->log2_ring_size,
+    };
+    return qm_open_client(c->sock->path, &options, &c->port);
+}
+
+int memif_create(memif_conn_handle_t *conn, memif_conn_args_t *args, memif_connection_update_t *on_connect,
+                 memif_connection_update_t *on_disconnect, memif_interrupt_t *on_interrupt, void *private_ctx)
+{
+    if (!conn || !args || !args->socket)
+        return MEMIF_ERR_INVAL_ARG;
+    if (args->mode > MEMIF_INTERFACE_MODE_IP)
+        return MEMIF_ERR_MODE;
+    if (args->log2_ring_size > 14)
+        return MEMIF_ERR_MAX_RING_SIZE;
+    sock_t *s = args->socket;
+    if (s->count == MAX_CONNS)
+        return MEMIF_ERR_MAXRING;
+    conn_t *c = calloc(1, sizeof *c);
+    if (!c)
+        return MEMIF_ERR_NOMEM;
+    *c = (conn_t){.sock = s, .args = *args, .on_connect = on_connect, .on_disconnect = on_disconnect,
+                  .on_interrupt = on_interrupt, .private_ctx = private_ctx};
+    if (!c->args.log2_ring_size)
+        c->args.log2_ring_size = MEMIF_DEFAULT_LOG2_RING_SIZE;
+    if (!c->args.buffer_size)
+        c->args.buffer_size = MEMIF_DEFAULT_BUFFER_SIZE;
+    char name[33], secret[25];
+    snprintf(name, sizeof name, "%.*s", (int)sizeof args->interface_name, (const char *)args->interface_name);
+    snprintf(secret, sizeof secret, "%.*s", (int)sizeof args->secret, (const char *)args->secret);
+    int status = open_port(c, name[0] ? name : s->name, secret);
+    if (status != QM_OK) {
+        free(c);
+        return compat_error(status);
+    }
+    s->conns[s->count++] = c;
+    *conn = c;
+    return MEMIF_ERR_SUCCESS;
+}
+
+int memif_delete(memif_conn_handle_t *conn)
+{
+    conn_t *c = conn ? *conn : NULL;
+    if (!c)
+        return MEMIF_ERR_NOCONN;
+    sock_t *s = c->sock;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->conns[i] == c)
+            s->conns[i] = s->conns[--s->count];
+    qm_close(c->port);
+    for (size_t i = 0; i < MAX_QUEUES; i++)
+        free(c->queues[i].staging);
+    free(c);
+    *conn = NULL;
+    return MEMIF_ERR_SUCCESS;
+}
+
+int memif_request_connection(memif_conn_handle_t conn)
+{
+    conn_t *c = conn;
+    if (!c)
+        return MEMIF_ERR_NOCONN;
+    if (c->up)
+        return MEMIF_ERR_ALRCONN;
+    return compat_error(qm_wait(&c->port, 1, 0)); /* it connects anyway: this tries now */
+}
+
+int memif_set_rx_mode(memif_conn_handle_t conn, memif_rx_mode_t rx_mode, uint16_t qid)
+{
+    conn_t *c = conn;
+    if (!c)
+        return MEMIF_ERR_NOCONN;
+    if (qid >= MAX_QUEUES)
+        return MEMIF_ERR_QID;
+    c->queues[qid].polling = rx_mode == MEMIF_RX_MODE_POLLING;
+    return MEMIF_ERR_SUCCESS;
+}
+
+/* Tells a connection's events and which queues have packets. What a callback returns doesn't matter. It must not delete
+ * connections of the socket. */
+static void tell(conn_t *c)
+{
+    qm_event event;
+    while (qm_next_event(c->port, &event) == QM_OK) {
+        int up = event.kind == QM_EVENT_UP;
+        if (!up && event.kind != QM_EVENT_DOWN)
+            continue;
+        c->up = up;
+        memif_connection_update_t *told = up ? c->on_connect : c->on_disconnect;
+        if (told)
+            told(c, c->private_ctx);
+        /* What was received over the old connection must be given back before the new one is used. */
+        for (unsigned q = 0; !up && q < MAX_QUEUES; q++) {
+            c->queues[q].lent = c->queues[q].returned = 0;
+            c->queues[q].next = c->queues[q].out = 0;
+            qm_release(c->port, q);
+        }
+    }
+    int ready = 0;
+    for (unsigned q = 0; c->up && c->on_interrupt && q < MAX_QUEUES && qm_ready(c->port, q, &ready) == QM_OK; q++)
+        if (ready && !c->queues[q].polling)
+            c->on_interrupt(c, c->private_ctx, (uint16_t)q);
+}
+
+int memif_poll_event(memif_socket_handle_t sock, int timeout)
+{
+    sock_t *s = sock;
+    if (!s || timeout < -1)
+        return MEMIF_ERR_INVAL_ARG;
+    if (!s->count)
+        return MEMIF_ERR_NOCONN;
+    do {
+        qm_port *ports[MAX_CONNS];
+        size_t count = s->count;
+        for (size_t i = 0; i < count; i++)
+            ports[i] = s->conns[i]->port;
+        int status = qm_wait(ports, count, timeout < 0 ? FOREVER_STEP : timeout);
+        if (status != QM_OK)
+            return compat_error(status);
+        int happened = 0, ready = 0;
+        for (size_t i = 0; i < s->count; i++) {
+            conn_t *c = s->conns[i];
+            int was = c->up;
+            tell(c);
+            happened |= was != c->up || (c->up && qm_ready(c->port, 0, &ready) == QM_OK && ready);
+        }
+        if (s->cancelled) {
+            s->cancelled = 0;
+            return MEMIF_ERR_POLL_CANCEL;
+        }
+        if (happened)
+            break;
+    } while (timeout < 0);
+    return MEMIF_ERR_SUCCESS;
+}
+
+int memif_cancel_poll_event(memif_socket_handle_t sock)
+{
+    sock_t *s = sock;
+    if (!s || !s->count)
+        return MEMIF_ERR_INVAL_ARG;
+    s->cancelled = 1;
+    return compat_error(qm_wake(s->conns[0]->port));
+}

@@ -1,0 +1,161 @@
+/* libquiver-memif: packets over shared memory with another process (memif 2.0: Quiver, DPDK, VPP, libmemif).
+ *
+ * A port is one interface, client or server, which connects again by itself. The usual loop:
+ *
+ *     qm_client_options options = {0};
+ *     qm_port *port;
+ *     if (qm_open_client("@quiver/app", &options, &port) != QM_OK)
+ *         errx(1, "%s", qm_last_error());
+ *     for (;;) {
+ *         qm_piece pieces[256];
+ *         size_t n = 0, sent;
+ *         qm_wait(&port, 1, 1000);
+ *         while (qm_receive(port, 0, pieces, 256, &n) == QM_OK && n > 0) {
+ *             qm_send(port, 0, pieces, n, &sent);          // straight back
+ *             qm_release(port, 0);
+ *         }
+ *     }
+ *
+ * Every call returns a qm_status; qm_last_error() says more, and names the interface. No call waits longer than its timeout,
+ * whatever the peer does, and none ends the process. What a peer writes is checked before it is used: one that breaks the
+ * protocol loses its connection, which is told as QM_FAULT and as QM_EVENT_DOWN.
+ *
+ * A port may be used by several threads at once, a queue by one at a time without contention. Only qm_close needs that nobody
+ * else uses the port.
+ *
+ * Structures are to be zeroed first; a field that is zero has the default of its comment. Linux, little-endian.
+ */
+#ifndef QUIVER_MEMIF_H
+#define QUIVER_MEMIF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum qm_status {
+    QM_OK = 0,
+    QM_INVALID = -1,   /* an argument is wrong */
+    QM_DOWN = -2,      /* the link is down: wait */
+    QM_FAULT = -3,     /* the peer broke the rules: the link is down now */
+    QM_SYSTEM = -4,    /* the system refused something */
+    QM_IN_USE = -5,    /* another process listens at the address */
+    QM_TOO_LONG = -6,  /* a packet can never be sent: empty, or longer than the whole ring */
+    QM_INTERNAL = -7   /* a mistake in this library */
+} qm_status;
+
+typedef struct qm_port qm_port;
+
+typedef enum qm_mode {
+    QM_ETHERNET = 0,   /* packets begin with an Ethernet header */
+    QM_IP = 1          /* packets begin with an IPv4 or IPv6 header */
+} qm_mode;
+
+typedef struct qm_client_options {
+    uint32_t id;             /* which interface of the server */
+    uint32_t mode;           /* a qm_mode */
+    const char *name;        /* of the interface, told to the server: "memif"; cut to 31 bytes */
+    const char *secret;      /* if the server wants one: up to 24 bytes */
+    uint16_t rx_queues;      /* queues to receive from: 1. The server may allow fewer */
+    uint16_t tx_queues;      /* queues to send to: 1. The server may allow fewer */
+    uint32_t ring_size;      /* descriptors of every ring, a power of two from 64 to 16384: 1024 */
+    uint32_t buffer_size;    /* bytes of every buffer, 64 to 65536: 2048. Longer packets are chained */
+    uint32_t no_huge_pages;  /* 1: ordinary pages, also where huge ones could be had */
+} qm_client_options;
+
+typedef struct qm_server_options {
+    uint32_t id;             /* the interface's number on its socket */
+    uint32_t mode;           /* a qm_mode, which the client must have, too */
+    const char *name;        /* of the interface, told to the client: "memif"; cut to 31 bytes */
+    const char *secret;      /* that the client must know: none */
+    uint16_t max_rx_queues;  /* most queues to receive from: 256 */
+    uint16_t max_tx_queues;  /* most queues to send to: 256 */
+    uint32_t max_ring_size;  /* 16384 */
+    uint64_t max_memory;     /* bytes of the client's regions together: 1 GiB */
+    uint32_t file_mode;      /* of the socket file: 0660 */
+    uint32_t allow_unsealed; /* 1: also regions that the client could truncate, which costs it its connection */
+} qm_server_options;
+
+/* A packet, or a part of one. */
+typedef struct qm_piece {
+    const void *data;
+    uint32_t length;
+    uint32_t flags;
+} qm_piece;
+
+#define QM_MORE 1u /* flag of a piece: the packet goes on in the next one */
+
+typedef enum qm_event_kind {
+    QM_EVENT_UP = 1,
+    QM_EVENT_DOWN = 2,        /* the port connects, or takes a new client, by itself */
+    QM_EVENT_REFUSED = 3,     /* an attempt failed */
+    QM_EVENT_UNREACHABLE = 4  /* there is no server */
+} qm_event_kind;
+
+typedef struct qm_event {
+    uint32_t kind;     /* a qm_event_kind */
+    char reason[160];  /* why: text, ended by NUL */
+} qm_event;
+
+typedef struct qm_info {
+    char peer_application[32]; /* what the peer calls itself */
+    char peer_interface[32];   /* what it calls the interface */
+    uint32_t rx_queues;
+    uint32_t tx_queues;
+    uint32_t ring_size;
+} qm_info;
+
+/* Opens a client of the server at address: a path, or "@name" for an abstract socket. It connects during qm_wait. */
+int qm_open_client(const char *address, const qm_client_options *options, qm_port **port);
+
+/* Opens a server of one interface at address. */
+int qm_open_server(const char *address, const qm_server_options *options, qm_port **port);
+
+/* Ends the connection, telling the peer, and frees the port. Nobody may use it any more. NULL is fine. */
+void qm_close(qm_port *port);
+
+/* Sleeps until one of count ports (up to 64) has packets or events, at most timeout_ms milliseconds (0 to 3600000). QM_OK in any
+ * case that is no error: look at what there is. Ports connect only while they are waited on. */
+int qm_wait(qm_port *const *ports, size_t count, int timeout_ms);
+
+/* Ends the qm_wait of another thread on this port, now or when it comes. */
+int qm_wake(qm_port *port);
+
+/* Takes the oldest event. QM_DOWN if there is none. */
+int qm_next_event(qm_port *port, qm_event *event);
+
+/* What both sides agreed on. QM_DOWN while there is no connection. */
+int qm_get_info(qm_port *port, qm_info *info);
+
+/* Whether a queue has packets: *ready is 1 or 0. */
+int qm_ready(qm_port *port, unsigned queue, int *ready);
+
+/* Receives up to max pieces of packets that are there, without waiting; *count is how many, 0 if there are none. No byte is
+ * copied: the pieces lie in memory that the peer can write at any time, so copy first what you decide upon, and what must not change.
+ * They stay readable until qm_release, also if the link goes down. A packet is given whole, in
+ * the next call if it finds no place in this one; only one with more pieces than max goes on in the next call. */
+int qm_receive(qm_port *port, unsigned queue, qm_piece *pieces, size_t max, size_t *count);
+
+/* Gives everything back that was received from the queue; later, if packets wait for the next qm_receive. */
+int qm_release(qm_port *port, unsigned queue);
+
+/* Copies one packet that is there into buffer, and gives it back. *length is its bytes, 0 if there is none; QM_TOO_LONG if it is longer
+ * than size: it is lost then. Not to be mixed with pieces that aren't released. */
+int qm_read(qm_port *port, unsigned queue, void *buffer, size_t size, size_t *length);
+
+/* Sends packets as far as there is room, without waiting, and wakes the peer if it sleeps; *sent is how many pieces were taken, always
+ * whole packets. Pieces that were received may be sent. QM_TOO_LONG if nothing was sent because the first packet never can be. */
+int qm_send(qm_port *port, unsigned queue, const qm_piece *pieces, size_t count, size_t *sent);
+
+/* What the last call of this thread that failed has to say; valid until the next that fails. Never NULL. */
+const char *qm_last_error(void);
+
+/* The name of a status, such as "QM_DOWN". Never NULL. */
+const char *qm_status_name(int status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

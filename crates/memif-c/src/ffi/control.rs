@@ -1,0 +1,154 @@
+//! Waiting, events, errors.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::time::Duration;
+
+use super::{call, fill, given, invalid, put, qm_port};
+use crate::port::News;
+use crate::status::{Failure, Status, last};
+use crate::wait::{wait, wake};
+
+/// Most ports of one `qm_wait`.
+const PORTS: usize = 64;
+/// Longest `qm_wait`, in milliseconds.
+const LONGEST: c_int = 3_600_000;
+
+/// `qm_event`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Event {
+    kind: u32,
+    reason: [c_char; 160],
+}
+
+/// `qm_info`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Info {
+    peer_application: [c_char; 32],
+    peer_interface: [c_char; 32],
+    rx_queues: u32,
+    tx_queues: u32,
+    ring_size: u32,
+}
+
+/// See `qm_wait` in the header.
+///
+/// # Safety
+/// `ports` is null or an array of `count` open ports.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_wait(ports: *const *const qm_port, count: usize, timeout_ms: c_int) -> i32 {
+    call(|| {
+        let timeout = u64::try_from(timeout_ms).ok().filter(|_| timeout_ms <= LONGEST);
+        let timeout = timeout.ok_or_else(|| invalid("timeout is not in 0..=3600000 ms"))?;
+        if ports.is_null() || count == 0 || count > PORTS {
+            return Err(invalid("ports is NULL, or count is not in 1..=64"));
+        }
+        // SAFETY: the caller's promise.
+        let array = unsafe { std::slice::from_raw_parts(ports, count) };
+        // SAFETY: as above.
+        let ports =
+            array.iter().map(|port| unsafe { given(*port, "port") }).collect::<Result<Vec<_>, _>>()?;
+        wait(&ports, Duration::from_millis(timeout)).map(|_| ())
+    })
+}
+
+/// See `qm_wake` in the header.
+///
+/// # Safety
+/// The port is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_wake(port: *const qm_port) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise.
+        wake(unsafe { given(port, "port") }?);
+        Ok(())
+    })
+}
+
+/// See `qm_next_event` in the header.
+///
+/// # Safety
+/// The port is null or open, `event` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_next_event(port: *const qm_port, event: *mut Event) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise.
+        let port = unsafe { given(port, "port") }?;
+        if event.is_null() {
+            return Err(invalid("event is NULL"));
+        }
+        let news = port.next_news().ok_or_else(|| Failure::new(Status::Down, port.name(), "no event"))?;
+        let (kind, reason) = match news {
+            News::Up => (1, String::new()),
+            News::Down(reason) => (2, reason),
+            News::Refused(reason) => (3, reason),
+            News::Unreachable(reason) => (4, reason),
+        };
+        let mut result = Event { kind, reason: [0; 160] };
+        fill(&mut result.reason, &reason);
+        // SAFETY: as above.
+        unsafe { put(event, result, "event") }
+    })
+}
+
+/// See `qm_get_info` in the header.
+///
+/// # Safety
+/// The port is null or open, `info` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_get_info(port: *const qm_port, info: *mut Info) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise.
+        let now = unsafe { given(port, "port") }?.info()?;
+        let mut result = Info {
+            peer_application: [0; 32],
+            peer_interface: [0; 32],
+            rx_queues: u32::try_from(now.rx_queues).unwrap_or(u32::MAX),
+            tx_queues: u32::try_from(now.tx_queues).unwrap_or(u32::MAX),
+            ring_size: now.ring_size,
+        };
+        fill(&mut result.peer_application, &now.application);
+        fill(&mut result.peer_interface, &now.interface);
+        // SAFETY: as above.
+        unsafe { put(info, result, "info") }
+    })
+}
+
+/// See `qm_ready` in the header.
+///
+/// # Safety
+/// The port is null or open, `ready` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_ready(port: *const qm_port, queue: c_uint, ready: *mut c_int) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise.
+        let port = unsafe { given(port, "port") }?;
+        let is = port.ready(queue as usize)?;
+        // SAFETY: as above.
+        unsafe { put(ready, is.into(), "ready") }
+    })
+}
+
+/// See `qm_last_error` in the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn qm_last_error() -> *const c_char {
+    last(|text| text.as_ptr())
+}
+
+/// See `qm_status_name` in the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn qm_status_name(status: c_int) -> *const c_char {
+    let name = match status {
+        0 => c"QM_OK",
+        -1 => c"QM_INVALID",
+        -2 => c"QM_DOWN",
+        -3 => c"QM_FAULT",
+        -4 => c"QM_SYSTEM",
+        -5 => c"QM_IN_USE",
+        -6 => c"QM_TOO_LONG",
+        -7 => c"QM_INTERNAL",
+        _ => c"unknown status",
+    };
+    name.as_ptr()
+}

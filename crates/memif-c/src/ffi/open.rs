@@ -1,0 +1,171 @@
+//! Opening and closing ports.
+
+use std::ffi::c_char;
+
+use memif::region::{HugePages, SealPolicy};
+use memif::{Address, ClientConfig, ListenerSettings, Mode, QueueConfig, RingSize, Secret, ServerConfig};
+
+use super::{call, given, invalid, put, qm_port, text};
+use crate::port::Port;
+use crate::status::Failure;
+
+/// `qm_client_options`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ClientOptions {
+    id: u32,
+    mode: u32,
+    name: *const c_char,
+    secret: *const c_char,
+    rx_queues: u16,
+    tx_queues: u16,
+    ring_size: u32,
+    buffer_size: u32,
+    no_huge_pages: u32,
+}
+
+/// `qm_server_options`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ServerOptions {
+    id: u32,
+    mode: u32,
+    name: *const c_char,
+    secret: *const c_char,
+    max_rx_queues: u16,
+    max_tx_queues: u16,
+    max_ring_size: u32,
+    max_memory: u64,
+    file_mode: u32,
+    allow_unsealed: u32,
+}
+
+const fn or(value: u32, default: u32) -> u32 {
+    if value == 0 { default } else { value }
+}
+
+fn mode(mode: u32) -> Result<Mode, Failure> {
+    match mode {
+        0 => Ok(Mode::Ethernet),
+        1 => Ok(Mode::Ip),
+        other => Err(invalid(&format!("mode {other} is none: 0 is ethernet, 1 is IP"))),
+    }
+}
+
+fn ring_size(descriptors: u32) -> Result<RingSize, Failure> {
+    RingSize::from_descriptors(descriptors)
+        .ok_or_else(|| invalid(&format!("ring size {descriptors} is no power of two from 64 to 16384")))
+}
+
+fn queues(count: u16, default: u16, name: &str) -> Result<u16, Failure> {
+    match count {
+        0 => Ok(default),
+        1..=256 => Ok(count),
+        more => Err(invalid(&format!("{name} {more} is not in 1..=256"))),
+    }
+}
+
+fn secret(secret: Option<&str>) -> Result<Option<Secret>, Failure> {
+    let secret = secret.filter(|secret| !secret.is_empty());
+    secret.map(Secret::new).transpose().map_err(|error| invalid(&error.to_string()))
+}
+
+/// # Safety
+/// As [`text`].
+unsafe fn address(pointer: *const c_char) -> Result<Address, Failure> {
+    // SAFETY: the caller's promise.
+    let text = unsafe { text(pointer, "address") }?.ok_or_else(|| invalid("address is NULL"))?;
+    let Ok(address) = text.parse();
+    Ok(address)
+}
+
+/// See `qm_open_client` in the header.
+///
+/// # Safety
+/// All pointers, also in the options, are null or valid; strings end with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_open_client(
+    at: *const c_char,
+    options: *const ClientOptions,
+    port: *mut *mut qm_port,
+) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise, for this and what follows.
+        unsafe { put(port, std::ptr::null_mut(), "port") }?;
+        // SAFETY: as above.
+        let (at, options) = unsafe { (address(at)?, given(options, "options")?) };
+        // SAFETY: as above.
+        let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
+        let config = ClientConfig {
+            id: options.id,
+            mode: mode(options.mode)?,
+            secret: secret(word)?,
+            name: name.unwrap_or("memif").into(),
+            queues: QueueConfig {
+                rx_queues: queues(options.rx_queues, 1, "rx_queues")?,
+                tx_queues: queues(options.tx_queues, 1, "tx_queues")?,
+                ring_size: ring_size(or(options.ring_size, 1024))?,
+                buffer_size: match or(options.buffer_size, 2048) {
+                    size @ 64..=65_536 => size,
+                    size => return Err(invalid(&format!("buffer size {size} is not in 64..=65536"))),
+                },
+                huge_pages: if options.no_huge_pages == 0 { HugePages::Try } else { HugePages::Never },
+                ..QueueConfig::default()
+            },
+        };
+        let opened = Box::into_raw(Box::new(Port::client(&at, config)?));
+        // SAFETY: as above.
+        unsafe { put(port, opened, "port") }
+    })
+}
+
+/// See `qm_open_server` in the header.
+///
+/// # Safety
+/// All pointers, also in the options, are null or valid; strings end with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_open_server(
+    at: *const c_char,
+    options: *const ServerOptions,
+    port: *mut *mut qm_port,
+) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise, for this and what follows.
+        unsafe { put(port, std::ptr::null_mut(), "port") }?;
+        // SAFETY: as above.
+        let (at, options) = unsafe { (address(at)?, given(options, "options")?) };
+        // SAFETY: as above.
+        let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
+        let defaults = ServerConfig::default();
+        let config = ServerConfig {
+            mode: mode(options.mode)?,
+            secret: secret(word)?,
+            name: name.unwrap_or("memif").into(),
+            max_rx_queues: queues(options.max_rx_queues, 256, "max_rx_queues")?,
+            max_tx_queues: queues(options.max_tx_queues, 256, "max_tx_queues")?,
+            max_ring_size: ring_size(or(options.max_ring_size, 16_384))?,
+            max_memory: if options.max_memory == 0 { defaults.max_memory } else { options.max_memory },
+            seals: if options.allow_unsealed == 0 { SealPolicy::Require } else { SealPolicy::Allow },
+            ..defaults
+        };
+        let settings = ListenerSettings { mode: or(options.file_mode, 0o660) & 0o777, ..Default::default() };
+        let opened = Box::into_raw(Box::new(Port::server(&at, options.id, config, settings)?));
+        // SAFETY: as above.
+        unsafe { put(port, opened, "port") }
+    })
+}
+
+/// See `qm_close` in the header.
+///
+/// # Safety
+/// The port is null, or came from `qm_open_*`, wasn't closed yet, and nobody else uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_close(port: *mut qm_port) {
+    call(|| {
+        if !port.is_null() {
+            // SAFETY: `Box::into_raw` made it, and the caller gives it back.
+            drop(unsafe { Box::from_raw(port) });
+        }
+        Ok(())
+    });
+}

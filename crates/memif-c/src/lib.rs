@@ -1,0 +1,17 @@
+//! libquiver-memif: the memif library for C. What the calls do stands in `include/quiver/memif.h`.
+//!
+//! - [`port`]: an interface with its control channel; safe code, usable by several threads at once.
+//! - [`wait`]: sleeping until packets or news come, over several ports.
+//! - [`status`]: error codes, and the text of a thread's last error.
+//! - `ffi`: the C functions, and the only unsafe code: arguments are checked and turned into what `port` takes, and no
+//!   panic leaves.
+//!
+//! `compat/` is a layer over this in C: the calls of `libmemif.h` that applications use.
+
+#![deny(unsafe_code)]
+
+pub mod port;
+pub mod status;
+pub mod wait;
+
+mod ffi;

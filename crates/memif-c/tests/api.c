@@ -1,0 +1,192 @@
+/* A client and a server of this library in one process: what the calls do, what they refuse, and several threads at once. */
+#define _GNU_SOURCE
+#include <err.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <quiver/memif.h>
+
+#define CHECK(condition)                                                                   \
+    do {                                                                                   \
+        if (!(condition))                                                                  \
+            errx(1, "line %d: not so: %s (%s)", __LINE__, #condition, qm_last_error());    \
+    } while (0)
+
+static char address[64];
+
+static qm_port *open_client(uint32_t queues)
+{
+    qm_client_options options = {.tx_queues = (uint16_t)queues, .rx_queues = (uint16_t)queues, .no_huge_pages = 1};
+    qm_port *port;
+    CHECK(qm_open_client(address, &options, &port) == QM_OK);
+    return port;
+}
+
+static qm_port *open_server(void)
+{
+    qm_server_options options = {.name = "srv"};
+    qm_port *port;
+    CHECK(qm_open_server(address, &options, &port) == QM_OK);
+    return port;
+}
+
+static void wait_up(qm_port *a, qm_port *b)
+{
+    qm_port *both[] = {a, b};
+    qm_info info;
+    for (int i = 0; i < 2000 && (qm_get_info(a, &info) || qm_get_info(b, &info)); i++)
+        CHECK(qm_wait(both, 2, 10) == QM_OK);
+    CHECK(qm_get_info(a, &info) == QM_OK && qm_get_info(b, &info) == QM_OK);
+}
+
+static void refusals(void)
+{
+    qm_port *port = NULL;
+    qm_client_options bad[] = {
+        {.mode = 2}, {.ring_size = 63}, {.ring_size = 1u << 15}, {.buffer_size = 63}, {.rx_queues = 257},
+        {.secret = "1234567890123456789012345"}, {.name = "\xff"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(qm_open_client(address, &bad[i], &port) == QM_INVALID && !port && *qm_last_error());
+    CHECK(qm_open_client(NULL, &(qm_client_options){0}, &port) == QM_INVALID);
+    CHECK(qm_open_client(address, NULL, &port) == QM_INVALID);
+    CHECK(qm_open_client(address, &(qm_client_options){0}, NULL) == QM_INVALID);
+    CHECK(qm_wait(NULL, 1, 0) == QM_INVALID && qm_wait(&port, 1, 0) == QM_INVALID);
+    CHECK(qm_receive(NULL, 0, NULL, 1, NULL) == QM_INVALID && qm_send(NULL, 0, NULL, 1, NULL) == QM_INVALID);
+    CHECK(qm_wake(NULL) == QM_INVALID && qm_release(NULL, 0) == QM_INVALID);
+    qm_close(NULL);
+    qm_port *first = open_server();
+    CHECK(qm_open_server(address, &(qm_server_options){0}, &port) == QM_IN_USE && strstr(qm_last_error(), address));
+    qm_piece piece = {"x", 1, 0};
+    size_t n = 7;
+    CHECK(qm_send(first, 0, &piece, 1, &n) == QM_DOWN && n == 0 && qm_receive(first, 0, &piece, 1, &n) == QM_DOWN);
+    CHECK(qm_wait(&first, 1, -1) == QM_INVALID);
+    CHECK(!strcmp(qm_status_name(QM_DOWN), "QM_DOWN") && strstr(qm_last_error(), "timeout"));
+    qm_close(first);
+}
+
+static void packets(void)
+{
+    static uint8_t sent[9000], got[9000];
+    qm_port *server = open_server(), *client = open_client(1);
+    wait_up(server, client);
+    qm_event event;
+    CHECK(qm_next_event(client, &event) == QM_OK);
+    while (event.kind != QM_EVENT_UP)
+        CHECK(qm_next_event(client, &event) == QM_OK);
+    CHECK(qm_next_event(client, &event) == QM_DOWN);
+    qm_info info;
+    CHECK(qm_get_info(client, &info) == QM_OK && !strcmp(info.peer_interface, "srv") && info.ring_size == 1024);
+    for (size_t i = 0; i < sizeof sent; i++)
+        sent[i] = (uint8_t)(i * 7 + i / 256);
+    size_t sizes[] = {1, 31, 32, 60, 64, 65, 127, 128, 129, 1514, 2048, 2049, 9000}, n;
+    for (int round = 0; round < 300; round++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            /* Gathered from three pieces one way, in one piece back. */
+            size_t part = sizes[i] / 3;
+            qm_piece pieces[] = {{sent, (uint32_t)part, QM_MORE}, {sent + part, (uint32_t)part, QM_MORE},
+                                 {sent + 2 * part, (uint32_t)(sizes[i] - 2 * part), 0}};
+            CHECK(qm_send(client, 0, pieces, 3, &n) == QM_OK && n == 3);
+            CHECK(qm_read(server, 0, got, sizeof got, &n) == QM_OK && n == sizes[i] && !memcmp(got, sent, n));
+            CHECK(qm_send(server, 0, &(qm_piece){got, (uint32_t)n, 0}, 1, &n) == QM_OK && n == 1);
+            int ready = 0;
+            CHECK(qm_ready(client, 0, &ready) == QM_OK && ready);
+            size_t at = 0;
+            for (int more = 1; more;) { /* an array of one: a packet of many goes on in the next call */
+                qm_piece piece;
+                CHECK(qm_receive(client, 0, &piece, 1, &n) == QM_OK && n == 1);
+                CHECK(!memcmp(piece.data, sent + at, piece.length));
+                at += piece.length;
+                more = piece.flags & QM_MORE;
+            }
+            CHECK(at == sizes[i] && qm_release(client, 0) == QM_OK);
+        }
+    CHECK(qm_read(server, 0, got, sizeof got, &n) == QM_OK && n == 0);
+    CHECK(qm_send(client, 0, &(qm_piece){sent, 100, 0}, 1, &n) == QM_OK);
+    CHECK(qm_read(server, 0, got, 99, &n) == QM_TOO_LONG && qm_read(server, 0, got, 99, &n) == QM_OK && n == 0);
+    CHECK(qm_send(client, 0, &(qm_piece){sent, 0, 0}, 1, &n) == QM_TOO_LONG && n == 0);
+    CHECK(qm_send(client, 0, &(qm_piece){sent, 1, QM_MORE}, 1, &n) == QM_INVALID);
+    CHECK(qm_send(client, 0, &(qm_piece){NULL, 1, 0}, 1, &n) == QM_INVALID);
+    CHECK(qm_send(client, 1, &(qm_piece){sent, 1, 0}, 1, &n) == QM_INVALID && qm_release(client, 256) == QM_INVALID);
+    /* What was received stays readable when the link goes down, and the next connection can be used after it is released. */
+    qm_piece kept;
+    CHECK(qm_send(client, 0, &(qm_piece){sent, 64, 0}, 1, &n) == QM_OK);
+    CHECK(qm_receive(server, 0, &kept, 1, &n) == QM_OK && n == 1);
+    qm_close(client);
+    for (int i = 0; i < 2000 && qm_get_info(server, &info) == QM_OK; i++)
+        qm_wait(&server, 1, 10);
+    CHECK(qm_get_info(server, &info) == QM_DOWN && !memcmp(kept.data, sent, 64));
+    client = open_client(1);
+    wait_up(server, client);
+    CHECK(qm_receive(server, 0, &kept, 1, &n) == QM_INVALID && qm_release(server, 0) == QM_OK);
+    CHECK(qm_receive(server, 0, &kept, 1, &n) == QM_OK && n == 0);
+    qm_close(client);
+    qm_close(server);
+}
+
+#define THREADS 3
+#define EACH 20000
+
+static qm_port *ends[2];
+
+static void *sender(void *queue)
+{
+    for (uint32_t i = 0; i < EACH;) {
+        size_t n = 0;
+        CHECK(qm_send(ends[0], (unsigned)(uintptr_t)queue, &(qm_piece){&i, sizeof i, 0}, 1, &n) == QM_OK);
+        i += (uint32_t)n;
+    }
+    return NULL;
+}
+
+static void *receiver(void *queue)
+{
+    for (uint32_t want = 0; want < EACH;) {
+        qm_piece pieces[32];
+        size_t n;
+        CHECK(qm_wait(&ends[1], 1, 1000) == QM_OK);
+        CHECK(qm_receive(ends[1], (unsigned)(uintptr_t)queue, pieces, 32, &n) == QM_OK);
+        for (size_t i = 0; i < n; i++, want++)
+            CHECK(pieces[i].length == sizeof want && !memcmp(pieces[i].data, &want, sizeof want));
+        CHECK(qm_release(ends[1], (unsigned)(uintptr_t)queue) == QM_OK);
+    }
+    return NULL;
+}
+
+static void *waker(void *port)
+{
+    usleep(20000);
+    CHECK(qm_wake(port) == QM_OK);
+    return NULL;
+}
+
+static void threads(void)
+{
+    ends[1] = open_server(), ends[0] = open_client(THREADS);
+    wait_up(ends[1], ends[0]);
+    qm_event event;
+    while (qm_next_event(ends[1], &event) == QM_OK)
+        ;
+    pthread_t all[2 * THREADS], one;
+    CHECK(!pthread_create(&one, NULL, waker, ends[1]) && qm_wait(&ends[1], 1, 60000) == QM_OK);
+    pthread_join(one, NULL);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK(!pthread_create(&all[2 * i], NULL, sender, (void *)i) && !pthread_create(&all[2 * i + 1], NULL, receiver, (void *)i));
+    for (int i = 0; i < 2 * THREADS; i++)
+        pthread_join(all[i], NULL);
+    qm_close(ends[0]);
+    qm_close(ends[1]);
+}
+
+int main(void)
+{
+    snprintf(address, sizeof address, "@quiver/c-api-%d", getpid());
+    refusals();
+    packets();
+    threads();
+    puts("ok");
+}

@@ -1,0 +1,220 @@
+package memif
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// filesSpace is room for more descriptors than any message has, so that a peer that sends more is told so.
+const filesSpace = 8
+
+// farewellTime bounds how long a message may take that nobody waits for.
+const farewellTime = 100 * time.Millisecond
+
+// channel is one control connection: messages and descriptors over a seqpacket socket.
+type channel struct{ socket *net.UnixConn }
+
+func (c channel) send(m *message, file *os.File) error {
+	var rights []byte
+	if file != nil {
+		rights = unix.UnixRights(int(file.Fd()))
+	}
+	_, _, err := c.socket.WriteMsgUnix(m.encode(), rights, nil)
+	runtime.KeepAlive(file)
+	return channelError(err)
+}
+
+// receive waits for a message. The files are the caller's to close.
+func (c channel) receive() (*message, []*os.File, error) {
+	buffer := make([]byte, messageSize+1) // one too many is seen as such
+	space := make([]byte, unix.CmsgSpace(4*filesSpace)+unix.CmsgSpace(unix.SizeofUcred))
+	n, controls, flags, _, err := c.socket.ReadMsgUnix(buffer, space)
+	files := parseFiles(space[:controls])
+	if err == nil && flags&unix.MSG_CTRUNC != 0 {
+		err = AncillaryData
+	}
+	var m *message
+	if err == nil {
+		m, err = decode(buffer[:n])
+	}
+	if err != nil {
+		closeFiles(files)
+		return nil, nil, channelError(err)
+	}
+	return m, files, nil
+}
+
+// farewell tells the peer why it is over, if that is news to it.
+func (c channel) farewell(reason error) {
+	var peer *PeerError
+	if !errors.As(reason, &peer) && !errors.Is(reason, PeerClosed) {
+		_ = c.socket.SetWriteDeadline(time.Now().Add(farewellTime))
+		_ = c.send(&message{kind: msgDisconnect, reason: reason.Error()}, nil)
+	}
+}
+
+// parseFiles takes all descriptors, so that whatever is not used is closed.
+func parseFiles(space []byte) (files []*os.File) {
+	controls, err := unix.ParseSocketControlMessage(space)
+	if err != nil {
+		return nil
+	}
+	for _, control := range controls {
+		if rights, err := unix.ParseUnixRights(&control); err == nil {
+			for _, fd := range rights {
+				files = append(files, os.NewFile(uintptr(fd), "memif-peer"))
+			}
+		}
+	}
+	return files
+}
+
+func closeFiles(files []*os.File) {
+	for _, file := range files {
+		_ = file.Close()
+	}
+}
+
+func channelError(err error) error {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		return PeerClosed
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return HandshakeTimeout
+	}
+	return err
+}
+
+const network = "unixpacket" // SOCK_SEQPACKET
+
+// withAddress uses an address as the system wants it. A socket address holds 108 bytes, paths of Kubernetes volumes are longer: these
+// go through the directory's descriptor.
+func withAddress(address string, use func(string) error) error {
+	const longest = 107
+	if len(address) <= longest || strings.HasPrefix(address, "@") {
+		return use(address)
+	}
+	slash := strings.LastIndexByte(address, '/')
+	if slash < 0 {
+		return use(address) // and be told that it is too long
+	}
+	directory, err := os.Open(address[:slash+1])
+	if err != nil {
+		return err
+	}
+	defer directory.Close()
+	return use("/proc/self/fd/" + strconv.Itoa(int(directory.Fd())) + address[slash:])
+}
+
+// inNetns makes a socket in another network namespace: one stays in that of the thread that made it, and abstract names are looked
+// up there. So a thread that ends right afterwards goes there; others stay where they are.
+func inNetns(netns string, open func() error) error {
+	if netns == "" {
+		return open()
+	}
+	if !strings.Contains(netns, "/") {
+		netns = "/run/netns/" + netns
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+		done <- func() error {
+			file, err := os.Open(netns)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
+				return &os.SyscallError{Syscall: "setns " + netns, Err: err}
+			}
+			return open()
+		}()
+	}()
+	return <-done
+}
+
+func dialChannel(ctx context.Context, address, netns string) (channel, error) {
+	var conn net.Conn
+	err := inNetns(netns, func() error {
+		return withAddress(address, func(name string) (err error) {
+			conn, err = new(net.Dialer).DialContext(ctx, network, name)
+			return err
+		})
+	})
+	if err != nil {
+		return channel{}, err
+	}
+	return channel{conn.(*net.UnixConn)}, nil
+}
+
+func listenSocket(address, netns string, mode os.FileMode) (*net.UnixListener, error) {
+	var listener net.Listener
+	file := !strings.HasPrefix(address, "@")
+	config := net.ListenConfig{}
+	if file {
+		if err := removeStale(address); err != nil {
+			return nil, err
+		}
+		// A socket file is born with the mode of its socket, less the umask: never more open than asked for.
+		config.Control = func(_, _ string, raw syscall.RawConn) error {
+			var failed error
+			err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), uint32(mode.Perm())) })
+			return errors.Join(err, failed)
+		}
+	}
+	err := inNetns(netns, func() error {
+		return withAddress(address, func(name string) (err error) {
+			listener, err = config.Listen(context.Background(), network, name)
+			return err
+		})
+	})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, InUse
+	}
+	if err != nil {
+		return nil, err
+	}
+	socket := listener.(*net.UnixListener)
+	socket.SetUnlinkOnClose(false) // Listener does, if the file is still ours
+	if file {
+		if err := os.Chmod(address, mode); err != nil {
+			return nil, errors.Join(err, socket.Close())
+		}
+	}
+	return socket, nil
+}
+
+// removeStale removes a socket file that nobody listens at.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != os.ModeSocket {
+		return NotASocket
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	channel, err := dialChannel(ctx, path, "")
+	if err == nil {
+		_ = channel.socket.Close()
+		return InUse
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return InUse // by another protocol, or with a full backlog
+	}
+	return os.Remove(path)
+}

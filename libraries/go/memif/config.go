@@ -1,0 +1,142 @@
+package memif
+
+import (
+	"math/bits"
+	"time"
+
+	"quiver/memif/internal/shm"
+)
+
+// Mode says what packets begin with.
+type Mode uint8
+
+const (
+	// Ethernet packets begin with an Ethernet header.
+	Ethernet Mode = 0
+	// IP packets begin with an IPv4 or IPv6 header.
+	IP Mode = 1
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Ethernet:
+		return "ethernet"
+	case IP:
+		return "ip"
+	}
+	return "unknown"
+}
+
+// HugePages says whether a client's region should stand on huge pages.
+type HugePages = shm.HugePages
+
+// Choices for [HugePages].
+const (
+	TryHugePages     = shm.TryHugePages
+	NoHugePages      = shm.NoHugePages
+	RequireHugePages = shm.RequireHugePages
+)
+
+// DefaultMaxPacket is the largest IPv4 packet in an Ethernet frame with a VLAN tag, in bytes.
+const DefaultMaxPacket = 65535 + 18
+
+// ClientConfig is an interface that connects to a server. A field that is zero has the default of its comment.
+type ClientConfig struct {
+	ID          uint32        // which interface of the server
+	Mode        Mode          // ethernet
+	Secret      string        // if the server wants one: up to 24 bytes without NUL
+	Name        string        // of the interface, told to the server: "memif"; cut to 31 bytes
+	Application string        // name of this application: "quiver-go"; cut to 31 bytes
+	RxQueues    int           // queues to receive from: 1. The server may allow fewer
+	TxQueues    int           // queues to send to: 1. The server may allow fewer
+	RingSize    int           // descriptors of every ring, a power of two from 64 to 16384: 1024. The server may allow fewer
+	BufferSize  int           // bytes of every buffer, 64 to 65536: 2048. Longer packets are chained
+	MaxPacket   int           // longest packet to receive, in bytes: DefaultMaxPacket
+	HugePages   HugePages     // TryHugePages
+	Netns       string        // file of the network namespace that an abstract socket is in: ours
+	Timeout     time.Duration // from connecting to CONNECTED: 5 s
+}
+
+// ServerConfig is an interface that waits for a client. A field that is zero has the default of its comment.
+type ServerConfig struct {
+	ID            uint32 // told apart by it on one socket
+	Mode          Mode   // ethernet; the client must have the same
+	Secret        string // that the client must know: none
+	Name          string // of the interface, told to the client: "memif"; cut to 31 bytes
+	MaxRxQueues   int    // most queues to receive from, up to 256: 256
+	MaxTxQueues   int    // most queues to send to, up to 256: 256
+	MaxRingSize   int    // 16384
+	MaxRegions    int    // up to 256: 256
+	MaxMemory     uint64 // bytes of all regions together: 1 GiB. Pages that the client left empty are charged to who touches them
+	MaxPacket     int    // longest packet to receive, in bytes: DefaultMaxPacket
+	AllowUnsealed bool   // also regions that the client could truncate, which costs it its connection
+}
+
+func or[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+func (c ClientConfig) complete() (ClientConfig, error) {
+	c.Name, c.Application = or(c.Name, "memif"), or(c.Application, "quiver-go")
+	c.RxQueues, c.TxQueues = or(c.RxQueues, 1), or(c.TxQueues, 1)
+	c.RingSize, c.BufferSize = or(c.RingSize, 1024), or(c.BufferSize, 2048)
+	c.MaxPacket, c.Timeout = or(c.MaxPacket, DefaultMaxPacket), or(c.Timeout, 5*time.Second)
+	return c, firstError(
+		inRange("Mode", uint64(c.Mode), 0, 1),
+		checkSecret(c.Secret),
+		inRange("RxQueues", uint64(c.RxQueues), 1, 256),
+		inRange("TxQueues", uint64(c.TxQueues), 1, 256),
+		checkRingSize("RingSize", c.RingSize),
+		inRange("BufferSize", uint64(c.BufferSize), 64, 65536),
+		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
+	)
+}
+
+func (c ServerConfig) complete() (ServerConfig, error) {
+	c.Name = or(c.Name, "memif")
+	c.MaxRxQueues, c.MaxTxQueues = or(c.MaxRxQueues, 256), or(c.MaxTxQueues, 256)
+	c.MaxRingSize, c.MaxRegions = or(c.MaxRingSize, 1<<shm.MaxLog2), or(c.MaxRegions, 256)
+	c.MaxMemory, c.MaxPacket = or(c.MaxMemory, 1<<30), or(c.MaxPacket, DefaultMaxPacket)
+	return c, firstError(
+		inRange("Mode", uint64(c.Mode), 0, 1),
+		checkSecret(c.Secret),
+		inRange("MaxRxQueues", uint64(c.MaxRxQueues), 1, 256),
+		inRange("MaxTxQueues", uint64(c.MaxTxQueues), 1, 256),
+		checkRingSize("MaxRingSize", c.MaxRingSize),
+		inRange("MaxRegions", uint64(c.MaxRegions), 1, 256),
+		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
+	)
+}
+
+func firstError(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inRange checks a number; one that was negative is very large here.
+func inRange(name string, value, least, most uint64) error {
+	if value < least || value > most {
+		return detail(BadSetting, "%s %d is not in %d..=%d", name, int64(value), least, most)
+	}
+	return nil
+}
+
+func checkRingSize(name string, size int) error {
+	if err := inRange(name, uint64(size), 1<<shm.MinLog2, 1<<shm.MaxLog2); err != nil {
+		return err
+	}
+	if size&(size-1) != 0 {
+		return detail(BadSetting, "%s %d is not a power of two", name, size)
+	}
+	return nil
+}
+
+func log2(size int) uint8 { return uint8(bits.Len(uint(size)) - 1) }

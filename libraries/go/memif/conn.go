@@ -1,0 +1,361 @@
+package memif
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"quiver/memif/internal/shm"
+)
+
+// Role says which end of a connection.
+type Role int
+
+const (
+	// Client connects and owns the memory. Also called slave.
+	Client Role = iota
+	// Server listens and maps the client's memory. Also called master.
+	Server
+)
+
+// Info is what both sides agreed on.
+type Info struct {
+	Role            Role   // our end
+	ID              uint32 // of the interface
+	Mode            Mode
+	PeerApplication string // what the peer calls itself
+	PeerInterface   string // what it calls the interface
+}
+
+// Conn is an established connection: packets can flow until Close, or until the peer ends it.
+type Conn struct {
+	info    Info
+	address string
+	channel channel
+	table   *shm.Table
+	rx      []*RxQueue
+	tx      []*TxQueue
+	any     *waiter // for all rx queues; that of the first if there is one only
+
+	nextRx        atomic.Uint32
+	readDeadline  atomic.Int64 // in ns since 1970; 0: none
+	writeDeadline atomic.Int64
+
+	ending sync.Once
+	done   chan struct{}
+	reason error // once done is closed
+	onEnd  func()
+}
+
+// open puts a connection together from its ends. Takes them all over.
+func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end, maxPacket uint32) (*Conn, error) {
+	c := &Conn{info: info, address: address, channel: ctl, table: table, done: make(chan struct{})}
+	events := make([]*shm.Event, 0, len(rx))
+	for _, e := range rx {
+		c.rx = append(c.rx, &RxQueue{conn: c, end: e, maxPacket: maxPacket})
+		events = append(events, e.event)
+	}
+	for _, e := range tx {
+		c.tx = append(c.tx, &TxQueue{conn: c, end: e})
+	}
+	var err error
+	for _, q := range c.rx {
+		if err == nil {
+			q.waiter, err = newWaiter(q.end.event)
+		}
+	}
+	if err == nil && len(c.rx) > 1 {
+		c.any, err = newWaiter(events...)
+	}
+	if len(c.rx) == 1 {
+		c.any = c.rx[0].waiter
+	}
+	if err != nil {
+		c.end(err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// start makes the rings ready, when both sides have mapped them, and listens to what the peer says.
+func (c *Conn) start() error {
+	var err error
+	for _, q := range c.tx {
+		err = errors.Join(err, q.start())
+	}
+	for _, q := range c.rx {
+		err = errors.Join(err, q.start())
+	}
+	if err == nil {
+		err = c.channel.socket.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		c.end(err)
+		return err
+	}
+	go c.listen()
+	return nil
+}
+
+// listen waits for the end.
+func (c *Conn) listen() {
+	m, files, err := c.channel.receive()
+	closeFiles(files)
+	switch {
+	case err != nil:
+	case m.kind == msgDisconnect:
+		err = &PeerError{m.code, m.reason}
+	default:
+		err = detail(UnexpectedMessage, "%s while connected", m.kind)
+	}
+	c.end(err)
+}
+
+// end ends the connection, telling the peer why if that is news to it. The first reason counts.
+func (c *Conn) end(reason error) {
+	c.ending.Do(func() {
+		c.reason = reason
+		close(c.done)
+		c.channel.farewell(reason)
+		_ = c.channel.socket.Close()
+		if len(c.rx) > 1 {
+			_ = c.any.close()
+		}
+		for _, q := range c.rx {
+			_ = q.close()
+		}
+		for _, q := range c.tx {
+			_ = q.close()
+		}
+		// Nobody can be using it: all queues are closed.
+		_ = c.table.Close()
+		if c.onEnd != nil {
+			c.onEnd()
+		}
+	})
+}
+
+// failed ends the connection for a fault of the peer, and gives the error to return.
+func (c *Conn) failed(op string, fault error) error {
+	if fault != Closed {
+		c.end(fault)
+	}
+	<-c.done
+	return c.wrap(op, c.reason)
+}
+
+func (c *Conn) wrap(op string, err error) error {
+	return &Error{Op: op, Interface: interfaceName(c.address, c.info.ID), Err: err}
+}
+
+func interfaceName(address string, id uint32) string { return fmt.Sprintf("%s id %d", address, id) }
+
+// Info is what both sides agreed on.
+func (c *Conn) Info() Info { return c.info }
+
+// RxQueues are the queues to receive from.
+func (c *Conn) RxQueues() []*RxQueue { return c.rx }
+
+// TxQueues are the queues to send to.
+func (c *Conn) TxQueues() []*TxQueue { return c.tx }
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err is why the connection has ended; nil while it hasn't.
+func (c *Conn) Err() error {
+	select {
+	case <-c.done:
+		return c.wrap("connection to", c.reason)
+	default:
+		return nil
+	}
+}
+
+// Close ends the connection, telling the peer so, and everything that waits on it.
+func (c *Conn) Close() error { return c.CloseWithReason("interface closed") }
+
+// CloseWithReason ends the connection with these words for the peer, cut to 95 bytes.
+func (c *Conn) CloseWithReason(text string) error {
+	c.end(localReason(text))
+	return nil
+}
+
+// localReason is Closed, in other words.
+type localReason string
+
+func (r localReason) Error() string        { return string(r) }
+func (r localReason) Is(target error) bool { return target == Closed || target == net.ErrClosed }
+
+// SetDeadline bounds reads and writes that wait, now and later; the zero time doesn't. One that is set while a call waits counts
+// after 100 ms at the latest.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline bounds reads only.
+func (c *Conn) SetReadDeadline(t time.Time) error { return setDeadline(&c.readDeadline, t) }
+
+// SetWriteDeadline bounds writes only.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return setDeadline(&c.writeDeadline, t) }
+
+func setDeadline(deadline *atomic.Int64, t time.Time) error {
+	if t.IsZero() {
+		deadline.Store(0)
+	} else {
+		deadline.Store(max(t.UnixNano(), 1))
+	}
+	return nil
+}
+
+// TryReadBatch receives packets that are there, of all queues, into batch, after resetting it; gives how many.
+func (c *Conn) TryReadBatch(batch *Batch) (int, error) {
+	batch.Reset()
+	return c.fill(c.rx, batch)
+}
+
+// ReadBatch waits until there are packets in any queue and receives them into batch, after resetting it; gives how many.
+func (c *Conn) ReadBatch(batch *Batch) (int, error) {
+	batch.Reset()
+	return c.read(c.rx, c.any, batch)
+}
+
+// ReadBatchContext is ReadBatch until ctx is done; then the error wraps ctx.Err(). Other readers of the connection are woken, too.
+func (c *Conn) ReadBatchContext(ctx context.Context, batch *Batch) (int, error) {
+	batch.Reset()
+	for {
+		until := time.Now().Add(nap)
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+			until = deadline
+		}
+		n, err := c.readUntil(c.rx, c.any, batch, until)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		if ctx.Err() != nil {
+			return 0, c.wrap("read", ctx.Err())
+		}
+	}
+}
+
+// ReadPacket waits for one packet and copies it into buffer; gives its length. ShortBuffer if it is longer: it is lost then.
+func (c *Conn) ReadPacket(buffer []byte) (int, error) {
+	one := NewBatch(1)
+	if _, err := c.ReadBatch(one); err != nil {
+		return 0, err
+	}
+	packet := one.Packets()[0]
+	if len(packet) > len(buffer) {
+		return 0, c.wrap("read", detail(ShortBuffer, "%d bytes", len(packet)))
+	}
+	return copy(buffer, packet), nil
+}
+
+// WritePacket sends one packet on the first queue, waiting for room; gives its length.
+func (c *Conn) WritePacket(packet []byte) (int, error) {
+	if _, err := c.WriteBatch([][]byte{packet}); err != nil {
+		return 0, err
+	}
+	return len(packet), nil
+}
+
+// TryWriteBatch sends packets on the first queue as far as there is room; gives how many.
+func (c *Conn) TryWriteBatch(packets [][]byte) (int, error) {
+	if len(c.tx) == 0 {
+		return 0, c.wrap("write", NoRings)
+	}
+	return c.tx[0].TryWriteBatch(packets)
+}
+
+// WriteBatch sends all packets on the first queue, waiting for room; gives how many before an error.
+func (c *Conn) WriteBatch(packets [][]byte) (int, error) {
+	if len(c.tx) == 0 {
+		return 0, c.wrap("write", NoRings)
+	}
+	return c.write(c.tx[0], packets)
+}
+
+// fill receives from all queues in turn, beginning with another each time so that none waits for the others.
+func (c *Conn) fill(queues []*RxQueue, batch *Batch) (int, error) {
+	if len(queues) == 0 {
+		return 0, c.wrap("read", NoRings)
+	}
+	first := 0
+	if len(queues) > 1 {
+		first = int(c.nextRx.Add(1) % uint32(len(queues)))
+	}
+	for i := range queues {
+		if _, err := queues[(first+i)%len(queues)].fill(batch); err != nil {
+			return batch.Len(), err
+		}
+	}
+	return batch.Len(), nil
+}
+
+func (c *Conn) read(queues []*RxQueue, wait *waiter, batch *Batch) (int, error) {
+	for {
+		until := time.Now().Add(nap)
+		deadline := c.readDeadline.Load()
+		if deadline != 0 && time.Unix(0, deadline).Before(until) {
+			until = time.Unix(0, deadline)
+		}
+		n, err := c.readUntil(queues, wait, batch, until)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		if deadline != 0 && time.Now().UnixNano() >= deadline {
+			return 0, c.wrap("read", os.ErrDeadlineExceeded)
+		}
+	}
+}
+
+// readUntil receives what is there, after a sleep if that is nothing.
+func (c *Conn) readUntil(queues []*RxQueue, wait *waiter, batch *Batch, until time.Time) (int, error) {
+	if n, err := c.fill(queues, batch); n > 0 || err != nil {
+		return n, err
+	}
+	ready := false
+	for _, q := range queues {
+		// A fault is found again, and told, by fill.
+		armed, err := q.arm()
+		ready = ready || armed || err != nil
+	}
+	if !ready {
+		wait.wait(until, func() (any bool) {
+			for _, q := range queues {
+				any = q.signalled() || any
+			}
+			return any
+		})
+	}
+	for _, q := range queues {
+		q.disarm()
+	}
+	return c.fill(queues, batch)
+}
+
+// write sends all packets. The protocol has no signal for room: it is looked for again, ever less often.
+func (c *Conn) write(q *TxQueue, packets [][]byte) (int, error) {
+	sent, pause := 0, time.Duration(0)
+	for {
+		n, err := q.TryWriteBatch(packets[sent:])
+		sent += n
+		if err != nil || sent == len(packets) {
+			return sent, err
+		}
+		if n > 0 {
+			pause = 0
+			continue
+		}
+		if deadline := c.writeDeadline.Load(); deadline != 0 && time.Now().UnixNano() >= deadline {
+			return sent, c.wrap("write", os.ErrDeadlineExceeded)
+		}
+		pause = min(max(2*pause, 5*time.Microsecond), time.Millisecond)
+		time.Sleep(pause)
+	}
+}

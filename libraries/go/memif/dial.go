@@ -1,0 +1,154 @@
+package memif
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+)
+
+// Dial connects to interface config.ID of the server at address: a path, or "@name" for an abstract socket. It tries once; a
+// [Port] keeps trying.
+func Dial(ctx context.Context, address string, config ClientConfig) (*Conn, error) {
+	conn, err := dial(ctx, address, config)
+	if err != nil {
+		return nil, &Error{Op: "dial", Interface: interfaceName(address, config.ID), Err: err}
+	}
+	return conn, nil
+}
+
+func dial(ctx context.Context, address string, config ClientConfig) (*Conn, error) {
+	config, err := config.complete()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, HandshakeTimeout)
+	defer cancel()
+	ctl, err := dialChannel(ctx, address, config.Netns)
+	if err != nil {
+		return nil, err
+	}
+	// A deadline that has passed ends whatever waits.
+	stop := context.AfterFunc(ctx, func() { _ = ctl.socket.SetDeadline(time.Unix(1, 0)) })
+	h := &clientHandshake{channel: ctl, config: config}
+	err = h.run()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		return h.connection(address)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if h.memory != nil {
+		h.memory.close()
+	}
+	ctl.farewell(err)
+	return nil, errors.Join(err, ctl.socket.Close())
+}
+
+// clientHandshake is the client's side of the control channel: it sends one message and waits for its ACK before the next.
+type clientHandshake struct {
+	channel channel
+	config  ClientConfig
+	memory  *clientMemory
+	server  string // what it calls itself
+	peer    string // what it calls the interface
+}
+
+func (h *clientHandshake) run() error {
+	hello, err := h.hear(msgHello)
+	if err != nil {
+		return err
+	}
+	if err := h.setUp(hello); err != nil {
+		return err
+	}
+	init := &message{kind: msgInit, version: version, id: h.config.ID, mode: uint8(h.config.Mode), name: h.config.Application}
+	copy(init.secret[:], h.config.Secret)
+	if err := h.say(init, nil); err != nil {
+		return err
+	}
+	region := &message{kind: msgAddRegion, size: h.memory.region.Size()}
+	if err := h.say(region, h.memory.region.File()); err != nil {
+		return err
+	}
+	l := h.memory.layout
+	for i, e := range h.memory.ends {
+		ring := &message{kind: msgAddRing, index: uint16(i), offset: uint32(l.ring(i)), log2: l.log2}
+		if i < l.txRings {
+			ring.flags = ringToServer
+		} else {
+			ring.index = uint16(i - l.txRings)
+		}
+		if err := h.say(ring, e.event.File()); err != nil {
+			return err
+		}
+	}
+	if err := h.channel.send(&message{kind: msgConnect, name: h.config.Name}, nil); err != nil {
+		return err
+	}
+	connected, err := h.hear(msgConnected)
+	if err != nil {
+		return err
+	}
+	h.peer = connected.name
+	return nil
+}
+
+// setUp makes the memory, as large as both sides want.
+func (h *clientHandshake) setUp(hello *message) error {
+	if version < hello.minVersion || version > hello.maxVersion {
+		return detail(Version, "the server speaks %#x to %#x", hello.minVersion, hello.maxVersion)
+	}
+	if hello.maxLog2 < log2(64) {
+		return detail(RingSize, "the server takes 2^%d at most", hello.maxLog2)
+	}
+	h.server = hello.name
+	l := layout{
+		txRings:    min(h.config.TxQueues, int(hello.maxRingToServer)+1),
+		rxRings:    min(h.config.RxQueues, int(hello.maxRingToClient)+1),
+		log2:       min(log2(h.config.RingSize), hello.maxLog2),
+		bufferSize: uint32(h.config.BufferSize),
+	}
+	memory, err := newClientMemory(h.config.Name, l, h.config.HugePages)
+	h.memory = memory
+	return err
+}
+
+func (h *clientHandshake) say(m *message, file *os.File) error {
+	if err := h.channel.send(m, file); err != nil {
+		return err
+	}
+	_, err := h.hear(msgAck)
+	return err
+}
+
+// hear waits for the one message that is legal now, besides DISCONNECT.
+func (h *clientHandshake) hear(wanted messageType) (*message, error) {
+	m, files, err := h.channel.receive()
+	closeFiles(files)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(files) > 0:
+		return nil, detail(FileDescriptors, "%d with %s, expected 0", len(files), m.kind)
+	case m.kind == msgDisconnect:
+		return nil, &PeerError{m.code, m.reason}
+	case m.kind != wanted:
+		return nil, detail(UnexpectedMessage, "%s while waiting for %s", m.kind, wanted)
+	}
+	return m, nil
+}
+
+func (h *clientHandshake) connection(address string) (*Conn, error) {
+	info := Info{Client, h.config.ID, h.config.Mode, h.server, h.peer}
+	tx := h.memory.layout.txRings
+	rxEnds, txEnds := h.memory.ends[tx:], h.memory.ends[:tx]
+	conn, err := open(info, address, h.channel, h.memory.table, rxEnds, txEnds, uint32(h.config.MaxPacket))
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.start()
+}

@@ -1,0 +1,113 @@
+package memif
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"quiver/memif/internal/shm"
+)
+
+// Error is what all calls of this package return.
+type Error struct {
+	Op        string // what was tried: "dial", "listen", "accept", "read", "write", …
+	Interface string // socket and id: "@quiver/app id 0"
+	Err       error  // the cause
+}
+
+func (e *Error) Error() string { return "memif: " + e.Op + " " + e.Interface + ": " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout says whether a deadline had passed, as net.Error has it.
+func (e *Error) Timeout() bool { return errors.Is(e.Err, os.ErrDeadlineExceeded) }
+
+// PeerError is a disconnection by the peer.
+type PeerError struct {
+	Code uint32 // usually 0
+	Text string // its words, made harmless to print
+}
+
+func (e *PeerError) Error() string {
+	return fmt.Sprintf("disconnected by the peer: %s (code %d)", e.Text, e.Code)
+}
+
+// Cause is a kind of failure, for errors.Is. The error that wraps it says more.
+type Cause string
+
+func (c Cause) Error() string { return string(c) }
+
+// How connections end without anybody's fault.
+const (
+	Closed     Cause = "closed"
+	PeerClosed Cause = "connection closed by the peer"
+	Deleted    Cause = "interface deleted"
+)
+
+// What can be wrong with a setting or a call.
+const (
+	BadSetting   Cause = "setting out of range"
+	InUse        Cause = "another process listens there"
+	NotASocket   Cause = "file exists and is not a socket"
+	Registered   Cause = "interface id is already registered on this socket"
+	NotListening Cause = "no interface of this id on this socket"
+	NeverFits    Cause = "packet is empty or longer than all buffers of the ring"
+	ShortBuffer  Cause = "packet is longer than the buffer to read it into"
+)
+
+// What a peer can do wrong on the control channel. The text is what it is told.
+const (
+	HandshakeTimeout  Cause = "handshake timed out"
+	TooManyHandshakes Cause = "too many connections"
+	MessageSize       Cause = "message has not 128 bytes"
+	UnknownMessage    Cause = "unknown message type"
+	UnexpectedMessage Cause = "unexpected message"
+	FileDescriptors   Cause = "wrong number of file descriptors"
+	AncillaryData     Cause = "too much ancillary data"
+	Version           Cause = "unsupported version"
+	UnknownInterface  Cause = "unmatched interface id"
+	AlreadyConnected  Cause = "already connected"
+	ModeMismatch      Cause = "mode mismatch"
+	SecretRequired    Cause = "secret required"
+	WrongSecret       Cause = "incorrect secret"
+	RegionIndex       Cause = "unexpected region index"
+	TooManyRegions    Cause = "too many regions"
+	TooMuchMemory     Cause = "too much memory"
+	RingIndex         Cause = "unexpected ring index"
+	TooManyRings      Cause = "too many rings"
+	RingSize          Cause = "ring size not allowed"
+	RingFlags         Cause = "unknown ring flags"
+	PrivateHeader     Cause = "private headers not supported"
+	NoRings           Cause = "no rings"
+)
+
+// What can be wrong with memory that a peer sends.
+var (
+	RegionSize      = shm.ErrSize
+	NotMemory       = shm.ErrNotMemory
+	Unsealed        = shm.ErrUnsealed
+	RegionTruncated = shm.ErrTruncated
+	RingOutside     = shm.ErrOutside
+	RingMisaligned  = shm.ErrMisaligned
+	WrongCookie     = shm.ErrCookie
+	NotAnEventfd    = shm.ErrNotEvent
+)
+
+// What a peer can do wrong in shared memory. The connection is closed with this as the reason.
+const (
+	IndexFault   Cause = "ring index is impossible"
+	RangeFault   Cause = "descriptor points outside of the regions"
+	EmptyPacket  Cause = "empty packet"
+	TooLong      Cause = "packet is longer than allowed"
+	EndlessChain Cause = "chain without end"
+	NoCapacity   Cause = "buffer without room posted"
+)
+
+// MemoryLost says that the peer took pages of a region away.
+var MemoryLost = shm.ErrLost
+
+// detail is a cause with its particulars.
+func detail(cause error, format string, arguments ...any) error {
+	return fmt.Errorf("%w: %s", cause, fmt.Sprintf(format, arguments...))
+}

@@ -1,0 +1,175 @@
+package memif
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A server that accepts unsealed regions survives their being truncated.
+func TestMemoryThatGoesAway(t *testing.T) {
+	for _, write := range []bool{false, true} {
+		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{AllowUnsealed: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		raw := newRaw(t, l.address, false)
+		raw.connect(readTable(t))
+		conn, err := l.Accept(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Ftruncate(raw.fd, 0); err != nil {
+			t.Fatal(err)
+		}
+		if write {
+			_, err = conn.TryWriteBatch([][]byte{{1}})
+		} else {
+			_, err = conn.TryReadBatch(NewBatch(1))
+		}
+		if !errors.Is(err, MemoryLost) {
+			t.Error(err)
+		}
+		raw.hear([]string{"refused", "shared-memory-was-truncated"})
+	}
+}
+
+// A panic that has nothing to do with a peer is none of ours.
+func TestOtherPanicsGoOn(t *testing.T) {
+	server, _ := pair(t, ServerConfig{}, ClientConfig{})
+	defer func() {
+		if recover() == nil {
+			t.Error("a panic was swallowed")
+		}
+	}()
+	_ = server.table.Guard(func() error { panic("ours") })
+}
+
+// The eventfd is the peer's as well: full and blocking, it stops neither sender nor receiver.
+func TestEventThatBlocks(t *testing.T) {
+	table := readTable(t)
+	conn, raw := connected(t, table)
+	if err := unix.SetNonblock(int(raw.event.Fd()), false); err != nil {
+		t.Fatal(err)
+	}
+	full := make([]byte, 8)
+	binary.LittleEndian.PutUint64(full, 1<<64-2)
+	if _, err := unix.Write(int(raw.event.Fd()), full); err != nil {
+		t.Fatal(err)
+	}
+	raw.slot(rawToUs, 0, 0, 0, 2048, rawBuffers)
+	raw.head(rawToUs, 1) // flags are 0: it wants to be signalled
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.TryWriteBatch([][]byte{{1}})
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := conn.ReadBatch(NewBatch(1)); err == nil {
+			done <- errors.New("received from nobody")
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("stopped by its peer")
+	}
+}
+
+// A chain that goes on in all slots of the ring.
+func TestChainWithoutEnd(t *testing.T) {
+	conn, raw := connected(t, readTable(t))
+	for i := range uint64(64) {
+		raw.slot(rawToPeer, i, 1, 0, 1, rawBuffers)
+	}
+	raw.head(rawToPeer, 64)
+	if _, err := conn.TryReadBatch(NewBatch(1)); !errors.Is(err, EndlessChain) {
+		t.Error(err)
+	}
+}
+
+// Who connects and says nothing keeps nobody out, and is told the time.
+func TestConnectStormAndSlowHandshakes(t *testing.T) {
+	var mu sync.Mutex
+	reasons := map[error]int{}
+	config := ListenConfig{MaxHandshakes: 4, Timeout: 100 * time.Millisecond, Refused: func(_ *uint32, reason error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, cause := range []error{TooManyHandshakes, HandshakeTimeout} {
+			if errors.Is(reason, cause) {
+				reasons[cause]++
+			}
+		}
+	}}
+	l, err := Listen(abstract(), config, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var silent []channel
+	for range 200 {
+		ctl, err := dialChannel(within(t), l.address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ctl.socket.Close()
+		silent = append(silent, ctl)
+	}
+	if _, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages}); err != nil {
+		t.Error("kept out:", err)
+	}
+	for i, ctl := range silent {
+		_ = ctl.socket.SetDeadline(time.Now().Add(patience))
+		told := ""
+		for {
+			m, _, err := ctl.receive()
+			if err != nil {
+				if !errors.Is(err, PeerClosed) && !errors.Is(err, io.EOF) {
+					t.Fatalf("%d: %v", i, err)
+				}
+				break
+			}
+			told = m.reason
+		}
+		if told != string(TooManyHandshakes) && told != string(HandshakeTimeout) {
+			t.Errorf("%d was told %q", i, told)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if reasons[HandshakeTimeout] == 0 {
+		t.Error(reasons)
+	}
+}
+
+// A server that writes anything into a client's memory: it knows itself where its buffers are.
+func TestServerThatMovesBuffers(t *testing.T) {
+	for _, length := range []uint32{0, 60, 2048, 2049, 1<<32 - 1} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			server, client := pair(t, ServerConfig{}, ClientConfig{})
+			if _, err := server.WritePacket(packetOf(1, 60)); err != nil {
+				t.Fatal(err)
+			}
+			d := server.tx[0].end.ring.Descriptor(0)
+			d.Region, d.Offset, d.Length = 9, 1<<32-1, length
+			server.tx[0].end.ring.SetDescriptor(0, d)
+			batch := NewBatch(1)
+			_, err := client.TryReadBatch(batch)
+			switch {
+			case length == 0 && !errors.Is(err, EmptyPacket), length > 2048 && !errors.Is(err, TooLong):
+				t.Error(err)
+			case length > 0 && length <= 2048 && (err != nil || batch.Len() != 1 || len(batch.Packets()[0]) != int(length)):
+				t.Error(err)
+			}
+		})
+	}
+}

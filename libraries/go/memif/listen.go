@@ -1,0 +1,338 @@
+package memif
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ListenConfig is how a [Listener] behaves, besides its interfaces. A field that is zero has the default of its comment.
+type ListenConfig struct {
+	Application   string        // name of this application, told to peers: "quiver-go"; cut to 31 bytes
+	FileMode      fs.FileMode   // of the socket file: 0660
+	Netns         string        // file of the network namespace of an abstract socket: ours
+	Timeout       time.Duration // from accepting a connection to its CONNECT: 5 s
+	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest: who is slow on purpose keeps nobody out
+	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
+	// came as far. It must not block.
+	Refused func(id *uint32, reason error)
+}
+
+// Listener is a control socket and the interfaces behind it.
+type Listener struct {
+	config  ListenConfig
+	address string
+	socket  *net.UnixListener
+	file    os.FileInfo // of the socket, to remove the file only if it is still ours
+	done    chan struct{}
+	arrived chan struct{} // one element if something may be in ready
+
+	mu         sync.Mutex
+	interfaces map[uint32]*served
+	handshakes map[uint64]channel
+	last       uint64
+	ready      []*Conn
+	closed     bool
+}
+
+type served struct {
+	config ServerConfig
+	taken  bool
+	conn   *Conn // once connected
+}
+
+// Listen serves interfaces at address: a path, or "@name" for an abstract socket.
+func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*Listener, error) {
+	config.Application, config.FileMode = or(config.Application, "quiver-go"), or(config.FileMode, 0o660)
+	config.Timeout, config.MaxHandshakes = or(config.Timeout, 5*time.Second), or(config.MaxHandshakes, 64)
+	l := &Listener{
+		config: config, address: address, done: make(chan struct{}), arrived: make(chan struct{}, 1),
+		interfaces: map[uint32]*served{}, handshakes: map[uint64]channel{},
+	}
+	for _, one := range interfaces {
+		if err := l.Register(one); err != nil {
+			return nil, err
+		}
+	}
+	socket, err := listenSocket(address, config.Netns, config.FileMode)
+	if err != nil {
+		return nil, &Error{Op: "listen", Interface: address, Err: err}
+	}
+	l.socket = socket
+	if !strings.HasPrefix(address, "@") {
+		l.file, _ = os.Lstat(address)
+	}
+	go l.serve()
+	return l, nil
+}
+
+// Register lets a client connect to one more interface.
+func (l *Listener) Register(config ServerConfig) error {
+	config, err := config.complete()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.interfaces[config.ID] != nil {
+		err = Registered
+	}
+	if err != nil {
+		return &Error{Op: "register", Interface: interfaceName(l.address, config.ID), Err: err}
+	}
+	l.interfaces[config.ID] = &served{config: config}
+	return nil
+}
+
+// Unregister takes an interface away, disconnecting its client.
+func (l *Listener) Unregister(id uint32) error {
+	l.mu.Lock()
+	one := l.interfaces[id]
+	delete(l.interfaces, id)
+	l.mu.Unlock()
+	if one == nil {
+		return &Error{Op: "unregister", Interface: interfaceName(l.address, id), Err: NotListening}
+	}
+	if one.conn != nil {
+		one.conn.end(Deleted)
+	}
+	return nil
+}
+
+// Addr is the socket's address.
+func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
+
+// Accept waits for the next connection of any of the interfaces.
+func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	for {
+		if conn := l.next(); conn != nil {
+			return conn, nil
+		}
+		select {
+		case <-l.arrived:
+		case <-l.done:
+			return nil, &Error{Op: "accept", Interface: l.address, Err: net.ErrClosed}
+		case <-ctx.Done():
+			return nil, &Error{Op: "accept", Interface: l.address, Err: ctx.Err()}
+		}
+	}
+}
+
+// next is the oldest connection that nobody took and that is still up.
+func (l *Listener) next() *Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.ready) > 0 {
+		conn := l.ready[0]
+		l.ready = l.ready[1:]
+		if len(l.ready) > 0 {
+			l.tell()
+		}
+		if conn.Err() == nil {
+			return conn
+		}
+	}
+	return nil
+}
+
+func (l *Listener) tell() {
+	select {
+	case l.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// Close stops listening and ends all connections.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	close(l.done)
+	var conns []*Conn
+	for _, one := range l.interfaces {
+		if one.conn != nil {
+			conns = append(conns, one.conn)
+		}
+	}
+	for _, ctl := range l.handshakes {
+		ctl.farewell(localReason("server closed"))
+		_ = ctl.socket.Close()
+	}
+	l.mu.Unlock()
+	for _, conn := range conns {
+		conn.end(localReason("server closed"))
+	}
+	if l.file != nil {
+		if now, err := os.Lstat(l.address); err == nil && os.SameFile(now, l.file) {
+			_ = os.Remove(l.address)
+		}
+	}
+	return l.socket.Close()
+}
+
+func (l *Listener) serve() {
+	for {
+		socket, err := l.socket.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, say: others may be given back
+			select {
+			case <-l.done:
+				return
+			case <-time.After(100 * time.Millisecond):
+				continue
+			}
+		}
+		ctl := channel{socket}
+		if number, ok := l.admit(ctl); ok {
+			go l.shake(ctl, number)
+		}
+	}
+}
+
+// admit enters one more handshake, ending the oldest if there is no place for it.
+func (l *Listener) admit(ctl channel) (uint64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = ctl.socket.Close()
+		return 0, false
+	}
+	if len(l.handshakes) >= l.config.MaxHandshakes {
+		oldest := l.last
+		for number := range l.handshakes {
+			oldest = min(oldest, number)
+		}
+		l.handshakes[oldest].farewell(TooManyHandshakes)
+		_ = l.handshakes[oldest].socket.Close()
+		delete(l.handshakes, oldest)
+	}
+	l.last++
+	l.handshakes[l.last] = ctl
+	return l.last, true
+}
+
+// shake goes through one handshake.
+func (l *Listener) shake(ctl channel, number uint64) {
+	var mine *served
+	h := &serverHandshake{claim: func(m *message) (config *ServerConfig, err error) {
+		mine, err = l.claim(m)
+		if err != nil {
+			return nil, err
+		}
+		return &mine.config, nil
+	}}
+	conn, err := l.converse(ctl, h, func() { l.release(mine) })
+	l.mu.Lock()
+	delete(l.handshakes, number)
+	if err == nil {
+		if l.closed || l.interfaces[h.config.ID] != mine {
+			err = Deleted
+		} else {
+			mine.conn, l.ready = conn, append(l.ready, conn)
+			l.tell()
+		}
+	}
+	l.mu.Unlock()
+	if err == nil {
+		// Only now: a connection that ends gives its interface back.
+		_ = conn.start()
+		return
+	}
+	if conn != nil {
+		conn.end(err)
+	} else {
+		ctl.farewell(err)
+		_ = ctl.socket.Close()
+		h.close()
+		if mine != nil {
+			l.release(mine)
+		}
+	}
+	if l.config.Refused != nil {
+		l.config.Refused(h.id, err)
+	}
+}
+
+func (l *Listener) converse(ctl channel, h *serverHandshake, ended func()) (*Conn, error) {
+	if err := ctl.socket.SetDeadline(time.Now().Add(l.config.Timeout)); err != nil {
+		return nil, err
+	}
+	if err := ctl.send(l.limits().hello(l.config.Application), nil); err != nil {
+		return nil, err
+	}
+	for {
+		m, files, err := ctl.receive()
+		if err != nil {
+			return nil, err
+		}
+		answer, err := h.receive(m, files)
+		if err != nil {
+			return nil, err
+		}
+		if !h.connected {
+			if err := ctl.send(answer, nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		conn, err := open(h.peer, l.address, ctl, h.table, h.rx, h.tx, uint32(h.config.MaxPacket))
+		h.rx, h.tx, h.table = nil, nil, nil // the connection's now
+		if err != nil {
+			return nil, err
+		}
+		conn.onEnd = ended
+		return conn, ctl.send(answer, nil)
+	}
+}
+
+// limits are the least that allow everything the interfaces do.
+func (l *Listener) limits() limits {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := limits{1, 1, 1, 64}
+	for _, one := range l.interfaces {
+		all.regions, all.rxQueues = max(all.regions, one.config.MaxRegions), max(all.rxQueues, one.config.MaxRxQueues)
+		all.txQueues, all.ringSize = max(all.txQueues, one.config.MaxTxQueues), max(all.ringSize, one.config.MaxRingSize)
+	}
+	return all
+}
+
+func (l *Listener) claim(m *message) (*served, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.interfaces[m.id]
+	if one == nil {
+		return nil, detail(UnknownInterface, "%d", m.id)
+	}
+	if err := one.config.admit(m); err != nil {
+		return nil, err
+	}
+	if one.conn != nil {
+		// A client that ended and came back is told apart from a second one: its end may not have been seen yet.
+		ending := one.conn.Done()
+		l.mu.Unlock()
+		select {
+		case <-ending:
+		case <-time.After(50 * time.Millisecond):
+		}
+		l.mu.Lock()
+	}
+	if one.taken {
+		return nil, detail(AlreadyConnected, "interface id %d", m.id)
+	}
+	one.taken = true
+	return one, nil
+}
+
+func (l *Listener) release(one *served) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.taken, one.conn = false, nil
+}

@@ -1,0 +1,167 @@
+package memif
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"quiver/memif/internal/shm"
+)
+
+// TxQueue is one queue to send to.
+type TxQueue struct {
+	conn    *Conn
+	mu      sync.Mutex
+	end     end
+	closed  bool
+	chain   []shm.Descriptor // of the packet being put together
+	parts   [][]byte         // their buffers
+	packets atomic.Uint64
+	bytes   atomic.Uint64
+}
+
+// RingSize is the number of descriptors.
+func (q *TxQueue) RingSize() int { return int(q.end.cursor.size) }
+
+// Counts are the packets and bytes sent so far.
+func (q *TxQueue) Counts() (packets, bytes uint64) { return q.packets.Load(), q.bytes.Load() }
+
+// TryWriteBatch sends packets as far as there is room, wakes the peer if it sleeps, and gives how many: the rest found no room.
+// Ends with NeverFits before a packet that is empty or longer than the whole ring.
+func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
+	sent, err := 0, error(nil)
+	failure := q.locked(func() error {
+		var fault error
+		sent, err, fault = q.put(packets)
+		return fault
+	})
+	if failure != nil {
+		return 0, q.conn.failed("write", failure)
+	}
+	if err != nil && sent == 0 {
+		return 0, q.conn.wrap("write", err)
+	}
+	return sent, nil
+}
+
+// WriteBatch sends all packets, waiting for room; gives how many before an error.
+func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) { return q.conn.write(q, packets) }
+
+func (q *TxQueue) locked(use func() error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return Closed
+	}
+	return q.end.table.Guard(use)
+}
+
+// put writes packets into free slots and publishes them together. refused says why it stopped before a packet, other than
+// for lack of room; after a fault nothing is published.
+func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
+	e := &q.end
+	room, fault := e.available()
+	if fault != nil {
+		return 0, nil, fault
+	}
+	index, used, bytes := e.cursor.taken, uint16(0), uint64(0)
+	for _, packet := range packets {
+		if used == room {
+			break
+		}
+		d := e.buffer(index + used)
+		if length := uint64(len(packet)); length-1 < uint64(d.Length) { // neither empty nor longer than the buffer
+			d.Flags, d.Length = 0, uint32(length)
+			into, ok := e.table.Bytes(d.Region, d.Offset, d.Length)
+			if !ok {
+				return 0, nil, outside(d)
+			}
+			copy(into, packet)
+			e.ring.SetLength(index+used, d)
+			used++
+		} else {
+			fits, err := q.collect(d, index+used, room-used, len(packet))
+			if errors.Is(err, NeverFits) {
+				refused = err
+				break
+			}
+			if err != nil {
+				return 0, nil, err
+			}
+			if !fits {
+				break
+			}
+			rest := packet
+			for i, part := range q.parts {
+				rest = rest[copy(part, rest):]
+				e.ring.SetLength(index+used+uint16(i), q.chain[i])
+			}
+			used += uint16(len(q.chain))
+		}
+		bytes += uint64(len(packet))
+		sent++
+	}
+	if used > 0 {
+		e.cursor.taken += used
+		e.cursor.released = e.cursor.taken
+		e.publish(e.cursor.released)
+		if e.ring.Wanted() {
+			e.event.Signal()
+		}
+		q.packets.Add(uint64(sent))
+		q.bytes.Add(bytes)
+	}
+	return sent, refused, nil
+}
+
+// collect finds buffers from slot index on until they hold length bytes, each descriptor read once and checked before anything
+// is written. Says whether the free slots are enough.
+func (q *TxQueue) collect(d shm.Descriptor, index, room uint16, length int) (bool, error) {
+	if length == 0 {
+		return false, NeverFits
+	}
+	e := &q.end
+	q.chain, q.parts = q.chain[:0], q.parts[:0]
+	for left := uint64(length); ; {
+		if d.Length == 0 {
+			return false, NoCapacity
+		}
+		d.Length = uint32(min(uint64(d.Length), left))
+		left -= uint64(d.Length)
+		d.Flags = 0
+		if left > 0 {
+			d.Flags = shm.FlagNext
+		}
+		part, ok := e.table.Bytes(d.Region, d.Offset, d.Length)
+		if !ok {
+			return false, outside(d)
+		}
+		q.chain, q.parts = append(q.chain, d), append(q.parts, part)
+		n := uint16(len(q.chain))
+		switch {
+		case left == 0:
+			return true, nil
+		case n == e.cursor.size:
+			return false, detail(NeverFits, "%d bytes", length)
+		case n == room:
+			return false, nil
+		}
+		d = e.buffer(index + n)
+	}
+}
+
+// start lays a client's buffers out.
+func (q *TxQueue) start() error {
+	return q.locked(func() error { q.end.post(0, q.end.cursor.size); return nil })
+}
+
+// close gives the ring and the event up.
+func (q *TxQueue) close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	return q.end.event.Close()
+}
