@@ -320,6 +320,10 @@ impl Port {
                         ServerEvent::Connected(connection) => self.connected(connection)?,
                         ServerEvent::Disconnected { reason, .. } => self.down(&reason),
                         ServerEvent::Refused { reason, .. } => self.tell(News::Refused(reason.to_string())),
+                        // What is connected goes on, and accepting is tried again by itself.
+                        ServerEvent::NotAccepting { error } => {
+                            self.tell(News::Unreachable(error.to_string()))
+                        }
                     }
                 }
                 Ok(listener.next_deadline())

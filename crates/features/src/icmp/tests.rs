@@ -25,7 +25,10 @@ fn echoes_are_answered_and_errors_reported_over_ip6() {
 
 /// The frames that were dropped, from the link-layer header on, and why.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(Vec<u8>, u16)>>>);
+struct Seen(Arc<Mutex<Vec<Dropped>>>);
+
+/// Bytes and reason.
+type Dropped = (Vec<u8>, u16);
 
 impl DropCapture for Seen {
     fn dropped(&self, packets: &Packets, slot: SlotId, _: u64) {

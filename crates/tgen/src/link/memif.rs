@@ -54,6 +54,7 @@ impl Control {
                     ServerEvent::Disconnected { reason, .. } | ServerEvent::Refused { reason, .. } => {
                         News::Reason(reason.to_string())
                     }
+                    ServerEvent::NotAccepting { error } => News::Reason(error.to_string()),
                 })
                 .collect(),
             Self::Pair => Vec::new(),
