@@ -143,3 +143,20 @@ fn a_broken_mark_makes_a_packet_foreign_and_lost() {
     ));
     assert_eq!((report.received, report.lost, report.foreign), (4500, 500, 500));
 }
+
+#[test]
+fn a_slow_device_is_shared_by_all_streams() {
+    // Its ring is always full: whoever always came first would take all of it.
+    let (left, right) = (socket("left"), socket("right"));
+    let _middle = Middle::new(&left, &right, |packet: &[u8]| {
+        std::thread::sleep(std::time::Duration::from_micros(1));
+        vec![packet.to_vec()]
+    });
+    let stream = |name: &str| format!("[[stream]]\nname = \"{name}\"\ntx = \"left\"\nsize = 64\n{STACK}");
+    let streams = stream("a") + &stream("b") + &stream("c");
+    let report =
+        run(&format!("check = \"sequence\"\nseconds = 1\ndrain = 2\n{}{streams}", interfaces(&left, &right)));
+    let sent: Vec<u64> = report.streams.iter().map(|stream| stream.sent).collect();
+    assert!(sent.iter().min() > sent.iter().max().map(|most| most / 2).as_ref(), "{sent:?}");
+    assert_eq!((report.lost, report.reordered), (0, Some(0)), "{report}");
+}

@@ -12,7 +12,7 @@ fn looped(head: &str, streams: &str) -> Report {
 }
 
 fn stream(tx: &str, rest: &str) -> String {
-    format!("[[stream]]\ntx = \"loop-{tx}\"\ncount = 30000\n{rest}\n{STACK}")
+    format!("[[stream]]\ntx = \"loop-{tx}\"\ncount = 6000\n{rest}\n{STACK}")
 }
 
 fn assert_whole(report: &Report, sent: u64, what: &str) {
@@ -23,12 +23,12 @@ fn assert_whole(report: &Report, sent: u64, what: &str) {
 
 #[test]
 fn every_length_comes_back_whole_both_ways() {
-    // Constant bytes are written once per buffer where that is enough: 30000 packets go round many times.
+    // Constant bytes are written once per buffer where that is enough: 6000 packets go round many times.
     for size in ["64", "58", "63", "65", "128", "1514", "2048", "2049", "9014", "\"imix\"", "\"58-3000\""] {
         for (full, tx) in [(false, "client"), (true, "client"), (false, "server")] {
             let head = format!("full = {full}\n[loop]\nring_size = 256");
             let report = looped(&head, &stream(tx, &format!("size = {size}")));
-            assert_whole(&report, 30_000, &format!("{size} from the {tx}, full {full}"));
+            assert_whole(&report, 6_000, &format!("{size} from the {tx}, full {full}"));
         }
     }
 }
@@ -42,26 +42,26 @@ fn streams_share_interfaces_and_queues() {
         stream("server", "name = \"d\"\nsize = 90\nqueue = 2\nlatency = true\nrate = 90000"),
     ];
     let report = looped("[loop]\nqueues = 3", &streams.concat());
-    assert_whole(&report, 120_000, "four streams");
+    assert_whole(&report, 24_000, "four streams");
     for stream in &report.streams {
         assert_eq!(
             (stream.sent, stream.received, stream.lost),
-            (30_000, Some(30_000), Some(0)),
+            (6_000, Some(6_000), Some(0)),
             "{}",
             stream.name
         );
     }
-    assert_eq!((report.interfaces[0].sent, report.interfaces[0].received), (60_000, 60_000));
+    assert_eq!((report.interfaces[0].sent, report.interfaces[0].received), (12_000, 12_000));
     let latency = report.streams[3].latency_ns.as_ref().unwrap();
-    assert_eq!(latency.count, 30_000);
+    assert_eq!(latency.count, 6_000);
     assert!(latency.min <= latency.p50 && latency.p50 <= latency.p99_99 && latency.p99_99 <= latency.max);
     assert!(report.streams[0].latency_ns.is_none());
 }
 
 #[test]
 fn a_count_is_divided_among_queues() {
-    let report = looped("[loop]\nqueues = 4", &stream("client", "size = 64").replace("30000", "30001"));
-    assert_whole(&report, 30_001, "four queues");
+    let report = looped("[loop]\nqueues = 4", &stream("client", "size = 64").replace("6000", "6001"));
+    assert_whole(&report, 6_001, "four queues");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn counting_needs_no_signature_and_no_room_for_one() {
             stream("client", &format!("size = {size}"))
         );
         let report = run(&text);
-        assert_eq!((report.sent, report.received, report.foreign), (30_000, 30_000, 0), "{size}");
+        assert_eq!((report.sent, report.received, report.foreign), (6_000, 6_000, 0), "{size}");
     }
 }
 
@@ -96,13 +96,13 @@ fn both_roles_meet_at_a_socket() {
         )
     };
     let text = format!(
-        "check = \"payload\"\nseconds = 60\n{}{}[[stream]]\ntx = \"server\"\ncount = 30000\nsize = \"imix\"\n{STACK}[[stream]]\ntx = \"client\"\ncount = 30000\nsize = 3000\n{STACK}",
+        "check = \"payload\"\nseconds = 60\n{}{}[[stream]]\ntx = \"server\"\ncount = 6000\nsize = \"imix\"\n{STACK}[[stream]]\ntx = \"client\"\ncount = 6000\nsize = 3000\n{STACK}",
         interface("server", "role = \"server\""),
         interface("client", "queues = 3, ring_size = 128")
     );
     let report = run(&text);
-    assert_whole(&report, 60_000, "server and client");
-    assert_eq!((report.interfaces[0].received, report.interfaces[1].received), (30_000, 30_000));
+    assert_whole(&report, 12_000, "server and client");
+    assert_eq!((report.interfaces[0].received, report.interfaces[1].received), (6_000, 6_000));
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn packets_without_ethernet_cross_interfaces_in_ip_mode() {
         "check = \"payload\"\nseconds = 60\n\
          [[interface]]\nname = \"a\"\nmemif = {{ socket = \"{socket}\", mode = \"ip\", role = \"server\" }}\n\
          [[interface]]\nname = \"b\"\nmemif = {{ socket = \"{socket}\", mode = \"ip\" }}\n\
-         [[stream]]\ntx = \"b\"\ncount = 30000\nsize = 64\n\
+         [[stream]]\ntx = \"b\"\ncount = 6000\nsize = 64\n\
          stack = [ {{ ipv4 = {{ src = \"10.0.0.2\", dst = \"10.0.1.2\" }} }}, {{ udp = {{ src = 1, dst = 2 }} }} ]\n"
     );
-    assert_whole(&run(&text), 30_000, "ip mode");
+    assert_whole(&run(&text), 6_000, "ip mode");
 }

@@ -76,6 +76,7 @@ pub fn run(
                 stop,
                 progress,
                 receiver: &mut receiver,
+                first: 0,
             });
             (receiver.into_links(), None, ended)
         }
@@ -88,6 +89,7 @@ pub fn run(
                 stop,
                 progress,
                 receiver: &mut receiver,
+                first: 0,
             });
             let (links, checks) = receiver.into_counts();
             (links, Some(checks), ended)
@@ -101,6 +103,7 @@ pub fn run(
                 stop,
                 progress,
                 receiver: &mut receiver,
+                first: 0,
             });
             let (links, checks) = receiver.into_counts();
             (links, Some(checks), ended)
@@ -138,6 +141,8 @@ struct Loop<'a, R> {
     stop: &'a AtomicBool,
     progress: &'a Progress,
     receiver: &'a mut R,
+    /// Lane that begins a turn.
+    first: usize,
 }
 
 impl<R: Observer> TierTask for Loop<'_, R> {
@@ -202,13 +207,16 @@ impl<R: Observer> Loop<'_, R> {
         Ended { seconds, stopped, lost }
     }
 
-    /// Each lane sends what is due, then everything that is there is received. Gives whether some lane sent all that it was
-    /// given room for and may have more.
+    /// Each lane sends what is due, then everything that is there is received. Another lane begins each time, so that none
+    /// takes all of a ring that is nearly full. Gives whether some lane sent all that it was given room for and may have more.
     #[inline(always)]
     fn turn(&mut self, now: u64, end: u64) -> Result<bool, LinkError> {
         let late = now >= end;
         let mut more = false;
-        for (number, lane) in self.lanes.iter_mut().enumerate() {
+        let all = self.lanes.len();
+        self.first = if self.first + 1 < all { self.first + 1 } else { 0 };
+        for number in (self.first..all).chain(0..self.first) {
+            let Some(lane) = self.lanes.get_mut(number) else { continue };
             let due = lane.schedule.due(if late { end } else { now }).saturating_sub(lane.sent.packets);
             if due > 0
                 && (!late || lane.schedule.is_limited())

@@ -43,7 +43,7 @@ pub struct Generator<const LINES: usize> {
     lap: bool,
     /// Length of all packets; 0 if there are several.
     fixed: u32,
-    /// Images are whole packets, and nothing is added when they are written.
+    /// Images hold all that changes from packet to packet, none of which are shorter.
     bare: bool,
 }
 
@@ -90,7 +90,10 @@ impl<const LINES: usize> Generator<LINES> {
         };
         let mut generator = Self {
             fixed: fixed as u32,
-            bare: fixed == LINE * LINES && !matches!(signature, Some((_, true))),
+            bare: match signature {
+                None => fixed >= LINE * LINES,
+                Some((_, stamped)) => fixed == LINE * LINES && !stamped,
+            },
             images: vec![[[0; LINE]; LINES]; BURST],
             tails: Box::new([[0; signature::LEN]; BURST]),
             fields: layout.fields.into_iter().enumerate().map(changing).collect(),
@@ -329,6 +332,9 @@ impl<const LINES: usize> Packets for Generator<LINES> {
         if self.bare {
             for (n, line) in image.iter().enumerate() {
                 into.put_array((n * LINE) as u32, line);
+            }
+            if rest && let [template] = self.templates.as_slice() {
+                into.put((LINE * LINES) as u32, &template.bytes[LINE * LINES..]);
             }
             return;
         }

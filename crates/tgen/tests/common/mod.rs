@@ -74,7 +74,8 @@ impl Middle {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut batch = Batch::new(256);
+            // Few at a time, as from a device that gives room little by little.
+            let mut batch = Batch::new(32);
             while !stopped.load(Ordering::Relaxed) {
                 right.wait(Some(Duration::ZERO)).unwrap();
                 left.wait(Some(Duration::from_millis(1))).unwrap();
