@@ -47,6 +47,7 @@ for size in (16, 17, 21, 22, 23, 58, 1472):
 
 LINUX = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1, 0)), ("NOP", None), ("WScale", 7)]
 show("linux-syn", ether() / ip() / tcp("S", ack=0, window=64240, options=LINUX))
+show("mss-second", ether() / ip() / tcp("S", ack=0, options=[("NOP", None), ("NOP", None), ("MSS", 1400)]))
 show("unpadded-ack", ether() / ip() / tcp("A"), pad=False)
 show("timestamps", ether() / ip() / tcp("PA", options=[("NOP", None), ("NOP", None), ("Timestamp", (1, 2))]) / Raw(TEXT[:30]))
 print("noisy-padding", (bytes(ether() / ip() / tcp("A")) + b"0123456789").hex())

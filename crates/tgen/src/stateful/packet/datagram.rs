@@ -53,7 +53,10 @@ impl Wire for Datagram {
         }
         let end = 34 + udp;
         let has_checksum = w5 >> 48 != 0;
-        if end <= LINE && has_checksum && fold_is_bad(17 + udp as u64 + sum_behind_ip(line, end)) {
+        if end <= LINE
+            && has_checksum
+            && fold_is_bad(17 + udp as u64 + sum_behind_ip::<HEADERS_UDP>(line, end))
+        {
             return Err(Refused::Checksum);
         }
         Ok(Self {

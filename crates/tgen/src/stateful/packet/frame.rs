@@ -207,14 +207,23 @@ pub(super) fn fold_is_bad(sum: u64) -> bool {
 }
 
 /// Sum of the addresses and of what lies behind the IPv4 header up to byte `end` of the line; what lies behind that is
-/// padding and counts for nothing.
+/// padding and counts for nothing. The first `FIXED` bytes are always before `end`.
 #[inline(always)]
-pub(super) fn sum_behind_ip(line: &Line, end: usize) -> u64 {
+pub(super) fn sum_behind_ip<const FIXED: usize>(line: &Line, end: usize) -> u64 {
+    let halves = |word: u64| (word >> 32) + (word & 0xffff_ffff);
     let mut sum = (line.word(3) >> 32 & 0xffff) + (line.word(3) & 0xffff_ffff);
-    for at in 4..8 {
+    for at in 4..FIXED / 8 {
+        sum += halves(line.word(at));
+    }
+    // Mostly there is nothing behind the headers, and padding is zero: then nothing has to be cut off.
+    let headers = u64::MAX << (64 - FIXED % 8 * 8);
+    let behind = (FIXED / 8 + 1..8).fold(line.word(FIXED / 8) & !headers, |all, at| all | line.word(at));
+    if behind == 0 {
+        return sum + halves(line.word(FIXED / 8));
+    }
+    for at in FIXED / 8..8 {
         let inside = end.saturating_sub(at * 8).min(8) as u32;
-        let word = line.word(at) & u64::MAX.checked_shl(64 - inside * 8).unwrap_or(0);
-        sum += (word >> 32) + (word & 0xffff_ffff);
+        sum += halves(line.word(at) & u64::MAX.checked_shl(64 - inside * 8).unwrap_or(0));
     }
     sum
 }

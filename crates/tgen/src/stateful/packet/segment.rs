@@ -76,16 +76,17 @@ impl Wire for Segment {
         }
         let end = 14 + ip.total;
         if end <= LINE {
-            let sum = 6 + (ip.total as u64 - 20) + sum_behind_ip(line, end);
+            let sum = 6 + (ip.total as u64 - 20) + sum_behind_ip::<HEADERS_TCP>(line, end);
             if fold_is_bad(sum) {
                 return Err(Refused::Checksum);
             }
         }
         let flags = w5 as u8;
-        let mss = if flags & TcpFlags::SYN.bits() != 0 && offset > 20 {
-            mss_option(line.bytes().get(HEADERS_TCP..(34 + offset).min(LINE)).unwrap_or_default())
-        } else {
-            0
+        let mss = match flags & TcpFlags::SYN.bits() != 0 && offset > 20 {
+            // The option comes first wherever it was seen.
+            true if w6 & 0xffff == 0x0204 => (line.word(7) >> 48) as u16,
+            true => mss_option(line.bytes().get(HEADERS_TCP..(34 + offset).min(LINE)).unwrap_or_default()),
+            false => 0,
         };
         Ok(Self {
             src: ip.src,

@@ -110,6 +110,7 @@ fn what_others_send_is_read() {
     let read = |name: &str| Segment::read(&line(&vectors[name]), vectors[name].len());
     // As the kernel sends it: MSS first, then SACK, timestamps and window scale, beyond the first line.
     assert_eq!(read("linux-syn"), Ok(Segment { ack: 0, mss: 1460, window: 64_240, ..segment(0x02, 0) }));
+    assert_eq!(read("mss-second"), Ok(Segment { ack: 0, mss: 1400, ..segment(0x02, 0) }));
     // Not padded, and with an option in front of the payload.
     assert_eq!(read("unpadded-ack"), Ok(segment(0x10, 0)));
     assert_eq!(read("timestamps"), Ok(segment(0x18, 30)));
