@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use common::{PATIENCE, drive, packet, receive, send, server_connection};
 use memif::control::{MESSAGE_SIZE, Message};
-use memif::ring::{COOKIE, Descriptor, FLAG_NEXT, RING_HEADER, RingSize};
+use memif::ring::{COOKIE, Descriptor, FLAG_NEXT, RING_ALIGNMENT, RING_HEADER, RingSize};
 use memif::{
     Address, Connection, Listener, ListenerSettings, Reason, Secret, ServerConfig, in_process, region,
 };
@@ -29,6 +29,7 @@ fn constants() {
         ("message-size", MESSAGE_SIZE as u64),
         ("cookie", COOKIE.into()),
         ("ring-descriptors-at", RING_HEADER.into()),
+        ("ring-alignment", RING_ALIGNMENT.into()),
         ("descriptor-flag-next", FLAG_NEXT.into()),
         ("log2-ring-size-max", RingSize::MAX.log2().into()),
     ] {

@@ -101,7 +101,7 @@ func TestChainWithoutEnd(t *testing.T) {
 func TestConnectStormAndSlowHandshakes(t *testing.T) {
 	var mu sync.Mutex
 	reasons := map[error]int{}
-	config := ListenConfig{MaxHandshakes: 4, Timeout: 100 * time.Millisecond, Refused: func(_ *uint32, reason error) {
+	config := ListenConfig{MaxHandshakes: 4, Timeout: 2 * time.Second, Refused: func(_ *uint32, reason error) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, cause := range []error{TooManyHandshakes, HandshakeTimeout} {
@@ -169,6 +169,48 @@ func TestServerThatMovesBuffers(t *testing.T) {
 				t.Error(err)
 			case length > 0 && length <= 2048 && (err != nil || batch.Len() != 1 || len(batch.Packets()[0]) != int(length)):
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// What a server allows is enforced, also on a client that knows better than HELLO.
+func TestLimitsAreEnforced(t *testing.T) {
+	region := func(index uint16, size uint64) message { return message{kind: msgAddRegion, index: index, size: size} }
+	ring := func(flags, index uint16, log2 uint8) message {
+		return message{kind: msgAddRing, flags: flags, index: index, log2: log2}
+	}
+	limits := ServerConfig{MaxRxQueues: 1, MaxTxQueues: 1, MaxRingSize: 64, MaxRegions: 2, MaxMemory: 100000}
+	for _, c := range []struct {
+		name     string
+		messages []message // all but the last are fine
+		reason   string
+	}{
+		{"regions", []message{region(0, 1000), region(1, 1000), region(2, 1000)}, "too-many-regions"},
+		{"memory", []message{region(0, rawRegion), region(1, 34465)}, "too-much-memory"},
+		{"memory that wraps", []message{region(0, rawRegion), region(1, 1<<64-1)}, "too-much-memory"},
+		{"rings to us", []message{region(0, rawRegion), ring(1, 0, 6), ring(1, 1, 6)}, "too-many-rings"},
+		{"rings from us", []message{region(0, rawRegion), ring(0, 0, 6), ring(0, 1, 6)}, "too-many-rings"},
+		{"ring size", []message{region(0, rawRegion), ring(1, 0, 7)}, "ring-size"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := Listen(abstract(), ListenConfig{}, limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			raw := newRaw(t, l.address, true)
+			raw.hear([]string{"hello"})
+			raw.send(readTable(t).message(t, "init"))
+			raw.hear([]string{"ack"})
+			for i, m := range c.messages {
+				file := map[messageType]string{msgAddRegion: "memory", msgAddRing: "eventfd"}[m.kind]
+				raw.send(m.encode(), file)
+				if i < len(c.messages)-1 {
+					raw.hear([]string{"ack"})
+				} else {
+					raw.hear([]string{"refused", c.reason})
+				}
 			}
 		})
 	}

@@ -9,7 +9,7 @@ use memory::region::{Region, RegionTable};
 use super::message::{RING_S2M, VERSION};
 use super::{AddRegion, AddRing, Hello, Init, Message, Mode, Reason, ServerConfig, Text};
 use crate::connection::{Connection, Peer, RingSpec, Role, server_queues};
-use crate::ring::{Event, RingError, RingSize, RingView, RxQueue};
+use crate::ring::{Event, RING_ALIGNMENT, RingError, RingSize, RingView, RxQueue};
 
 /// The interfaces behind one socket.
 pub trait Interfaces {
@@ -282,6 +282,9 @@ impl Announced {
         let end = u64::from(offset) + u64::from(RingView::bytes(size));
         if self.regions.get(usize::from(region)).is_none_or(|region| end > region.len()) {
             return Err(RingError::Outside { region, offset, descriptors: size.descriptors() }.into());
+        }
+        if !offset.is_multiple_of(RING_ALIGNMENT) {
+            return Err(RingError::Misaligned(offset).into());
         }
         let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?;
         rings.push(RingSpec { region, offset, size, event });

@@ -49,6 +49,6 @@ pub use rx::{Armed, RxQueue, RxSink};
 pub use size::RingSize;
 pub use slots::Slots;
 pub use tx::{Transmitted, TxQueue, TxSource};
-pub use view::{COOKIE, RING_HEADER, RingError, RingView};
+pub use view::{COOKIE, RING_ALIGNMENT, RING_HEADER, RingError, RingView};
 
 pub(crate) use indices::Endpoint;

@@ -17,7 +17,8 @@ const FLAGS: usize = 4;
 const HEAD: usize = 6;
 const TAIL: usize = 64;
 const DESCRIPTOR: usize = 16;
-const ALIGNMENT: u32 = 64;
+/// What the offset of a ring is a multiple of.
+pub const RING_ALIGNMENT: u32 = 64;
 
 /// Why a ring can't be where the peer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +67,7 @@ impl RingView {
             offset,
             descriptors: size.descriptors(),
         })?;
-        if !offset.is_multiple_of(ALIGNMENT) {
+        if !offset.is_multiple_of(RING_ALIGNMENT) {
             return Err(RingError::Misaligned(offset));
         }
         let base = NonNull::new(range.as_ptr()).ok_or(RingError::Misaligned(offset))?;
