@@ -106,7 +106,7 @@ def test_the_generators_report_is_understood():
         **{"seconds": 0.5, "received_pps": 184.0, "received_bps": 88320.0, "round_trip_ns": [110.0, 601.5]},
     }
     trial = output(report)
-    assert (trial.sent, trial.received, trial.lost, trial.corrupted) == (100, 90, 10, 2)
+    assert (trial.sent, trial.received, trial.lost, trial.foreign) == (100, 90, 10, 2)
     assert trial.loss_ratio == pytest.approx(0.1)
     assert placement_of(trial) == "moved"
     assert placement_of(output({**report, "round_trip_ns": [110.0, 140.0]})) == "near"

@@ -17,7 +17,7 @@ from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import head, stamp, telemetry, trials_of
 from quiver_bench.results.store import Store
 from quiver_bench.suites import Suite, find, suites
-from quiver_bench.trial import DeviceStand, Limit, Trial, generator_limit, standing
+from quiver_bench.trial import MOVED, DeviceStand, Limit, Trial, generator_limit, standing
 
 
 def add(commands: Any) -> None:
@@ -75,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
         return 130
     if failures and (len(wanted) == 1 or not documents):
         raise failures[-1]
+    if documents and not any(document["passed"] for document in documents):
+        raise BenchError(documents[-1]["message"])
     return 0
 
 
@@ -108,7 +110,10 @@ def _measure(
         figures, log = [_unfinished(kept, f"trial void: {void}")], void.log
         if store is None:
             raise
+    if not figures:
+        figures = [_unfinished(kept, "the host moved the cores in every trial: try again")]
     documents = []
+    moved = [trial for trial in kept if trial.placement == MOVED] if suite.method == "mrr" else []
     for figure in figures:
         document = head(suite, chosen, version, generator, started)
         document |= {
@@ -119,7 +124,8 @@ def _measure(
             "irregular": figure.irregular,
             "result": figure.result,
             "telemetry": telemetry(figure.clocks, started),
-            "trials": trials_of(figure.trials),
+            # Every sample is kept: those that belong to no placement stand with the first.
+            "trials": trials_of(figure.trials + ([] if documents or figure.trials == kept else moved)),
             "limit": {"rate_pps": limit.rate_pps, "placement": limit.placement} if limit else None,
             "end_time": stamp(datetime.now(UTC)),
         }

@@ -58,6 +58,8 @@ class TrialOutput:
     duplicated: int = 0
     reordered: int = 0
     corrupted: int = 0
+    #: Frames received that weren't the generator's, such as the announcement of an interface that came up.
+    foreign: int = 0
 
     @property
     def loss_ratio(self) -> float:

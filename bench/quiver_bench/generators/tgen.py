@@ -125,5 +125,5 @@ def output(report: dict[str, Any]) -> TrialOutput:
         rate_pps=report["received_pps"],
         rate_bps=report["received_bps"],
         round_trip_ns=(trips[0], trips[1]) if trips else None,
-        corrupted=report.get("odd_length", 0),
+        foreign=report.get("odd_length", 0),
     )

@@ -133,7 +133,9 @@ class Store:
         flat = flatten(document)
         values = [flat.get(column) for column in COLUMNS]
         # Times are UTC, and stand in Parquet without a zone.
-        values = [v.removesuffix("Z") if COLUMNS[c] == "TIMESTAMP" else v for c, v in zip(COLUMNS, values, strict=True)]
+        values = [
+            str(v).removesuffix("Z") if COLUMNS[c] == "TIMESTAMP" else v for c, v in zip(COLUMNS, values, strict=True)
+        ]
         path = self.directory / "parquet" / f"test_type={document['test_type']}" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         database = duckdb.connect()
