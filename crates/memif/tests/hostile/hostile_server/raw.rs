@@ -1,7 +1,6 @@
 //! A server by hand.
 
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, accept_with, bind, listen};
@@ -29,12 +28,6 @@ impl Listening {
         assert_eq!(poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&wait)), Ok(1), "no client comes");
         let socket = accept_with(&self.0, SocketFlags::CLOEXEC).unwrap();
         Served { socket, memory: None, event: None, to_server: 0, to_client: 0 }
-    }
-
-    /// Whether a client waits.
-    pub fn is_called(&self, within: Duration) -> bool {
-        let wait = Timespec::try_from(within).unwrap();
-        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&wait)) == Ok(1)
     }
 }
 
