@@ -166,12 +166,12 @@ fn tail_that_is_not_the_peers_to_write() {
     let arena = Arena::new("tail", |_| ());
     let peer = arena.peer();
     peer.handshake();
-    for head in 1..=200 {
+    for head in 1..=200_u16 {
         for ring in [TX, RX] {
-            peer.set(ring, TAIL, head * 7919);
+            peer.set(ring, TAIL, head.wrapping_mul(7919));
         }
         peer.set(TX, HEAD, head);
-        arena.shared.wait("the packet is taken", |log| (log.received == head.into()).then_some(()));
+        arena.shared.wait("the packet is taken", |log| (log.received == u64::from(head)).then_some(()));
     }
     drop(peer);
     arena.finish();
