@@ -131,6 +131,16 @@ mod tests {
         assert_eq!(b.send(&Message::Ack, None).unwrap_err(), Reason::Closed);
     }
 
+    /// A number like any other: one implementation takes it for none.
+    #[test]
+    fn hostile_descriptor_0_is_sent() {
+        let (a, b) = pair();
+        let stdin = std::io::stdin();
+        assert_eq!(std::os::fd::AsRawFd::as_raw_fd(&stdin), 0);
+        a.send(&Message::Ack, Some(stdin.as_fd())).unwrap();
+        assert_eq!(b.receive().unwrap().unwrap().fds.len(), 1);
+    }
+
     #[test]
     fn last_words_are_heard_from_a_peer_that_did_not_listen() {
         let (a, b) = pair();

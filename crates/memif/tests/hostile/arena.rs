@@ -141,7 +141,7 @@ impl Arena {
                 max_packet: 9216,
                 ..ServerConfig::default()
             },
-            listener: ListenerSettings::default(),
+            listener: ListenerSettings { handshake_timeout: PATIENCE, ..ListenerSettings::default() },
             interrupts: false,
         };
         change(&mut setting);

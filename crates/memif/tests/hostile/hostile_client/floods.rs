@@ -51,7 +51,7 @@ fn connect_storm() {
 
 #[test]
 fn handshake_slow_loris() {
-    let limit = Duration::from_millis(300);
+    let limit = Duration::from_secs(1);
     let arena = Arena::new("loris", |setting| setting.listener.handshake_timeout = limit);
     // Nothing at all; INIT, and with it the interface; everything but CONNECT, one message at a time.
     arena.turned_away("timeout", "handshake timed out", |_| ());
@@ -171,4 +171,60 @@ fn peer_that_never_listens() {
         arena.shared.wait("it is ended all the same", |log| (log.count() == before + 1).then_some(()));
     }
     arena.finish();
+}
+
+/// Peers use up the process's descriptors: those who are connected go on, and hear of each other's end; new ones
+/// wait. In a process of its own, whose limit is its own.
+#[test]
+fn descriptors_used_up() {
+    use std::time::Instant;
+
+    use memif::{Address, Listener, ListenerSettings, ServerConfig, ServerEvent};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    if std::env::var_os("QUIVER_TEST_DESCRIPTORS").is_none() {
+        let name = "hostile_client::floods::descriptors_used_up";
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .env("QUIVER_TEST_DESCRIPTORS", "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let name = format!("quiver-arena-descriptors-{}", std::process::id());
+    let mut listener = Listener::bind(&Address::abstract_name(&name), ListenerSettings::default()).unwrap();
+    listener.register(0, ServerConfig::default()).unwrap();
+    let mut peer = Some(super::peer::Peer::connect(&name));
+    let start = Instant::now();
+    listener.process(start).unwrap();
+    peer.as_ref().unwrap().begin();
+    peer.as_ref().unwrap().ring(super::peer::TX_RING);
+    peer.as_ref().unwrap().say_connect();
+    assert!(matches!(&listener.process(start).unwrap()[..], [ServerEvent::Connected(_)]));
+
+    let sockets: Vec<_> = (0..3).map(|_| socket()).collect();
+    let usual = getrlimit(Resource::Nofile);
+    let lowest = std::os::fd::AsRawFd::as_raw_fd(&rustix::io::dup(&sockets[0]).unwrap());
+    setrlimit(Resource::Nofile, Rlimit { current: Some(lowest as u64), ..usual }).unwrap();
+    for socket in &sockets {
+        rustix::net::connect(socket, &address(&name)).unwrap();
+    }
+    let told = listener.process(start).unwrap();
+    assert!(matches!(&told[..], [ServerEvent::NotAccepting { .. }]), "{told:?}");
+    // Not at once again: whoever waits for the listener would be kept busy.
+    assert!(listener.next_deadline().is_some_and(|at| at > start));
+    assert!(listener.process(start).unwrap().is_empty());
+    let again = start + Duration::from_secs(1);
+    assert!(listener.process(again).unwrap().is_empty(), "it was told");
+    // The end of the one that is connected isn't lost, and makes room.
+    drop(peer.take());
+    let ended = listener.process(again).unwrap();
+    assert!(matches!(&ended[..], [ServerEvent::Disconnected { id: 0, .. }, ..]), "{ended:?}");
+    drop(ended);
+    setrlimit(Resource::Nofile, usual).unwrap();
+    listener.process(again + Duration::from_secs(1)).unwrap();
+    for socket in &sockets {
+        let (hello, _) = receive(socket).unwrap();
+        assert_eq!(crate::wire::kind(&hello), crate::wire::HELLO);
+    }
 }

@@ -7,8 +7,8 @@ use rustix::net::{SocketFlags, accept_with, bind, listen};
 
 use super::victim::Victim;
 use crate::wire::{
-    ACK, ADD_REGION, ADD_RING, CONNECT, CONNECTED, HELLO, PATIENCE, SLOTS, Slot, TAIL, address, kind,
-    last_words, message, put, receive, send, socket, text, word,
+    ACK, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, HELLO, PATIENCE, SLOTS, Slot, TAIL, address,
+    kind, last_words, message, put, receive, send, socket, text, word,
 };
 
 /// A listening socket.
@@ -59,19 +59,32 @@ impl Served {
 
     /// HELLO, and ACK for everything up to CONNECT.
     pub fn until_connect(&mut self) {
+        assert!(self.try_until_connect(), "the client is gone");
+    }
+
+    /// The same; false if the client goes meanwhile.
+    fn try_until_connect(&mut self) -> bool {
         self.hello();
         loop {
-            let (heard, mut fds) = receive(&self.socket).expect("the client stays");
+            let Some((heard, mut fds)) = receive(&self.socket) else { return false };
             let (flags, offset) = (heard[2], u32::from_le_bytes(heard[8..12].try_into().unwrap()));
             match kind(&heard) {
                 ADD_REGION => self.memory = fds.pop(),
                 ADD_RING if flags & 1 == 1 => self.to_server = offset.into(),
                 ADD_RING => (self.to_client, self.event) = (offset.into(), fds.pop()),
-                CONNECT => return,
+                CONNECT => return true,
+                DISCONNECT => return false,
                 _ => {}
             }
             self.say(ACK);
         }
+    }
+
+    /// Everything, as it should be; false if the client goes meanwhile.
+    pub fn try_handshake(&mut self) -> bool {
+        let done = self.try_until_connect();
+        self.say(CONNECTED);
+        done
     }
 
     /// Everything, as it should be.

@@ -11,7 +11,7 @@ use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection
 use super::raw::Listening;
 use crate::arena::{Arena, GOOD, Shared};
 use crate::traffic::{Traffic, client, small_queues};
-use crate::wire::TAIL;
+use crate::wire::{PATIENCE, TAIL};
 
 /// The client, its log, and the socket of the hostile server.
 pub struct Victim {
@@ -29,7 +29,7 @@ impl Victim {
         let listening = Listening::new(&name);
         // Soon, so that tests needn't wait.
         let quick = Duration::from_millis(20);
-        let mut timing = ClientTiming { min_backoff: quick, max_backoff: quick, ..ClientTiming::default() };
+        let mut timing = ClientTiming { handshake_timeout: PATIENCE, min_backoff: quick, max_backoff: quick };
         change(&mut timing);
         let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
         let hostile = Client::new(Address::abstract_name(name), config, timing).unwrap();
@@ -44,8 +44,11 @@ impl Victim {
 
     /// After all that: a server that behaves is talked to, and nobody has lost a packet.
     pub fn finish(self) {
+        // Where handshakes may take a short time only, some may fail.
         let mut served = self.listening.accept();
-        served.handshake();
+        while !served.try_handshake() {
+            served = self.listening.accept();
+        }
         let before = self.shared.log().received;
         served.publish(&[crate::wire::Slot { length: 100, ..Default::default() }; 10]);
         self.shared.wait("packets are taken", |log| (log.received == before + 10).then_some(()));
