@@ -121,7 +121,8 @@ mod tests {
     fn a_message_and_its_descriptor_arrive() {
         let (a, b) = pair();
         assert!(b.receive().unwrap().is_none());
-        a.send(&Message::Ack, Some(a.fd())).unwrap();
+        let event = crate::ring::Event::new().unwrap();
+        a.send(&Message::Ack, Some(event.fd())).unwrap();
         let received = b.receive().unwrap().unwrap();
         assert_eq!((&received.bytes[..], received.fds.len()), (&Message::Ack.encode()[..], 1));
         drop(a);
