@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn a_message_and_its_descriptor_arrive() {
         let (a, b) = pair();
-        let event = crate::ring::Event::new().unwrap();
         assert!(b.receive().unwrap().is_none());
+        let event = crate::ring::Event::new().unwrap();
         a.send(&Message::Ack, Some(event.fd())).unwrap();
         let received = b.receive().unwrap().unwrap();
         assert_eq!((&received.bytes[..], received.fds.len()), (&Message::Ack.encode()[..], 1));

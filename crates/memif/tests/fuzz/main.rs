@@ -45,12 +45,11 @@ fn run(target: &str, cases: u32, fuzz: fn(&[u8])) {
     let corpus = corpus(target);
     corpus.iter().for_each(|input| fuzz(input));
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
-    TestRunner::new(config)
-        .run(&mutated(corpus), |input| {
-            fuzz(&input);
-            Ok(())
-        })
-        .unwrap();
+    let case = |input: Vec<u8>| {
+        fuzz(&input);
+        Ok(())
+    };
+    TestRunner::new(config).run(&mutated(corpus), case).unwrap();
 }
 
 #[test]
