@@ -28,6 +28,10 @@ impl<N: Tiered> TierTask for Task<'_, '_, '_, N> {
 
     fn run<S: Simd>(self, s: S) {
         let Self { node, ctx, frame } = self;
-        s.run(|| node.vector(ctx, frame));
+        // Without the attribute a large loop would stay a function of its own, compiled for the baseline.
+        s.run(
+            #[inline(always)]
+            || node.vector(ctx, frame),
+        );
     }
 }

@@ -12,8 +12,10 @@ pub(crate) mod rpf;
 mod tests;
 #[cfg(test)]
 pub(crate) mod topology;
+mod usual;
 
 pub use fibs::{Fibs, VrfTables};
 pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};
 pub use output::{Lane, has_headroom, segment_len};
+pub(crate) use usual::Usual;

@@ -12,12 +12,13 @@
 //! Options cost a packet the fast path and nothing else: record route and timestamp pass unfilled, source routes are
 //! refused (RFC 7126 section 4.3).
 
+use super::quick::Quick;
 use crate::icmp::request_v4;
 use crate::interface::Interfaces;
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
-use graph::packet::{Flags, Packets, SlotId};
+use graph::packet::{Field, Flags, HEAD_AREA, Meta, Packets, Shape, SlotId, Vector};
 use graph::publish::Key;
 use graph::{Attach, Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 use wire::describe::Describe;
@@ -77,12 +78,35 @@ struct Input {
     place: ArcPlace,
 }
 
-/// What packets of one interface have in common.
+/// What packets of one interface have in common, whose headers begin at one place.
+#[derive(Clone, Copy)]
 struct Lane {
     rx_if: IfIndex,
+    /// Where the header begins.
+    at: u16,
     vrf: u16,
     /// First edge of the arc, 0 where there is none.
     edge: u8,
+    /// Of those that can be forwarded.
+    shape: Shape,
+}
+
+impl Lane {
+    const NONE: Self = Self { rx_if: 0, at: 0, vrf: 0, edge: 0, shape: Shape::NONE };
+
+    fn new(rx_if: IfIndex, at: u16, vrf: u16, edge: u8) -> Self {
+        let end = at + Ipv4Header::LEN as u16;
+        let shape = Shape::ANY
+            .expect(Field::RxIf, rx_if..=rx_if)
+            .expect(Field::Data, at..=at)
+            .expect(Field::End, end..=HEAD_AREA as u16)
+            .without(Flags::GROUP)
+            .put(Field::L3, at)
+            .put(Field::L4, end)
+            .put(Field::Table, vrf)
+            .begin_arc();
+        Self { rx_if, at, vrf, edge, shape: if edge == 0 { Shape::NONE } else { shape } }
+    }
 }
 
 fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
@@ -102,46 +126,66 @@ impl Node for Input {
 impl Tiered for Input {
     #[inline(always)]
     fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let Some(first) = frame.slots.first() else { return };
-        let mut lane = self.lane(ctx, ctx.packets.meta(*first).rx_if);
-        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
-            let rx_if = ctx.packets.meta(*slot).rx_if;
-            if rx_if != lane.rx_if {
-                lane = self.lane(ctx, rx_if);
-            }
-            let (meta, area) = ctx.packets.parts_mut(*slot);
-            let (at, len) = (meta.data, meta.len());
-            meta.l3 = at;
-            meta.table = lane.vrf;
-            meta.arc = 0;
-            let header = area.get(at as usize..).and_then(|bytes| Ipv4Header::parse(bytes).ok());
-            let end = at + Ipv4Header::LEN as u16;
-            *next = match header {
-                Some((header, _))
-                    if (end <= meta.end)
-                        & ordinary(header, len)
-                        & !meta.flags.has(Flags::GROUP)
-                        & (lane.edge != 0) =>
-                {
-                    meta.l4 = if header.is_later_fragment() { 0 } else { end };
-                    let total_len = u32::from(header.total_len.get());
-                    if total_len < len {
-                        ctx.packets.truncate(*slot, total_len);
-                    }
-                    lane.edge
-                }
-                _ => unusual(ctx, *slot, &lane),
-            };
+        let mut lane = Lane::NONE;
+        let mut vector = Vector::new(frame.slots);
+        loop {
+            let stretch = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, area| usual(&lane, meta, area),
+            );
+            frame.next[stretch].fill(lane.edge);
+            let Some((at, slot)) = vector.next() else { break };
+            frame.next[at] = self.first_of_its_kind(ctx, slot, &mut lane);
         }
     }
 }
 
 impl Input {
-    #[inline(always)]
-    fn lane(&self, ctx: &Ctx<'_>, rx_if: IfIndex) -> Lane {
-        let vrf = ctx.table(self.interfaces).get(rx_if).vrf;
-        Lane { rx_if, vrf, edge: self.place.edge(ctx.table(self.arcs), rx_if, 0) }
+    /// A packet that isn't like the one before it, or not an ordinary one.
+    #[inline(never)]
+    fn first_of_its_kind(&self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &mut Lane) -> u8 {
+        let (meta, area) = ctx.packets.parts_mut(slot);
+        if (meta.rx_if, meta.data) != (lane.rx_if, lane.at) {
+            let vrf = ctx.tables.get(self.interfaces).get(meta.rx_if).vrf;
+            let edge = self.place.edge(ctx.tables.get(self.arcs), meta.rx_if, 0);
+            *lane = Lane::new(meta.rx_if, meta.data, vrf, edge);
+        }
+        let (at, len) = (meta.data, meta.len());
+        meta.l3 = at;
+        meta.table = lane.vrf;
+        meta.arc = 0;
+        let header = area.get(at as usize..).and_then(|bytes| Ipv4Header::parse(bytes).ok());
+        let end = at + Ipv4Header::LEN as u16;
+        match header {
+            Some((header, _))
+                if (end <= meta.end)
+                    & ordinary(header, len)
+                    & !meta.flags.has(Flags::GROUP)
+                    & (lane.edge != 0) =>
+            {
+                meta.l4 = if header.is_later_fragment() { 0 } else { end };
+                let total_len = u32::from(header.total_len.get());
+                if total_len < len {
+                    ctx.packets.truncate(slot, total_len);
+                }
+                lane.edge
+            }
+            _ => unusual(ctx, slot, lane),
+        }
     }
+}
+
+/// Deals with a packet of the lane that is ordinary, no fragment but the first, and as long as it says. False, and nothing
+/// changed, where it isn't.
+#[inline(always)]
+fn usual(lane: &Lane, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
+    let header = area.get(lane.at as usize..).and_then(<[u8]>::first_chunk);
+    let usual = lane.shape.fits(meta) && header.is_some_and(|header| Quick(header).passes(meta.len()));
+    if usual {
+        lane.shape.apply(meta);
+    }
+    usual
 }
 
 /// Whether all checks pass and nothing is special, as with nearly every packet: no options, both addresses unicast. No
