@@ -18,6 +18,7 @@ use graph::counters::WorkerCounters;
 use graph::nodes::DEVICE_INPUT;
 use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId, Vector};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 use wire::{EtherType, EthernetHeader, Header, MacAddr};
 
@@ -83,7 +84,7 @@ impl Node for EthernetInput {
 
 impl Tiered for EthernetInput {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let (tables, counters) = (ctx.tables, ctx.counters);
         let interfaces = tables.get(self.interfaces);
         let mut walk = Walk {
@@ -100,7 +101,7 @@ impl Tiered for EthernetInput {
             let stretch = vector.stretch(
                 ctx.packets,
                 #[inline(always)]
-                |meta, area| usual.take(meta, area),
+                |meta, area| usual.take(simd, meta, area),
             );
             frame.next[stretch].fill(usual.edge);
             let Some((at, slot)) = vector.next() else { break };

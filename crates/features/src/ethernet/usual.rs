@@ -2,6 +2,7 @@
 
 use graph::IfIndex;
 use graph::packet::{Field, Flags, HEAD_AREA, HEADROOM, Meta, Shape};
+use graph::simd::Simd;
 use wire::{EtherType, EthernetHeader, Header, MacAddr};
 
 /// Where an untouched frame begins and where its network header does.
@@ -30,12 +31,12 @@ impl Usual {
 
     /// Deals with a frame that is like this; false, and nothing changed, where it is another.
     #[inline(always)]
-    pub(super) fn take(&self, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
-        let like = self.shape.fits(meta)
+    pub(super) fn take(&self, simd: impl Simd, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
+        let like = self.shape.fits(simd, meta)
             && first_word(area) & self.look == self.address
             && Self::ethertype(area) == self.ethertype;
         if like {
-            self.shape.apply(meta);
+            self.shape.apply(simd, meta);
         }
         like
     }

@@ -8,6 +8,7 @@ use core::marker::PhantomData;
 use graph::engine::MAX_VECTOR;
 use graph::packet::{Field, Flags, HEAD_AREA, Meta, Packets, Shape, SlotId, Vector};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Ctx, Frame, Node, NodeContext};
 
 graph::drops! {
@@ -90,21 +91,18 @@ impl<F: Family> Node for Lookup<F> {
 
 impl<F: Family> Tiered for Lookup<F> {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let mut vector = Vector::new(frame.slots);
         while let Some(first) = vector.peek() {
             // Packets of one VRF are looked up together: nearly always the whole vector.
             let Meta { table, l3, .. } = *ctx.packets.meta(first);
-            let shape = Shape::ANY
-                .expect(Field::Table, table..=table)
-                .expect(Field::L3, l3..=l3)
-                .expect(Field::End, l3 + F::HEADER..=HEAD_AREA as u16);
+            let shape = shape(table, l3, F::HEADER);
             let mut addresses = self.addresses.iter_mut();
             let mut stretch = vector.stretch(
                 ctx.packets,
                 #[inline(always)]
                 |meta, area| match F::destination_at(area, l3) {
-                    Some(destination) if shape.fits(meta) => {
+                    Some(destination) if shape.fits(simd, meta) => {
                         addresses.next().map(|address| *address = destination).is_some()
                     }
                     _ => false,
@@ -121,6 +119,15 @@ impl<F: Family> Tiered for Lookup<F> {
             self.run(ctx, table, vector.part(stretch), next);
         }
     }
+}
+
+/// Of packets with forwarding table `table` whose network headers begin at `l3` and have `len` bytes or more.
+#[inline(never)]
+fn shape(table: u16, l3: u16, len: u16) -> Shape {
+    Shape::ANY
+        .expect(Field::Table, table..=table)
+        .expect(Field::L3, l3..=l3)
+        .expect(Field::End, l3 + len..=HEAD_AREA as u16)
 }
 
 impl<F: Family> Lookup<F> {

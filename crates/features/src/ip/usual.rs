@@ -2,7 +2,9 @@
 
 use super::next_hop::MAX_REWRITE;
 use super::output::Lane;
+use graph::IfIndex;
 use graph::packet::{Field, Flags, HEAD_AREA, Meta, Shape};
+use graph::simd::Simd;
 
 /// Length in bytes of the link-layer header that is put in front: Ethernet without tags. Others go the general way.
 const HEADER: usize = 14;
@@ -33,17 +35,9 @@ impl Usual {
             return;
         }
         if self.made_for != (at, len, hop.tx_if) {
-            let data = at - HEADER as u16;
             self.made_for = (at, len, hop.tx_if);
-            self.data = data.into();
-            self.shape = Shape::ANY
-                .expect(Field::Data, at..=at)
-                .expect(Field::End, at + len..=HEAD_AREA as u16)
-                .without(Flags::LOCAL)
-                .put(Field::Data, data)
-                .put(Field::L2, data)
-                .put(Field::TxIf, hop.tx_if)
-                .begin_arc();
+            self.data = usize::from(at) - HEADER;
+            self.shape = shape(at, len, hop.tx_if);
         }
         // The MTU is 0 where the lane is closed.
         self.mtu = lane.mtu;
@@ -57,6 +51,7 @@ impl Usual {
     #[inline(always)]
     pub(crate) fn send<const N: usize>(
         &self,
+        simd: impl Simd,
         meta: &mut Meta,
         area: &mut [u8; HEAD_AREA],
         take_hop: impl FnOnce(&mut [u8; N]) -> bool,
@@ -66,11 +61,25 @@ impl Usual {
             return false;
         };
         let Some(ip) = rest.first_chunk_mut() else { return false };
-        let usual = self.shape.fits(meta) && meta.len() <= self.mtu && take_hop(ip);
+        let usual = self.shape.fits(simd, meta) && meta.len() <= self.mtu && take_hop(ip);
         if usual {
             *header = self.header;
-            self.shape.apply(meta);
+            self.shape.apply(simd, meta);
         }
         usual
     }
+}
+
+/// Of packets whose IP headers begin at `at` and have `len` bytes or more, on their way to interface `tx_if`.
+#[inline(never)]
+fn shape(at: u16, len: u16, tx_if: IfIndex) -> Shape {
+    let data = at - HEADER as u16;
+    Shape::ANY
+        .expect(Field::Data, at..=at)
+        .expect(Field::End, at + len..=HEAD_AREA as u16)
+        .without(Flags::LOCAL)
+        .put(Field::Data, data)
+        .put(Field::L2, data)
+        .put(Field::TxIf, tx_if)
+        .begin_arc()
 }

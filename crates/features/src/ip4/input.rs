@@ -20,6 +20,7 @@ use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::packet::{Field, Flags, HEAD_AREA, Meta, Packets, Shape, SlotId, Vector};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Attach, Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 use wire::describe::Describe;
 use wire::ipv4::{Ipv4Class, Ipv4Header, Ipv4Kind, Ipv4Reason};
@@ -94,6 +95,7 @@ struct Lane {
 impl Lane {
     const NONE: Self = Self { rx_if: 0, at: 0, vrf: 0, edge: 0, shape: Shape::NONE };
 
+    #[inline(never)]
     fn new(rx_if: IfIndex, at: u16, vrf: u16, edge: u8) -> Self {
         let end = at + Ipv4Header::LEN as u16;
         let shape = Shape::ANY
@@ -125,14 +127,14 @@ impl Node for Input {
 
 impl Tiered for Input {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let mut lane = Lane::NONE;
         let mut vector = Vector::new(frame.slots);
         loop {
             let stretch = vector.stretch(
                 ctx.packets,
                 #[inline(always)]
-                |meta, area| usual(&lane, meta, area),
+                |meta, area| usual(simd, &lane, meta, area),
             );
             frame.next[stretch].fill(lane.edge);
             let Some((at, slot)) = vector.next() else { break };
@@ -179,11 +181,11 @@ impl Input {
 /// Deals with a packet of the lane that is ordinary, no fragment but the first, and as long as it says. False, and nothing
 /// changed, where it isn't.
 #[inline(always)]
-fn usual(lane: &Lane, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
+fn usual(simd: impl Simd, lane: &Lane, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
     let header = area.get(lane.at as usize..).and_then(<[u8]>::first_chunk);
-    let usual = lane.shape.fits(meta) && header.is_some_and(|header| Quick(header).passes(meta.len()));
+    let usual = lane.shape.fits(simd, meta) && header.is_some_and(|header| Quick(header).passes(meta.len()));
     if usual {
-        lane.shape.apply(meta);
+        lane.shape.apply(simd, meta);
     }
     usual
 }

@@ -9,6 +9,7 @@
 //!
 //! What was made here ([`Flags::LOCAL`]) leaves with the time to live it was made with.
 
+use super::quick;
 use crate::icmp::request_v4;
 use crate::ip::{Lane, NextHopKind, NextHops, Usual, has_headroom, segment_len};
 use crate::tiered::{self, Tiered};
@@ -17,10 +18,10 @@ use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId, Vector};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 use wire::ipv4::Ipv4Flags;
 use wire::{FromBytes, Header, Icmpv4Error, Ipv4Header};
-use zerocopy::transmute_mut;
 
 graph::edges! {
     /// Where packets go besides the arc.
@@ -80,7 +81,7 @@ impl Node for Rewrite {
 
 impl Tiered for Rewrite {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
         let mut vector = Vector::new(frame.slots);
@@ -92,7 +93,7 @@ impl Tiered for Rewrite {
             let stretch = vector.stretch(
                 ctx.packets,
                 #[inline(always)]
-                |meta, area| meta.next_hop == next_hop && usual.send(meta, area, quick_hop),
+                |meta, area| meta.next_hop == next_hop && usual.send(simd, meta, area, quick::take_hop),
             );
             let taken = !stretch.is_empty();
             frame.next[stretch].fill(lane.edge);
@@ -104,17 +105,6 @@ impl Tiered for Rewrite {
             }
         }
     }
-}
-
-/// Takes one from the time to live. False, and nothing changed, where it is used up.
-#[inline(always)]
-fn quick_hop(header: &mut [u8; Ipv4Header::LEN]) -> bool {
-    let header: &mut Ipv4Header = transmute_mut!(header);
-    let passes = header.ttl > 1;
-    if passes {
-        header.decrement_ttl();
-    }
-    passes
 }
 
 /// Takes one from the time to live of a packet that isn't our own. False, and nothing changed, where it is used up.

@@ -18,6 +18,7 @@ use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Attach, Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 use wire::describe::Describe;
 use wire::ipv6::{
@@ -100,7 +101,7 @@ impl Node for Input {
 
 impl Tiered for Input {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let Some(first) = frame.slots.first() else { return };
         let mut lane = self.lane(ctx, ctx.packets.meta(*first).rx_if);
         for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {

@@ -18,6 +18,7 @@ use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 use wire::{FromBytes, Icmpv6Error, Ipv6Header};
 
@@ -79,7 +80,7 @@ impl Node for Rewrite {
 
 impl Tiered for Rewrite {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
         let Some(first) = frame.slots.first() else { return };

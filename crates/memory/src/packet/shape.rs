@@ -6,6 +6,7 @@
 //! fit is no error: it goes the node's general way.
 
 use super::meta::{FIELDS, Flags, Meta};
+use crate::simd::Simd;
 use core::mem::offset_of;
 use core::ops::RangeInclusive;
 
@@ -112,26 +113,21 @@ impl Shape {
     /// Whether the packet is as expected.
     #[must_use]
     #[inline(always)]
-    pub fn fits(&self, meta: &Meta) -> bool {
-        let fields = meta.fields();
-        let beyond: [u16; FIELDS] = core::array::from_fn(|at| {
-            (fields[at] & self.look[at]).wrapping_sub(self.low[at]).saturating_sub(self.span[at])
-        });
-        let [a, b, c, d]: [u64; FIELDS / 4] = zerocopy::transmute!(beyond);
-        a | b | c | d == 0
+    pub fn fits(&self, simd: impl Simd, meta: &Meta) -> bool {
+        simd.within(meta.fields(), &self.look, &self.low, &self.span)
     }
 
     /// Makes the changes.
     #[inline(always)]
-    pub fn apply(&self, meta: &mut Meta) {
-        let fields = *meta.fields();
-        *meta.fields_mut() = core::array::from_fn(|at| fields[at] & self.keep[at] | self.set[at]);
+    pub fn apply(&self, simd: impl Simd, meta: &mut Meta) {
+        simd.patch(meta.fields_mut(), &self.keep, &self.set);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::Scalar;
 
     fn meta() -> Meta {
         let mut meta = Meta::new(7);
@@ -164,35 +160,39 @@ mod tests {
                 (0, value - 1, false),
             ] {
                 assert_eq!(
-                    Shape::ANY.expect(field, low..=high).fits(&meta),
+                    Shape::ANY.expect(field, low..=high).fits(Scalar, &meta),
                     fits,
                     "{field:?} {low}..={high}"
                 );
             }
         }
-        assert!(Shape::ANY.fits(&meta) && !Shape::NONE.fits(&meta) && !Shape::NONE.fits(&Meta::new(0)));
+        assert!(
+            Shape::ANY.fits(Scalar, &meta)
+                && !Shape::NONE.fits(Scalar, &meta)
+                && !Shape::NONE.fits(Scalar, &Meta::new(0))
+        );
     }
 
     #[test]
     fn flags_can_be_asked_for_whatever_the_arc() {
         let mut meta = meta();
-        assert!(!Shape::ANY.without(Flags::LOCAL).fits(&meta));
-        assert!(Shape::ANY.without(Flags::GROUP).without(Flags::OUR_MAC).fits(&meta));
+        assert!(!Shape::ANY.without(Flags::LOCAL).fits(Scalar, &meta));
+        assert!(Shape::ANY.without(Flags::GROUP).without(Flags::OUR_MAC).fits(Scalar, &meta));
         meta.flags.set(Flags::OUR_MAC);
-        assert!(!Shape::ANY.without(Flags::GROUP).without(Flags::OUR_MAC).fits(&meta));
+        assert!(!Shape::ANY.without(Flags::GROUP).without(Flags::OUR_MAC).fits(Scalar, &meta));
     }
 
     #[test]
     fn changes_are_made_where_asked_and_nowhere_else() {
         let mut changed = meta();
-        Shape::ANY.apply(&mut changed);
+        Shape::ANY.apply(Scalar, &mut changed);
         assert_eq!(format!("{changed:?}"), format!("{:?}", meta()));
         Shape::ANY
             .put(Field::Data, 142)
             .put(Field::TxIf, 0)
             .begin_arc()
             .put_flags(Flags::LOCAL, Flags::OUR_MAC)
-            .apply(&mut changed);
+            .apply(Scalar, &mut changed);
         let mut wanted = meta();
         (wanted.data, wanted.tx_if, wanted.arc) = (142, 0, 0);
         wanted.flags.clear(Flags::LOCAL);
