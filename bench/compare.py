@@ -126,9 +126,10 @@ class Testpmd(Device):
 
     def up(self):
         vdev = lambda n, name: f"--vdev=net_memif{n},role=server,id=0,socket={self.dir}/{name},socket-abstract=no"
-        memory = [] if huge_pages_free() >= 256 else ["--no-huge", "-m", "512"]
+        # EAL takes --in-memory for a contradiction to --no-huge.
+        memory = ["--in-memory"] if huge_pages_free() >= 256 else ["--no-huge", "-m", "1024"]
         self.start(
-            ["dpdk-testpmd", "-l", f"{GENERATOR},{WORKER}", "--main-lcore", GENERATOR, "--no-pci", "--in-memory", *memory,
+            ["dpdk-testpmd", "-l", f"{GENERATOR},{WORKER}", "--main-lcore", GENERATOR, "--no-pci", *memory,
              "--file-prefix", self.dir.name, vdev(0, "left"), vdev(1, "right"),
              "--", "--forward-mode=io", "--auto-start", "--stats-period", "3600"]
         )
