@@ -1,5 +1,6 @@
 //! What IPv4 and IPv6 forwarding share: next hops, forwarding tables, VRFs.
 
+mod arrival;
 pub mod control;
 pub(crate) mod family;
 mod fibs;
@@ -14,6 +15,7 @@ mod tests;
 pub(crate) mod topology;
 mod usual;
 
+pub(crate) use arrival::Arrival;
 pub use fibs::{Fibs, VrfTables};
 pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};

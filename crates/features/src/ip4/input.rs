@@ -12,16 +12,17 @@
 //! Options cost a packet the fast path and nothing else: record route and timestamp pass unfilled, source routes are
 //! refused (RFC 7126 section 4.3).
 
-use super::quick::Quick;
+use super::quick;
 use crate::icmp::request_v4;
 use crate::interface::Interfaces;
+use crate::ip::Arrival;
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
-use graph::packet::{Field, Flags, HEAD_AREA, Meta, Packets, Shape, SlotId, Vector};
+use graph::packet::{Flags, Packets, SlotId, Vector};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Attach, Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
+use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 use wire::describe::Describe;
 use wire::ipv4::{Ipv4Class, Ipv4Header, Ipv4Kind, Ipv4Reason};
 use wire::{EtherType, Header, Icmpv4Error, LinkType};
@@ -79,38 +80,6 @@ struct Input {
     place: ArcPlace,
 }
 
-/// What packets of one interface have in common, whose headers begin at one place.
-#[derive(Clone, Copy)]
-struct Lane {
-    rx_if: IfIndex,
-    /// Where the header begins.
-    at: u16,
-    vrf: u16,
-    /// First edge of the arc, 0 where there is none.
-    edge: u8,
-    /// Of those that can be forwarded.
-    shape: Shape,
-}
-
-impl Lane {
-    const NONE: Self = Self { rx_if: 0, at: 0, vrf: 0, edge: 0, shape: Shape::NONE };
-
-    #[inline(never)]
-    fn new(rx_if: IfIndex, at: u16, vrf: u16, edge: u8) -> Self {
-        let end = at + Ipv4Header::LEN as u16;
-        let shape = Shape::ANY
-            .expect(Field::RxIf, rx_if..=rx_if)
-            .expect(Field::Data, at..=at)
-            .expect(Field::End, end..=HEAD_AREA as u16)
-            .without(Flags::GROUP)
-            .put(Field::L3, at)
-            .put(Field::L4, end)
-            .put(Field::Table, vrf)
-            .begin_arc();
-        Self { rx_if, at, vrf, edge, shape: if edge == 0 { Shape::NONE } else { shape } }
-    }
-}
-
 fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
     Box::new(Input { interfaces: cx.table(), arcs: cx.table(), place: cx.arc(super::UNICAST) })
 }
@@ -128,13 +97,13 @@ impl Node for Input {
 impl Tiered for Input {
     #[inline(always)]
     fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let mut lane = Lane::NONE;
+        let mut lane = Arrival::NONE;
         let mut vector = Vector::new(frame.slots);
         loop {
             let stretch = vector.stretch(
                 ctx.packets,
                 #[inline(always)]
-                |meta, area| usual(simd, &lane, meta, area),
+                |meta, area| lane.take(simd, meta, area, quick::passes),
             );
             frame.next[stretch].fill(lane.edge);
             let Some((at, slot)) = vector.next() else { break };
@@ -146,12 +115,12 @@ impl Tiered for Input {
 impl Input {
     /// A packet that isn't like the one before it, or not an ordinary one.
     #[inline(never)]
-    fn first_of_its_kind(&self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &mut Lane) -> u8 {
+    fn first_of_its_kind(&self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &mut Arrival) -> u8 {
         let (meta, area) = ctx.packets.parts_mut(slot);
         if (meta.rx_if, meta.data) != (lane.rx_if, lane.at) {
             let vrf = ctx.tables.get(self.interfaces).get(meta.rx_if).vrf;
             let edge = self.place.edge(ctx.tables.get(self.arcs), meta.rx_if, 0);
-            *lane = Lane::new(meta.rx_if, meta.data, vrf, edge);
+            *lane = Arrival::new(meta.rx_if, meta.data, Ipv4Header::LEN as u16, vrf, edge);
         }
         let (at, len) = (meta.data, meta.len());
         meta.l3 = at;
@@ -178,18 +147,6 @@ impl Input {
     }
 }
 
-/// Deals with a packet of the lane that is ordinary, no fragment but the first, and as long as it says. False, and nothing
-/// changed, where it isn't.
-#[inline(always)]
-fn usual(simd: impl Simd, lane: &Lane, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
-    let header = area.get(lane.at as usize..).and_then(<[u8]>::first_chunk);
-    let usual = lane.shape.fits(simd, meta) && header.is_some_and(|header| Quick(header).passes(meta.len()));
-    if usual {
-        lane.shape.apply(simd, meta);
-    }
-    usual
-}
-
 /// Whether all checks pass and nothing is special, as with nearly every packet: no options, both addresses unicast. No
 /// check branches on its own: a packet that fails one goes the slow way, which finds out which it was.
 #[inline(always)]
@@ -212,7 +169,7 @@ fn unicast([octet, ..]: [u8; 4]) -> bool {
 /// Everything that isn't ordinary, in the order in which RFC 1812 asks.
 #[cold]
 #[inline(never)]
-fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane) -> u8 {
+fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
     let meta = ctx.packets.meta(slot);
     let (at, len, group) = (meta.l3, meta.len(), meta.flags.has(Flags::GROUP));
     let (header, options) = match Ipv4Header::check(ctx.packets.head(slot), len as usize) {
