@@ -8,7 +8,7 @@ use graph::{Ctx, Frame};
 pub trait Tiered {
     /// The body of [`graph::Node::process`]. Mark it `#[inline(always)]`: what isn't inlined is compiled for the
     /// baseline only.
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>);
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>);
 }
 
 /// Runs the node's loop on the tier that the graph was built for.
@@ -28,6 +28,10 @@ impl<N: Tiered> TierTask for Task<'_, '_, '_, N> {
 
     fn run<S: Simd>(self, s: S) {
         let Self { node, ctx, frame } = self;
-        s.run(|| node.vector(ctx, frame));
+        // Without the attribute a large loop would stay a function of its own, compiled for the baseline.
+        s.run(
+            #[inline(always)]
+            || node.vector(s, ctx, frame),
+        );
     }
 }

@@ -9,13 +9,16 @@
 //! | `drop` | see [`Drop`] |
 
 use super::ethertypes::Ethertypes;
+use super::usual::Usual;
 use crate::interface::{Direction, Interface, Interfaces, Layer2, Tally, VlanTags, received_by_group};
+use crate::tiered::{self, Tiered};
 use crate::vlan::tags;
 use core::fmt;
 use graph::counters::WorkerCounters;
 use graph::nodes::DEVICE_INPUT;
-use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId};
+use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId, Vector};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
 use wire::{EtherType, EthernetHeader, Header, MacAddr};
 
@@ -62,23 +65,7 @@ struct EthernetInput {
 
 impl Node for EthernetInput {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let (tables, counters) = (ctx.tables, ctx.counters);
-        let interfaces = tables.get(self.interfaces);
-        let mut walk = Walk {
-            ethertypes: &self.ethertypes,
-            interfaces,
-            counters,
-            rx: Rx::new(interfaces, 0),
-            tally: Tally::default(),
-        };
-        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
-            let (meta, area) = ctx.packets.parts_mut(*slot);
-            *next = match walk.packet(meta, area) {
-                Ok(edge) => edge,
-                Err(reason) => ctx.drop(*slot, reason),
-            };
-        }
-        walk.tally.flush(counters, Direction::Rx);
+        tiered::run(self, ctx, frame);
     }
 
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -92,6 +79,39 @@ impl Node for EthernetInput {
             write!(out, " {} {}", tagged.vlan, tagged.ethertype)?;
         }
         write!(out, " interface {}", meta.rx_if)
+    }
+}
+
+impl Tiered for EthernetInput {
+    #[inline(always)]
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let (tables, counters) = (ctx.tables, ctx.counters);
+        let interfaces = tables.get(self.interfaces);
+        let mut walk = Walk {
+            ethertypes: &self.ethertypes,
+            interfaces,
+            counters,
+            rx: Rx::new(interfaces, 0),
+            tally: Tally::default(),
+            usual: Usual::NONE,
+        };
+        let mut vector = Vector::new(frame.slots);
+        loop {
+            let usual = walk.usual;
+            let stretch = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, area| usual.take(simd, meta, area),
+            );
+            frame.next[stretch].fill(usual.edge);
+            let Some((at, slot)) = vector.next() else { break };
+            let (meta, area) = ctx.packets.parts_mut(slot);
+            frame.next[at] = match walk.first_of_its_kind(meta, area) {
+                Ok(edge) => edge,
+                Err(reason) => ctx.drop(slot, reason),
+            };
+        }
+        walk.tally.flush(counters, Direction::Rx);
     }
 }
 
@@ -153,9 +173,24 @@ struct Walk<'t> {
     counters: &'t WorkerCounters,
     rx: Rx<'t>,
     tally: Tally,
+    /// What the packets behind this one will most likely be, too.
+    usual: Usual,
 }
 
 impl Walk<'_> {
+    /// A packet that isn't like the one before it.
+    #[inline(never)]
+    fn first_of_its_kind(&mut self, meta: &mut Meta, area: &mut [u8; HEAD_AREA]) -> Result<u8, Drop> {
+        let (rx_if, untagged) = (meta.rx_if, Usual::untagged(meta, area));
+        let edge = self.packet(meta, area)?;
+        if let Some(ethertype) = untagged {
+            let routed = self.rx.usage == Use::Route;
+            let mac = routed.then_some(self.rx.mac);
+            self.usual.learn(rx_if, mac, self.rx.vrf, ethertype, edge);
+        }
+        Ok(edge)
+    }
+
     #[inline(always)]
     fn packet(&mut self, meta: &mut Meta, area: &mut [u8; HEAD_AREA]) -> Result<u8, Drop> {
         if meta.rx_if != self.rx.index {

@@ -3,11 +3,12 @@
 use super::fibs::VrfTables;
 use super::next_hop::ECMP_SEED;
 use crate::icmp::{request_v4, request_v6};
+use core::mem::offset_of;
 use core::net::Ipv6Addr;
-use graph::packet::{Meta, Packets, SlotId};
+use graph::packet::{HEAD_AREA, Meta, Packets, SlotId};
 use tables::fib::{Address, Fib};
 use wire::flow::{Ipv4Flow, Ipv6Flow};
-use wire::{Icmpv4Error, Icmpv6Error, Ipv4Header, Ipv6Header};
+use wire::{Header, Icmpv4Error, Icmpv6Error, Ipv4Header, Ipv6Header};
 
 /// Why a route leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,12 @@ pub(crate) trait Family: Send + 'static {
 
     /// Destination address, likewise.
     fn destination(packets: &Packets, slot: SlotId) -> Self::Address;
+
+    /// Length of the fixed part of the header in bytes.
+    const HEADER: u16;
+
+    /// Destination address in the header at position `l3` of the head area; `None` where that is too near its end.
+    fn destination_at(area: &[u8; HEAD_AREA], l3: u16) -> Option<Self::Address>;
 
     /// Hash of the flow of the packet that begins with `head`.
     fn flow_hash(head: &[u8], symmetric: bool) -> u32;
@@ -70,6 +77,14 @@ impl Family for V4 {
     fn destination(packets: &Packets, slot: SlotId) -> u32 {
         let header = packets.header::<Ipv4Header>(slot, packets.meta(slot).l3);
         header.map_or(0, |header| u32::from_be_bytes(header.dst))
+    }
+
+    const HEADER: u16 = Ipv4Header::LEN as u16;
+
+    #[inline(always)]
+    fn destination_at(area: &[u8; HEAD_AREA], l3: u16) -> Option<u32> {
+        let bytes = area.get(l3 as usize + offset_of!(Ipv4Header, dst)..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*bytes))
     }
 
     #[inline(always)]
@@ -110,6 +125,14 @@ impl Family for V6 {
     fn destination(packets: &Packets, slot: SlotId) -> u128 {
         let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3);
         header.map_or(0, |header| u128::from_be_bytes(header.dst))
+    }
+
+    const HEADER: u16 = Ipv6Header::LEN as u16;
+
+    #[inline(always)]
+    fn destination_at(area: &[u8; HEAD_AREA], l3: u16) -> Option<u128> {
+        let bytes = area.get(l3 as usize + offset_of!(Ipv6Header, dst)..)?.first_chunk()?;
+        Some(u128::from_be_bytes(*bytes))
     }
 
     #[inline(always)]

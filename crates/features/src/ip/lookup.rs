@@ -6,8 +6,9 @@ use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
 use graph::engine::MAX_VECTOR;
-use graph::packet::{Flags, Packets, SlotId};
+use graph::packet::{Field, Flags, HEAD_AREA, Meta, Packets, Shape, SlotId, Vector};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Ctx, Frame, Node, NodeContext};
 
 graph::drops! {
@@ -82,37 +83,59 @@ impl<F: Family> Node for Lookup<F> {
 
 impl<F: Family> Tiered for Lookup<F> {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let mut at = 0;
-        while let Some(first) = frame.slots.get(at) {
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let mut vector = Vector::new(frame.slots);
+        while let Some(first) = vector.peek() {
             // Packets of one VRF are looked up together: nearly always the whole vector.
-            let table = ctx.packets.meta(*first).table;
-            let mut end = at;
-            for (slot, address) in frame.slots[at..].iter().zip(self.addresses.iter_mut()) {
-                if ctx.packets.meta(*slot).table != table {
-                    break;
-                }
-                *address = F::destination(ctx.packets, *slot);
-                end += 1;
+            let Meta { table, l3, .. } = *ctx.packets.meta(first);
+            let shape = shape(table, l3, F::HEADER);
+            let mut addresses = self.addresses.iter_mut();
+            let mut stretch = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, area| match F::destination_at(area, l3) {
+                    Some(destination) if shape.fits(simd, meta) => {
+                        addresses.next().map(|address| *address = destination).is_some()
+                    }
+                    _ => false,
+                },
+            );
+            if stretch.is_empty()
+                && let Some((at, slot)) = vector.next()
+            {
+                // Its header isn't whole in the head.
+                self.addresses[0] = F::destination(ctx.packets, slot);
+                stretch = at..at + 1;
             }
-            self.run(ctx, table, &frame.slots[at..end], &mut frame.next[at..end]);
-            at = end;
+            let next = &mut frame.next[stretch.clone()];
+            self.run(ctx, table, vector.part(stretch), next);
         }
     }
 }
 
+/// Of packets with forwarding table `table` whose network headers begin at `l3` and have `len` bytes or more.
+#[inline(never)]
+fn shape(table: u16, l3: u16, len: u16) -> Shape {
+    Shape::ANY
+        .expect(Field::Table, table..=table)
+        .expect(Field::L3, l3..=l3)
+        .expect(Field::End, l3 + len..=HEAD_AREA as u16)
+}
+
 impl<F: Family> Lookup<F> {
+    /// Looks up the packets of `part`, whose addresses are there.
     #[inline(always)]
-    fn run(&mut self, ctx: &mut Ctx<'_>, table: u16, slots: &[SlotId], next: &mut [u8]) {
+    fn run(&mut self, ctx: &mut Ctx<'_>, table: u16, mut part: Vector<'_>, next: &mut [u8]) {
         let tables = ctx.tables;
         let hops = tables.get(self.hops);
         let Some(vrf) = tables.get(self.fibs).get(table) else {
-            for (slot, next) in slots.iter().zip(next) {
-                *next = ctx.drop(*slot, Drop::NoVrf);
+            for (at, slot) in part {
+                next[at] = ctx.drop(slot, Drop::NoVrf);
             }
             return;
         };
-        let (addresses, ids) = (&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+        let count = next.len();
+        let (addresses, ids) = (&self.addresses[..count], &mut self.ids[..count]);
         match addresses {
             // A vector is often a burst to one destination, and then one lookup does.
             [first, rest @ ..] if rest.iter().fold(true, |all, address| all & (address == first)) => {
@@ -120,14 +143,29 @@ impl<F: Family> Lookup<F> {
             }
             _ => F::fib(vrf).lookup_batch(addresses, ids),
         }
-        let (mut last, mut edge) = (0, 0);
-        for ((slot, id), next) in slots.iter().zip(self.ids.iter()).zip(next) {
-            if *id != last {
-                last = *id;
-                edge = self.edges[hops.get(*id).kind as usize];
+        let edges = &self.edges;
+        let (mut last, mut edge, mut usual) = (0, edges[hops.get(0).kind as usize], true);
+        let mut decided = ids.iter().zip(next.iter_mut());
+        part.stretch(
+            ctx.packets,
+            #[inline(always)]
+            |meta, _| {
+                let Some((id, next)) = decided.next() else { return false };
+                if *id != last {
+                    last = *id;
+                    edge = edges[hops.get(*id).kind as usize];
+                }
+                usual &= edge != 0;
+                meta.next_hop = *id;
+                *next = edge;
+                true
+            },
+        );
+        if !usual {
+            for (slot, next) in part.slots().iter().zip(next).filter(|(_, next)| **next == 0) {
+                let id = ctx.packets.meta(*slot).next_hop;
+                *next = self.unusual(ctx, *slot, id, hops);
             }
-            ctx.packets.meta_mut(*slot).next_hop = *id;
-            *next = if edge != 0 { edge } else { self.unusual(ctx, *slot, *id, hops) };
         }
     }
 

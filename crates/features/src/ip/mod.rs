@@ -1,5 +1,6 @@
 //! What IPv4 and IPv6 forwarding share: next hops, forwarding tables, VRFs.
 
+mod arrival;
 pub mod control;
 pub(crate) mod family;
 mod fibs;
@@ -12,8 +13,11 @@ pub(crate) mod rpf;
 mod tests;
 #[cfg(test)]
 pub(crate) mod topology;
+mod usual;
 
+pub(crate) use arrival::Arrival;
 pub use fibs::{Fibs, VrfTables};
 pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};
 pub use output::{Lane, has_headroom, segment_len};
+pub(crate) use usual::Usual;

@@ -10,6 +10,7 @@ use graph::arc::{ArcPlace, Arcs};
 use graph::engine::MAX_VECTOR;
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
 
 graph::drops! {
@@ -68,7 +69,7 @@ impl<F: Family> Node for ReversePath<F> {
 
 impl<F: Family> Tiered for ReversePath<F> {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let mut at = 0;
         while let Some(first) = frame.slots.get(at) {
             let meta = ctx.packets.meta(*first);

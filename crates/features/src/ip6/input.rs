@@ -11,14 +11,17 @@
 //! are passed on unseen, RFC 8200 section 4); they are walked through for the place of the transport header. Where it
 //! can't be found within the head the packet is forwarded all the same.
 
+use super::quick;
 use crate::icmp::request_v6;
 use crate::interface::Interfaces;
+use crate::ip::Arrival;
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
-use graph::packet::{Flags, Packets, SlotId};
+use graph::packet::{Flags, Packets, SlotId, Vector};
 use graph::publish::Key;
-use graph::{Attach, Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
+use graph::simd::Simd;
+use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 use wire::describe::Describe;
 use wire::ipv6::{
     ExtensionHeader, Ipv6Class, Ipv6Header, Ipv6Kind, Ipv6Option, Ipv6Options, MulticastScope, walk,
@@ -76,14 +79,6 @@ struct Input {
     place: ArcPlace,
 }
 
-/// What packets of one interface have in common.
-struct Lane {
-    rx_if: IfIndex,
-    vrf: u16,
-    /// First edge of the arc, 0 where there is none.
-    edge: u8,
-}
-
 fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
     Box::new(Input { interfaces: cx.table(), arcs: cx.table(), place: cx.arc(super::UNICAST) })
 }
@@ -100,46 +95,54 @@ impl Node for Input {
 
 impl Tiered for Input {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let Some(first) = frame.slots.first() else { return };
-        let mut lane = self.lane(ctx, ctx.packets.meta(*first).rx_if);
-        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
-            let rx_if = ctx.packets.meta(*slot).rx_if;
-            if rx_if != lane.rx_if {
-                lane = self.lane(ctx, rx_if);
-            }
-            let (meta, area) = ctx.packets.parts_mut(*slot);
-            let (at, len) = (meta.data, meta.len());
-            meta.l3 = at;
-            meta.table = lane.vrf;
-            meta.arc = 0;
-            let header = area.get(at as usize..).and_then(|bytes| Ipv6Header::parse(bytes).ok());
-            let end = at + Ipv6Header::LEN as u16;
-            *next = match header {
-                Some((header, _))
-                    if (end <= meta.end)
-                        & ordinary(header, len)
-                        & !meta.flags.has(Flags::GROUP)
-                        & (lane.edge != 0) =>
-                {
-                    meta.l4 = end;
-                    let total_len = header.total_len() as u32;
-                    if total_len < len {
-                        ctx.packets.truncate(*slot, total_len);
-                    }
-                    lane.edge
-                }
-                _ => unusual(ctx, *slot, &lane),
-            };
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let mut lane = Arrival::NONE;
+        let mut vector = Vector::new(frame.slots);
+        loop {
+            let stretch = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, area| lane.take(simd, meta, area, quick::passes),
+            );
+            frame.next[stretch].fill(lane.edge);
+            let Some((at, slot)) = vector.next() else { break };
+            frame.next[at] = self.first_of_its_kind(ctx, slot, &mut lane);
         }
     }
 }
 
 impl Input {
-    #[inline(always)]
-    fn lane(&self, ctx: &Ctx<'_>, rx_if: IfIndex) -> Lane {
-        let vrf = ctx.table(self.interfaces).get(rx_if).vrf;
-        Lane { rx_if, vrf, edge: self.place.edge(ctx.table(self.arcs), rx_if, 0) }
+    /// A packet that isn't like the one before it, or not an ordinary one.
+    #[inline(never)]
+    fn first_of_its_kind(&self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &mut Arrival) -> u8 {
+        let (meta, area) = ctx.packets.parts_mut(slot);
+        if (meta.rx_if, meta.data) != (lane.rx_if, lane.at) {
+            let vrf = ctx.tables.get(self.interfaces).get(meta.rx_if).vrf;
+            let edge = self.place.edge(ctx.tables.get(self.arcs), meta.rx_if, 0);
+            *lane = Arrival::new(meta.rx_if, meta.data, Ipv6Header::LEN as u16, vrf, edge);
+        }
+        let (at, len) = (meta.data, meta.len());
+        meta.l3 = at;
+        meta.table = lane.vrf;
+        meta.arc = 0;
+        let header = area.get(at as usize..).and_then(|bytes| Ipv6Header::parse(bytes).ok());
+        let end = at + Ipv6Header::LEN as u16;
+        match header {
+            Some((header, _))
+                if (end <= meta.end)
+                    & ordinary(header, len)
+                    & !meta.flags.has(Flags::GROUP)
+                    & (lane.edge != 0) =>
+            {
+                meta.l4 = end;
+                let total_len = header.total_len() as u32;
+                if total_len < len {
+                    ctx.packets.truncate(slot, total_len);
+                }
+                lane.edge
+            }
+            _ => unusual(ctx, slot, lane),
+        }
     }
 }
 
@@ -163,7 +166,7 @@ fn unicast(address: &[u8; 16]) -> bool {
 /// Everything that isn't ordinary.
 #[cold]
 #[inline(never)]
-fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane) -> u8 {
+fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
     let meta = ctx.packets.meta(slot);
     let (at, len, group) = (meta.l3, meta.len(), meta.flags.has(Flags::GROUP));
     let header = match Ipv6Header::check(ctx.packets.head(slot), len as usize) {

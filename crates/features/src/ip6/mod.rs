@@ -2,6 +2,7 @@
 
 mod input;
 mod lookup;
+mod quick;
 mod rewrite;
 mod rpf;
 #[cfg(test)]

@@ -10,16 +10,18 @@
 //! What was made here ([`Flags::LOCAL`]) leaves with the hop limit it was made with. Routers don't cut packets of
 //! others (RFC 8200 section 5).
 
+use super::quick;
 use crate::icmp::request_v6;
-use crate::ip::{Lane, NextHopKind, NextHops, has_headroom, segment_len};
+use crate::ip::{Lane, NextHopKind, NextHops, Usual, has_headroom, segment_len};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
-use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId};
+use graph::packet::{Flags, HEAD_AREA, Meta, Packets, SlotId, Vector};
 use graph::publish::Key;
+use graph::simd::Simd;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
-use wire::{FromBytes, Icmpv6Error, Ipv6Header};
+use wire::{FromBytes, Header, Icmpv6Error, Ipv6Header};
 
 graph::edges! {
     /// Where packets go besides the arc.
@@ -73,18 +75,28 @@ impl Node for Rewrite {
 
 impl Tiered for Rewrite {
     #[inline(always)]
-    fn vector(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (hops, arcs) = (tables.get(self.hops), tables.get(self.arcs));
-        let Some(first) = frame.slots.first() else { return };
-        let mut lane = Lane::new(hops, arcs, self.place, ctx.packets.meta(*first).next_hop);
-        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
-            let (meta, area) = ctx.packets.parts_mut(*slot);
-            if meta.next_hop != lane.id {
-                lane = Lane::new(hops, arcs, self.place, meta.next_hop);
+        let mut vector = Vector::new(frame.slots);
+        let mut usual = Usual::NONE;
+        while let Some(first) = vector.peek() {
+            let Meta { next_hop, data, .. } = *ctx.packets.meta(first);
+            let lane = Lane::new(hops, arcs, self.place, next_hop);
+            usual.adapt(&lane, data, Ipv6Header::LEN as u16);
+            let stretch = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, area| meta.next_hop == next_hop && usual.send(simd, meta, area, quick::take_hop),
+            );
+            let taken = !stretch.is_empty();
+            frame.next[stretch].fill(lane.edge);
+            // The first of another lane, or one that is not usual.
+            if !taken && let Some((at, slot)) = vector.next() {
+                let (meta, area) = ctx.packets.parts_mut(slot);
+                let sent = lane.fits(meta) && forward(meta, area, &lane) && lane.send(meta, area);
+                frame.next[at] = if sent { lane.edge } else { unusual(ctx, slot, &lane) };
             }
-            let sent = lane.fits(meta) && forward(meta, area, &lane) && lane.send(meta, area);
-            *next = if sent { lane.edge } else { unusual(ctx, *slot, &lane) };
         }
     }
 }

@@ -47,6 +47,8 @@ impl Chain {
     }
 
     /// Adds the part of slot `index`, after checking it.
+    #[cold]
+    #[inline(never)]
     pub fn add(&mut self, ring: &RingView, index: u16, d: Descriptor, limits: Limits) -> Result<(), Fault> {
         if d.length > limits.part {
             return Err(Fault::TooLong { length: d.length, max: limits.part });
@@ -60,7 +62,7 @@ impl Chain {
         if d.length > 0 {
             // SAFETY: `self` lives in the queue that owns `ring`, whose `Arc` keeps the table and its
             // mappings; parts are given out only by `parts`, which borrows the queue.
-            self.parts.push(unsafe { d.check(ring.table())?.detach() });
+            self.parts.push(unsafe { d.check(ring.table().extents())?.detach() });
         }
         self.length = length;
         self.slots += 1;
@@ -70,7 +72,7 @@ impl Chain {
             }
             // DPDK's copying sender sets NEXT but never clears it when it uses the slot again, and so joins
             // packets that don't belong together. The slot is ours until it is released, so we do.
-            ring.set_length(index, Descriptor { flags: 0, ..d });
+            ring.descriptors().set_length(index, Descriptor { flags: 0, ..d });
         }
         Ok(())
     }

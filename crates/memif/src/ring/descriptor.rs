@@ -1,6 +1,6 @@
 //! The 16 bytes of a descriptor.
 
-use memory::region::{CheckedRange, RegionTable};
+use memory::region::{CheckedRange, Extents};
 
 use super::Fault;
 
@@ -53,7 +53,7 @@ impl Descriptor {
 
     /// Its range, if it lies inside one of the regions.
     #[inline(always)]
-    pub(super) fn check(self, table: &RegionTable) -> Result<CheckedRange<'_>, Fault> {
+    pub(super) fn check(self, table: Extents<'_>) -> Result<CheckedRange<'_>, Fault> {
         let Self { region, offset, length, .. } = self;
         table.check(region, offset, length).ok_or(Fault::Range { region, offset, length })
     }

@@ -76,7 +76,7 @@ impl RingGauge {
             Slots::Peer if self.to_server || self.filled() == self.size().descriptors() => None,
             Slots::Peer => {
                 let next = self.ring.indices().tail.load(Ordering::Relaxed);
-                Some(self.ring.descriptor(next).length)
+                Some(self.ring.descriptors().get(next).length)
             }
         }
     }

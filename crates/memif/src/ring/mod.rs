@@ -10,6 +10,7 @@
 //! | `chain` | a packet in several buffers |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `packets` | the same loops for a dataplane's packet slots |
+//! | `quad` | four descriptors at a time, for packets like most |
 //! | `event`, `signal` | eventfds that a peer can't make us wait for |
 //!
 //! The client owns `head` and the server owns `tail` of every ring, whichever way packets flow. Both queues
@@ -31,6 +32,7 @@ mod fault;
 mod gauge;
 mod indices;
 mod packets;
+mod quad;
 mod rx;
 mod signal;
 mod size;
@@ -49,6 +51,6 @@ pub use rx::{Armed, RxQueue, RxSink};
 pub use size::RingSize;
 pub use slots::Slots;
 pub use tx::{Transmitted, TxQueue, TxSource};
-pub use view::{COOKIE, RING_ALIGNMENT, RING_HEADER, RingError, RingView};
+pub use view::{COOKIE, Descriptors, RING_ALIGNMENT, RING_HEADER, RingError, RingView};
 
 pub(crate) use indices::Endpoint;

@@ -8,9 +8,13 @@ use memory::packet::{Burst, Packets, SlotId};
 use memory::region::CheckedRange;
 use memory::simd::Simd;
 
+use super::quad::QUAD;
 use super::slots::OwnSlots;
 use super::slots::PeerSlots;
 use super::{Fault, RxQueue, RxSink, TxQueue, TxSource};
+
+/// Bytes of a cache line.
+pub(super) const LINE: usize = 64;
 
 impl RxQueue {
     /// Receives up to `max` packets into slots, as packets of interface `rx_if`; gives the slots and the bytes in them. The
@@ -38,13 +42,33 @@ impl RxQueue {
             || {
                 let mut sink = Sink(burst);
                 let received = match OwnSlots::of(self.slots()) {
-                    None => self.walk(PeerSlots, available, max, &mut sink),
-                    Some(own) => self.walk(own, available, max, &mut sink),
+                    None => self.lines(available, max, &mut sink),
+                    Some(own) => self.walk(own, available, max, &mut sink).map(drop),
                 };
                 received.map_err(|fault| self.blame(fault))?;
                 Ok(sink.0.finish())
             },
         )
+    }
+}
+
+impl RxQueue {
+    /// Four at a time, and one by one where that can't be.
+    #[inline(always)]
+    fn lines<S: Simd>(&mut self, available: u16, max: usize, sink: &mut Sink<'_, S>) -> Result<(), Fault> {
+        let start = self.next();
+        let mut packets = 0;
+        loop {
+            let left = available - self.next().wrapping_sub(start);
+            packets += usize::from(self.quads(left, max - packets, &mut sink.0));
+            let left = available - self.next().wrapping_sub(start);
+            let to_next_line = QUAD - usize::from(self.next()) % QUAD;
+            let some = self.walk(PeerSlots, left, to_next_line.min(max - packets), sink)?;
+            if some == 0 {
+                return Ok(());
+            }
+            packets += some;
+        }
     }
 }
 
@@ -58,7 +82,8 @@ impl<S: Simd> RxSink for Sink<'_, S> {
         let _ = unsafe { self.0.packet(bytes) };
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn chain(&mut self, parts: &[CheckedRange<'_>], _length: u32) {
         let mut parts = parts.iter();
         if let Some(first) = parts.next() {
@@ -88,11 +113,39 @@ impl TxQueue {
         simd.run(
             #[inline(always)]
             || {
-                let mut source = Source { simd, packets, slots, bytes: 0, refused: false };
-                let done = self.transmit(slots.len(), &mut source)?;
-                Ok(PacketsSent { packets: done.sent, bytes: source.bytes, refused: source.refused })
+                let mut source = Source { simd, packets, slots, done: 0, bytes: 0, refused: false };
+                let sent = match OwnSlots::of(self.slots()) {
+                    None => self.lines(&mut source).map_err(|fault| self.blame(fault))?,
+                    Some(_) => self.transmit(slots.len(), &mut source)?.sent,
+                };
+                Ok(PacketsSent { packets: sent, bytes: source.bytes, refused: source.refused })
             },
         )
+    }
+}
+
+impl TxQueue {
+    /// Four at a time, and one by one where that can't be.
+    #[inline(always)]
+    fn lines<S: Simd>(&mut self, source: &mut Source<'_, S>) -> Result<usize, Fault> {
+        let room = self.checked_room()?;
+        let start = self.next();
+        loop {
+            let left = room - self.next().wrapping_sub(start);
+            let slots = source.slots.get(source.done..).unwrap_or_default();
+            let quads = usize::from(self.quads(source.simd, left, source.packets, slots));
+            source.done += quads;
+            source.bytes += (quads * LINE) as u64;
+            let left = room - self.next().wrapping_sub(start);
+            let to_next_line = QUAD - usize::from(self.next()) % QUAD;
+            let n = to_next_line.min(source.slots.len() - source.done);
+            let some = self.walk(PeerSlots, left, n, source)?.sent;
+            source.done += some;
+            if some < n || n == 0 {
+                self.publish();
+                return Ok(source.done);
+            }
+        }
     }
 }
 
@@ -111,6 +164,8 @@ struct Source<'p, S> {
     simd: S,
     packets: &'p Packets,
     slots: &'p [SlotId],
+    /// Packets before the one that counts as packet 0.
+    done: usize,
     bytes: u64,
     refused: bool,
 }
@@ -118,21 +173,22 @@ struct Source<'p, S> {
 impl<S: Simd> TxSource for Source<'_, S> {
     #[inline(always)]
     fn length(&mut self, packet: usize) -> u32 {
-        self.slots.get(packet).map_or(0, |slot| self.packets.meta(*slot).len())
+        self.slots.get(self.done + packet).map_or(0, |slot| self.packets.meta(*slot).len())
     }
 
     #[inline(always)]
     fn write(&mut self, packet: usize, into: CheckedRange<'_>) {
-        if let Some(slot) = self.slots.get(packet) {
+        if let Some(slot) = self.slots.get(self.done + packet) {
             self.bytes += u64::from(into.len());
             // As long as the packet, so it can't be too short.
             let _ = self.packets.write_to(self.simd, *slot, into);
         }
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]) {
-        if let Some(slot) = self.slots.get(packet) {
+        if let Some(slot) = self.slots.get(self.done + packet) {
             let mut offset = 0;
             for part in into {
                 offset += self.packets.write_part(self.simd, *slot, offset, *part);

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use memory::packet::Burst;
 use memory::region::{CheckedRange, RegionTable};
+use memory::simd::Simd;
 
 use super::chain::{Chain, Limits};
 use super::gauge::{Flow, Signals};
+use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
 
-/// How many packets ahead the first bytes of a packet are prefetched.
+/// How many slots ahead the first bytes of a packet are prefetched ...
 const PREFETCH: u16 = 8;
+/// ... and, before they are needed for that, the descriptors.
+const PREFETCH_DESCRIPTOR: u16 = 32;
 
 /// Takes the packets of [`RxQueue::receive`]. Its methods are inlined into the loop.
 ///
@@ -109,10 +114,53 @@ impl RxQueue {
         self.ring.blame(fault)
     }
 
+    /// Index of the next slot that is received from.
+    #[inline(always)]
+    pub(super) const fn next(&self) -> u16 {
+        self.cursor.next()
+    }
+
     /// Whose word counts for where buffers lie.
     #[inline]
     pub(super) const fn slots(&self) -> Slots {
         self.slots
+    }
+
+    /// Receives whole lines of descriptors, as long as there is nothing special about them, at most `max` packets; gives how
+    /// many, with `available` as [`available`](Self::available) gave it when the first was received.
+    #[inline(always)]
+    pub(super) fn quads<S: Simd>(&mut self, available: u16, max: usize, burst: &mut Burst<'_, S>) -> u16 {
+        let (simd, ring, table) = (burst.simd(), self.ring.descriptors(), self.ring.table().extents());
+        let start = self.cursor.next();
+        let most = u16::try_from(self.max_packet).unwrap_or(u16::MAX);
+        let usual = Usual::new(ring.get(start).region, 1, most, false);
+        let max = max.min(available.into()) as u16;
+        let mut used = 0;
+        while ring.begins_line(start.wrapping_add(used))
+            && max - used >= QUAD as u16
+            && self.chain.slots() == 0
+        {
+            let index = start.wrapping_add(used);
+            ring.prefetch_read(index.wrapping_add(PREFETCH_DESCRIPTOR));
+            for at in 0..QUAD as u16 {
+                let ahead = ring.get(index.wrapping_add(PREFETCH + at));
+                table.prefetch_read(usual.region(), ahead.offset);
+            }
+            let quad = Quad::read(simd, ring, index);
+            if !quad.is(simd, &usual) {
+                break;
+            }
+            let ranges = quad.descriptors(&usual).map(|d| table.check(d.region, d.offset, d.length));
+            let [Some(a), Some(b), Some(c), Some(d)] = ranges else { break };
+            for range in [a, b, c, d] {
+                // SAFETY: a range of the queue's own regions, with which the burst was begun. There is a slot: no more
+                // packets are asked for than are free.
+                let _ = unsafe { burst.packet(range) };
+            }
+            used += QUAD as u16;
+        }
+        self.cursor.take(used);
+        used
     }
 
     #[inline(always)]
@@ -123,19 +171,22 @@ impl RxQueue {
         max: usize,
         sink: &mut S,
     ) -> Result<usize, Fault> {
-        let table: &RegionTable = self.ring.table();
+        let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
         let start = self.cursor.next();
         let limit = self.max_packet.min(slots.limit());
         let (mut used, mut packets) = (self.chain.slots(), 0);
         let mut chained = used > 0;
         while used < available && packets < max {
             let index = start.wrapping_add(used);
+            if ring.begins_line(index) {
+                ring.prefetch_read(index.wrapping_add(PREFETCH_DESCRIPTOR));
+            }
             // A hint, from whatever stands there: used for nothing else.
-            let ahead = slots.buffer(&self.ring, index.wrapping_add(PREFETCH));
+            let ahead = slots.buffer(ring, index.wrapping_add(PREFETCH));
             for line in 0..S::PREFETCH_LINES {
                 table.prefetch_read(ahead.region, ahead.offset.wrapping_add(line * 64));
             }
-            let d = slots.received(&self.ring, index);
+            let d = slots.received(ring, index);
             used += 1;
             if !d.has_next() && !chained {
                 // One comparison for both 0 and too long.
@@ -144,12 +195,8 @@ impl RxQueue {
                 }
                 sink.packet(d.check(table)?);
             } else {
-                self.chain.add(
-                    &self.ring,
-                    index,
-                    d,
-                    Limits { part: slots.limit(), packet: self.max_packet },
-                )?;
+                let limits = Limits { part: slots.limit(), packet: self.max_packet };
+                self.chain.add(&self.ring, index, d, limits)?;
                 chained = d.has_next();
                 if chained {
                     continue;
@@ -251,9 +298,10 @@ impl RxQueue {
     #[inline]
     fn post(&self, first: u16, n: u16) {
         if let Some(slots) = OwnSlots::of(self.slots) {
+            let ring = self.ring.descriptors();
             for i in 0..n {
                 let index = first.wrapping_add(i);
-                self.ring.set_descriptor(index, slots.buffer(&self.ring, index));
+                ring.set(index, slots.buffer(ring, index));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Where the buffer of a slot lies, and whose word counts for it.
 
-use super::{Descriptor, RingView};
+use super::{Descriptor, Descriptors};
 
 /// How slots get their buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub enum Slots {
 /// [`Slots`] with the decision taken, so that loops are compiled for each of the two.
 pub(super) trait Addressing: Copy {
     /// The descriptor to trust for this slot; `length` is what stands in shared memory.
-    fn received(self, ring: &RingView, index: u16) -> Descriptor;
+    fn received(self, ring: Descriptors<'_>, index: u16) -> Descriptor;
     /// The empty buffer of this slot: where, and how long.
-    fn buffer(self, ring: &RingView, index: u16) -> Descriptor;
+    fn buffer(self, ring: Descriptors<'_>, index: u16) -> Descriptor;
     /// Most bytes a received part may have, besides lying inside its region.
     fn limit(self) -> u32;
 }
@@ -36,13 +36,13 @@ pub(super) struct PeerSlots;
 
 impl Addressing for PeerSlots {
     #[inline(always)]
-    fn received(self, ring: &RingView, index: u16) -> Descriptor {
-        ring.descriptor(index)
+    fn received(self, ring: Descriptors<'_>, index: u16) -> Descriptor {
+        ring.get(index)
     }
 
     #[inline(always)]
-    fn buffer(self, ring: &RingView, index: u16) -> Descriptor {
-        ring.descriptor(index)
+    fn buffer(self, ring: Descriptors<'_>, index: u16) -> Descriptor {
+        ring.get(index)
     }
 
     #[inline(always)]
@@ -71,14 +71,14 @@ impl OwnSlots {
 
 impl Addressing for OwnSlots {
     #[inline(always)]
-    fn received(self, ring: &RingView, index: u16) -> Descriptor {
-        let theirs = ring.descriptor(index);
+    fn received(self, ring: Descriptors<'_>, index: u16) -> Descriptor {
+        let theirs = ring.get(index);
         Descriptor { flags: theirs.flags, length: theirs.length, ..self.buffer(ring, index) }
     }
 
     #[inline(always)]
-    fn buffer(self, ring: &RingView, index: u16) -> Descriptor {
-        let slot = u32::from(index & (ring.size().descriptors() - 1));
+    fn buffer(self, ring: Descriptors<'_>, index: u16) -> Descriptor {
+        let slot = u32::from(index & (ring.count() - 1));
         // Wraps only if the layout was wrong, and is checked against the region like every other offset.
         let offset = self.first.wrapping_add(slot.wrapping_mul(self.stride));
         Descriptor { flags: 0, region: self.region, length: self.capacity, offset }

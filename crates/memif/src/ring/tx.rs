@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use memory::packet::{Packets, SlotId};
 use memory::region::{CheckedRange, RegionTable};
+use memory::simd::Simd;
 
 use super::gauge::{Flow, Signals};
+use super::packets::LINE;
+use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingGauge, RingSize, RingView, Slots};
 
-/// How many slots ahead a buffer's first line is prefetched for writing, and its descriptor a little earlier.
+/// How many slots ahead a buffer's first line is prefetched, to be written ...
 const PREFETCH: u16 = 12;
-const PREFETCH_DESCRIPTOR: u16 = 16;
+/// ... and, before they are needed for that, the descriptors.
+const PREFETCH_DESCRIPTOR: u16 = 32;
 
 /// Gives the packets of [`TxQueue::transmit`]. Its methods are inlined into the loop.
 ///
@@ -93,45 +98,118 @@ impl TxQueue {
     /// [`Fault`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
     #[inline]
     pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, Fault> {
-        let room = self.room();
-        if self.ring.table().lost() {
-            return Err(Fault::MemoryLost);
-        }
-        let room = room?;
+        let room = self.checked_room()?;
         let sent = match OwnSlots::of(self.slots) {
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),
         };
-        sent.map_err(|fault| self.ring.blame(fault))
+        let done = sent.map_err(|fault| self.blame(fault))?;
+        self.publish();
+        Ok(done)
+    }
+
+    /// [`room`](Self::room), unless the memory is gone.
+    #[inline]
+    pub(super) fn checked_room(&self) -> Result<u16, Fault> {
+        let room = self.room();
+        // Zeros in place of lost pages make impossible indices, too: the better reason comes first.
+        if self.ring.table().lost() { Err(Fault::MemoryLost) } else { room }
+    }
+
+    /// See [`RingView::blame`].
+    pub(super) fn blame(&self, fault: Fault) -> Fault {
+        self.ring.blame(fault)
+    }
+
+    /// Publishes what was written.
+    #[inline(always)]
+    pub(super) fn publish(&mut self) {
+        if self.cursor.held() > 0 {
+            let released = self.cursor.release();
+            self.endpoint.publish(self.ring.indices(), released);
+        }
+    }
+
+    /// Index of the next slot that is written to.
+    #[inline(always)]
+    pub(super) const fn next(&self) -> u16 {
+        self.cursor.next()
+    }
+
+    /// Whose word counts for where buffers lie.
+    #[inline(always)]
+    pub(super) const fn slots(&self) -> Slots {
+        self.slots
+    }
+
+    /// Writes packets of one cache line each into whole lines of descriptors, as long as there is nothing special about
+    /// them; gives how many. They aren't published yet.
+    #[inline(always)]
+    pub(super) fn quads(&mut self, simd: impl Simd, room: u16, packets: &Packets, slots: &[SlotId]) -> u16 {
+        let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
+        let start = self.cursor.next();
+        let usual = Usual::new(ring.get(start).region, LINE as u16, u16::MAX, true);
+        let mut used = 0;
+        let (quads, _) = slots.as_chunks::<QUAD>();
+        for slots in quads.iter().take(usize::from(room) / QUAD) {
+            let index = start.wrapping_add(used);
+            if !ring.begins_line(index) {
+                break;
+            }
+            ring.prefetch_write(index.wrapping_add(PREFETCH_DESCRIPTOR));
+            for at in 0..QUAD as u16 {
+                let ahead = ring.get(index.wrapping_add(PREFETCH + at));
+                table.prefetch_write(usual.region(), ahead.offset);
+            }
+            let quad = Quad::read(simd, ring, index);
+            let [Some(a), Some(b), Some(c), Some(d)] = slots.map(|slot| packets.line(slot)) else { break };
+            if !quad.is(simd, &usual) {
+                break;
+            }
+            let buffers = quad.descriptors(&usual).map(|d| Descriptor { length: LINE as u32, ..d });
+            let ranges = buffers.map(|d| table.check(d.region, d.offset, d.length));
+            let [Some(to_a), Some(to_b), Some(to_c), Some(to_d)] = ranges else { break };
+            for (line, to) in [(a, to_a), (b, to_b), (c, to_c), (d, to_d)] {
+                let _ = to.write_array(line);
+            }
+            for (at, d) in (0..).zip(buffers) {
+                ring.set_length(index.wrapping_add(at), d);
+            }
+            used += QUAD as u16;
+        }
+        self.cursor.take(used);
+        used
     }
 
     #[inline(always)]
-    fn walk<A: Addressing, S: TxSource>(
+    pub(super) fn walk<A: Addressing, S: TxSource>(
         &mut self,
         slots: A,
         room: u16,
         n: usize,
         source: &mut S,
     ) -> Result<Transmitted, Fault> {
-        let table: &RegionTable = self.ring.table();
+        let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
         let start = self.cursor.next();
         let mut used = 0;
         let mut done = Transmitted::default();
         while used < room && done.done() < n {
             let packet = done.done();
             let index = start.wrapping_add(used);
-            self.ring.prefetch_slot(index.wrapping_add(PREFETCH_DESCRIPTOR));
+            if ring.begins_line(index) {
+                ring.prefetch_write(index.wrapping_add(PREFETCH_DESCRIPTOR));
+            }
             // A hint, from whatever stands there: used for nothing else.
-            let ahead = slots.buffer(&self.ring, index.wrapping_add(PREFETCH));
+            let ahead = slots.buffer(ring, index.wrapping_add(PREFETCH));
             table.prefetch_write(ahead.region, ahead.offset);
 
-            let d = slots.buffer(&self.ring, index);
+            let d = slots.buffer(ring, index);
             let length = source.length(packet);
             // One comparison for both an empty packet and one that doesn't fit into the buffer.
             if length.wrapping_sub(1) < d.length {
                 let d = Descriptor { flags: 0, length, ..d };
                 source.write(packet, d.check(table)?);
-                self.ring.set_length(index, d);
+                ring.set_length(index, d);
                 used += 1;
                 done.sent += 1;
                 continue;
@@ -142,7 +220,7 @@ impl TxQueue {
                 Fit::Fits => {
                     source.write_chain(packet, &self.parts);
                     for d in &self.descriptors {
-                        self.ring.set_length(start.wrapping_add(used), *d);
+                        ring.set_length(start.wrapping_add(used), *d);
                         used += 1;
                     }
                     done.sent += 1;
@@ -152,11 +230,7 @@ impl TxQueue {
                 Fit::Never => break,
             }
         }
-        if used > 0 {
-            self.cursor.take(used);
-            let released = self.cursor.release();
-            self.endpoint.publish(self.ring.indices(), released);
-        }
+        self.cursor.take(used);
         Ok(done)
     }
 
@@ -206,8 +280,9 @@ impl TxQueue {
     /// Client: writes where the buffers are, once, before the ring is announced.
     fn lay_out(&self) {
         if let Some(slots) = OwnSlots::of(self.slots) {
-            for index in 0..self.ring.size().descriptors() {
-                self.ring.set_descriptor(index, slots.buffer(&self.ring, index));
+            let ring = self.ring.descriptors();
+            for index in 0..ring.count() {
+                ring.set(index, slots.buffer(ring, index));
             }
         }
     }
@@ -231,6 +306,8 @@ struct Chain<'q> {
 impl Chain<'_> {
     /// Collects buffers from `first` at `index` on until they hold `length` bytes, each descriptor read once
     /// and checked before anything is written.
+    #[cold]
+    #[inline(never)]
     fn collect<A: Addressing>(
         self,
         slots: A,
@@ -253,7 +330,7 @@ impl Chain<'_> {
             let part = d.length.min(left);
             left -= part;
             d = Descriptor { flags: if left > 0 { FLAG_NEXT } else { 0 }, length: part, ..d };
-            let range = d.check(self.ring.table())?;
+            let range = d.check(self.ring.table().extents())?;
             // SAFETY: `parts` lives in the queue that owns `ring`, whose `Arc` keeps the table and its
             // mappings; it is given out only as slices that borrow the queue, and refilled before it is used
             // again.
@@ -266,7 +343,7 @@ impl Chain<'_> {
             if n == room {
                 return Ok(if room == self.ring.size().descriptors() { Fit::Never } else { Fit::NoRoom });
             }
-            d = slots.buffer(self.ring, index.wrapping_add(n));
+            d = slots.buffer(self.ring.descriptors(), index.wrapping_add(n));
         }
     }
 }

@@ -4,7 +4,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use memory::region::{RegionTable, prefetch_write};
+use memory::region::{RegionTable, prefetch_read, prefetch_write};
+use memory::simd::{Row, Simd};
 
 use super::{Descriptor, Fault, Indices, RingSize};
 
@@ -19,6 +20,8 @@ const TAIL: usize = 64;
 const DESCRIPTOR: usize = 16;
 /// What the offset of a ring is a multiple of.
 pub const RING_ALIGNMENT: u32 = 64;
+/// Descriptors in a cache line.
+const LINE: u16 = 4;
 
 /// Why a ring can't be where the peer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -128,56 +131,102 @@ impl RingView {
         Indices { head: self.word(HEAD), tail: self.word(TAIL), flags: self.word(FLAGS) }
     }
 
-    /// Reads the descriptor of the slot of this index, each half of it once.
+    /// The descriptors.
     #[inline(always)]
     #[must_use]
-    pub fn descriptor(&self, index: u16) -> Descriptor {
-        let [first, second] = self.slot(index);
-        Descriptor::from_words(first.load(Ordering::Relaxed), second.load(Ordering::Relaxed))
-    }
-
-    /// Writes flags, region and length of a slot.
-    #[inline(always)]
-    pub fn set_length(&self, index: u16, descriptor: Descriptor) {
-        let [first, _] = self.slot(index);
-        first.store(descriptor.first_word(), Ordering::Relaxed);
-    }
-
-    /// Writes all of a slot's descriptor.
-    #[inline(always)]
-    pub fn set_descriptor(&self, index: u16, descriptor: Descriptor) {
-        let [first, second] = self.slot(index);
-        first.store(descriptor.first_word(), Ordering::Relaxed);
-        second.store(descriptor.second_word(), Ordering::Relaxed);
-    }
-
-    /// Prefetches the slot of this index, to be written.
-    #[inline(always)]
-    pub fn prefetch_slot(&self, index: u16) {
-        prefetch_write(std::ptr::from_ref(self.slot(index)).cast());
-    }
-
-    #[inline(always)]
-    fn slot(&self, index: u16) -> &[AtomicU64; 2] {
-        let slot = usize::from(index & (self.size.descriptors() - 1));
-        // SAFETY: slot < size, so its 16 bytes are inside the ring, which `new` found inside a region that
-        // `table` keeps mapped; header (128) and slot (16) keep the 8-byte alignment of base (64).
-        // Descriptors are only accessed through these atomics here; that the peer's accesses are atomic, too,
-        // can't be had, but then only the values suffer.
-        unsafe { self.base.add(RING_HEADER as usize + slot * DESCRIPTOR).cast().as_ref() }
+    pub fn descriptors(&self) -> Descriptors<'_> {
+        // SAFETY: `new` found the ring inside a region that `table` keeps mapped: its header (128 bytes) and behind it `size`
+        // descriptors of 16 bytes, which keep the 8-byte alignment of base (64). Descriptors are only accessed
+        // through these atomics here; that the peer's accesses are atomic, too, can't be had, but then only the
+        // values suffer.
+        let words = unsafe {
+            let first = self.base.add(RING_HEADER as usize).cast();
+            std::slice::from_raw_parts(first.as_ptr(), self.size.descriptors().into())
+        };
+        Descriptors(words)
     }
 
     /// The header word at one of FLAGS, HEAD, TAIL.
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU16 {
         debug_assert!(matches!(at, FLAGS | HEAD | TAIL));
-        // SAFETY: the offsets are even and inside the 128-byte header, for which all of `slot`'s reasons
-        // hold.
+        // SAFETY: the offsets are even and inside the 128-byte header, for which all of the reasons in `descriptors` hold.
         unsafe { self.base.add(at).cast().as_ref() }
     }
 
     fn cookie_word(&self) -> &AtomicU32 {
-        // SAFETY: the first word of the header, 64-byte aligned, for which all of `slot`'s reasons hold.
+        // SAFETY: the first word of the header, 64-byte aligned, for which all of the reasons in `descriptors` hold.
         unsafe { self.base.cast().as_ref() }
+    }
+}
+
+/// The descriptors of a ring: what its loops keep in registers.
+#[derive(Debug, Clone, Copy)]
+pub struct Descriptors<'r>(&'r [[AtomicU64; 2]]);
+
+impl<'r> Descriptors<'r> {
+    /// Reads the descriptor of the slot of this index, each half of it once.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(self, index: u16) -> Descriptor {
+        let [first, second] = self.slot(index);
+        Descriptor::from_words(first.load(Ordering::Relaxed), second.load(Ordering::Relaxed))
+    }
+
+    /// Writes flags, region and length of a slot.
+    #[inline(always)]
+    pub fn set_length(self, index: u16, descriptor: Descriptor) {
+        let [first, _] = self.slot(index);
+        first.store(descriptor.first_word(), Ordering::Relaxed);
+    }
+
+    /// Writes all of a slot's descriptor.
+    #[inline(always)]
+    pub fn set(self, index: u16, descriptor: Descriptor) {
+        let [first, second] = self.slot(index);
+        first.store(descriptor.first_word(), Ordering::Relaxed);
+        second.store(descriptor.second_word(), Ordering::Relaxed);
+    }
+
+    /// Number of descriptors, a power of two.
+    #[inline(always)]
+    #[must_use]
+    pub const fn count(self) -> u16 {
+        self.0.len() as u16
+    }
+
+    /// Whether the slot of this index is the first of its cache line.
+    #[inline(always)]
+    #[must_use]
+    pub const fn begins_line(self, index: u16) -> bool {
+        index.is_multiple_of(LINE)
+    }
+
+    /// Prefetches the line of the slot of this index, to be read.
+    #[inline(always)]
+    pub fn prefetch_read(self, index: u16) {
+        prefetch_read(std::ptr::from_ref(self.slot(index)).cast());
+    }
+
+    /// Prefetches the line of the slot of this index, to be written.
+    #[inline(always)]
+    pub fn prefetch_write(self, index: u16) {
+        prefetch_write(std::ptr::from_ref(self.slot(index)).cast());
+    }
+
+    /// Copies the line of the slot of this index: what the peer writes meanwhile may be seen or not.
+    #[inline(always)]
+    pub(super) fn copy_line(self, simd: impl Simd, index: u16, into: &mut [Row; 2]) {
+        let first = self.slot(index & !(LINE - 1));
+        // SAFETY: a ring has a multiple of LINE slots, so LINE descriptors, 64 bytes, are there from `first` on; `into` is 64
+        // bytes of private memory.
+        unsafe { simd.copy_line(into.as_mut_ptr().cast(), std::ptr::from_ref(first).cast()) };
+    }
+
+    #[inline(always)]
+    fn slot(self, index: u16) -> &'r [AtomicU64; 2] {
+        let at = usize::from(index) & (self.0.len() - 1);
+        // SAFETY: a ring's size is a power of two and not 0, so `at` is below it.
+        unsafe { self.0.get_unchecked(at) }
     }
 }

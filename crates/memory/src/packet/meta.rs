@@ -1,5 +1,6 @@
 //! What the graph knows of a packet: one cache line, in a dense array of its own.
 
+use core::mem::offset_of;
 use core::ptr;
 
 /// Kind of segmentation the receiver of a super-frame has to do, or `None` for an ordinary packet
@@ -37,6 +38,7 @@ pub struct Offload {
 
 /// Small facts about a packet.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Flags(u8);
 
 impl Flags {
@@ -58,6 +60,12 @@ impl Flags {
     #[inline(always)]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// The bits.
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u8 {
+        self.0
     }
 
     /// Sets `other`'s flags.
@@ -95,6 +103,9 @@ pub(crate) struct Segment {
 }
 
 /// Metadata of one packet. All positions are byte offsets into its head area.
+///
+/// The first half is what nodes look at for every packet: plain numbers, so that a node can compare and change all of
+/// it at once (see [`Shape`](super::Shape)).
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Meta {
@@ -112,35 +123,40 @@ pub struct Meta {
     pub rx_if: u16,
     /// Interface it is to leave by.
     pub tx_if: u16,
-    /// 1-based number of its record in the worker's trace, or 0.
-    pub trace: u16,
+    /// Forwarding table (VRF) the packet is looked up in.
+    pub table: u16,
     /// Next-hop id the lookup found.
     pub next_hop: u32,
-    /// Flow hash, or 0 where none was computed.
-    pub flow_hash: u32,
     /// Bytes in all body segments.
     pub(crate) body_len: u32,
-    /// First of the segments behind the first one, in the worker's segment store.
-    pub(crate) more_start: u32,
+    /// Position in the feature arc the packet is on.
+    pub arc: u8,
+    /// Small facts.
+    pub flags: Flags,
+    /// 1-based number of its record in the worker's trace, or 0.
+    pub trace: u16,
+    /// Flow hash, or 0 where none was computed.
+    pub flow_hash: u32,
     /// First body segment: where it starts ...
     pub(crate) first_start: *const u8,
     /// ... and its bytes.
     pub(crate) first_len: u32,
+    /// First of the segments behind the first one, in the worker's segment store.
+    pub(crate) more_start: u32,
     /// Number of segments behind the first.
     pub(crate) more_count: u16,
     /// Why it is dropped (graph-wide id), where it is.
     pub drop_reason: u16,
     /// What the sender left to do. Kept small: most packets have nothing here.
     pub offload: Offload,
-    /// Forwarding table (VRF) the packet is looked up in.
-    pub table: u16,
-    /// Small facts.
-    pub flags: Flags,
-    /// Position in the feature arc the packet is on.
-    pub arc: u8,
 }
 
 const _: () = assert!(size_of::<Meta>() == 64);
+
+/// 16-bit fields in the first half of [`Meta`].
+pub(super) const FIELDS: usize = 16;
+
+const _: () = assert!(offset_of!(Meta, first_start) == 2 * FIELDS && offset_of!(Meta, flow_hash) == 28);
 
 impl Meta {
     /// A packet of no bytes that came in by interface `rx_if`.
@@ -155,10 +171,13 @@ impl Meta {
             l4: 0,
             rx_if,
             tx_if: 0,
-            trace: 0,
+            table: 0,
             next_hop: 0,
-            flow_hash: 0,
             body_len: 0,
+            arc: 0,
+            flags: Flags::NONE,
+            trace: 0,
+            flow_hash: 0,
             more_start: 0,
             first_start: ptr::null(),
             first_len: 0,
@@ -171,10 +190,22 @@ impl Meta {
                 gso: Gso::None,
                 checksum_needed: false,
             },
-            table: 0,
-            flags: Flags::NONE,
-            arc: 0,
         }
+    }
+
+    /// The first half, as 16-bit fields.
+    #[inline(always)]
+    pub(super) const fn fields(&self) -> &[u16; FIELDS] {
+        // SAFETY: the first FIELDS * 2 bytes are numbers without padding between them (see the assertions), for which
+        // every bit pattern is valid; alignment 64 is more than enough.
+        unsafe { &*ptr::from_ref(self).cast() }
+    }
+
+    /// [`fields`](Self::fields), to change.
+    #[inline(always)]
+    pub(super) const fn fields_mut(&mut self) -> &mut [u16; FIELDS] {
+        // SAFETY: as in `fields`, and this is the only reference to them.
+        unsafe { &mut *ptr::from_mut(self).cast() }
     }
 
     /// Bytes that lie behind the head, in the body.

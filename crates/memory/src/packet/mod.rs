@@ -11,9 +11,13 @@ mod meta;
 mod output;
 mod owned;
 mod receive;
+mod shape;
 mod slots;
+mod vector;
 
 pub use meta::{Flags, Gso, Meta, Offload};
 pub use owned::OwnedPacket;
 pub use receive::Burst;
+pub use shape::{Field, Shape};
 pub use slots::{HEAD, HEAD_AREA, HEADROOM, NoSlot, Packets, SLOTS, SlotId};
+pub use vector::Vector;

@@ -17,35 +17,45 @@ impl Packets {
     #[must_use]
     #[inline(always)]
     pub fn write_to<S: Simd>(&self, simd: S, slot: SlotId, target: CheckedRange<'_>) -> bool {
+        // Most packets of a kind that comes in great numbers are one line: that is the whole of the loop then.
+        match self.line(slot) {
+            Some(line) if target.write_array(line) => true,
+            _ => self.write_any(simd, slot, target),
+        }
+    }
+
+    /// [`Packets::write_to`] for packets of any length.
+    #[inline(never)]
+    fn write_any<S: Simd>(&self, simd: S, slot: SlotId, target: CheckedRange<'_>) -> bool {
         let m = self.meta(slot);
         if m.len() > target.len() {
             return false;
         }
         let head = self.head(slot);
         let n = head.len();
-        // SAFETY: `target` was checked against its region and has room for head and body; the caller holds the
-        // region mapped. The head is private, so exactly its bytes are written, none of an earlier packet.
-        unsafe {
-            if n == 64 {
-                simd.copy_line(target.as_ptr(), head.as_ptr());
-            } else {
-                simd.copy(target.as_ptr(), head.as_ptr(), n);
-            }
-        }
-        if m.first_len > 0 {
-            // SAFETY: segments are readable until the end of the round and together `body_len` long.
-            unsafe {
-                let mut to = target.as_ptr().add(n);
-                simd.copy(to, m.first_start, m.first_len as usize);
-                to = to.add(m.first_len as usize);
-                if m.more_count > 0 {
-                    for segment in self.segments(slot).skip(1) {
-                        simd.copy(to, segment.start, segment.len as usize);
-                        to = to.add(segment.len as usize);
+        simd.run(
+            #[inline(always)]
+            || {
+                // SAFETY: `target` was checked against its region and has room for head and body; the caller holds the
+                // region mapped. The head is private, so exactly its bytes are written, none of an earlier packet.
+                unsafe { simd.copy(target.as_ptr(), head.as_ptr(), n) };
+                if m.first_len == 0 {
+                    return;
+                }
+                // SAFETY: segments are readable until the end of the round and together `body_len` long.
+                unsafe {
+                    let mut to = target.as_ptr().add(n);
+                    simd.copy(to, m.first_start, m.first_len as usize);
+                    to = to.add(m.first_len as usize);
+                    if m.more_count > 0 {
+                        for segment in self.segments(slot).skip(1) {
+                            simd.copy(to, segment.start, segment.len as usize);
+                            to = to.add(segment.len as usize);
+                        }
                     }
                 }
-            }
-        }
+            },
+        );
         true
     }
 

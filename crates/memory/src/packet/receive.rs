@@ -8,6 +8,9 @@ use core::ptr;
 use std::io;
 use std::sync::Arc;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Packets being received from one queue into consecutive slots. Made by [`Packets::burst`].
 #[derive(Debug)]
 pub struct Burst<'p, S> {
@@ -68,6 +71,13 @@ impl Packets {
 }
 
 impl<S: Simd> Burst<'_, S> {
+    /// The tier it is received on.
+    #[must_use]
+    #[inline(always)]
+    pub const fn simd(&self) -> S {
+        self.simd
+    }
+
     /// Slots that can still be taken.
     #[must_use]
     #[inline(always)]
@@ -91,25 +101,25 @@ impl<S: Simd> Burst<'_, S> {
         self.packets.used = at + 1;
         let len = range.len() as usize;
         self.bytes += len as u64;
-        let head = &mut self.packets.heads[at].0;
-        let target = head[HEADROOM..HEADROOM + HEAD].as_mut_ptr();
+        let target = self.packets.heads[at].0[HEADROOM..HEADROOM + HEAD].as_mut_ptr();
         let meta = &mut self.packets.metas[at];
         *meta = self.template;
         // SAFETY: `range` was checked against its region, which `keep` holds mapped; the target is HEAD private
         // bytes and at most that many are copied. The sender may be writing: bytes are taken as they come, once.
         unsafe {
-            if len == 64 {
+            if len == LINE {
                 self.simd.copy_line(target, range.as_ptr());
             } else if len >= HEAD {
                 self.simd.copy_line(target, range.as_ptr());
-                self.simd.copy_line(target.add(64), range.as_ptr().add(64));
+                self.simd.copy_line(target.add(LINE), range.as_ptr().add(LINE));
             } else {
-                self.simd.copy(target, range.as_ptr(), len);
+                copy_head(self.simd, target, range.as_ptr(), len);
             }
         }
-        let in_head = len.min(HEAD);
-        meta.end = (HEADROOM + in_head) as u16;
-        if len > HEAD {
+        if len <= HEAD {
+            meta.end = (HEADROOM + len) as u16;
+        } else {
+            meta.end = (HEADROOM + HEAD) as u16;
             meta.first_start = range.as_ptr().wrapping_add(HEAD);
             meta.first_len = (len - HEAD) as u32;
             meta.body_len = meta.first_len;
@@ -162,4 +172,19 @@ impl<S: Simd> Burst<'_, S> {
     pub fn finish(self) -> (core::ops::Range<usize>, u64) {
         (self.first..self.packets.used, self.bytes)
     }
+}
+
+/// A head that isn't whole lines; apart, so that the loop over packets stays short.
+///
+/// # Safety
+/// As [`Simd::copy`].
+#[inline(never)]
+unsafe fn copy_head<S: Simd>(simd: S, target: *mut u8, source: *const u8, len: usize) {
+    simd.run(
+        #[inline(always)]
+        || {
+            // SAFETY: as the caller promises.
+            unsafe { simd.copy(target, source, len) }
+        },
+    );
 }

@@ -151,6 +151,18 @@ impl Packets {
         area.get_mut(m.data as usize..m.end as usize).unwrap_or_default()
     }
 
+    /// The packet from the current header on, where it is exactly one cache line long.
+    #[must_use]
+    #[inline(always)]
+    pub fn line(&self, slot: SlotId) -> Option<&[u8; 64]> {
+        let m = self.meta(slot);
+        let (data, end) = (usize::from(m.data), usize::from(m.end));
+        if (end.wrapping_sub(data) != 64) | (m.body_len != 0) {
+            return None;
+        }
+        self.area(slot).get(data..)?.first_chunk()
+    }
+
     /// A header at position `at` of the head area, if it lies in the head whole.
     #[must_use]
     #[inline(always)]

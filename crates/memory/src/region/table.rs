@@ -46,11 +46,38 @@ impl RegionTable {
         &self.regions
     }
 
-    /// The range, if that region exists and holds all of it. All three values may come from a peer.
+    /// What loops need of the table, to be kept in registers.
+    #[inline(always)]
+    #[must_use]
+    pub fn extents(&self) -> Extents<'_> {
+        Extents(&self.extents)
+    }
+
+    /// See [`Extents::check`].
     #[inline(always)]
     #[must_use]
     pub fn check(&self, region: u16, offset: u32, len: u32) -> Option<CheckedRange<'_>> {
-        let extent = self.extents.get(usize::from(region))?;
+        self.extents().check(region, offset, len)
+    }
+
+    /// Whether one of the regions is [lost](Region::lost).
+    #[inline(always)]
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        any_lost() && self.regions.iter().any(|region| region.lost())
+    }
+}
+
+/// Where the regions of a table lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Extents<'t>(&'t [Extent]);
+
+impl<'t> Extents<'t> {
+    /// The range, if that region exists and holds all of it. All three values may come from a peer.
+    #[inline(always)]
+    #[must_use]
+    pub fn check(self, region: u16, offset: u32, len: u32) -> Option<CheckedRange<'t>> {
+        let extent = self.0.get(usize::from(region))?;
         if u64::from(offset) + u64::from(len) > extent.len {
             return None;
         }
@@ -60,25 +87,18 @@ impl RegionTable {
         Some(unsafe { CheckedRange::new(extent.base.add(offset as usize), len) })
     }
 
-    /// Whether one of the regions is [lost](Region::lost).
-    #[inline(always)]
-    #[must_use]
-    pub fn lost(&self) -> bool {
-        any_lost() && self.regions.iter().any(|region| region.lost())
-    }
-
     /// Prefetches a line to be read soon. A hint: harmless for any values.
     #[inline(always)]
-    pub fn prefetch_read(&self, region: u16, offset: u32) {
-        if let Some(extent) = self.extents.get(usize::from(region)) {
+    pub fn prefetch_read(self, region: u16, offset: u32) {
+        if let Some(extent) = self.0.get(usize::from(region)) {
             prefetch_read(extent.base.as_ptr().wrapping_add(offset as usize));
         }
     }
 
     /// Prefetches a line to be written soon. A hint: harmless for any values.
     #[inline(always)]
-    pub fn prefetch_write(&self, region: u16, offset: u32) {
-        if let Some(extent) = self.extents.get(usize::from(region)) {
+    pub fn prefetch_write(self, region: u16, offset: u32) {
+        if let Some(extent) = self.0.get(usize::from(region)) {
             prefetch_write(extent.base.as_ptr().wrapping_add(offset as usize));
         }
     }
@@ -147,8 +167,8 @@ mod tests {
     fn prefetches_are_harmless_for_any_values() {
         let table = table(&[4096]);
         for (region, offset) in [(0, 0), (0, u32::MAX), (7, 12), (u16::MAX, u32::MAX)] {
-            table.prefetch_read(region, offset);
-            table.prefetch_write(region, offset);
+            table.extents().prefetch_read(region, offset);
+            table.extents().prefetch_write(region, offset);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! that closure (loops, copies) uses the tier's registers.
 
 mod copy;
+mod fields;
 mod tier;
 
-pub use tier::{Avx2, Avx512, Scalar, Simd, Tier, TierTask};
+pub use tier::{Avx2, Avx512, Row, Scalar, Simd, Tier, TierTask};

@@ -1,7 +1,10 @@
 //! The tiers and their detection.
 
-use super::copy;
+use super::{copy, fields};
 use core::fmt;
+
+/// Sixteen 16-bit numbers.
+pub type Row = [u16; 16];
 
 /// An instruction set that hot loops are compiled for.
 ///
@@ -22,6 +25,13 @@ pub trait Simd: Copy + Send + fmt::Debug + 'static {
     /// # Safety
     /// `src` must be readable and `dst` writable for 64 bytes. They may overlap, as with [`copy`](Self::copy).
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8);
+
+    /// Whether each number of `row`, of which the bits in `look` count, is at least that in `low` and at most that much
+    /// more as `span` says.
+    fn within(self, row: &Row, look: &Row, low: &Row, span: &Row) -> bool;
+
+    /// Clears the bits of each number that aren't in `keep`, then sets those in `set`.
+    fn patch(self, row: &mut Row, keep: &Row, set: &Row);
 }
 
 /// Work that is generic over the tier; see [`Tier::dispatch`].
@@ -61,6 +71,20 @@ impl Simd for Scalar {
         // SAFETY: as above, for 64 bytes.
         unsafe { core::ptr::copy(src, dst, 64) }
     }
+
+    #[inline(always)]
+    fn within(self, row: &Row, look: &Row, low: &Row, span: &Row) -> bool {
+        let beyond: Row =
+            core::array::from_fn(|at| (row[at] & look[at]).wrapping_sub(low[at]).saturating_sub(span[at]));
+        let [a, b, c, d]: [u64; 4] = zerocopy::transmute!(beyond);
+        a | b | c | d == 0
+    }
+
+    #[inline(always)]
+    fn patch(self, row: &mut Row, keep: &Row, set: &Row) {
+        let old = *row;
+        *row = core::array::from_fn(|at| old[at] & keep[at] | set[at]);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -86,6 +110,18 @@ impl Simd for Avx2 {
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
         // SAFETY: as above.
         unsafe { copy::line_avx2(dst, src) }
+    }
+
+    #[inline(always)]
+    fn within(self, row: &Row, look: &Row, low: &Row, span: &Row) -> bool {
+        // SAFETY: features as promised by `self`; AVX-512 implies AVX2.
+        unsafe { fields::within(row, look, low, span) }
+    }
+
+    #[inline(always)]
+    fn patch(self, row: &mut Row, keep: &Row, set: &Row) {
+        // SAFETY: as above.
+        unsafe { fields::patch(row, keep, set) }
     }
 }
 
@@ -114,6 +150,18 @@ impl Simd for Avx512 {
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
         // SAFETY: as above.
         unsafe { copy::line_avx512(dst, src) }
+    }
+
+    #[inline(always)]
+    fn within(self, row: &Row, look: &Row, low: &Row, span: &Row) -> bool {
+        // SAFETY: features as promised by `self`; AVX-512 implies AVX2.
+        unsafe { fields::within(row, look, low, span) }
+    }
+
+    #[inline(always)]
+    fn patch(self, row: &mut Row, keep: &Row, set: &Row) {
+        // SAFETY: as above.
+        unsafe { fields::patch(row, keep, set) }
     }
 }
 
@@ -226,6 +274,44 @@ mod tests {
                     tier.dispatch(Copy(&mut target[..len], &source[skew..skew + len]));
                     assert_eq!(&target[..len], &source[skew..skew + len], "{} len {len}", tier.name());
                     assert!(target[len..].iter().all(|b| *b == 0xEE), "{} wrote beyond {len}", tier.name());
+                }
+            }
+        }
+    }
+
+    struct Fields {
+        row: Row,
+        low: u16,
+        span: u16,
+    }
+    impl TierTask for Fields {
+        type Output = (bool, Row);
+        fn run<S: Simd>(self, s: S) -> Self::Output {
+            let Self { mut row, low, span } = self;
+            let fits = s.run(|| s.within(&row, &[0xfff7; 16], &[low; 16], &[span; 16]));
+            s.run(|| s.patch(&mut row, &[0x00ff; 16], &[0x8001; 16]));
+            (fits, row)
+        }
+    }
+
+    #[test]
+    fn every_tier_compares_and_changes_each_number() {
+        let values = [0, 1, 7, 8, 9, 0x7fff, 0x8000, 0xfff6, 0xffff];
+        for tier in Tier::available() {
+            for at in 0..16 {
+                for (low, span) in [(0, 0), (0, 7), (1, 0xfffe), (6, 0x7fff), (0x8000, 0), (0xffff, 0)] {
+                    for value in values {
+                        let mut row = [low & 0xfff7; 16];
+                        row[at] = value;
+                        let inside = |number: u16| {
+                            let seen = u32::from(number & 0xfff7);
+                            (u32::from(low)..=u32::from(low) + u32::from(span)).contains(&seen)
+                        };
+                        let fits = row.iter().all(|number| inside(*number));
+                        let changed = row.map(|number| number & 0xff | 0x8001);
+                        let place = format!("{} {row:x?} from {low:#x} and {span:#x} more", tier.name());
+                        assert_eq!(tier.dispatch(Fields { row, low, span }), (fits, changed), "{place}");
+                    }
                 }
             }
         }

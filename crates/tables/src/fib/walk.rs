@@ -65,6 +65,13 @@ impl View<'_> {
     #[inline(always)]
     fn step_fold<A: Address>(self, base: usize, addr: A, depth: u32) -> (Entry, u32) {
         let end = self.fixed(base);
+        if end <= 64 {
+            // As nearly all do: half the width, and no 128-bit shift by a variable.
+            let path = u64::from(self.fixed(base + 4)) << 32 | u64::from(self.fixed(base + 5));
+            let differing = ((addr.widen() >> 64) as u64 ^ path) << depth;
+            let on_path = differing.leading_zeros() >= end - depth;
+            return (self.entry(base + 1 + usize::from(on_path)), end);
+        }
         let differing = (addr.widen() ^ self.fold_path(base)) << depth;
         let on_path = differing.leading_zeros() >= end - depth;
         (self.entry(base + 1 + usize::from(on_path)), end)

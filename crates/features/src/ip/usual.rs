@@ -1,0 +1,85 @@
+//! The fast end of forwarding: packets to one next hop whose IP headers begin at one place.
+
+use super::next_hop::MAX_REWRITE;
+use super::output::Lane;
+use graph::IfIndex;
+use graph::packet::{Field, Flags, HEAD_AREA, Meta, Shape};
+use graph::simd::Simd;
+
+/// Length in bytes of the link-layer header that is put in front: Ethernet without tags. Others go the general way.
+const HEADER: usize = 14;
+
+/// What packets to a next hop have to be like, and what is made of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usual {
+    /// What `shape` was made for: where the IP header begins, how long it is at least, and the interface to leave by.
+    made_for: (u16, u16, u16),
+    shape: Shape,
+    /// Where the link-layer header will begin.
+    data: usize,
+    header: [u8; HEADER],
+    mtu: u32,
+}
+
+impl Usual {
+    /// No packet.
+    pub(crate) const NONE: Self =
+        Self { made_for: (0, 0, 0), shape: Shape::NONE, data: 0, header: [0; HEADER], mtu: 0 };
+
+    /// Becomes that of the packets of `lane` whose IP headers begin at `at` and have `len` bytes or more.
+    #[inline(always)]
+    pub(crate) fn adapt(&mut self, lane: &Lane<'_>, at: u16, len: u16) {
+        let hop = lane.hop;
+        if hop.header_len as usize != HEADER || at < MAX_REWRITE as u16 {
+            *self = Self::NONE;
+            return;
+        }
+        if self.made_for != (at, len, hop.tx_if) {
+            self.made_for = (at, len, hop.tx_if);
+            self.data = usize::from(at) - HEADER;
+            self.shape = shape(at, len, hop.tx_if);
+        }
+        // The MTU is 0 where the lane is closed.
+        self.mtu = lane.mtu;
+        if let Some(header) = hop.header.first_chunk() {
+            self.header = *header;
+        }
+    }
+
+    /// Sends a packet on: `take_hop` changes its IP header, the link-layer header is put in front. False, and nothing changed,
+    /// where the packet is another or `take_hop` says so.
+    #[inline(always)]
+    pub(crate) fn send<const N: usize>(
+        &self,
+        simd: impl Simd,
+        meta: &mut Meta,
+        area: &mut [u8; HEAD_AREA],
+        take_hop: impl FnOnce(&mut [u8; N]) -> bool,
+    ) -> bool {
+        let Some((header, rest)) = area.get_mut(self.data..).and_then(|area| area.split_first_chunk_mut())
+        else {
+            return false;
+        };
+        let Some(ip) = rest.first_chunk_mut() else { return false };
+        let usual = self.shape.fits(simd, meta) && meta.len() <= self.mtu && take_hop(ip);
+        if usual {
+            *header = self.header;
+            self.shape.apply(simd, meta);
+        }
+        usual
+    }
+}
+
+/// Of packets whose IP headers begin at `at` and have `len` bytes or more, on their way to interface `tx_if`.
+#[inline(never)]
+fn shape(at: u16, len: u16, tx_if: IfIndex) -> Shape {
+    let data = at - HEADER as u16;
+    Shape::ANY
+        .expect(Field::Data, at..=at)
+        .expect(Field::End, at + len..=HEAD_AREA as u16)
+        .without(Flags::LOCAL)
+        .put(Field::Data, data)
+        .put(Field::L2, data)
+        .put(Field::TxIf, tx_if)
+        .begin_arc()
+}
