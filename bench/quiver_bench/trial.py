@@ -157,6 +157,7 @@ def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
     if setup.suite.port not in Floor.ports or setup.suite.case.generator != "quiver-tgen":
         return None
     with standing(Floor, setup) as stand:
+        stand.trial(seconds / 2)  # warm-up
         trial = stand.trial(seconds)
     return Limit(trial.output.rate_pps, trial.placement)
 

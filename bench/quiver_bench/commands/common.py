@@ -45,7 +45,9 @@ def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
     elif choice.text in ("quiver", "floor"):
         commit = here()
     vpp = Path(options.vpp_bin) if options.vpp_bin else None
-    return Chosen(text, choice.device, Setup(suite, cores, programs, vpp), commit)
+    setup = Setup(suite, cores, programs, vpp)
+    choice.device(setup).down()  # what is missing is said before anything is measured
+    return Chosen(text, choice.device, setup, commit)
 
 
 def add_measuring(parser: argparse.ArgumentParser) -> None:

@@ -61,6 +61,11 @@ class Testpmd(Dpdk):
     note = "io forwarding: no tables, no IP, copies twice"
     mode = "io"
 
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        if not shutil.which("dpdk-testpmd"):
+            raise Missing("dpdk-testpmd is missing: apt-get install dpdk-dev")
+
     @classmethod
     def require(cls, suite: Suite) -> None:
         """It stands in for every kind of forwarding, but has no containers."""
@@ -70,8 +75,6 @@ class Testpmd(Dpdk):
 
     def up(self) -> None:
         """Starts it."""
-        if not shutil.which("dpdk-testpmd"):
-            raise Missing("dpdk-testpmd is missing: apt-get install dpdk-dev")
         cores = self.setup.cores
         queues = len(cores.workers)
         self.start(

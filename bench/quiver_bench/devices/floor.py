@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from quiver_bench.devices.base import Device
+from quiver_bench.devices.base import Device, Setup
 from quiver_bench.errors import Missing
 
 
@@ -16,6 +16,12 @@ class Floor(Device):
     forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
     note = "copies frames from left to right and looks at nothing"
 
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        program = setup.binaries / "quiver-floor"
+        if not program.exists():
+            raise Missing(f"{program} is missing: make build, or set QUIVER_BIN to where it is")
+
     def version(self) -> str:
         """Its own."""
         out = subprocess.run(
@@ -26,7 +32,5 @@ class Floor(Device):
     def up(self) -> None:
         """Starts it."""
         program = self.setup.binaries / "quiver-floor"
-        if not program.exists():
-            raise Missing(f"{program} is missing: make build, or set QUIVER_BIN to where it is")
         self.start(program, "--rx", self.dir / "left", "--tx", self.dir / "right", "--core", self.setup.cores.worker)
         self.wait_for("memif socket", (self.dir / "right").exists)
