@@ -17,6 +17,11 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 
+def refusals(shown):
+    """How often peers were turned away, by reason."""
+    return {refused["reason"]: int(refused["count"]) for refused in shown.get("refusals", [])}
+
+
 @pytest.fixture
 def bystanders(lab):
     """Traffic between m12 and m13 all through the test, beside the memif "bad"; nothing of it may be lost."""
@@ -162,9 +167,6 @@ def test_a_flood_of_refused_peers_fills_counters_and_not_the_log(lab, daemon):
     assert len(lines) == 4, lines
     expected = {"wrong-secret": 40, "secret-required": 3, "mode": 2}
 
-    def refusals(shown):
-        return {refused["reason"]: int(refused["count"]) for refused in shown.get("refusals", [])}
-
     eventually(lambda: refusals(daemon.memif("bad")) == expected, lambda: f"{daemon.memif('bad')}")
     (socket,) = daemon.show("memif")["sockets"]
     assert (socket["socket"], refusals(socket)) == (f"{lab.directory}/bad", {"unknown-interface": 30})
@@ -203,7 +205,7 @@ def test_strangers_are_kept_out(lab, daemon, setting, words):
     daemon.apply(lab.memif("bad", 66, memif=f", {setting}"))
     with RawMemif(str(lab.directory / "bad")) as peer, pytest.raises(Refused, match=words):
         peer.init()
-    eventually(lambda: daemon.memif("bad").get("refusals") == [{"reason": "not-allowed", "count": "1"}], "it is counted")
+    eventually(lambda: refusals(daemon.memif("bad")) == {"not-allowed": 1}, "it is counted")
     assert words in daemon.log()[daemon.mark :]
     # The rule is taken back.
     daemon.apply(lab.memif("bad", 66, memif=', allow_uids = [0], allow_gids = [0], allow_pid_namespace = "/proc/self/ns/pid"'))

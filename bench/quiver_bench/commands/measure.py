@@ -112,7 +112,7 @@ def _measure(
             raise
     if not figures:
         figures = [_unfinished(kept, "the host moved the cores in every trial: try again")]
-    documents = []
+    documents: list[dict] = []
     moved = [trial for trial in kept if trial.placement == MOVED] if suite.method == "mrr" else []
     for figure in figures:
         document = head(suite, chosen, version, generator, started)

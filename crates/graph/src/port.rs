@@ -131,13 +131,15 @@ pub struct RxPort {
     pub rx: Box<dyn RxQueue>,
     /// Packets were received from it in this round.
     pub(crate) pending: bool,
+    /// It has failed, and the control thread was told so: it is silent until that takes it away.
+    pub(crate) told: bool,
 }
 
 impl RxPort {
     /// A queue of `interface`.
     #[must_use]
     pub fn new(interface: IfIndex, queue: u16, mode: RxMode, rx: Box<dyn RxQueue>) -> Self {
-        Self { interface, queue, mode, rx, pending: false }
+        Self { interface, queue, mode, rx, pending: false, told: false }
     }
 }
 

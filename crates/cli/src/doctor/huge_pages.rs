@@ -69,7 +69,7 @@ fn judge(pools: &[Pool], probe: Result<(), String>) -> Check {
     let reserved = pools.iter().filter(|pool| pool.total > 0).collect::<Vec<_>>();
     let free = pools.iter().filter(|pool| pool.size == PAGE).map(|pool| pool.free).sum::<u64>();
     match probe {
-        Ok(()) => Check::ok(NAME, list(reserved), "slots, rings and tables will stand on huge pages"),
+        Ok(()) => Check::ok(NAME, list(reserved), "memory of memif clients will stand on huge pages"),
         Err(_) if reserved.is_empty() => Check::warn(NAME, "none reserved", slower).with_remedy(
             "sysctl vm.nr_hugepages=256; to keep it: echo vm.nr_hugepages=256 > /etc/sysctl.d/80-quiver.conf",
         ),

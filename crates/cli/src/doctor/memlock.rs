@@ -18,7 +18,7 @@ pub(super) fn check() -> Check {
 /// `limit` in bytes, `None`: unlimited.
 fn judge(limit: Option<u64>, exempt: bool) -> Check {
     const NAME: &str = "memlock";
-    let meaning = "rings and slots can be kept in memory";
+    let meaning = "regions can be kept in memory by whoever locks them";
     match limit {
         None => Check::ok(NAME, "unlimited", meaning),
         Some(limit) if exempt => {
@@ -28,7 +28,7 @@ fn judge(limit: Option<u64>, exempt: bool) -> Check {
         Some(limit) => Check::warn(
             NAME,
             memory(limit),
-            "under memory pressure rings and slots may be swapped out, which stalls workers",
+            "regions on ordinary pages can't be locked; swapping them stalls workers",
         )
         .with_remedy("ulimit -l unlimited, or LimitMEMLOCK=infinity in the systemd unit"),
     }

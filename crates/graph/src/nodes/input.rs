@@ -70,12 +70,15 @@ impl Node for Input {
 impl Input {
     fn poll(&mut self, ctx: &mut Ctx<'_>, at: usize) {
         let port = &mut self.queues.list[at];
+        if port.told {
+            return;
+        }
         let max = ctx.budget.min(ctx.packets.free());
         let received = match port.rx.receive(ctx.tier, ctx.packets, port.interface, max) {
             Ok(received) => received,
             Err(fault) => {
-                // Told until it is heard: the queue stays, silent, until the control thread takes it away.
-                let _ = ctx.tell(Event::RxFault { interface: port.interface, queue: port.queue, fault });
+                // Told until there was room for it, and then never again: others need the queue of events, too.
+                port.told = ctx.tell(Event::RxFault { interface: port.interface, queue: port.queue, fault });
                 return;
             }
         };

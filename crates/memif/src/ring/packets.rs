@@ -133,9 +133,9 @@ impl TxQueue {
         loop {
             let left = room - self.next().wrapping_sub(start);
             let slots = source.slots.get(source.done..).unwrap_or_default();
-            let quads = usize::from(self.quads(source.simd, left, source.packets, slots));
-            source.done += quads;
-            source.bytes += (quads * LINE) as u64;
+            let (quads, bytes) = self.quads(source.simd, left, source.packets, slots);
+            source.done += usize::from(quads);
+            source.bytes += bytes;
             let left = room - self.next().wrapping_sub(start);
             let to_next_line = QUAD - usize::from(self.next()) % QUAD;
             let n = to_next_line.min(source.slots.len() - source.done);

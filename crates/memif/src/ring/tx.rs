@@ -142,14 +142,20 @@ impl TxQueue {
         self.slots
     }
 
-    /// Writes packets of one cache line each into whole lines of descriptors, as long as there is nothing special about
-    /// them; gives how many. They aren't published yet.
+    /// Writes packets of at most one cache line each into whole lines of descriptors, as long as there is nothing special
+    /// about them; gives how many, and their bytes. They aren't published yet.
     #[inline(always)]
-    pub(super) fn quads(&mut self, simd: impl Simd, room: u16, packets: &Packets, slots: &[SlotId]) -> u16 {
+    pub(super) fn quads(
+        &mut self,
+        simd: impl Simd,
+        room: u16,
+        packets: &Packets,
+        slots: &[SlotId],
+    ) -> (u16, u64) {
         let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
         let start = self.cursor.next();
         let usual = Usual::new(ring.get(start).region, LINE as u16, u16::MAX, true);
-        let mut used = 0;
+        let (mut used, mut bytes) = (0, 0);
         let (quads, _) = slots.as_chunks::<QUAD>();
         for slots in quads.iter().take(usize::from(room) / QUAD) {
             let index = start.wrapping_add(used);
@@ -162,23 +168,30 @@ impl TxQueue {
                 table.prefetch_write(usual.region(), ahead.offset);
             }
             let quad = Quad::read(simd, ring, index);
-            let [Some(a), Some(b), Some(c), Some(d)] = slots.map(|slot| packets.line(slot)) else { break };
+            let [Some(a), Some(b), Some(c), Some(d)] = slots.map(|slot| packets.short_len(slot)) else {
+                break;
+            };
             if !quad.is(simd, &usual) {
                 break;
             }
-            let buffers = quad.descriptors(&usual).map(|d| Descriptor { length: LINE as u32, ..d });
+            let mut buffers = quad.descriptors(&usual);
+            for (buffer, length) in buffers.iter_mut().zip([a, b, c, d]) {
+                buffer.length = length;
+            }
             let ranges = buffers.map(|d| table.check(d.region, d.offset, d.length));
             let [Some(to_a), Some(to_b), Some(to_c), Some(to_d)] = ranges else { break };
-            for (line, to) in [(a, to_a), (b, to_b), (c, to_c), (d, to_d)] {
-                let _ = to.write_array(line);
+            for (slot, to) in slots.iter().zip([to_a, to_b, to_c, to_d]) {
+                // As long as the packet, so it can't be too short.
+                let _ = packets.write_to(simd, *slot, to);
             }
             for (at, d) in (0..).zip(buffers) {
                 ring.set_length(index.wrapping_add(at), d);
             }
             used += QUAD as u16;
+            bytes += u64::from(a + b + c + d);
         }
         self.cursor.take(used);
-        used
+        (used, bytes)
     }
 
     #[inline(always)]

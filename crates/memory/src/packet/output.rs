@@ -17,9 +17,21 @@ impl Packets {
     #[must_use]
     #[inline(always)]
     pub fn write_to<S: Simd>(&self, simd: S, slot: SlotId, target: CheckedRange<'_>) -> bool {
-        // Most packets of a kind that comes in great numbers are one line: that is the whole of the loop then.
-        match self.line(slot) {
-            Some(line) if target.write_array(line) => true,
+        // Packets that come in great numbers are at most one line: that is the whole of the loop then.
+        match self.short_len(slot) {
+            Some(len) if len <= target.len() => {
+                let head = self.head(slot);
+                // SAFETY: `target` was checked against its region and has room for `len` bytes, which the head has; the
+                // caller holds the region mapped. The head is private, so exactly its bytes are written.
+                unsafe {
+                    if len == 64 {
+                        simd.copy_line(target.as_ptr(), head.as_ptr());
+                    } else {
+                        simd.copy(target.as_ptr(), head.as_ptr(), len as usize);
+                    }
+                }
+                true
+            }
             _ => self.write_any(simd, slot, target),
         }
     }

@@ -151,16 +151,14 @@ impl Packets {
         area.get_mut(m.data as usize..m.end as usize).unwrap_or_default()
     }
 
-    /// The packet from the current header on, where it is exactly one cache line long.
+    /// Length of the packet from the current header on in bytes, where all of it is in its head, no longer than a cache line
+    /// and not empty.
     #[must_use]
     #[inline(always)]
-    pub fn line(&self, slot: SlotId) -> Option<&[u8; 64]> {
+    pub fn short_len(&self, slot: SlotId) -> Option<u32> {
         let m = self.meta(slot);
-        let (data, end) = (usize::from(m.data), usize::from(m.end));
-        if (end.wrapping_sub(data) != 64) | (m.body_len != 0) {
-            return None;
-        }
-        self.area(slot).get(data..)?.first_chunk()
+        let len = u32::from(m.end).wrapping_sub(m.data.into());
+        ((len.wrapping_sub(1) < 64) & (m.body_len == 0)).then_some(len)
     }
 
     /// A header at position `at` of the head area, if it lies in the head whole.
