@@ -28,7 +28,9 @@ class Dpdk(Device):
 
     def eal(self, cores: str, main: int) -> list[str]:
         """Arguments of the environment abstraction layer: two memif servers, memory of its own."""
-        memory = [] if huge_pages_free() >= HUGE_PAGES else ["--no-huge", "-m", "512"]
+        huge = huge_pages_free() >= HUGE_PAGES
+        # The two ways of leaving nothing behind exclude each other.
+        memory = ["--in-memory"] if huge else ["--no-huge", "-m", "1024", "--no-shconf"]
         vdevs = [
             f"--vdev=net_memif{n},role=server,id=0,socket={self.dir}/{side},socket-abstract=no,mac={mac}"
             for n, side, mac in (
@@ -37,7 +39,7 @@ class Dpdk(Device):
             )
         ]
         return [
-            *("-l", cores, "--main-lcore", str(main), "--no-pci", "--in-memory", *memory),
+            *("-l", cores, "--main-lcore", str(main), "--no-pci", *memory),
             *("--file-prefix", self.dir.name, *vdevs),
         ]
 
