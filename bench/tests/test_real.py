@@ -1,5 +1,6 @@
 """Real devices, real packets, a fraction of a second each. Nothing here depends on how fast they are."""
 
+import functools
 import json
 import os
 import signal
@@ -107,7 +108,9 @@ def test_what_was_measured_before_ctrl_c_is_kept(programs, cores, tmp_path):
         "--results",
         str(tmp_path),
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A shell's background job hands ignored interrupts down; whoever presses Ctrl-C isn't in one.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     seen = []
     for line in process.stderr:
         seen.append(line)

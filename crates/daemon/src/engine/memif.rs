@@ -18,6 +18,10 @@ use super::links::{LinkChange, LinkState, Links};
 use crate::model::Flaw;
 use crate::model::spec::{Access, MemifSpec, SocketFile, SocketName};
 
+/// Memory regions of a peer. One is usual, a pool of packet buffers has some; more would let a few peers use up the places of the
+/// guard that all share.
+const REGIONS: u16 = 16;
+
 #[derive(Debug)]
 struct Socket {
     listener: Listener,
@@ -78,6 +82,7 @@ impl Memifs {
                 mode,
                 secret,
                 name: name.into(),
+                max_regions: REGIONS,
                 max_rx_queues: spec.rx_queues as u16,
                 max_tx_queues: spec.tx_queues as u16,
                 admission: admission(&spec.access),
