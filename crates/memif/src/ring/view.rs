@@ -135,10 +135,10 @@ impl RingView {
     #[inline(always)]
     #[must_use]
     pub fn descriptors(&self) -> Descriptors<'_> {
+        // Descriptors are only accessed through these atomics here; that the peer's accesses are atomic, too, can't be
+        // had, but then only the values suffer.
         // SAFETY: `new` found the ring inside a region that `table` keeps mapped: its header (128 bytes) and behind it `size`
-        // descriptors of 16 bytes, which keep the 8-byte alignment of base (64). Descriptors are only accessed
-        // through these atomics here; that the peer's accesses are atomic, too, can't be had, but then only the
-        // values suffer.
+        // descriptors of 16 bytes, which keep the 8-byte alignment of base (64).
         let words = unsafe {
             let first = self.base.add(RING_HEADER as usize).cast();
             std::slice::from_raw_parts(first.as_ptr(), self.size.descriptors().into())
