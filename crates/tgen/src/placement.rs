@@ -33,43 +33,60 @@ impl Placement {
     }
 }
 
+/// The lines that are sent to and fro, each way: where a line's home is in the chip decides how long it takes, so
+/// that one line alone would tell of itself.
+const LINES: usize = 64;
+
 #[repr(align(128))]
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// Round trip of a cache line between cores `here` and `there`, in nanoseconds: the best of three. `None` where a core
-/// can't be had.
+/// Trips that are timed together, and how often: short, so that a core's owner, who may be at work there, disturbs only
+/// some of them.
+const BATCH: usize = 512;
+const BATCHES: usize = 64;
+
+/// Round trip of a cache line between cores `here` and `there`, in nanoseconds, over lines in different places: what is
+/// usual. `None` where a core can't be had.
 #[must_use]
 pub fn round_trip_ns(here: usize, there: usize) -> Option<f64> {
-    const TRIPS: u64 = 20_000;
+    const TRIPS: usize = 1 + BATCH * BATCHES;
     let measure = move || -> Option<f64> {
-        let lines = Arc::new((Line::default(), Line::default()));
+        let lines: Arc<[(Line, Line); LINES]> = Arc::new(std::array::from_fn(|_| Default::default()));
         let theirs = Arc::clone(&lines);
+        let (ready, pinned) = std::sync::mpsc::sync_channel(1);
+        // They spin without a pause: some CPUs' pause takes longer than the trip.
         let echo = std::thread::spawn(move || {
             pin(there)?;
-            for n in 1..=TRIPS {
-                while theirs.0.0.load(Ordering::Acquire) != n {
-                    core::hint::spin_loop();
-                }
-                theirs.1.0.store(n, Ordering::Release);
+            ready.send(()).ok()?;
+            for (n, (ping, pong)) in (1..=TRIPS).zip(theirs.iter().cycle()) {
+                while ping.0.load(Ordering::Acquire) != n as u64 {}
+                pong.0.store(n as u64, Ordering::Release);
             }
             Some(())
         });
         let asker = std::thread::spawn(move || {
             pin(here)?;
+            pinned.recv().ok()?;
+            let mut trips = (1..=TRIPS).zip(lines.iter().cycle());
+            let mut trip = || {
+                let (n, (ping, pong)) = trips.next()?;
+                ping.0.store(n as u64, Ordering::Release);
+                while pong.0.load(Ordering::Acquire) != n as u64 {}
+                Some(())
+            };
             // The first trip waits for the other thread to start.
-            lines.0.0.store(1, Ordering::Release);
-            while lines.1.0.load(Ordering::Acquire) != 1 {
-                std::thread::yield_now();
-            }
-            let start = Instant::now();
-            for n in 2..=TRIPS {
-                lines.0.0.store(n, Ordering::Release);
-                while lines.1.0.load(Ordering::Acquire) != n {
-                    core::hint::spin_loop();
+            trip()?;
+            let mut batches = [0.0; BATCHES];
+            for batch in &mut batches {
+                let start = Instant::now();
+                for _ in 0..BATCH {
+                    trip()?;
                 }
+                *batch = start.elapsed().as_secs_f64() * 1e9 / BATCH as f64;
             }
-            Some(start.elapsed().as_secs_f64() * 1e9 / (TRIPS - 1) as f64)
+            batches.sort_by(f64::total_cmp);
+            batches.get(BATCHES / 2).copied()
         });
         let result = asker.join().ok()??;
         echo.join().ok()??;
@@ -78,7 +95,7 @@ pub fn round_trip_ns(here: usize, there: usize) -> Option<f64> {
     if !available(here) || !available(there) || here == there {
         return None;
     }
-    (0..3).filter_map(|_| measure()).min_by(f64::total_cmp)
+    measure()
 }
 
 fn available(core: usize) -> bool {
