@@ -133,9 +133,12 @@ impl TxQueue {
         loop {
             let left = room - self.next().wrapping_sub(start);
             let slots = source.slots.get(source.done..).unwrap_or_default();
-            let (quads, bytes) = self.quads(source.simd, left, source.packets, slots);
-            source.done += usize::from(quads);
-            source.bytes += bytes;
+            if self.begins_line() {
+                let alike = source.packets.alike(slots);
+                let written = self.quads(source.simd, left, &alike);
+                source.done += usize::from(written);
+                source.bytes += u64::from(written) * u64::from(alike.len());
+            }
             let left = room - self.next().wrapping_sub(start);
             let to_next_line = QUAD - usize::from(self.next()) % QUAD;
             let n = to_next_line.min(source.slots.len() - source.done);

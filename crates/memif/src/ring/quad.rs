@@ -1,89 +1,82 @@
 //! Four descriptors at a time: what most packets of a vector need is the same, so that a cache line of descriptors is
-//! read once, checked as a whole, and only the offsets are looked at one by one.
+//! read once and checked as a whole, offsets and all.
 //!
-//! A line with anything out of the ordinary in it (a chain, another region, an odd length, an offset beyond the region)
+//! A line with anything out of the ordinary in it (a chain, another region, another length, an offset beyond the region)
 //! is left to the general loop, descriptor by descriptor, which also finds out what is wrong.
 
-use memory::simd::{Row, Simd};
+use memory::region::Span;
+use memory::simd::{Line, Simd};
 
-use super::{Descriptor, Descriptors, FLAG_NEXT};
+use super::{Descriptors, FLAG_NEXT};
 
 /// Descriptors in a cache line.
 pub(super) const QUAD: usize = 4;
-/// 16-bit words of a descriptor, and where its fields are among them.
-const WORDS: usize = 8;
-const FLAGS: usize = 0;
-const REGION: usize = 1;
-const LENGTH: usize = 2;
-const OFFSET: usize = 4;
+/// 32-bit words of a descriptor, and where its fields are among them.
+const WORDS: usize = 4;
+const FLAGS_AND_REGION: usize = 0;
+const LENGTH: usize = 1;
+const OFFSET: usize = 2;
+const METADATA: usize = 3;
 
 /// What the four must have in common.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usual {
-    region: u16,
-    look: Row,
-    low: Row,
-    span: Row,
+    look: Line,
+    low: Line,
+    span: Line,
 }
 
 impl Usual {
-    /// All in region `region`, of `least` to `most` bytes, and, unless `any_flags`, the last of their packets.
+    /// Packets in one piece of exactly `length` bytes, at offsets of `region` up to `last`.
     #[inline(never)]
-    pub fn new(region: u16, least: u16, most: u16, any_flags: bool) -> Self {
-        let (mut look, mut low, mut span) = ([0; 16], [0; 16], [0; 16]);
-        for at in [0, WORDS] {
-            look[at + FLAGS] = if any_flags { 0 } else { FLAG_NEXT };
-            look[at + REGION] = u16::MAX;
-            low[at + REGION] = region;
-            look[at + LENGTH] = u16::MAX;
-            low[at + LENGTH] = least;
-            span[at + LENGTH] = most.saturating_sub(least);
-            // The upper half of the length is 0.
-            look[at + LENGTH + 1] = u16::MAX;
-        }
-        Self { region, look, low, span }
+    pub fn packets(region: u16, length: u32, last: u32) -> Self {
+        Self::new(region, FLAG_NEXT, length..=length, last)
     }
 
-    /// The region.
-    #[inline(always)]
-    pub const fn region(&self) -> u16 {
-        self.region
+    /// Empty buffers of `least` bytes or more, at offsets of `region` up to `last`.
+    #[inline(never)]
+    pub fn buffers(region: u16, least: u32, last: u32) -> Self {
+        Self::new(region, 0, least..=u32::MAX, last)
+    }
+
+    /// `flags`: those that must not be set.
+    fn new(region: u16, flags: u16, lengths: std::ops::RangeInclusive<u32>, last: u32) -> Self {
+        let (mut look, mut low, mut span) = ([u32::MAX; 16], [0; 16], [0; 16]);
+        for at in (0..16).step_by(WORDS) {
+            look[at + FLAGS_AND_REGION] = u32::from(u16::MAX) << 16 | u32::from(flags);
+            low[at + FLAGS_AND_REGION] = u32::from(region) << 16;
+            low[at + LENGTH] = *lengths.start();
+            span[at + LENGTH] = lengths.end() - lengths.start();
+            span[at + OFFSET] = last;
+            span[at + METADATA] = u32::MAX;
+        }
+        Self { look, low, span }
     }
 }
 
 /// A line of descriptors, read once.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Quad([Row; 2]);
+pub(super) struct Quad(Line);
 
 impl Quad {
     /// Reads the line that begins with the slot of index `first`.
     #[inline(always)]
     pub fn read(simd: impl Simd, ring: Descriptors<'_>, first: u16) -> Self {
-        let mut quad = Self([[0; 16]; 2]);
+        let mut quad = Self([0; 16]);
         ring.copy_line(simd, first, &mut quad.0);
         quad
     }
 
-    /// Whether the four are as they should be; their offsets aren't looked at.
+    /// Whether the four are as they should be.
     #[inline(always)]
     pub fn is(&self, simd: impl Simd, usual: &Usual) -> bool {
-        let [first, second] = &self.0;
-        simd.within(first, &usual.look, &usual.low, &usual.span)
-            && simd.within(second, &usual.look, &usual.low, &usual.span)
+        simd.line_within(&self.0, &usual.look, &usual.low, &usual.span)
     }
 
-    /// The four, which are [as they should be](Self::is).
+    /// Where they point to, in the region of [`Usual`].
     #[inline(always)]
-    pub fn descriptors(&self, usual: &Usual) -> [Descriptor; QUAD] {
-        std::array::from_fn(|at| {
-            let words = &self.0[at / 2][at % 2 * WORDS..][..WORDS];
-            Descriptor {
-                flags: 0,
-                region: usual.region,
-                length: words[LENGTH].into(),
-                offset: u32::from(words[OFFSET]) | u32::from(words[OFFSET + 1]) << 16,
-            }
-        })
+    pub fn addresses(&self, span: Span<'_>) -> [*mut u8; QUAD] {
+        std::array::from_fn(|at| span.address(self.0[at * WORDS + OFFSET]))
     }
 }

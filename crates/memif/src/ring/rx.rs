@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use memory::packet::Burst;
-use memory::region::{CheckedRange, RegionTable};
+use memory::region::{CheckedRange, RegionTable, prefetch_read};
 use memory::simd::Simd;
 
 use super::chain::{Chain, Limits};
 use super::gauge::{Flow, Signals};
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
-use super::{Cursor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
+use super::{Cursor, Descriptor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many slots ahead the first bytes of a packet are prefetched ...
 const PREFETCH: u16 = 8;
@@ -126,41 +126,47 @@ impl RxQueue {
         self.slots
     }
 
-    /// Receives whole lines of descriptors, as long as there is nothing special about them, at most `max` packets; gives how
-    /// many, with `available` as [`available`](Self::available) gave it when the first was received.
+    /// Receives whole lines of descriptors, as long as all packets are like the first: in one piece, of one length. Gives how
+    /// many packets that were, at most `max`, with `available` slots filled.
     #[inline(always)]
     pub(super) fn quads<S: Simd>(&mut self, available: u16, max: usize, burst: &mut Burst<'_, S>) -> u16 {
         let (simd, ring, table) = (burst.simd(), self.ring.descriptors(), self.ring.table().extents());
-        let start = self.cursor.next();
-        let most = u16::try_from(self.max_packet).unwrap_or(u16::MAX);
-        let usual = Usual::new(ring.get(start).region, 1, most, false);
-        let max = max.min(available.into()) as u16;
-        let mut used = 0;
-        while ring.begins_line(start.wrapping_add(used))
-            && max - used >= QUAD as u16
-            && self.chain.slots() == 0
-        {
-            let index = start.wrapping_add(used);
-            ring.prefetch_read(index.wrapping_add(PREFETCH_DESCRIPTOR));
-            for at in 0..QUAD as u16 {
-                let ahead = ring.get(index.wrapping_add(PREFETCH + at));
-                table.prefetch_read(usual.region(), ahead.offset);
-            }
-            let quad = Quad::read(simd, ring, index);
-            if !quad.is(simd, &usual) {
-                break;
-            }
-            let ranges = quad.descriptors(&usual).map(|d| table.check(d.region, d.offset, d.length));
-            let [Some(a), Some(b), Some(c), Some(d)] = ranges else { break };
-            for range in [a, b, c, d] {
-                // SAFETY: a range of the queue's own regions, with which the burst was begun. There is a slot: no more
-                // packets are asked for than are free.
-                let _ = unsafe { burst.packet(range) };
-            }
-            used += QUAD as u16;
+        let mut index = self.cursor.next();
+        let quads = max.min(available.into()) / QUAD;
+        if quads == 0 || !ring.begins_line(index) || self.chain.slots() > 0 {
+            return 0;
         }
-        self.cursor.take(used);
-        used
+        let Descriptor { region, length, .. } = ring.get(index);
+        let span = table.span(region);
+        let Some((span, last)) =
+            span.and_then(|span| Some((span, span.last_offset(Burst::<S>::reach(length))?)))
+        else {
+            return 0;
+        };
+        if length.wrapping_sub(1) >= self.max_packet {
+            return 0;
+        }
+        let usual = Usual::packets(region, length, last);
+        // SAFETY: the length isn't 0, and the offsets leave room for what is read, in a region of the queue, with whose
+        // regions the burst was begun.
+        let taken = unsafe {
+            burst.alike(
+                length,
+                quads,
+                #[inline(always)]
+                || {
+                    ring.prefetch_read(index.wrapping_add(PREFETCH_DESCRIPTOR));
+                    for ahead in ring.offsets(index.wrapping_add(PREFETCH)) {
+                        prefetch_read(span.address(ahead));
+                    }
+                    let quad = Quad::read(simd, ring, index);
+                    index = index.wrapping_add(QUAD as u16);
+                    quad.is(simd, &usual).then(|| quad.addresses(span).map(<*mut u8>::cast_const))
+                },
+            )
+        } as u16;
+        self.cursor.take(taken);
+        taken
     }
 
     #[inline(always)]

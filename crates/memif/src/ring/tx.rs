@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use memory::packet::{Packets, SlotId};
-use memory::region::{CheckedRange, RegionTable};
+use memory::packet::Alike;
+use memory::region::{CheckedRange, RegionTable, prefetch_write};
 use memory::simd::Simd;
 
 use super::gauge::{Flow, Signals};
@@ -142,56 +142,50 @@ impl TxQueue {
         self.slots
     }
 
-    /// Writes packets of at most one cache line each into whole lines of descriptors, as long as there is nothing special
-    /// about them; gives how many, and their bytes. They aren't published yet.
+    /// Writes packets that are alike into whole lines of descriptors, as long as there is nothing special about these; gives
+    /// how many. They aren't published yet.
     #[inline(always)]
-    pub(super) fn quads(
-        &mut self,
-        simd: impl Simd,
-        room: u16,
-        packets: &Packets,
-        slots: &[SlotId],
-    ) -> (u16, u64) {
+    pub(super) fn quads<S: Simd>(&mut self, simd: S, room: u16, packets: &Alike<'_>) -> u16 {
         let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
-        let start = self.cursor.next();
-        let usual = Usual::new(ring.get(start).region, LINE as u16, u16::MAX, true);
-        let (mut used, mut bytes) = (0, 0);
-        let (quads, _) = slots.as_chunks::<QUAD>();
-        for slots in quads.iter().take(usize::from(room) / QUAD) {
-            let index = start.wrapping_add(used);
-            if !ring.begins_line(index) {
-                break;
-            }
-            ring.prefetch_write(index.wrapping_add(PREFETCH_DESCRIPTOR));
-            for at in 0..QUAD as u16 {
-                let ahead = ring.get(index.wrapping_add(PREFETCH + at));
-                table.prefetch_write(usual.region(), ahead.offset);
-            }
-            let quad = Quad::read(simd, ring, index);
-            let [Some(a), Some(b), Some(c), Some(d)] = slots.map(|slot| packets.short_len(slot)) else {
-                break;
-            };
-            if !quad.is(simd, &usual) {
-                break;
-            }
-            let mut buffers = quad.descriptors(&usual);
-            for (buffer, length) in buffers.iter_mut().zip([a, b, c, d]) {
-                buffer.length = length;
-            }
-            let ranges = buffers.map(|d| table.check(d.region, d.offset, d.length));
-            let [Some(to_a), Some(to_b), Some(to_c), Some(to_d)] = ranges else { break };
-            for (slot, to) in slots.iter().zip([to_a, to_b, to_c, to_d]) {
-                // As long as the packet, so it can't be too short.
-                let _ = packets.write_to(simd, *slot, to);
-            }
-            for (at, d) in (0..).zip(buffers) {
-                ring.set_length(index.wrapping_add(at), d);
-            }
-            used += QUAD as u16;
-            bytes += u64::from(a + b + c + d);
-        }
-        self.cursor.take(used);
-        (used, bytes)
+        let mut index = self.cursor.next();
+        let quads = packets.count().min(room.into()) / QUAD;
+        let region = ring.get(index).region;
+        let span = table.span(region);
+        let Some((span, last)) = span.and_then(|span| Some((span, span.last_offset(LINE as u32)?))) else {
+            return 0;
+        };
+        let usual = Usual::buffers(region, LINE as u32, last);
+        let filled = Descriptor { flags: 0, region, length: packets.len(), offset: 0 };
+        // SAFETY: the offsets leave room for a whole line, which is no less than the packets' length, in a region that the
+        // queue holds mapped.
+        let written = unsafe {
+            packets.write(
+                simd,
+                quads,
+                #[inline(always)]
+                || {
+                    ring.prefetch_write(index.wrapping_add(PREFETCH_DESCRIPTOR));
+                    for ahead in ring.offsets(index.wrapping_add(PREFETCH)) {
+                        prefetch_write(span.address(ahead));
+                    }
+                    let quad = Quad::read(simd, ring, index);
+                    if !quad.is(simd, &usual) {
+                        return None;
+                    }
+                    ring.set_lengths(index, filled);
+                    index = index.wrapping_add(QUAD as u16);
+                    Some(quad.addresses(span))
+                },
+            )
+        } as u16;
+        self.cursor.take(written);
+        written
+    }
+
+    /// Whether the next slot is the first of its line.
+    #[inline(always)]
+    pub(super) fn begins_line(&self) -> bool {
+        self.ring.descriptors().begins_line(self.cursor.next())
     }
 
     #[inline(always)]

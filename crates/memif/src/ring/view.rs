@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use memory::region::{RegionTable, prefetch_read, prefetch_write};
-use memory::simd::{Row, Simd};
+use memory::simd::{Line, Simd};
 
 use super::{Descriptor, Fault, Indices, RingSize};
 
@@ -21,7 +21,7 @@ const DESCRIPTOR: usize = 16;
 /// What the offset of a ring is a multiple of.
 pub const RING_ALIGNMENT: u32 = 64;
 /// Descriptors in a cache line.
-const LINE: u16 = 4;
+const QUAD: u16 = 4;
 
 /// Why a ring can't be where the peer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -199,7 +199,23 @@ impl<'r> Descriptors<'r> {
     #[inline(always)]
     #[must_use]
     pub const fn begins_line(self, index: u16) -> bool {
-        index.is_multiple_of(LINE)
+        index.is_multiple_of(QUAD)
+    }
+
+    /// Offsets in the line of the slot of this index, from whatever stands there: only for hints.
+    #[inline(always)]
+    pub(super) fn offsets(self, index: u16) -> [u32; QUAD as usize] {
+        let first = index & !(QUAD - 1);
+        std::array::from_fn(|at| self.get(first.wrapping_add(at as u16)).offset)
+    }
+
+    /// Writes flags, region and length of all slots in the line of the slot of this index.
+    #[inline(always)]
+    pub(super) fn set_lengths(self, index: u16, descriptor: Descriptor) {
+        let first = index & !(QUAD - 1);
+        for at in 0..QUAD {
+            self.set_length(first.wrapping_add(at), descriptor);
+        }
     }
 
     /// Prefetches the line of the slot of this index, to be read.
@@ -216,11 +232,11 @@ impl<'r> Descriptors<'r> {
 
     /// Copies the line of the slot of this index: what the peer writes meanwhile may be seen or not.
     #[inline(always)]
-    pub(super) fn copy_line(self, simd: impl Simd, index: u16, into: &mut [Row; 2]) {
-        let first = self.slot(index & !(LINE - 1));
-        // SAFETY: a ring has a multiple of LINE slots, so LINE descriptors, 64 bytes, are there from `first` on; `into` is 64
+    pub(super) fn copy_line(self, simd: impl Simd, index: u16, into: &mut Line) {
+        let first = self.slot(index & !(QUAD - 1));
+        // SAFETY: a ring has a multiple of QUAD slots, so QUAD descriptors, 64 bytes, are there from `first` on; `into` is 64
         // bytes of private memory.
-        unsafe { simd.copy_line(into.as_mut_ptr().cast(), std::ptr::from_ref(first).cast()) };
+        unsafe { simd.copy_line(std::ptr::from_mut(into).cast(), std::ptr::from_ref(first).cast()) };
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 //! Slots live for one **round** (receive, dispatch, transmit): [`Packets::end_round`] frees all of them at once and
 //! lets go of the memory that bodies lay in. What must live longer becomes an [`OwnedPacket`].
 
+mod alike;
 mod body;
 mod meta;
 mod output;
@@ -15,6 +16,7 @@ mod shape;
 mod slots;
 mod vector;
 
+pub use alike::Alike;
 pub use meta::{Flags, Gso, Meta, Offload};
 pub use owned::OwnedPacket;
 pub use receive::Burst;

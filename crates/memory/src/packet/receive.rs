@@ -127,6 +127,63 @@ impl<S: Simd> Burst<'_, S> {
         Ok(())
     }
 
+    /// Takes in packets of `len` bytes, four at a time from where `next` says, up to `quads` times and as long as it says so.
+    /// Gives how many.
+    ///
+    /// # Safety
+    /// `len` isn't 0, and each address is readable for `len` bytes, and at least for as many whole lines as of it go into a
+    /// head: [`Burst::reach`]. They are in the regions that the burst was begun with.
+    #[inline(always)]
+    pub unsafe fn alike(
+        &mut self,
+        len: u32,
+        quads: usize,
+        mut next: impl FnMut() -> Option<[*const u8; 4]>,
+    ) -> usize {
+        let from = self.packets.used;
+        let end = from + 4 * quads.min(self.packets.free() / 4);
+        let in_head = (len as usize).min(HEAD);
+        let body = len - in_head as u32;
+        let meta =
+            Meta { end: (HEADROOM + in_head) as u16, first_len: body, body_len: body, ..self.template };
+        let (metas, _) = self.packets.metas.get_mut(from..end).unwrap_or_default().as_chunks_mut::<4>();
+        let (heads, _) = self.packets.heads.get_mut(from..end).unwrap_or_default().as_chunks_mut::<4>();
+        let mut done = 0;
+        for (metas, heads) in metas.iter_mut().zip(heads) {
+            let Some(starts) = next() else { break };
+            for ((target, head), start) in metas.iter_mut().zip(heads).zip(starts) {
+                *target = meta;
+                let head = head.0[HEADROOM..HEADROOM + HEAD].as_mut_ptr();
+                // SAFETY: as many lines as the caller promises are readable; the target is HEAD private bytes, two lines.
+                // The sender may be writing: bytes are taken as they come, once. Those behind `len` are never looked at.
+                unsafe {
+                    self.simd.copy_line(head, start);
+                    if in_head > LINE {
+                        self.simd.copy_line(head.add(LINE), start.add(LINE));
+                    }
+                }
+                if body > 0 {
+                    target.first_start = start.wrapping_add(HEAD);
+                }
+            }
+            done += 4;
+        }
+        self.packets.used = from + done;
+        self.bytes += done as u64 * u64::from(len);
+        done
+    }
+
+    /// Bytes that [`Burst::alike`] reads of the beginning of a packet of `len` bytes, or the packet is long.
+    #[must_use]
+    #[inline(always)]
+    pub const fn reach(len: u32) -> u32 {
+        match len as usize {
+            HEAD.. => len,
+            n if n > LINE => HEAD as u32,
+            _ => LINE as u32,
+        }
+    }
+
     /// Takes in a further segment of the packet begun last. The head is filled up first, so that headers lie in
     /// it however the sender has cut the packet.
     ///

@@ -32,4 +32,4 @@ pub use error::RegionError;
 pub use map::{MAX_REGION_SIZE, Region, SealPolicy};
 pub use prefetch::{prefetch_read, prefetch_write};
 pub use range::CheckedRange;
-pub use table::{Extents, RegionTable};
+pub use table::{Extents, RegionTable, Span};

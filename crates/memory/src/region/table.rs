@@ -1,5 +1,6 @@
 //! The regions of one connection.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -68,6 +69,27 @@ impl RegionTable {
     }
 }
 
+/// Where one region of a table lies: what a loop keeps in registers that checks many offsets at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Span<'t>(Extent, PhantomData<&'t RegionTable>);
+
+impl Span<'_> {
+    /// Greatest offset from which `len` bytes lie inside. `None`: not even from 0 on.
+    #[inline(always)]
+    #[must_use]
+    pub fn last_offset(self, len: u32) -> Option<u32> {
+        let last = self.0.len.checked_sub(len.into())?;
+        Some(u32::try_from(last).unwrap_or(u32::MAX))
+    }
+
+    /// The address of an offset, which isn't checked: for any that is above [`last_offset`](Self::last_offset) a mere hint.
+    #[inline(always)]
+    #[must_use]
+    pub fn address(self, offset: u32) -> *mut u8 {
+        self.0.base.as_ptr().wrapping_add(offset as usize)
+    }
+}
+
 /// Where the regions of a table lie.
 #[derive(Debug, Clone, Copy)]
 pub struct Extents<'t>(&'t [Extent]);
@@ -85,6 +107,13 @@ impl<'t> Extents<'t> {
         // `base`, so that the address is inside it (or one past its end, for len 0); the mapping lives as
         // long as the table.
         Some(unsafe { CheckedRange::new(extent.base.add(offset as usize), len) })
+    }
+
+    /// That region, if it exists.
+    #[inline(always)]
+    #[must_use]
+    pub fn span(self, region: u16) -> Option<Span<'t>> {
+        Some(Span(*self.0.get(usize::from(region))?, PhantomData))
     }
 
     /// Prefetches a line to be read soon. A hint: harmless for any values.

@@ -51,6 +51,16 @@ pub(super) unsafe fn line_avx512(dst: *mut u8, src: *const u8) {
 }
 
 /// # Safety
+/// As [`Simd::copy_front`](super::Simd::copy_front), and the CPU has AVX-512 F, BW and BMI2.
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
+#[inline]
+pub(super) unsafe fn front_avx512(dst: *mut u8, src: *const u8, len: usize) {
+    let mask = _bzhi_u64(u64::MAX, len as u32);
+    // SAFETY: 64 bytes to read, and `len` to write, as the caller promises.
+    unsafe { _mm512_mask_storeu_epi8(dst.cast(), mask, _mm512_loadu_si512(src.cast())) }
+}
+
+/// # Safety
 /// As [`Simd::copy`](super::Simd::copy), and the CPU has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]

@@ -4,7 +4,7 @@
 //! pieces and spend more on putting it together again than the comparison takes.
 #![cfg(target_arch = "x86_64")]
 
-use super::Row;
+use super::{Line, Row};
 use core::arch::x86_64::*;
 
 #[target_feature(enable = "avx2")]
@@ -12,6 +12,33 @@ use core::arch::x86_64::*;
 fn load(row: &Row) -> __m256i {
     // SAFETY: the reference is readable for all of its 32 bytes; the load needs no alignment.
     unsafe { _mm256_loadu_si256(core::ptr::from_ref(row).cast()) }
+}
+
+/// See [`Simd::line_within`](super::Simd::line_within).
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn line_within_avx2(line: &Line, look: &Line, low: &Line, span: &Line) -> bool {
+    let half = |numbers: &Line, at: usize| {
+        // SAFETY: `at` is 0 or 8: 32 of the 64 bytes of the reference; the load needs no alignment.
+        unsafe { _mm256_loadu_si256(core::ptr::from_ref(numbers).cast::<u32>().add(at).cast()) }
+    };
+    let fits = |at| {
+        let above = _mm256_sub_epi32(_mm256_and_si256(half(line, at), half(look, at)), half(low, at));
+        _mm256_cmpeq_epi32(_mm256_min_epu32(above, half(span, at)), above)
+    };
+    _mm256_movemask_epi8(_mm256_and_si256(fits(0), fits(8))) == -1
+}
+
+/// See [`Simd::line_within`](super::Simd::line_within).
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn line_within_avx512(line: &Line, look: &Line, low: &Line, span: &Line) -> bool {
+    let load = |numbers: &Line| {
+        // SAFETY: the reference is readable for all of its 64 bytes; the load needs no alignment.
+        unsafe { _mm512_loadu_si512(core::ptr::from_ref(numbers).cast()) }
+    };
+    let above = _mm512_sub_epi32(_mm512_and_si512(load(line), load(look)), load(low));
+    _mm512_cmpgt_epu32_mask(above, load(span)) == 0
 }
 
 /// See [`Simd::within`](super::Simd::within).

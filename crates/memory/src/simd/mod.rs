@@ -9,4 +9,4 @@ mod copy;
 mod fields;
 mod tier;
 
-pub use tier::{Avx2, Avx512, Row, Scalar, Simd, Tier, TierTask};
+pub use tier::{Avx2, Avx512, Line, Row, Scalar, Simd, Tier, TierTask};

@@ -5,6 +5,8 @@ use core::fmt;
 
 /// Sixteen 16-bit numbers.
 pub type Row = [u16; 16];
+/// Sixteen 32-bit numbers: a cache line.
+pub type Line = [u32; 16];
 
 /// An instruction set that hot loops are compiled for.
 ///
@@ -25,6 +27,19 @@ pub trait Simd: Copy + Send + fmt::Debug + 'static {
     /// # Safety
     /// `src` must be readable and `dst` writable for 64 bytes. They may overlap, as with [`copy`](Self::copy).
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8);
+
+    /// Copies the first `len` bytes of a line, 1 to 64.
+    ///
+    /// # Safety
+    /// `src` must be readable for 64 bytes, `dst` writable for `len`. They don't overlap.
+    #[inline(always)]
+    unsafe fn copy_front(self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller promises more.
+        unsafe { self.copy(dst, src, len) }
+    }
+
+    /// [`within`](Self::within) for a line of 32-bit numbers.
+    fn line_within(self, line: &Line, look: &Line, low: &Line, span: &Line) -> bool;
 
     /// Whether each number of `row`, of which the bits in `look` count, is at least that in `low` and at most that much
     /// more as `span` says.
@@ -81,6 +96,11 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn line_within(self, line: &Line, look: &Line, low: &Line, span: &Line) -> bool {
+        (0..16).fold(true, |all, at| all & ((line[at] & look[at]).wrapping_sub(low[at]) <= span[at]))
+    }
+
+    #[inline(always)]
     fn patch(self, row: &mut Row, keep: &Row, set: &Row) {
         let old = *row;
         *row = core::array::from_fn(|at| old[at] & keep[at] | set[at]);
@@ -110,6 +130,12 @@ impl Simd for Avx2 {
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
         // SAFETY: as above.
         unsafe { copy::line_avx2(dst, src) }
+    }
+
+    #[inline(always)]
+    fn line_within(self, line: &Line, look: &Line, low: &Line, span: &Line) -> bool {
+        // SAFETY: features as promised by `self`.
+        unsafe { fields::line_within_avx2(line, look, low, span) }
     }
 
     #[inline(always)]
@@ -150,6 +176,18 @@ impl Simd for Avx512 {
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
         // SAFETY: as above.
         unsafe { copy::line_avx512(dst, src) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy_front(self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: ranges as promised by the caller; features as promised by `self`.
+        unsafe { copy::front_avx512(dst, src, len) }
+    }
+
+    #[inline(always)]
+    fn line_within(self, line: &Line, look: &Line, low: &Line, span: &Line) -> bool {
+        // SAFETY: features as promised by `self`.
+        unsafe { fields::line_within_avx512(line, look, low, span) }
     }
 
     #[inline(always)]

@@ -1,0 +1,93 @@
+//! Packets that are all of one short length, given out quickly.
+
+use super::slots::{HEAD_AREA, HeadArea, Packets, SlotId, index};
+use crate::simd::Simd;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Packets of one length, at most a cache line, that lie in consecutive slots and have no body.
+#[derive(Clone, Copy)]
+pub struct Alike<'p> {
+    heads: &'p [HeadArea],
+    data: usize,
+    len: u32,
+}
+
+impl core::fmt::Debug for Alike<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Alike").field("count", &self.heads.len()).field("len", &self.len).finish()
+    }
+}
+
+impl Packets {
+    /// As many packets of `slots`, from the first on, as are alike: none where the first isn't short.
+    #[must_use]
+    #[inline(always)]
+    pub fn alike(&self, slots: &[SlotId]) -> Alike<'_> {
+        let none = Alike { heads: &[], data: 0, len: 0 };
+        let Some(first) = slots.first() else { return none };
+        let (data, end) = (self.meta(*first).data, self.meta(*first).end);
+        let len = u32::from(end).wrapping_sub(data.into());
+        // A whole line is read of each, whatever its length.
+        if len.wrapping_sub(1) >= LINE as u32 || usize::from(data) > HEAD_AREA - LINE {
+            return none;
+        }
+        let from = index(*first);
+        let metas = self.metas.get(from..).unwrap_or_default();
+        let same = (*first..).zip(slots).zip(metas).take_while(|((number, slot), meta)| {
+            (number == *slot) & (meta.data == data) & (meta.end == end) & (meta.body_len == 0)
+        });
+        let count = same.count();
+        Alike { heads: self.heads.get(from..from + count).unwrap_or_default(), data: data.into(), len }
+    }
+}
+
+impl Alike<'_> {
+    /// How many they are.
+    #[must_use]
+    #[inline(always)]
+    pub const fn count(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Bytes of each, 1 to 64.
+    #[must_use]
+    #[inline(always)]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Writes them, four at a time to where `next` says, up to `quads` times and as long as it says so. Gives how many.
+    ///
+    /// # Safety
+    /// Each address is writable for [`len`](Self::len) bytes.
+    #[inline(always)]
+    pub unsafe fn write<S: Simd>(
+        &self,
+        simd: S,
+        quads: usize,
+        mut next: impl FnMut() -> Option<[*mut u8; 4]>,
+    ) -> usize {
+        let (heads, _) = self.heads.as_chunks::<4>();
+        let len = self.len as usize;
+        let mut done = 0;
+        for heads in heads.iter().take(quads) {
+            let Some(targets) = next() else { break };
+            for (head, target) in heads.iter().zip(targets) {
+                // SAFETY: `data` is at most HEAD_AREA - LINE, so a line is readable; the target is as long as the packet,
+                // and exactly its bytes are written, none that an earlier packet left behind it.
+                unsafe { simd.copy_front(target, head.0.as_ptr().add(self.data), len) };
+            }
+            done += 4;
+        }
+        done
+    }
+}
