@@ -35,11 +35,16 @@ impl TierTask for Forward<'_> {
     }
 }
 
-/// Lengths by number: `kind` 0 is lines only, then ever more others.
+/// Lengths by number: `kind` 0 is long stretches of one length only, then ever more others between them.
 fn length(kind: usize, number: usize) -> usize {
+    const USUAL: [usize; 8] = [64, 60, 1, 65, 128, 129, 1500, 3000];
     const OTHERS: [usize; 9] = [1, 63, 65, 127, 128, 129, 1500, 2048, 5000];
     let rare = [usize::MAX, 97, 11, 3, 1][kind];
-    if number % rare == rare - 1 { OTHERS[number / rare % OTHERS.len()] } else { 64 }
+    if number % rare == rare - 1 {
+        OTHERS[number / rare % OTHERS.len()]
+    } else {
+        USUAL[number / 600 % USUAL.len()]
+    }
 }
 
 #[test]

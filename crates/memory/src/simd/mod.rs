@@ -7,6 +7,8 @@
 
 mod copy;
 mod fields;
+#[cfg(test)]
+mod tests;
 mod tier;
 
 pub use tier::{Avx2, Avx512, Line, Row, Scalar, Simd, Tier, TierTask};

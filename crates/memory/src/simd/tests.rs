@@ -1,0 +1,133 @@
+//! All tiers do the same, and no byte more.
+
+use super::*;
+
+struct Copy<'a>(&'a mut [u8], &'a [u8]);
+impl TierTask for Copy<'_> {
+    type Output = ();
+    fn run<S: Simd>(self, s: S) {
+        assert!(self.0.len() >= self.1.len());
+        // SAFETY: two slices, one of them exclusive, of at least that length.
+        s.run(|| unsafe { s.copy(self.0.as_mut_ptr(), self.1.as_ptr(), self.1.len()) });
+    }
+}
+
+#[test]
+fn every_tier_copies_every_length_and_nothing_beyond() {
+    let source: Vec<u8> = (0..1100u32).map(|i| (i * 7 + 3) as u8).collect();
+    for tier in Tier::available() {
+        for len in (0..400).chain([511, 512, 513, 1023, 1024, 1025]) {
+            for skew in [0usize, 1, 14, 33] {
+                let mut target = vec![0xEE; len + 64];
+                tier.dispatch(Copy(&mut target[..len], &source[skew..skew + len]));
+                assert_eq!(&target[..len], &source[skew..skew + len], "{} len {len}", tier.name());
+                assert!(target[len..].iter().all(|b| *b == 0xEE), "{} wrote beyond {len}", tier.name());
+            }
+        }
+    }
+}
+
+struct Front<'a>(&'a mut [u8], &'a [u8; 64]);
+impl TierTask for Front<'_> {
+    type Output = ();
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: a line to read, and as many bytes to write as are written.
+        s.run(|| unsafe { s.copy_front(self.0.as_mut_ptr(), self.1.as_ptr(), self.0.len()) });
+    }
+}
+
+#[test]
+fn every_tier_copies_the_front_of_a_line_and_nothing_beyond() {
+    let line: [u8; 64] = core::array::from_fn(|i| (i * 7 + 3) as u8);
+    for tier in Tier::available() {
+        for len in 1..=64 {
+            let mut target = [0xEE; 128];
+            tier.dispatch(Front(&mut target[..len], &line));
+            assert_eq!(target[..len], line[..len], "{} len {len}", tier.name());
+            assert!(target[len..].iter().all(|b| *b == 0xEE), "{} wrote beyond {len}", tier.name());
+        }
+    }
+}
+
+struct Lines(Line, u32, u32);
+impl TierTask for Lines {
+    type Output = bool;
+    fn run<S: Simd>(self, s: S) -> bool {
+        s.run(|| s.line_within(&self.0, &[0xffff_fff7; 16], &[self.1; 16], &[self.2; 16]))
+    }
+}
+
+#[test]
+fn every_tier_compares_each_number_of_a_line() {
+    let values = [0, 1, 8, 9, 0x7fff_ffff, 0x8000_0000, 0xffff_fff6, u32::MAX];
+    for tier in Tier::available() {
+        for at in 0..16 {
+            for (low, span) in [
+                (0, 0),
+                (0, 7),
+                (1, u32::MAX - 1),
+                (6, 0x7fff_ffff),
+                (0x8000_0000, 0),
+                (u32::MAX, 0),
+                (0, u32::MAX),
+            ] {
+                for value in values {
+                    let mut line = [low & 0xffff_fff7; 16];
+                    line[at] = value;
+                    let inside = |number: u32| {
+                        let seen = u64::from(number & 0xffff_fff7);
+                        (u64::from(low)..=u64::from(low) + u64::from(span)).contains(&seen)
+                    };
+                    let fits = line.iter().all(|number| inside(*number));
+                    let place = format!("{} {line:x?} from {low:#x} and {span:#x} more", tier.name());
+                    assert_eq!(tier.dispatch(Lines(line, low, span)), fits, "{place}");
+                }
+            }
+        }
+    }
+}
+
+struct Fields {
+    row: Row,
+    low: u16,
+    span: u16,
+}
+impl TierTask for Fields {
+    type Output = (bool, Row);
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let Self { mut row, low, span } = self;
+        let fits = s.run(|| s.within(&row, &[0xfff7; 16], &[low; 16], &[span; 16]));
+        s.run(|| s.patch(&mut row, &[0x00ff; 16], &[0x8001; 16]));
+        (fits, row)
+    }
+}
+
+#[test]
+fn every_tier_compares_and_changes_each_number() {
+    let values = [0, 1, 7, 8, 9, 0x7fff, 0x8000, 0xfff6, 0xffff];
+    for tier in Tier::available() {
+        for at in 0..16 {
+            for (low, span) in [(0, 0), (0, 7), (1, 0xfffe), (6, 0x7fff), (0x8000, 0), (0xffff, 0)] {
+                for value in values {
+                    let mut row = [low & 0xfff7; 16];
+                    row[at] = value;
+                    let inside = |number: u16| {
+                        let seen = u32::from(number & 0xfff7);
+                        (u32::from(low)..=u32::from(low) + u32::from(span)).contains(&seen)
+                    };
+                    let fits = row.iter().all(|number| inside(*number));
+                    let changed = row.map(|number| number & 0xff | 0x8001);
+                    let place = format!("{} {row:x?} from {low:#x} and {span:#x} more", tier.name());
+                    assert_eq!(tier.dispatch(Fields { row, low, span }), (fits, changed), "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn detection_never_goes_below_the_reference() {
+    assert_eq!(Tier::available()[0].name(), "scalar");
+    assert!(Tier::named(Tier::detect().name()).is_some());
+    assert!(Tier::named("quantum").is_none());
+}
