@@ -37,7 +37,7 @@ impl TierTask for Forward<'_> {
 
 /// Lengths by number: `kind` 0 is long stretches of one length only, then ever more others between them.
 fn length(kind: usize, number: usize) -> usize {
-    const USUAL: [usize; 8] = [64, 60, 1, 65, 128, 129, 1500, 3000];
+    const USUAL: [usize; 8] = [64, 60, 1, 65, 128, 129, 64, 1500];
     const OTHERS: [usize; 9] = [1, 63, 65, 127, 128, 129, 1500, 2048, 5000];
     let rare = [usize::MAX, 97, 11, 3, 1][kind];
     if number % rare == rare - 1 {
