@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quiver_bench.errors import BenchError, TrialVoid
+from quiver_bench.machine import UNSETTLED
 from quiver_bench.stats import paired_ratio, verdict
-from quiver_bench.trial import MOVED, Stand, Trial
+from quiver_bench.trial import Stand, Trial
 
 #: How many times the pairs asked for are tried, when the host moves cores about.
 PATIENCE = 3
@@ -38,7 +39,7 @@ class Pair:
     @property
     def placement(self) -> str | None:
         """Their common placement; None where there isn't one."""
-        same = self.a.placement == self.b.placement and self.a.placement != MOVED
+        same = self.a.placement == self.b.placement and self.a.placement not in UNSETTLED
         return self.a.placement if same else None
 
 

@@ -16,22 +16,50 @@ from quiver_bench.errors import Missing
 SIBLING_BELOW_NS = 85.0
 NEAR_BELOW_NS = 300.0
 
+#: No two cores of a machine are so far apart: somebody else was on one of them meanwhile.
+DISTURBED_FROM_NS = 2000.0
+
 PLACEMENTS = ("sibling", "near", "far")
+
+#: Placement of a trial whose cores were moved while it ran.
+MOVED = "moved"
+
+#: Placement where the round trip can't be believed.
+DISTURBED = "disturbed"
+
+#: Trials of these say nothing that could be held against others.
+UNSETTLED = frozenset({MOVED, DISTURBED})
 
 
 def placement(round_trip_ns: float) -> str:
-    """What a round trip says about two cores: ``sibling``, ``near`` or ``far``."""
+    """What a round trip says about two cores: ``sibling``, ``near`` or ``far``; ``disturbed`` where it says nothing."""
     if round_trip_ns < SIBLING_BELOW_NS:
         return "sibling"
+    if round_trip_ns >= DISTURBED_FROM_NS:
+        return DISTURBED
     return "near" if round_trip_ns < NEAR_BELOW_NS else "far"
+
+
+def common(placements: set[str]) -> str:
+    """The placement of all; ``moved`` if they differ, ``disturbed`` if one is."""
+    if len(placements) == 1:
+        return next(iter(placements))
+    return DISTURBED if DISTURBED in placements else MOVED
 
 
 @dataclass(frozen=True)
 class Cores:
-    """Who runs where: the generator on one core, the device's workers on others."""
+    """Who runs where: the generator on one core, the device's workers and containers on others."""
 
     generator: int
     workers: tuple[int, ...]
+    #: One per container. Where there aren't enough they are the generator's.
+    containers: tuple[int, ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        """Whether containers take turns with each other or with the generator."""
+        return len({self.generator, *self.containers}) <= len(self.containers)
 
     @property
     def worker(self) -> int:
@@ -39,8 +67,12 @@ class Cores:
         return self.workers[0]
 
 
-def allot(workers: int, generator: int | None = None, chosen: tuple[int, ...] | None = None) -> Cores:
+def allot(
+    workers: int, generator: int | None = None, chosen: tuple[int, ...] | None = None, containers: int = 0
+) -> Cores:
     """Cores for one generator and so many workers: by default the first that may be used and those after it.
+
+    Containers get what is left; where that isn't one for each, they share, with the generator too if nothing is left.
 
     Raises :class:`Missing` where there are too few, or one that was chosen isn't there.
     """
@@ -56,7 +88,9 @@ def allot(workers: int, generator: int | None = None, chosen: tuple[int, ...] | 
             f"too few cores: {workers} for workers and one for the generator are needed, and {len(usable)} may be used "
             f"({', '.join(map(str, usable))}). Choose a suite with fewer (1c), or a larger machine"
         )
-    return Cores(first, cores[:workers])
+    taken = cores[:workers]
+    left = [core for core in usable if core != first and core not in taken] or [first]
+    return Cores(first, taken, tuple(left[n % len(left)] for n in range(containers)))
 
 
 def huge_pages_free() -> int:

@@ -30,6 +30,8 @@ class Simulated:
     #: Packets lost when the configuration grows.
     reconfiguration_loss: int = 0
     seed: int = 1
+    #: Directions; capacity and critical load are those of both together.
+    ways: int = 1
 
     def __post_init__(self) -> None:
         self.random = numpy.random.default_rng(self.seed)
@@ -58,11 +60,15 @@ class Simulated:
         )
 
     def trial(
-        self, seconds: float, rate_pps: float | None = None, meanwhile: Callable[[], None] | None = None
+        self,
+        seconds: float,
+        rate_pps: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        latency: bool = False,
     ) -> Trial:
-        """Sends without waiting."""
+        """Sends without waiting, a rate in each direction."""
         self.asked.append((seconds, rate_pps))
-        load = min(rate_pps or self.generator_pps, self.generator_pps)
+        load = min(self.ways * rate_pps if rate_pps else self.generator_pps, self.generator_pps)
         disturbed = 1 + self.scatter * float(self.random.standard_normal())
         sent = round(load * seconds)
         lost = min(sent, int(self.random.poisson(self.loss_per_second(load / disturbed) * disturbed * seconds)))
@@ -71,6 +77,8 @@ class Simulated:
             lost = min(sent, lost + self.reconfiguration_loss)
         where = self.placements.pop(0) if len(self.placements) > 1 else self.placements[0]
         received = sent - lost
-        output = TrialOutput(sent, received, lost, seconds, received / seconds, received * 480 / seconds)
+        output = TrialOutput(
+            sent, received, lost, seconds, received / seconds, received * 480 / seconds, ways=self.ways
+        )
         limited = rate_pps is None and received / seconds >= 0.9 * self.generator_pps
         return Trial(output, Noise(), datetime.now(UTC), where, rate_pps, limited)

@@ -11,16 +11,13 @@ from typing import Any, Protocol
 
 from quiver_bench.devices.base import Device, Setup, running
 from quiver_bench.devices.floor import Floor
-from quiver_bench.errors import TrialVoid
-from quiver_bench.generators import Generator, Iperf3, Tgen, TrialOutput
-from quiver_bench.machine import placement
+from quiver_bench.errors import TrialVoid, Unsupported
+from quiver_bench.generators import Conversing, Generator, Iperf3, Tgen, TrialOutput
+from quiver_bench.machine import common, placement
 from quiver_bench.noise import Noise, Watch
 
 #: Share of the floor's rate from which on a figure says more about the generator than about the device.
 GENERATOR_LIMIT = 0.9
-
-#: Placement of a trial whose cores were moved while it ran.
-MOVED = "moved"
 
 #: Where the round trip isn't known.
 UNKNOWN = "unknown"
@@ -33,7 +30,7 @@ class Trial:
     output: TrialOutput
     noise: Noise
     started: datetime
-    #: ``sibling``, ``near``, ``far``; ``moved`` if it differed before and after; ``unknown``.
+    #: ``sibling``, ``near``, ``far``; ``moved`` if it differed before and after; ``disturbed``; ``unknown``.
     placement: str
     load_pps: float | None = None
     generator_limited: bool = False
@@ -46,7 +43,7 @@ class Trial:
             "load_pps": self.load_pps,
             "placement": self.placement,
             "generator_limited": self.generator_limited,
-            **{name: value for name, value in asdict(self.output).items() if name != "latency"},
+            **{name: value for name, value in asdict(self.output).items() if not name.startswith("latency")},
             "noise": self.noise.as_dict(),
         }
 
@@ -67,9 +64,13 @@ class Stand(Protocol):
         ...
 
     def trial(
-        self, seconds: float, rate_pps: float | None = None, meanwhile: Callable[[], None] | None = None
+        self,
+        seconds: float,
+        rate_pps: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        latency: bool = False,
     ) -> Trial:
-        """Sends for so long, as fast as can be or at a rate."""
+        """Sends for so long, as fast as can be or at a rate in each direction, with packets that measure latency besides."""
         ...
 
 
@@ -87,16 +88,20 @@ class DeviceStand:
         self.reconfigure = device.reconfigure
 
     def trial(
-        self, seconds: float, rate_pps: float | None = None, meanwhile: Callable[[], None] | None = None
+        self,
+        seconds: float,
+        rate_pps: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        latency: bool = False,
     ) -> Trial:
         """Sends for so long. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end."""
         started = datetime.now(UTC)
-        own_trips = not isinstance(self.generator, Iperf3)
+        own_trips = isinstance(self.generator, Tgen)
         before = None if own_trips else round_trip(self.device.setup)
         try:
             with Watch(self.device.pids(), [self.cores.generator, *self.cores.workers]) as watch:
                 output = self.generator.trial(
-                    self.suite.traffic, self.device.endpoints(), self.cores, seconds, rate_pps, meanwhile
+                    self.suite.traffic, self.device.endpoints(), self.cores, seconds, rate_pps, meanwhile, latency
                 )
             self.device.check_alive()
         except TrialVoid as void:
@@ -126,17 +131,14 @@ def placement_of(output: TrialOutput) -> str:
     """Where the cores were throughout a trial."""
     if output.round_trip_ns is None:
         return UNKNOWN
-    before, after = map(placement, output.round_trip_ns)
-    return before if before == after else MOVED
+    return common(set(map(placement, output.round_trip_ns)))
 
 
-def generator_for(setup: Setup, device: Device | None = None) -> Generator:
+def generator_for(setup: Setup) -> Generator:
     """The generator that the suite asks for."""
     if setup.suite.case.generator == "iperf3":
         return Iperf3()
-    if device is not None and device.left_mac:
-        return Tgen(setup.binaries, device.left_mac)
-    return Tgen(setup.binaries)
+    return Conversing(setup.binaries) if setup.suite.traffic.conversations else Tgen(setup.binaries)
 
 
 @contextlib.contextmanager
@@ -147,14 +149,16 @@ def standing(
     kind.require(setup.suite)
     with running(kind(setup)) as device:
         ours = replace(setup, binaries=generator_binaries) if generator_binaries else setup
-        generator = generator_for(ours, device)
+        generator = generator_for(ours)
         generator.require(setup.suite.traffic, device.endpoints())
         yield DeviceStand(device, generator, limit)
 
 
 def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
-    """What the generator does with the floor. None where the floor has no such ports."""
-    if setup.suite.port not in Floor.ports or setup.suite.case.generator != "quiver-tgen":
+    """What the generator does with the floor. None where the floor can't stand in: kernel ports, several cores, containers."""
+    try:
+        Floor.require(setup.suite)
+    except Unsupported:
         return None
     with standing(Floor, setup) as stand:
         stand.trial(seconds / 2)  # warm-up
@@ -163,9 +167,7 @@ def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
 
 
 def round_trip(setup: Setup) -> float | None:
-    """Round trip between generator's and worker's core, for generators that don't measure it: by a moment of the floor."""
-    with contextlib.suppress(TrialVoid), running(Floor(setup)) as floor:
-        plain = replace(setup.suite.traffic, sizes=((60, 1),), ipv6=False, vlan=None, random=False, destinations=1)
-        output = Tgen(setup.binaries).trial(plain, Device.endpoints(floor), setup.cores, 0.02)
-        return output.round_trip_ns[1] if output.round_trip_ns else None
+    """Round trip between generator's and worker's core, for generators that don't measure it."""
+    with contextlib.suppress(TrialVoid):
+        return Tgen(setup.binaries).round_trip(setup.cores)
     return None

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from quiver_bench import machine
 from quiver_bench.devices import Device, Setup
 from quiver_bench.devices.registry import device
 from quiver_bench.devices.revision import binaries, build, here
+from quiver_bench.errors import BadInput
 from quiver_bench.suites import Suite
 
 #: Where results go that nobody said another place for.
@@ -37,8 +38,9 @@ def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
     """The device of that name for a suite, built if a commit was named. Raises what stands in the way of measuring."""
     choice = device(text)
     choice.device.require(suite)
-    workers = tuple(int(core) for core in options.worker_cores.split(",")) if options.worker_cores else None
-    cores = machine.allot(suite.cores, options.generator_core, workers)
+    workers = _cores(options.worker_cores) if options.worker_cores else None
+    suite = replace(suite, both_ways=options.both_ways)
+    cores = machine.allot(suite.cores, options.generator_core, workers, suite.case.containers)
     programs, commit = binaries(), ""
     if choice.revision:
         programs, commit = build(choice.revision)
@@ -50,12 +52,22 @@ def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
     return Chosen(text, choice.device, setup, commit)
 
 
+def _cores(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(core) for core in text.split(","))
+    except ValueError as error:
+        raise BadInput(f"--worker-cores {text}: give numbers with commas between, such as 1,2") from error
+
+
 def add_measuring(parser: argparse.ArgumentParser) -> None:
     """Options of everything that measures."""
     group = parser.add_argument_group("machine")
     group.add_argument("--generator-core", type=int, metavar="CORE", help="core of the generator (default: the first)")
     group.add_argument(
         "--worker-cores", metavar="CORE,…", help="cores of the device's workers (default: those after it)"
+    )
+    group.add_argument(
+        "--both-ways", action="store_true", help="send in both directions, though the suite doesn't ask for it"
     )
     group.add_argument("--vpp-bin", metavar="PATH", help="the vpp program, for device vpp")
     group.add_argument("--no-store", action="store_true", help="print the result and don't keep it")

@@ -14,7 +14,8 @@ from quiver_bench.errors import BadInput
 from quiver_bench.machine import PLACEMENTS
 from quiver_bench.results.documents import comparison_document
 from quiver_bench.results.store import Store
-from quiver_bench.suites import find
+from quiver_bench.suites import Suite, find
+from quiver_bench.suites.model import MAXIMUM
 from quiver_bench.trial import Limit, generator_limit, standing
 
 #: Exit status where ``--at-least`` isn't reached.
@@ -29,11 +30,18 @@ def add(commands: Any) -> None:
         description="Measures A and B alternately and prints the median of the ratios of neighbours with its bootstrap "
         "interval. Exit status 0 if it could measure, 1 if --at-least isn't reached, 2 and 3 if it could not.",
     )
-    parser.add_argument("--suite", required=True, help="what to measure: a suite of method mrr")
+    parser.add_argument("--suite", required=True, help="what to measure: a suite of method mrr, cps, tput or replay")
     parser.add_argument(
         "--a", required=True, metavar="DEVICE", help="quiver, testpmd, …, quiver@REV: see list --devices"
     )
     parser.add_argument("--b", required=True, metavar="DEVICE")
+    for side in ("a", "b"):
+        parser.add_argument(
+            f"--{side}-cores",
+            type=int,
+            metavar="N",
+            help=f"workers of {side.upper()}, instead of the suite's: speed-up",
+        )
     parser.add_argument("--pairs", type=int, default=7, help="pairs of one placement to measure (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a trial (default: %(default)s)")
     parser.add_argument("--placement", choices=PLACEMENTS, help="count only pairs of this placement")
@@ -46,16 +54,21 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures, prints, keeps."""
     suite = find(options.suite)
-    if suite.method != "mrr":
-        raise BadInput(f"compare works with suites of method mrr: {suite.name.removesuffix(suite.method)}mrr")
+    if suite.method not in MAXIMUM:
+        raise BadInput(
+            f"compare works with suites of methods {', '.join(sorted(MAXIMUM))}: {suite.name.removesuffix(suite.method)}mrr"
+        )
     if options.pairs < 1 or options.seconds <= 0:
         raise BadInput("--pairs and --seconds must be more than nothing")
+    sides = [_side(suite, cores) for cores in (options.a_cores, options.b_cores)]
     with progress(f"{options.a} against {options.b}: {suite.name}") as tell:
-        a, b = choose(options.a, suite, options), choose(options.b, suite, options)
+        a, b = choose(options.a, sides[0], options), choose(options.b, sides[1], options)
         warn_of_noise(tell)
         limit = generator_limit(a.setup)
-        comparison = Comparison(suite.name, suite.metric, options.a, options.b, wanted=options.placement)
-        comparison.notes = [f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note]
+        comparison = Comparison(suite.name, suite.metric, _name(a, suite), _name(b, suite), wanted=options.placement)
+        comparison.notes = list(dict.fromkeys(f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note))
+        if any(side.setup.cores.shared for side in (a, b)):
+            comparison.notes.append("containers share cores: this is the machine's figure, not the device's")
         compare(comparison, maker(a, limit), maker(b, limit), options.pairs, options.seconds, tell)
         result = comparison.as_dict()
     result["generator"] = {"limit_pps": limit.rate_pps, "placement": limit.placement} if limit else None
@@ -64,6 +77,17 @@ def run(options: argparse.Namespace) -> int:
         result["kept"] = str(Store(options.results).add(document))
     print(json.dumps(result, indent=2) if options.output == "json" else in_words(result))
     return BELOW if options.at_least is not None and result["ratio"]["median"] < options.at_least else 0
+
+
+def _side(suite: Suite, cores: int | None) -> Suite:
+    """The suite with another number of workers."""
+    return find(suite.name.replace(f"-{suite.cores}c-", f"-{cores}c-", 1)) if cores else suite
+
+
+def _name(chosen: Chosen, suite: Suite) -> str:
+    """The device, with its workers where they aren't the suite's."""
+    cores = chosen.setup.suite.cores
+    return chosen.text if cores == suite.cores else f"{chosen.text} {cores}c"
 
 
 def maker(chosen: Chosen, limit: Limit | None) -> StandMaker:
@@ -77,7 +101,7 @@ def maker(chosen: Chosen, limit: Limit | None) -> StandMaker:
 
 def in_words(result: dict[str, Any]) -> str:
     """For people."""
-    unit = "Gbit/s" if result["metric"] == "bandwidth_bps" else "Mpps"
+    unit = {"bandwidth_bps": "Gbit/s", "connections_per_second": "Mcps"}.get(result["metric"], "Mpps")
     scale = 1e9 if unit == "Gbit/s" else 1e6
     lines = [f"{result['suite']}, {result['placement']}, {result['pairs']} pairs"]
     for side in ("a", "b"):

@@ -12,12 +12,14 @@ from typing import Any
 from quiver_bench.commands.common import Chosen, add_measuring, add_results, choose, progress, warn_of_noise
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError, TrialVoid, Unsupported
+from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods import mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import head, stamp, telemetry, trials_of
 from quiver_bench.results.store import Store
 from quiver_bench.suites import Suite, find, suites
-from quiver_bench.trial import MOVED, DeviceStand, Limit, Trial, generator_limit, standing
+from quiver_bench.suites.model import MAXIMUM
+from quiver_bench.trial import DeviceStand, Limit, Trial, generator_limit, standing
 
 
 def add(commands: Any) -> None:
@@ -96,7 +98,8 @@ def _measure(
     suite = chosen.setup.suite
     started = datetime.now(UTC)
     kept: list[Trial] = []
-    limit: Limit | None = generator_limit(chosen.setup) if suite.method == "mrr" and options.device != "floor" else None
+    maximum = suite.method in MAXIMUM
+    limit: Limit | None = generator_limit(chosen.setup) if maximum and options.device != "floor" else None
     version, generator, stopped = "unknown", "unknown", ""
     log = ""
     try:
@@ -105,7 +108,7 @@ def _measure(
             figures = _by_method(stand, suite, options, kept, tell)
     except KeyboardInterrupt:
         stopped = f"stopped after {len(kept)} trial(s)"
-        figures = mrr.figures(kept, {}) if suite.method == "mrr" else [_unfinished(kept, stopped)]
+        figures = mrr.figures(kept, {}, suite.unit) if maximum else [_unfinished(kept, stopped)]
     except TrialVoid as void:
         figures, log = [_unfinished(kept, f"trial void: {void}")], void.log
         if store is None:
@@ -113,7 +116,7 @@ def _measure(
     if not figures:
         figures = [_unfinished(kept, "the host moved the cores in every trial: try again")]
     documents: list[dict] = []
-    moved = [trial for trial in kept if trial.placement == MOVED] if suite.method == "mrr" else []
+    moved = [trial for trial in kept if trial.placement in UNSETTLED] if maximum else []
     for figure in figures:
         document = head(suite, chosen, version, generator, started)
         document |= {
@@ -121,7 +124,7 @@ def _measure(
             "message": stopped or figure.message,
             "placement": figure.placement,
             "generator_limited": figure.generator_limited,
-            "irregular": figure.irregular,
+            "irregular": figure.irregular or chosen.setup.cores.shared,
             "result": figure.result,
             "telemetry": telemetry(figure.clocks, started),
             # Every sample is kept: those that belong to no placement stand with the first.
@@ -144,8 +147,8 @@ def _by_method(
     stand: DeviceStand, suite: Suite, options: argparse.Namespace, kept: list[Trial], tell: Callable[[str], None]
 ) -> list[Figure]:
     bits = suite.traffic.mean_size * 8
-    if suite.method == "mrr":
-        return mrr.measure(stand, tell, options.trials, options.seconds, kept)
+    if suite.method in MAXIMUM:
+        return mrr.measure(stand, tell, options.trials, options.seconds, kept, suite.unit)
     effort = ndrpdr.Effort(options.duration_sum, options.seconds)
     if suite.method == "ndrpdr":
         return [ndrpdr.measure(stand, tell, bits, effort, kept)]
@@ -161,9 +164,10 @@ def _unfinished(kept: list[Trial], message: str) -> Figure:
 def in_words(document: dict[str, Any]) -> str:
     """One line for people."""
     result = document["result"]
-    marks = [document["placement"]]
+    marks = [document["placement"], *(["both ways"] if document["direction"] == "both ways" else [])]
     marks += ["generator-limited"] if document["generator_limited"] else []
     marks += ["irregular"] if document["irregular"] else []
+    marks += ["containers share cores"] if document["containers"].get("shared") else []
     if document["message"]:
         marks.append(document["message"])
     return f"{document['device']:12} {document['suite']:48} {figure_in_words(result)}  ({', '.join(marks)})"
@@ -174,7 +178,7 @@ def figure_in_words(result: dict[str, Any]) -> str:
     match result["type"]:
         case "mrr" if "rate" in result["receive_rate"]:
             rates = result["receive_rate"]["rate"]
-            return f"{rates['avg'] / 1e6:.2f} ± {rates['stdev'] / 1e6:.2f} Mpps"
+            return f"{rates['avg'] / 1e6:.3f} ± {rates['stdev'] / 1e6:.3f} M{rates['unit']}"
         case "mrr":
             bits = result["receive_rate"]["bandwidth"]
             return f"{bits['avg'] / 1e9:.2f} ± {bits['stdev'] / 1e9:.2f} Gbit/s"

@@ -13,18 +13,22 @@ import duckdb
 
 from quiver_bench import selftest
 from quiver_bench.commands.common import add_results
-from quiver_bench.devices import NAMES
+from quiver_bench.devices import NAMES, Device
 from quiver_bench.devices.registry import device
 from quiver_bench.errors import BadInput, Unsupported
 from quiver_bench.report import markdown
 from quiver_bench.results.store import Store
-from quiver_bench.suites import METHODS, suites
+from quiver_bench.suites import METHODS, Suite, suites
 from quiver_bench.trend import trends
 
 
 def add_list(commands: Any) -> None:
     """``list``."""
-    parser = commands.add_parser("list", help="suites and devices there are", description="Suites, by name or tag.")
+    parser = commands.add_parser(
+        "list",
+        help="suites and devices there are",
+        description="Suites, by name or tag, each with the devices that do it.",
+    )
     parser.add_argument("pattern", nargs="?", default="*", help="names such as '64b-1c-*-mrr', or a tag such as FIB_2M")
     parser.add_argument("--device", help="only suites that this device does")
     parser.add_argument("--devices", action="store_true", help="list devices instead")
@@ -42,17 +46,16 @@ def list_suites(options: argparse.Namespace) -> int:
         else:
             print("\n".join(f"{entry['name']:12} {entry['about']}" for entry in found))
         return 0
-    kind = device(options.device).device if options.device else None
+    wanted = device(options.device).text if options.device else None
+    able = {name: device(name).device for name in NAMES}
+    only = device(wanted).device if wanted else None
     chosen = []
     for suite in suites():
         if not fnmatch.fnmatch(suite.name, options.pattern) and options.pattern not in suite.tags:
             continue
-        try:
-            if kind:
-                kind.require(suite)
-        except Unsupported:
-            continue
-        chosen.append(suite)
+        names = [name for name, kind in able.items() if _does(kind, suite)]
+        if only is None or _does(only, suite):
+            chosen.append((suite, names))
     if not chosen:
         raise BadInput(f"no suite matches {options.pattern}")
     if options.output == "json":
@@ -65,20 +68,30 @@ def list_suites(options: argparse.Namespace) -> int:
                         "method": METHODS[s.method],
                         "metric": s.metric,
                         "tags": s.tags,
+                        "devices": names,
                     }
-                    for s in chosen
+                    for s, names in chosen
                 ],
                 indent=2,
             )
         )
         return 0
     area = None
-    for suite in sorted(chosen, key=lambda each: each.case.area):
+    width = max(len(suite.name) for suite, _ in chosen)
+    for suite, names in sorted(chosen, key=lambda each: each[0].case.area):
         if suite.case.area != area:
             area = suite.case.area
             print(f"# {area}")
-        print(suite.name + (f"  {' '.join(suite.tags)}" if options.tags else ""))
+        print(f"{suite.name:{width}}  {', '.join(names)}" + (f"  {' '.join(suite.tags)}" if options.tags else ""))
     return 0
+
+
+def _does(kind: type[Device], suite: Suite) -> bool:
+    try:
+        kind.require(suite)
+    except Unsupported:
+        return False
+    return True
 
 
 def _about(name: str) -> str:
@@ -145,7 +158,7 @@ def show_trend(options: argparse.Namespace) -> int:
         )
         return 0
     for each in found:
-        scale, unit = {"pps": (1e6, "Mpps"), "bps": (1e9, "Gbit/s"), "s": (1e-3, "ms")}[each.unit]
+        scale, unit = {"pps": (1e6, "Mpps"), "cps": (1e6, "Mcps"), "bps": (1e9, "Gbit/s"), "s": (1e-3, "ms")}[each.unit]
         last = each.groups[-1]
         print(
             f"{each.name}: {len(each.runs)} run(s), now {last.average / scale:.3f} ± {last.deviation / scale:.3f} {unit}"

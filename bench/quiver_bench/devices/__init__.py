@@ -2,6 +2,7 @@
 
 * :mod:`~quiver_bench.devices.base`: what an adapter does.
 * :mod:`~quiver_bench.devices.quiver`, :mod:`~quiver_bench.devices.revision`: Quiver, as built here or at a commit.
+* :mod:`~quiver_bench.devices.containers`: what packets pass through besides.
 * :mod:`~quiver_bench.devices.dpdk`: testpmd and l3fwd.
 * :mod:`~quiver_bench.devices.kernel`: Linux' own bridge and forwarding.
 * :mod:`~quiver_bench.devices.vpp`: FD.io VPP.

@@ -43,8 +43,8 @@ class Device(ABC):
     forwards: frozenset[str] = frozenset()
     #: Kinds of port it has.
     ports: frozenset[str] = frozenset({"memif"})
-    #: MAC address that packets on the left are sent to; None: the suite's usual one.
-    left_mac: str | None = None
+    #: Whether it can have containers between its ports.
+    chains = False
     #: What a reader of its figures must know.
     note = ""
 
@@ -55,6 +55,8 @@ class Device(ABC):
         self._directory = tempfile.TemporaryDirectory(prefix="qb-")
         self.dir = Path(self._directory.name)
         self.processes: list[subprocess.Popen[bytes]] = []
+        #: Programs besides that must live as long as it does, such as containers.
+        self.helpers: list[subprocess.Popen[bytes]] = []
         self._logs: list[Path] = []
 
     @classmethod
@@ -65,6 +67,10 @@ class Device(ABC):
             raise Unsupported(f"{cls.name} has no {suite.port} ports, which {suite.name} is about")
         if case.forwarding not in cls.forwards:
             raise Unsupported(f"{cls.name} doesn't do {case.forwarding}, which {suite.name} is about")
+        if suite.method == "reconf" and cls.reconfigure is Device.reconfigure:
+            raise Unsupported(f"{cls.name} can't be configured while it runs, which {suite.name} is about")
+        if case.containers and not cls.chains:
+            raise Unsupported(f"{cls.name} isn't set up for containers, which {suite.name} is about")
 
     @abstractmethod
     def version(self) -> str:
@@ -96,14 +102,14 @@ class Device(ABC):
 
     # -- for adapters ----------------------------------------------------------------------------------------------
 
-    def start(self, *command: object, log: str = "log") -> subprocess.Popen[bytes]:
+    def start(self, *command: object, log: str = "log", helper: bool = False) -> subprocess.Popen[bytes]:
         """Starts one of its programs, whose output goes into a log."""
         path = self.dir / log
         with path.open("ab") as file:
             process = subprocess.Popen(
                 [str(word) for word in command], stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=self.dir
             )
-        self.processes.append(process)
+        (self.helpers if helper else self.processes).append(process)
         self._logs.append(path)
         return process
 
@@ -121,6 +127,9 @@ class Device(ABC):
         for process in self.processes:
             if process.poll() is not None:
                 raise TrialVoid(f"{self.name} died (exit status {process.returncode})", self.log())
+        for process in self.helpers:
+            if process.poll() is not None:
+                raise TrialVoid(f"a container beside {self.name} died (exit status {process.returncode})", self.log())
 
     def pids(self) -> list[int]:
         """Its processes."""
@@ -133,10 +142,11 @@ class Device(ABC):
         )
 
     def _stop(self) -> None:
-        for process in reversed(self.processes):
+        everybody = [*self.helpers, *reversed(self.processes)]
+        for process in everybody:
             if process.poll() is None:
                 process.terminate()
-        for process in self.processes:
+        for process in everybody:
             try:
                 process.wait(5)
             except subprocess.TimeoutExpired:

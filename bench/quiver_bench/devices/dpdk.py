@@ -68,13 +68,6 @@ class Testpmd(Dpdk):
         if not shutil.which("dpdk-testpmd"):
             raise Missing("dpdk-testpmd is missing: apt-get install dpdk-dev")
 
-    @classmethod
-    def require(cls, suite: Suite) -> None:
-        """It stands in for every kind of forwarding, but has no containers."""
-        super().require(suite)
-        if suite.case.containers:
-            raise Unsupported(f"{cls.name} isn't set up for containers, which {suite.name} is about")
-
     def up(self) -> None:
         """Starts it."""
         cores = self.setup.cores
@@ -128,9 +121,11 @@ class L3fwd(Dpdk):
         """Writes its rules and starts it."""
         for version, ipv6 in ((4, False), (6, True)):
             rules = []
-            for port, side in enumerate(traffic.sides(ipv6)):
+            behind = self.suite.traffic.prefixes if version == 4 else ([], [])
+            for port, (side, prefixes) in enumerate(zip(traffic.sides(ipv6), behind, strict=True)):
                 network = side.peer.rsplit("." if version == 4 else "::", 1)[0]
                 rules.append(f"R{network}.0/24 {port}" if version == 4 else f"R{network}:0:0:0:0:0:0/64 {port}")
+                rules += [f"R{prefix} {port}" for prefix in prefixes]
             (self.dir / f"rules{version}").write_text("\n".join(rules) + "\n")
         core = self.setup.cores.worker
         self.start(

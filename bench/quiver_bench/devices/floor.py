@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 
 from quiver_bench.devices.base import Device, Setup
-from quiver_bench.errors import Missing
+from quiver_bench.errors import Missing, Unsupported
+from quiver_bench.suites import Suite
 
 
 class Floor(Device):
@@ -22,6 +23,13 @@ class Floor(Device):
         if not program.exists():
             raise Missing(f"{program} is missing: make build, or set QUIVER_BIN to where it is")
 
+    @classmethod
+    def require(cls, suite: Suite) -> None:
+        """One loop on one core."""
+        super().require(suite)
+        if suite.cores > 1:
+            raise Unsupported(f"{cls.name} is one loop on one core: choose 1c instead of {suite.name}")
+
     def version(self) -> str:
         """Its own."""
         out = subprocess.run(
@@ -32,5 +40,7 @@ class Floor(Device):
     def up(self) -> None:
         """Starts it."""
         program = self.setup.binaries / "quiver-floor"
-        self.start(program, "--rx", self.dir / "left", "--tx", self.dir / "right", "--core", self.setup.cores.worker)
+        both = ["--bidirectional"] if self.suite.direction == "both ways" else []
+        ends = "--rx", self.dir / "left", "--tx", self.dir / "right"
+        self.start(program, *ends, "--core", self.setup.cores.worker, *both)
         self.wait_for("memif socket", (self.dir / "right").exists)

@@ -14,6 +14,12 @@ from quiver_bench.suites import traffic
 #: Routes that a reconfiguration adds while packets flow.
 GROWTH = 10_000
 
+#: Addresses of its own interfaces, and of whom the generator plays behind them.
+MACS = {
+    "left": (traffic.DEVICE_LEFT_MAC, traffic.PEER_LEFT_MAC),
+    "right": (traffic.DEVICE_RIGHT_MAC, traffic.PEER_RIGHT_MAC),
+}
+
 
 class Kernel(Device):
     """The kernel this runs on."""
@@ -48,15 +54,25 @@ class Kernel(Device):
             self.inside("link", "set", "bench", "up")
         ends = zip(("left", "right"), (self.taps.left, self.taps.right), sides, self.taps.addresses(), strict=True)
         for name, peer, side, (address, gateway) in ends:
-            self.inside("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", peer)
+            mac, neighbour = MACS[name]
+            jumbo = ("mtu", "9000") if self.suite.frame == "9000b" else ()
+            self.inside(
+                "link", "add", name, "address", mac, *jumbo, "type", "veth", "peer", "name", "eth0", "netns", peer
+            )
+            if jumbo:
+                call("ip", "-n", peer, "link", "set", "eth0", *jumbo)
             self.inside("link", "set", name, "up")
-            call("ip", "-n", peer, "addr", "add", address, "dev", "eth0", *self._nodad())
             call("ip", "-n", peer, "link", "set", "eth0", "up")
+            if self.taps.addressed:
+                call("ip", "-n", peer, "addr", "add", address, "dev", "eth0", *self._nodad())
             if bridged:
                 self.inside("link", "set", name, "master", "bench")
-            else:
-                self.inside("addr", "add", f"{side.device}/{side.prefix}", "dev", name, *self._nodad())
+                continue
+            self.inside("addr", "add", f"{side.device}/{side.prefix}", "dev", name, *self._nodad())
+            if self.taps.addressed:
                 call("ip", "-n", peer, "route", "add", "default", "via", gateway or side.device)
+            else:
+                self.inside("neigh", "add", side.peer, "lladdr", neighbour, "dev", name, "nud", "permanent")
         if not bridged:
             forwarding = "net.ipv6.conf.all.forwarding=1" if self.suite.case.ipv6 else "net.ipv4.ip_forward=1"
             call("ip", "netns", "exec", self.netns, "sysctl", "-qw", forwarding)

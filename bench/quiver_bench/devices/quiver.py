@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 
+from quiver_bench.devices import containers
 from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.devices.taps import TapPair
 from quiver_bench.errors import Missing, Unsupported
 from quiver_bench.generators import Endpoint
-from quiver_bench.suites import Suite, traffic
+from quiver_bench.suites import traffic
 from quiver_bench.suites.traffic import Addresses
 
 #: Largest frame on a memif or tap of ours, without Ethernet header.
@@ -26,20 +27,16 @@ class Quiver(Device):
     dut_type = "quiver"
     forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
     ports = frozenset({"memif", "tap"})
+    chains = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.taps = TapPair(self.suite) if self.suite.port == "tap" else None
+        if self.suite.case.containers:
+            containers.require()
         for program in ("quiverd", "quiver"):
             if not (setup.binaries / program).exists():
                 raise Missing(f"{setup.binaries / program} is missing: make build, or set QUIVER_BIN to where it is")
-
-    @classmethod
-    def require(cls, suite: Suite) -> None:
-        """All kinds of forwarding."""
-        super().require(suite)
-        if suite.case.containers:
-            raise Unsupported(f"{cls.name} isn't set up for containers, which {suite.name} is about")
 
     def version(self) -> str:
         """As ``quiverd`` tells it."""
@@ -62,6 +59,8 @@ class Quiver(Device):
             self.taps.settle()
         else:
             self.wait_for("memif socket", (self.dir / "right").exists)
+        if self.suite.case.containers:
+            containers.start(self)
 
     def apply(self, toml: str) -> None:
         """``quiver apply``, all of which must be accepted."""
@@ -107,7 +106,7 @@ class Quiver(Device):
         side = traffic.sides(self.suite.case.ipv6)[1]
         first = "2001:9::1" if self.suite.case.ipv6 else "30.0.0.1"
         grown = Addresses(side.device, side.peer, first, side.prefix)
-        (self.dir / "growth.toml").write_text(routes(grown, GROWTH))
+        (self.dir / "growth.toml").write_text(routes(grown, traffic.routes(grown, GROWTH)))
         self.cli("apply", "-f", self.dir / "growth.toml")
         self.cli("delete", "-f", self.dir / "growth.toml")
         return f"{GROWTH} routes added in one batch, and removed in one"
@@ -115,37 +114,42 @@ class Quiver(Device):
     def configuration(self) -> str:
         """The suite as desired state."""
         case = self.suite.case
-        parts = []
-        if case.forwarding == "l2bd":
-            parts.append('[[bridge]]\nname = "bench"\n')
-        left, right = traffic.sides(case.ipv6)
-        macs = traffic.DEVICE_LEFT_MAC, traffic.DEVICE_RIGHT_MAC
-        for name, other, side, mac in (("left", "right", left, macs[0]), ("right", "left", right, macs[1])):
-            parts.append(self._interface(name, other, side, mac))
-        if case.forwarding in ("ip4", "ip6") and not self.taps:
+        pairs = containers.legs(case)
+        parts = [f'[[bridge]]\nname = "bench{n}"\n' for n in range(len(pairs)) if case.forwarding == "l2bd"]
+        for number, (left, right) in enumerate(pairs):
+            parts.append(self._interface(left, right, number))
+            parts.append(self._interface(right, left, number))
+        if case.forwarding in ("ip4", "ip6") and not (self.taps and self.taps.addressed):
             peers = traffic.PEER_LEFT_MAC, traffic.PEER_RIGHT_MAC
-            for name, side, mac in (("left", left, peers[0]), ("right", right, peers[1])):
+            ends = zip(("left", "right"), traffic.sides(case.ipv6), peers, self.suite.traffic.prefixes, strict=True)
+            for name, side, mac, prefixes in ends:
                 leg = f"{name}.{case.vlan}" if case.vlan else name
                 parts.append(f'[[neighbor]]\ninterface = "{leg}"\naddress = "{side.peer}"\nmac = "{mac}"\n')
-                parts.append(routes(side, case.routes))
+                parts.append(routes(side, prefixes))
         return "\n".join(parts)
 
-    def _interface(self, name: str, other: str, side: Addresses, mac: str) -> str:
+    def _interface(self, name: str, other: str, number: int) -> str:
+        """A port that packets go from to another, and what is done with them."""
         case = self.suite.case
+        side = traffic.sides(case.ipv6)[name == "right"]
+        own = {"left": traffic.DEVICE_LEFT_MAC, "right": traffic.DEVICE_RIGHT_MAC}.get(name)
+        mac = f'mac = "{own}"\n' if own else ""
         jumbo = f"mtu = {JUMBO_MTU}\n" if self.suite.frame == "9000b" else ""
-        port = self.taps.port(name) if self.taps else f'memif = {{ socket = "{self.dir}/{name}" }}'
-        physical = f'[[interface]]\nname = "{name}"\nmac = "{mac}"\nrx_mode = "polling"\n{jumbo}{port}\n'
+        queues = len(self.setup.cores.workers)
+        many = f", rx_queues = {queues}, tx_queues = {queues}" if queues > 1 else ""
+        port = self.taps.port(name) if self.taps else f'memif = {{ socket = "{self.dir}/{name}"{many} }}'
+        physical = f'[[interface]]\nname = "{name}"\n{mac}rx_mode = "polling"\n{jumbo}{port}\n'
         role = {
             "l2xc": f'cross_connect = "{{}}{other}{{}}"\n',
-            "l2bd": 'bridge = { name = "bench" }\n',
+            "l2bd": f'bridge = {{ name = "bench{number}" }}\n',
         }.get(case.forwarding, f'addresses = ["{side.device}/{side.prefix}"]\n')
         if case.vlan is None:
             return physical + role.replace("{}", "")
-        sub = f'[[interface]]\nname = "{name}.{case.vlan}"\nvlan = {{ parent = "{name}", outer_id = {case.vlan} }}\n'
+        sub = f'[[interface]]\nname = "{name}.{case.vlan}"\n{mac}vlan = {{ parent = "{name}", outer_id = {case.vlan} }}\n'
         return f"{physical}\n{sub}{role.replace('{}', '', 1).replace('{}', f'.{case.vlan}')}"
 
 
-def routes(side: Addresses, count: int) -> str:
-    """Host routes to what lies behind a peer."""
+def routes(side: Addresses, prefixes: list[str]) -> str:
+    """Routes to what lies behind a peer."""
     hop = f'next_hops = [{{ address = "{side.peer}" }}]'
-    return "".join(f'[[route]]\nprefix = "{prefix}"\n{hop}\n' for prefix in traffic.routes(side, count))
+    return "".join(f'[[route]]\nprefix = "{prefix}"\n{hop}\n' for prefix in prefixes)

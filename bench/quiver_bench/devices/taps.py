@@ -1,4 +1,8 @@
-"""Two network namespaces with a device between them: what tap suites stand on."""
+"""Two network namespaces with a device between them: what tap suites stand on.
+
+With iperf3 the kernel is at both ends: interfaces have addresses. With quiver-tgen nobody is: packet sockets send and receive, and the
+kernel is kept from saying anything of its own.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ class TapPair:
             raise Missing("tap suites need root, for network namespaces: sudo -E bin/quiver-bench …")
         self.suite = suite
         self.bridged = suite.case.forwarding in ("l2xc", "l2bd")
+        #: Whether the kernel takes part with addresses of its own.
+        self.addressed = suite.case.generator == "iperf3"
         tag = f"qb{os.getpid()}"
         self.left, self.right = f"{tag}-l", f"{tag}-r"
 
@@ -28,6 +34,9 @@ class TapPair:
         for name in (self.left, self.right):
             call("ip", "netns", "add", name)
             call("ip", "-n", name, "link", "set", "lo", "up")
+            if not self.addressed:
+                quiet = "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"
+                call("ip", "netns", "exec", name, "sysctl", "-qw", *quiet)
 
     def remove_namespaces(self) -> None:
         """Removes both with all that is in them."""
@@ -47,11 +56,14 @@ class TapPair:
         index = 0 if side == "left" else 1
         address, gateway = self.addresses()[index]
         netns = (self.left, self.right)[index]
-        route = f', host_gateways = ["{gateway}"]' if gateway else ""
-        return f'tap = {{ netns = "{netns}", host_name = "eth0", host_addresses = ["{address}"]{route} }}'
+        ours = f', host_addresses = ["{address}"]' if self.addressed else ""
+        ours += f', host_gateways = ["{gateway}"]' if self.addressed and gateway else ""
+        return f'tap = {{ netns = "{netns}", host_name = "eth0"{ours} }}'
 
     def endpoints(self) -> tuple[Endpoint, Endpoint]:
-        """Both namespaces."""
+        """Both namespaces, or packet sockets in them."""
+        if not self.addressed:
+            return Endpoint("packet", "eth0", self.left), Endpoint("packet", "eth0", self.right)
         (left, _), (right, _) = self.addresses()
         return (
             Endpoint("netns", "eth0", self.left, left.split("/")[0]),
@@ -59,7 +71,10 @@ class TapPair:
         )
 
     def settle(self, seconds: float = 15) -> None:
-        """Waits until a ping gets through: then neighbours are known and bridges have learned."""
+        """Waits until links are up, and a ping gets through: then neighbours are known and bridges have learned."""
+        if not self.addressed:
+            self._links_up(seconds)
+            return
         target = self.endpoints()[1].address
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -68,3 +83,11 @@ class TapPair:
                 return
             time.sleep(0.1)
         raise TrialVoid(f"no ping got through the device to {target} in {seconds:.0f} s")
+
+    def _links_up(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        for name in (self.left, self.right):
+            while "LOWER_UP" not in call("ip", "-n", name, "link", "show", "eth0"):
+                if time.monotonic() > until:
+                    raise TrialVoid(f"eth0 in {name} was not up after {seconds:.0f} s")
+                time.sleep(0.05)

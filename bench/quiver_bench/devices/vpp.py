@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from quiver_bench.devices.base import Device, Setup, call, core_list
-from quiver_bench.errors import Missing, Unsupported
+from quiver_bench.errors import Missing
 from quiver_bench.suites import Suite, traffic
 
 #: Routes that a reconfiguration adds while packets flow.
@@ -30,13 +30,6 @@ class Vpp(Device):
         if not setup.vpp.exists():
             raise Missing(f"--vpp-bin {setup.vpp}: there is no such file")
         self.program = setup.vpp
-
-    @classmethod
-    def require(cls, suite: Suite) -> None:
-        """All kinds of forwarding."""
-        super().require(suite)
-        if suite.case.containers:
-            raise Unsupported(f"{cls.name} isn't set up for containers, which {suite.name} is about")
 
     def version(self) -> str:
         """As ``show version`` tells it."""

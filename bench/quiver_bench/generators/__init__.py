@@ -1,12 +1,14 @@
 """What sends and receives.
 
 * :mod:`~quiver_bench.generators.base`: a trial's input and output.
-* :mod:`~quiver_bench.generators.tgen`: quiver-tgen; the one place that knows its flags and its JSON.
+* :mod:`~quiver_bench.generators.tgen`: quiver-tgen's packets; its flags and its JSON are known here and next door only.
+* :mod:`~quiver_bench.generators.conversations`: its connections, with and without state.
 * :mod:`~quiver_bench.generators.iperf3`: connections of the kernel, for super-frames.
 """
 
 from quiver_bench.generators.base import Endpoint, Generator, Latency, TrialOutput
+from quiver_bench.generators.conversations import Conversing
 from quiver_bench.generators.iperf3 import Iperf3
 from quiver_bench.generators.tgen import Tgen
 
-__all__ = ["Endpoint", "Generator", "Iperf3", "Latency", "Tgen", "TrialOutput"]
+__all__ = ["Conversing", "Endpoint", "Generator", "Iperf3", "Latency", "Tgen", "TrialOutput"]

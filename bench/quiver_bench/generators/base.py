@@ -60,6 +60,12 @@ class TrialOutput:
     corrupted: int = 0
     #: Frames received that weren't the generator's, such as the announcement of an interface that came up.
     foreign: int = 0
+    #: The other direction's, where packets go both ways.
+    latency_reverse: Latency | None = None
+    #: Directions that were sent in, each at the rate asked for. Numbers and rates are those of all together.
+    ways: int = 1
+    #: What became of connections, where there were any.
+    connections: dict[str, float] | None = None
 
     @property
     def loss_ratio(self) -> float:
@@ -87,5 +93,9 @@ class Generator(ABC):
         seconds: float,
         rate_pps: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        latency: bool = False,
     ) -> TrialOutput:
-        """Sends for so long, as fast as it can or at a rate; ``meanwhile`` is called while packets flow."""
+        """Sends for so long, as fast as it can or at a rate in each direction; ``meanwhile`` is called while packets flow.
+
+        With ``latency`` some packets more carry timestamps.
+        """

@@ -41,6 +41,7 @@ class Iperf3(Generator):
         seconds: float,
         rate_pps: float | None = None,
         meanwhile: Callable[[], None] | None = None,
+        latency: bool = False,
     ) -> TrialOutput:
         """Sends for so long; see :meth:`Generator.trial`. A rate can't be asked for."""
         self.require(traffic, endpoints)

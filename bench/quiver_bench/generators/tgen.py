@@ -1,4 +1,4 @@
-"""quiver-tgen. Its flags and its JSON are known here and nowhere else."""
+"""quiver-tgen's packets. Its flags and its JSON are known here, and those of its connections in ``conversations``."""
 
 from __future__ import annotations
 
@@ -6,97 +6,61 @@ import functools
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from quiver_bench.errors import Missing, TrialVoid, Unsupported
-from quiver_bench.generators.base import Endpoint, Generator, TrialOutput
+from quiver_bench.generators.base import Endpoint, Generator, Latency, TrialOutput
 from quiver_bench.machine import Cores
-from quiver_bench.suites.traffic import DEVICE_LEFT_MAC, PEER_LEFT_MAC, Traffic
+from quiver_bench.suites.traffic import (
+    DEVICE_LEFT_MAC,
+    DEVICE_RIGHT_MAC,
+    PEER_LEFT_MAC,
+    PEER_RIGHT_MAC,
+    Traffic,
+)
 
 #: Seconds a trial may take besides sending: to connect, to wait for late packets, to measure round trips.
 GRACE_S = 30.0
 
+#: Bytes of a signature: frames of trials that measure latency have room for one.
+SIGNATURE = 16
 
-class Tgen(Generator):
-    """quiver-tgen from a directory of binaries."""
+#: Packets with timestamps per second and direction, as many as CSIT sends.
+LATENCY_PPS = 9000.0
 
-    def __init__(self, binaries: Path, destination_mac: str = DEVICE_LEFT_MAC) -> None:
+#: What its kinds of interface are called on its command line.
+_KINDS = {"memif": "", "packet": "packet:"}
+
+_PERCENTILES = {"50": "p50", "90": "p90", "99": "p99", "99.9": "p99_9", "99.99": "p99_99", "99.999": "p99_999"}
+
+
+class Program(Generator):
+    """What all of quiver-tgen's kinds of traffic have in common."""
+
+    def __init__(self, binaries: Path) -> None:
         self.program = binaries / "quiver-tgen"
-        self.destination_mac = destination_mac
         if not self.program.exists():
             raise Missing(f"{self.program} is missing: make build, or set QUIVER_BIN to where it is")
 
     @functools.cache  # noqa: B019 - a generator lives as long as the program
     def version(self) -> str:
         """Name and version."""
-        return self._ask("--version")
-
-    @functools.cache  # noqa: B019
-    def _help(self) -> str:
-        return self._ask("--help")
-
-    def _ask(self, what: str) -> str:
         return subprocess.run(
-            [self.program, what], capture_output=True, text=True, timeout=10, check=False
+            [self.program, "--version"], capture_output=True, text=True, timeout=10, check=False
         ).stdout.strip()
 
     def require(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint]) -> None:
-        """Raises :class:`Unsupported` where this version of it can't send that."""
-        lacking = []
-        if any(endpoint.kind != "memif" for endpoint in endpoints):
-            lacking.append("kernel interfaces")
-        if traffic.ipv6:
-            lacking.append("IPv6")
-        if traffic.vlan:
-            lacking.append("VLAN tags")
-        if traffic.random:
-            lacking.append("destinations in random order")
-        if len(traffic.sizes) > 1:
-            lacking.append("mixed frame sizes")
-        if lacking:
-            raise Unsupported(f"{self.version() or 'quiver-tgen'} doesn't know {', '.join(lacking)}")
+        """Raises :class:`Unsupported` for interfaces that it doesn't know."""
+        for endpoint in endpoints:
+            if endpoint.kind not in _KINDS:
+                raise Unsupported(f"quiver-tgen has no interfaces of kind {endpoint.kind}")
 
-    def command(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint],
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None,
-    ) -> list[str]:
-        """Its command line for a trial."""
-        ((size, _),) = traffic.sizes
-        words: list[object] = [self.program, "--tx", endpoints[0].name, "--rx", endpoints[1].name]
-        for side, endpoint in zip(("--tx-netns", "--rx-netns"), endpoints, strict=True):
-            words += [side, endpoint.netns] if endpoint.netns else []
-        words += ["--size", size, "--seconds", f"{seconds:g}", "--core", cores.generator, "--peer-core", cores.worker]
-        words += [
-            "--source",
-            traffic.source,
-            "--destination",
-            traffic.destination,
-            "--destinations",
-            traffic.destinations,
-        ]
-        words += ["--source-mac", PEER_LEFT_MAC, "--destination-mac", self.destination_mac]
-        words += ["--rate", f"{rate_pps:.3f}"] if rate_pps else []
-        words += ["--full"] if traffic.full else []
-        return [str(word) for word in [*words, "--output", "json"]]
-
-    def trial(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint],
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> TrialOutput:
-        """Sends for so long; see :meth:`Generator.trial`."""
-        self.require(traffic, endpoints)
-        command = self.command(traffic, endpoints, cores, seconds, rate_pps)
+    def run(
+        self, command: Sequence[str], seconds: float, meanwhile: Callable[[], None] | None = None
+    ) -> dict[str, Any]:
+        """Runs it; returns its JSON. Raises :class:`TrialVoid`."""
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             if meanwhile:
@@ -111,19 +75,106 @@ class Tgen(Generator):
                 process.wait()
         if process.returncode != 0:
             raise TrialVoid(f"quiver-tgen: {err.strip() or f'exit status {process.returncode}'}", err)
-        return output(json.loads(out))
+        return dict(json.loads(out))
 
 
-def output(report: dict[str, Any]) -> TrialOutput:
+def interface(endpoint: Endpoint) -> str:
+    """An interface as its command line has it."""
+    return f"{_KINDS[endpoint.kind]}{endpoint.name}"
+
+
+class Tgen(Program):
+    """quiver-tgen, single packets."""
+
+    def command(
+        self,
+        traffic: Traffic,
+        endpoints: tuple[Endpoint, Endpoint] | None,
+        cores: Cores,
+        seconds: float,
+        rate_pps: float | None = None,
+        latency: bool = False,
+    ) -> list[str]:
+        """Its command line for a trial; without end points, from one end of a memif to the other within the generator."""
+        words: list[object] = [self.program]
+        if endpoints is None:
+            words += ["--loop"]
+        else:
+            words += ["--tx", interface(endpoints[0]), "--rx", interface(endpoints[1])]
+            for side, endpoint in zip(("--tx-netns", "--rx-netns"), endpoints, strict=True):
+                words += [side, endpoint.netns] if endpoint.netns else []
+            if len(cores.workers) > 1 and all(endpoint.kind == "memif" for endpoint in endpoints):
+                words += ["--queues", len(cores.workers)]
+        words += ["--size", _sizes(traffic, latency), "--seconds", f"{seconds:g}"]
+        words += ["--core", cores.generator, "--peer-core", cores.worker]
+        words += ["--source", traffic.source, "--sources", traffic.sources]
+        words += ["--destination", traffic.destination, "--destinations", traffic.destinations]
+        words += ["--random"] if traffic.random else []
+        words += ["--vlan", traffic.vlan] if traffic.vlan else []
+        there, back = (PEER_RIGHT_MAC, PEER_LEFT_MAC) if traffic.bridged else (DEVICE_LEFT_MAC, DEVICE_RIGHT_MAC)
+        words += ["--source-mac", PEER_LEFT_MAC, "--destination-mac", there]
+        if traffic.both_ways:
+            words += ["--bidirectional", "--reverse-source-mac", PEER_RIGHT_MAC, "--reverse-destination-mac", back]
+        words += ["--latency", f"{LATENCY_PPS:g}"] if latency else []
+        words += ["--rate", f"{rate_pps:.3f}"] if rate_pps else []
+        words += ["--full"] if traffic.full else []
+        return [str(word) for word in [*words, "--output", "json"]]
+
+    def trial(
+        self,
+        traffic: Traffic,
+        endpoints: tuple[Endpoint, Endpoint],
+        cores: Cores,
+        seconds: float,
+        rate_pps: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        latency: bool = False,
+    ) -> TrialOutput:
+        """Sends for so long; see :meth:`Generator.trial`."""
+        self.require(traffic, endpoints)
+        command = self.command(traffic, endpoints, cores, seconds, rate_pps, latency)
+        return output(self.run(command, seconds, meanwhile), traffic.ways)
+
+    def round_trip(self, cores: Cores) -> float | None:
+        """Round trip of a cache line between the generator's core and the worker's, in nanoseconds, with no device."""
+        words = ["--loop", "--seconds", "0.001", "--core", cores.generator, "--peer-core", cores.worker, "-o", "json"]
+        trips = self.run([str(word) for word in (self.program, *words)], 0.001)["round_trip_ns"]
+        return min(trips) if trips else None
+
+
+def _sizes(traffic: Traffic, latency: bool) -> str:
+    """Frame lengths in turn. Where latency is measured every frame has room for a signature."""
+    least = traffic.headers + SIGNATURE if latency else 0
+    return ",".join(str(max(size, least)) for size in traffic.pattern)
+
+
+def output(report: dict[str, Any], ways: int = 1) -> TrialOutput:
     """A trial's output from its JSON."""
     trips = report.get("round_trip_ns")
+    streams = {stream["name"]: stream for stream in report.get("streams", [])}
     return TrialOutput(
         sent=report["sent"],
-        received=report["received"] - report.get("odd_length", 0),
+        received=report["received"],
         lost=report["lost"],
         seconds=report["seconds"],
         rate_pps=report["received_pps"],
         rate_bps=report["received_bps"],
         round_trip_ns=(trips[0], trips[1]) if trips else None,
-        foreign=report.get("odd_length", 0),
+        latency=_latency(streams.get("forward-latency")),
+        latency_reverse=_latency(streams.get("reverse-latency")),
+        duplicated=report.get("duplicated") or 0,
+        reordered=report.get("reordered") or 0,
+        corrupted=report.get("corrupted") or 0,
+        foreign=report["foreign"],
+        ways=ways,
     )
+
+
+def _latency(stream: dict[str, Any] | None) -> Latency | None:
+    """Nanoseconds as microseconds; the histogram stays as it is."""
+    found = stream and stream["latency_ns"]
+    if not found:
+        return None
+    percentiles = {percent: found[field] / 1e3 for percent, field in _PERCENTILES.items()}
+    percentiles["99.9999"] = found["p99_9999"] / 1e3
+    return Latency(found["min"] / 1e3, found["mean"] / 1e3, found["max"] / 1e3, percentiles, found["hdrh"])

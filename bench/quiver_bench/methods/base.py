@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from quiver_bench.machine import common
 from quiver_bench.stats import mean_and_deviation
-from quiver_bench.trial import MOVED, Trial
+from quiver_bench.trial import Trial
 
 Told = Callable[[str], None]
 
@@ -45,5 +45,4 @@ def series(values: list[float], unit: str) -> dict[str, Any]:
 
 def common_placement(trials: list[Trial]) -> str:
     """Where the cores were in all trials; ``moved`` if that changed."""
-    seen = Counter(trial.placement for trial in trials)
-    return next(iter(seen)) if len(seen) == 1 else MOVED
+    return common({trial.placement for trial in trials})

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import Figure, Told, series
-from quiver_bench.trial import MOVED, Stand, Trial
+from quiver_bench.trial import Stand, Trial
 
 TRIALS = 10
 SECONDS = 1.0
@@ -19,7 +20,12 @@ PATIENCE = 2
 
 
 def measure(
-    stand: Stand, tell: Told, trials: int = TRIALS, seconds: float = SECONDS, kept: list[Trial] | None = None
+    stand: Stand,
+    tell: Told,
+    trials: int = TRIALS,
+    seconds: float = SECONDS,
+    kept: list[Trial] | None = None,
+    unit: str = "pps",
 ) -> list[Figure]:
     """One figure per placement that was seen, the one with the most trials first. ``kept`` receives trials as they come."""
     kept = kept if kept is not None else []
@@ -29,26 +35,28 @@ def measure(
         kept.append(stand.trial(seconds))
         last = kept[-1]
         shown = (
-            f"{last.output.rate_pps / 1e6:.2f} Mpps"
+            f"{last.output.rate_pps / 1e6:.3f} M{unit}"
             if last.output.rate_pps
             else f"{last.output.rate_bps / 1e9:.2f} Gbit/s"
         )
         tell(f"trial {len(kept)}: {shown}, {last.placement}")
-    return figures(kept, stand.clocks())
+    return figures(kept, stand.clocks(), unit)
 
 
-def figures(trials: list[Trial], clocks: dict[str, float]) -> list[Figure]:
-    """Trials by placement. Those whose cores were moved meanwhile make no figure."""
+def figures(trials: list[Trial], clocks: dict[str, float], unit: str = "pps") -> list[Figure]:
+    """Trials by placement. Those whose cores were moved or taken meanwhile make no figure."""
     found = []
-    for where, _ in Counter(trial.placement for trial in trials if trial.placement != MOVED).most_common():
+    for where, _ in Counter(trial.placement for trial in trials if trial.placement not in UNSETTLED).most_common():
         same = [trial for trial in trials if trial.placement == where]
-        receive = {"bandwidth": series([trial.output.rate_bps for trial in same], "bps")}
+        receive = {}
         if any(trial.output.rate_pps for trial in same):
-            receive = {"rate": series([trial.output.rate_pps for trial in same], "pps"), **receive}
+            receive["rate"] = series([trial.output.rate_pps for trial in same], unit)
+        if any(trial.output.rate_bps for trial in same) or not receive:
+            receive["bandwidth"] = series([trial.output.rate_bps for trial in same], "bps")
         found.append(Figure({"type": "mrr", "receive_rate": receive}, same, where, clocks=clocks))
     return found
 
 
 def _most(trials: list[Trial]) -> int:
-    seen = Counter(trial.placement for trial in trials if trial.placement != MOVED)
+    seen = Counter(trial.placement for trial in trials if trial.placement not in UNSETTLED)
     return max(seen.values(), default=0)

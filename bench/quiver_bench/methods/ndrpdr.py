@@ -1,7 +1,7 @@
 """NDR and PDR: the highest rates without loss, and with 0.5 % loss, by MLRsearch (RFC 9971) with CSIT's goals.
 
 The search is the library's; this is its measurer. Trials in which the cores were moved, or stood differently from the first
-trial, are made again, so that one search speaks of one placement.
+trial, are made again, so that one search speaks of one placement. Loads are those of one direction, figures those of all together.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
+from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import Figure, Told, common_placement, rate
-from quiver_bench.trial import MOVED, Stand, Trial
+from quiver_bench.trial import Stand, Trial
 
 NDR = SearchGoal(loss_ratio=0.0)
 PDR = SearchGoal(loss_ratio=0.005)
@@ -69,14 +70,15 @@ class Measurer(AbstractMeasurer):
         for _ in range(1 + PATIENCE):
             trial = self.stand.trial(intended_duration, intended_load)
             self.kept.append(trial)
-            if trial.placement == self.kept[0].placement != MOVED:
+            if trial.placement == self.kept[0].placement and trial.placement not in UNSETTLED:
                 break
             self.tell(f"again: cores {trial.placement}, at first {self.kept[0].placement}")
         output = trial.output
-        self.tell(f"{intended_load / 1e6:.3f} Mpps: loss {output.loss_ratio:.3e}, {trial.placement}")
+        self.tell(f"{intended_load * output.ways / 1e6:.3f} Mpps: loss {output.loss_ratio:.3e}, {trial.placement}")
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
+            intended_count=round(intended_load * intended_duration) * output.ways,
             offered_count=output.sent,
             loss_count=output.lost,
             duration_with_overheads=max(intended_duration, time.monotonic() - begun),
@@ -96,12 +98,13 @@ def measure(
     effort = effort or Effort()
     kept = kept if kept is not None else []
     stand.trial(effort.trial_seconds)  # warm-up
-    unpaced = stand.trial(effort.trial_seconds)
+    unpaced = first_settled(stand, effort.trial_seconds, tell)
     kept.append(unpaced)
+    ways = unpaced.output.ways
     config = Config()
     wanted = {name: effort.goal(goal) for name, goal in goals}
     config.goals = list(wanted.values())
-    config.max_load = max(2 * MIN_LOAD, HEADROOM * unpaced.output.rate_pps)
+    config.max_load = max(2 * MIN_LOAD, HEADROOM * unpaced.output.rate_pps / ways)
     config.min_load = MIN_LOAD
     config.search_duration_max = effort.search_seconds
     config.warmup_duration = None
@@ -116,33 +119,46 @@ def measure(
         )
     for name, goal in wanted.items():
         answer = found[goal]
-        payload, regular = bounds(answer, frame_bits)
+        payload, regular = bounds(answer, frame_bits, ways)
         result[name] = payload
         if not regular:
             irregular = True
             message = f"{name.upper()} has no {'upper' if answer.relevant_upper_bound is None else 'lower'} bound"
     clocks = stand.clocks()
     if latency and "pdr" in result and not irregular:
-        result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"], tell)
+        result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"] / ways, tell)
     return Figure(result, kept, common_placement(kept), irregular, message, clocks)
 
 
-def bounds(answer: GoalResult, frame_bits: float) -> tuple[dict[str, Any], bool]:
+def first_settled(stand: Stand, seconds: float, tell: Told) -> Trial:
+    """A trial at the greatest load, made again while the cores are moved: all others are held against its placement."""
+    for _ in range(PATIENCE):
+        trial = stand.trial(seconds)
+        if trial.placement not in UNSETTLED:
+            break
+        tell(f"again: cores {trial.placement}")
+    return trial
+
+
+def bounds(answer: GoalResult, frame_bits: float, ways: int = 1) -> tuple[dict[str, Any], bool]:
     """Lower (the conditional throughput, as in CSIT's documents) and upper bound, and whether both are there."""
     lower = float(answer.conditional_throughput) if answer.conditional_throughput is not None else 0.0
     upper = float(answer.relevant_upper_bound) if answer.relevant_upper_bound is not None else 0.0
     regular = answer.relevant_lower_bound is not None and answer.relevant_upper_bound is not None
-    return {"lower": rate(lower, frame_bits), "upper": rate(upper, frame_bits)}, regular
+    return {"lower": rate(lower * ways, frame_bits), "upper": rate(upper * ways, frame_bits)}, regular
 
 
 def latencies(stand: Stand, pdr: float, tell: Told) -> dict[str, Any]:
-    """Latency at shares of PDR, where the generator measures it; else nothing."""
-    found = {}
+    """Latency at shares of PDR, of one direction; at 0 % of it only the packets that measure are sent."""
+    found: dict[str, dict[str, Any]] = {}
     for share in LATENCY_SHARES:
-        trial = stand.trial(LATENCY_SECONDS if share else 1.0, max(LATENCY_LOAD, pdr * share / 100))
-        if trial.output.latency is None:
-            tell("latency: this generator doesn't measure it")
-            return {}
-        found[f"pdr_{share}"] = trial.output.latency.as_dict()
-        tell(f"latency at {share} % of PDR: {trial.output.latency.avg:.1f} us")
-    return {"latency_forward": found}
+        # What measures is part of the load. A rate of nothing would be as much as can be.
+        load = max(1.0, pdr * share / 100 - LATENCY_LOAD)
+        output = stand.trial(LATENCY_SECONDS, load, latency=True).output
+        for name, latency in (("latency_forward", output.latency), ("latency_reverse", output.latency_reverse)):
+            if latency is not None:
+                found.setdefault(name, {})[f"pdr_{share}"] = latency.as_dict()
+                tell(f"{name.replace('_', ' ')} at {share} % of PDR: {latency.avg:.1f} us")
+        if output.latency is None:
+            tell(f"latency at {share} % of PDR: not one of the packets that measure it came back")
+    return found

@@ -31,10 +31,11 @@ def measure(
     search = ndrpdr.measure(stand, tell, frame_bits, effort, kept, (("ndr", ndrpdr.NDR),), latency=False)
     if search.irregular:
         return search
-    load = SHARE * search.result["ndr"]["lower"]["rate"]["value"]
+    load = SHARE * search.result["ndr"]["lower"]["rate"]["value"]  # of all directions together
     done: list[str] = []
-    before = stand.trial(seconds, load)
-    during = stand.trial(seconds, load, meanwhile=lambda: done.append(stand.reconfigure()))
+    each = load / kept[0].output.ways
+    before = stand.trial(seconds, each)
+    during = stand.trial(seconds, each, meanwhile=lambda: done.append(stand.reconfigure()))
     trials = [before, during]
     kept += trials
     lost = max(0, during.output.lost)

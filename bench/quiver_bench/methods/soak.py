@@ -10,7 +10,7 @@ import math
 import time
 from dataclasses import dataclass
 
-from quiver_bench.methods import plr
+from quiver_bench.methods import ndrpdr, plr
 from quiver_bench.methods.base import Figure, Told, common_placement, rate
 from quiver_bench.trial import Stand, Trial
 
@@ -101,15 +101,16 @@ def measure(
     """Searches for so long. Raises nothing on few trials: the deviation tells."""
     kept = kept if kept is not None else []
     stand.trial(1.0)  # warm-up
-    unpaced = stand.trial(1.0)
+    unpaced = ndrpdr.first_settled(stand, 1.0, tell)
     kept.append(unpaced)
+    ways = unpaced.output.ways  # loads are those of all directions together
     search = Search(1.25 * unpaced.output.rate_pps, target=target)
     stand.clear()
     until = time.monotonic() + soak_seconds
     state = None
     while time.monotonic() + search.seconds() <= until:
         load, seconds = search.next_load(), search.seconds()
-        trial = stand.trial(seconds, load)
+        trial = stand.trial(seconds, load / ways)
         kept.append(trial)
         # What could not be sent would have been lost.
         missing = max(0, round(load * trial.output.seconds) - trial.output.sent) + trial.output.lost

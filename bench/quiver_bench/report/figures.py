@@ -24,7 +24,13 @@ TABS = {
 
 _COLOURS = qualitative.D3
 _MARKS = {"progression": ("triangle-up", "#2ca02c"), "regression": ("triangle-down", "#d62728")}
-_SCALES = {"pps": (1e6, "Mpps"), "bps": (1e9, "Gbit/s"), "s": (1e-3, "ms"), "ratio": (1.0, "ratio")}
+_SCALES = {
+    "pps": (1e6, "Mpps"),
+    "cps": (1e6, "Mcps"),
+    "bps": (1e9, "Gbit/s"),
+    "s": (1e-3, "ms"),
+    "ratio": (1.0, "ratio"),
+}
 
 
 def _figure(title: str, x: str, y: str, height: int = 560) -> graph_objects.Figure:

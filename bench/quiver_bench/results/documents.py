@@ -1,6 +1,6 @@
 """Documents in the fields of CSIT's Unified Test Interface, schema 1.4, and what Quiver adds to it.
 
-Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``command``, ``trials``.
+Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``containers``, ``command``, ``trials``.
 Comparisons, which CSIT doesn't have, are documents of test type ``compare`` with the same head.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from quiver_bench import __version__
 from quiver_bench.machine import this_machine
-from quiver_bench.suites import Suite
+from quiver_bench.suites import Suite, find
 from quiver_bench.trial import Trial
 
 if TYPE_CHECKING:
@@ -63,16 +64,23 @@ def head(suite: Suite, chosen: Chosen, version: str, generator: str, started: da
         "frame_size": suite.frame,
         "core": f"{suite.cores}c",
         "tags": suite.tags,
-        "test_type": suite.method,
+        "test_type": suite.test_type,
         "passed": True,
         "message": "",
         "telemetry": [],
         "commit": chosen.commit,
         "machine": machine.as_dict(),
-        "direction": "left to right",
+        "direction": suite.direction,
+        "containers": _containers(chosen),
         "command": command_line(),
         "bench_version": __version__,
     }
+
+
+def _containers(chosen: Chosen) -> dict[str, Any]:
+    """Containers that packets pass through besides, and whether they had cores of their own."""
+    cores = chosen.setup.cores
+    return {"cores": list(cores.containers), "shared": cores.shared} if cores.containers else {}
 
 
 def telemetry(clocks: dict[str, float], moment: datetime) -> list[str]:
@@ -90,7 +98,8 @@ def comparison_document(
     comparison: Comparison, result: dict[str, Any], a: Chosen, b: Chosen, options: argparse.Namespace
 ) -> dict[str, Any]:
     """A comparison, with both devices."""
-    suite = a.setup.suite
+    suite = find(comparison.suite)
+    suite = replace(suite, both_ways=a.setup.suite.both_ways)
     first = comparison.pairs[0].a.started
     document = head(suite, a, _version(a), _generator_version(a), first)
     document |= {
@@ -98,10 +107,11 @@ def comparison_document(
         "test_id": f"{document['test_id']}.{a.text}-against-{b.text}",
         "placement": result["placement"],
         "generator_limited": result["a"]["generator_limited"] or result["b"]["generator_limited"],
-        "irregular": False,
+        "irregular": a.setup.cores.shared or b.setup.cores.shared,
         "passed": not comparison.interrupted,
         "message": "stopped before all pairs were measured" if comparison.interrupted else "",
-        "other": {"device": b.text, "dut_type": b.kind.dut_type, "dut_version": _version(b), "commit": b.commit},
+        "device": comparison.a,
+        "other": {"device": comparison.b, "dut_type": b.kind.dut_type, "dut_version": _version(b), "commit": b.commit},
         "result": {"type": "compare", **result},
         "telemetry": telemetry(result["a"].get("clocks", {}), first),
         "trials": result["trials"],

@@ -23,7 +23,7 @@ CASE
     WHEN test_type = 'compare' THEN 'ratio'
     WHEN test_type = 'reconf' THEN 's'
     WHEN test_type = 'mrr' AND result_receive_rate_rate_avg IS NULL THEN 'bps'
-    ELSE 'pps'
+    ELSE coalesce(result_receive_rate_rate_unit, 'pps')
 END
 """
 
@@ -45,11 +45,12 @@ def _in_utc(value: object) -> object:
 
 
 def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """Regular results over time by (device, suite, placement): what a trend is made of."""
+    """Regular results over time by (device, suite, placement): what a trend is made of. One way and both ways are two places."""
     rows = ask(
         store,
         f"""
-        SELECT device, suite, placement, start_time, commit, dut_version, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
+        SELECT device, suite, placement || CASE direction WHEN 'both ways' THEN ', both ways' ELSE '' END AS placement,
+               start_time, commit, dut_version, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
                coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
         FROM results WHERE test_type <> 'compare' AND passed AND NOT irregular AND figure IS NOT NULL
         ORDER BY start_time
@@ -62,13 +63,13 @@ def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
 
 
 def latest(store: Store) -> list[dict[str, Any]]:
-    """The newest passed result of every (device, suite, placement, other device)."""
+    """The newest passed result of every (device, suite, placement, direction, other device)."""
     return ask(
         store,
         f"""
         SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed
         QUALIFY row_number() OVER (
-            PARTITION BY test_type, device, suite, placement, coalesce(other_device, '') ORDER BY start_time DESC) = 1
+            PARTITION BY test_type, device, suite, placement, direction, coalesce(other_device, '') ORDER BY start_time DESC) = 1
         ORDER BY area, suite, device, placement
         """,
     )

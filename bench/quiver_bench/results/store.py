@@ -52,6 +52,7 @@ COLUMNS: dict[str, str] = {
     "result_receive_rate_rate_values": "DOUBLE[]",
     "result_receive_rate_rate_avg": "DOUBLE",
     "result_receive_rate_rate_stdev": "DOUBLE",
+    "result_receive_rate_rate_unit": "VARCHAR",
     "result_receive_rate_bandwidth_values": "DOUBLE[]",
     "result_receive_rate_bandwidth_avg": "DOUBLE",
     "result_receive_rate_bandwidth_stdev": "DOUBLE",
@@ -113,14 +114,17 @@ class Store:
     def rows(self) -> duckdb.DuckDBPyConnection:
         """A database with a view ``results`` of all rows."""
         database = duckdb.connect()
-        files = sorted((self.directory / "parquet").rglob("*.parquet"))
-        if files:
-            names = [str(file) for file in files]
-            database.execute(
-                f"CREATE VIEW results AS SELECT * FROM read_parquet({names!r}, union_by_name = true, hive_partitioning = false)"
+        files = [str(file) for file in sorted((self.directory / "parquet").rglob("*.parquet"))]
+        # Older files lack columns that came later: an empty table has them all.
+        database.execute(f"CREATE TABLE declared ({_declared()})")
+        kept = (
+            ""
+            if not files
+            else (
+                f"UNION ALL BY NAME SELECT * FROM read_parquet({files!r}, union_by_name = true, hive_partitioning = false)"
             )
-        else:
-            database.execute(f"CREATE TABLE results ({_declared()})")
+        )
+        database.execute(f"CREATE VIEW results AS SELECT * FROM declared {kept}")
         return database
 
     @staticmethod

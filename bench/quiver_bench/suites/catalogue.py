@@ -43,6 +43,7 @@ def _chains() -> list[Case]:
                     "l2bd",
                     containers=count,
                     layout=layout,
+                    both_ways=True,
                     frames=("64b", "imix"),
                     tags=("NF_DENSITY", layout.upper()[:5], "1R1C", f"1R{count}C"),
                 )
@@ -50,17 +51,44 @@ def _chains() -> list[Case]:
     return cases
 
 
+def _connections() -> list[Case]:
+    """Connections through plain forwarding: what session features are to be held against. Names count clients and sessions."""
+    cases = []
+    for protocol in ("tcp", "udp"):
+        for hosts in (1024, 16384, 262144):
+            name = f"ethip4{protocol}-ip4base-h{hosts}-p63-s{hosts * 63}"
+            for method, frames in (
+                ("cps", ("64b",)),
+                ("tput", ("100b", "1518b")),
+                ("replay", ("64b", "100b", "1518b")),
+            ):
+                cases.append(
+                    Case(
+                        name,
+                        "ip4",
+                        "ip4",
+                        protocol=protocol,
+                        hosts=hosts,
+                        methods=(method,),
+                        frames=frames,
+                        most_cores=2,
+                    )
+                )
+    return cases
+
+
 #: What devices do with packets, by area.
 CASES: tuple[Case, ...] = (
     Case("eth-l2xcbase", "l2", "l2xc", ("memif", "tap"), methods=_ALL, frames=_LARGE),
-    Case("eth-l2bdbasemaclrn", "l2", "l2bd", ("memif", "tap"), methods=_ALL, frames=_LARGE),
+    Case("eth-l2bdbasemaclrn", "l2", "l2bd", ("memif", "tap"), methods=_ALL, frames=_LARGE, both_ways=True),
     Case("dot1q-l2xcbase", "l2", "l2xc", vlan=100),
-    Case("dot1q-l2bdbasemaclrn", "l2", "l2bd", vlan=100),
+    Case("dot1q-l2bdbasemaclrn", "l2", "l2bd", vlan=100, both_ways=True),
     Case("ethip4-ip4base", "ip4", "ip4", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_LARGE),
     Case("dot1q-ip4base", "ip4", "ip4", vlan=100),
     *_scales(4),
     Case("ethip6-ip6base", "ip6", "ip6", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_IP6),
     *_scales(6),
+    *_connections(),
     *_chains(),
     Case(
         "ethip4-ip4base-2tap-gso-iperf3",
@@ -68,6 +96,7 @@ CASES: tuple[Case, ...] = (
         "ip4",
         ("tap",),
         generator="iperf3",
+        most_cores=1,
         methods=("mrr",),
         frames=("128kb",),
     ),
@@ -77,6 +106,7 @@ CASES: tuple[Case, ...] = (
         "l2bd",
         ("tap",),
         generator="iperf3",
+        most_cores=1,
         methods=("mrr",),
         frames=("128kb",),
     ),
@@ -92,7 +122,7 @@ def suites() -> list[Suite]:
         for method in case.methods
         for frame in case.frames
         for cores in CORES
-        if cores == 1 or (frame != "9000b" and case.generator != "iperf3")
+        if cores == 1 or (cores <= case.most_cores and frame != "9000b")
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from quiver_bench.suites.traffic import Traffic
+from quiver_bench.suites.traffic import Conversations, Traffic
 
 #: Bytes of frame check sequence, part of CSIT's frame sizes.
 FCS = 4
@@ -20,7 +20,13 @@ METHODS = {
     "ndrpdr": "highest rates with no loss and with 0.5 % loss, by MLRsearch; then latency at shares of the latter",
     "soak": "rate at which one packet in ten million is lost, by PLRsearch",
     "reconf": "packets lost while the configuration grows, as seconds of standstill",
+    "cps": "connections established per second, as many as the generator can open: 10 trials of 1 s",
+    "tput": "packets per second of connections with data, as many as the generator can: 10 trials of 1 s",
+    "replay": "packets per second of whole connections sent without keeping state: 10 trials of 1 s",
 }
+
+#: Methods whose figure is a rate at the greatest load: what CSIT calls mrr, whatever is counted.
+MAXIMUM = frozenset({"mrr", "cps", "tput", "replay"})
 
 _NAME = re.compile(r"(?P<frame>\d+b|imix|128kb)-(?P<cores>\d+)c-(?P<port>memif|tap)-(?P<case>.+)-(?P<method>[a-z]+)")
 
@@ -50,6 +56,13 @@ class Case:
     layout: str = ""
     #: ``quiver-tgen`` for packets, ``iperf3`` for connections of the kernel.
     generator: str = "quiver-tgen"
+    #: Packets go both ways. A bridge that hears one side only can't learn where to send, and floods.
+    both_ways: bool = False
+    #: Workers that there can be work for: a queue on either side is work for two.
+    most_cores: int = 4
+    #: ``tcp`` or ``udp``: connections, from so many clients' addresses.
+    protocol: str = ""
+    hosts: int = 0
     methods: tuple[str, ...] = ("mrr", "ndrpdr")
     frames: tuple[str, ...] = ("64b", "1518b", "imix")
     tags: tuple[str, ...] = ()
@@ -69,6 +82,8 @@ class Suite:
     port: str
     case: Case
     method: str
+    #: Packets go both ways though the case doesn't ask for it.
+    both_ways: bool = False
 
     @property
     def name(self) -> str:
@@ -85,7 +100,25 @@ class Suite:
             "ndrpdr": "ndr_pps",
             "soak": "critical_rate_pps",
             "reconf": "blocked_time_s",
+            "cps": "connections_per_second",
+            "tput": "receive_rate_pps",
+            "replay": "receive_rate_pps",
         }[self.method]
+
+    @property
+    def test_type(self) -> str:
+        """CSIT's kind of result: its cps and tput suites are of type mrr, with a unit of their own."""
+        return "mrr" if self.method in MAXIMUM else self.method
+
+    @property
+    def unit(self) -> str:
+        """What its rates count."""
+        return "cps" if self.method == "cps" else "pps"
+
+    @property
+    def direction(self) -> str:
+        """Which way packets go, in words."""
+        return "both ways" if self.traffic.both_ways or self.case.protocol else "left to right"
 
     @property
     def frame_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -105,7 +138,17 @@ class Suite:
             destinations=self.case.routes,
             random=self.case.random,
             vlan=self.case.vlan,
+            both_ways=self.both_ways or self.case.both_ways,
+            bridged=self.case.forwarding in ("l2xc", "l2bd"),
+            conversations=self._conversations(),
         )
+
+    def _conversations(self) -> Conversations | None:
+        if not self.case.protocol:
+            return None
+        # Replayed are the packets of the kind that the frame size belongs to.
+        kind = ("cps" if self.frame == "64b" else "tput") if self.method == "replay" else self.method
+        return Conversations(self.case.protocol, kind, self.case.hosts, replay=self.method == "replay")
 
     @property
     def tags(self) -> list[str]:
@@ -120,6 +163,8 @@ class Suite:
         }
         tags.add({"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD"}[case.forwarding])
         tags.add("DOT1Q" if case.vlan else "ETH")
+        if case.protocol:
+            tags |= {case.protocol.upper(), f"HOSTS_{case.hosts}"}
         if case.routes > 1:
             scale = 2 * case.routes
             tags |= {"SCALE", f"FIB_{scale // 1_000_000}M" if scale >= 1_000_000 else f"FIB_{scale // 1000}K"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
@@ -43,8 +44,43 @@ def routes(side: Addresses, count: int) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Conversations:
+    """Connections that clients on the left open to a server on the right."""
+
+    #: ``tcp`` or ``udp``.
+    protocol: str
+    #: ``cps``: as short as can be; ``tput``: five packets of data each way.
+    kind: str
+    #: Addresses of clients, and ports of each.
+    hosts: int
+    ports: int = 63
+    #: Packets are sent without keeping state.
+    replay: bool = False
+
+    @property
+    def sessions(self) -> int:
+        """Pairs of a client's address and port."""
+        return self.hosts * self.ports
+
+    @property
+    def clients(self) -> str:
+        """Addresses and ports of clients, as CSIT counts them: from 16.0.0.0, port 1024."""
+        first = IPv4Address(CLIENTS.split("/")[0])
+        return f"{first}-{first + self.hosts - 1}:1024-{1023 + self.ports}"
+
+    @property
+    def servers(self) -> str:
+        """Address and port of the server."""
+        return f"{SERVERS.split('/')[0]}:80"
+
+
+#: Networks of clients and servers, behind the left and the right peer.
+CLIENTS, SERVERS = "16.0.0.0/8", "48.0.0.1/32"
+
+
+@dataclass(frozen=True)
 class Traffic:
-    """What the generator sends, from left to right."""
+    """What the generator sends: from left to right, and perhaps the same the other way, too."""
 
     #: Bytes in the buffer (no checksum), each with its weight.
     sizes: tuple[tuple[int, int], ...]
@@ -52,6 +88,25 @@ class Traffic:
     destinations: int = 1
     random: bool = False
     vlan: int | None = None
+    #: Sent in both directions, each at the load that is asked for.
+    both_ways: bool = False
+    #: The device hands frames on as they are, so they are addressed to the peer on the other side.
+    bridged: bool = False
+    #: Connections instead of single packets.
+    conversations: Conversations | None = None
+
+    @property
+    def ways(self) -> int:
+        """Directions."""
+        return 2 if self.both_ways else 1
+
+    @property
+    def prefixes(self) -> tuple[list[str], list[str]]:
+        """Networks behind the left and the right peer, that a device needs routes to."""
+        if self.conversations:
+            return [CLIENTS], [SERVERS]
+        left, right = (routes(side, self.destinations) for side in sides(self.ipv6))
+        return left, right
 
     @property
     def mean_size(self) -> float:
@@ -64,9 +119,34 @@ class Traffic:
         return self.mean_size > 128
 
     @property
+    def headers(self) -> int:
+        """Bytes of headers in each frame: Ethernet, VLAN, IP, UDP."""
+        return 14 + (4 if self.vlan else 0) + (40 if self.ipv6 else 20) + 8
+
+    @property
+    def pattern(self) -> tuple[int, ...]:
+        """Frame lengths in the order of sending: each evenly spread, whoever is furthest behind its share comes next."""
+        common = math.gcd(*(weight for _, weight in self.sizes))
+        sizes = [(size, weight // common) for size, weight in self.sizes]
+        total = sum(weight for _, weight in sizes)
+        sent = [0] * len(sizes)
+        order = []
+        for step in range(1, total + 1):
+            at = max(range(len(sizes)), key=lambda n: sizes[n][1] * step / total - sent[n])
+            sent[at] += 1
+            order.append(sizes[at][0])
+        return tuple(order)
+
+    @property
     def source(self) -> str:
-        """Source address."""
-        return sides(self.ipv6)[0].peer
+        """First source address. Where packets go both ways it is what the others are sent to."""
+        left = sides(self.ipv6)[0]
+        return left.first if self.both_ways and self.destinations > 1 else left.peer
+
+    @property
+    def sources(self) -> int:
+        """How many source addresses there are."""
+        return self.destinations if self.both_ways else 1
 
     @property
     def destination(self) -> str:

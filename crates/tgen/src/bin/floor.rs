@@ -27,6 +27,9 @@ struct Options {
     /// Socket to listen on for the side that is sent to (interface id 0).
     #[arg(long)]
     tx: String,
+    /// Forward from the second to the first, too.
+    #[arg(long)]
+    bidirectional: bool,
     /// Core to run on.
     #[arg(long)]
     core: Option<usize>,
@@ -64,7 +67,8 @@ fn forward(options: &Options) -> Result<u64, Box<dyn std::error::Error>> {
         tx.process()?;
         match (&mut rx.connection, &mut tx.connection) {
             (Some(from), Some(to)) => {
-                let work = Loop { from: &mut from.rx, to: &mut to.tx, stop: &stop };
+                let back = options.bidirectional.then_some((to.rx.as_mut_slice(), from.tx.as_mut_slice()));
+                let work = Loop { there: (&mut from.rx, &mut to.tx), back, stop: &stop };
                 match Tier::detect().dispatch(work) {
                     Ok(n) => packets += n,
                     Err(fault) => eprintln!("quiver-floor: a peer broke the protocol: {fault}"),
@@ -109,42 +113,63 @@ impl Side {
 
 /// The loop, for a slice of time: then the control channels are looked at.
 struct Loop<'a> {
-    from: &'a mut [RxQueue],
-    to: &'a mut [TxQueue],
+    there: Way<'a>,
+    back: Option<Way<'a>>,
     stop: &'a AtomicBool,
 }
+
+/// The queues of a direction: received from, sent to.
+type Way<'a> = (&'a mut [RxQueue], &'a mut [TxQueue]);
 
 impl TierTask for Loop<'_> {
     type Output = Result<u64, Fault>;
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
-        let (Some(from), Some(to)) = (self.from.first_mut(), self.to.first_mut()) else { return Ok(0) };
+        let (Some(from), Some(to)) = (self.there.0.first_mut(), self.there.1.first_mut()) else {
+            return Ok(0);
+        };
+        let mut back = self.back.and_then(|(from, to)| Some((from.first_mut()?, to.first_mut()?)));
         let mut packets = Packets::new();
         let mut slots: Vec<SlotId> = Vec::with_capacity(256);
         let mut forwarded = 0;
         let end = Instant::now() + Duration::from_millis(100);
         while !self.stop.load(Ordering::Relaxed) && Instant::now() < end {
             for _ in 0..64 {
-                let (range, _) = from.receive_packets(simd, &mut packets, 1, 256)?;
-                slots.clear();
-                slots.extend(range.map(|slot| slot as SlotId));
-                simd.run(
-                    #[inline(always)]
-                    || {
-                        for slot in &slots {
-                            if let Some(ip) = packets.header_mut::<Ipv4Header>(*slot, IP) {
-                                ip.decrement_ttl();
-                            }
-                        }
-                    },
-                );
-                let sent = to.transmit_packets(simd, &packets, &slots)?;
-                to.notify();
-                forwarded += sent.packets as u64;
-                from.release();
-                packets.end_round();
+                forwarded += burst(simd, from, to, &mut packets, &mut slots)?;
+                if let Some((from, to)) = &mut back {
+                    forwarded += burst(simd, from, to, &mut packets, &mut slots)?;
+                }
             }
         }
         Ok(forwarded)
     }
+}
+
+/// Receives up to 256 packets, changes a field of each, and sends them.
+#[inline(always)]
+fn burst<S: Simd>(
+    simd: S,
+    from: &mut RxQueue,
+    to: &mut TxQueue,
+    packets: &mut Packets,
+    slots: &mut Vec<SlotId>,
+) -> Result<u64, Fault> {
+    let (range, _) = from.receive_packets(simd, packets, 1, 256)?;
+    slots.clear();
+    slots.extend(range.map(|slot| slot as SlotId));
+    simd.run(
+        #[inline(always)]
+        || {
+            for slot in &*slots {
+                if let Some(ip) = packets.header_mut::<Ipv4Header>(*slot, IP) {
+                    ip.decrement_ttl();
+                }
+            }
+        },
+    );
+    let sent = to.transmit_packets(simd, packets, slots)?;
+    to.notify();
+    from.release();
+    packets.end_round();
+    Ok(sent.packets as u64)
 }

@@ -1,0 +1,119 @@
+"""quiver-tgen's connections: ``stateful``, with clients and servers that keep state, and ``replay``, without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from quiver_bench.errors import Unsupported
+from quiver_bench.generators.base import Endpoint, TrialOutput
+from quiver_bench.generators.tgen import Program, interface
+from quiver_bench.machine import Cores
+from quiver_bench.suites.traffic import (
+    DEVICE_LEFT_MAC,
+    DEVICE_RIGHT_MAC,
+    PEER_LEFT_MAC,
+    PEER_RIGHT_MAC,
+    Conversations,
+    Traffic,
+)
+
+#: Connections at a time: as many as make the device the limit, and not their number.
+CONCURRENT = 4096
+
+#: Seconds that connections still open may take to end.
+DRAIN_S = 0.5
+
+
+class Conversing(Program):
+    """quiver-tgen, clients on the left and servers on the right."""
+
+    def command(
+        self,
+        traffic: Traffic,
+        endpoints: tuple[Endpoint, Endpoint] | None,
+        cores: Cores,
+        seconds: float,
+        rate_pps: float | None = None,
+    ) -> list[str]:
+        """Its command line for a trial; without end points, with no device between the two sides."""
+        made = _conversations(traffic)
+        words: list[object] = [self.program, "replay" if made.replay else "stateful"]
+        if endpoints is None:
+            words += ["--loop"]
+        for side, endpoint in zip(("client", "server"), endpoints or (), strict=False):
+            words += [f"--{side}-interface", interface(endpoint)]
+            words += [f"--{side}-netns", endpoint.netns] if endpoint.netns else []
+        words += ["--profile", f"{made.protocol}-{made.kind}", "--seconds", f"{seconds:g}", "--drain", f"{DRAIN_S:g}"]
+        words += ["--clients", made.clients, "--servers", made.servers]
+        words += ["--core", cores.generator, "--client-mac", PEER_LEFT_MAC, "--server-mac", PEER_RIGHT_MAC]
+        words += ["--client-next-hop", DEVICE_LEFT_MAC, "--server-next-hop", DEVICE_RIGHT_MAC]
+        if (made.protocol, made.kind) != ("tcp", "cps"):  # whose packets carry nothing
+            words += ["--frame-size", round(traffic.mean_size)]
+        words += [] if made.replay else ["--concurrent", min(CONCURRENT, made.sessions)]
+        words += ["--rate", f"{rate_pps:.3f}"] if rate_pps else []
+        return [str(word) for word in [*words, "--output", "json"]]
+
+    def trial(
+        self,
+        traffic: Traffic,
+        endpoints: tuple[Endpoint, Endpoint],
+        cores: Cores,
+        seconds: float,
+        rate_pps: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        latency: bool = False,
+    ) -> TrialOutput:
+        """Opens connections for so long; see :meth:`Generator.trial`. A rate is one of connections."""
+        self.require(traffic, endpoints)
+        report = self.run(self.command(traffic, endpoints, cores, seconds, rate_pps), seconds, meanwhile)
+        if _conversations(traffic).replay:
+            return replayed(report)
+        return conversed(report, _conversations(traffic).kind)
+
+
+def _conversations(traffic: Traffic) -> Conversations:
+    if traffic.conversations is None:
+        raise Unsupported("there are no connections in this traffic")
+    return traffic.conversations
+
+
+def conversed(report: dict[str, Any], kind: str) -> TrialOutput:
+    """A trial's output from the JSON of ``stateful``: connections of ``cps``, packets of ``tput``."""
+    client, server = report["client"], report["server"]
+    links = report["client_link"], report["server_link"]
+    sent, received = (sum(link[f"{way}_packets"] for link in links) for way in ("tx", "rx"))
+    found = TrialOutput(
+        sent=sent,
+        received=received,
+        # What never came had to be sent again; what was sent last may have been under way at the end.
+        lost=max(0, sent - received),
+        seconds=report["seconds"],
+        rate_pps=report["received_pps"],
+        rate_bps=report["goodput_bps"],
+        corrupted=sum(link["bad_checksum"] for link in links),
+        foreign=sum(link["other"] + link["malformed"] for link in links),
+        connections={
+            "attempted": client["attempted"],
+            "established": client["established"],
+            "closed": client["closed"],
+            "failed": sum(client["failed"].values()),
+            "retransmitted": client["retransmitted"] + server["retransmitted"],
+            "connect_latency_us_50": dict(map(tuple, report["connect_latency_ns"]["percentiles"]))[50.0] / 1e3,
+        },
+    )
+    return replace(found, rate_pps=report["established_per_second"]) if kind == "cps" else found
+
+
+def replayed(report: dict[str, Any]) -> TrialOutput:
+    """A trial's output from the JSON of ``replay``, which counts no bits."""
+    return TrialOutput(
+        sent=report["sent"],
+        received=report["received"],
+        lost=report["lost"],
+        seconds=report["seconds"],
+        rate_pps=report["received_pps"],
+        rate_bps=0.0,
+        foreign=report["other"],
+    )
