@@ -7,6 +7,7 @@ import pytest
 from quiver_bench import machine
 from quiver_bench.devices import Setup, vpp
 from quiver_bench.devices.dpdk import L3fwd, Testpmd
+from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
 from quiver_bench.devices.quiver import Quiver, routes
 from quiver_bench.devices.registry import device
@@ -41,7 +42,10 @@ def test_an_unknown_commit_is_refused():
         (L3fwd, "64b-1c-memif-eth-l2xcbase-mrr"),
         (L3fwd, "64b-1c-memif-ethip4-ip4scale20k-mrr"),
         (Testpmd, "64b-1c-tap-eth-l2xcbase-mrr"),
-        (Quiver, "64b-1c-memif-eth-l2bd-1ch-2mif-1dcr1t-testpmd-mrr"),
+        (Testpmd, "64b-1c-memif-eth-l2bd-1ch-2mif-1dcr1t-testpmd-mrr"),
+        (Testpmd, "64b-1c-memif-ethip4-ip4base-reconf"),
+        (Floor, "64b-2c-memif-ethip4-ip4base-mrr"),
+        (Kernel, "64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps"),
     ],
 )
 def test_what_a_device_cannot_do_is_said_beforehand(kind, suite):
@@ -62,6 +66,13 @@ def test_too_few_cores_are_said_so(monkeypatch):
     assert machine.allot(1, generator=1) == Cores(1, (0,))
     with pytest.raises(Missing, match="too few cores: 4 for workers"):
         machine.allot(4)
+    assert machine.allot(1, containers=2) == Cores(0, (1,), (0, 0)), "containers share what there is"
+    assert machine.allot(1, containers=2).shared
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    assert machine.allot(1, containers=2) == Cores(0, (1,), (2, 3))
+    assert not machine.allot(1, containers=2).shared
+    assert machine.allot(1, containers=4).shared
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1})
     with pytest.raises(Missing, match="core 7 can't be used"):
         machine.allot(1, generator=7)
 
@@ -70,8 +81,8 @@ def test_vpp_is_configured_by_its_command_line():
     lines = vpp.commands(find("64b-1c-memif-ethip4-ip4scale20k-mrr"), Path("/run/x"), 1)
     assert "create memif socket id 1 filename /run/x/left" in lines
     assert any(line.startswith("create interface memif id 0 socket-id 2 master rx-queues 1") for line in lines)
-    assert "set ip neighbor memif2/0 10.0.1.2 02:00:00:00:00:04" in lines
-    assert "ip route add 20.0.0.1/32 count 10000 via 10.0.1.2 memif2/0" in lines
+    assert "set ip neighbor memif2/0 10.0.1.2 02:00:00:00:00:04 static" in lines
+    assert "ip route add count 10000 20.0.0.1/32 via 10.0.1.2 memif2/0" in lines
     crossed = vpp.commands(find("64b-1c-memif-dot1q-l2xcbase-mrr"), Path("/run/x"), 1)
     assert "set interface l2 xconnect memif1/0.100 memif2/0.100" in crossed
     assert "set interface l2 tag-rewrite memif1/0.100 pop 1" in crossed
@@ -92,17 +103,17 @@ unix-epoll-input                 polling               124               0      
 
 
 def test_routes_count_up_from_the_suites_addresses():
-    text = routes(traffic.RIGHT4, 3)
+    text = routes(traffic.RIGHT4, traffic.routes(traffic.RIGHT4, 3))
     assert text.count("[[route]]") == 3
     assert 'prefix = "20.0.0.3/32"' in text
     assert 'address = "10.0.1.2"' in text
-    assert routes(traffic.RIGHT4, 1) == ""
+    assert routes(traffic.RIGHT4, traffic.routes(traffic.RIGHT4, 1)) == ""
     assert traffic.routes(traffic.RIGHT6, 2) == ["2001:2::1/128", "2001:2::2/128"]
 
 
 def test_the_generators_report_is_understood():
     report = {
-        **{"frame_size": 60, "sent": 100, "received": 92, "lost": 10, "loss_ratio": 0.1, "odd_length": 2},
+        **{"frame_size": 60, "sent": 100, "received": 90, "lost": 10, "loss_ratio": 0.1, "foreign": 2},
         **{"seconds": 0.5, "received_pps": 184.0, "received_bps": 88320.0, "round_trip_ns": [110.0, 601.5]},
     }
     trial = output(report)
@@ -111,3 +122,5 @@ def test_the_generators_report_is_understood():
     assert placement_of(trial) == "moved"
     assert placement_of(output({**report, "round_trip_ns": [110.0, 140.0]})) == "near"
     assert placement_of(output({**report, "round_trip_ns": None})) == "unknown"
+    # Somebody else was on the core: two cores are never so far apart.
+    assert placement_of(output({**report, "round_trip_ns": [110.0, 10193.8]})) == "disturbed"

@@ -145,7 +145,9 @@ class Quiver(Device):
         }.get(case.forwarding, f'addresses = ["{side.device}/{side.prefix}"]\n')
         if case.vlan is None:
             return physical + role.replace("{}", "")
-        sub = f'[[interface]]\nname = "{name}.{case.vlan}"\n{mac}vlan = {{ parent = "{name}", outer_id = {case.vlan} }}\n'
+        sub = (
+            f'[[interface]]\nname = "{name}.{case.vlan}"\n{mac}vlan = {{ parent = "{name}", outer_id = {case.vlan} }}\n'
+        )
         return f"{physical}\n{sub}{role.replace('{}', '', 1).replace('{}', f'.{case.vlan}')}"
 
 

@@ -28,9 +28,9 @@ PATIENCE = 3
 #: The load offered at most, as a multiple of what came out when as much went in as could.
 HEADROOM = 1.25
 
-#: Shares of PDR at which latency is measured, and for how long.
+#: Shares of PDR at which latency is measured, and for how many lengths of a trial: 5 s with CSIT's.
 LATENCY_SHARES = (0, 10, 50, 90)
-LATENCY_SECONDS = 5.0
+LATENCY_TRIALS = 5
 LATENCY_LOAD = 9000.0
 
 
@@ -126,7 +126,7 @@ def measure(
             message = f"{name.upper()} has no {'upper' if answer.relevant_upper_bound is None else 'lower'} bound"
     clocks = stand.clocks()
     if latency and "pdr" in result and not irregular:
-        result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"] / ways, tell)
+        result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"] / ways, tell, effort.trial_seconds)
     return Figure(result, kept, common_placement(kept), irregular, message, clocks)
 
 
@@ -148,13 +148,13 @@ def bounds(answer: GoalResult, frame_bits: float, ways: int = 1) -> tuple[dict[s
     return {"lower": rate(lower * ways, frame_bits), "upper": rate(upper * ways, frame_bits)}, regular
 
 
-def latencies(stand: Stand, pdr: float, tell: Told) -> dict[str, Any]:
+def latencies(stand: Stand, pdr: float, tell: Told, trial_seconds: float = 1.0) -> dict[str, Any]:
     """Latency at shares of PDR, of one direction; at 0 % of it only the packets that measure are sent."""
     found: dict[str, dict[str, Any]] = {}
     for share in LATENCY_SHARES:
         # What measures is part of the load. A rate of nothing would be as much as can be.
         load = max(1.0, pdr * share / 100 - LATENCY_LOAD)
-        output = stand.trial(LATENCY_SECONDS, load, latency=True).output
+        output = stand.trial(LATENCY_TRIALS * trial_seconds, load, latency=True).output
         for name, latency in (("latency_forward", output.latency), ("latency_reverse", output.latency_reverse)):
             if latency is not None:
                 found.setdefault(name, {})[f"pdr_{share}"] = latency.as_dict()

@@ -1,0 +1,142 @@
+"""Every suite that is listed can be measured: the generator takes its command line, Quiver its configuration, and packets pass."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from conftest import need
+
+from quiver_bench.devices import NAMES, Setup, device
+from quiver_bench.devices.base import running
+from quiver_bench.devices.quiver import Quiver
+from quiver_bench.errors import TrialVoid, Unsupported
+from quiver_bench.generators import Endpoint
+from quiver_bench.machine import Cores, allot
+from quiver_bench.suites import find, suites
+from quiver_bench.trial import generator_for, standing
+
+FIRST = "64b-1c-memif-eth-l2xcbase-mrr"
+
+
+def case_of(suite):
+    """What a suite's configuration and packets depend on, besides the frame size."""
+    return suite.case.name, suite.port, suite.method if suite.case.protocol else ""
+
+
+def one_of_each():
+    """The first suite of each case with one worker, smallest frames first as they are listed."""
+    alone = [suite for suite in suites() if suite.cores == 1]
+    firsts = {case_of(suite): suite for suite in reversed(alone)}
+    return [suite for suite in alone if firsts[case_of(suite)] is suite]
+
+
+def cores_for(suite):
+    """One core for the generator, so many for workers, and what containers need, on a machine that may have fewer."""
+    return Cores(0, tuple(range(1, suite.cores + 1)), tuple(9 for _ in range(suite.case.containers)))
+
+
+def test_every_suite_names_a_device_that_does_it():
+    for suite in suites():
+        able = []
+        for name in NAMES:
+            try:
+                device(name).device.require(suite)
+            except Unsupported:
+                continue
+            able.append(name)
+        assert "quiver" in able, suite.name
+
+
+def kinds_of_traffic():
+    """Suites whose packets differ, each once."""
+    of = {(suite.traffic, suite.cores > 1): suite for suite in suites() if suite.case.generator == "quiver-tgen"}
+    return list(of.values())
+
+
+def test_the_generator_takes_the_command_line_of_every_suite(programs):
+    """Within the generator, from one end of a memif to the other: what can't be sent is refused before anything is."""
+    refused, here = [], min(os.sched_getaffinity(0))
+    for suite in kinds_of_traffic():
+        generator = generator_for(Setup(suite, cores_for(suite), programs))
+        ways = [{}] if suite.case.protocol else [{}, {"rate_pps": 1000.0, "latency": True}]
+        for more in ways:
+            # With no core but its own it has no way to measure.
+            command = generator.command(suite.traffic, None, Cores(here, (here,) * suite.cores), 0.001, **more)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            # Nothing established in so short a time is no fault of the command line: that is exit status 2.
+            if done.returncode == 2 or not done.stdout.startswith("{"):
+                refused.append(f"{suite.name} {more}: {done.stderr.strip()}")
+    assert not refused, "\n".join(refused)
+
+
+def test_interfaces_are_named_as_the_generator_wants_them(programs):
+    for suite in (find("64b-1c-tap-ethip4-ip4base-mrr"), find("64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps")):
+        ends = Endpoint("packet", "none0", None), Endpoint("packet", "none1", None)
+        generator = generator_for(Setup(suite, cores_for(suite), programs))
+        generator.require(suite.traffic, ends)
+        command = generator.command(suite.traffic, ends, allot(1), 0.1)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1, "it can't be opened, but is understood"
+        assert "none0" in done.stderr or "none1" in done.stderr
+
+
+def configurations():
+    """Suites that a device is set up for differently, each once; tables of a million are for another test."""
+    of = {(s.case.name, s.port, s.cores, s.frame == "9000b"): s for s in suites() if s.case.routes <= 10_000}
+    return list(of.values())
+
+
+@pytest.mark.real
+def test_quiver_takes_the_configuration_of_every_suite(programs):
+    """As a dry run of one quiverd: refused objects are named, memory and sockets aren't asked for."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two cores are needed")
+    refused = []
+    with running(Quiver(Setup(find(FIRST), allot(1), programs))) as live:
+        for suite in configurations():
+            if suite.port == "tap" and os.geteuid() != 0:
+                continue
+            if suite.case.containers:
+                need("dpdk-testpmd")
+            made = Quiver(Setup(suite, cores_for(suite), programs))
+            try:
+                if made.taps:
+                    made.taps.make_namespaces()
+                file = made.dir / "dry.toml"
+                file.write_text(made.configuration())
+                out = live.cli("apply", "--dry-run", "-f", file)
+                refused += [
+                    f"{suite.name}: {line}" for line in out.splitlines() if re.search(" (pending|refused)", line)
+                ]
+            except TrialVoid as void:
+                refused.append(f"{suite.name}: {void}")
+            finally:
+                made.down()
+    assert not refused, "\n".join(refused)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("suite", one_of_each(), ids=lambda suite: suite.name)
+def test_packets_pass_quiver_in_every_case(programs, suite):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two cores are needed")
+    if suite.port == "tap" and os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    if suite.case.generator == "iperf3":
+        need("iperf3")
+    if suite.case.containers:
+        need("dpdk-testpmd")
+    if suite.case.routes > 100_000 and not os.environ.get("QUIVER_BENCH_LARGE"):
+        pytest.skip("a million routes take a minute: QUIVER_BENCH_LARGE=1")
+    setup = Setup(suite, allot(1, containers=suite.case.containers), programs)
+    with standing(Quiver, setup) as stand:
+        stand.trial(0.1)  # the first packets make neighbours known, and bridges learn
+        output = stand.trial(0.3, None if suite.case.generator == "iperf3" else 1000.0).output
+    assert output.received > 0 or output.rate_bps > 0
+    if output.connections:
+        assert output.connections["established"] > 0
+        assert output.connections["failed"] == 0
+    elif suite.case.generator != "iperf3":
+        assert output.received == output.sent - output.lost
+        assert output.lost < output.sent / 2

@@ -1,0 +1,78 @@
+"""VPP's adapter, against a stand-in that takes only what VPP's documentation says VPP takes. VPP itself isn't needed, nor proven by it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from standin_vpp import Cli
+
+from quiver_bench.devices import Setup, vpp
+from quiver_bench.errors import TrialVoid, Unsupported
+from quiver_bench.machine import allot
+from quiver_bench.suites import find, suites
+from quiver_bench.trial import standing
+
+
+@pytest.fixture
+def standin(tmp_path, programs, monkeypatch):
+    """A ``vpp`` and a ``vppctl``."""
+    source = Path(__file__).with_name("standin_vpp.py")
+    for name in ("vpp", "vppctl"):
+        shutil.copy(source, tmp_path / name)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("QUIVER_STANDIN_FLOOR", str(programs / "quiver-floor"))
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two cores are needed")
+    return tmp_path / "vpp"
+
+
+def test_commands_of_every_suite_are_of_vpps_command_line():
+    wrong = []
+    for suite in suites():
+        try:
+            vpp.Vpp.require(suite)
+        except Unsupported:
+            continue
+        cli = Cli()
+        for line in vpp.commands(suite, Path("/run/x"), suite.cores):
+            refused = cli.command(line)
+            if refused:
+                wrong.append(f"{suite.name}: {refused}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_standin_refuses_what_vpp_does_not_know():
+    cli = Cli()
+    assert cli.command("create interface memif id 0 socket-id 1 master rx-queues 1 tx-queues 1") is not None
+    assert "unknown interface" in cli.command("set interface state memif1/0 up")
+    assert cli.command("show versions") is not None
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "suite",
+    ["64b-1c-memif-ethip4-ip4base-mrr", "64b-1c-memif-dot1q-l2bdbasemaclrn-mrr", "78b-1c-memif-ethip6-ip6scale20k-mrr"],
+)
+def test_it_comes_up_passes_packets_and_is_configured_while_it_runs(standin, programs, suite):
+    with standing(vpp.Vpp, Setup(find(suite), allot(1), programs, standin)) as stand:
+        stand.trial(0.1)
+        stand.clear()
+        assert stand.trial(0.2, 1000.0).output.received > 0
+        assert stand.clocks() == {"ip4-lookup": 9.6, "memif-input": 12.7}
+        assert stand.reconfigure() == "10000 routes added, and removed"
+        assert stand.device.version() == "v25.10-standin"
+
+
+@pytest.mark.real
+def test_a_command_that_it_refuses_is_told(standin, programs, monkeypatch):
+    monkeypatch.setattr(vpp, "commands", lambda *_: ["create memif socket id 1 file /x"])
+    device = vpp.Vpp(Setup(find("64b-1c-memif-ethip4-ip4base-mrr"), allot(1), programs, standin))
+    with pytest.raises(TrialVoid) as void:
+        try:
+            device.up()
+        finally:
+            log = device.log()
+            device.down()
+    assert "vpp died" in str(void.value)
+    assert "unknown input" in log
