@@ -119,7 +119,9 @@ def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
         return [*lines, "create bridge-domain 1", *(f"set interface l2 bridge {leg} 1" for leg in legs)]
     bits = 128 if case.ipv6 else 32
     peers = traffic.PEER_LEFT_MAC, traffic.PEER_RIGHT_MAC
-    for leg, side, mac, behind in zip(legs, traffic.sides(case.ipv6), peers, suite.traffic.prefixes, strict=True):
+    # Tables of a million it counts up itself.
+    networks = suite.traffic.prefixes if suite.traffic.conversations else ([], [])
+    for leg, side, mac, behind in zip(legs, traffic.sides(case.ipv6), peers, networks, strict=True):
         lines += [
             f"set interface ip address {leg} {side.device}/{side.prefix}",
             f"set ip neighbor {leg} {side.peer} {mac} static",
