@@ -30,6 +30,8 @@ class Simulated:
     #: Packets lost when the configuration grows.
     reconfiguration_loss: int = 0
     seed: int = 1
+    #: From this trial on nothing is lost.
+    better_from: int | None = None
     #: Directions; capacity and critical load are those of both together.
     ways: int = 1
 
@@ -72,13 +74,15 @@ class Simulated:
         disturbed = 1 + self.scatter * float(self.random.standard_normal())
         sent = round(load * seconds)
         lost = min(sent, int(self.random.poisson(self.loss_per_second(load / disturbed) * disturbed * seconds)))
+        if self.better_from is not None and len(self.asked) > self.better_from:
+            lost = 0
         if meanwhile:
             meanwhile()
             lost = min(sent, lost + self.reconfiguration_loss)
         where = self.placements.pop(0) if len(self.placements) > 1 else self.placements[0]
         received = sent - lost
-        output = TrialOutput(
-            sent, received, lost, seconds, received / seconds, received * 480 / seconds, ways=self.ways
-        )
+        intended = round(self.ways * rate_pps * seconds) if rate_pps else None
+        pps = received / seconds
+        output = TrialOutput(sent, received, lost, seconds, pps, pps * 480, intended, ways=self.ways)
         limited = rate_pps is None and received / seconds >= 0.9 * self.generator_pps
         return Trial(output, Noise(), datetime.now(UTC), where, rate_pps, limited)

@@ -99,7 +99,7 @@ def _measure(
     started = datetime.now(UTC)
     kept: list[Trial] = []
     maximum = suite.method in MAXIMUM
-    limit: Limit | None = generator_limit(chosen.setup) if maximum and options.device != "floor" else None
+    limit: Limit | None = generator_limit(chosen.setup) if options.device != "floor" else None
     version, generator, stopped = "unknown", "unknown", ""
     log = ""
     try:
@@ -154,7 +154,8 @@ def _by_method(
         return [ndrpdr.measure(stand, tell, bits, effort, kept)]
     if suite.method == "soak":
         return [soak.measure(stand, tell, bits, options.soak_seconds, kept)]
-    return [reconf.measure(stand, tell, bits, kept=kept)]
+    short = ndrpdr.Effort(min(options.duration_sum, reconf.EFFORT.duration_sum), options.seconds, 300.0)
+    return [reconf.measure(stand, tell, bits, reconf.SECONDS * options.seconds, short, kept)]
 
 
 def _unfinished(kept: list[Trial], message: str) -> Figure:

@@ -65,11 +65,16 @@ class Quiver(Device):
     def apply(self, toml: str) -> None:
         """``quiver apply``, all of which must be accepted."""
         (self.dir / "lab.toml").write_text(toml)
-        self.cli("apply", "-f", self.dir / "lab.toml")
+        # Millions of routes take minutes on a busy machine.
+        call(*self._client, "apply", "-f", self.dir / "lab.toml", timeout=1800)
+
+    @property
+    def _client(self) -> tuple[object, ...]:
+        return self.setup.binaries / "quiver", "--socket", self.dir / "api"
 
     def cli(self, *words: object) -> str:
         """Runs ``quiver``."""
-        return call(self.setup.binaries / "quiver", "--socket", self.dir / "api", *words)
+        return call(*self._client, *words)
 
     def endpoints(self) -> tuple[Endpoint, Endpoint]:
         """Memif sockets, or namespaces behind taps."""

@@ -52,6 +52,8 @@ class TrialOutput:
     rate_pps: float
     #: Bits per second received, frames without checksum and gaps; for connections: their payload.
     rate_bps: float
+    #: Packets that the rate asked for; None where none was. What is missing of them found no room at the device.
+    intended: int | None = None
     #: Round trip of a cache line between generator and worker, nanoseconds, before and after.
     round_trip_ns: tuple[float, float] | None = None
     latency: Latency | None = None

@@ -159,6 +159,7 @@ def output(report: dict[str, Any], ways: int = 1) -> TrialOutput:
         seconds=report["seconds"],
         rate_pps=report["received_pps"],
         rate_bps=report["received_bps"],
+        intended=report.get("intended"),
         round_trip_ns=(trips[0], trips[1]) if trips else None,
         latency=_latency(streams.get("forward-latency")),
         latency_reverse=_latency(streams.get("reverse-latency")),

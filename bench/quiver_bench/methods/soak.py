@@ -63,13 +63,20 @@ class Search:
         return min(self.max_rate, max(self.min_rate, load))
 
     def _under_pressure(self, load: float) -> float:
-        """Moves half the way to the least load that lost something, then half of the rest, with every trial that lost nothing."""
+        """Moves half the way to the least load above that lost too much, then half of the rest, with every trial that lost nothing.
+
+        The draft's weight of such a load doubles, too; its list of them, of which some are left out in turn, isn't kept.
+        """
         lossless = 0
         for trial in reversed(self.trials):
             if trial.lost:
                 break
             lossless += 1
-        lossy = [trial.load_pps for trial in self.trials if trial.lost and trial.load_pps > load]
+        lossy = [
+            trial.load_pps
+            for trial in self.trials
+            if trial.load_pps > load and trial.lost >= self.target * trial.load_pps * trial.seconds
+        ]
         return load + (min(lossy) - load) * (1 - 0.5**lossless) if lossy else load
 
     def seconds(self) -> float:
@@ -113,7 +120,7 @@ def measure(
         trial = stand.trial(seconds, load / ways)
         kept.append(trial)
         # What could not be sent would have been lost.
-        missing = max(0, round(load * trial.output.seconds) - trial.output.sent) + trial.output.lost
+        missing = max(0, (trial.output.intended or 0) - trial.output.sent) + trial.output.lost
         state = search.learn(load, trial.output.seconds, missing)
         low, high = state.bounds
         tell(
