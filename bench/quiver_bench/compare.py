@@ -6,7 +6,9 @@ placements had such pairs, the one with the most is reported and the others stan
 
 from __future__ import annotations
 
+import math
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -135,14 +137,18 @@ def compare(
     pairs: int,
     seconds: float,
     tell: Told = lambda _: None,
+    within: float = math.inf,
 ) -> Comparison:
-    """Measures A and B alternately until ``pairs`` pairs of one placement are there, or patience is at its end.
+    """Measures A and B alternately until ``pairs`` pairs of one placement are there, or patience or time is at its end.
 
     Ctrl-C ends it early; what was measured is kept in ``comparison``.
     """
-    tries = 0
+    tries, until = 0, time.monotonic() + within
     try:
         while tries < PATIENCE * pairs and _complete(comparison) < pairs:
+            if time.monotonic() > until:
+                tell(f"{within:.0f} s are over")
+                break
             tries += 1
             # Whoever goes second may find caches warm: they take turns.
             order = ((make_a, "a"), (make_b, "b")) if tries % 2 else ((make_b, "b"), (make_a, "a"))

@@ -50,6 +50,11 @@ def test_a_wanted_placement_is_waited_for():
     assert (comparison.as_dict()["placement"], comparison.as_dict()["pairs"]) == ("far", 2)
 
 
+def test_no_pair_begins_when_time_is_over():
+    done = compare(start(), maker(["near"] * 9), maker(["near"] * 9), 3, 1.0, within=-1.0)
+    assert done.pairs == []
+
+
 def test_who_goes_first_changes():
     order = []
 

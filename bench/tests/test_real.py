@@ -172,9 +172,18 @@ def test_testpmd_passes_packets(programs, cores):
         (
             ["compare", "--suite", MRR.replace("mrr", "ndrpdr"), "--a", "quiver", "--b", "floor"],
             2,
-            "suites of method mrr",
+            "suites of methods cps, mrr",
         ),
         (["trend", "--results", "/nonexistent"], 2, "there are no results"),
+        (["report", "--results", "/nonexistent"], 2, "there are no results"),
+        (["run", MRR, "--results", "/proc/none"], 2, "can't be kept there"),
+        (["run", MRR, "--trials", "0"], 2, "at least 1"),
+        (["run", MRR, "--seconds", "0"], 2, "more than 0"),
+        (["run", MRR, "--seconds", "2", "--duration-sum", "1"], 2, "less than a trial"),
+        (["run", MRR, "--worker-cores", "x"], 2, "numbers with commas"),
+        (["run", MRR, "--worker-cores", "999"], 3, "core 999 can't be used"),
+        (["dash", "--port", "99999"], 2, "1 to 65535"),
+        (["export", "--to", "/none/x.csv"], 2, "no directory"),
     ],
 )
 def test_bad_input_is_explained(words, status, said):

@@ -52,6 +52,30 @@ def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
     return Chosen(text, choice.device, setup, commit)
 
 
+def positive(text: str) -> float:
+    """A number of seconds, for a parser: more than nothing, and no more than a day."""
+    number = float(text)
+    if not 0 < number <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text}: give seconds, more than 0 and at most 86400")
+    return number
+
+
+def some(text: str) -> int:
+    """How many, for a parser: at least one."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least 1 is needed")
+    return number
+
+
+def port(text: str) -> int:
+    """A TCP port, for a parser."""
+    number = int(text)
+    if not 0 < number < 65_536:
+        raise argparse.ArgumentTypeError(f"{text}: ports are 1 to 65535")
+    return number
+
+
 def _cores(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(core) for core in text.split(","))

@@ -5,9 +5,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 from typing import Any
 
-from quiver_bench.commands.common import Chosen, add_measuring, add_results, choose, progress, warn_of_noise
+from quiver_bench.commands.common import (
+    Chosen,
+    add_measuring,
+    add_results,
+    choose,
+    positive,
+    progress,
+    some,
+    warn_of_noise,
+)
 from quiver_bench.compare import Comparison, StandMaker, compare
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput
@@ -42,8 +52,13 @@ def add(commands: Any) -> None:
             metavar="N",
             help=f"workers of {side.upper()}, instead of the suite's: speed-up",
         )
-    parser.add_argument("--pairs", type=int, default=7, help="pairs of one placement to measure (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a trial (default: %(default)s)")
+    parser.add_argument(
+        "--pairs", type=some, default=7, help="pairs of one placement to measure (default: %(default)s)"
+    )
+    parser.add_argument("--seconds", type=positive, default=1.0, help="length of a trial (default: %(default)s)")
+    parser.add_argument(
+        "--within", type=positive, default=math.inf, metavar="SECONDS", help="begin no more pairs after so long"
+    )
     parser.add_argument("--placement", choices=PLACEMENTS, help="count only pairs of this placement")
     parser.add_argument("--at-least", type=float, metavar="RATIO", help="exit 1 if the median ratio is lower")
     add_measuring(parser)
@@ -58,8 +73,7 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(
             f"compare works with suites of methods {', '.join(sorted(MAXIMUM))}: {suite.name.removesuffix(suite.method)}mrr"
         )
-    if options.pairs < 1 or options.seconds <= 0:
-        raise BadInput("--pairs and --seconds must be more than nothing")
+    store = None if options.no_store else Store(options.results).ready()
     sides = [_side(suite, cores) for cores in (options.a_cores, options.b_cores)]
     with progress(f"{options.a} against {options.b}: {suite.name}") as tell:
         a, b = choose(options.a, sides[0], options), choose(options.b, sides[1], options)
@@ -69,12 +83,12 @@ def run(options: argparse.Namespace) -> int:
         comparison.notes = list(dict.fromkeys(f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note))
         if any(side.setup.cores.shared for side in (a, b)):
             comparison.notes.append("containers share cores: this is the machine's figure, not the device's")
-        compare(comparison, maker(a, limit), maker(b, limit), options.pairs, options.seconds, tell)
+        compare(comparison, maker(a, limit), maker(b, limit), options.pairs, options.seconds, tell, options.within)
         result = comparison.as_dict()
     result["generator"] = {"limit_pps": limit.rate_pps, "placement": limit.placement} if limit else None
     document = comparison_document(comparison, result, a, b, options)
-    if not options.no_store:
-        result["kept"] = str(Store(options.results).add(document))
+    if store is not None:
+        result["kept"] = str(store.add(document))
     print(json.dumps(result, indent=2) if options.output == "json" else in_words(result))
     return BELOW if options.at_least is not None and result["ratio"]["median"] < options.at_least else 0
 

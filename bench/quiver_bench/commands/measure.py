@@ -9,7 +9,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from quiver_bench.commands.common import Chosen, add_measuring, add_results, choose, progress, warn_of_noise
+from quiver_bench.commands.common import (
+    Chosen,
+    add_measuring,
+    add_results,
+    choose,
+    positive,
+    progress,
+    some,
+    warn_of_noise,
+)
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError, TrialVoid, Unsupported
 from quiver_bench.machine import UNSETTLED
@@ -34,10 +43,10 @@ def add(commands: Any) -> None:
             "suite", nargs="+", help="names, or patterns such as '64b-1c-memif-*-mrr': quiver-bench list"
         )
         parser.add_argument("--device", default="quiver", help="device under test (default: %(default)s)")
-        parser.add_argument("--trials", type=int, default=mrr.TRIALS, help="trials of MRR (default: %(default)s)")
-        parser.add_argument("--seconds", type=float, default=1.0, help="length of a trial (default: %(default)s)")
-        parser.add_argument("--duration-sum", type=float, default=21.0, help="MLRsearch: seconds that decide a load")
-        parser.add_argument("--soak-seconds", type=float, default=soak.SOAK_SECONDS, help="length of a soak")
+        parser.add_argument("--trials", type=some, default=mrr.TRIALS, help="trials of MRR (default: %(default)s)")
+        parser.add_argument("--seconds", type=positive, default=1.0, help="length of a trial (default: %(default)s)")
+        parser.add_argument("--duration-sum", type=positive, default=21.0, help="MLRsearch: seconds that decide a load")
+        parser.add_argument("--soak-seconds", type=positive, default=soak.SOAK_SECONDS, help="length of a soak")
         add_measuring(parser)
         add_results(parser)
         parser.set_defaults(run=run, method=method)
@@ -46,7 +55,9 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures suite by suite; what one can't do doesn't keep the others from being measured."""
     wanted = [suite for pattern in options.suite for suite in _matching(pattern, options.method)]
-    store = None if options.no_store else Store(options.results)
+    if options.duration_sum < options.seconds:
+        raise BadInput(f"--duration-sum {options.duration_sum:g} is less than a trial: --seconds {options.seconds:g}")
+    store = None if options.no_store else Store(options.results).ready()
     documents: list[dict[str, Any]] = []
     failures: list[BenchError] = []
     interrupted = False

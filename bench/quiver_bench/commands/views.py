@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import duckdb
 
 from quiver_bench import selftest
-from quiver_bench.commands.common import add_results
+from quiver_bench.commands.common import add_results, port
 from quiver_bench.devices import NAMES, Device
 from quiver_bench.devices.registry import device
 from quiver_bench.errors import BadInput, Unsupported
@@ -122,7 +123,7 @@ def add(commands: Any) -> None:
 
     dash = commands.add_parser("dash", help="the dashboard, as a web server")
     dash.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    dash.add_argument("--port", type=int, default=8050, help="(default: %(default)s)")
+    dash.add_argument("--port", type=port, default=8050, help="(default: %(default)s)")
     add_results(dash)
     dash.set_defaults(run=serve)
 
@@ -174,6 +175,8 @@ def show_trend(options: argparse.Namespace) -> int:
 def write_report(options: argparse.Namespace) -> int:
     """Writes pages or tables."""
     store = Store(options.results)
+    if store.empty():
+        raise BadInput(f"there are no results in {options.results}: quiver-bench run …")
     if options.markdown:
         markdown.update(store, options.markdown)
         print(f"{options.markdown}: tables brought up to date")
@@ -188,6 +191,12 @@ def serve(options: argparse.Namespace) -> int:
     """Serves the dashboard until it is stopped."""
     from quiver_bench.report import dashboard
 
+    with socket.socket(socket.AF_INET6 if ":" in options.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((options.host, options.port))
+        except OSError as error:
+            raise BadInput(f"can't listen on {options.host}:{options.port}: {error.strerror}") from error
     print(f"http://{options.host}:{options.port}/  (Ctrl-C ends it)", file=sys.stderr, flush=True)
     dashboard.app(Store(options.results)).run(host=options.host, port=options.port, debug=False)
     return 0
@@ -199,6 +208,8 @@ def write_export(options: argparse.Namespace) -> int:
     form = formats.get(options.to.suffix)
     if form is None:
         raise BadInput(f"{options.to}: the name must end in {', '.join(formats)}")
+    if not options.to.parent.is_dir():
+        raise BadInput(f"{options.to}: there is no directory {options.to.parent}")
     if options.to.exists():
         raise BadInput(f"{options.to} exists already, and nothing is overwritten")
     database = Store(options.results).rows()

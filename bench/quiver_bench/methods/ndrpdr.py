@@ -74,8 +74,7 @@ class Measurer(AbstractMeasurer):
                 break
             self.tell(f"again: cores {trial.placement}, at first {self.kept[0].placement}")
         output = trial.output
-        self.tell(f"{intended_load * output.ways / 1e6:.3f} Mpps: loss {output.loss_ratio:.3e}, {trial.placement}")
-        return MeasurementResult(
+        result = MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
             # The library would take what was sent for what was wanted.
@@ -84,6 +83,10 @@ class Measurer(AbstractMeasurer):
             loss_count=output.lost,
             duration_with_overheads=max(intended_duration, time.monotonic() - begun),
         )
+        unsent = f" ({result.unsent_count} not sent)" if result.unsent_count else ""
+        load = intended_load * output.ways / 1e6
+        self.tell(f"{load:.3f} Mpps: loss {result.loss_ratio:.3e}{unsent}, {trial.placement}")
+        return result
 
 
 def measure(

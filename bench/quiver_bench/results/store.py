@@ -86,6 +86,21 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
+    def ready(self) -> Store:
+        """Itself, once it can be written to. Raises :class:`BadInput`: not after an hour of measuring."""
+        try:
+            for kind in ("json", "parquet"):
+                (self.directory / kind).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"--results {self.directory}: results can't be kept there: {error.strerror}") from error
+        if not os.access(self.directory / "json", os.W_OK):
+            raise BadInput(f"--results {self.directory}: results can't be kept there: it can't be written to")
+        return self
+
+    def empty(self) -> bool:
+        """Whether there are no results."""
+        return not any((self.directory / "json").rglob("*.json"))
+
     def add(self, document: dict[str, Any]) -> Path:
         """Keeps a document under a name of its own; returns where."""
         name = self._name(document)
