@@ -1,11 +1,12 @@
 """Adapters: what they write for the devices they bring up."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from quiver_bench import machine
-from quiver_bench.devices import Setup, vpp
+from quiver_bench.devices import Setup, containers, vpp
 from quiver_bench.devices.dpdk import L3fwd, Testpmd
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
@@ -13,7 +14,8 @@ from quiver_bench.devices.quiver import Quiver, routes
 from quiver_bench.devices.registry import device
 from quiver_bench.devices.revision import commit_of
 from quiver_bench.errors import BadInput, Missing, Unsupported
-from quiver_bench.generators.tgen import output
+from quiver_bench.generators import Endpoint
+from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores
 from quiver_bench.suites import find, traffic
 from quiver_bench.trial import placement_of
@@ -109,6 +111,54 @@ def test_routes_count_up_from_the_suites_addresses():
     assert 'address = "10.0.1.2"' in text
     assert routes(traffic.RIGHT4, traffic.routes(traffic.RIGHT4, 1)) == ""
     assert traffic.routes(traffic.RIGHT6, 2) == ["2001:2::1/128", "2001:2::2/128"]
+
+
+def test_chains_come_back_to_the_device_and_pipelines_do_not():
+    chain = find("64b-1c-memif-eth-l2bd-1ch-4mif-2dcr1t-testpmd-mrr").case
+    assert containers.legs(chain) == [("left", "c1a"), ("c1b", "c2a"), ("c2b", "right")]
+    assert containers.sockets(chain) == [(("client", "c1a"), ("client", "c1b")), (("client", "c2a"), ("client", "c2b"))]
+    pipeline = find("64b-1c-memif-eth-l2bd-1pl-4mif-2dcr1t-testpmd-mrr").case
+    assert containers.legs(pipeline) == [("left", "c1a"), ("c2b", "right")]
+    assert containers.sockets(pipeline) == [
+        (("client", "c1a"), ("server", "p1")),
+        (("client", "p1"), ("client", "c2b")),
+    ]
+    for case in (chain, pipeline):
+        ports = [port for leg in containers.legs(case) for port in leg]
+        inner = [socket for ends in containers.sockets(case) for _, socket in ends if socket.startswith("c")]
+        assert sorted(inner) == sorted(port for port in ports if port not in ("left", "right"))
+
+
+def test_latency_is_told_by_direction_in_microseconds():
+    times = {"min": 1500, "mean": 2500.0, "max": 9000, "p50": 2000, "p90": 3000, "p99": 4000, "p99_9": 5000}
+    times |= {"p99_99": 6000, "p99_999": 7000, "p99_9999": 8000, "hdrh": "HISTFAAA"}
+    streams = [{"name": "forward", "latency_ns": None}, {"name": "forward-latency", "latency_ns": times}]
+    counts = {"sent": 100, "received": 100, "lost": 0, "foreign": 0, "seconds": 1.0}
+    report = {**counts, "received_pps": 100.0, "received_bps": 48000.0, "streams": streams, "intended": 100}
+    trial = output(report, ways=2)
+    assert (trial.latency.min, trial.latency.avg, trial.latency.max) == (1.5, 2.5, 9.0)
+    assert trial.latency.percentiles["99.9999"] == 8.0
+    assert trial.latency.as_dict()["unit"] == "us"
+    assert (trial.latency_reverse, trial.ways, trial.intended) == (None, 2, 100)
+
+
+def test_both_ways_each_side_sends_to_the_other(tmp_path):
+    (tmp_path / "quiver-tgen").touch()
+    ends = Endpoint("memif", "l"), Endpoint("memif", "r")
+
+    def flags(name, **more):
+        traffic_of = replace(find(name), **more).traffic
+        words = Tgen(tmp_path).command(traffic_of, ends, Cores(0, (1,)), 1.0)
+        return {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
+
+    bridged = flags("64b-1c-memif-eth-l2bdbasemaclrn-mrr")
+    assert bridged["--source-mac"] == bridged["--reverse-destination-mac"] == traffic.PEER_LEFT_MAC
+    assert bridged["--destination-mac"] == bridged["--reverse-source-mac"] == traffic.PEER_RIGHT_MAC
+    routed = flags("64b-1c-memif-ethip4-ip4scale20k-mrr", both_ways=True)
+    assert routed["--destination-mac"] == traffic.DEVICE_LEFT_MAC
+    assert routed["--reverse-destination-mac"] == traffic.DEVICE_RIGHT_MAC
+    assert (routed["--source"], routed["--sources"]) == ("16.0.0.1", "10000"), "what comes back has routes, too"
+    assert "--reverse-source-mac" not in flags("64b-1c-memif-ethip4-ip4base-mrr")
 
 
 def test_the_generators_report_is_understood():

@@ -4,15 +4,21 @@ import csv
 import io
 import json
 import re
+from datetime import timedelta
 
 import duckdb
 import jsonschema
 import pytest
-from conftest import MRR, NDRPDR, START, comparison_document
+from conftest import MRR, NDRPDR, START, comparison_document, document, quiet
 
 from quiver_bench.commands.main import main
+from quiver_bench.methods import mrr, reconf
+from quiver_bench.methods.base import Figure, rate
+from quiver_bench.methods.soak import Search
 from quiver_bench.report import tables
 from quiver_bench.results.query import ask, latest
+from quiver_bench.simulated import Simulated
+from quiver_bench.suites import find
 from quiver_bench.trend import classify, trends
 
 # What CSIT's schema 1.4 asks of a document: fields and types as its model documentation lists them.
@@ -28,11 +34,19 @@ _RATE = {
         }
     },
 }
+_VALUE = {
+    "type": "object",
+    "required": ["value", "unit"],
+    "properties": {"value": {"type": "number"}, "unit": {"enum": ["packets", "s"]}},
+}
 _BOUNDS = {"type": "object", "required": ["lower", "upper"], "properties": {"lower": _RATE, "upper": _RATE}}
 _SERIES = {
     "type": "object",
     "required": ["values", "avg", "stdev", "unit"],
-    "properties": {"values": {"type": "array", "items": {"type": "number"}, "minItems": 1}},
+    "properties": {
+        "values": {"type": "array", "items": {"type": "number"}, "minItems": 1},
+        "unit": {"enum": ["pps", "cps", "bps"]},
+    },
 }
 UTI = {
     "type": "object",
@@ -74,6 +88,18 @@ UTI = {
                     "properties": {"type": {"const": "ndrpdr"}, "ndr": _BOUNDS, "pdr": _BOUNDS},
                     "required": ["type", "ndr", "pdr"],
                 },
+                {
+                    "properties": {"type": {"const": "soak"}, "critical_rate": _BOUNDS},
+                    "required": ["type", "critical_rate"],
+                },
+                {
+                    "properties": {
+                        "type": {"const": "reconf"},
+                        "aggregate_rate": _RATE,
+                        "loss": {"required": ["packet", "time"], "properties": {"packet": _VALUE, "time": _VALUE}},
+                    },
+                    "required": ["type", "aggregate_rate", "loss"],
+                },
             ]
         },
     },
@@ -81,11 +107,50 @@ UTI = {
 
 
 def test_documents_are_as_csits_schema_wants_them(store):
-    measured = [document for document in store.documents() if document["test_type"] != "compare"]
+    measured = [each for each in store.documents() if each["test_type"] != "compare"]
     assert len(measured) == 13
-    for document in measured:
-        jsonschema.validate(document, UTI)
-        assert (document["message"] == "") == document["passed"]
+    for each in measured:
+        jsonschema.validate(each, UTI)
+        assert (each["message"] == "") == each["passed"]
+
+
+def test_every_kind_of_result_is_as_csits_schema_wants_it():
+    system = Simulated(20e6, 1e4)
+    connections = "64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps"
+    (cps,) = mrr.measure(system, quiet, trials=2, unit=find(connections).unit)
+    grown = reconf.measure(Simulated(20e6, 1e2, reconfiguration_loss=50), quiet, 480)
+    search = Search(25e6)
+    search.learn(25e6, 5.1, 10_000)
+    low, high = search.learn(20e6, 5.2, 10).bounds
+    soaked = Figure({"type": "soak", "critical_rate": {"lower": rate(low, 480), "upper": rate(high, 480)}}, [], "near")
+    for suite, figure in (
+        (connections, cps),
+        (MRR.replace("mrr", "reconf"), grown),
+        (MRR.replace("mrr", "soak"), soaked),
+    ):
+        made = document(figure, suite)
+        jsonschema.validate(made, UTI)
+        assert made["test_type"] == made["result"]["type"], "CSIT's cps and tput are of type mrr"
+    assert document(cps, connections)["result"]["receive_rate"]["rate"]["unit"] == "cps"
+
+
+def test_one_way_and_both_ways_are_two_series(store):
+    (figure,) = mrr.measure(Simulated(20e6, 1e4, ways=2), quiet, trials=2)
+    store.add(document(figure, MRR, at=START + timedelta(days=20)) | {"direction": "both ways"})
+    found = {trend.placement for trend in trends(store) if trend.suite == MRR}
+    assert found == {"near", "near, both ways"}
+    assert sum(row["test_type"] == "mrr" for row in latest(store)) == 2
+
+
+def test_results_from_before_a_column_came_are_still_read(store):
+    file = next((store.directory / "parquet").rglob("*.parquet"))
+    old = file.with_suffix(".old")
+    duckdb.sql(f"COPY (SELECT * EXCLUDE (result_receive_rate_rate_unit) FROM '{file}') TO '{old}' (FORMAT parquet)")
+    for path in (store.directory / "parquet").rglob("*.parquet"):
+        path.unlink()
+    old.rename(file)
+    assert {row["unit"] for row in tables.everything(store)} <= {"pps", "ratio"}
+    assert len(tables.everything(store)) == 1
 
 
 def test_nothing_is_overwritten(store):

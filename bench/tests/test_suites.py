@@ -16,6 +16,9 @@ from quiver_bench.suites import find, suites
         "64b-1c-memif-ethip4-ip4base-ndrpdr",
         "64b-1c-memif-eth-l2xcbase-soak",
         "64b-1c-memif-ethip4-ip4base-reconf",
+        "64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps",
+        "100b-1c-memif-ethip4udp-ip4base-h16384-p63-s1032192-tput",
+        "64b-1c-memif-eth-l2bd-1ch-2mif-1dcr1t-testpmd-mrr",
     ],
 )
 def test_published_names_stay(name):
@@ -46,6 +49,20 @@ def test_frame_sizes_count_the_checksum_and_buffers_do_not():
     assert imix.sizes == ((60, 28), (566, 16), (1514, 4))
     assert imix.mean_size == pytest.approx((60 * 28 + 566 * 16 + 1514 * 4) / 48)
     assert find("imix-1c-memif-ethip6-ip6base-mrr").frame_sizes[0] == (78, 28)
+    assert sorted(imix.pattern) == [60] * 7 + [566] * 4 + [1514]
+    assert max(imix.pattern.index(size) for size in (60, 566)) <= 1, "evenly mixed, not one length after the other"
+
+
+def test_connections_are_counted_as_csit_does():
+    suite = find("64b-1c-memif-ethip4tcp-ip4base-h262144-p63-s16515072-cps")
+    made = suite.traffic.conversations
+    assert made.clients == "16.0.0.0-16.3.255.255:1024-1086"
+    assert made.sessions == 16_515_072
+    assert (suite.metric, suite.unit, suite.test_type) == ("connections_per_second", "cps", "mrr")
+    assert {"TCP", "HOSTS_262144", "CPS"} <= set(suite.tags)
+    assert suite.direction == "both ways"
+    replayed = find("1518b-1c-memif-ethip4udp-ip4base-h1024-p63-s64512-replay").traffic.conversations
+    assert (replayed.kind, replayed.replay) == ("tput", True)
 
 
 def test_scale_is_both_directions_together():

@@ -48,10 +48,10 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines.append("| suite | A | B | placement | A | B | A/B | interval | pairs | verdict | commit | machine, day |")
     lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
-        scale, unit = (1e9, "Gbit/s") if row["suite"].startswith("128kb") else (1e6, "Mpps")
+        scale, unit = (1e9, "Gbit/s") if row["suite"].startswith("128kb") else (1e6, _mega(row))
         limit = " ¹" if row["generator_limited"] else ""
         lines.append(
-            f"| `{row['suite']}` | {row['device']} | {row['other_device']} | {row['placement']} "
+            f"| `{row['suite']}` | {row['device']} | {row['other_device']} | {_placement(row)} "
             f"| {row['result_a_median'] / scale:.2f} {unit}{limit} | {row['result_b_median'] / scale:.2f} {unit} "
             f"| **{row['result_ratio_median']:.2f}** | {row['result_ratio_low']:.2f} to {row['result_ratio_high']:.2f} "
             f"| {row['result_pairs']} | {row['result_verdict']} | {row['commit'] or '–'} | {_where(row, letters)} |"
@@ -79,7 +79,7 @@ def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
             *(["irregular"] if row["irregular"] else []),
         ]
         lines.append(
-            f"| `{row['suite']}` | {row['device']} | {row['placement']} | {_figure(row)} | {', '.join(remarks)} "
+            f"| `{row['suite']}` | {row['device']} | {_placement(row)} | {_figure(row)} | {', '.join(remarks)} "
             f"| {row['commit'] or row['dut_version']} | {_where(row, letters)} |"
         )
     lines += ["", "```", *dict.fromkeys(row["command"] for row in rows), "```\n"]
@@ -92,18 +92,31 @@ def _figure(row: dict[str, Any]) -> str:
 
     match row["test_type"]:
         case "mrr" if row["result_receive_rate_rate_avg"] is not None:
-            return f"{mega('result_receive_rate_rate_avg')} ± {mega('result_receive_rate_rate_stdev')} Mpps"
+            return f"{mega('result_receive_rate_rate_avg')} ± {mega('result_receive_rate_rate_stdev')} {_mega(row)}"
         case "mrr":
             mean, deviation = (row[f"result_receive_rate_bandwidth_{part}"] / 1e9 for part in ("avg", "stdev"))
             return f"{mean:.2f} ± {deviation:.2f} Gbit/s"
         case "ndrpdr":
-            return f"NDR {mega('result_ndr_lower_rate_value')}, PDR {mega('result_pdr_lower_rate_value')} Mpps"
+            figure = f"NDR {mega('result_ndr_lower_rate_value')}, PDR {mega('result_pdr_lower_rate_value')} Mpps"
+            latency = [row[f"result_latency_forward_pdr_{share}_avg"] for share in (0, 10, 50, 90)]
+            if None in latency:
+                return figure
+            return f"{figure}; {' / '.join(f'{mean:.1f}' for mean in latency)} µs at 0 / 10 / 50 / 90 % of PDR"
         case "soak":
             ends = [mega(f"result_critical_rate_{end}_rate_value") for end in ("lower", "upper")]
             return f"critical load {ends[0]} to {ends[1]} Mpps"
         case "reconf":
             return f"{row['result_loss_packet_value']:.0f} packets, {row['result_loss_time_value'] * 1e3:.3f} ms"
     return "–"
+
+
+def _mega(row: dict[str, Any]) -> str:
+    """Millions of what a second: packets, or connections."""
+    return "Mcps" if row["suite"].endswith("-cps") else "Mpps"
+
+
+def _placement(row: dict[str, Any]) -> str:
+    return f"{row['placement']}, both ways" if row["direction"] == "both ways" else str(row["placement"])
 
 
 def _clocks(rows: list[dict[str, Any]]) -> str:
