@@ -63,6 +63,8 @@ class Measurer(AbstractMeasurer):
         self.stand = stand
         self.tell = tell
         self.kept = kept
+        #: Those that the search heard of, the first included.
+        self.heard = list(kept)
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
         """One trial, made again while the cores are moved."""
@@ -73,6 +75,7 @@ class Measurer(AbstractMeasurer):
             if trial.placement == self.kept[0].placement and trial.placement not in UNSETTLED:
                 break
             self.tell(f"again: cores {trial.placement}, at first {self.kept[0].placement}")
+        self.heard.append(trial)
         output = trial.output
         result = MeasurementResult(
             intended_duration=intended_duration,
@@ -115,11 +118,17 @@ def measure(
     stand.clear()
     result: dict[str, Any] = {"type": "ndrpdr"}
     irregular, message = False, ""
+    measurer = Measurer(stand, tell, kept)
     try:
-        found = MultipleLossRatioSearch(config).search(Measurer(stand, tell, kept))
+        found = MultipleLossRatioSearch(config).search(measurer)
     except RuntimeError as error:  # the library's: time is up, or loss even at the least load
         return Figure(
-            {"type": "unknown"}, kept, common_placement(kept), True, f"the search failed: {error}", stand.clocks()
+            {"type": "unknown"},
+            kept,
+            common_placement(measurer.heard),
+            True,
+            f"the search failed: {error}",
+            stand.clocks(),
         )
     for name, goal in wanted.items():
         answer = found[goal]
@@ -131,7 +140,7 @@ def measure(
     clocks = stand.clocks()
     if latency and "pdr" in result and not irregular:
         result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"] / ways, tell, effort.trial_seconds)
-    return Figure(result, kept, common_placement(kept), irregular, message, clocks)
+    return Figure(result, kept, common_placement(measurer.heard), irregular, message, clocks)
 
 
 def first_settled(stand: Stand, seconds: float, tell: Told) -> Trial:

@@ -119,6 +119,9 @@ def measure(
         load, seconds = search.next_load(), search.seconds()
         trial = stand.trial(seconds, load / ways)
         kept.append(trial)
+        if trial.placement != unpaced.placement:
+            tell(f"again: cores {trial.placement}, at first {unpaced.placement}")
+            continue
         # What could not be sent would have been lost.
         missing = max(0, (trial.output.intended or 0) - trial.output.sent) + trial.output.lost
         state = search.learn(load, trial.output.seconds, missing)
@@ -127,14 +130,20 @@ def measure(
             f"trial {len(search.trials)} at {load / 1e6:.3f} Mpps: {missing} lost; critical {low / 1e6:.3f} to {high / 1e6:.3f}"
         )
     if state is None:
-        return Figure({"type": "unknown"}, kept, common_placement(kept), True, "too short for a single trial")
+        return Figure(
+            {"type": "unknown"},
+            kept,
+            common_placement(kept),
+            True,
+            "too short for a trial that stands as the first did",
+        )
     low, high = state.bounds
     result = {"type": "soak", "critical_rate": {"lower": rate(low, frame_bits), "upper": rate(high, frame_bits)}}
     early = len(search.trials) <= OPENING
     return Figure(
         result,
         kept,
-        common_placement(kept),
+        unpaced.placement,
         irregular=early,
         message=f"ended after {len(search.trials)} trials, before the models were asked" if early else "",
         clocks=stand.clocks(),
