@@ -12,6 +12,7 @@ from typing import Any
 
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
+from quiver_bench.errors import TrialVoid
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import Figure, Told, common_placement, rate
 from quiver_bench.trial import Stand, Trial
@@ -22,8 +23,9 @@ PDR = SearchGoal(loss_ratio=0.005)
 MIN_LOAD = 9001.0
 SEARCH_SECONDS = 1200.0
 
-#: How many times a trial is made again because the cores were moved.
+#: How many times a trial is made again because the cores were moved; and the first, which all others are held against.
 PATIENCE = 3
+FIRST_PATIENCE = 20
 
 #: The load offered at most, as a multiple of what came out when as much went in as could.
 HEADROOM = 1.25
@@ -72,7 +74,7 @@ class Measurer(AbstractMeasurer):
         for _ in range(1 + PATIENCE):
             trial = self.stand.trial(intended_duration, intended_load)
             self.kept.append(trial)
-            if trial.placement == self.kept[0].placement and trial.placement not in UNSETTLED:
+            if trial.placement == self.kept[0].placement:
                 break
             self.tell(f"again: cores {trial.placement}, at first {self.kept[0].placement}")
         self.heard.append(trial)
@@ -145,12 +147,14 @@ def measure(
 
 def first_settled(stand: Stand, seconds: float, tell: Told) -> Trial:
     """A trial at the greatest load, made again while the cores are moved: all others are held against its placement."""
-    for _ in range(PATIENCE):
+    for _ in range(FIRST_PATIENCE):
         trial = stand.trial(seconds)
         if trial.placement not in UNSETTLED:
-            break
+            return trial
         tell(f"again: cores {trial.placement}")
-    return trial
+    raise TrialVoid(
+        f"the cores were {trial.placement} in {FIRST_PATIENCE} trials running: try again when it is quieter"
+    )
 
 
 def bounds(answer: GoalResult, frame_bits: float, ways: int = 1) -> tuple[dict[str, Any], bool]:

@@ -140,25 +140,26 @@ def latency(
 ) -> graph_objects.Figure:
     """Latency by percentile, at shares of PDR; the axis stretches towards 100 % as usual for such curves."""
     figure = _figure("Latency by percentile" + _at(normalise), "percentile", "µs")
-    ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999]
+    ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999]
     for document in store.documents():
-        forward = document.get("result", {}).get("latency_forward", {})
-        if not forward or not _chosen(document["suite"], document["device"], suites, devices):
+        if not _chosen(document["suite"], document["device"], suites, devices):
             continue
         mhz = document["machine"]["mhz"] if normalise else None
-        for share, values in forward.items():
-            points = sorted(
-                (float(at), value) for at, value in values.get("percentiles", {}).items() if float(at) < 100
-            )
-            figure.add_scatter(
-                x=[100 / (100 - at) for at, _ in points],
-                y=[normal(value, "us", mhz) for _, value in points],
-                mode="lines+markers",
-                name=f"{document['device']} {document['suite']} {share.replace('pdr_', '')} % of PDR",
-                meta={"suite": document["suite"], "device": document["device"]},
-                customdata=[at for at, _ in points],
-                hovertemplate="%{customdata} %: %{y:.1f} µs",
-            )
+        for way, of in (("latency_forward", ""), ("latency_reverse", ", right to left")):
+            for share, values in document.get("result", {}).get(way, {}).items():
+                points = sorted(
+                    (float(at), value) for at, value in values.get("percentiles", {}).items() if float(at) < 100
+                )
+                figure.add_scatter(
+                    x=[100 / (100 - at) for at, _ in points],
+                    y=[normal(value, "us", mhz) for _, value in points],
+                    mode="lines+markers",
+                    name=f"{document['device']} {document['suite']} {share.replace('pdr_', '')} % of PDR{of}",
+                    meta={"suite": document["suite"], "device": document["device"]},
+                    customdata=[at for at, _ in points],
+                    hovertemplate="%{customdata} %: %{y:.1f} µs",
+                )
+    figure.update_yaxes(type="log")
     figure.update_xaxes(type="log", tickvals=[100 / (100 - at) for at in ticks], ticktext=[f"{at:g} %" for at in ticks])
     return figure
 
