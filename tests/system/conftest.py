@@ -28,11 +28,11 @@ def pytest_runtest_makereport(item):
 
 
 @pytest.fixture(scope="module")
-def module_daemon():
-    """The daemon that the tests of a module share."""
+def module_daemon(request):
+    """The daemon that the tests of a module share; with as many workers as the module's WORKERS says."""
     # Short, for paths of unix sockets must be.
     with tempfile.TemporaryDirectory(prefix="qt-", dir="/tmp") as directory:
-        daemon = Daemon(directory)
+        daemon = Daemon(directory, workers=getattr(request.module, "WORKERS", None))
         try:
             yield daemon.start()
         finally:

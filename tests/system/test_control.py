@@ -202,17 +202,13 @@ def test_a_hundred_thousand_routes_while_packets_flow(lab, daemon):
     file = daemon.directory / "routes.json"
     file.write_text(text)
     with (
-        a.start("ping", "-n", "-q", "-i", "0.01", "-w", "4", "10.2.0.2") as ping,
+        a.pinging("10.2.0.2"),
         lab.generator("m12", "m13", 12, 13, "--rate", 3000, "--count", 12000) as generator,
     ):
         eventually(lambda: daemon.counter("m13", "tx_packets") > 100, lambda: f"packets flow\n{generator.output()}")
-        answer = daemon.json("apply", "-f", file, timeout=60)
+        answer = daemon.json("apply", "-f", file)
         assert answer["committed"] and answer["counts"]["applied"] == 100_000, answer["counts"]
-        text = ping.finish()
         lab.lossless_end(generator)
-    sent, received = map(int, re.search(r"(\d+) packets transmitted, (\d+) received", text).groups())
-    # -w ends ping with a request on its way.
-    assert sent > 100 and received >= sent - 1, text
     b.ip("address", "add", "20.1.134.159/32", "dev", "lo")
     a.must_ping("20.1.134.159")
     # Who looks at the table and then stops reading holds nobody up: a neighbour is asked, a change is made.
@@ -229,6 +225,6 @@ def test_a_hundred_thousand_routes_while_packets_flow(lab, daemon):
         reader.send_signal(signal.SIGCONT)
         shown = json.loads(reader.stdout.read())
     assert len(shown["entries"]) >= 100_000
-    daemon.cli("delete", "-f", file, timeout=60)
+    daemon.cli("delete", "-f", file)
     assert daemon.names("route") == []
     assert "Net Unreachable" in a.ping("20.1.134.159", count=1).text

@@ -40,7 +40,7 @@ def both(lab, *options):
 def meet(lab, *options):
     """Lets Quiver know all neighbours before packets are sent that nobody repeats; TCP repeats what waited too long."""
     with generator("stateful", *both(lab, *options)) as ends:
-        result = json.loads(ends.finish(90))
+        result = json.loads(ends.finish())
     assert result["client"]["closed"] == result["client"]["attempted"] > 0, result["client"]
 
 
@@ -89,7 +89,7 @@ def test_clients_of_a_kernel_server(lab):
         "--servers", "10.14.0.2:7777", "--turns", 3, "--request", REQUEST, "--response", RESPONSE,
         "--rate", 100, "--connections", 300, "--seconds", 20, "--verify",
     ) as clients:  # fmt: skip
-        result = json.loads(clients.finish(60))
+        result = json.loads(clients.finish())
     assert result["client"]["closed"] == 300 and result["client"]["bytes"] == 300 * 3 * RESPONSE, result
     assert result["client_link"]["bad_checksum"] == 0, result["client_link"]
 
@@ -138,7 +138,7 @@ def test_both_ends_through_the_router(lab, profile):
     options = ("--rate", 1000, "--connections", 2000, "--seconds", 60, "--timeout", 20)
     meet(lab, *options)
     with generator("stateful", *both(lab, "--profile", profile, *options)) as ends:
-        result = json.loads(ends.finish(90))
+        result = json.loads(ends.finish())
     assert result["client"]["closed"] == result["client"]["attempted"] == 2000, result["client"]
     turns = {"tcp-cps": 0, "udp-cps": 1}.get(profile, 5)
     assert result["client"]["messages"] == result["server"]["messages"] == 2000 * turns
@@ -148,7 +148,7 @@ def test_both_ends_through_the_router(lab, profile):
 def test_a_device_that_goes_away_is_told(lab):
     lab.daemon.apply(lab.memif("m12", 12) + lab.memif("m13", 13))
     with generator("stateful", *both(lab, "--rate", 100, "--seconds", 600)) as ends:
-        up = lambda name: lab.daemon.memif(name).get("connected")  # noqa: E731
+        up = lambda name: lab.daemon.memif(name).get("connected")
         eventually(lambda: up("m12") and up("m13"), "both links are up")
         lab.daemon.delete("interface", "m12")
         assert ends.wait() == 1
@@ -159,6 +159,6 @@ def test_replayed_conversations_come_through(lab):
     options = ("--rate", 1000, "--connections", 1280, "--seconds", 60)
     meet(lab, *options)
     with generator("replay", *both(lab, *options, "--profile", "tcp-tput", "--apart", 1, "--drain", 5)) as replay:
-        result = json.loads(replay.finish(90))
+        result = json.loads(replay.finish())
     assert len(result["steps"]) == 16
     assert all(step["sent"] == step["received"] == 1280 for step in result["steps"]), result["steps"]

@@ -138,7 +138,7 @@ def test_a_killed_peer_is_noticed_and_may_return(lab, daemon):
         with lab.generator("m12", "m13", 12, 13, "--rate", 2000, "--seconds", 60) as generator:
             eventually(lambda: daemon.memif("m12").get("connected"), "m12 has a peer")
             before = daemon.counter("m13", "tx_packets")
-            eventually(lambda: daemon.counter("m13", "tx_packets") > before + 100, "packets flow")
+            eventually(lambda before=before: daemon.counter("m13", "tx_packets") > before + 100, "packets flow")
             generator.signal(signal.SIGKILL)
             generator.wait()
         eventually(lambda: not daemon.memif("m12").get("connected"), "the end is noticed")

@@ -1,10 +1,10 @@
 """Routing between taps, with the kernel's own tools as peers."""
 
-import json
 import re
 
 import pytest
 from lab import eventually
+from lab.laboratory import iperf
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
@@ -155,7 +155,7 @@ def test_broken_packets_are_dropped_and_named(two, daemon):
 
 @pytest.mark.parametrize("options", [(), ("-R",), ("-P", "4")], ids=["forth", "back", "four-flows"])
 def test_tcp(two, options):
-    result = _iperf(two, "-t", "2", *options)
+    result = iperf(two, "-t", "2", *options)
     assert result["end"]["sum_received"]["bytes"] > 1_000_000, result["end"]
 
 
@@ -163,12 +163,12 @@ def test_tcp_without_offload(lab):
     a, b = lab.pod("a"), lab.pod("b")
     lab.daemon.apply(lab.tap("a", a, "10.1.0", tap=", gso = false") + lab.tap("b", b, "10.2.0"))
     for options in ((), ("-R",)):
-        result = _iperf((a, b), "-t", "1", *options)
+        result = iperf((a, b), "-t", "1", *options)
         assert result["end"]["sum_received"]["bytes"] > 1_000_000, result["end"]
 
 
 def test_udp_without_loss_at_a_moderate_rate(two):
-    result = _iperf(two, "-u", "-b", "10M", "-l", "1400", "-t", "2")
+    result = iperf(two, "-u", "-b", "10M", "-l", "1400", "-t", "2")
     assert result["end"]["sum"]["packets"] > 1000 and result["end"]["sum"]["lost_packets"] == 0, result["end"]["sum"]
 
 
@@ -177,7 +177,7 @@ def test_tun_carries_packets(lab):
     lab.daemon.apply(lab.tap("a", a, "10.1.0", tap=', mode = "tun"') + lab.tap("b", b, "10.2.0"))
     a.must_ping("10.1.0.1")
     a.must_ping("10.2.0.2", "-s", 1000)
-    assert _iperf((a, b), "-t", "1")["end"]["sum_received"]["bytes"] > 1_000_000
+    assert iperf((a, b), "-t", "1")["end"]["sum_received"]["bytes"] > 1_000_000
 
 
 def test_several_queues(lab):
@@ -217,14 +217,3 @@ def _checksums_hold(packet):
     del again.chksum, again[ICMP].chksum
     again = IP(bytes(again))
     return (again.chksum, again[ICMP].chksum) == (packet.chksum, packet[ICMP].chksum)
-
-
-def _iperf(pods, *options):
-    """iperf3 from the first pod to a server in the second; returns its figures."""
-    client, server = pods
-    with server.start("iperf3", "-s", "-1") as listener:
-        eventually(lambda: ":5201" in server.run("ss", "-ltn").stdout, lambda: f"iperf3 listens\n{listener.output()}")
-        done = client.run("iperf3", "-c", "10.2.0.2", "-J", *options, check=False)
-        result = json.loads(done.stdout)
-        assert "error" not in result, result["error"]
-        return result

@@ -7,13 +7,13 @@ import pathlib
 import signal
 import socket
 
-from .process import Process, eventually, run, tool
+from .process import HANGS, Process, eventually, run, tool
 
 
 class Daemon:
     """A quiverd with socket, state and log in one directory."""
 
-    def __init__(self, directory, state=None, extra=""):
+    def __init__(self, directory, state=None, workers=None, extra=""):
         self.directory = pathlib.Path(directory)
         self.socket = self.directory / "quiver.sock"
         self.metrics = self.directory / "metrics.sock"
@@ -21,7 +21,7 @@ class Daemon:
         self.settings = self.directory / "quiverd.toml"
         self.settings.write_text(
             f'[api]\nsocket = "{self.socket}"\n[state]\ndirectory = "{self.state}"\n'
-            f'[metrics]\nlisten = "unix:{self.metrics}"\n[workers]\ncores = [{worker_core()}]\n{extra}'
+            f'[metrics]\nlisten = "unix:{self.metrics}"\n[workers]\ncores = {worker_cores(workers)}\n{extra}'
         )
         self.process = None
         self.past = []
@@ -74,9 +74,9 @@ class Daemon:
         """`quiver show … -o json`."""
         return self.json("show", *what)
 
-    def apply(self, toml, *options, timeout=30):
+    def apply(self, toml, *options):
         """Applies objects, which must all be in force afterwards; returns the answer."""
-        answer = self.json("apply", "-f", "-", *options, stdin=toml, timeout=timeout)
+        answer = self.json("apply", "-f", "-", *options, stdin=toml)
         waiting = [result for result in answer.get("results", []) if "applied" not in result["outcome"]]
         assert not waiting, f"not in force: {waiting}"
         return answer
@@ -138,7 +138,7 @@ class Daemon:
         """The metrics, as Prometheus would fetch them: content type and text."""
         connection = http.client.HTTPConnection("quiver")
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.sock.settimeout(5)
+        connection.sock.settimeout(HANGS)
         connection.sock.connect(str(self.metrics))
         connection.request("GET", "/metrics")
         answer = connection.getresponse()
@@ -150,9 +150,10 @@ class Daemon:
         return {node["name"] for node in self.show("graph")["nodes"]}
 
 
-def worker_core():
-    """The core of the worker: the last that may be used. Generators take the first."""
-    return max(os.sched_getaffinity(0))
+def worker_cores(workers=None):
+    """Cores of the workers (one, or as many as $QUIVER_WORKERS says): the last that may be used. Generators take the first."""
+    workers = workers or int(os.environ.get("QUIVER_WORKERS") or 1)
+    return sorted(os.sched_getaffinity(0))[-workers:]
 
 
 def _name(holder):

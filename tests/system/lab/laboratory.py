@@ -4,7 +4,7 @@ import json
 import os
 
 from .pod import Pod
-from .process import Process, tool
+from .process import Process, eventually, tool
 
 
 class Laboratory:
@@ -85,6 +85,17 @@ class Laboratory:
         # Foreign frames, such as the announcement (gratuitous ARP) of an interface that comes up, are counted apart.
         assert 0 < result["sent"] == result["received"], (result, self.daemon.drops())
         assert count is None or result["received"] == count, result
+        return result
+
+
+def iperf(pods, *options, to="10.2.0.2", port=5201):
+    """iperf3 from the first pod to a server in the second; returns its figures."""
+    client, server = pods
+    with server.start("iperf3", "-s", "-1", "-p", port) as listener:
+        eventually(lambda: f":{port}" in server.run("ss", "-ltn").stdout, lambda: f"iperf3 listens\n{listener.output()}")
+        done = client.run("iperf3", "-c", to, "-J", *options, check=False)
+        result = json.loads(done.stdout)
+        assert "error" not in result, result["error"]
         return result
 
 

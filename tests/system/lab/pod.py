@@ -6,9 +6,10 @@ import ctypes
 import itertools
 import os
 import re
+import signal
 import threading
 
-from .process import Process, run
+from .process import Process, eventually, run
 from .wire import Wire
 
 _COUNT = itertools.count()
@@ -46,7 +47,7 @@ class Pod:
         """Ethernet address of a device."""
         return re.search(r"link/ether (\S+)", self.ip("link", "show", device).stdout)[1]
 
-    def ping(self, address, *options, count=3, wait=2):
+    def ping(self, address, *options, count=3, wait=5):
         """Pings and returns what was sent, what came back, and the words."""
         done = self.run("ping", "-n", "-c", count, "-i", "0.05", "-W", wait, *options, address, check=False)
         text = done.stdout + done.stderr
@@ -58,6 +59,22 @@ class Pod:
         pings = self.ping(address, *options, **more)
         assert pings.sent > 0 and pings.received == pings.sent, pings.text
         return pings
+
+    @contextlib.contextmanager
+    def pinging(self, address, interval=0.01):
+        """Pings all the while. Of the requests up to the last that was answered, each must have been."""
+        with self.start("ping", "-n", "-i", interval, address) as ping:
+            answered = lambda: [int(number) for number in re.findall(r"bytes from .* icmp_seq=(\d+)", ping.output())]
+            eventually(answered, lambda: f"{address} answers\n{ping.output()}")
+            yield ping
+            seen = len(answered())
+            eventually(lambda: len(answered()) > seen, lambda: f"{address} still answers\n{ping.output()[-500:]}")
+            ping.signal(signal.SIGINT)
+            ping.finish()
+            numbers = answered()
+            # ping counts to 65535 and begins anew.
+            missing = set(range(1, len(numbers) + 1)) - set(numbers) if max(numbers) < 65535 else set()
+            assert not missing, (sorted(missing)[:20], len(missing), ping.output()[-500:])
 
     @contextlib.contextmanager
     def entered(self):

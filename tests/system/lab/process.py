@@ -6,6 +6,8 @@ import subprocess
 import tempfile
 import time
 
+# Seconds after which a program hangs: far more than any takes, also where the machine has other things to do.
+HANGS = 180
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
@@ -17,7 +19,7 @@ def tool(name):
     return str(path)
 
 
-def run(*command, check=True, timeout=30, stdin=None):
+def run(*command, check=True, timeout=HANGS, stdin=None):
     """Runs a command to its end. A failure shows the command and all it printed, unless `check` is False."""
     command = [str(word) for word in command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, input=stdin, check=False)
@@ -26,15 +28,31 @@ def run(*command, check=True, timeout=30, stdin=None):
     return done
 
 
-def eventually(condition, what, timeout=10.0, interval=0.05):
+def eventually(condition, what, timeout=20.0, interval=0.05):
     """Waits until `condition()` is true and returns its value: a limit against hanging, no measurement."""
-    until = time.monotonic() + timeout
+    patience = Patience(timeout)
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < until, f"after {timeout} s it still isn't so: {what() if callable(what) else what}"
+        assert patience.left() > 0, f"after {timeout} s it still isn't so: {what() if callable(what) else what}"
         time.sleep(interval)
+
+
+class Patience:
+    """Time to wait, of which only what we were awake for counts: where the whole machine stood still, nobody else worked either."""
+
+    LONGEST = 1.0
+
+    def __init__(self, seconds):
+        self._left, self._before = seconds, time.monotonic()
+
+    def left(self):
+        """Seconds that are left; to be asked again and again."""
+        now = time.monotonic()
+        self._left -= min(now - self._before, self.LONGEST)
+        self._before = now
+        return self._left
 
 
 class Process:
@@ -42,7 +60,7 @@ class Process:
 
     def __init__(self, *command, stdin=None):
         self.command = [str(word) for word in command]
-        self._file = tempfile.TemporaryFile(mode="w+")
+        self._file = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 (closed by __exit__)
         self.process = subprocess.Popen(
             self.command, stdin=stdin or subprocess.DEVNULL, stdout=self._file, stderr=subprocess.STDOUT
         )
@@ -57,11 +75,11 @@ class Process:
         """Whether it still runs."""
         return self.process.poll() is None
 
-    def wait(self, timeout=30):
+    def wait(self, timeout=HANGS):
         """Waits for its end and returns its exit status."""
         return self.process.wait(timeout)
 
-    def finish(self, timeout=30):
+    def finish(self, timeout=HANGS):
         """Waits for its end, which must be a good one, and returns what it printed."""
         status = self.wait(timeout)
         assert status == 0, f"{' '.join(self.command)}: exit status {status}\n{self.output()}"

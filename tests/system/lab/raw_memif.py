@@ -11,6 +11,8 @@ import os
 import socket
 import struct
 
+from .process import HANGS
+
 ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT = range(1, 9)
 COOKIE = 0x3E31F20
 NEXT = 1
@@ -30,7 +32,7 @@ class RawMemif:
     def __init__(self, path, id=0, secret=b"", log2=8, buffer=2048, mode=0):
         self.size, self.buffer = 1 << log2, buffer
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(5)
+        self.socket.settimeout(HANGS)
         self.socket.connect(path)
         self.id, self.secret, self.mode, self.log2 = id, secret, mode, log2
         ring = _RING_HEADER + _DESCRIPTOR.size * self.size

@@ -3,9 +3,10 @@
 import select
 import socket
 import struct
-import time
 
 from scapy.layers.l2 import Ether
+
+from .process import Patience
 
 _ETH_P_ALL = 3
 _SOL_PACKET = 263
@@ -35,7 +36,7 @@ class Wire:
         for frame in frames:
             self.socket.send(bytes(frame))
 
-    def expect(self, wanted, what, timeout=5.0):
+    def expect(self, wanted, what, timeout=20.0):
         """The first frame that is `wanted`."""
         seen = []
         for frame in self._frames(timeout):
@@ -44,7 +45,7 @@ class Wire:
             seen.append(frame.summary())
         raise AssertionError(f"no {what} came; instead: {seen}")
 
-    def collect(self, wanted, until, timeout=5.0):
+    def collect(self, wanted, until, timeout=20.0):
         """All `wanted` frames that come before one that is `until`: a marker sent behind them, so no time is guessed."""
         found = []
         for frame in self._frames(timeout):
@@ -55,10 +56,10 @@ class Wire:
         raise AssertionError(f"the marker never came; before: {[frame.summary() for frame in found]}")
 
     def _frames(self, timeout):
-        limit = time.monotonic() + timeout
-        while (left := limit - time.monotonic()) > 0:
-            if not select.select([self.socket], [], [], left)[0]:
-                return
+        patience = Patience(timeout)
+        while (left := patience.left()) > 0:
+            if not select.select([self.socket], [], [], min(left, Patience.LONGEST))[0]:
+                continue
             data, ancillary, _, address = self.socket.recvmsg(70000, 256)
             if address[2] != _OUTGOING:
                 yield Ether(_with_tag(data, ancillary))
