@@ -58,22 +58,20 @@ impl Closing {
 }
 
 impl Engine {
-    /// An interface comes.
+    /// An interface comes. Nobody sees it before its port is open: what is sent by it at once, to say who we are, would be
+    /// lost.
     pub(super) fn create(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
-        let index = {
-            let mut core = self.shared.core();
-            let (port, damage) = Default::default();
-            let entry = Entry { spec: Arc::clone(spec), mac: mac(spec), port, damage, link_ups: 0 };
-            let index = core.registry.add(entry).ok_or_else(|| {
-                Flaw::new("name", "there are 65000 interfaces already").remedy("delete one first")
-            })?;
-            self.shared.baseline().interface_added(&core.pool, index);
-            index
-        };
-        self.open_port(spec).inspect_err(|_| {
-            let mut core = self.shared.core();
+        let (index, mac) = (self.shared.core().registry.reserve(), mac(spec));
+        let index = index.ok_or_else(|| {
+            Flaw::new("name", "there are 65000 interfaces already").remedy("delete one first")
+        })?;
+        let opened = self.open(spec, mac)?;
+        let mut core = self.shared.core();
+        let (port, damage) = Default::default();
+        core.registry.insert(index, Entry { spec: Arc::clone(spec), mac, port, damage, link_ups: 0 });
+        self.shared.baseline().interface_added(&core.pool, index);
+        core.start(index, spec, opened).inspect_err(|_| {
             core.registry.remove(index);
-            core.interfaces_changed = true;
         })
     }
 
@@ -87,23 +85,23 @@ impl Engine {
         core.interfaces_changed = true;
     }
 
-    /// Opens the port of an interface.
+    /// Opens the port of an interface that is there.
     pub(super) fn open_port(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
         let (index, mac) = {
             let core = self.shared.core();
             let Some(index) = core.registry.index(&spec.name) else { return Ok(()) };
             (index, core.registry.get(index).map_or(MacAddr::ZERO, |entry| entry.mac))
         };
-        let opened = match &spec.port {
-            PortSpec::Memif(memif) => {
-                self.shared.core().memifs.open(index, &spec.name.to_string(), memif)?;
-                Opened::without_queues()
-            }
-            PortSpec::Tap(tap) => Opened::of(self.devices.open(spec, tap)?),
-            _ => port::open(spec, mac)?,
-        };
-        self.shared.core().install(index, spec, opened);
-        Ok(())
+        let opened = self.open(spec, mac)?;
+        self.shared.core().start(index, spec, opened)
+    }
+
+    /// What the system has to open for a port.
+    fn open(&mut self, spec: &InterfaceSpec, mac: MacAddr) -> Result<Opened, Flaw> {
+        match &spec.port {
+            PortSpec::Tap(tap) => Ok(Opened::of(self.devices.open(spec, tap)?)),
+            _ => port::open(spec, mac),
+        }
     }
 
     /// Closes the port of an interface; when this returns, all of it is closed.
@@ -164,6 +162,15 @@ impl Engine {
 }
 
 impl Core {
+    /// An interface gets its port: that of a memif comes with its link, others are open.
+    fn start(&mut self, index: IfIndex, spec: &Arc<InterfaceSpec>, opened: Opened) -> Result<(), Flaw> {
+        if let PortSpec::Memif(memif) = &spec.port {
+            self.memifs.open(index, &spec.name.to_string(), memif)?;
+        }
+        self.install(index, spec, opened);
+        Ok(())
+    }
+
     /// Gives workers the queues of a port that is open.
     fn install(&mut self, index: IfIndex, spec: &Arc<InterfaceSpec>, opened: Opened) {
         let Some(entry) = self.registry.get_mut(index) else { return };

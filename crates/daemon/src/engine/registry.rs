@@ -46,20 +46,23 @@ pub(super) struct Registry {
 const MAX: usize = 65_000;
 
 impl Registry {
-    /// Adds an interface and gives its index; `None` when there are too many.
-    pub(super) fn add(&mut self, entry: Entry) -> Option<IfIndex> {
+    /// An index for one more interface; `None` when there are too many.
+    pub(super) fn reserve(&mut self) -> Option<IfIndex> {
         if self.entries.len() >= MAX {
             return None;
         }
         loop {
             self.last = if usize::from(self.last) >= MAX { 1 } else { self.last + 1 };
             if !self.entries.contains_key(&self.last) {
-                break;
+                return Some(self.last);
             }
         }
-        self.names.insert(entry.spec.name.clone(), self.last);
-        self.entries.insert(self.last, entry);
-        Some(self.last)
+    }
+
+    /// Adds an interface under an index that was reserved for it.
+    pub(super) fn insert(&mut self, index: IfIndex, entry: Entry) {
+        self.names.insert(entry.spec.name.clone(), index);
+        self.entries.insert(index, entry);
     }
 
     /// Removes an interface.
