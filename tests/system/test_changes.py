@@ -120,7 +120,7 @@ def test_a_memif_peer_can_send_on_though_all_its_packets_are_lost_on_purpose(lab
     lab.lossless("one", "two", 1, 2)
     fault = lab.memif("one", 1, "fault = { drop_ppm = 1000000 }")
     daemon.apply(fault)
-    result = lab.generate("one", "two", 1, 2, "--count", 20_000, "--rate", 100_000)
+    result = lab.generate("one", "two", 1, 2, "--count", 20_000, "--rate", 100_000, "--drain", 1)
     assert result["sent"] == 20_000, result
     assert int(daemon.drops()[("memif-input", "fault")]["packets"]) == 20_000, daemon.drops()
     daemon.apply(lab.memif("one", 1))

@@ -188,6 +188,25 @@ def test_deleting_what_is_not_there(daemon):
     daemon.cli("delete", "interface", "ghost", "--ignore-not-found")
 
 
+def test_names_that_cannot_be_are_refused_with_the_reason(daemon):
+    done = daemon.cli("delete", "route", "garbage", check=False)
+    assert done.returncode == 5 and "garbage" in done.stdout and "reason" in done.stdout, done.stdout
+
+
+def test_addresses_of_no_station_are_refused(daemon):
+    for address in ("10.3.0.0/24", "10.3.0.255/24", "255.255.255.255/32", "224.0.0.1/24", "127.0.0.1/8"):
+        status, outcomes, _ = daemon.offer(f'[[interface]]\nname = "l"\naddresses = ["{address}"]\nloopback = {{}}\n')
+        assert status == 5 and outcomes["l"]["refused"]["field"] == "addresses", outcomes
+    # A link of two has neither network nor broadcast address (RFC 3021).
+    daemon.apply('[[interface]]\nname = "l"\naddresses = ["10.3.0.0/31"]\nloopback = {}\n[[interface]]\nname = "k"\naddresses = ["10.4.0.0/32"]\nloopback = {}\n')
+
+
+def test_what_is_not_there_is_not_shown(daemon):
+    for what in ("interface", "neighbor", "bridge", "memif"):
+        done = daemon.cli("show", what, "ghost", check=False)
+        assert done.returncode == 4 and "ghost" in done.stderr, (what, done.returncode, done.stderr)
+
+
 def test_an_unreachable_daemon_is_named(lab, daemon):
     done = daemon.cli("--socket", "/tmp/there-is-no-quiverd.sock", "show", "version", check=False)
     assert done.returncode in (2, 3) and done.stderr, done.stderr

@@ -30,7 +30,7 @@ def test_jumbo_frames(lab, buffer):
 
 def test_packets_longer_than_the_mtu_are_not_sent(lab):
     link(lab)
-    result = lab.generate("m12", "m13", 12, 13, "--size", 1600, "--count", 100, "--rate", 1000)
+    result = lab.generate("m12", "m13", 12, 13, "--size", 1600, "--count", 100, "--rate", 1000, "--drain", 1)
     fragments = lab.daemon.counter("m13", "tx_packets")
     assert result["sent"] == 100 and (result["received"] == 0 or fragments > result["sent"]), result
 
@@ -207,7 +207,7 @@ next_hops = [{{ address = "10.20.0.2" }}]
             assert len(daemon.memif(name)["queues"]) == 2 * queues
         # A DPDK client posts no buffers before it first polls: let one packet through first.
         eventually(
-            lambda: lab.generate("m12", "m13", 12, 13, "--count", 10, "--rate", 100)["received"] == 10,
+            lambda: lab.generate("m12", "m13", 12, 13, "--count", 10, "--rate", 100, "--drain", 1)["received"] == 10,
             lambda: f"testpmd forwards\n{dpdk.output()}",
         )
         for size in (64, 1514):

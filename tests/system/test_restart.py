@@ -1,7 +1,11 @@
 """quiverd ends and comes back, in good order or not: configuration, pods and peers return."""
 
+import contextlib
 import json
+import os
+import re
 import signal
+import time
 
 import pytest
 from lab import Laboratory, Process, eventually, run, tool
@@ -58,6 +62,75 @@ next_hops = [{{ address = "10.14.0.1" }}]
         a.must_ping("10.2.0.2")
     finally:
         client.clear()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_what_a_restart_costs(world, module_daemon, capsys, end):
+    """Told, not judged: how long nobody answers, by tap and by memif. Judged: that all comes back, and is what it was."""
+    daemon, client = world.daemon, module_daemon
+    pods = {role: world.pod(role) for role in "abc"}
+    daemon.apply(
+        world.tap("a", pods["a"], "10.1.0") + world.tap("b", pods["b"], "10.2.0") + world.memif("m14", 14)
+        + '[[route]]\nprefix = "10.99.0.0/24"\nnext_hops = [{ address = "10.2.0.2" }]\n'
+    )  # fmt: skip
+    # Pod c is behind another quiverd, which is the memif client at m14.
+    client.apply(f"""
+[[interface]]
+name = "c"
+mac = "{peer_mac(14)}"
+addresses = ["10.14.0.2/24"]
+memif = {{ socket = "{daemon.directory}/m14", role = "client" }}
+[[route]]
+prefix = "10.1.0.0/24"
+next_hops = [{{ address = "10.14.0.1" }}]
+{world.tap("p", pods["c"], "10.3.0")}
+""")
+    daemon.apply('[[route]]\nprefix = "10.3.0.0/24"\nnext_hops = [{ address = "10.14.0.2" }]\n')
+    pods["b"].ip("address", "add", "10.99.0.1/32", "dev", "lo")
+    try:
+        eventually(lambda: client.memif("c").get("connected"), "the client connects")
+        pods["a"].must_ping("10.99.0.1")
+        pods["c"].must_ping("10.1.0.2")
+        before = daemon.cli("get", "-o", "toml").stdout, daemon.states(), daemon.interface("a")["mac"]
+        with contextlib.ExitStack() as stack:
+            ways = {"tap to tap": ("a", "10.99.0.1"), "memif to tap": ("c", "10.1.0.2")}
+            pings = {
+                way: stack.enter_context(pods[pod].start("ping", "-n", "-D", "-i", "0.001", address))
+                for way, (pod, address) in ways.items()
+            }
+            for ping in pings.values():
+                eventually(lambda ping=ping: len(replies(ping)) > 200, ping.output)
+            getattr(daemon, end)()
+            daemon.start()
+            last = time.time()
+            for ping in pings.values():
+                eventually(lambda ping=ping: len([at for _, at in replies(ping) if at > last]) > 200, lambda p=ping: p.output()[-500:])
+            told = {way: gap(replies(ping)) for way, ping in pings.items()}
+        with capsys.disabled():
+            print(f"\nrestart after {end}:", "; ".join(f"{way} {ms:.0f} ms without an answer, {lost} lost" for way, (ms, lost) in told.items()))
+        after = daemon.cli("get", "-o", "toml").stdout, daemon.states(), daemon.interface("a")["mac"]
+        assert after == before and set(before[1].values()) == {"applied"}
+        # Once it is back nothing more is lost.
+        with pods["a"].pinging("10.99.0.1", 0.002), pods["c"].pinging("10.1.0.2", 0.002):
+            eventually(lambda: daemon.counter("b", "tx_packets") > 300, "they flow")
+        phases = {entry["address"]: entry["phase"] for entry in daemon.show("neighbor")["neighbors"]}
+        assert phases["10.2.0.2"] in ("reachable", "stale", "probe") and "failed" not in phases.values(), phases
+        assert [link["connects"] for link in daemon.show("memif")["memifs"]] == [1], "no link is left over"
+    finally:
+        client.clear()
+
+
+def replies(ping):
+    """Sequence numbers and times of the answers to a `ping -D`."""
+    found = re.findall(r"^\[(\d+\.\d+)\] \d+ bytes from .* icmp_seq=(\d+)", ping.output(), re.MULTILINE)
+    return [(int(number), float(at)) for at, number in found]
+
+
+def gap(answers):
+    """The longest time without an answer, in milliseconds, and the requests that stayed without one in it."""
+    pairs = zip(answers, answers[1:], strict=False)
+    (last, before), (first, after) = max(pairs, key=lambda pair: pair[1][1] - pair[0][1])
+    return (after - before) * 1000, first - last - 1
 
 
 def test_what_was_deleted_does_not_return(world):
@@ -152,13 +225,15 @@ def test_a_second_daemon_on_the_same_state_or_socket_is_refused(world, tmp_path)
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ("[workers]\ncount = 4096\n", "cores"),
+        (f"[workers]\ncount = {len(os.sched_getaffinity(0)) + 1}\n", f"take at most {len(os.sched_getaffinity(0))}"),
+        ("[workers]\ncount = 0\n", "at least 1"),
+        (f"[workers]\ncores = {[min(os.sched_getaffinity(0))] * 2}\n", "twice"),
         ("[workers]\ncores = [4095]\n", "4095"),
         ("[workers]\ncuont = 1\n", "cuont"),
         ('[api]\nsocket = "/dev/null/quiver.sock"\n', "/dev/null"),
         ('[metrics]\nlisten = "somewhere"\n', "somewhere"),
     ],
-    ids=["too-many-workers", "no-such-core", "misspelt", "no-such-directory", "no-such-address"],
+    ids=["too-many-workers", "no-worker", "core-twice", "no-such-core", "misspelt", "no-such-directory", "no-such-address"],
 )
 def test_settings_that_cannot_be_are_refused(tmp_path, settings, words):
     path = tmp_path / "quiverd.toml"

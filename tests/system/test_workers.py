@@ -152,7 +152,7 @@ next_hops = [{{ address = "10.20.0.2" }}]
             assert len(daemon.memif(name)["queues"]) == 8
             assert sorted(workers_of(daemon, name)) == [0, 0, 1, 1]
         eventually(
-            lambda: lab.generate("m12", "m13", 12, 13, "--queues", 4, "--count", 10, "--rate", 100)["received"] == 10,
+            lambda: lab.generate("m12", "m13", 12, 13, "--queues", 4, "--count", 10, "--rate", 100, "--drain", 1)["received"] == 10,
             lambda: f"testpmd forwards\n{dpdk.output()}",
             30,
         )

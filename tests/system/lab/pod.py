@@ -61,9 +61,9 @@ class Pod:
         return pings
 
     @contextlib.contextmanager
-    def pinging(self, address, interval=0.01):
+    def pinging(self, address, interval=0.01, *options):
         """Pings all the while. Of the requests up to the last that was answered, each must have been."""
-        with self.start("ping", "-n", "-i", interval, address) as ping:
+        with self.start("ping", "-n", "-i", interval, *options, address) as ping:
             answered = lambda: [int(number) for number in re.findall(r"bytes from .* icmp_seq=(\d+)", ping.output())]
             eventually(answered, lambda: f"{address} answers\n{ping.output()}")
             yield ping
