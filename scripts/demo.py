@@ -17,7 +17,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BIN = ROOT / "target" / "release"
+BIN = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release"
 KEEP = os.environ.get("KEEP") == "1"
 HUGE_PAGES = 64
 PODS = {"a": "10.1.0", "b": "10.2.0", "c": "10.3.0"}
@@ -45,14 +45,20 @@ class Demo:
     def __init__(self):
         self.root = os.geteuid() == 0
         self.undo = contextlib.ExitStack()
-        self.pid = None
+        # The same as `undo`, for people: what KEEP=1 leaves to them, last thing first.
+        self.by_hand = []
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="quiver-demo-"))
-        self.undo.callback(shutil.rmtree, self.dir, ignore_errors=True)
+        self.later(f"rm -r {self.dir}", shutil.rmtree, self.dir, ignore_errors=True)
         self.socket = self.dir / "quiver.sock"
         self.results = []
 
     def cli(self, *arguments, **options):
         return run(BIN / "quiver", "--socket", self.socket, *arguments, **options)
+
+    def later(self, command, undo, *arguments, **options):
+        """Something was made: how it is removed again, by a person and by us."""
+        self.by_hand.insert(0, command)
+        self.undo.callback(undo, *arguments, **options)
 
     def note(self, what, good, detail):
         self.results.append((what, good, detail))
@@ -68,7 +74,7 @@ class Demo:
         before = path.read_text().strip()
         try:
             path.write_text(str(int(before) + HUGE_PAGES - free))
-            self.undo.callback(path.write_text, before)
+            self.later(f"echo {before} > {path}", path.write_text, before)
         except OSError:
             pass
         free = int(next(l.split()[1] for l in open("/proc/meminfo") if l.startswith("HugePages_Free")))
@@ -78,11 +84,14 @@ class Demo:
         say(f"  echo {HUGE_PAGES} > /proc/sys/vm/nr_hugepages")
 
     def pods(self):
+        there = [name for pod in PODS if pathlib.Path(f"/run/netns/{(name := f'quiver-demo-{pod}')}").exists()]
+        if there:
+            commands = [f"kill {pid}" for pid in earlier()] + [f"ip netns del {name}" for name in there]
+            raise RuntimeError("an earlier demo is still up; take it down:\n  " + "; ".join(commands))
         for pod in PODS:
             name = f"quiver-demo-{pod}"
-            run("ip", "netns", "del", name, check=False)
+            self.later(f"ip netns del {name}", run, "ip", "netns", "del", name, check=False)
             run("ip", "netns", "add", name)
-            self.undo.callback(run, "ip", "netns", "del", name, check=False)
             run("ip", "-n", name, "link", "set", "lo", "up")
 
     def daemon(self):
@@ -93,10 +102,10 @@ class Demo:
             f'[api]\nsocket = "{self.socket}"\n[state]\ndirectory = "{self.dir / "state"}"\n[workers]\ncores = [{core}]\n'
             f'[metrics]\nlisten = "unix:{self.dir / "metrics.sock"}"\n'
         )
-        log = open(self.dir / "quiverd.log", "w")
-        process = subprocess.Popen([BIN / "quiverd", "--config", settings], stdout=log, stderr=log)
-        self.pid = process.pid
-        self.undo.callback(self.stop, process)
+        # In a session of its own: Ctrl-C is ours to deal with, and what is kept outlives the terminal.
+        with open(self.dir / "quiverd.log", "w") as log:
+            process = subprocess.Popen([BIN / "quiverd", "--config", settings], stdout=log, stderr=log, start_new_session=True)
+        self.later(f"kill {process.pid}", self.stop, process)
         until = time.monotonic() + 10
         while time.monotonic() < until:
             if process.poll() is not None:
@@ -157,7 +166,9 @@ mac = "02:00:00:00:01:{mac[-2:]}"
             ["ip", "netns", "exec", "quiver-demo-b", "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            time.sleep(0.5)
+            until = time.monotonic() + 10
+            while ":5201" not in run("ip", "netns", "exec", "quiver-demo-b", "ss", "-ltn") and time.monotonic() < until:
+                time.sleep(0.05)
             out = run("ip", "netns", "exec", "quiver-demo-a", "iperf3", "-c", "10.2.0.2", "-t", "3", "-J", check=False)
             result = json.loads(out)
             gbps = result["end"]["sum_received"]["bits_per_second"] / 1e9
@@ -224,6 +235,15 @@ mac = "02:00:00:00:01:{mac[-2:]}"
         return all(good for _, good, _ in self.results)
 
 
+def earlier():
+    """Processes of daemons that other demos have started."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            command = path.read_bytes().split(b"\0")
+            if command[0].endswith(b"/quiverd") and any(b"quiver-demo-" in word for word in command):
+                yield int(path.parent.name)
+
+
 def worker_clocks(runtime):
     """Clocks per packet of the whole worker: all nodes' clocks over the packets that came in by memif."""
     nodes = [node for worker in runtime["workers"] for node in worker["nodes"]]
@@ -231,23 +251,41 @@ def worker_clocks(runtime):
     return sum(int(node["clocks"]) for node in nodes) / packets if packets else 0.0
 
 
+def keep(demo):
+    """Says what is still up, what can be tried with it, and how to take it down."""
+    quiver = f"{BIN}/quiver --socket {demo.socket}"
+    tries = [f"{quiver} {words}" for words in ("show interface", "top", "get", "doctor", f"pcap start --write {demo.dir}/all.pcapng")]
+    if demo.root:
+        tries += [
+            "ip netns exec quiver-demo-a ping 10.3.0.2",
+            f"{quiver} trace add pod-a 1 && ip netns exec quiver-demo-a ping -c 1 10.3.0.2 && {quiver} show trace",
+        ]
+    say("\nKEEP=1: everything is still up. Try:")
+    say("\n".join(f"  {command}" for command in tries))
+    say("and then, to take it down:\n  " + "; ".join(demo.by_hand))
+
+
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     demo = Demo()
-    good = False
+    good = kept = False
     try:
         good = demo.demo()
+        kept = KEEP
     except KeyboardInterrupt:
         say("\ninterrupted")
         return 130
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+    except (RuntimeError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+        kept = KEEP and bool(demo.results)
         say(f"\nFAILED: {error}")
     finally:
-        if KEEP:
+        # Whoever is impatient now would leave things behind.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        if kept:
             demo.undo.pop_all()
-            say(f"\nKEEP=1: everything is still up. Try:\n  {BIN}/quiver --socket {demo.socket} show interface\n"
-                f"  {BIN}/quiver --socket {demo.socket} top\n  ip netns exec quiver-demo-a ping 10.3.0.2\n"
-                f"and then: kill {demo.pid}; for p in a b c; do ip netns del quiver-demo-$p; done; rm -r {demo.dir}")
+            keep(demo)
         else:
             demo.undo.close()
     return 0 if good else 1
