@@ -1,6 +1,5 @@
 # Quiver: `make run` shows it working, `make test` tests everything. Both set up what they need.
 CARGO ?= cargo
-RELEASE := target/release
 
 .PHONY: help setup build run test lint unit model libraries fuzz system bench bench-test clean
 
@@ -21,7 +20,7 @@ run: ## set up, build, and show pods exchanging packets over memif and tap
 
 test: setup build lint unit model libraries system bench-test ## set up, build, and run every test
 
-lint: ## formatting, clippy, ruff, shell syntax
+lint: ## formatting, clippy, shell and Python syntax
 	scripts/lint.sh
 
 unit: ## unit, property and whole-graph tests; memif against DPDK

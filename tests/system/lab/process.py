@@ -12,8 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def tool(name):
-    """Path of one of our programs: from $QUIVER_BIN, else from target/release."""
-    directory = pathlib.Path(os.environ.get("QUIVER_BIN") or ROOT / "target" / "release")
+    """Path of one of our programs: from $QUIVER_BIN, else from where cargo puts releases."""
+    directory = pathlib.Path(os.environ.get("QUIVER_BIN") or ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release")
     path = directory / name
     assert path.exists(), f"{path} is missing: build it with `make build`, or let QUIVER_BIN name its directory"
     return str(path)
