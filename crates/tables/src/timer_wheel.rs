@@ -85,12 +85,6 @@ impl TimerWheel {
         Expired { now, budget, wheel: self }
     }
 
-    /// A tick at which [`advance`](Self::advance) has something to do; no timer is due before it. `None`: no timers.
-    #[must_use]
-    pub fn next_at(&self) -> Option<u64> {
-        self.earliest().map(|(_, _, at)| at)
-    }
-
     /// Number of timers.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -224,9 +218,8 @@ mod tests {
             let mut wheel = TimerWheel::new(begin);
             wheel.schedule(begin + delay, 9);
             assert_eq!(wheel.advance(begin + delay - 1, usize::MAX).count(), 0);
-            assert!(wheel.next_at().is_some_and(|at| at <= begin + delay));
             assert_eq!(wheel.advance(begin + delay, usize::MAX).collect::<Vec<_>>(), [9]);
-            assert_eq!((wheel.len(), wheel.next_at()), (0, None));
+            assert!(wheel.is_empty());
         }
     }
 
@@ -303,9 +296,6 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(wheel.len(), model.len());
-                let first = model.values().map(|&(at, _)| at).min();
-                prop_assert_eq!(wheel.next_at().is_some(), first.is_some());
-                prop_assert!(wheel.next_at() <= first.map(|at| at.max(wheel.now)));
             }
         }
     }

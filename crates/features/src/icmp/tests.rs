@@ -1,11 +1,8 @@
 //! ICMP and local delivery as a whole.
 
 use crate::ip::topology;
-use crate::testing::{Bench, Verdict, rows, run_table};
-use graph::context::DropCapture;
-use graph::packet::{Packets, SlotId};
+use crate::testing::{Bench, Dropped, Seen, Verdict, rows, run_table};
 use graph::simd::Tier;
-use std::sync::{Arc, Mutex};
 
 #[test]
 fn echoes_are_answered_and_errors_reported_over_ip4() {
@@ -23,22 +20,6 @@ fn echoes_are_answered_and_errors_reported_over_ip6() {
     });
 }
 
-/// The frames that were dropped, from the link-layer header on, and why.
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<Dropped>>>);
-
-/// Bytes and reason.
-type Dropped = (Vec<u8>, u16);
-
-impl DropCapture for Seen {
-    fn dropped(&self, packets: &Packets, slot: SlotId, _: u64) {
-        let mut packet = packets.own(slot);
-        let (l2, reason) = (packet.meta().l2, packet.meta().drop_reason);
-        packet.meta_mut().data = l2;
-        self.0.lock().unwrap().push((packet.bytes().to_vec(), reason));
-    }
-}
-
 #[test]
 fn a_packet_is_one_drop_as_it_came_whether_its_sender_is_told_or_not() {
     for (table, mtu, name, node, error) in [
@@ -49,27 +30,24 @@ fn a_packet_is_one_drop_as_it_came_whether_its_sender_is_told_or_not() {
         let Verdict::SentAndDropped(_, reason) = row.verdict else { panic!("{name}: {:?}", row.verdict) };
         let mut bench = Bench::new(Tier::detect());
         topology::set_up(&mut bench, mtu);
-        let seen = Seen::default();
-        bench.graph.drop_capture = Some(Box::new(seen.clone()));
+        let seen = Seen::of(&mut bench);
         let outcome = bench.run(row.rx_if, &vec![row.frame.clone(); 1000], 200);
         let told = outcome.sent[&row.rx_if].len();
         assert!(told < 1000, "{name}: the limit of errors isn't reached");
         assert_eq!(outcome.drops, [(reason.to_string(), 1000)].into());
 
         let counters = bench.graph.counters();
-        let id = bench.plan.drops.iter().position(|(at, spec)| {
-            let named = &bench.plan.nodes[usize::from(*at)].spec.name;
-            *named == node && reason.ends_with(spec.name)
-        });
+        assert!(reason.starts_with(node));
+        let id = bench.drop_id(reason);
         let of =
             |interface| counters.drops_of(interface).enumerate().filter(|(_, n)| *n > 0).collect::<Vec<_>>();
-        assert_eq!((of(row.rx_if), of(1)), (vec![(id.unwrap(), 1000)], vec![]));
+        assert_eq!((of(row.rx_if), of(1)), (vec![(usize::from(id), 1000)], vec![]));
         assert_eq!(counters.interface(row.rx_if).rx_drops.get(), 1000);
         let untold = bench.plan.counters.iter().position(|(at, spec)| {
             bench.plan.nodes[usize::from(*at)].spec.name == error && spec.name == "icmp-limited"
         });
         assert_eq!(counters.node(untold.unwrap() as u16).get(), 1000 - told as u64);
-        let seen = seen.0.lock().unwrap();
-        assert!(seen.len() == 1000 && seen.iter().all(|one| *one == (row.frame.clone(), id.unwrap() as u16)));
+        let one = Dropped { frame: row.frame.clone(), rx_if: row.rx_if, reason: id };
+        assert!(seen.take() == vec![one; 1000]);
     }
 }

@@ -10,9 +10,10 @@ use graph::{Ctx, IfIndex};
 graph::drops! {
     /// Why a packet doesn't wait for its neighbour.
     pub(super) enum Drop {
-        /// The neighbour doesn't answer, and the sender is told; or it hasn't answered yet, and as many packets as may wait
-        /// for it are waiting.
-        Unresolved => "neighbour-unresolved", Warning,
+        /// The neighbour doesn't answer; the sender is told.
+        NoAnswer => "no-answer", Warning,
+        /// The neighbour hasn't answered yet, and as many packets as may wait for it in that time have come.
+        QueueFull => "queue-full", Warning,
         /// Packets from this interface ask for more neighbours than the control thread is told of.
         Limited => "resolve-limited", Warning,
         /// The control thread has more to do than it can.
@@ -103,13 +104,13 @@ impl Holder {
         address: [u8; 16],
     ) -> Result<(), Drop> {
         if !self.throttle.allows(tx_if, address, ctx.now) {
-            return Err(Drop::Unresolved);
+            return Err(Drop::QueueFull);
         }
         if !self.limiter.allows(ctx.packets.meta(slot).rx_if, ctx.now) {
             return Err(Drop::Limited);
         }
         // What it is dropped for where nobody answers: it keeps this while it waits.
-        let _ = ctx.drop(slot, Drop::Unresolved);
+        let _ = ctx.drop(slot, Drop::NoAnswer);
         let meta = ctx.packets.meta_mut(slot);
         meta.tx_if = tx_if;
         let at = meta.data;
@@ -126,15 +127,15 @@ impl Holder {
     }
 }
 
-/// Takes the note off a held packet: its current header is the IP header again.
-pub(super) fn take_note(mut packet: OwnedPacket) -> Option<([u8; 16], OwnedPacket)> {
+/// Takes the note off a held packet: its current header is the IP header again. `None` where there is no note.
+pub(super) fn take_note(packet: &mut OwnedPacket) -> Option<[u8; 16]> {
     let address = *packet.bytes().first_chunk()?;
     let meta = packet.meta_mut();
     if meta.l3 < meta.data + NOTE {
         return None;
     }
     meta.data = meta.l3;
-    Some((address, packet))
+    Some(address)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod ip6_nd_proxy;
 mod ip6_resolve;
 #[cfg(test)]
 mod loop_tests;
+mod neighbor_drop;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub const NODES: &[NodeSpec] = &[
     ip4_resolve::NODE,
     ip6_resolve::NODE,
     ethernet_out::NODE,
+    neighbor_drop::NODE,
 ];
 
 /// Kind of the ARP packets that go to the control thread.

@@ -191,7 +191,24 @@ impl Bench {
         }
     }
 
-    fn drops(&self) -> BTreeMap<String, u64> {
+    /// Graph-wide id of a drop reason, by its node and name as [`Outcome::drops`] has them.
+    ///
+    /// # Panics
+    /// If no node declares it.
+    #[must_use]
+    pub fn drop_id(&self, name: &str) -> u16 {
+        let named = |(node, spec): &(u16, graph::DropSpec)| {
+            format!("{} {}", self.plan.nodes[usize::from(*node)].spec.name, spec.name) == name
+        };
+        match self.plan.drops.iter().position(named) {
+            Some(id) => id as u16,
+            None => panic!("no drop reason is called {name:?}"),
+        }
+    }
+
+    /// What has been dropped so far, by node and reason.
+    #[must_use]
+    pub fn drops(&self) -> BTreeMap<String, u64> {
         let name = |node: u16, reason: &str| format!("{} {reason}", self.plan.nodes[node as usize].spec.name);
         let all = self.plan.drops.iter().enumerate();
         all.map(|(id, (node, spec))| (name(*node, spec.name), self.graph.counters().drops(id as u16).get()))

@@ -60,6 +60,7 @@ def na(src_mac, dst_mac, src, dst, **flags):
 FRAMES = {
     "ping-1": Ether(src=PEER, dst=US2) / packet(1, 64),
     "ping-2": Ether(src=PEER, dst=US2) / packet(2, 64),
+    "ping-another": Ether(src=PEER, dst=US2) / packet(1, 64, "10.0.1.10"),
     "ping-1-out": Ether(src=US1, dst=HOST) / packet(1, 63),
     "ping-2-out": Ether(src=US1, dst=HOST) / packet(2, 63),
     "who-has": arp(US1, ALL, 1, US1, "10.0.1.1", NONE, "10.0.1.9"),

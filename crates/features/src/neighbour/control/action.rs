@@ -51,26 +51,3 @@ pub enum Action {
         mac: MacAddr,
     },
 }
-
-/// What has happened so far, in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Packets that were taken to wait.
-    pub held: u64,
-    /// Packets that went on when their neighbour answered.
-    pub released: u64,
-    /// Packets whose neighbour didn't answer: their senders are told.
-    pub unreachable: u64,
-    /// Waiting packets that made room for newer ones of the same neighbour.
-    pub overflowed: u64,
-    /// Packets dropped for another reason: table or memory full, interface gone, neighbour evicted.
-    pub dropped: u64,
-    /// Neighbours that were taken out to make room for others.
-    pub evicted: u64,
-    /// Neighbours that found no room.
-    pub refused: u64,
-    /// Neighbours that didn't answer.
-    pub failed: u64,
-    /// Claims of our addresses by others.
-    pub conflicts: u64,
-}

@@ -6,6 +6,7 @@ use super::links::can_be_neighbour;
 use super::machine::Neighbours;
 use super::table::Id;
 use crate::neighbour::hold::take_note;
+use crate::neighbour::neighbor_drop::Drop;
 use crate::neighbour::{ARP, ND, RESOLVE4, RESOLVE6};
 use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
@@ -39,18 +40,17 @@ impl Neighbours {
     }
 
     /// A packet waits for its neighbour.
-    fn resolve(&mut self, now: u64, worker: usize, packet: OwnedPacket) {
-        let Some((octets, packet)) = take_note(packet) else {
-            self.stats.dropped += 1;
-            return;
-        };
-        let address = Ipv6Addr::from(octets).to_canonical();
-        let key = NeighbourKey { interface: packet.meta().tx_if, address };
+    fn resolve(&mut self, now: u64, worker: usize, mut packet: OwnedPacket) {
+        let note = take_note(&mut packet);
+        let interface = packet.meta().tx_if;
         let waiting = Waiting { worker, packet };
-        let possible = |link| can_be_neighbour(link, address);
-        if !self.links.0.get(&key.interface).is_some_and(possible) {
-            self.stats.dropped += 1;
-            return;
+        let Some(octets) = note else { return self.lose(waiting, Drop::NoNote) };
+        let address = Ipv6Addr::from(octets).to_canonical();
+        let key = NeighbourKey { interface, address };
+        match self.links.0.get(&interface) {
+            None => return self.lose(waiting, Drop::NeighborGone),
+            Some(link) if !can_be_neighbour(link, address) => return self.lose(waiting, Drop::NotANeighbor),
+            Some(_) => {}
         }
         let id = match self.table.find(key) {
             Some(id) => id,
@@ -59,10 +59,7 @@ impl Neighbours {
                 self.solicit(id, now);
                 id
             }
-            None => {
-                self.stats.dropped += 1;
-                return;
-            }
+            None => return self.lose(waiting, Drop::TableFull),
         };
         match self.table.get(id).map(|entry| entry.state) {
             Some(State::Incomplete) => self.wait(id, waiting),
@@ -85,11 +82,9 @@ impl Neighbours {
             self.actions.push(Action::Program { interface, address, mac: entry.mac });
         }
         if entry.late >= LATE {
-            self.stats.dropped += 1;
-            return;
+            return self.lose(waiting, Drop::NotProgrammed);
         }
         entry.late += 1;
-        self.stats.held += 1;
         self.release(waiting);
     }
 
@@ -189,7 +184,6 @@ impl Neighbours {
 
     /// Another station has our address: it is told once in a while that it is ours (RFC 5227 section 2.4 b).
     fn conflict(&mut self, now: u64, interface: IfIndex, address: IpAddr, mac: MacAddr) {
-        self.stats.conflicts += 1;
         let Some(link) = self.links.0.get_mut(&interface) else { return };
         let last = link.defended.get(&address);
         if last.is_some_and(|last| now.saturating_sub(*last) < self.config.defend) {

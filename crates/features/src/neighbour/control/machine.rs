@@ -1,12 +1,13 @@
 //! The state machine: what it holds, and what is configured.
 
-use super::action::{Action, Stats};
+use super::action::Action;
 use super::config::Config;
 use super::entry::{Entry, NeighbourKey, NeighbourView, State};
 use super::links::{Link, Links, can_be_neighbour};
 use super::table::{Id, Table};
 use crate::interface::Interface;
 use crate::neighbour::frames;
+use crate::neighbour::neighbor_drop::Drop;
 use core::net::IpAddr;
 use graph::IfIndex;
 use std::collections::BTreeSet;
@@ -23,7 +24,6 @@ pub struct Neighbours {
     /// Bytes of all waiting packets.
     pub(super) waiting_bytes: usize,
     pub(super) actions: Vec<Action>,
-    pub(super) stats: Stats,
 }
 
 impl Neighbours {
@@ -37,7 +37,6 @@ impl Neighbours {
             announcements: BTreeSet::new(),
             waiting_bytes: 0,
             actions: Vec::new(),
-            stats: Stats::default(),
         }
     }
 
@@ -45,12 +44,6 @@ impl Neighbours {
     #[must_use]
     pub fn take_actions(&mut self) -> Vec<Action> {
         core::mem::take(&mut self.actions)
-    }
-
-    /// What has happened so far.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.stats
     }
 
     /// All neighbours, by interface and address.
@@ -111,7 +104,7 @@ impl Neighbours {
         let found = self.table.find(NeighbourKey { interface, address });
         let is_static = |id: &Id| self.table.get(*id).is_some_and(|entry| entry.state == State::Static);
         if let Some(id) = found.filter(is_static) {
-            self.take_out(id);
+            self.take_out(id, Drop::NeighborGone);
         }
     }
 
@@ -120,7 +113,7 @@ impl Neighbours {
         let found = self.table.find(NeighbourKey { interface, address });
         let learned = |id: &Id| self.table.get(*id).is_some_and(|entry| entry.state != State::Static);
         if let Some(id) = found.filter(learned) {
-            self.take_out(id);
+            self.take_out(id, Drop::NeighborGone);
         }
     }
 
@@ -141,7 +134,7 @@ impl Neighbours {
         for (_, id) in self.table.of_interface(index) {
             let is_static = self.table.get(id).is_some_and(|entry| entry.state == State::Static);
             if !(is_static && keep_static) {
-                self.take_out(id);
+                self.take_out(id, Drop::NeighborGone);
             }
         }
     }
@@ -153,16 +146,18 @@ impl Neighbours {
             let is_static = self.table.get(id).is_some_and(|entry| entry.state == State::Static);
             let left = old.is_some_and(|old| old.covers(key.address)) && !new.covers(key.address);
             if !is_static && (left || !can_be_neighbour(new, key.address)) {
-                self.take_out(id);
+                self.take_out(id, Drop::NeighborGone);
             }
         }
     }
 
-    /// Removes an entry with everything that hangs on it.
-    pub(super) fn take_out(&mut self, id: Id) {
+    /// Removes an entry with everything that hangs on it. Packets that wait for it are lost for `reason`.
+    pub(super) fn take_out(&mut self, id: Id, reason: Drop) {
         let Some(entry) = self.table.remove(id) else { return };
-        self.stats.dropped += entry.waiting.len() as u64;
-        self.waiting_bytes -= entry.waiting.iter().map(super::entry::Waiting::len).sum::<usize>();
+        for waiting in entry.waiting {
+            self.waiting_bytes -= waiting.len();
+            self.lose(waiting, reason);
+        }
         if entry.programmed.is_some() {
             let NeighbourKey { interface, address } = entry.key;
             self.actions.push(Action::Unprogram { interface, address });
@@ -175,12 +170,8 @@ impl Neighbours {
         let full = self.table.count(interface) >= self.config.per_interface;
         let of = full.then_some(interface);
         if full || self.table.len() >= self.config.total {
-            let Some(victim) = self.table.victim(of, up_to) else {
-                self.stats.refused += 1;
-                return false;
-            };
-            self.stats.evicted += 1;
-            self.take_out(victim);
+            let Some(victim) = self.table.victim(of, up_to) else { return false };
+            self.take_out(victim, Drop::Evicted);
         }
         true
     }

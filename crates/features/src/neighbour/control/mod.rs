@@ -25,7 +25,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use action::{Action, Stats};
+pub use action::Action;
 pub use config::{Config, WAITING};
 pub use entry::{NeighbourKey, NeighbourView, State};
 pub use machine::Neighbours;

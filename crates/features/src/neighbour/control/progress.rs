@@ -1,12 +1,12 @@
 //! How neighbours go from state to state, and what becomes of the packets that wait for them.
 
 use super::action::Action;
-use super::entry::{NeighbourKey, State, Waiting};
+use super::entry::{Entry, NeighbourKey, State, Waiting};
 use super::machine::Neighbours;
 use super::table::Id;
 use crate::icmp;
 use crate::neighbour::frames;
-use graph::packet::Flags;
+use crate::neighbour::neighbor_drop::{self, Drop};
 use wire::{Icmpv4Error, Icmpv6Error, MacAddr};
 
 impl Neighbours {
@@ -24,13 +24,6 @@ impl Neighbours {
         }
     }
 
-    /// When [`Neighbours::tick`] has something to do next, at the latest (monotonic nanoseconds).
-    #[must_use]
-    pub fn next_tick(&self) -> Option<u64> {
-        let announcement = self.announcements.first().map(|(at, ..)| *at);
-        announcement.into_iter().chain(self.table.next_due()).min()
-    }
-
     /// A neighbour's time in its state is over.
     fn expired(&mut self, id: Id, now: u64) {
         let Some(entry) = self.table.get(id) else { return };
@@ -39,15 +32,14 @@ impl Neighbours {
             State::Incomplete if given_up => self.fail(id, now),
             // A broadcast is the next thing to try, as soon as a packet needs it.
             State::Probe if given_up => {
-                self.stats.failed += 1;
-                self.take_out(id);
+                self.take_out(id, Drop::NeighborGone);
             }
             State::Incomplete | State::Probe => self.solicit(id, now),
             State::Reachable | State::Stale => {
                 self.table.set_state(id, State::Probe, now, None);
                 self.solicit(id, now);
             }
-            State::Failed => self.take_out(id),
+            State::Failed => self.take_out(id, Drop::NeighborGone),
             State::Static => {}
         }
     }
@@ -99,7 +91,6 @@ impl Neighbours {
 
     /// The neighbour doesn't answer.
     fn fail(&mut self, id: Id, now: u64) {
-        self.stats.failed += 1;
         self.table.set_state(id, State::Failed, now, Some(now + self.config.failed));
         let waiting = self.table.get_mut(id).map(|entry| core::mem::take(&mut entry.waiting));
         for waiting in waiting.unwrap_or_default() {
@@ -110,25 +101,25 @@ impl Neighbours {
 
     /// Keeps a packet until the neighbour has answered.
     pub(super) fn wait(&mut self, id: Id, waiting: Waiting) {
-        let Some(entry) = self.table.get_mut(id) else { return };
-        let full = entry.waiting.len() >= self.config.waiting;
-        if let Some(oldest) = full.then(|| entry.waiting.pop_front()).flatten() {
-            self.stats.overflowed += 1;
+        let limit = self.config.waiting;
+        let full = |entry: &Entry| entry.waiting.len() >= limit;
+        let oldest =
+            self.table.get_mut(id).filter(|entry| full(entry)).and_then(|entry| entry.waiting.pop_front());
+        if let Some(oldest) = oldest {
             self.waiting_bytes -= oldest.len();
+            self.lose(oldest, Drop::QueueOverflow);
         }
         let len = waiting.len();
-        if self.waiting_bytes + len > self.config.waiting_bytes || self.config.waiting == 0 {
-            self.stats.dropped += 1;
-            return;
+        if self.waiting_bytes + len > self.config.waiting_bytes || limit == 0 {
+            return self.lose(waiting, Drop::MemoryFull);
         }
+        let Some(entry) = self.table.get_mut(id) else { return self.lose(waiting, Drop::NeighborGone) };
         self.waiting_bytes += len;
-        self.stats.held += 1;
         entry.waiting.push_back(waiting);
     }
 
     /// Lets a packet go on: through the lookup again, which finds the neighbour now.
     pub(super) fn release(&mut self, waiting: Waiting) {
-        self.stats.released += 1;
         let target = match version(&waiting) {
             6 => crate::neighbour::IP6_LOOKUP,
             _ => crate::neighbour::IP4_LOOKUP,
@@ -137,14 +128,11 @@ impl Neighbours {
         self.actions.push(Action::Inject { worker, target, packet });
     }
 
-    /// Has a packet's sender told that the neighbour doesn't answer.
+    /// Has a packet's sender told that the neighbour doesn't answer. The packet ends there, for the reason that it was
+    /// marked with when it was held; so does one of our own, whose sender needn't be told.
     pub(super) fn unreachable(&mut self, mut waiting: Waiting) {
-        self.stats.unreachable += 1;
         let version = version(&waiting);
         let meta = waiting.packet.meta_mut();
-        if meta.flags.has(Flags::LOCAL) {
-            return;
-        }
         let target = match version {
             6 => {
                 icmp::request_v6(meta, Icmpv6Error::AddressUnreachable);
@@ -157,6 +145,13 @@ impl Neighbours {
         };
         let Waiting { worker, packet } = waiting;
         self.actions.push(Action::Inject { worker, target, packet });
+    }
+
+    /// Gives a packet back to end in the graph, where it is counted.
+    pub(super) fn lose(&mut self, waiting: Waiting, reason: Drop) {
+        let Waiting { worker, mut packet } = waiting;
+        neighbor_drop::mark(&mut packet, reason);
+        self.actions.push(Action::Inject { worker, target: neighbor_drop::INJECT_KEY, packet });
     }
 }
 

@@ -150,11 +150,6 @@ impl Table {
         due
     }
 
-    /// When to ask for [`Table::due`] again, at the latest.
-    pub(super) fn next_due(&self) -> Option<u64> {
-        self.wheel.next_at().map(|tick| tick.saturating_mul(TICK))
-    }
-
     fn list(&mut self, id: Id) {
         let Some((interface, at)) = self.place(id) else { return };
         self.order.insert(at);
