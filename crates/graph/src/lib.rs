@@ -7,10 +7,12 @@
 //! * [`port`]: what a port gives the graph: queues that receive and send; the nodes that drive them are [`nodes`].
 //! * [`worker`]: the thread that runs rounds, takes commands between two of them and sleeps when there is nothing to do.
 //! * [`counters`], [`trace`]: what can be seen from outside.
+//! * [`checksum`]: finishing what a sender has left to the device.
 //!
 //! Production and tests build a graph by the same two calls: [`plan::Plan::resolve`] and [`engine::Graph::new`].
 
 pub mod arc;
+pub mod checksum;
 pub mod context;
 pub mod counters;
 pub mod engine;

@@ -12,7 +12,7 @@
 //!   offload passed through in both directions.
 //! * [`offload`]: finishes in software what a sender leaves to the device, for ports that can't.
 //!
-//! [`wrap`] has queues around queues: captures, faults on purpose, rate limits.
+//! [`wrap`] has queues around queues: captures, faults on purpose.
 //!
 //! Around them: [`netns`] does things in another network namespace, [`link`] sets up the kernel's side of a device.
 //!

@@ -5,11 +5,12 @@
 mod common;
 
 use common::{Joined, Namespace, Side, root};
+use graph::checksum::{self, Unfinished};
 use memory::packet::{Gso, HEADROOM, Offload, OwnedPacket, Packets, SlotId};
 use memory::region::{HugePages, Region, RegionOptions, RegionTable};
 use memory::simd::Scalar;
 use quiver_ports::link::LinkOptions;
-use quiver_ports::offload::{Problem, complete_checksum, segment};
+use quiver_ports::offload::{Problem, segment};
 use quiver_ports::tap::{self, TapOptions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,7 +95,7 @@ fn as_scapy_builds_them() {
             packets.meta_mut(slot).offload = case.offload;
             let mut out = vec![slot];
             if case.offload.gso == Gso::None {
-                complete_checksum(&mut packets, slot).unwrap();
+                checksum::complete(&mut packets, slot).unwrap();
             } else {
                 out.clear();
                 segment(&mut packets, slot, &mut out).unwrap();
@@ -163,11 +164,6 @@ fn what_contradicts_itself_is_refused() {
             Offload { checksum_start: good.checksum_start + 4, ..good },
             Problem::Malformed,
         ),
-        (
-            "deep in the payload",
-            Offload { checksum_start: 2000, gso: Gso::None, ..good },
-            Problem::HeadersTooLong,
-        ),
         ("a segment per byte", Offload { gso_size: 1, ..good }, Problem::TooMany { count: 5000 }),
     ];
     for (name, offload, problem) in bad {
@@ -175,11 +171,18 @@ fn what_contradicts_itself_is_refused() {
         let slot = packets.adopt(&OwnedPacket::new(0, case.frame.clone())).unwrap();
         packets.meta_mut(slot).offload = offload;
         let mut out = vec![];
-        let result = match offload.gso {
-            Gso::None => complete_checksum(&mut packets, slot),
-            _ => segment(&mut packets, slot, &mut out),
-        };
-        assert_eq!((result, out.len()), (Err(problem), 0), "{name}");
+        assert_eq!((segment(&mut packets, slot, &mut out), out.len()), (Err(problem), 0), "{name}");
+    }
+    let bad = [
+        ("checksum behind the end", 60_000, Unfinished::Malformed),
+        ("checksum before the frame", 3, Unfinished::Malformed),
+        ("deep in the payload", 2000, Unfinished::HeadersTooLong),
+    ];
+    for (name, checksum_start, unfinished) in bad {
+        let mut packets = Packets::new();
+        let slot = packets.adopt(&OwnedPacket::new(0, case.frame.clone())).unwrap();
+        packets.meta_mut(slot).offload = Offload { checksum_start, gso: Gso::None, ..good };
+        assert_eq!(checksum::complete(&mut packets, slot), Err(unfinished), "{name}");
     }
     let mut packets = Packets::new();
     let slot = packets.adopt(&OwnedPacket::new(0, case.frame.clone())).unwrap();

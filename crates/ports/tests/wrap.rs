@@ -12,7 +12,7 @@ use quiver_ports::generator::{self, Field, GeneratorOptions, PacketSpec, Protoco
 use quiver_ports::memif::{MemifRx, MemifTx};
 use quiver_ports::sink::{self, SinkOptions};
 use quiver_ports::wrap::capture::{CaptureDrops, CaptureOptions, CapturePoint, CaptureRx, CaptureTx, Seen};
-use quiver_ports::wrap::{Damage, Fault, FaultOptions, Rate, RateLimit};
+use quiver_ports::wrap::{Damage, Fault, FaultOptions};
 use quiver_ports::{LinkLayer, Port};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -157,36 +157,6 @@ fn the_seed_decides() {
     let lost = |number: &u16| !kept.contains(number);
     let still_lost = numbers(&faulty(5000, FaultOptions { duplicate_ppm: 500_000, ..gentle }));
     assert!((0..5000).filter(lost).all(|number| !still_lost.contains(&number)), "the same packets are lost");
-}
-
-#[test]
-fn a_rate_limit_is_kept() {
-    for (rate, per_second, burst) in [
-        (Rate { packets: 20_000, bits: 0 }, 20_000.0, 100.0),
-        // Of 200 bytes each; a receive of 256 packets may overdraw once.
-        (Rate { packets: 0, bits: 32_000_000 }, 20_000.0, 100.0 + 256.0),
-        (Rate { packets: 20_000, bits: 320_000_000 }, 20_000.0, 100.0),
-    ] {
-        let mut limit = RateLimit::new(queue(0), rate);
-        let mut packets = Packets::new();
-        let (start, mut got) = (nanoseconds(), 0);
-        while nanoseconds() - start < 50_000_000 {
-            got += receive_all(&mut limit, &mut packets).len();
-        }
-        let most = (nanoseconds() - start) as f64 / 1e9 * per_second + burst + 1.0;
-        assert!(f64::from(got as u32) <= most, "{got} packets, at most {most} at {rate:?}");
-        // However seldom this thread ran: each look brings at least a packet once one is due.
-        assert!(got >= 100, "{got} packets: the burst at least");
-    }
-    let mut limit = RateLimit::new(sink().tx.pop().unwrap(), Rate { packets: 1000, bits: 0 });
-    let mut packets = Packets::new();
-    let slots = queue(0).receive(common::SCALAR, &mut packets, 0, 200).unwrap().slots;
-    let slots: Vec<u16> = slots.map(|slot| slot as u16).collect();
-    let start = nanoseconds();
-    let sent = graph::port::TxQueue::send(&mut limit, common::SCALAR, &mut packets, &slots).unwrap();
-    let most = 5 + (nanoseconds() - start) / 1_000_000 + 1;
-    assert!(sent.packets >= 5 && (sent.packets as u64) <= most, "{sent:?}");
-    assert_eq!(sent.bytes, 200 * sent.packets as u64);
 }
 
 fn capture(port: &mut Port, point: &Arc<CapturePoint>) {

@@ -12,11 +12,11 @@ use super::cut::{HeaderBytes, pieces};
 use crate::ip::{Lane, NextHops, has_headroom};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
+use graph::checksum;
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Flags, HEAD_AREA, Meta, Offload, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, Node, NodeContext, NodeSpec};
-use wire::checksum::Partial;
 use wire::ipv4::{Ipv4Flags, Ipv4Header};
 
 graph::edges! {
@@ -90,7 +90,7 @@ fn cut(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> Result<(), Drop> {
     if !has_headroom(ctx.packets.meta(slot)) {
         return Err(Drop::BadPacket);
     }
-    complete_checksum(ctx.packets, slot).ok_or(Drop::BadPacket)?;
+    checksum::complete(ctx.packets, slot).map_err(|_| Drop::BadPacket)?;
     let (meta, area) = ctx.packets.parts_mut(slot);
     if !crate::ip4::forward(meta, area) {
         return Err(Drop::BadPacket);
@@ -153,26 +153,6 @@ pub(super) fn write_head(packets: &mut Packets, target: SlotId, whole: &Meta, he
     meta.l4 = 0;
     (meta.table, meta.next_hop, meta.flow_hash) = (whole.table, whole.next_hop, whole.flow_hash);
     (meta.flags, meta.offload, meta.trace) = (flags, Offload::default(), whole.trace);
-}
-
-/// Computes the transport checksum that a sender has left to the device: no device can once the packet is cut.
-/// `None` where its place isn't in the head.
-fn complete_checksum(packets: &mut Packets, slot: SlotId) -> Option<()> {
-    let meta = *packets.meta(slot);
-    if !meta.offload.checksum_needed {
-        return Some(());
-    }
-    let start = meta.offload.checksum_start as usize;
-    let field = start + meta.offload.checksum_offset as usize;
-    let body = Partial::of(packets.pull_body(slot).ok()?);
-    let (meta, area) = packets.parts_mut(slot);
-    let head = area.get(start..meta.end as usize)?;
-    let sum = Partial::of(head).plus(body.at(head.len())).checksum();
-    // UDP's 0 means "none"; its other form means the same number, and TCP takes both (RFC 768, RFC 1071).
-    let sum = if sum == 0 { u16::MAX } else { sum };
-    area.get_mut(..meta.end as usize)?.get_mut(field..field + 2)?.copy_from_slice(&sum.to_be_bytes());
-    meta.offload.checksum_needed = false;
-    Some(())
 }
 
 /// The node's declaration.

@@ -6,12 +6,10 @@
 //! `interface-output`: it cuts super-frames into segments and finishes checksums. Payload isn't copied for that: segments
 //! share the super-frame's body.
 //!
-//! [`segment`] and [`complete_checksum`] are the two functions behind it, for code that needs them elsewhere.
+//! Checksums are finished by [`graph::checksum`]; [`segment`] is the function behind the rest.
 
-mod checksum;
 mod node;
 mod segment;
 
-pub use checksum::complete_checksum;
 pub use node::{Drop, NODE};
 pub use segment::{Problem, segment};

@@ -1,9 +1,9 @@
 //! Finishes, before the output of a port that can't, what the sender has left to the device.
 
-use super::checksum::complete_checksum;
 use super::segment::{Problem, segment};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
+use graph::checksum::{self, Unfinished};
 use graph::node::{Feature, NodeContext, NodeKind};
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::publish::Key;
@@ -60,6 +60,16 @@ impl From<Problem> for Drop {
     }
 }
 
+impl From<Unfinished> for Drop {
+    fn from(unfinished: Unfinished) -> Self {
+        match unfinished {
+            Unfinished::Malformed => Self::Malformed,
+            Unfinished::HeadersTooLong => Self::HeadersTooLong,
+            Unfinished::NoRoom => Self::NoSlot,
+        }
+    }
+}
+
 struct OffloadNode {
     place: ArcPlace,
     arcs: Key<Arcs>,
@@ -83,18 +93,18 @@ impl Node for OffloadNode {
             let gso = ctx.packets.meta(*slot).offload.gso != Gso::None;
             self.segments.clear();
             let done = if gso {
-                segment(ctx.packets, *slot, &mut self.segments)
+                segment(ctx.packets, *slot, &mut self.segments).map_err(Drop::from)
             } else {
                 self.segments.push(*slot);
                 if unfinished(ctx.packets, *slot) {
                     ctx.count(Counter::Checksums, 1);
-                    complete_checksum(ctx.packets, *slot)
+                    checksum::complete(ctx.packets, *slot).map_err(Drop::from)
                 } else {
                     Ok(())
                 }
             };
-            if let Err(problem) = done {
-                *next = ctx.drop(*slot, Drop::from(problem));
+            if let Err(reason) = done {
+                *next = ctx.drop(*slot, reason);
                 continue;
             }
             if gso {

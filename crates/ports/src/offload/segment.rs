@@ -1,6 +1,5 @@
 //! Cutting super-frames.
 
-use super::checksum::finish;
 use memory::packet::{Gso, Offload, Packets, SlotId};
 use wire::checksum::{Partial, pseudo_header_v4, pseudo_header_v6};
 use wire::ipv4::Ipv4Header;
@@ -224,7 +223,7 @@ fn rewrite(
         header.len = U16::new(transport_len as u16);
         header.checksum = U16::ZERO;
     }
-    let checksum = finish(pseudo.plus(Partial::of(transport)).plus(sum.at(transport.len())));
+    let checksum = pseudo.plus(Partial::of(transport)).plus(sum.at(transport.len())).transport_checksum();
     if tcp {
         let (header, _) = TcpHeader::parse_mut(transport).map_err(|_| Problem::Malformed)?;
         header.checksum = U16::new(checksum);

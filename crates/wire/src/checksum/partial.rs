@@ -120,6 +120,17 @@ impl Partial {
         !self.fold()
     }
 
+    /// [`checksum`](Self::checksum) for TCP and UDP: never 0, which for UDP means "none" (RFC 768). 0xffff is the same
+    /// number otherwise.
+    #[inline]
+    #[must_use]
+    pub const fn transport_checksum(self) -> u16 {
+        match self.checksum() {
+            0 => u16::MAX,
+            checksum => checksum,
+        }
+    }
+
     /// Whether the bytes, with their checksum field among them, are as they were sent.
     #[inline]
     #[must_use]
@@ -152,5 +163,10 @@ mod tests {
         assert_eq!(Partial::ZERO.fold(), 0);
         assert_eq!(Partial::of(&[0; 64]).fold(), 0);
         assert_eq!(Partial::of(&[0xff; 64]).fold(), 0xffff, "nonzero bytes never sum to zero");
+        assert_eq!(
+            (Partial::of(&[0xff; 64]).checksum(), Partial::of(&[0xff; 64]).transport_checksum()),
+            (0, 0xffff)
+        );
+        assert_eq!(Partial::of_u16(0x1234).transport_checksum(), !0x1234);
     }
 }
