@@ -129,6 +129,13 @@ impl Ctx<'_> {
         self.counters.drops(self.first_drop + u16::from(reason.into())).add(1);
     }
 
+    /// Counts drops of packets that came in by `interface` and whose slots are gone: they were kept elsewhere since.
+    #[cold]
+    pub fn count_lost(&self, interface: u16, reason: impl Into<u8>, packets: usize) {
+        let reason = self.first_drop + u16::from(reason.into());
+        (0..packets).for_each(|_| self.counters.dropped(interface, reason));
+    }
+
     /// Counts drops of packets that never came into a slot.
     #[cold]
     pub fn count_drops(&self, reason: impl Into<u8>, packets: u64) {

@@ -184,7 +184,7 @@ fn ndp_packet(src: Ipv6Addr, dst: Ipv6Addr, zero: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn neighbor_discovery() {
+fn neighbour_discovery() {
     let group = solicited_node(LINK_B);
     let question = NeighborSolicitation::new(LINK_B);
     let source = LinkLayerAddress::source(MAC_A);
@@ -212,7 +212,7 @@ fn neighbor_discovery() {
 }
 
 #[test]
-fn neighbor_discovery_is_checked() {
+fn neighbour_discovery_is_checked() {
     let bytes = packet("ndp-solicitation");
     let (ip, message) = Ipv6Header::parse(&bytes[14..]).unwrap();
     let Ok(NdpMessage::NeighborSolicitation(found, options)) = ndp::check(ip, message) else { panic!() };
@@ -243,7 +243,7 @@ fn neighbor_discovery_is_checked() {
 }
 
 #[test]
-fn neighbor_discovery_that_is_refused() {
+fn neighbour_discovery_that_is_refused() {
     let question = NeighborSolicitation::new(LINK_B);
     let source = LinkLayerAddress::source(MAC_A);
     let group = solicited_node(LINK_B);

@@ -31,7 +31,7 @@ impl View for Neighbors {
         paint: Paint,
     ) -> String {
         if answer.neighbors.is_empty() {
-            return "no neighbors\n".into();
+            return "no neighbours\n".into();
         }
         let mut table = Table::new([
             Column::left("INTERFACE"),

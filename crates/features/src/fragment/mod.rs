@@ -3,6 +3,7 @@
 mod cut;
 mod ip4;
 mod ip6;
+mod node;
 #[cfg(test)]
 mod tests;
 

@@ -6,6 +6,7 @@ mod icmp4_input;
 mod icmp6_echo;
 mod icmp6_error;
 mod icmp6_input;
+mod input;
 mod own;
 mod request;
 #[cfg(test)]

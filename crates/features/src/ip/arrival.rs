@@ -1,5 +1,6 @@
 //! The fast way through `ip4-input` and `ip6-input`: packets of one interface whose headers begin at one place.
 
+use super::input::Arrives;
 use graph::IfIndex;
 use graph::packet::{Field, Flags, HEAD_AREA, Meta, Shape};
 use graph::simd::Simd;
@@ -37,18 +38,12 @@ impl Arrival {
         Self { rx_if, at, vrf, edge, shape: if edge == 0 { Shape::NONE } else { shape } }
     }
 
-    /// Deals with a packet that is one of these, and whose header `passes` with the packet's length. False, and nothing
+    /// Deals with a packet that is one of these, and whose header [passes](Arrives::passes). False, and nothing
     /// changed, where it isn't.
     #[inline(always)]
-    pub(crate) fn take<const N: usize>(
-        &self,
-        simd: impl Simd,
-        meta: &mut Meta,
-        area: &[u8; HEAD_AREA],
-        passes: impl FnOnce(&[u8; N], u32) -> bool,
-    ) -> bool {
-        let header = area.get(self.at as usize..).and_then(<[u8]>::first_chunk);
-        let usual = self.shape.fits(simd, meta) && header.is_some_and(|header| passes(header, meta.len()));
+    pub(crate) fn take<F: Arrives>(&self, simd: impl Simd, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
+        let header = area.get(self.at as usize..).and_then(F::bytes);
+        let usual = self.shape.fits(simd, meta) && header.is_some_and(|header| F::passes(header, meta.len()));
         if usual {
             self.shape.apply(simd, meta);
         }

@@ -4,21 +4,32 @@ use super::fibs::VrfTables;
 use super::next_hop::ECMP_SEED;
 use crate::icmp::{request_v4, request_v6};
 use core::mem::offset_of;
-use core::net::Ipv6Addr;
+use core::net::{IpAddr, Ipv6Addr};
 use graph::packet::{HEAD_AREA, Meta, Packets, SlotId};
 use tables::fib::{Address, Fib};
 use wire::flow::{Ipv4Flow, Ipv6Flow};
-use wire::{Header, Icmpv4Error, Icmpv6Error, Ipv4Header, Ipv6Header};
+use wire::{Header, Icmpv4Error, Icmpv6Error, Ipv4Header, Ipv6Header, LinkType};
 
-/// Why a route leads nowhere.
+/// Why a packet gets no further, where its sender may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is none.
+    /// There is no route.
     NoRoute,
-    /// It says that the destination is unreachable.
+    /// The route says that the destination is unreachable, or it doesn't answer.
     Unreachable,
-    /// It says that the destination is administratively prohibited.
+    /// The route says that the destination is administratively prohibited.
     Prohibited,
+    /// It has passed as many routers as it may.
+    HopsUsedUp,
+    /// It is larger than the next link takes, in bytes.
+    TooBig {
+        /// What that takes.
+        mtu: u16,
+    },
+    /// Its source address says nothing on the next link.
+    BeyondScope,
+    /// The other fragments of it didn't come.
+    NotReassembled,
 }
 
 /// An IP version.
@@ -26,17 +37,52 @@ pub(crate) trait Family: Send + 'static {
     /// An address in host byte order.
     type Address: Address + Default;
 
+    /// The fixed part of the header.
+    type Header: Header + Copy;
+
+    /// Its bytes.
+    type Bytes;
+
+    /// Packets that begin with the header.
+    const LINK: LinkType;
+
+    /// Length of the fixed part of the header in bytes.
+    const HEADER: u16 = Self::Header::LEN as u16;
+
+    /// The fixed part of the header at the start of `bytes`.
+    fn bytes(bytes: &[u8]) -> Option<&Self::Bytes>;
+
+    /// [`Family::bytes`], to change.
+    fn bytes_mut(bytes: &mut [u8]) -> Option<&mut Self::Bytes>;
+
     /// The VRF's table.
     fn fib(vrf: &VrfTables) -> &Fib<Self::Address>;
 
+    /// Source address.
+    fn src(header: &Self::Header) -> Self::Address;
+
+    /// Destination address.
+    fn dst(header: &Self::Header) -> Self::Address;
+
+    /// Time to live or hop limit.
+    fn hops(header: &Self::Header) -> u8;
+
+    /// The address, whatever its version.
+    fn generic(address: Self::Address) -> IpAddr;
+
     /// Source address of a packet whose network header is in place; 0 where the head is shorter.
-    fn source(packets: &Packets, slot: SlotId) -> Self::Address;
+    #[inline(always)]
+    fn source(packets: &Packets, slot: SlotId) -> Self::Address {
+        let header = packets.header::<Self::Header>(slot, packets.meta(slot).l3);
+        header.map_or_else(Self::Address::default, Self::src)
+    }
 
     /// Destination address, likewise.
-    fn destination(packets: &Packets, slot: SlotId) -> Self::Address;
-
-    /// Length of the fixed part of the header in bytes.
-    const HEADER: u16;
+    #[inline(always)]
+    fn destination(packets: &Packets, slot: SlotId) -> Self::Address {
+        let header = packets.header::<Self::Header>(slot, packets.meta(slot).l3);
+        header.map_or_else(Self::Address::default, Self::dst)
+    }
 
     /// Destination address in the header at position `l3` of the head area; `None` where that is too near its end.
     fn destination_at(area: &[u8; HEAD_AREA], l3: u16) -> Option<Self::Address>;
@@ -44,10 +90,10 @@ pub(crate) trait Family: Send + 'static {
     /// Hash of the flow of the packet that begins with `head`.
     fn flow_hash(head: &[u8], symmetric: bool) -> u32;
 
-    /// Asks for an ICMP error that tells why the destination can't be reached.
+    /// Asks for an ICMP error.
     fn request(meta: &mut Meta, refusal: Refusal);
 
-    /// The address as an IPv6 address, where it can be a link-local one.
+    /// The address as an IPv6 address, where it can be looked up on its link.
     fn scoped(address: Self::Address) -> Option<Ipv6Addr>;
 }
 
@@ -61,6 +107,20 @@ pub(crate) struct V6;
 
 impl Family for V4 {
     type Address = u32;
+    type Header = Ipv4Header;
+    type Bytes = [u8; Ipv4Header::LEN];
+
+    const LINK: LinkType = LinkType::IPV4;
+
+    #[inline(always)]
+    fn bytes(bytes: &[u8]) -> Option<&Self::Bytes> {
+        bytes.first_chunk()
+    }
+
+    #[inline(always)]
+    fn bytes_mut(bytes: &mut [u8]) -> Option<&mut Self::Bytes> {
+        bytes.first_chunk_mut()
+    }
 
     #[inline(always)]
     fn fib(vrf: &VrfTables) -> &Fib<u32> {
@@ -68,18 +128,23 @@ impl Family for V4 {
     }
 
     #[inline(always)]
-    fn source(packets: &Packets, slot: SlotId) -> u32 {
-        let header = packets.header::<Ipv4Header>(slot, packets.meta(slot).l3);
-        header.map_or(0, |header| u32::from_be_bytes(header.src))
+    fn src(header: &Ipv4Header) -> u32 {
+        u32::from_be_bytes(header.src)
     }
 
     #[inline(always)]
-    fn destination(packets: &Packets, slot: SlotId) -> u32 {
-        let header = packets.header::<Ipv4Header>(slot, packets.meta(slot).l3);
-        header.map_or(0, |header| u32::from_be_bytes(header.dst))
+    fn dst(header: &Ipv4Header) -> u32 {
+        u32::from_be_bytes(header.dst)
     }
 
-    const HEADER: u16 = Ipv4Header::LEN as u16;
+    #[inline(always)]
+    fn hops(header: &Ipv4Header) -> u8 {
+        header.ttl
+    }
+
+    fn generic(address: u32) -> IpAddr {
+        IpAddr::V4(address.into())
+    }
 
     #[inline(always)]
     fn destination_at(area: &[u8; HEAD_AREA], l3: u16) -> Option<u32> {
@@ -96,8 +161,11 @@ impl Family for V4 {
     fn request(meta: &mut Meta, refusal: Refusal) {
         let error = match refusal {
             Refusal::NoRoute => Icmpv4Error::NetUnreachable,
-            Refusal::Unreachable => Icmpv4Error::HostUnreachable,
+            Refusal::Unreachable | Refusal::BeyondScope => Icmpv4Error::HostUnreachable,
             Refusal::Prohibited => Icmpv4Error::AdministrativelyProhibited,
+            Refusal::HopsUsedUp => Icmpv4Error::TtlExceeded,
+            Refusal::TooBig { mtu } => Icmpv4Error::FragmentationNeeded { mtu },
+            Refusal::NotReassembled => Icmpv4Error::ReassemblyTimeExceeded,
         };
         request_v4(meta, error);
     }
@@ -109,6 +177,20 @@ impl Family for V4 {
 
 impl Family for V6 {
     type Address = u128;
+    type Header = Ipv6Header;
+    type Bytes = [u8; Ipv6Header::LEN];
+
+    const LINK: LinkType = LinkType::IPV6;
+
+    #[inline(always)]
+    fn bytes(bytes: &[u8]) -> Option<&Self::Bytes> {
+        bytes.first_chunk()
+    }
+
+    #[inline(always)]
+    fn bytes_mut(bytes: &mut [u8]) -> Option<&mut Self::Bytes> {
+        bytes.first_chunk_mut()
+    }
 
     #[inline(always)]
     fn fib(vrf: &VrfTables) -> &Fib<u128> {
@@ -116,18 +198,23 @@ impl Family for V6 {
     }
 
     #[inline(always)]
-    fn source(packets: &Packets, slot: SlotId) -> u128 {
-        let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3);
-        header.map_or(0, |header| u128::from_be_bytes(header.src))
+    fn src(header: &Ipv6Header) -> u128 {
+        u128::from_be_bytes(header.src)
     }
 
     #[inline(always)]
-    fn destination(packets: &Packets, slot: SlotId) -> u128 {
-        let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3);
-        header.map_or(0, |header| u128::from_be_bytes(header.dst))
+    fn dst(header: &Ipv6Header) -> u128 {
+        u128::from_be_bytes(header.dst)
     }
 
-    const HEADER: u16 = Ipv6Header::LEN as u16;
+    #[inline(always)]
+    fn hops(header: &Ipv6Header) -> u8 {
+        header.hop_limit
+    }
+
+    fn generic(address: u128) -> IpAddr {
+        IpAddr::V6(address.into())
+    }
 
     #[inline(always)]
     fn destination_at(area: &[u8; HEAD_AREA], l3: u16) -> Option<u128> {
@@ -146,6 +233,10 @@ impl Family for V6 {
             Refusal::NoRoute => Icmpv6Error::NoRoute,
             Refusal::Unreachable => Icmpv6Error::AddressUnreachable,
             Refusal::Prohibited => Icmpv6Error::AdministrativelyProhibited,
+            Refusal::HopsUsedUp => Icmpv6Error::HopLimitExceeded,
+            Refusal::TooBig { mtu } => Icmpv6Error::PacketTooBig { mtu: mtu.into() },
+            Refusal::BeyondScope => Icmpv6Error::BeyondScope,
+            Refusal::NotReassembled => Icmpv6Error::ReassemblyTimeExceeded,
         };
         request_v6(meta, error);
     }

@@ -4,10 +4,12 @@ mod arrival;
 pub mod control;
 pub(crate) mod family;
 mod fibs;
+pub(crate) mod input;
 mod link_local;
 pub(crate) mod lookup;
 mod next_hop;
 mod output;
+pub(crate) mod rewrite;
 pub(crate) mod rpf;
 #[cfg(test)]
 mod tests;
@@ -20,4 +22,3 @@ pub use fibs::{Fibs, VrfTables};
 pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};
 pub use output::{Lane, has_headroom, segment_len};
-pub(crate) use usual::Usual;

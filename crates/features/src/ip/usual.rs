@@ -2,6 +2,7 @@
 
 use super::next_hop::MAX_REWRITE;
 use super::output::Lane;
+use super::rewrite::Forwards;
 use graph::IfIndex;
 use graph::packet::{Field, Flags, HEAD_AREA, Meta, Shape};
 use graph::simd::Simd;
@@ -46,22 +47,21 @@ impl Usual {
         }
     }
 
-    /// Sends a packet on: `take_hop` changes its IP header, the link-layer header is put in front. False, and nothing changed,
-    /// where the packet is another or `take_hop` says so.
+    /// Sends a packet on: it has one hop less, and the link-layer header is put in front. False, and nothing changed, where
+    /// the packet is another or [`Forwards::take_hop`] says so.
     #[inline(always)]
-    pub(crate) fn send<const N: usize>(
+    pub(crate) fn send<F: Forwards>(
         &self,
         simd: impl Simd,
         meta: &mut Meta,
         area: &mut [u8; HEAD_AREA],
-        take_hop: impl FnOnce(&mut [u8; N]) -> bool,
     ) -> bool {
         let Some((header, rest)) = area.get_mut(self.data..).and_then(|area| area.split_first_chunk_mut())
         else {
             return false;
         };
-        let Some(ip) = rest.first_chunk_mut() else { return false };
-        let usual = self.shape.fits(simd, meta) && meta.len() <= self.mtu && take_hop(ip);
+        let Some(ip) = F::bytes_mut(rest) else { return false };
+        let usual = self.shape.fits(simd, meta) && meta.len() <= self.mtu && F::take_hop(ip);
         if usual {
             *header = self.header;
             self.shape.apply(simd, meta);

@@ -14,18 +14,13 @@
 
 use super::quick;
 use crate::icmp::request_v4;
-use crate::interface::Interfaces;
 use crate::ip::Arrival;
-use crate::tiered::{self, Tiered};
-use core::fmt;
-use graph::arc::{ArcPlace, Arcs};
-use graph::packet::{Flags, Packets, SlotId, Vector};
-use graph::publish::Key;
-use graph::simd::Simd;
-use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
-use wire::describe::Describe;
+use crate::ip::family::V4;
+use crate::ip::input::{Arrives, Input};
+use graph::packet::{Flags, SlotId};
+use graph::{Attach, Ctx, NodeSpec};
 use wire::ipv4::{Ipv4Class, Ipv4Header, Ipv4Kind, Ipv4Reason};
-use wire::{EtherType, Header, Icmpv4Error, LinkType};
+use wire::{EtherType, Header, Icmpv4Error};
 
 graph::edges! {
     /// Where packets go besides the arc.
@@ -74,90 +69,39 @@ graph::counters! {
     }
 }
 
-struct Input {
-    interfaces: Key<Interfaces>,
-    arcs: Key<Arcs>,
-    place: ArcPlace,
-}
-
-fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
-    Box::new(Input { interfaces: cx.table(), arcs: cx.table(), place: cx.arc(super::UNICAST) })
-}
-
-impl Node for Input {
-    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        tiered::run(self, ctx, frame);
-    }
-
-    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
-        write!(out, "{}", Describe::new(LinkType::IPV4, packets.head(slot)))
-    }
-}
-
-impl Tiered for Input {
+impl Arrives for V4 {
     #[inline(always)]
-    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let mut lane = Arrival::NONE;
-        let mut vector = Vector::new(frame.slots);
-        loop {
-            let stretch = vector.stretch(
-                ctx.packets,
-                #[inline(always)]
-                |meta, area| lane.take(simd, meta, area, quick::passes),
-            );
-            frame.next[stretch].fill(lane.edge);
-            let Some((at, slot)) = vector.next() else { break };
-            frame.next[at] = self.first_of_its_kind(ctx, slot, &mut lane);
-        }
+    fn passes(header: &Self::Bytes, len: u32) -> bool {
+        quick::passes(header, len)
     }
-}
 
-impl Input {
-    /// A packet that isn't like the one before it, or not an ordinary one.
+    #[inline(always)]
+    fn ordinary(header: &Ipv4Header, len: u32) -> bool {
+        let total_len = Self::total_len(header);
+        (header.version_ihl == Ipv4Header::VERSION_IHL)
+            & (total_len >= Ipv4Header::LEN as u32)
+            & (total_len <= len)
+            & header.verify_checksum(&[])
+            & unicast(header.src)
+            & unicast(header.dst)
+    }
+
+    #[inline(always)]
+    fn total_len(header: &Ipv4Header) -> u32 {
+        header.total_len.get().into()
+    }
+
+    #[inline(always)]
+    fn leads_to_transport(header: &Ipv4Header) -> bool {
+        !header.is_later_fragment()
+    }
+
+    /// Looks in the order in which RFC 1812 asks.
+    #[cold]
     #[inline(never)]
-    fn first_of_its_kind(&self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &mut Arrival) -> u8 {
-        let (meta, area) = ctx.packets.parts_mut(slot);
-        if (meta.rx_if, meta.data) != (lane.rx_if, lane.at) {
-            let vrf = ctx.tables.get(self.interfaces).get(meta.rx_if).vrf;
-            let edge = self.place.edge(ctx.tables.get(self.arcs), meta.rx_if, 0);
-            *lane = Arrival::new(meta.rx_if, meta.data, Ipv4Header::LEN as u16, vrf, edge);
-        }
-        let (at, len) = (meta.data, meta.len());
-        meta.l3 = at;
-        meta.table = lane.vrf;
-        meta.arc = 0;
-        let header = area.get(at as usize..).and_then(|bytes| Ipv4Header::parse(bytes).ok());
-        let end = at + Ipv4Header::LEN as u16;
-        match header {
-            Some((header, _))
-                if (end <= meta.end)
-                    & ordinary(header, len)
-                    & !meta.flags.has(Flags::GROUP)
-                    & (lane.edge != 0) =>
-            {
-                meta.l4 = if header.is_later_fragment() { 0 } else { end };
-                let total_len = u32::from(header.total_len.get());
-                if total_len < len {
-                    ctx.packets.truncate(slot, total_len);
-                }
-                lane.edge
-            }
-            _ => unusual(ctx, slot, lane),
-        }
+    fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
+        unusual(ctx, slot, lane)
     }
-}
-
-/// Whether all checks pass and nothing is special, as with nearly every packet: no options, both addresses unicast. No
-/// check branches on its own: a packet that fails one goes the slow way, which finds out which it was.
-#[inline(always)]
-fn ordinary(header: &Ipv4Header, packet_len: u32) -> bool {
-    let total_len = u32::from(header.total_len.get());
-    (header.version_ihl == Ipv4Header::VERSION_IHL)
-        & (total_len >= Ipv4Header::LEN as u32)
-        & (total_len <= packet_len)
-        & header.verify_checksum(&[])
-        & unicast(header.src)
-        & unicast(header.dst)
 }
 
 /// Neither 0/8, 127/8 nor 224/3.
@@ -166,9 +110,6 @@ fn unicast([octet, ..]: [u8; 4]) -> bool {
     (octet != 0) & (octet != 127) & (octet < 224)
 }
 
-/// Everything that isn't ordinary, in the order in which RFC 1812 asks.
-#[cold]
-#[inline(never)]
 fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
     let meta = ctx.packets.meta(slot);
     let (at, len, group) = (meta.l3, meta.len(), meta.flags.has(Flags::GROUP));
@@ -241,6 +182,6 @@ pub const NODE: NodeSpec = NodeSpec {
         Attach { parent: "l3-input", key: 4 },
     ],
     starts: &[super::UNICAST],
-    make,
+    make: |cx| Input::<V4>::boxed(cx, super::UNICAST),
     ..NodeSpec::EMPTY
 };

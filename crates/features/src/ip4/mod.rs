@@ -8,8 +8,6 @@ mod rpf;
 #[cfg(test)]
 mod tests;
 
-pub use rewrite::forward;
-
 use graph::NodeSpec;
 
 /// The folder's nodes.

@@ -13,20 +13,15 @@
 
 use super::quick;
 use crate::icmp::request_v6;
-use crate::interface::Interfaces;
 use crate::ip::Arrival;
-use crate::tiered::{self, Tiered};
-use core::fmt;
-use graph::arc::{ArcPlace, Arcs};
-use graph::packet::{Flags, Packets, SlotId, Vector};
-use graph::publish::Key;
-use graph::simd::Simd;
-use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
-use wire::describe::Describe;
+use crate::ip::family::V6;
+use crate::ip::input::{Arrives, Input};
+use graph::packet::{Flags, SlotId};
+use graph::{Attach, Ctx, NodeSpec};
 use wire::ipv6::{
     ExtensionHeader, Ipv6Class, Ipv6Header, Ipv6Kind, Ipv6Option, Ipv6Options, MulticastScope, walk,
 };
-use wire::{EtherType, Header, Icmpv6Error, IpProtocol, Ipv6Reason, LinkType};
+use wire::{EtherType, Header, Icmpv6Error, IpProtocol, Ipv6Reason};
 
 graph::edges! {
     /// Where packets go besides the arc.
@@ -73,88 +68,37 @@ graph::counters! {
     }
 }
 
-struct Input {
-    interfaces: Key<Interfaces>,
-    arcs: Key<Arcs>,
-    place: ArcPlace,
-}
-
-fn make(cx: &NodeContext<'_>) -> Box<dyn Node> {
-    Box::new(Input { interfaces: cx.table(), arcs: cx.table(), place: cx.arc(super::UNICAST) })
-}
-
-impl Node for Input {
-    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        tiered::run(self, ctx, frame);
-    }
-
-    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
-        write!(out, "{}", Describe::new(LinkType::IPV6, packets.head(slot)))
-    }
-}
-
-impl Tiered for Input {
+impl Arrives for V6 {
     #[inline(always)]
-    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let mut lane = Arrival::NONE;
-        let mut vector = Vector::new(frame.slots);
-        loop {
-            let stretch = vector.stretch(
-                ctx.packets,
-                #[inline(always)]
-                |meta, area| lane.take(simd, meta, area, quick::passes),
-            );
-            frame.next[stretch].fill(lane.edge);
-            let Some((at, slot)) = vector.next() else { break };
-            frame.next[at] = self.first_of_its_kind(ctx, slot, &mut lane);
-        }
+    fn passes(header: &Self::Bytes, len: u32) -> bool {
+        quick::passes(header, len)
     }
-}
 
-impl Input {
-    /// A packet that isn't like the one before it, or not an ordinary one.
+    #[inline(always)]
+    fn ordinary(header: &Ipv6Header, len: u32) -> bool {
+        (header.version() == 6)
+            & (Self::total_len(header) <= len)
+            & !header.next_header.is_extension()
+            & unicast(&header.src)
+            & unicast(&header.dst)
+    }
+
+    #[inline(always)]
+    fn total_len(header: &Ipv6Header) -> u32 {
+        header.total_len() as u32
+    }
+
+    /// Fragments have an extension header: they aren't ordinary.
+    #[inline(always)]
+    fn leads_to_transport(_: &Ipv6Header) -> bool {
+        true
+    }
+
+    #[cold]
     #[inline(never)]
-    fn first_of_its_kind(&self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &mut Arrival) -> u8 {
-        let (meta, area) = ctx.packets.parts_mut(slot);
-        if (meta.rx_if, meta.data) != (lane.rx_if, lane.at) {
-            let vrf = ctx.tables.get(self.interfaces).get(meta.rx_if).vrf;
-            let edge = self.place.edge(ctx.tables.get(self.arcs), meta.rx_if, 0);
-            *lane = Arrival::new(meta.rx_if, meta.data, Ipv6Header::LEN as u16, vrf, edge);
-        }
-        let (at, len) = (meta.data, meta.len());
-        meta.l3 = at;
-        meta.table = lane.vrf;
-        meta.arc = 0;
-        let header = area.get(at as usize..).and_then(|bytes| Ipv6Header::parse(bytes).ok());
-        let end = at + Ipv6Header::LEN as u16;
-        match header {
-            Some((header, _))
-                if (end <= meta.end)
-                    & ordinary(header, len)
-                    & !meta.flags.has(Flags::GROUP)
-                    & (lane.edge != 0) =>
-            {
-                meta.l4 = end;
-                let total_len = header.total_len() as u32;
-                if total_len < len {
-                    ctx.packets.truncate(slot, total_len);
-                }
-                lane.edge
-            }
-            _ => unusual(ctx, slot, lane),
-        }
+    fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
+        unusual(ctx, slot, lane)
     }
-}
-
-/// Whether all checks pass and nothing is special, as with nearly every packet: no extension headers, both addresses
-/// unicast. No check branches on its own: a packet that fails one goes the slow way, which finds out which it was.
-#[inline(always)]
-fn ordinary(header: &Ipv6Header, packet_len: u32) -> bool {
-    (header.version() == 6)
-        & (header.total_len() as u32 <= packet_len)
-        & !header.next_header.is_extension()
-        & unicast(&header.src)
-        & unicast(&header.dst)
 }
 
 /// Neither in `ff00::/8` nor in `::/16`, where everything lies that must not be on a wire.
@@ -163,9 +107,6 @@ fn unicast(address: &[u8; 16]) -> bool {
     (address[0] != 0xff) & ((address[0] | address[1]) != 0)
 }
 
-/// Everything that isn't ordinary.
-#[cold]
-#[inline(never)]
 fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8 {
     let meta = ctx.packets.meta(slot);
     let (at, len, group) = (meta.l3, meta.len(), meta.flags.has(Flags::GROUP));
@@ -253,6 +194,6 @@ pub const NODE: NodeSpec = NodeSpec {
         Attach { parent: "l3-input", key: 6 },
     ],
     starts: &[super::UNICAST],
-    make,
+    make: |cx| Input::<V6>::boxed(cx, super::UNICAST),
     ..NodeSpec::EMPTY
 };

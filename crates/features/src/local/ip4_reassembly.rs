@@ -3,22 +3,24 @@
 //! | edge | packets |
 //! |---|---|
 //! | `ip4-local` | whole packets, in a slot of their own |
+//! | `icmp4-error` | the first fragment of a packet whose others didn't come in time |
 //! | `drop` | see [`Drop`] |
 //!
 //! Each worker puts together what comes to it: all fragments of a packet come by the same queue where the port doesn't
 //! tell flows apart by port numbers. A fragment that waits is copied, and ends here.
 
-use super::delivery::adopt;
-use super::reassembly::{Outcome, Piece, Reassembly, Refused};
+use super::assemble::{Assemble, Assembles, Bad, Counter, Loss};
+use super::reassembly::Piece;
+use crate::ip::family::V4;
 use core::fmt;
-use graph::packet::{Packets, SlotId};
-use graph::{Ctx, Frame, Node, NodeContext, NodeKind, NodeSpec};
+use graph::packet::Meta;
+use graph::{NodeKind, NodeSpec};
 use wire::ipv4::{Ipv4Flags, Ipv4Header};
 use wire::{Header, IpProtocol, U16};
 
 graph::edges! {
     /// Where a packet goes from here.
-    pub enum Next { Drop => "drop", Local => "ip4-local" }
+    pub enum Next { Drop => "drop", Local => "ip4-local", IcmpError => "icmp4-error" }
 }
 
 graph::drops! {
@@ -32,7 +34,7 @@ graph::drops! {
         BadFragment => "bad-fragment", Error,
         /// The packet has more fragments than are put together.
         TooMany => "too-many-fragments", Warning,
-        /// Others didn't come in time.
+        /// Others didn't come in time; the sender is told where the first one did.
         TimedOut => "timed-out", Warning,
         /// Others had to make room for newer ones, or were of no use without those that were refused.
         Evicted => "evicted", Warning,
@@ -41,13 +43,61 @@ graph::drops! {
     }
 }
 
-graph::counters! {
-    /// What is counted.
-    pub enum Counter {
-        /// Fragments that came.
-        Fragments => "fragments",
-        /// Packets put together.
-        Reassembled => "reassembled",
+impl From<Loss> for Drop {
+    fn from(loss: Loss) -> Self {
+        match loss {
+            Loss::Duplicate => Self::Duplicate,
+            Loss::Overlap => Self::Overlap,
+            Loss::BadFragment => Self::BadFragment,
+            Loss::TooMany => Self::TooMany,
+            Loss::TimedOut => Self::TimedOut,
+            Loss::Evicted => Self::Evicted,
+            Loss::NoSlot => Self::NoSlot,
+        }
+    }
+}
+
+/// VRF, source, destination, protocol, identification.
+type Key = (u16, [u8; 4], [u8; 4], IpProtocol, u16);
+
+impl Assembles for V4 {
+    type Drop = Drop;
+    type Key = Key;
+
+    /// 30 s, between RFC 791's 15 and RFC 1122's 60.
+    const TIMEOUT: u64 = 30_000_000_000;
+    const LOCAL: u8 = Next::Local.edge();
+    const ICMP_ERROR: u8 = Next::IcmpError.edge();
+
+    fn read<'b>(bytes: &'b [u8], meta: &mut Meta) -> Result<(Key, Piece<'b>), Bad<Self>> {
+        let bad = || Bad::Drop(Drop::BadFragment);
+        let (header, _) = Ipv4Header::parse(bytes).map_err(|_| bad())?;
+        let (headers, payload) = bytes.split_at_checked(header.header_len()).ok_or_else(bad)?;
+        let (offset, more) = (header.fragment_offset(), header.flags().contains(Ipv4Flags::MORE_FRAGMENTS));
+        let too_long = headers.len() + offset + payload.len() > usize::from(u16::MAX);
+        if too_long || (more && !payload.len().is_multiple_of(8)) {
+            return Err(bad());
+        }
+        let key = (meta.table, header.src, header.dst, header.protocol, header.id.get());
+        Ok((key, Piece { offset, more, payload, headers }))
+    }
+
+    fn whole(mut bytes: Vec<u8>, payload: &[u8]) -> Result<(Vec<u8>, u16), Drop> {
+        let l4 = bytes.len();
+        let len = u16::try_from(l4 + payload.len()).map_err(|_| Drop::BadFragment)?;
+        let (header, options) = Ipv4Header::parse_mut(&mut bytes).map_err(|_| Drop::BadFragment)?;
+        header.set_fragment(Ipv4Flags::empty(), 0);
+        header.total_len = U16::new(len);
+        header.checksum = U16::new(header.compute_checksum(options));
+        bytes.extend_from_slice(payload);
+        Ok((bytes, l4 as u16))
+    }
+
+    fn describe(head: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
+        match Ipv4Header::parse(head) {
+            Ok((header, _)) => write!(out, "id {} from byte {}", header.id, header.fragment_offset()),
+            Err(_) => Ok(()),
+        }
     }
 }
 
@@ -59,98 +109,6 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: Drop::SPECS,
     counters: Counter::SPECS,
-    make: |_: &NodeContext<'_>| {
-        Box::new(Ip4Reassembly { datagrams: Reassembly::new(TIMEOUT), bytes: Vec::new() })
-    },
+    make: Assemble::<V4>::boxed,
     ..NodeSpec::EMPTY
 };
-
-/// How long fragments wait for others, in nanoseconds: 30 s, between RFC 791's 15 and RFC 1122's 60.
-const TIMEOUT: u64 = 30_000_000_000;
-
-/// VRF, source, destination, protocol, identification.
-type Key = (u16, [u8; 4], [u8; 4], IpProtocol, u16);
-
-struct Ip4Reassembly {
-    datagrams: Reassembly<Key>,
-    /// The fragment at hand, its bytes in a row.
-    bytes: Vec<u8>,
-}
-
-impl Node for Ip4Reassembly {
-    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        ctx.count(Counter::Fragments, frame.len() as u64);
-        for slot in frame.slots {
-            match self.fragment(ctx, *slot) {
-                Ok(None) => {}
-                Ok(Some(whole)) => {
-                    ctx.count(Counter::Reassembled, 1);
-                    ctx.emit(Next::Local.edge(), whole);
-                }
-                Err(reason) => {
-                    let edge = ctx.drop(*slot, reason);
-                    ctx.emit(edge, *slot);
-                }
-            }
-        }
-        let lost =
-            [(&mut self.datagrams.timed_out, Drop::TimedOut), (&mut self.datagrams.evicted, Drop::Evicted)];
-        for (count, reason) in lost {
-            (0..core::mem::take(count)).for_each(|_| ctx.count_drop(reason));
-        }
-    }
-
-    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
-        match packets.header::<Ipv4Header>(slot, packets.meta(slot).l3) {
-            Some(header) => write!(out, "id {} from byte {}", header.id, header.fragment_offset()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Ip4Reassembly {
-    /// Takes a fragment, and gives the whole packet where nothing is missing any more.
-    fn fragment(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<Option<SlotId>, Drop> {
-        let meta = *ctx.packets.meta(slot);
-        let header = *ctx.packets.header::<Ipv4Header>(slot, meta.data).ok_or(Drop::BadFragment)?;
-        self.bytes.resize(meta.len() as usize, 0);
-        ctx.packets.copy_out(slot, &mut self.bytes);
-        let (headers, payload) = self.bytes.split_at_checked(header.header_len()).ok_or(Drop::BadFragment)?;
-        let (offset, more) = (header.fragment_offset(), header.flags().contains(Ipv4Flags::MORE_FRAGMENTS));
-        let too_long = headers.len() + offset + payload.len() > usize::from(u16::MAX);
-        if too_long || (more && !payload.len().is_multiple_of(8)) {
-            return Err(Drop::BadFragment);
-        }
-        let key = (meta.table, header.src, header.dst, header.protocol, header.id.get());
-        let piece = Piece { offset, more, payload, headers };
-        match self.datagrams.add(key, meta.rx_if, ctx.now, piece) {
-            Ok(Outcome::Waits) => Ok(None),
-            Ok(Outcome::Whole(headers, payload)) => {
-                let l4 = headers.len() as u16;
-                let whole = whole(headers, &payload).ok_or(Drop::BadFragment)?;
-                adopt(ctx.packets, slot, whole, l4).ok_or(Drop::NoSlot).map(Some)
-            }
-            Err(refused) => Err(reason(refused)),
-        }
-    }
-}
-
-/// The packet of a first fragment's header and the whole payload.
-fn whole(mut bytes: Vec<u8>, payload: &[u8]) -> Option<Vec<u8>> {
-    let len = bytes.len() + payload.len();
-    let (header, options) = Ipv4Header::parse_mut(&mut bytes).ok()?;
-    header.set_fragment(Ipv4Flags::empty(), 0);
-    header.total_len = U16::new(u16::try_from(len).ok()?);
-    header.checksum = U16::new(header.compute_checksum(options));
-    bytes.extend_from_slice(payload);
-    Some(bytes)
-}
-
-fn reason(refused: Refused) -> Drop {
-    match refused {
-        Refused::Duplicate => Drop::Duplicate,
-        Refused::Overlap => Drop::Overlap,
-        Refused::BadEnd => Drop::BadFragment,
-        Refused::TooMany => Drop::TooMany,
-    }
-}

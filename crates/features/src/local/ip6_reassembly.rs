@@ -3,17 +3,18 @@
 //! | edge | packets |
 //! |---|---|
 //! | `ip6-local` | whole packets, in a slot of their own, without the fragment header |
-//! | `icmp6-error` | a fragment whose length can't be |
+//! | `icmp6-error` | a fragment whose length can't be; the first one of a packet whose others didn't come in time |
 //! | `drop` | see [`Drop`] |
 //!
 //! Each worker puts together what comes to it, as `ip4-reassembly` does.
 
-use super::delivery::adopt;
-use super::reassembly::{Outcome, Piece, Reassembly, Refused};
+use super::assemble::{Assemble, Assembles, Bad, Counter, Loss};
+use super::reassembly::Piece;
 use crate::icmp::request_v6;
+use crate::ip::family::V6;
 use core::fmt;
-use graph::packet::{Packets, SlotId};
-use graph::{Ctx, Frame, Node, NodeContext, NodeKind, NodeSpec};
+use graph::packet::Meta;
+use graph::{NodeKind, NodeSpec};
 use wire::ipv6::{FragmentHeader, Ipv6Header, UpperLayer, walk};
 use wire::{Header, Icmpv6Error, Icmpv6Type, IpProtocol, U16};
 
@@ -33,12 +34,12 @@ graph::drops! {
         BadFragment => "bad-fragment", Error,
         /// The packet has more fragments than are put together.
         TooMany => "too-many-fragments", Warning,
-        /// Others didn't come in time.
+        /// Others didn't come in time; the sender is told where the first one did.
         TimedOut => "timed-out", Warning,
         /// Others had to make room for newer ones, or were of no use without those that were refused.
         Evicted => "evicted", Warning,
         /// Neighbour discovery doesn't come in fragments (RFC 6980).
-        NeighborDiscovery => "neighbor-discovery", Error,
+        NeighbourDiscovery => "neighbor-discovery", Error,
         /// The fragment's length or offset can't be; the sender is told.
         BadLength => "bad-length", Error,
         /// All packet slots of the worker are in use.
@@ -46,122 +47,77 @@ graph::drops! {
     }
 }
 
-graph::counters! {
-    /// What is counted.
-    pub enum Counter {
-        /// Fragments that came.
-        Fragments => "fragments",
-        /// Packets put together.
-        Reassembled => "reassembled",
+impl From<Loss> for Drop {
+    fn from(loss: Loss) -> Self {
+        match loss {
+            Loss::Duplicate => Self::Duplicate,
+            Loss::Overlap => Self::Overlap,
+            Loss::BadFragment => Self::BadFragment,
+            Loss::TooMany => Self::TooMany,
+            Loss::TimedOut => Self::TimedOut,
+            Loss::Evicted => Self::Evicted,
+            Loss::NoSlot => Self::NoSlot,
+        }
     }
 }
-
-/// The node's declaration.
-pub const NODE: NodeSpec = NodeSpec {
-    name: "ip6-reassembly",
-    help: "Puts fragments of IPv6 packets to us together.",
-    kind: NodeKind::Output,
-    edges: Next::NAMES,
-    drops: Drop::SPECS,
-    counters: Counter::SPECS,
-    make: |_: &NodeContext<'_>| {
-        Box::new(Ip6Reassembly { datagrams: Reassembly::new(TIMEOUT), bytes: Vec::new() })
-    },
-    ..NodeSpec::EMPTY
-};
-
-/// How long fragments wait for others, in nanoseconds (RFC 8200 section 4.5: 60 s).
-const TIMEOUT: u64 = 60_000_000_000;
 
 /// VRF and, as a link-local address says nothing without it, interface; source, destination, identification.
 type Key = (u16, u16, [u8; 16], [u8; 16], u32);
-
-struct Ip6Reassembly {
-    datagrams: Reassembly<Key>,
-    /// The fragment at hand, its bytes in a row.
-    bytes: Vec<u8>,
-}
-
-/// What becomes of a fragment.
-enum Verdict {
-    Waits,
-    Whole(SlotId),
-    Tell(Icmpv6Error),
-}
-
-impl Node for Ip6Reassembly {
-    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        ctx.count(Counter::Fragments, frame.len() as u64);
-        for slot in frame.slots {
-            let (edge, slot) = match self.fragment(ctx, *slot) {
-                Ok(Verdict::Waits) => continue,
-                Ok(Verdict::Whole(whole)) => {
-                    ctx.count(Counter::Reassembled, 1);
-                    (Next::Local.edge(), whole)
-                }
-                Ok(Verdict::Tell(error)) => {
-                    request_v6(ctx.packets.meta_mut(*slot), error);
-                    (ctx.refuse(*slot, Drop::BadLength, Next::IcmpError.edge()), *slot)
-                }
-                Err(reason) => (ctx.drop(*slot, reason), *slot),
-            };
-            ctx.emit(edge, slot);
-        }
-        let lost =
-            [(&mut self.datagrams.timed_out, Drop::TimedOut), (&mut self.datagrams.evicted, Drop::Evicted)];
-        for (count, reason) in lost {
-            (0..core::mem::take(count)).for_each(|_| ctx.count_drop(reason));
-        }
-    }
-
-    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
-        match walk(packets.head(slot)).ok().and_then(|upper| upper.fragment) {
-            Some(fragment) => write!(out, "id {:#010x} from byte {}", fragment.id.get(), fragment.offset()),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Where the payload length stands in the IPv6 header.
 const PAYLOAD_LEN_AT: u32 = 4;
 /// Where the offset stands in the fragment header.
 const OFFSET_AT: usize = 2;
 
-impl Ip6Reassembly {
-    /// Takes a fragment, and gives the whole packet where nothing is missing any more.
-    fn fragment(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<Verdict, Drop> {
-        let meta = *ctx.packets.meta(slot);
-        let header = *ctx.packets.header::<Ipv6Header>(slot, meta.data).ok_or(Drop::BadFragment)?;
-        let upper = walk(ctx.packets.head(slot)).map_err(|_| Drop::BadFragment)?;
-        let fragment = upper.fragment.ok_or(Drop::BadFragment)?;
-        self.bytes.resize(meta.len() as usize, 0);
-        ctx.packets.copy_out(slot, &mut self.bytes);
-        let before = place(&self.bytes, &upper).ok_or(Drop::BadFragment)?;
-        let (headers, rest) = self.bytes.split_at_checked(before).ok_or(Drop::BadFragment)?;
-        let payload = rest.get(FragmentHeader::LEN..).ok_or(Drop::BadFragment)?;
+impl Assembles for V6 {
+    type Drop = Drop;
+    type Key = Key;
+
+    /// RFC 8200 section 4.5: 60 s.
+    const TIMEOUT: u64 = 60_000_000_000;
+    const LOCAL: u8 = Next::Local.edge();
+    const ICMP_ERROR: u8 = Next::IcmpError.edge();
+
+    /// The headers that are kept of the first fragment end with its fragment header.
+    fn read<'b>(bytes: &'b [u8], meta: &mut Meta) -> Result<(Key, Piece<'b>), Bad<Self>> {
+        let bad = || Bad::Drop(Drop::BadFragment);
+        let (header, _) = Ipv6Header::parse(bytes).map_err(|_| bad())?;
+        let upper = walk(bytes).map_err(|_| bad())?;
+        let fragment = upper.fragment.ok_or_else(bad)?;
+        let before = place(bytes, &upper).ok_or_else(bad)?;
+        let (headers, payload) = bytes.split_at_checked(before + FragmentHeader::LEN).ok_or_else(bad)?;
         let (offset, more) = (fragment.offset(), fragment.more());
-        if more && !payload.len().is_multiple_of(8) {
-            return Ok(Verdict::Tell(Icmpv6Error::WrongField { pointer: PAYLOAD_LEN_AT }));
-        }
-        if headers.len() - Ipv6Header::LEN + offset + payload.len() > usize::from(u16::MAX) {
-            return Ok(Verdict::Tell(Icmpv6Error::WrongField { pointer: (before + OFFSET_AT) as u32 }));
+        let pointer = if more && !payload.len().is_multiple_of(8) {
+            Some(PAYLOAD_LEN_AT)
+        } else if before - Ipv6Header::LEN + offset + payload.len() > usize::from(u16::MAX) {
+            Some((before + OFFSET_AT) as u32)
+        } else {
+            None
+        };
+        if let Some(pointer) = pointer {
+            request_v6(meta, Icmpv6Error::WrongField { pointer });
+            return Err(Bad::Tell(Drop::BadLength));
         }
         let key = (meta.table, meta.rx_if, header.src, header.dst, fragment.id.get());
-        let piece = Piece { offset, more, payload, headers };
-        match self.datagrams.add(key, meta.rx_if, ctx.now, piece) {
-            Ok(Outcome::Waits) => Ok(Verdict::Waits),
-            Ok(Outcome::Whole(headers, payload)) => {
-                let whole = whole(headers, &payload, fragment.next_header).ok_or(Drop::BadFragment)?;
-                let found = walk(&whole).map_err(|_| Drop::BadFragment)?;
-                let kind = whole.get(found.offset).copied().map(Icmpv6Type);
-                let discovery = kind.is_some_and(Icmpv6Type::is_neighbor_discovery);
-                if found.protocol == IpProtocol::ICMPV6 && discovery {
-                    return Err(Drop::NeighborDiscovery);
-                }
-                let l4 = u16::try_from(found.offset).map_err(|_| Drop::BadFragment)?;
-                adopt(ctx.packets, slot, whole, l4).ok_or(Drop::NoSlot).map(Verdict::Whole)
-            }
-            Err(refused) => Err(reason(refused)),
+        Ok((key, Piece { offset, more, payload, headers }))
+    }
+
+    fn whole(headers: Vec<u8>, payload: &[u8]) -> Result<(Vec<u8>, u16), Drop> {
+        let whole = join(headers, payload).ok_or(Drop::BadFragment)?;
+        let found = walk(&whole).map_err(|_| Drop::BadFragment)?;
+        let kind = whole.get(found.offset).copied().map(Icmpv6Type);
+        let discovery = kind.is_some_and(Icmpv6Type::is_neighbour_discovery);
+        if found.protocol == IpProtocol::ICMPV6 && discovery {
+            return Err(Drop::NeighbourDiscovery);
+        }
+        let l4 = u16::try_from(found.offset).map_err(|_| Drop::BadFragment)?;
+        Ok((whole, l4))
+    }
+
+    fn describe(head: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
+        match walk(head).ok().and_then(|upper| upper.fragment) {
+            Some(fragment) => write!(out, "id {:#010x} from byte {}", fragment.id.get(), fragment.offset()),
+            None => Ok(()),
         }
     }
 }
@@ -181,11 +137,13 @@ fn place(bytes: &[u8], upper: &UpperLayer) -> Option<usize> {
     Some(at)
 }
 
-/// The packet of the headers before a first fragment's fragment header, and the whole payload, which begins with
-/// `protocol`.
-fn whole(mut bytes: Vec<u8>, payload: &[u8], protocol: IpProtocol) -> Option<Vec<u8>> {
-    let before = bytes.len();
-    let len = u16::try_from(before - Ipv6Header::LEN + payload.len()).ok()?;
+/// The packet of a first fragment's headers, the last of which is its fragment header, and the whole payload, which begins
+/// with what that one names (RFC 8200 section 4.5); what later ones name doesn't count.
+fn join(mut bytes: Vec<u8>, payload: &[u8]) -> Option<Vec<u8>> {
+    let before = bytes.len().checked_sub(FragmentHeader::LEN)?;
+    let protocol = FragmentHeader::parse(bytes.get(before..)?).ok()?.0.next_header;
+    bytes.truncate(before);
+    let len = u16::try_from(before.checked_sub(Ipv6Header::LEN)? + payload.len()).ok()?;
     let (header, rest) = Ipv6Header::parse_mut(&mut bytes).ok()?;
     header.payload_len = U16::new(len);
     if header.next_header == IpProtocol::FRAGMENT {
@@ -207,11 +165,14 @@ fn whole(mut bytes: Vec<u8>, payload: &[u8], protocol: IpProtocol) -> Option<Vec
     Some(bytes)
 }
 
-fn reason(refused: Refused) -> Drop {
-    match refused {
-        Refused::Duplicate => Drop::Duplicate,
-        Refused::Overlap => Drop::Overlap,
-        Refused::BadEnd => Drop::BadFragment,
-        Refused::TooMany => Drop::TooMany,
-    }
-}
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip6-reassembly",
+    help: "Puts fragments of IPv6 packets to us together.",
+    kind: NodeKind::Output,
+    edges: Next::NAMES,
+    drops: Drop::SPECS,
+    counters: Counter::SPECS,
+    make: Assemble::<V6>::boxed,
+    ..NodeSpec::EMPTY
+};

@@ -1,5 +1,7 @@
 //! Local delivery: packets to our own addresses, told apart by protocol. See `README.md`.
 
+mod assemble;
+mod datagram;
 mod delivery;
 mod extensions;
 mod ip4_local;

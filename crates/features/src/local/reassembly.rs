@@ -3,40 +3,14 @@
 //! Pieces that overlap make the whole datagram worthless, and what still comes of it (RFC 5722; for IPv4 too, RFC 1858
 //! and its successors say why). A piece that comes twice is ignored.
 
+use super::datagram::Datagram;
+pub(super) use super::datagram::{Piece, Refused};
 use graph::IfIndex;
 
 /// Datagrams that are put together at a time.
 const DATAGRAMS: usize = 64;
 /// Bytes of all of them.
 const BYTES: usize = 4 << 20;
-/// Pieces of one: as many as the largest datagram has at the smallest MTU that every IPv4 host takes (576).
-const PIECES: usize = 128;
-
-/// A fragment's place, and its bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'p> {
-    /// Where its payload begins in the whole, in bytes.
-    pub(super) offset: usize,
-    /// Others follow.
-    pub(super) more: bool,
-    /// The bytes.
-    pub(super) payload: &'p [u8],
-    /// All headers before the payload. Those of the first piece become the whole's.
-    pub(super) headers: &'p [u8],
-}
-
-/// Why a fragment isn't taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It has come before.
-    Duplicate,
-    /// It overlaps another one, or is of a datagram of which one did.
-    Overlap,
-    /// It lies beyond the datagram's end, or says that it ends elsewhere.
-    BadEnd,
-    /// The datagram has too many pieces.
-    TooMany,
-}
 
 /// What has become of a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,21 +21,17 @@ pub(super) enum Outcome {
     Whole(Vec<u8>, Vec<u8>),
 }
 
-/// A datagram of which pieces are there.
-#[derive(Clone, Debug)]
-struct Datagram<K> {
-    key: K,
-    /// The interface that its first piece came in by.
-    from: IfIndex,
-    begun: u64,
-    headers: Vec<u8>,
-    payload: Vec<u8>,
-    /// First byte and the one behind the last of each piece, in order.
-    pieces: Vec<(usize, usize)>,
-    /// Length of the payload, once the last piece has come.
-    len: Option<usize>,
-    /// Nothing will come of it.
-    spoilt: bool,
+/// Fragments that come to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GivenUp {
+    /// The interface that the first of them came in by.
+    pub(super) from: IfIndex,
+    /// How many there are.
+    pub(super) fragments: usize,
+    /// They had to make room or were spoilt; else they have waited too long.
+    pub(super) in_time: bool,
+    /// That with the beginning of the datagram, as it came, where it is among them.
+    pub(super) first: Option<Vec<u8>>,
 }
 
 /// Datagrams of one IP version on one worker. `K` tells them apart: addresses, identification, protocol.
@@ -70,15 +40,12 @@ pub(super) struct Reassembly<K> {
     list: Vec<Datagram<K>>,
     /// Nanoseconds after which a datagram is given up.
     timeout: u64,
-    /// Fragments that were lost because others didn't come in time.
-    pub(super) timed_out: u64,
-    /// Fragments that were lost to make room.
-    pub(super) evicted: u64,
+    given_up: Vec<GivenUp>,
 }
 
 impl<K: Copy + Eq> Reassembly<K> {
     pub(super) fn new(timeout: u64) -> Self {
-        Self { list: Vec::new(), timeout, timed_out: 0, evicted: 0 }
+        Self { list: Vec::new(), timeout, given_up: Vec::new() }
     }
 
     /// Takes a fragment that came in by `from` at `now` (monotonic nanoseconds). The caller has checked that it ends within the
@@ -94,16 +61,7 @@ impl<K: Copy + Eq> Reassembly<K> {
         let at = self.list.iter().position(|datagram| datagram.key == key);
         let at = at.unwrap_or_else(|| {
             self.make_room(DATAGRAMS - 1, BYTES);
-            self.list.push(Datagram {
-                key,
-                from,
-                begun: now,
-                headers: Vec::new(),
-                payload: Vec::new(),
-                pieces: Vec::new(),
-                len: None,
-                spoilt: false,
-            });
+            self.list.push(Datagram::new(key, from, now));
             self.list.len() - 1
         });
         let Some(datagram) = self.list.get_mut(at) else { return Err(Refused::TooMany) };
@@ -119,9 +77,8 @@ impl<K: Copy + Eq> Reassembly<K> {
             Err(Refused::Duplicate) => Err(Refused::Duplicate),
             Err(reason) => {
                 // Remembered without its bytes, so that what still comes of it isn't taken for another one.
-                datagram.spoilt = true;
-                self.evicted += datagram.pieces.len() as u64;
-                (datagram.headers, datagram.payload, datagram.pieces) = (Vec::new(), Vec::new(), Vec::new());
+                let lost = datagram.spoil();
+                self.give_up(&lost, true);
                 Err(reason)
             }
         }
@@ -129,9 +86,21 @@ impl<K: Copy + Eq> Reassembly<K> {
 
     fn expire(&mut self, now: u64) {
         let timeout = self.timeout;
-        let old = |datagram: &Datagram<K>| now.saturating_sub(datagram.begun) >= timeout;
-        self.timed_out += self.list.iter().filter(|d| old(d)).map(|d| d.pieces.len() as u64).sum::<u64>();
-        self.list.retain(|datagram| !old(datagram));
+        let old = |datagram: &mut Datagram<K>| now.saturating_sub(datagram.begun) >= timeout;
+        let old: Vec<_> = self.list.extract_if(.., old).collect();
+        old.iter().for_each(|datagram| self.give_up(datagram, false));
+    }
+
+    fn give_up(&mut self, datagram: &Datagram<K>, in_time: bool) {
+        let fragments = datagram.pieces.len();
+        if fragments > 0 {
+            self.given_up.push(GivenUp { from: datagram.from, fragments, in_time, first: datagram.first() });
+        }
+    }
+
+    /// What has been given up since it was last asked.
+    pub(super) fn take_given_up(&mut self) -> Vec<GivenUp> {
+        core::mem::take(&mut self.given_up)
     }
 
     /// Gives up datagrams until no more than so many, with so many bytes, are left: each time the oldest of the interface
@@ -143,66 +112,28 @@ impl<K: Copy + Eq> Reassembly<K> {
             // The last of equals is the first in a list that is searched backwards: the oldest.
             let most = self.list.iter().enumerate().rev().max_by_key(|(_, datagram)| of(datagram.from));
             let Some((at, _)) = most else { return };
-            self.evicted += self.list.remove(at).pieces.len() as u64;
+            let datagram = self.list.remove(at);
+            self.give_up(&datagram, true);
         }
-    }
-}
-
-impl<K> Datagram<K> {
-    fn add(&mut self, piece: Piece<'_>) -> Result<(), Refused> {
-        if self.spoilt {
-            return Err(Refused::Overlap);
-        }
-        let (start, end) = (piece.offset, piece.offset + piece.payload.len());
-        if self.pieces.contains(&(start, end)) {
-            return Err(Refused::Duplicate);
-        }
-        let last = self.pieces.last().map_or(0, |last| last.1);
-        let wrong_end =
-            if piece.more { self.len.is_some_and(|len| end > len) } else { self.len.is_some() || end < last };
-        if wrong_end || start == end {
-            return Err(Refused::BadEnd);
-        }
-        let place = self.pieces.partition_point(|other| other.0 < start);
-        let before = place.checked_sub(1).and_then(|at| self.pieces.get(at));
-        let after = self.pieces.get(place);
-        if before.is_some_and(|other| other.1 > start) || after.is_some_and(|other| other.0 < end) {
-            return Err(Refused::Overlap);
-        }
-        if self.pieces.len() == PIECES {
-            return Err(Refused::TooMany);
-        }
-        self.pieces.insert(place, (start, end));
-        if !piece.more {
-            self.len = Some(end);
-        }
-        if self.payload.len() < end {
-            self.payload.resize(end, 0);
-        }
-        self.payload[start..end].copy_from_slice(piece.payload);
-        if start == 0 {
-            self.headers = piece.headers.to_vec();
-        }
-        Ok(())
-    }
-
-    /// Whether every byte is there.
-    fn is_whole(&self) -> bool {
-        let covered: usize = self.pieces.iter().map(|(start, end)| end - start).sum();
-        // Pieces don't overlap and none ends behind `len`: so many bytes are all of them.
-        self.len == Some(covered)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::datagram::PIECES;
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
 
     fn piece(payload: &[u8], offset: usize, more: bool) -> Piece<'_> {
         Piece { offset, more, payload, headers: if offset == 0 { b"first" } else { b"later" } }
+    }
+
+    /// Fragments that came to nothing, in time or not.
+    fn given_up<K: Copy + Eq>(all: &mut Reassembly<K>, in_time: bool) -> usize {
+        let given_up = all.take_given_up();
+        given_up.iter().filter(|one| one.in_time == in_time).map(|one| one.fragments).sum()
     }
 
     #[test]
@@ -220,7 +151,7 @@ mod tests {
         assert_eq!(all.add(4, 1, 0, piece(&data[..16], 16, true)), Ok(Outcome::Waits));
         assert_eq!(all.add(4, 1, 0, piece(&data[..16], 8, false)), Err(Refused::BadEnd));
         assert_eq!(all.add(5, 1, 0, piece(&[], 8, true)), Err(Refused::BadEnd));
-        assert_eq!(all.evicted, 4, "pieces that were taken and came to nothing");
+        assert_eq!(given_up(&mut all, true), 4, "pieces that were taken and came to nothing");
     }
 
     #[test]
@@ -233,7 +164,8 @@ mod tests {
             Ok(Outcome::Whole(b"first".to_vec(), [[1; 8], [2; 8]].concat()))
         );
         assert_eq!(all.add(1, 1, 5 + 30 * SECOND, second), Ok(Outcome::Waits));
-        assert_eq!(all.timed_out, 1);
+        let first = Some([&b"first"[..], &[1; 8]].concat());
+        assert_eq!(all.take_given_up(), [GivenUp { from: 1, fragments: 1, in_time: false, first }]);
     }
 
     #[test]
@@ -245,7 +177,7 @@ mod tests {
             assert!(all.list.len() <= DATAGRAMS);
             assert!(all.list.iter().map(|datagram| datagram.payload.len()).sum::<usize>() <= BYTES);
         }
-        assert_eq!(all.evicted, 10_000 - all.list.len() as u64);
+        assert_eq!(given_up(&mut all, true), 10_000 - all.list.len());
         let refused = (0..8000).filter(|n| all.add(1, 1, 0, piece(&data, n * 8, true)).is_err()).count();
         assert_eq!(refused, 8000 - PIECES);
     }

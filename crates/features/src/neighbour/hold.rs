@@ -14,6 +14,8 @@ graph::drops! {
         NoAnswer => "no-answer", Warning,
         /// The neighbour hasn't answered yet, and as many packets as may wait for it in that time have come.
         QueueFull => "queue-full", Warning,
+        /// The packet has passed as many routers as it may, this one included; the sender is told.
+        HopsUsedUp => "hops-used-up", Warning,
         /// Packets from this interface ask for more neighbours than the control thread is told of.
         Limited => "resolve-limited", Warning,
         /// The control thread has more to do than it can.

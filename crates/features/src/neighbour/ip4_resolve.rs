@@ -3,20 +3,19 @@
 //! | edge | packets |
 //! |---|---|
 //! | *control thread*, kind [`RESOLVE4`] | to wait; they come back by `inject` when the neighbour has answered |
+//! | `icmp4-error` | with no hop left |
 //! | `drop` | see [`Drop`](super::hold::Drop) |
 
-use super::hold::{self, Holder};
-use super::{RESOLVE4, adjacency};
-use crate::ip::{NextHopKind, NextHops};
-use core::fmt;
-use graph::packet::{Packets, SlotId};
-use graph::publish::Key;
-use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeKind, NodeSpec};
-use wire::Ipv4Header;
+use super::RESOLVE4;
+use super::hold;
+use super::resolve::Resolve;
+use crate::ip::NextHopKind;
+use crate::ip::family::V4;
+use graph::{Attach, NodeKind, NodeSpec};
 
 graph::edges! {
     /// Where a packet goes from here.
-    pub enum Next { Drop => "drop" }
+    pub enum Next { Drop => "drop", IcmpError => "icmp4-error" }
 }
 
 /// The node's declaration.
@@ -30,31 +29,6 @@ pub const NODE: NodeSpec = NodeSpec {
         Attach { parent: "ip4-lookup", key: NextHopKind::Glean as u32 },
         Attach { parent: "ip4-lookup", key: NextHopKind::Resolve as u32 },
     ],
-    make: |cx: &NodeContext<'_>| Box::new(Ip4Resolve { hops: cx.table(), holder: Holder::new() }),
+    make: |cx| Resolve::<V4>::boxed(cx, RESOLVE4, Next::IcmpError.edge()),
     ..NodeSpec::EMPTY
 };
-
-struct Ip4Resolve {
-    hops: Key<NextHops>,
-    holder: Holder,
-}
-
-impl Node for Ip4Resolve {
-    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let hops = ctx.tables.get(self.hops);
-        for slot in frame.slots {
-            let meta = ctx.packets.meta(*slot);
-            let hop = hops.get(meta.next_hop);
-            let address = match ctx.packets.header::<Ipv4Header>(*slot, meta.data) {
-                Some(header) if hop.kind == NextHopKind::Glean => adjacency::octets(header.dst().into()),
-                _ => hop.address,
-            };
-            self.holder.hold(ctx, *slot, RESOLVE4, hop.tx_if, address);
-        }
-    }
-
-    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
-        let meta = packets.meta(slot);
-        write!(out, "next hop {} on interface {}", meta.next_hop, meta.tx_if)
-    }
-}

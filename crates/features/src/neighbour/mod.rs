@@ -16,6 +16,7 @@ mod ip6_resolve;
 mod loop_tests;
 mod neighbor_drop;
 mod own;
+mod resolve;
 #[cfg(test)]
 mod tests;
 

@@ -33,9 +33,9 @@ graph::drops! {
         /// The neighbour it waited for was taken out to make room for another one.
         Evicted => "evicted", Warning,
         /// The neighbour it waited for, or the interface to it, was taken out of the configuration.
-        NeighborGone => "neighbor-gone", Warning,
+        NeighbourGone => "neighbor-gone", Warning,
         /// No neighbour can have the address: it is our own, a group's, or a network's first or last.
-        NotANeighbor => "not-a-neighbor", Warning,
+        NotANeighbour => "not-a-neighbor", Warning,
         /// The neighbour is known, and the forwarding tables don't take it: a table is full.
         NotProgrammed => "not-programmed", Error,
         /// The packet doesn't say what it waits for.
@@ -50,7 +50,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: Drop::SPECS,
     attach: &[Attach { parent: "inject", key: INJECT_KEY }],
-    make: |_| Box::new(NeighborDrop),
+    make: |_| Box::new(NeighbourDrop),
     ..NodeSpec::EMPTY
 };
 
@@ -59,9 +59,9 @@ pub(super) fn mark(packet: &mut OwnedPacket, reason: Drop) {
     packet.meta_mut().next_hop = u8::from(reason).into();
 }
 
-struct NeighborDrop;
+struct NeighbourDrop;
 
-impl Node for NeighborDrop {
+impl Node for NeighbourDrop {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         frame.each(|slot| {
             let reason = u8::try_from(ctx.packets.meta(slot).next_hop).ok();

@@ -57,7 +57,7 @@ impl Icmpv6Type {
     /// Whether it belongs to neighbour discovery, see [`crate::ndp`].
     #[inline]
     #[must_use]
-    pub const fn is_neighbor_discovery(self) -> bool {
+    pub const fn is_neighbour_discovery(self) -> bool {
         self.0 >= Self::ROUTER_SOLICITATION.0 && self.0 <= Self::REDIRECT.0
     }
 }

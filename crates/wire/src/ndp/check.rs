@@ -62,7 +62,7 @@ reasons! {
 /// The first [`NdpReason`] that applies.
 pub fn check<'a>(ip: &Ipv6Header, message: &'a [u8]) -> Result<NdpMessage<'a>, NdpReason> {
     let (icmp, _) = Icmpv6Header::parse(message).map_err(|_| NdpReason::TooShort)?;
-    if !icmp.kind.is_neighbor_discovery() {
+    if !icmp.kind.is_neighbour_discovery() {
         return Err(NdpReason::NotNdp);
     }
     if ip.hop_limit != 255 {

@@ -48,8 +48,8 @@ impl Neighbours {
         let address = Ipv6Addr::from(octets).to_canonical();
         let key = NeighbourKey { interface, address };
         match self.links.0.get(&interface) {
-            None => return self.lose(waiting, Drop::NeighborGone),
-            Some(link) if !can_be_neighbour(link, address) => return self.lose(waiting, Drop::NotANeighbor),
+            None => return self.lose(waiting, Drop::NeighbourGone),
+            Some(link) if !can_be_neighbour(link, address) => return self.lose(waiting, Drop::NotANeighbour),
             Some(_) => {}
         }
         let id = match self.table.find(key) {

@@ -104,7 +104,7 @@ impl Neighbours {
         let found = self.table.find(NeighbourKey { interface, address });
         let is_static = |id: &Id| self.table.get(*id).is_some_and(|entry| entry.state == State::Static);
         if let Some(id) = found.filter(is_static) {
-            self.take_out(id, Drop::NeighborGone);
+            self.take_out(id, Drop::NeighbourGone);
         }
     }
 
@@ -113,7 +113,7 @@ impl Neighbours {
         let found = self.table.find(NeighbourKey { interface, address });
         let learned = |id: &Id| self.table.get(*id).is_some_and(|entry| entry.state != State::Static);
         if let Some(id) = found.filter(learned) {
-            self.take_out(id, Drop::NeighborGone);
+            self.take_out(id, Drop::NeighbourGone);
         }
     }
 
@@ -134,7 +134,7 @@ impl Neighbours {
         for (_, id) in self.table.of_interface(index) {
             let is_static = self.table.get(id).is_some_and(|entry| entry.state == State::Static);
             if !(is_static && keep_static) {
-                self.take_out(id, Drop::NeighborGone);
+                self.take_out(id, Drop::NeighbourGone);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Neighbours {
             let is_static = self.table.get(id).is_some_and(|entry| entry.state == State::Static);
             let left = old.is_some_and(|old| old.covers(key.address)) && !new.covers(key.address);
             if !is_static && (left || !can_be_neighbour(new, key.address)) {
-                self.take_out(id, Drop::NeighborGone);
+                self.take_out(id, Drop::NeighbourGone);
             }
         }
     }

@@ -32,14 +32,14 @@ impl Neighbours {
             State::Incomplete if given_up => self.fail(id, now),
             // A broadcast is the next thing to try, as soon as a packet needs it.
             State::Probe if given_up => {
-                self.take_out(id, Drop::NeighborGone);
+                self.take_out(id, Drop::NeighbourGone);
             }
             State::Incomplete | State::Probe => self.solicit(id, now),
             State::Reachable | State::Stale => {
                 self.table.set_state(id, State::Probe, now, None);
                 self.solicit(id, now);
             }
-            State::Failed => self.take_out(id, Drop::NeighborGone),
+            State::Failed => self.take_out(id, Drop::NeighbourGone),
             State::Static => {}
         }
     }
@@ -113,7 +113,7 @@ impl Neighbours {
         if self.waiting_bytes + len > self.config.waiting_bytes || limit == 0 {
             return self.lose(waiting, Drop::MemoryFull);
         }
-        let Some(entry) = self.table.get_mut(id) else { return self.lose(waiting, Drop::NeighborGone) };
+        let Some(entry) = self.table.get_mut(id) else { return self.lose(waiting, Drop::NeighbourGone) };
         self.waiting_bytes += len;
         entry.waiting.push_back(waiting);
     }

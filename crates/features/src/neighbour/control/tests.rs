@@ -235,8 +235,8 @@ fn what_is_no_neighbour_is_not_asked_for() {
         machine.punt(RESOLVE4, waiting(interface, to, 100, false));
     }
     machine.punt(RESOLVE4, waiting(1, Ipv4Addr::new(224, 0, 0, 9), 100, false));
-    assert_eq!((machine.sent, machine.lost(Drop::NeighborGone)), (sent, 1), "there is no interface 9");
-    assert_eq!(machine.lost(Drop::NotANeighbor), 4);
+    assert_eq!((machine.sent, machine.lost(Drop::NeighbourGone)), (sent, 1), "there is no interface 9");
+    assert_eq!(machine.lost(Drop::NotANeighbour), 4);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn neighbours_go_with_their_interface_and_their_network() {
     machine.act();
     assert_eq!(machine.neighbours.iter().count(), 0);
     assert!(machine.programmed.is_empty());
-    assert_eq!((machine.neighbours.waiting(), machine.lost(Drop::NeighborGone)), ((0, 0), 1));
+    assert_eq!((machine.neighbours.waiting(), machine.lost(Drop::NeighbourGone)), ((0, 0), 1));
 }
 
 #[test]

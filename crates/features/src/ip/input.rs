@@ -1,0 +1,114 @@
+//! The first look at IP packets, the same for both versions: those that are like the one before them, ordinary ones, and
+//! all others. What is asked of a header is a version's own: [`Arrives`].
+
+use super::arrival::Arrival;
+use super::family::Family;
+use crate::interface::Interfaces;
+use crate::tiered::{self, Tiered};
+use core::fmt;
+use core::marker::PhantomData;
+use graph::arc::{ArcPlace, Arcs};
+use graph::packet::{Flags, Packets, SlotId, Vector};
+use graph::publish::Key;
+use graph::simd::Simd;
+use graph::{Ctx, Frame, Node, NodeContext};
+use wire::Header;
+use wire::describe::Describe;
+
+/// What is asked of a header of this IP version before it is believed.
+pub(crate) trait Arrives: Family {
+    /// Whether the header passes all checks, says the packet is `len` bytes long, and nothing about it is special.
+    fn passes(header: &Self::Bytes, len: u32) -> bool;
+
+    /// Whether the header passes all checks in a packet of `len` bytes, and nothing is special, as with nearly every
+    /// packet. No check should branch on its own: a packet that fails one goes the slow way, which finds out which it was.
+    fn ordinary(header: &Self::Header, len: u32) -> bool;
+
+    /// Length of the packet in bytes, as an ordinary header says.
+    fn total_len(header: &Self::Header) -> u32;
+
+    /// Whether the transport header follows an ordinary header: not in a later fragment.
+    fn leads_to_transport(header: &Self::Header) -> bool;
+
+    /// Everything that isn't ordinary. `l3`, `table` and `arc` are set.
+    fn unusual(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Arrival) -> u8;
+}
+
+/// One worker's instance.
+pub(crate) struct Input<F: Arrives> {
+    interfaces: Key<Interfaces>,
+    arcs: Key<Arcs>,
+    place: ArcPlace,
+    family: PhantomData<F>,
+}
+
+impl<F: Arrives> Input<F> {
+    /// The node whose good packets begin `arc`.
+    pub(crate) fn boxed(cx: &NodeContext<'_>, arc: &str) -> Box<dyn Node> {
+        let place = cx.arc(arc);
+        Box::new(Self { interfaces: cx.table(), arcs: cx.table(), place, family: PhantomData })
+    }
+}
+
+impl<F: Arrives> Node for Input<F> {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        tiered::run(self, ctx, frame);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{}", Describe::new(F::LINK, packets.head(slot)))
+    }
+}
+
+impl<F: Arrives> Tiered for Input<F> {
+    #[inline(always)]
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let mut lane = Arrival::NONE;
+        let mut vector = Vector::new(frame.slots);
+        loop {
+            let stretch = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, area| lane.take::<F>(simd, meta, area),
+            );
+            frame.next[stretch].fill(lane.edge);
+            let Some((at, slot)) = vector.next() else { break };
+            frame.next[at] = self.first_of_its_kind(ctx, slot, &mut lane);
+        }
+    }
+}
+
+impl<F: Arrives> Input<F> {
+    /// A packet that isn't like the one before it, or not an ordinary one.
+    #[inline(never)]
+    fn first_of_its_kind(&self, ctx: &mut Ctx<'_>, slot: SlotId, lane: &mut Arrival) -> u8 {
+        let (meta, area) = ctx.packets.parts_mut(slot);
+        if (meta.rx_if, meta.data) != (lane.rx_if, lane.at) {
+            let vrf = ctx.tables.get(self.interfaces).get(meta.rx_if).vrf;
+            let edge = self.place.edge(ctx.tables.get(self.arcs), meta.rx_if, 0);
+            *lane = Arrival::new(meta.rx_if, meta.data, F::HEADER, vrf, edge);
+        }
+        let (at, len) = (meta.data, meta.len());
+        meta.l3 = at;
+        meta.table = lane.vrf;
+        meta.arc = 0;
+        let header = area.get(at as usize..).and_then(|bytes| F::Header::parse(bytes).ok());
+        let end = at + F::HEADER;
+        match header {
+            Some((header, _))
+                if (end <= meta.end)
+                    & F::ordinary(header, len)
+                    & !meta.flags.has(Flags::GROUP)
+                    & (lane.edge != 0) =>
+            {
+                meta.l4 = if F::leads_to_transport(header) { end } else { 0 };
+                let total_len = F::total_len(header);
+                if total_len < len {
+                    ctx.packets.truncate(slot, total_len);
+                }
+                lane.edge
+            }
+            _ => F::unusual(ctx, slot, lane),
+        }
+    }
+}
