@@ -11,13 +11,14 @@
 
 use super::HOPS;
 use super::own::{make_own, source};
-use crate::interface::Interfaces;
+use crate::interface::{Interface, Interfaces};
 use core::fmt;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 use wire::checksum::{self, Partial};
+use wire::ipv6::{ALL_NODES, ALL_ROUTERS, solicited_node};
 use wire::{Icmpv6Header, Icmpv6Type, IpProtocol, Ipv6Header, U16};
 
 graph::edges! {
@@ -32,6 +33,8 @@ graph::drops! {
         NoSender => "no-sender", Warning,
         /// The request went to a group and the interface has no address to answer from.
         NoSource => "no-source-address", Warning,
+        /// The request went to a group that the interface isn't in.
+        NotAMember => "not-a-member", Info,
         /// The headers don't lie in the head of the packet.
         BadPacket => "bad-packet", Error,
     }
@@ -92,6 +95,9 @@ fn reply(packets: &mut Packets, slot: SlotId, interfaces: &Interfaces) -> Result
         return Err(Drop::NoSender);
     }
     let from = if ip.dst().is_multicast() {
+        if !is_member(interfaces.get(meta.rx_if), ip.dst()) {
+            return Err(Drop::NotAMember);
+        }
         match source(interfaces, meta.rx_if, ip.dst().into(), ip.src().into()) {
             Some(IpAddr::V6(own)) => own.octets(),
             _ => return Err(Drop::NoSource),
@@ -118,4 +124,13 @@ fn reply(packets: &mut Packets, slot: SlotId, interfaces: &Interfaces) -> Result
     *packets.header_mut::<Ipv6Header>(slot, at).ok_or(Drop::BadPacket)? = ip;
     packets.meta_mut(slot).data = at;
     Ok(())
+}
+
+/// Whether the interface is in the group: all nodes, all routers, or that of an own address (RFC 4291 section 2.8).
+fn is_member(interface: &Interface, group: Ipv6Addr) -> bool {
+    let all = [ALL_NODES, ALL_ROUTERS].contains(&group);
+    all || interface.own().any(|own| match own.address {
+        IpAddr::V6(address) => solicited_node(address) == group,
+        IpAddr::V4(_) => false,
+    })
 }

@@ -34,7 +34,7 @@ pub(super) fn source(interfaces: &Interfaces, rx_if: IfIndex, dst: IpAddr, to: I
     let interface = interfaces.get(rx_if);
     let vrf =
         || interfaces.iter().map(|(_, other)| other).filter(|other| other.vrf == interface.vrf && other.up);
-    let has_dst = |other: &Interface| other.addresses.iter().any(|own| own.address == dst);
+    let has_dst = |other: &Interface| other.own().any(|own| own.address == dst);
     let is_dst = if is_link_local(dst) { has_dst(interface) } else { vrf().any(has_dst) };
     if is_dst {
         return Some(dst);
@@ -45,7 +45,7 @@ pub(super) fn source(interfaces: &Interfaces, rx_if: IfIndex, dst: IpAddr, to: I
 /// An address of the interface that can speak to `to`, of the same network if possible.
 fn near(interface: &Interface, to: IpAddr) -> Option<IpAddr> {
     let scope = is_link_local(to);
-    let own = interface.addresses.iter();
+    let own = interface.own();
     let mut own =
         own.filter(|own| own.address.is_ipv4() == to.is_ipv4() && is_link_local(own.address) == scope);
     let first = own.clone().next();

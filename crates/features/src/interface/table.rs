@@ -117,6 +117,14 @@ pub struct Interface {
 const ETHERNET_HEADER: u32 = 14;
 
 impl Interface {
+    /// All own addresses: the configured ones, and the link-local one that every Ethernet interface has by its MAC address
+    /// (RFC 4291 appendix A).
+    pub fn own(&self) -> impl Iterator<Item = InterfaceAddress> + Clone {
+        let by_mac = (self.mode == LinkMode::Ethernet && self.exists)
+            .then(|| InterfaceAddress { address: wire::ipv6::link_local(self.mac).into(), prefix_len: 64 });
+        self.addresses.iter().copied().chain(by_mac)
+    }
+
     /// Largest untagged frame that the interface takes, in bytes without FCS: its MTU and, on Ethernet, 14 bytes.
     #[must_use]
     #[inline(always)]

@@ -42,7 +42,7 @@ impl Arrival {
     /// changed, where it isn't.
     #[inline(always)]
     pub(crate) fn take<F: Arrives>(&self, simd: impl Simd, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
-        let header = area.get(self.at as usize..).and_then(F::bytes);
+        let header = F::bytes_at(area, self.at);
         let usual = self.shape.fits(simd, meta) && header.is_some_and(|header| F::passes(header, meta.len()));
         if usual {
             self.shape.apply(simd, meta);

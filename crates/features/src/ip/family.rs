@@ -49,10 +49,10 @@ pub(crate) trait Family: Send + 'static {
     /// Length of the fixed part of the header in bytes.
     const HEADER: u16 = Self::Header::LEN as u16;
 
-    /// The fixed part of the header at the start of `bytes`.
-    fn bytes(bytes: &[u8]) -> Option<&Self::Bytes>;
+    /// The fixed part of the header at position `at` of the head area; `None` where that is too near its end.
+    fn bytes_at(area: &[u8; HEAD_AREA], at: u16) -> Option<&Self::Bytes>;
 
-    /// [`Family::bytes`], to change.
+    /// The fixed part of the header at the start of `bytes`, to change.
     fn bytes_mut(bytes: &mut [u8]) -> Option<&mut Self::Bytes>;
 
     /// The VRF's table.
@@ -113,8 +113,8 @@ impl Family for V4 {
     const LINK: LinkType = LinkType::IPV4;
 
     #[inline(always)]
-    fn bytes(bytes: &[u8]) -> Option<&Self::Bytes> {
-        bytes.first_chunk()
+    fn bytes_at(area: &[u8; HEAD_AREA], at: u16) -> Option<&Self::Bytes> {
+        area.get(at as usize..).and_then(<[u8]>::first_chunk)
     }
 
     #[inline(always)]
@@ -183,8 +183,8 @@ impl Family for V6 {
     const LINK: LinkType = LinkType::IPV6;
 
     #[inline(always)]
-    fn bytes(bytes: &[u8]) -> Option<&Self::Bytes> {
-        bytes.first_chunk()
+    fn bytes_at(area: &[u8; HEAD_AREA], at: u16) -> Option<&Self::Bytes> {
+        area.get(at as usize..).and_then(<[u8]>::first_chunk)
     }
 
     #[inline(always)]

@@ -26,7 +26,7 @@ graph::drops! {
         NoVrf => "no-vrf", Warning,
         /// Lookups in other VRFs or groups lead round and round.
         Loop => "loop", Error,
-        /// A packet to another's link-local address must not leave its link (RFC 4291 section 2.5.6).
+        /// A packet to another's link-local address must not leave its link (RFC 4291 section 2.5.6, RFC 3927 section 7).
         LinkLocal => "link-local", Warning,
         /// Nothing in this graph handles next hops of this kind.
         Unhandled => "unhandled", Bug,

@@ -36,7 +36,8 @@ pub enum NextHopKind {
     Unreachable = 8,
     /// Drop and tell the sender (administratively prohibited).
     Prohibit = 9,
-    /// An IPv6 link-local address: look it up in [`super::LinkLocals`], for the interface that the packet belongs to.
+    /// A link-local address. Of IPv6: look it up in [`super::LinkLocals`], for the interface that the packet belongs to. Of
+    /// IPv4: no route leads there.
     LinkLocal = 10,
 }
 

@@ -11,7 +11,8 @@
 //!
 //! Routes: 10.N.0.0/16 and 2001:db8:100N::/48 for N 1 via interface 2's neighbour, 2 by interface 3, 3 blackhole, 4
 //! unreachable, 5 prohibit, 6 in VRF 1 (and there via interface 4's neighbour), 7 via an unknown neighbour, 8 via interface
-//! 5's neighbour, 9 via interfaces 2's and 5's, 10 in VRF 1 (and there in VRF 0), 11 via interface 6.
+//! 5's neighbour, 9 via interfaces 2's and 5's, 10 in VRF 1 (and there in VRF 0), 11 via interface 6. 169.254.20.10 via
+//! interface 2's neighbour.
 
 use super::control::{Forwarding, Path, Prefix, Via};
 use crate::interface::{Interface, InterfaceAddress, LinkMode};
@@ -72,6 +73,7 @@ fn routes(v6: bool) -> Vec<(u16, Prefix, Vec<Path>)> {
         (0, to(10), vec![Via::Vrf(1).into()]),
         (1, to(10), vec![Via::Vrf(0).into()]),
         (0, to(11), vec![out(6)]),
+        (0, prefix("169.254.20.10/32"), vec![next(2, 2, false)]),
     ]
 }
 

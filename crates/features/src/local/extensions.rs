@@ -13,11 +13,14 @@ pub(super) enum Refusal {
     Tell(Icmpv6Error),
 }
 
+/// Where `next_header` stands in the IPv6 header.
+pub(super) const NEXT_HEADER_AT: usize = 6;
+
 /// Looks at the options of the extension headers up to the upper layer at `upper` (bytes from the start of the IPv6
 /// header at the start of `head`). Later fragments and what else [`wire::ipv6::walk`] refuses must not come here.
 pub(super) fn check(head: &[u8], upper: usize) -> Result<(), Refusal> {
     let Ok((ip, _)) = Ipv6Header::parse(head) else { return Err(Refusal::Drop) };
-    let (mut protocol, mut at) = (ip.next_header, Ipv6Header::LEN);
+    let (mut protocol, mut at, mut named_at) = (ip.next_header, Ipv6Header::LEN, NEXT_HEADER_AT);
     while at < upper && protocol.is_extension() {
         let rest = head.get(at..upper).unwrap_or_default();
         let Ok((header, _)) = ExtensionHeader::parse(rest) else { return Err(Refusal::Drop) };
@@ -35,8 +38,13 @@ pub(super) fn check(head: &[u8], upper: usize) -> Result<(), Refusal> {
             IpProtocol::ROUTING if bytes.get(3).is_some_and(|left| *left > 0) => {
                 return Err(Refusal::Tell(Icmpv6Error::WrongField { pointer: at as u32 + 2 }));
             }
+            // Nothing here has a key to check it with (RFC 4302 section 3.4.2).
+            IpProtocol::AH => {
+                return Err(Refusal::Tell(Icmpv6Error::UnknownNextHeader { pointer: named_at as u32 }));
+            }
             _ => {}
         }
+        named_at = at;
         (protocol, at) = (header.next_header, at + len);
     }
     Ok(())

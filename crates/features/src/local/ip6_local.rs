@@ -8,7 +8,7 @@
 //! | `drop` | see [`Drop`] |
 
 use super::delivery::edges;
-use super::extensions::{self, Refusal};
+use super::extensions::{self, NEXT_HEADER_AT, Refusal};
 use crate::icmp::request_v6;
 use crate::ip::NextHopKind;
 use core::fmt;
@@ -39,7 +39,7 @@ graph::drops! {
         UnknownProtocol => "unknown-protocol", Info,
         /// Nothing here listens on the UDP or TCP port; the sender is told.
         PortUnreachable => "port-unreachable", Info,
-        /// The packet has options or a routing header that nothing here takes; the sender is told.
+        /// The packet has options, a routing header or an authentication header that nothing here takes; the sender is told.
         ParameterProblem => "parameter-problem", Info,
         /// The header doesn't lie in the head of the packet.
         BadPacket => "bad-packet", Error,
@@ -115,9 +115,6 @@ impl Ip6Local {
         }
     }
 }
-
-/// Where `next_header` stands in the IPv6 header.
-const NEXT_HEADER_AT: usize = 6;
 
 /// Nothing takes the packet of `protocol`, which the byte at `named_at` names.
 fn refuse(

@@ -41,7 +41,8 @@ fn sent(outcome: &Outcome) -> Vec<Vec<u8>> {
 fn a_ping_in_fragments_is_answered_in_fragments() {
     let names =
         ["1473", "4000", "9000", "tiny", "options"].map(|n| (format!("ping-{n}"), format!("pong-{n}")));
-    let names6 = ["1453", "4000", "9000", "headers"].map(|n| (format!("ping6-{n}"), format!("pong6-{n}")));
+    let names6 =
+        ["1453", "4000", "9000", "headers", "named"].map(|n| (format!("ping6-{n}"), format!("pong6-{n}")));
     for tier in Tier::available() {
         let mut bench = bench(tier);
         for (ping, pong) in names.iter().chain(&names6) {
@@ -88,8 +89,26 @@ fn a_fragment_that_comes_too_late_finds_the_others_gone() {
     bench.now += 31_000_000_000;
     let outcome = bench.run(2, &ping[2..], 256);
     assert_eq!(outcome.drops, [("ip4-reassembly timed-out".into(), 2)].into());
+    assert_eq!(sent(&outcome), all("late-report"), "who sent the first one is told");
     let outcome = bench.run(2, &ping[..2], 256);
     assert_eq!(sent(&outcome), all("pong-4000"));
+    let id = bench.drop_id("ip4-reassembly timed-out");
+    assert_eq!(bench.graph.counters().drops_of(2).nth(id.into()), Some(2), "of the interface");
+}
+
+#[test]
+fn an_ip6_fragment_that_comes_too_late_finds_the_others_gone() {
+    let mut bench = bench(Tier::detect());
+    let ping = all("ping6-4000");
+    assert_eq!(bench.run(2, &ping[..2], 256), Outcome::default(), "they wait");
+    bench.now += 61_000_000_000;
+    let outcome = bench.run(2, &ping[2..], 256);
+    assert_eq!(outcome.drops, [("ip6-reassembly timed-out".into(), 2)].into());
+    assert_eq!(sent(&outcome), all("late6-report"));
+    bench.now += 61_000_000_000;
+    let outcome = bench.run(2, &ping[1..2], 256);
+    assert_eq!(outcome.drops, [("ip6-reassembly timed-out".into(), 1)].into());
+    assert_eq!(sent(&outcome), Vec::<Vec<u8>>::new(), "without the first one nobody is told");
 }
 
 #[test]

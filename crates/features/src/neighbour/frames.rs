@@ -1,12 +1,9 @@
 //! The frames that the neighbour protocols make.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use wire::ipv6::{Ipv6Header, solicited_node};
+use wire::ipv6::{ALL_NODES, Ipv6Header, solicited_node};
 use wire::ndp::{LinkLayerAddress, NeighborAdvertisement, NeighborFlags, NeighborSolicitation};
 use wire::{ArpPacket, EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr, U16};
-
-/// All nodes of the link (RFC 4291 section 2.7.1).
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Asks who has `target`: everybody, or the station `to`.
 pub(super) fn solicitation(mac: MacAddr, source: IpAddr, target: IpAddr, to: Option<MacAddr>) -> Vec<u8> {
@@ -14,12 +11,12 @@ pub(super) fn solicitation(mac: MacAddr, source: IpAddr, target: IpAddr, to: Opt
         (IpAddr::V4(source), IpAddr::V4(target)) => {
             arp(mac, to.unwrap_or(MacAddr::BROADCAST), &ArpPacket::request(mac, source, target))
         }
-        (IpAddr::V4(_), IpAddr::V6(target)) => neighbor_solicitation(mac, Ipv6Addr::UNSPECIFIED, target, to),
+        (IpAddr::V4(_), IpAddr::V6(target)) => nd_solicitation(mac, Ipv6Addr::UNSPECIFIED, target, to),
         (IpAddr::V6(_), IpAddr::V4(target)) => {
             let request = ArpPacket::request(mac, Ipv4Addr::UNSPECIFIED, target);
             arp(mac, to.unwrap_or(MacAddr::BROADCAST), &request)
         }
-        (IpAddr::V6(source), IpAddr::V6(target)) => neighbor_solicitation(mac, source, target, to),
+        (IpAddr::V6(source), IpAddr::V6(target)) => nd_solicitation(mac, source, target, to),
     }
 }
 
@@ -41,7 +38,7 @@ fn arp(src: MacAddr, dst: MacAddr, packet: &ArpPacket) -> Vec<u8> {
     [ethernet.as_bytes(), packet.as_bytes()].concat()
 }
 
-fn neighbor_solicitation(mac: MacAddr, source: Ipv6Addr, target: Ipv6Addr, to: Option<MacAddr>) -> Vec<u8> {
+fn nd_solicitation(mac: MacAddr, source: Ipv6Addr, target: Ipv6Addr, to: Option<MacAddr>) -> Vec<u8> {
     let group = solicited_node(target);
     let (dst_mac, dst) = match to {
         Some(to) => (to, target),

@@ -361,6 +361,17 @@ fn link_local_neighbours_are_resolved_on_their_link() {
     assert_eq!(lab.sent(1), [v.get("link-pong")]);
 }
 
+#[test]
+fn an_interface_speaks_by_its_link_local_address_of_the_mac() {
+    let (mut lab, v) = (Lab::new(), vectors());
+    lab.send(4, &v.get("auto-ping"));
+    assert_eq!(lab.sent(4), [v.get("auto-solicit")]);
+    lab.send(4, &v.get("auto-advertise"));
+    assert_eq!(lab.sent(4), [v.get("auto-pong")]);
+    lab.send(4, &v.get("auto-lost"));
+    assert_eq!(lab.sent(4), [v.get("auto-report")], "errors come from it, too");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 /// Whether `address` is the interface's own.
 pub(super) fn is_own(interface: &Interface, address: IpAddr) -> bool {
-    interface.addresses.iter().any(|own| own.address == address)
+    interface.own().any(|own| own.address == address)
 }
 
 /// Whether to answer for `target`, which is behind us, to `asker` on the interface: it lies in a configured range,
@@ -26,7 +26,7 @@ pub(super) fn is_proxied(
 
 /// The interface's IPv6 address that speaks to `asker` for others: link-local to a link-local one.
 pub(super) fn own_v6(interface: &Interface, asker: Ipv6Addr) -> Option<Ipv6Addr> {
-    let own = interface.addresses.iter().filter_map(|own| match own.address {
+    let own = interface.own().filter_map(|own| match own.address {
         IpAddr::V6(address) => Some(address),
         IpAddr::V4(_) => None,
     });

@@ -126,6 +126,9 @@ row("the sender is behind a router", rx(packet),
     Ether(dst=PEER, src=US) / IP(src="10.0.2.1", dst="10.1.0.77", ttl=64, id=0, flags="DF", tos=0xC0)
     / ICMP(type=3, code=0) / Raw(bytes(packet)), "drop ip4-lookup no-route")
 
+packet = ip("10.7.0.1", ttl=1) / udp
+row("time exceeded, before anybody is asked for the next router", rx(packet), report(packet, 11, 0), "drop ip4-resolve hops-used-up")
+
 # errors that must not be reported
 for kind in (3, 4, 5, 11, 12):
     row(f"no error about an error of type {kind}", rx(ip("10.99.0.1") / ICMP(type=kind) / data(28)), "drop ip4-lookup no-route")

@@ -84,6 +84,13 @@ row("ping from a link-local address", rx(ip(OURS, "fe80::22") / ping, src=LINK),
 row("ping of all nodes", rx(ip("ff02::1") / ping, "33:33:00:00:00:01"), tx(back() / pong))
 row("ping of all nodes, link-local", rx(ip("ff02::1", "fe80::22") / ping, "33:33:00:00:00:01", LINK),
     tx(back("fe80::2", "fe80::22") / pong, LINK))
+row("ping of all routers", rx(ip("ff02::2") / ping, "33:33:00:00:00:02"), tx(back() / pong))
+row("ping of our own group", rx(ip("ff02::1:ff00:1") / ping, "33:33:ff:00:00:01"), tx(back() / pong))
+row("ping of the group of our link-local address", rx(ip("ff02::1:ff00:2") / ping, "33:33:ff:00:00:02"), tx(back() / pong))
+row("ping of the group of another's address", rx(ip("ff02::1:ff00:99") / ping, "33:33:ff:00:00:99"), "drop icmp6-echo not-a-member")
+row("ping of mDNS", rx(ip("ff02::fb") / ping, "33:33:00:00:00:fb"), "drop icmp6-echo not-a-member")
+row("ping of our link-local address by the MAC", rx(ip("fe80::fe:ff:fe00:2", "fe80::22") / ping, src=LINK),
+    tx(back("fe80::fe:ff:fe00:2", "fe80::22") / pong, LINK))
 row("ping with extension headers", rx(ip() / IPv6ExtHdrHopByHop(options=[RouterAlert()])
     / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0x1E, optdata=b"abcd")]) / ping), tx(back() / pong))
 row("ping in an atomic fragment", rx(ip() / IPv6ExtHdrFragment(id=9) / ping), tx(back() / pong))
@@ -127,6 +134,12 @@ packet = ip("ff02::1") / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0xDE, op
 row("option 0xde to a group", rx(packet, "33:33:00:00:00:01"), "drop ip6-local unknown-option")
 packet = ip() / IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0x1E, optlen=40, optdata=b"abcd")]) / ping
 row("option beyond its header", rx(packet), report(packet, ICMPv6ParamProblem(code=0, ptr=42)), "drop ip6-local parameter-problem")
+signed = bytes([58, 4, 0, 0]) + bytes(20)
+packet = ip(nh=51) / Raw(signed + bytes(ping))
+row("a signature that nobody can check", rx(packet), report(packet, ICMPv6ParamProblem(code=1, ptr=6)), "drop ip6-local parameter-problem")
+hop = bytes(IPv6ExtHdrHopByHop(nh=51, options=[RouterAlert()]))
+packet = ip(nh=0) / Raw(hop + signed + bytes(ping))
+row("a signature behind options", rx(packet), report(packet, ICMPv6ParamProblem(code=1, ptr=40)), "drop ip6-local parameter-problem")
 packet = ip() / IPv6ExtHdrRouting(type=0, segleft=1, addresses=["2001:db8::5"]) / ping
 row("a route that goes on", rx(packet), report(packet, ICMPv6ParamProblem(code=0, ptr=42)), "drop ip6-local parameter-problem")
 
@@ -146,6 +159,9 @@ packet = ip("2001:db8:99::1", src="2001:db8:1001::77") / udp
 row("the sender is behind a router", rx(packet), report(packet, ICMPv6DestUnreach(code=0), OURS, "2001:db8:1001::77"), "drop ip6-lookup no-route")
 packet = ip("2001:db8:99::1", src="fe80::22") / udp
 row("the sender is link-local", rx(packet, src=LINK), report(packet, ICMPv6DestUnreach(code=0), "fe80::2", "fe80::22", LINK), "drop ip6-lookup no-route")
+
+packet = ip("2001:db8:1007::1", hlim=1) / udp
+row("hop limit exceeded, before anybody is asked for the next router", rx(packet), report(packet, ICMPv6TimeExceeded()), "drop ip6-resolve hops-used-up")
 
 # errors that must not be reported
 for name, message in (("unreachable", ICMPv6DestUnreach()), ("too big", ICMPv6PacketTooBig()), ("time", ICMPv6TimeExceeded()),

@@ -103,6 +103,11 @@ for dst in ("0.0.0.0", "0.0.0.1", "127.0.0.1", "240.0.0.1", "255.255.255.254"):
 for src in ("1.0.0.1", "126.255.255.255", "128.0.0.1", "169.254.1.1", "223.255.255.255"):
     row(f"source {src} is fine", 1, rx(ip(src=src) / udp()), tx(ip(src=src, ttl=63) / udp()))
 
+# link-local addresses (RFC 3927): only where a network or route of their own says so, never by a shorter route
+row("somebody's link-local address", 4, rx(ip(dst="169.254.7.7") / udp(), 4), "drop ip4-lookup link-local")
+row("a service's link-local address", 1, rx(ip(dst="169.254.20.10") / udp()), tx(ip(dst="169.254.20.10", ttl=63) / udp()))
+row("what a service answers", 1, rx(ip(src="169.254.20.10") / udp()), tx(ip(src="169.254.20.10", ttl=63) / udp()))
+
 # to all, to groups
 ALL = "ff:ff:ff:ff:ff:ff"
 row("limited broadcast", 1, rx(ip(dst="255.255.255.255") / udp(), dst=ALL), "punt ip4-local")
@@ -153,4 +158,6 @@ row("a neighbour on an ip interface", 1, rx(ip(dst="10.0.3.200") / udp()), (3, i
 row("exactly the MTU", 1, rx(ip(dst="10.8.0.1", flags="DF") / udp(272)),
     tx(ip(dst="10.8.0.1", flags="DF", ttl=63) / udp(272), 5))
 row("one byte too many", 1, rx(ip(dst="10.8.0.1", flags="DF") / udp(273)), "punt icmp4-error 3 4 300")
+row("a fragment that would end beyond the longest packet isn't cut", 1, rx(ip(dst="10.8.0.1", frag=8150, proto=17) / data(400)),
+    "drop ip4-fragment bad-packet")
 row("too big and ttl 1", 1, rx(ip(dst="10.8.0.1", flags="DF", ttl=1) / udp(273)), "punt icmp4-error 11 0 0")

@@ -90,6 +90,9 @@ row("from link-local to link-local", 1, ns("fe80::1", "fe80::9"), answer(1, "fe8
 row("from link-local, known", 2, ns("fe80::2", "fe80::22", "02:00:00:00:02:22"),
     answer(2, "fe80::2", "fe80::22", "02:00:00:00:02:22"))
 row("from link-local, moved", 2, ns("fe80::2", "fe80::22"), answer(2, "fe80::2", "fe80::22"), "punt nd")
+BY_MAC = "fe80::fe:ff:fe00:4"  # of interface 4, which has no other link-local address
+row("for our link-local address by the MAC", 4, ns(BY_MAC, "fe80::9"), answer(4, BY_MAC, "fe80::9"), "punt nd")
+row("a claim of our link-local address by the MAC", 4, na(BY_MAC, HOST, ALL, ALL_MAC, R=0, S=0, O=1), "drop ip6-nd address-conflict")
 row("is our address free?", 1, ns(OURS, "::"), (1, na(OURS, US[1], ALL, ALL_MAC, R=1, S=0, O=1)))
 row("other options are skipped", 1, ns(OURS, extra=ICMPv6NDOptUnknown(type=14, len=1, data=b"nonce!")),
     answer(1, OURS), "punt nd")

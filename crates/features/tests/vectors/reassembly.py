@@ -14,7 +14,7 @@ from scapy.layers.inet6 import (
     ICMPv6ND_NS,
     ICMPv6NDOptSrcLLAddr,
     ICMPv6ParamProblem,
-
+    ICMPv6TimeExceeded,
     IPv6,
     IPv6ExtHdrDestOpt,
     IPv6ExtHdrFragment,
@@ -85,6 +85,10 @@ show("udp", rx(fragment(IP(src="10.0.2.2", dst="10.0.2.1", id=5) / UDP(sport=1, 
 overlap = fragment(ping(192), 104)
 overlap[1].frag -= 1
 show("overlap", rx(overlap))
+# who sent the first fragment is told: 576 bytes in all
+first = bytes(fragment(ping(4000), 1480)[0])
+late = IP(src="10.0.2.1", dst="10.0.2.2", ttl=64, id=0, flags="DF", tos=0xC0) / ICMP(type=11, code=1) / Raw(first[:548])
+show("late-report", tx([late]))
 odd = fragment(ping(200), 104)[:1]
 odd[0].payload = Raw(bytes(odd[0].payload)[:-1])
 del odd[0].len, odd[0].chksum
@@ -101,6 +105,12 @@ for size in (1453, 4000, 9000):
 show("ping6-headers", rx(cut6(bytes(IPv6ExtHdrDestOpt(nh=58, options=[PadN(optdata=bytes(4))])) + ping6(200), 104,
                               IPv6ExtHdrHopByHop(options=[RouterAlert()]), nh=60), 0x86DD))
 show("pong6-headers", tx([IPv6(src="2001:db8:2::1", dst="2001:db8:2::2", nh=58) / Raw(pong6(200))], 0x86DD))
+# later fragments name another protocol: only the first one's counts (RFC 8200 section 4.5)
+named = list(cut6(ping6(400), 104))
+for packet in named[1:]:
+    packet[IPv6ExtHdrFragment].nh = 60
+show("ping6-named", rx(named, 0x86DD))
+show("pong6-named", tx([IPv6(src="2001:db8:2::1", dst="2001:db8:2::2", nh=58) / Raw(pong6(400))], 0x86DD))
 overlap = list(cut6(ping6(192), 104))
 overlap[1][IPv6ExtHdrFragment].offset -= 1
 show("overlap6", rx(overlap, 0x86DD))
@@ -109,6 +119,9 @@ odd[IPv6ExtHdrFragment].payload = Raw(bytes(odd[IPv6ExtHdrFragment].payload)[:-1
 odd = IPv6(bytes(odd))
 del odd.plen
 show("odd6", rx([odd], 0x86DD))
+first = bytes(next(cut6(ping6(4000), 1448)))
+late = IPv6(src="2001:db8:2::1", dst="2001:db8:2::2", hlim=64) / ICMPv6TimeExceeded(code=1) / Raw(first[:1232])
+show("late6-report", tx([late], 0x86DD))
 back = IPv6(src="2001:db8:2::1", dst="2001:db8:2::2", hlim=64)
 show("odd6-report", tx([back / ICMPv6ParamProblem(code=0, ptr=4) / Raw(bytes(odd))], 0x86DD))
 beyond = IPv6(src="2001:db8:2::2", dst="2001:db8:2::1") / IPv6ExtHdrFragment(nh=58, offset=8190, m=0, id=9) / data(40)

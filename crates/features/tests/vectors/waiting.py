@@ -57,6 +57,9 @@ def na(src_mac, dst_mac, src, dst, **flags):
             / ICMPv6NDOptDstLLAddr(lladdr=src_mac))
 
 
+US4, AUTO = "02:fe:00:00:00:04", "fe80::fe:ff:fe00:4"  # interface 4 has no other link-local address
+LOST = IPv6(src="fe80::9", dst="2001:db8:99::1") / ICMPv6EchoRequest(id=1, seq=1) / DATA
+
 FRAMES = {
     "ping-1": Ether(src=PEER, dst=US2) / packet(1, 64),
     "ping-2": Ether(src=PEER, dst=US2) / packet(2, 64),
@@ -89,6 +92,12 @@ FRAMES = {
     "link-ping": Ether(src=HOST, dst=US1) / IPv6(src="fe80::9", dst="fe80::1") / ICMPv6EchoRequest(id=1, seq=1) / DATA,
     "link-solicit": ns("33:33:ff:00:00:09", "ff02::1:ff00:9", "fe80::9", "fe80::1"),
     "link-advertise": na(HOST, US1, "fe80::9", "fe80::1", R=0, S=1, O=1),
+    "auto-ping": Ether(src=HOST, dst=US4) / IPv6(src="fe80::9", dst=AUTO) / ICMPv6EchoRequest(id=1, seq=1) / DATA,
+    "auto-solicit": ns("33:33:ff:00:00:09", "ff02::1:ff00:9", "fe80::9", AUTO, US4),
+    "auto-advertise": na(HOST, US4, "fe80::9", AUTO, R=0, S=1, O=1),
+    "auto-pong": Ether(src=US4, dst=HOST) / IPv6(src=AUTO, dst="fe80::9", hlim=64) / ICMPv6EchoReply(id=1, seq=1) / DATA,
+    "auto-lost": Ether(src=HOST, dst=US4) / LOST,
+    "auto-report": Ether(src=US4, dst=HOST) / IPv6(src=AUTO, dst="fe80::9", hlim=64) / ICMPv6DestUnreach(code=0) / LOST,
     "link-pong": Ether(src=US1, dst=HOST) / IPv6(src="fe80::1", dst="fe80::9", hlim=64) / ICMPv6EchoReply(id=1, seq=1) / DATA,
 }
 

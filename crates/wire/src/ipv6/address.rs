@@ -68,6 +68,11 @@ pub trait Ipv6Class {
     fn is_solicited_node(&self) -> bool;
 }
 
+/// All nodes of the link (RFC 4291 section 2.7.1).
+pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// All routers of the link (RFC 4291 section 2.7.1).
+pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+
 const SOLICITED_NODE: [u8; 13] = [0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff];
 
 impl Ipv6Class for Ipv6Addr {

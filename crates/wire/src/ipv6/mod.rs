@@ -6,7 +6,9 @@ mod header;
 mod options;
 mod validate;
 
-pub use address::{Ipv6Class, Ipv6Kind, MulticastScope, interface_id, link_local, solicited_node};
+pub use address::{
+    ALL_NODES, ALL_ROUTERS, Ipv6Class, Ipv6Kind, MulticastScope, interface_id, link_local, solicited_node,
+};
 pub use extension::{
     ExtensionHeader, ExtensionSet, FragmentHeader, MAX_EXTENSIONS, UpperLayer, WalkError, walk,
 };

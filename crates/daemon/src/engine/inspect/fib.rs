@@ -99,7 +99,7 @@ fn entry(core: &Core, query: &FibQuery, route: &RouteView<'_>) -> FibEntry {
         prefix: route.prefix.to_string(),
         source: match route.origin {
             Origin::Local => FibSource::Local,
-            Origin::Connected => FibSource::Connected,
+            Origin::Connected | Origin::LinkLocal => FibSource::Connected,
             Origin::Static => FibSource::Static,
             Origin::Neighbour => FibSource::Neighbor,
         }

@@ -8,6 +8,9 @@ use tables::fib::FibError;
 /// A change that was refused; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForwardingError {
+    /// The tables lack the parts that forwarding writes.
+    #[error("the tables lack parts of forwarding: make them with features::schema()")]
+    Schema,
     /// The VRF doesn't exist.
     #[error("VRF {vrf} doesn't exist: create it first")]
     NoVrf {

@@ -4,7 +4,7 @@ use super::error::ForwardingError;
 use super::hops::Hops;
 use super::links::Links;
 use super::rib::{Candidate, Rib, refused};
-use super::route::{Origin, Path, Prefix, RouteState, Via, link_local_prefix, same_family};
+use super::route::{Origin, Path, Prefix, RouteState, Via, link_local_prefixes, same_family};
 use super::sets::{MAX_PATHS, SetId, Sets, World};
 use crate::ip::{Fibs, LinkLocals, NextHops, VrfTables};
 use core::net::Ipv6Addr;
@@ -73,10 +73,8 @@ impl Forwarding {
     /// Nothing but the empty VRF 0, `default`, for tables of this schema.
     ///
     /// # Errors
-    /// [`ForwardingError::Table`] where there is no memory for the tables.
-    ///
-    /// # Panics
-    /// If the schema lacks the parts that [`crate::schema`] declares.
+    /// [`ForwardingError::Table`] where there is no memory for the tables, [`ForwardingError::Schema`] where the schema lacks
+    /// the parts that [`crate::schema`] declares.
     pub fn new(schema: &Schema) -> Result<Self, ForwardingError> {
         Self::with_capacity(schema, tables::fib::DEFAULT_CAPACITY)
     }
@@ -85,13 +83,10 @@ impl Forwarding {
     ///
     /// # Errors
     /// As for [`Forwarding::new`].
-    ///
-    /// # Panics
-    /// As for [`Forwarding::new`].
     pub fn with_capacity(schema: &Schema, fib_bytes: usize) -> Result<Self, ForwardingError> {
         let keys = (schema.key(), schema.key(), schema.key());
         let (Some(hops_key), Some(fibs_key), Some(link_locals_key)) = keys else {
-            panic!("the tables lack parts of forwarding: use features::schema()")
+            return Err(ForwardingError::Schema);
         };
         let mut forwarding = Self {
             hops_key,
@@ -125,8 +120,8 @@ impl Forwarding {
         self.vrf_ids.insert(vrf);
         self.vrfs_changed = true;
         self.resolve_all();
-        if let Ok(prefix) = link_local_prefix() {
-            self.insert(vrf, prefix, Origin::Connected, 0, &[Path::from(Via::LinkLocal)])?;
+        for prefix in link_local_prefixes().into_iter().flatten() {
+            self.insert(vrf, prefix, Origin::LinkLocal, 0, &[Path::from(Via::LinkLocal)])?;
         }
         Ok(())
     }

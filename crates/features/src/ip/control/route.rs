@@ -178,6 +178,8 @@ pub enum Origin {
     Static,
     /// A neighbour on a connected network whose link-layer address is known.
     Neighbour,
+    /// Addresses of one link, which no route but their own leads to.
+    LinkLocal,
 }
 
 impl fmt::Display for Origin {
@@ -187,6 +189,7 @@ impl fmt::Display for Origin {
             Self::Connected => "connected",
             Self::Static => "static",
             Self::Neighbour => "neighbour",
+            Self::LinkLocal => "link-local",
         })
     }
 }
@@ -250,7 +253,10 @@ pub(super) fn link_local(address: IpAddr) -> Option<Ipv6Addr> {
     }
 }
 
-/// Where [`link_local`] addresses are.
-pub(super) fn link_local_prefix() -> Result<Prefix, PrefixError> {
-    Ipv6Prefix::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10).map(Prefix::V6)
+/// Addresses of one link. A default route must not lead there (RFC 4291 section 2.5.6, RFC 3927 section 7). Those of IPv4 are
+/// a VRF's like any other where a network or route says so: clusters give services such addresses.
+pub(super) fn link_local_prefixes() -> Result<[Prefix; 2], PrefixError> {
+    let v6 = Ipv6Prefix::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10).map(Prefix::V6)?;
+    let v4 = Ipv4Prefix::new(Ipv4Addr::new(169, 254, 0, 0), 16).map(Prefix::V4)?;
+    Ok([v6, v4])
 }

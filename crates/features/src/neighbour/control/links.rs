@@ -13,6 +13,8 @@ pub(super) struct Link {
     pub(super) mac: MacAddr,
     pub(super) vrf: u16,
     pub(super) addresses: Vec<InterfaceAddress>,
+    /// With these, the one by the MAC address.
+    all: Vec<InterfaceAddress>,
     /// When own addresses were defended last.
     pub(super) defended: BTreeMap<IpAddr, u64>,
 }
@@ -25,15 +27,16 @@ impl Link {
             mac: interface.mac,
             vrf: interface.vrf,
             addresses: interface.addresses.to_vec(),
+            all: interface.own().collect(),
             defended: BTreeMap::new(),
         })
     }
 
     pub(super) fn is_own(&self, address: IpAddr) -> bool {
-        self.own().any(|own| own == address)
+        self.all.iter().any(|own| own.address == address)
     }
 
-    /// All own addresses.
+    /// The configured own addresses: those that are announced.
     pub(super) fn own(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().map(|own| own.address)
     }
@@ -45,11 +48,11 @@ impl Link {
 
     /// The own address to ask for `target` with: of the same network; else any of the same kind.
     fn source(&self, target: IpAddr) -> Option<IpAddr> {
-        let near = self.addresses.iter().find(|own| covers(own, target));
+        let near = self.all.iter().find(|own| covers(own, target));
         let alike = |own: &&InterfaceAddress| {
             own.address.is_ipv4() == target.is_ipv4() && is_link_local(own.address) == is_link_local(target)
         };
-        near.or_else(|| self.addresses.iter().find(alike)).map(|own| own.address)
+        near.or_else(|| self.all.iter().find(alike)).map(|own| own.address)
     }
 }
 

@@ -36,7 +36,11 @@ fn addresses_bring_their_networks_and_take_them_away() {
     lab.settle();
     assert_eq!(kind(&lab, "10.0.1.3"), NextHopKind::NoRoute);
     let summary = lab.forwarding.summary();
-    assert_eq!((summary.v4_routes, summary.v6_routes, summary.next_hops), (0, 1, 1), "fe80::/10 is left");
+    assert_eq!(
+        (summary.v4_routes, summary.v6_routes, summary.next_hops),
+        (1, 1, 1),
+        "link-local ones are left"
+    );
 }
 
 #[test]
@@ -205,6 +209,12 @@ fn link_local_addresses_are_known_by_link() {
     assert_eq!(kind(&lab, 1, "fe80::9"), NextHopKind::Glean);
     assert_eq!(kind(&lab, 3, "fe80::9"), NextHopKind::NoRoute, "no IPv6 there");
     assert_eq!(lab.hop(0, "fe80::1").kind, NextHopKind::LinkLocal);
+    lab.route(0, "0.0.0.0/0", &[Via::Blackhole]);
+    lab.settle();
+    assert_eq!(lab.hop(0, "169.254.7.7").kind, NextHopKind::LinkLocal, "no default route leads there");
+    lab.route(0, "169.254.0.0/16", &[Via::Unreachable]);
+    lab.settle();
+    assert_eq!(lab.hop(0, "169.254.7.7").kind, NextHopKind::Unreachable, "one of its own does");
     lab.neighbour(2, "fe80::9", None);
     lab.forwarding.set_interface(1, None).unwrap();
     lab.settle();
