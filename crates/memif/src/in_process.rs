@@ -18,8 +18,8 @@ pub fn in_process(config: &QueueConfig) -> Result<(Connection, Connection), Erro
             Some(Arc::clone(&self.0))
         }
 
-        fn claim(&mut self, _: u32) -> bool {
-            true
+        fn claim(&mut self, _: u32) -> Result<(), Reason> {
+            Ok(())
         }
     }
 

@@ -13,7 +13,7 @@ use memif::control::{
 };
 use memif::region::{HugePages, Region, RegionOptions};
 use memif::ring::{Event, RingSize};
-use memif::{ClientConfig, QueueConfig, ServerConfig, in_process};
+use memif::{ClientConfig, QueueConfig, Reason, ServerConfig, in_process};
 use proptest::prelude::*;
 
 struct One(Arc<ServerConfig>);
@@ -23,8 +23,8 @@ impl Interfaces for One {
         (id == 0).then(|| Arc::clone(&self.0))
     }
 
-    fn claim(&mut self, _: u32) -> bool {
-        true
+    fn claim(&mut self, _: u32) -> Result<(), Reason> {
+        Ok(())
     }
 }
 

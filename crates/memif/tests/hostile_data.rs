@@ -13,7 +13,7 @@ use common::{packet, receive, send};
 use memif::control::{Interfaces, Limits, Message, ServerMachine};
 use memif::region::{HugePages, Region, RegionTable, SealPolicy};
 use memif::ring::{Descriptor, Event, FLAG_NEXT, RING_HEADER, RingView};
-use memif::{Connection, Fault, QueueConfig, RingSize, ServerConfig, in_process};
+use memif::{Connection, Fault, QueueConfig, Reason, RingSize, ServerConfig, in_process};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 const HEAD: u32 = 6;
@@ -252,8 +252,8 @@ fn memory_that_goes_away() {
             Some(Arc::clone(&self.0))
         }
 
-        fn claim(&mut self, _: u32) -> bool {
-            true
+        fn claim(&mut self, _: u32) -> Result<(), Reason> {
+            Ok(())
         }
     }
     let mut interfaces =

@@ -20,8 +20,8 @@ impl Interfaces for One {
         (id == 0).then(|| Arc::clone(&self.0))
     }
 
-    fn claim(&mut self, _: u32) -> bool {
-        true
+    fn claim(&mut self, _: u32) -> Result<(), Reason> {
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The simple way for an application: packets as slices of bytes, copied in and out.
 //!
 //! [`Port`] is one interface, client or server, with its control channel: wait, receive a [`Batch`], send
-//! slices. It sleeps while there is nothing to do. Applications that must not copy, or that have a thread per
+//! slices. It sleeps while there is nothing to do; an application with an event loop of its own (tokio, mio, epoll) watches
+//! [`Port::fd`] and calls [`Port::poll`] (`examples/async_echo.rs`). Applications that must not copy, or that have a thread per
 //! queue, use [`RxQueue::receive`] and [`TxQueue::transmit`] themselves.
 //!
 //! ```no_run
@@ -19,14 +20,16 @@
 //!         port.send(&batch.packets().collect::<Vec<_>>())?; // straight back
 //!     }
 //! }
-//! # Ok::<(), memif::Error>(())
+//! # Ok::<(), memif::app::PortError>(())
 //! ```
 
 mod batch;
+mod event;
 mod port;
 
 #[cfg(doc)]
 use crate::{RxQueue, TxQueue};
 
 pub use batch::Batch;
-pub use port::{LinkEvent, Port};
+pub use event::{LinkEvent, PortError};
+pub use port::{Port, Progress};

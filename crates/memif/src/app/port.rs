@@ -1,13 +1,13 @@
 //! One interface with its control channel.
 
-use std::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::Batch;
+use super::{Batch, LinkEvent, PortError};
 use crate::ring::Armed;
 use crate::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Error, Fault, Listener,
@@ -18,38 +18,27 @@ use crate::{
 /// to wake us.
 const NAP: Duration = Duration::from_millis(100);
 
-/// What happened to the link of a [`Port`].
+/// What [`Port::poll`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkEvent {
-    /// Packets can flow.
-    Up,
-    /// No more; the port connects, or takes a new client, by itself.
-    Down(Reason),
-    /// An attempt failed.
-    Refused(Reason),
-    /// There is no server.
-    Unreachable(Error),
-    /// The server is out of descriptors or memory to take a client; tries again by itself.
-    NotAccepting(Error),
-}
-
-impl fmt::Display for LinkEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Up => f.write_str("link up"),
-            Self::Down(reason) => write!(f, "link down: {reason}"),
-            Self::Refused(reason) => write!(f, "refused: {reason}"),
-            Self::Unreachable(error) => write!(f, "no server: {error}"),
-            Self::NotAccepting(error) => write!(f, "can't accept a client: {error}"),
-        }
-    }
+#[must_use]
+pub enum Progress {
+    /// This happened to the link (perhaps nothing), and there may be something to receive.
+    Ready(Vec<LinkEvent>),
+    /// Nothing: sleep until [`Port::fd`] is readable, but not longer than this.
+    Sleep(Option<Instant>),
 }
 
 /// One interface, client or server.
 #[derive(Debug)]
 pub struct Port {
+    /// Socket and id.
+    name: String,
     control: Control,
     connection: Option<Connection>,
+    /// Readable when the control channel or an armed queue has something.
+    epoll: OwnedFd,
+    /// Whether the peer was asked for signals.
+    armed: bool,
     /// Queue to receive from next, so that none waits for the others.
     next_rx: usize,
     /// Happened outside of `wait`, to be told there.
@@ -67,8 +56,10 @@ impl Port {
     ///
     /// # Errors
     /// As [`Client::new`].
-    pub fn client(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, Error> {
-        Ok(Self::new(Control::Client(Client::new(address, config, timing)?)))
+    pub fn client(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, PortError> {
+        let interface = format!("{address} id {}", config.id);
+        let client = Client::new(address, config, timing).map(Control::Client);
+        Self::new(interface, client)
     }
 
     /// A server of one interface.
@@ -80,14 +71,32 @@ impl Port {
         id: u32,
         config: ServerConfig,
         settings: ListenerSettings,
-    ) -> Result<Self, Error> {
-        let mut listener = Listener::bind(address, settings)?;
-        listener.register(id, config)?;
-        Ok(Self::new(Control::Server(listener, id)))
+    ) -> Result<Self, PortError> {
+        let listener = Listener::bind(address, settings)
+            .and_then(|mut listener| listener.register(id, config).map(|()| listener));
+        Self::new(format!("{address} id {id}"), listener.map(|listener| Control::Server(listener, id)))
     }
 
-    const fn new(control: Control) -> Self {
-        Self { control, connection: None, next_rx: 0, happened: Vec::new() }
+    fn new(name: String, control: Result<Control, Error>) -> Result<Self, PortError> {
+        let opened = control.and_then(|control| {
+            let system = |call| move |errno| Error::System { call, errno };
+            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
+            watch(&epoll, control.fd())?;
+            Ok((control, epoll))
+        });
+        match opened {
+            Ok((control, epoll)) => {
+                let (connection, armed, next_rx, happened) = (None, false, 0, Vec::new());
+                Ok(Self { name, control, connection, epoll, armed, next_rx, happened })
+            }
+            Err(cause) => Err(PortError { interface: name, cause }),
+        }
+    }
+
+    /// Socket and id: what errors name it by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The connection while the link is up.
@@ -96,32 +105,62 @@ impl Port {
         self.connection.as_ref()
     }
 
+    /// Readable when there is something to [`poll`](Self::poll), for an event loop of the application's own.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.epoll.as_fd()
+    }
+
     /// Sleeps until there is something to receive, something happens to the link, or `timeout` has passed
     /// (`None`: however long), and tells what happened to the link.
     ///
     /// # Errors
     /// [`Error::System`] if the system can't tell.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<LinkEvent>, Error> {
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<LinkEvent>, PortError> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
         loop {
-            self.process()?;
-            let ready = self.arm();
+            let wake = match self.poll()? {
+                Progress::Ready(events) => return Ok(events),
+                Progress::Sleep(wake) => wake,
+            };
             let now = Instant::now();
-            if ready || !self.happened.is_empty() || until.is_some_and(|until| until <= now) {
+            if until.is_some_and(|until| until <= now) {
                 self.disarm();
-                return Ok(std::mem::take(&mut self.happened));
+                return Ok(Vec::new());
             }
-            let nap = self.connection.as_ref().map(|_| now + NAP);
-            let wake = [until, self.next_deadline(), nap].into_iter().flatten().min();
-            self.sleep(wake.map(|wake| wake.saturating_duration_since(now)))?;
+            let wake = [until, wake].into_iter().flatten().min();
+            let slept = sleep(&self.epoll, wake.map(|wake| wake.saturating_duration_since(now)));
+            slept.map_err(|cause| self.error(cause))?;
         }
+    }
+
+    /// Does what there is to do, without sleeping. [`Progress::Sleep`] means that the peer has been asked to make
+    /// [`fd`](Self::fd) readable: whatever it sends after this look does so, or was seen.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the system can't tell.
+    pub fn poll(&mut self) -> Result<Progress, PortError> {
+        self.disarm();
+        let processed = self.process();
+        processed.map_err(|cause| self.error(cause))?;
+        if self.arm() || !self.happened.is_empty() {
+            self.disarm();
+            return Ok(Progress::Ready(std::mem::take(&mut self.happened)));
+        }
+        let deadline = match &self.control {
+            Control::Client(client) => client.next_deadline(),
+            Control::Server(listener, _) => listener.next_deadline(),
+        };
+        let nap = self.connection.as_ref().map(|_| Instant::now() + NAP);
+        Ok(Progress::Sleep(deadline.into_iter().chain(nap).min()))
     }
 
     /// Copies packets into `batch` after clearing it; gives how many.
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.
-    pub fn receive(&mut self, batch: &mut Batch) -> Result<usize, Error> {
+    pub fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         batch.clear();
         let Some(connection) = &mut self.connection else { return Ok(0) };
         let queues = connection.rx.len();
@@ -139,7 +178,7 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.
-    pub fn send<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Result<usize, Error> {
+    pub fn send<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Result<usize, PortError> {
         let Some(tx) = self.connection.as_mut().and_then(|connection| connection.tx.first_mut()) else {
             return Ok(0);
         };
@@ -148,8 +187,35 @@ impl Port {
         Ok(sent.unwrap_or(0))
     }
 
+    /// Takes the link down, telling the peer why, and keeps it down: a client doesn't connect, a server turns
+    /// clients away with these words. Told as [`LinkEvent::AdminDown`].
+    pub fn admin_down(&mut self, why: &str) {
+        match &mut self.control {
+            Control::Client(client) => client.admin_down(why),
+            Control::Server(listener, id) => {
+                listener.admin_down(*id, why);
+            }
+        }
+        self.connect(None);
+        self.happened.push(LinkEvent::AdminDown(Reason::admin_down(why)));
+    }
+
+    /// Lets the link come up again after [`admin_down`](Self::admin_down).
+    pub fn admin_up(&mut self) {
+        match &mut self.control {
+            Control::Client(client) => client.admin_up(),
+            Control::Server(listener, id) => {
+                listener.admin_up(*id);
+            }
+        }
+    }
+
+    fn error(&self, cause: Error) -> PortError {
+        PortError { interface: self.name.clone(), cause }
+    }
+
     /// Ends the connection if its peer is at fault.
-    fn check(&mut self, fault: Option<Fault>) -> Result<(), Error> {
+    fn check(&mut self, fault: Option<Fault>) -> Result<(), PortError> {
         let Some(fault) = fault else { return Ok(()) };
         let reason = Reason::from(fault);
         match &mut self.control {
@@ -158,16 +224,18 @@ impl Port {
                 listener.disconnect(*id, &reason);
             }
         }
-        self.connection = None;
+        self.connect(None);
         self.happened.push(LinkEvent::Down(reason.clone()));
-        Err(reason.into())
+        Err(self.error(reason.into()))
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        match &self.control {
-            Control::Client(client) => client.next_deadline(),
-            Control::Server(listener, _) => listener.next_deadline(),
+    /// Takes a connection in place of the one there was.
+    fn connect(&mut self, connection: Option<Connection>) {
+        for queue in self.connection.iter().flat_map(|connection| &connection.rx) {
+            // The peer keeps the eventfd open, which would stay in the set.
+            let _ = epoll::delete(&self.epoll, queue.event().fd());
         }
+        self.connection = connection;
     }
 
     fn process(&mut self) -> Result<(), Error> {
@@ -175,73 +243,85 @@ impl Port {
         match &mut self.control {
             Control::Client(client) => {
                 for event in client.process(now) {
-                    self.happened.push(match event {
-                        ClientEvent::Connected(connection) => {
-                            self.connection = Some(connection);
-                            LinkEvent::Up
+                    match event {
+                        ClientEvent::Connected(connection) => self.up(connection)?,
+                        ClientEvent::Disconnected { reason } => self.down(reason),
+                        ClientEvent::Refused { reason } => self.happened.push(LinkEvent::Refused(reason)),
+                        ClientEvent::Unreachable { error } => {
+                            self.happened.push(LinkEvent::Unreachable(error));
                         }
-                        ClientEvent::Disconnected { reason } => {
-                            self.connection = None;
-                            LinkEvent::Down(reason)
-                        }
-                        ClientEvent::Refused { reason } => LinkEvent::Refused(reason),
-                        ClientEvent::Unreachable { error } => LinkEvent::Unreachable(error),
-                    });
+                    }
                 }
             }
             Control::Server(listener, _) => {
                 for event in listener.process(now)? {
-                    self.happened.push(match event {
-                        ServerEvent::Connected(connection) => {
-                            self.connection = Some(connection);
-                            LinkEvent::Up
+                    match event {
+                        ServerEvent::Connected(connection) => self.up(connection)?,
+                        ServerEvent::Disconnected { reason, .. } => self.down(reason),
+                        ServerEvent::Refused { reason, .. } => self.happened.push(LinkEvent::Refused(reason)),
+                        ServerEvent::NotAccepting { error } => {
+                            self.happened.push(LinkEvent::NotAccepting(error));
                         }
-                        ServerEvent::Disconnected { reason, .. } => {
-                            self.connection = None;
-                            LinkEvent::Down(reason)
-                        }
-                        ServerEvent::Refused { reason, .. } => LinkEvent::Refused(reason),
-                        ServerEvent::NotAccepting { error } => LinkEvent::NotAccepting(error),
-                    });
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    fn up(&mut self, connection: Connection) -> Result<(), Error> {
+        self.connect(None);
+        for queue in &connection.rx {
+            watch(&self.epoll, queue.event().fd())?;
+        }
+        self.connection = Some(connection);
+        self.happened.push(LinkEvent::Up);
+        Ok(())
+    }
+
+    fn down(&mut self, reason: Reason) {
+        self.connect(None);
+        self.happened.push(LinkEvent::Down(reason));
     }
 
     /// Asks all queues for signals; whether one has something already (or a fault, which `receive` will
     /// find).
     fn arm(&mut self) -> bool {
+        self.armed = true;
         let queues = self.connection.iter_mut().flat_map(|connection| &mut connection.rx);
         queues.fold(false, |ready, queue| ready | (queue.arm() != Ok(Armed::Sleep)))
     }
 
     fn disarm(&mut self) {
-        for queue in self.connection.iter_mut().flat_map(|connection| &mut connection.rx) {
-            queue.disarm();
-            queue.take_signal();
+        if std::mem::take(&mut self.armed) {
+            for queue in self.connection.iter_mut().flat_map(|connection| &mut connection.rx) {
+                queue.disarm();
+                queue.take_signal();
+            }
         }
     }
+}
 
-    fn sleep(&self, limit: Option<Duration>) -> Result<(), Error> {
-        let control: BorrowedFd<'_> = match &self.control {
-            Control::Client(client) => client.fd(),
-            Control::Server(listener, _) => listener.fd(),
-        };
-        let queues = self.connection.iter().flat_map(|connection| &connection.rx);
-        let mut fds: Vec<_> = std::iter::once(control)
-            .chain(queues.map(|queue| queue.event().fd()))
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
-        // A limit too long for the kernel is no limit.
-        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        match poll(&mut fds, limit.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::System { call: "poll", errno }),
+impl Control {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Client(client) => client.fd(),
+            Self::Server(listener, _) => listener.fd(),
         }
-        for queue in self.connection.iter().flat_map(|connection| &connection.rx) {
-            queue.take_signal();
-        }
-        Ok(())
+    }
+}
+
+fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), Error> {
+    let data = epoll::EventData::new_u64(0);
+    epoll::add(epoll, fd, data, epoll::EventFlags::IN)
+        .map_err(|errno| Error::System { call: "epoll_ctl", errno })
+}
+
+fn sleep(epoll: &OwnedFd, limit: Option<Duration>) -> Result<(), Error> {
+    // A limit too long for the kernel is no limit.
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match epoll::wait(epoll, spare_capacity(&mut Vec::with_capacity(1)), limit.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(Error::System { call: "epoll_wait", errno }),
     }
 }

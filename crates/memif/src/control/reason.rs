@@ -24,6 +24,9 @@ pub enum Reason {
     /// We wanted it so.
     #[error("{0}")]
     Local(Text<96>),
+    /// This end's administrator took the interface down; with his words, if any.
+    #[error("administratively down{}{_0}", if _0.as_str().is_empty() { "" } else { ": " })]
+    AdminDown(Text<64>),
     /// The handshake took too long.
     #[error("handshake timed out")]
     Timeout,
@@ -79,7 +82,7 @@ pub enum Reason {
     Mode {
         /// The interface's.
         interface: super::Mode,
-        /// What the peer asked for: 0 ethernet, 1 IP, 2 punt/inject (supported by no interface).
+        /// What the peer asked for: 0 ethernet, 1 IP, 2 punt/inject.
         peer: u8,
     },
     /// The interface has a secret and the peer didn't give one.
@@ -174,6 +177,12 @@ pub enum Stranger {
 }
 
 impl Reason {
+    /// [`Reason::AdminDown`] in these words, cut to 63 bytes; empty if there is nothing to say.
+    #[must_use]
+    pub fn admin_down(why: &str) -> Self {
+        Self::AdminDown(Text::new(why))
+    }
+
     /// What is said in DISCONNECT.
     #[must_use]
     pub fn text(&self) -> Text<96> {
@@ -187,6 +196,7 @@ impl Reason {
             Self::Peer { .. } => "peer",
             Self::Closed => "closed",
             Self::Local(_) => "local",
+            Self::AdminDown(_) => "admin-down",
             Self::Timeout => "timeout",
             Self::Socket(_) => "socket",
             Self::TooManyConnections => "too-many-connections",

@@ -16,9 +16,11 @@ pub trait Interfaces {
     /// How interface `id` is set; `None` if there is none.
     fn config(&self, id: u32) -> Option<Arc<ServerConfig>>;
 
-    /// Binds interface `id` to the calling connection, which has shown that it may have it; `false` if it is
-    /// bound already.
-    fn claim(&mut self, id: u32) -> bool;
+    /// Binds interface `id` to the calling connection, which has shown that it may have it.
+    ///
+    /// # Errors
+    /// [`Reason::AlreadyConnected`], [`Reason::AdminDown`].
+    fn claim(&mut self, id: u32) -> Result<(), Reason>;
 
     /// Whether the peer is one of those that the interface is for; asked before anything else of INIT is
     /// answered. Without a socket there is nobody to tell apart.
@@ -220,9 +222,7 @@ fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reas
         (Some(ours), Some(theirs)) if ours.matches(theirs) => {}
         (Some(_), Some(_)) => return Err(Reason::WrongSecret),
     }
-    if !interfaces.claim(init.id) {
-        return Err(Reason::AlreadyConnected(init.id));
-    }
+    interfaces.claim(init.id)?;
     Ok(Announced {
         id: init.id,
         config,

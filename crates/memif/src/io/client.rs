@@ -72,6 +72,8 @@ pub struct Client {
 
 #[derive(Debug)]
 enum State {
+    /// Taken down: not trying.
+    AdminDown,
     /// Until then; `None`: now.
     Waiting(Option<Instant>),
     Open {
@@ -106,6 +108,7 @@ impl Client {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         match &self.state {
+            State::AdminDown => None,
             State::Waiting(until) => Some(until.unwrap_or_else(Instant::now)),
             State::Open { deadline, .. } => *deadline,
         }
@@ -148,6 +151,21 @@ impl Client {
         if let State::Open { channel, .. } = &self.state {
             channel.farewell(reason);
             self.wait(now);
+        }
+    }
+
+    /// Disconnects, telling the server why in these words, and doesn't connect again. Makes no event.
+    pub fn admin_down(&mut self, why: &str) {
+        if let State::Open { channel, .. } = &self.state {
+            channel.farewell(&Reason::admin_down(why));
+        }
+        self.state = State::AdminDown;
+    }
+
+    /// Connects again after [`admin_down`](Self::admin_down).
+    pub fn admin_up(&mut self) {
+        if let State::AdminDown = self.state {
+            (self.state, self.backoff) = (State::Waiting(None), self.timing.min_backoff);
         }
     }
 

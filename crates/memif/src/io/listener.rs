@@ -48,6 +48,8 @@ struct Interface {
     config: Arc<ServerConfig>,
     /// The connection that has claimed it.
     owner: Option<u64>,
+    /// Why nobody may, at present.
+    closed: Option<Reason>,
 }
 
 #[derive(Debug)]
@@ -71,13 +73,15 @@ impl Interfaces for View<'_> {
         Some(Arc::clone(&self.interfaces.get(&id)?.config))
     }
 
-    fn claim(&mut self, id: u32) -> bool {
+    fn claim(&mut self, id: u32) -> Result<(), Reason> {
         match self.interfaces.get_mut(&id) {
+            Some(Interface { closed: Some(reason), .. }) => Err(reason.clone()),
             Some(interface) if interface.owner.is_none() => {
                 interface.owner = Some(self.token);
-                true
+                Ok(())
             }
-            _ => false,
+            Some(_) => Err(Reason::AlreadyConnected(id)),
+            None => Err(Reason::UnknownInterface(id)),
         }
     }
 
@@ -120,7 +124,7 @@ impl Listener {
         if self.interfaces.contains_key(&id) {
             return Err(Error::Registered { id });
         }
-        self.interfaces.insert(id, Interface { config: Arc::new(config), owner: None });
+        self.interfaces.insert(id, Interface { config: Arc::new(config), owner: None, closed: None });
         Ok(())
     }
 
@@ -139,6 +143,19 @@ impl Listener {
             Some(token) => self.close(token, reason),
             None => false,
         }
+    }
+
+    /// Takes an interface down: its client is disconnected, and others are turned away, with these words; `false` if
+    /// there is no such interface. Makes no event.
+    pub fn admin_down(&mut self, id: u32, why: &str) -> bool {
+        let reason = Reason::admin_down(why);
+        self.disconnect(id, &reason);
+        self.interfaces.get_mut(&id).map(|interface| interface.closed = Some(reason)).is_some()
+    }
+
+    /// Lets clients connect again after [`admin_down`](Self::admin_down); `false` if there is no such interface.
+    pub fn admin_up(&mut self, id: u32) -> bool {
+        self.interfaces.get_mut(&id).map(|interface| interface.closed = None).is_some()
     }
 
     /// Whether a client is connected to the interface.
