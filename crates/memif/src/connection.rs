@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use memory::region::{Region, RegionOptions, RegionTable};
+use memory::region::{HugePages, Region, RegionOptions, RegionTable};
 
 use crate::Error;
 use crate::control::{Mode, QueueConfig, Text};
@@ -49,6 +49,9 @@ pub struct Connection {
     pub tx: Vec<TxQueue>,
 }
 
+/// Index of the region that is a pool.
+const POOL: u16 = 1;
+
 /// What one ring needs besides its memory.
 #[derive(Debug)]
 pub(crate) struct RingSpec {
@@ -61,7 +64,7 @@ pub(crate) struct RingSpec {
 /// The memory a client made: region, rings, buffers, events.
 #[derive(Debug)]
 pub(crate) struct ClientMemory {
-    pub region: Arc<Region>,
+    pub regions: Vec<Arc<Region>>,
     pub layout: Layout,
     pub rx: Vec<RxQueue>,
     pub tx: Vec<TxQueue>,
@@ -79,9 +82,14 @@ impl ClientMemory {
             ring_size: config.ring_size,
             buffer_size: config.buffer_size,
         };
-        let options = RegionOptions { name: name.into(), size: layout.size(), huge_pages: config.huge_pages };
-        let region = Arc::new(Region::create(&options)?);
-        let table = Arc::new(RegionTable::new(vec![Arc::clone(&region)])?);
+        let (size, huge_pages) = match &config.pool {
+            None => (layout.size(), config.huge_pages),
+            Some(_) => (layout.rings_size(), HugePages::Never),
+        };
+        let mut regions =
+            vec![Arc::new(Region::create(&RegionOptions { name: name.into(), size, huge_pages })?)];
+        regions.extend(config.pool.as_ref().map(|pool| Arc::clone(pool.region())));
+        let table = Arc::new(RegionTable::new(regions.clone())?);
         let size = config.ring_size;
         let slots =
             |first| Slots::Own { region: 0, first, stride: layout.stride(), capacity: layout.buffer_size };
@@ -93,16 +101,24 @@ impl ClientMemory {
         let mut tx = Vec::new();
         for i in 0..config.tx_queues {
             let ring = ring(offset(layout.tx_ring(i))?)?;
-            let slots = slots(offset(layout.tx_buffers(i))?);
-            tx.push(TxQueue::new(ring, Endpoint::client_tx(size), slots, new_event()?));
+            let end = Endpoint::client_tx(size);
+            tx.push(match &config.pool {
+                None => TxQueue::new(ring, end, slots(offset(layout.tx_buffers(i))?), new_event()?),
+                Some(pool) => TxQueue::new(ring, end, Slots::Peer, new_event()?)
+                    .with_pool(pool.slots(POOL, size.descriptors())?),
+            });
         }
         let mut rx = Vec::new();
         for i in 0..config.rx_queues {
             let ring = ring(offset(layout.rx_ring(i))?)?;
-            let slots = slots(offset(layout.rx_buffers(i))?);
-            rx.push(RxQueue::new(ring, Endpoint::client_rx(size), slots, config.max_packet, new_event()?));
+            let (end, max) = (Endpoint::client_rx(size), config.max_packet);
+            rx.push(match &config.pool {
+                None => RxQueue::new(ring, end, slots(offset(layout.rx_buffers(i))?), max, new_event()?),
+                Some(pool) => RxQueue::new(ring, end, Slots::Peer, max, new_event()?)
+                    .with_pool(pool.slots(POOL, size.descriptors())?),
+            });
         }
-        Ok(Self { region, layout, rx, tx })
+        Ok(Self { regions, layout, rx, tx })
     }
 }
 

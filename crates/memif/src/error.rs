@@ -31,6 +31,16 @@ pub enum Error {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// A trust group's pool has too few buffers left for another ring.
+    #[error("trust group {group}: {free} buffers are free, a ring needs {wanted}")]
+    Pool {
+        /// Name of the group.
+        group: String,
+        /// Descriptors of the ring.
+        wanted: usize,
+        /// Buffers that are left.
+        free: usize,
+    },
     /// Somebody else listens at the address.
     #[error("{address} is in use: another process listens there")]
     InUse {

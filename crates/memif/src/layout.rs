@@ -26,6 +26,12 @@ impl Layout {
         self.buffers() + u64::from(self.rings()) * self.ring_buffers()
     }
 
+    /// Bytes of the region where buffers are a pool's: rings only.
+    #[must_use]
+    pub fn rings_size(&self) -> u64 {
+        self.buffers()
+    }
+
     /// Offset of the ring the client sends to number `i`, in bytes.
     #[must_use]
     pub fn tx_ring(&self, i: u16) -> u64 {

@@ -120,6 +120,9 @@ impl ClientMachine {
         let refused = Reason::RingSize { log2: hello.max_log2_ring_size, max: RingSize::MAX.log2() };
         let largest = RingSize::from_log2(log2).ok_or(refused)?;
         let ours = &self.config.queues;
+        if ours.pool.is_some() && hello.max_region == 0 {
+            return Err(Reason::TooManyRegions(1));
+        }
         let queues = QueueConfig {
             tx_queues: ours.tx_queues.min(hello.max_s2m_ring.saturating_add(1)),
             rx_queues: ours.rx_queues.min(hello.max_m2s_ring.saturating_add(1)),
@@ -140,11 +143,11 @@ impl ClientMachine {
             secret: self.config.secret,
             name: Text::new(&self.config.name),
         };
-        let region = AddRegion { index: 0, size: memory.region.len() };
-        let mut all = VecDeque::from([
-            (Message::Init(init), None),
-            (Message::AddRegion(region), Some(duplicate(memory.region.fd())?)),
-        ]);
+        let mut all = VecDeque::from([(Message::Init(init), None)]);
+        for (index, region) in (0..).zip(&memory.regions) {
+            let announced = AddRegion { index, size: region.len() };
+            all.push_back((Message::AddRegion(announced), Some(duplicate(region.fd())?)));
+        }
         let layout = memory.layout;
         for (index, queue) in (0..).zip(&memory.tx) {
             all.push_back(ring(RING_S2M, index, layout.tx_ring(index), size, queue.event())?);

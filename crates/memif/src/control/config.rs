@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use memory::region::{HugePages, SealPolicy};
 
 use super::Secret;
-use crate::ring::RingSize;
+use crate::ring::{Pool, RingSize};
 
 /// What packets of an interface begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -16,15 +17,20 @@ pub enum Mode {
     Ethernet,
     /// An IPv4 or IPv6 header.
     Ip,
+    /// An IPv4 or IPv6 header, too; the mode says what the packets are. From a dataplane to an application: what was for the
+    /// dataplane itself and nothing in it takes (*punt*). From the application: what is to be sent as the dataplane's own
+    /// (*inject*). The protocol gives the mode its number only; this meaning is Quiver's.
+    PuntInject,
 }
 
 impl Mode {
-    /// Its number in INIT. (2, punt/inject, is understood by no peer and refused.)
+    /// Its number in INIT.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
             Self::Ethernet => 0,
             Self::Ip => 1,
+            Self::PuntInject => 2,
         }
     }
 }
@@ -34,6 +40,7 @@ impl fmt::Display for Mode {
         f.write_str(match self {
             Self::Ethernet => "ethernet",
             Self::Ip => "ip",
+            Self::PuntInject => "punt-inject",
         })
     }
 }
@@ -114,7 +121,7 @@ impl Default for ServerConfig {
 }
 
 /// Queues and memory, as a client lays them out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct QueueConfig {
     /// Queues the client receives from.
     pub rx_queues: u16,
@@ -128,6 +135,9 @@ pub struct QueueConfig {
     pub huge_pages: HugePages,
     /// Longest packet to receive, in bytes.
     pub max_packet: u32,
+    /// The buffers of a trust group instead of buffers of the interface's own: packets between its interfaces aren't copied, and each
+    /// of its peers can read and write the packets of all. The pool's buffer size counts.
+    pub pool: Option<Arc<Pool>>,
 }
 
 impl Default for QueueConfig {
@@ -140,6 +150,7 @@ impl Default for QueueConfig {
             buffer_size: 2048,
             huge_pages: HugePages::Try,
             max_packet: DEFAULT_MAX_PACKET,
+            pool: None,
         }
     }
 }

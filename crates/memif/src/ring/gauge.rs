@@ -72,7 +72,7 @@ impl RingGauge {
     #[must_use]
     pub fn buffer_size(&self) -> Option<u32> {
         match self.slots {
-            Slots::Own { capacity, .. } => Some(capacity),
+            Slots::Own { capacity, .. } | Slots::Pool { capacity } => Some(capacity),
             Slots::Peer if self.to_server || self.filled() == self.size().descriptors() => None,
             Slots::Peer => {
                 let next = self.ring.indices().tail.load(Ordering::Relaxed);

@@ -7,6 +7,7 @@
 //! | `descriptor` | the 16 bytes of a descriptor |
 //! | `view` | a ring at a checked place of a region |
 //! | `slots` | whose word counts for where a slot's buffer lies: the peer's (server) or our own (client) |
+//! | `pool`, `pooled` | the buffers of a trust group, and queues that exchange them instead of copying |
 //! | `chain` | a packet in several buffers |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `packets` | the same loops for a dataplane's packet slots |
@@ -32,6 +33,8 @@ mod fault;
 mod gauge;
 mod indices;
 mod packets;
+mod pool;
+mod pooled;
 mod quad;
 mod rx;
 mod signal;
@@ -47,6 +50,7 @@ pub use fault::Fault;
 pub use gauge::RingGauge;
 pub use indices::{Indices, Word};
 pub use packets::PacketsSent;
+pub use pool::Pool;
 pub use rx::{Armed, RxQueue, RxSink};
 pub use size::RingSize;
 pub use slots::Slots;
@@ -54,3 +58,6 @@ pub use tx::{Transmitted, TxQueue, TxSource};
 pub use view::{COOKIE, Descriptors, RING_ALIGNMENT, RING_HEADER, RingError, RingView};
 
 pub(crate) use indices::Endpoint;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

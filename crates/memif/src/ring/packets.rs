@@ -42,6 +42,7 @@ impl RxQueue {
             || {
                 let mut sink = Sink(burst);
                 let received = match OwnSlots::of(self.slots()) {
+                    None if self.pool.is_some() => self.walk_pool(available, max, &mut sink).map(drop),
                     None => self.lines(available, max, &mut sink),
                     Some(own) => self.walk(own, available, max, &mut sink).map(drop),
                 };
@@ -115,6 +116,9 @@ impl TxQueue {
             || {
                 let mut source = Source { simd, packets, slots, done: 0, bytes: 0, refused: false };
                 let sent = match OwnSlots::of(self.slots()) {
+                    None if self.pool.is_some() => {
+                        self.exchange(&mut source).map_err(|fault| self.blame(fault))?
+                    }
                     None => self.lines(&mut source).map_err(|fault| self.blame(fault))?,
                     Some(_) => self.transmit(slots.len(), &mut source)?.sent,
                 };
@@ -163,13 +167,13 @@ pub struct PacketsSent {
     pub refused: bool,
 }
 
-struct Source<'p, S> {
-    simd: S,
-    packets: &'p Packets,
-    slots: &'p [SlotId],
+pub(super) struct Source<'p, S> {
+    pub(super) simd: S,
+    pub(super) packets: &'p Packets,
+    pub(super) slots: &'p [SlotId],
     /// Packets before the one that counts as packet 0.
-    done: usize,
-    bytes: u64,
+    pub(super) done: usize,
+    pub(super) bytes: u64,
     refused: bool,
 }
 

@@ -8,6 +8,7 @@ use memory::simd::Simd;
 
 use super::chain::{Chain, Limits};
 use super::gauge::{Flow, Signals};
+use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Descriptor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
@@ -48,6 +49,8 @@ pub struct RxQueue {
     cursor: Cursor,
     endpoint: Endpoint,
     slots: Slots,
+    /// Client in a trust group: its buffers.
+    pub(super) pool: Option<PoolSlots>,
     max_packet: u32,
     /// The chain being received: may be unfinished between two calls. Holds ranges of `ring.table()`.
     chain: Chain,
@@ -64,8 +67,15 @@ impl RxQueue {
         event: Event,
     ) -> Self {
         let cursor = Cursor::new(ring.size());
-        let (chain, signals) = Default::default();
-        let queue = Self { ring, cursor, endpoint, slots, max_packet, chain, event, signals };
+        let (chain, signals, pool) = Default::default();
+        let queue = Self { ring, cursor, endpoint, slots, pool, max_packet, chain, event, signals };
+        queue.post(0, queue.ring.size().descriptors());
+        queue
+    }
+
+    /// With these buffers.
+    pub(crate) fn with_pool(self, pool: PoolSlots) -> Self {
+        let queue = Self { slots: Slots::Pool { capacity: pool.capacity() }, pool: Some(pool), ..self };
         queue.post(0, queue.ring.size().descriptors());
         queue
     }
@@ -74,7 +84,7 @@ impl RxQueue {
     /// do so; what a client published before is lost.
     pub(crate) fn start(&self) {
         self.endpoint.disarm(self.ring.indices());
-        if let Slots::Own { .. } = self.slots {
+        if self.endpoint.is_client() {
             self.endpoint.publish(self.ring.indices(), 0);
         }
     }
@@ -92,6 +102,7 @@ impl RxQueue {
             return Ok(0);
         }
         let received = match OwnSlots::of(self.slots) {
+            None if self.pool.is_some() => self.walk_pool(available, max, sink),
             None => self.walk(PeerSlots, available, max, sink),
             Some(own) => self.walk(own, available, max, sink),
         };
@@ -288,10 +299,7 @@ impl RxQueue {
     /// descriptor.
     #[must_use]
     pub const fn buffer_size(&self) -> Option<u32> {
-        match self.slots {
-            Slots::Peer => None,
-            Slots::Own { capacity, .. } => Some(capacity),
-        }
+        self.slots.capacity()
     }
 
     /// The regions that received bytes lie in: keep a clone while something refers to them.
@@ -308,6 +316,13 @@ impl RxQueue {
             for i in 0..n {
                 let index = first.wrapping_add(i);
                 ring.set(index, slots.buffer(ring, index));
+            }
+        } else if let Some(pool) = &self.pool {
+            let ring = self.ring.descriptors();
+            for i in 0..n {
+                let index = first.wrapping_add(i);
+                pool.renew(index);
+                ring.set(index, pool.addressing().buffer(ring, index));
             }
         }
     }

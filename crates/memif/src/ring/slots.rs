@@ -19,6 +19,21 @@ pub enum Slots {
         /// Bytes of a buffer.
         capacity: u32,
     },
+    /// Client in a trust group: the queue knows which of the pool's buffers a slot has; what the peer writes there doesn't count.
+    Pool {
+        /// Bytes of a buffer.
+        capacity: u32,
+    },
+}
+
+impl Slots {
+    /// Bytes of one of our buffers; `None` for a server, whose peer may use a different size in every descriptor.
+    pub(super) const fn capacity(self) -> Option<u32> {
+        match self {
+            Self::Peer => None,
+            Self::Own { capacity, .. } | Self::Pool { capacity } => Some(capacity),
+        }
+    }
 }
 
 /// [`Slots`] with the decision taken, so that loops are compiled for each of the two.
@@ -63,7 +78,7 @@ impl OwnSlots {
     #[inline(always)]
     pub fn of(slots: Slots) -> Option<Self> {
         match slots {
-            Slots::Peer => None,
+            Slots::Peer | Slots::Pool { .. } => None,
             Slots::Own { region, first, stride, capacity } => Some(Self { region, first, stride, capacity }),
         }
     }

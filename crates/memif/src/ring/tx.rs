@@ -8,6 +8,7 @@ use memory::simd::Simd;
 
 use super::gauge::{Flow, Signals};
 use super::packets::LINE;
+use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingGauge, RingSize, RingView, Slots};
@@ -59,10 +60,12 @@ impl Transmitted {
 /// One queue to send to.
 #[derive(Debug)]
 pub struct TxQueue {
-    ring: RingView,
-    cursor: Cursor,
+    pub(super) ring: RingView,
+    pub(super) cursor: Cursor,
     endpoint: Endpoint,
     slots: Slots,
+    /// Client in a trust group: its buffers.
+    pub(super) pool: Option<PoolSlots>,
     /// Buffers of the chain being put together. Ranges of `ring.table()`, only valid during `transmit`.
     parts: Vec<CheckedRange<'static>>,
     /// Their descriptors, as they will be published.
@@ -75,8 +78,15 @@ impl TxQueue {
     pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Event) -> Self {
         let cursor = Cursor::new(ring.size());
         let (parts, descriptors) = (Vec::new(), Vec::new());
-        let signals = Signals::default();
-        let queue = Self { ring, cursor, endpoint, slots, parts, descriptors, event, signals };
+        let (signals, pool) = Default::default();
+        let queue = Self { ring, cursor, endpoint, slots, pool, parts, descriptors, event, signals };
+        queue.lay_out();
+        queue
+    }
+
+    /// With these buffers.
+    pub(crate) fn with_pool(self, pool: PoolSlots) -> Self {
+        let queue = Self { slots: Slots::Pool { capacity: pool.capacity() }, pool: Some(pool), ..self };
         queue.lay_out();
         queue
     }
@@ -100,6 +110,7 @@ impl TxQueue {
     pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, Fault> {
         let room = self.checked_room()?;
         let sent = match OwnSlots::of(self.slots) {
+            None if self.pool.is_some() => self.walk_pool(room, n, source),
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),
         };
@@ -272,10 +283,7 @@ impl TxQueue {
     /// descriptor.
     #[must_use]
     pub const fn buffer_size(&self) -> Option<u32> {
-        match self.slots {
-            Slots::Peer => None,
-            Slots::Own { capacity, .. } => Some(capacity),
-        }
+        self.slots.capacity()
     }
 
     /// The regions it writes to.
@@ -290,6 +298,11 @@ impl TxQueue {
             let ring = self.ring.descriptors();
             for index in 0..ring.count() {
                 ring.set(index, slots.buffer(ring, index));
+            }
+        } else if let Some(pool) = &self.pool {
+            let ring = self.ring.descriptors();
+            for index in 0..ring.count() {
+                ring.set(index, pool.addressing().buffer(ring, index));
             }
         }
     }

@@ -4,6 +4,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod interoperation;
+#[path = "../common/matrix.rs"]
+mod matrix;
 mod testpmd;
 
 use std::time::{Duration, Instant};

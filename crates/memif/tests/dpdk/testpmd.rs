@@ -37,6 +37,11 @@ impl Testpmd {
     /// Starts it with these arguments of the memif device and of the application. It forwards once it is
     /// connected.
     pub fn start(device: &str, application: &[&str]) -> Self {
+        Self::start_with(&[device], &[], application)
+    }
+
+    /// The same with several devices, and options of DPDK itself.
+    pub fn start_with(devices: &[&str], options: &[&str], application: &[&str]) -> Self {
         static ALONE: OnceLock<Mutex<()>> = OnceLock::new();
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let alone = ALONE.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -55,7 +60,8 @@ impl Testpmd {
                 "--file-prefix",
                 &prefix,
             ])
-            .arg(format!("--vdev=net_memif0,{device}"))
+            .args(devices.iter().enumerate().map(|(n, device)| format!("--vdev=net_memif{n},{device}")))
+            .args(options)
             .args(["--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start", "--disable-link-check"])
             .args(application)
             .env("RUNTIME_DIRECTORY", runtime.path())

@@ -55,6 +55,15 @@ impl Packets {
         first.into_iter().chain(self.segments.get(more).unwrap_or_default().iter().copied())
     }
 
+    /// Where the body lies, and its bytes, if it is one piece of memory that it was received in and that no other packet refers to.
+    #[must_use]
+    #[inline(always)]
+    pub fn lone_body(&self, slot: SlotId) -> Option<(*const u8, u32)> {
+        let m = self.meta(slot);
+        let other = m.flags.has(Flags::PRIVATE_BODY) || m.flags.has(Flags::SHARED_BODY);
+        (m.first_len > 0 && m.more_count == 0 && !other).then_some((m.first_start, m.first_len))
+    }
+
     /// Shortens the packet to `len` bytes from the current header on. Nothing happens if it isn't longer.
     pub fn truncate(&mut self, slot: SlotId, len: u32) {
         let m = &mut self.metas[index(slot)];
@@ -130,8 +139,11 @@ impl Packets {
         m.body_len = total;
         // Shared from now on, hence not to be changed; a private source keeps bytes stable all the same.
         m.flags.clear(Flags::PRIVATE_BODY);
+        m.flags.set(Flags::SHARED_BODY);
+        let source = &mut self.meta_mut(source).flags;
+        source.set(Flags::SHARED_BODY);
         if private {
-            self.meta_mut(source).flags.clear(Flags::PRIVATE_BODY);
+            source.clear(Flags::PRIVATE_BODY);
         }
     }
 

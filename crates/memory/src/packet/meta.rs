@@ -54,6 +54,8 @@ impl Flags {
     pub const OUR_MAC: Self = Self(8);
     /// The packet has been through a bridge's BVI.
     pub const FROM_BVI: Self = Self(16);
+    /// Another packet may have the same body: it must stay where it is until the end of the round.
+    pub const SHARED_BODY: Self = Self(32);
 
     /// Whether all of `other`'s flags are set.
     #[must_use]
@@ -89,6 +91,7 @@ impl core::fmt::Debug for Flags {
             (Self::GROUP, "group"),
             (Self::OUR_MAC, "our-mac"),
             (Self::FROM_BVI, "from-bvi"),
+            (Self::SHARED_BODY, "shared-body"),
         ];
         f.debug_set().entries(names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)).finish()
     }

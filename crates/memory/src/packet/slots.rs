@@ -232,6 +232,7 @@ impl Packets {
         let meta = Meta { flags: self.meta(slot).flags, ..*self.meta(slot) };
         // The body is shared now, so neither of the two may change it.
         self.meta_mut(slot).flags.clear(Flags::PRIVATE_BODY);
+        self.meta_mut(slot).flags.set(Flags::SHARED_BODY);
         let shared = self.meta(slot).flags;
         *self.meta_mut(copy) = Meta { flags: shared, ..meta };
         let (from, to) = (index(slot), index(copy));

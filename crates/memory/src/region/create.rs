@@ -1,12 +1,15 @@
 //! Creating a region of our own: memfd, huge pages if they can be had, every page allocated, sealed.
 
-use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fstat, ftruncate, memfd_create,
-};
 use rustix::io::Errno;
-use rustix::mm::{Advice, madvise};
+#[cfg(not(miri))]
+use rustix::{
+    fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fstat, ftruncate, memfd_create},
+    mm::{Advice, madvise},
+};
 
-use super::map::{MAX_REGION_SIZE, page_size};
+use super::map::MAX_REGION_SIZE;
+#[cfg(not(miri))]
+use super::map::page_size;
 use super::{Region, RegionError};
 
 /// Whether a region should stand on huge pages.
@@ -68,6 +71,13 @@ impl Region {
     }
 }
 
+/// Miri has no memfds: memory of its own, which is what it can check accesses to.
+#[cfg(miri)]
+fn create(_name: &str, size: u64, huge: bool) -> Result<Region, Failed> {
+    if huge { Err(("memfd_create", Errno::NOSYS)) } else { Region::on_heap(size).map_err(|e| ("alloc", e)) }
+}
+
+#[cfg(not(miri))]
 fn create(name: &str, size: u64, huge: bool) -> Result<Region, Failed> {
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
@@ -85,6 +95,7 @@ fn create(name: &str, size: u64, huge: bool) -> Result<Region, Failed> {
     Ok(region)
 }
 
+#[cfg(not(miri))]
 /// Allocates every page and enters it into our page table; says so instead of SIGBUS where there are not
 /// enough.
 fn allocate(region: &Region, huge: bool) -> Result<(), Failed> {
@@ -106,7 +117,7 @@ fn allocate(region: &Region, huge: bool) -> Result<(), Failed> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use rustix::fs::fcntl_get_seals;
 

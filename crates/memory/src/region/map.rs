@@ -95,6 +95,25 @@ impl Region {
         Ok(region)
     }
 
+    /// Zeros on the heap instead of a file; the descriptor is none of memory.
+    #[cfg(miri)]
+    pub(super) fn on_heap(len: u64) -> Result<Self, Errno> {
+        use rustix::event::{EventfdFlags, eventfd};
+        let page = 4096;
+        let mapped = usize::try_from(len.next_multiple_of(page)).map_err(|_| Errno::NOMEM)?;
+        let layout = std::alloc::Layout::from_size_align(mapped, page as usize).map_err(|_| Errno::NOMEM)?;
+        // SAFETY: regions are not empty.
+        let base = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(Errno::NOMEM)?;
+        Ok(Self {
+            fd: eventfd(0, EventfdFlags::CLOEXEC)?,
+            base,
+            len: mapped as u64,
+            mapped,
+            page,
+            guard: None,
+        })
+    }
+
     /// The memfd, to be sent to a peer.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -141,6 +160,13 @@ impl Drop for Region {
     fn drop(&mut self) {
         // Before the address can be somebody else's.
         self.guard = None;
+        #[cfg(miri)]
+        // SAFETY: as `on_heap` allocated it: whole pages.
+        unsafe {
+            let layout = std::alloc::Layout::from_size_align_unchecked(self.mapped, self.page as usize);
+            std::alloc::dealloc(self.base.as_ptr(), layout);
+        }
+        #[cfg(not(miri))]
         // SAFETY: base and mapped are what mmap gave and nobody else unmaps them; whoever holds pointers into
         // the region (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error
         // can't be acted upon.

@@ -3,18 +3,18 @@
 /// Asks for the cache line at `address`, to be read soon. Never faults, whatever the address.
 #[inline(always)]
 pub fn prefetch_read(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: prefetcht0 is part of every x86-64 and has no architectural effect, for invalid addresses
     // neither.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: prfm has no architectural effect, for invalid addresses neither.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }
 
@@ -22,18 +22,18 @@ pub fn prefetch_read(address: *const u8) {
 /// read prefetch would need to turn a shared line into an owned one. Never faults, whatever the address.
 #[inline(always)]
 pub fn prefetch_write(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: prefetchw has no architectural effect; processors of the first x86-64 generation that lack it
     // run it as a nop. (The compiler would turn the intrinsic into a read prefetch unless told that all
     // targets have prefetchw.)
     unsafe {
         std::arch::asm!("prefetchw byte ptr [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: prfm has no architectural effect, for invalid addresses neither.
     unsafe {
         std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }

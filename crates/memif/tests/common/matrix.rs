@@ -1,0 +1,86 @@
+//! The cells of the interoperation matrix: sizes × queues × ways to wait, every byte checked.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use memif::ring::Armed;
+use memif::{RxQueue, TxQueue};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::common::{PATIENCE, packet, receive, send};
+
+/// Bytes of the packets: smallest, one buffer, a chain of five.
+pub const SIZES: [usize; 3] = [64, 1518, 9000];
+
+/// How our end learns of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    Polling,
+    Interrupt,
+}
+
+pub const WAYS: [Waiting; 2] = [Waiting::Polling, Waiting::Interrupt];
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Polling => "polling",
+            Self::Interrupt => "interrupt",
+        })
+    }
+}
+
+/// Sends packets of one size on all queues through a peer that forwards queue n to queue n, and expects them on the other
+/// end, each queue's in order and every byte as it was. More rounds than a ring has slots. Prints the cell.
+pub fn cell(
+    name: &str,
+    tx: &mut [TxQueue],
+    rx: &mut [RxQueue],
+    size: usize,
+    waiting: Waiting,
+    rounds: usize,
+) {
+    let queues = tx.len();
+    assert_eq!(queues, rx.len());
+    let before: u64 = rx.iter().map(|queue| queue.gauge().signals()).sum();
+    for round in 0..rounds {
+        for queue in 0..queues {
+            // Few enough for the smallest ring, as chains too.
+            let packets: Vec<_> = (0..8).map(|i| packet(round * 64 + queue * 8 + i, size)).collect();
+            let (mut sent, mut got) = (0, Vec::new());
+            let started = Instant::now();
+            while got.len() < packets.len() {
+                sent += send(&mut tx[queue], &packets[sent..]).unwrap();
+                let some = receive(&mut rx[queue]).unwrap();
+                let none = some.is_empty();
+                got.extend(some);
+                let what = (name, size, waiting, round, queue, got.len());
+                assert!(started.elapsed() < PATIENCE, "{what:?}");
+                if none && sent == packets.len() {
+                    wait(&mut rx[queue], waiting);
+                }
+            }
+            assert!(got == packets, "{name}: {size} bytes, {waiting}, round {round}, queue {queue}");
+        }
+    }
+    let signals = rx.iter().map(|queue| queue.gauge().signals()).sum::<u64>() - before;
+    if waiting == Waiting::Interrupt {
+        assert!(signals > 0, "{name}: {size} bytes: no interrupt came");
+    }
+    println!("{name:<40} {size:>5} B {queues} queues {waiting:<9} {:>5} packets ok", rounds * queues * 8);
+}
+
+fn wait(rx: &mut RxQueue, waiting: Waiting) {
+    match waiting {
+        Waiting::Polling => std::thread::yield_now(),
+        Waiting::Interrupt => {
+            if rx.arm() == Ok(Armed::Sleep) {
+                // Some peers look at the flag without a fence.
+                let limit = Timespec::try_from(Duration::from_millis(100)).unwrap();
+                let _ = poll(&mut [PollFd::from_borrowed_fd(rx.event().fd(), PollFlags::IN)], Some(&limit));
+            }
+            rx.disarm();
+            rx.take_signal();
+        }
+    }
+}
