@@ -15,6 +15,9 @@ const (
 	Ethernet Mode = 0
 	// IP packets begin with an IPv4 or IPv6 header.
 	IP Mode = 1
+	// PuntInject packets do, too. The mode says what they are: received ones are a dataplane's own packets that nothing in it takes, sent
+	// ones are sent as its own. The protocol gives the mode its number only; this meaning is Quiver's.
+	PuntInject Mode = 2
 )
 
 func (m Mode) String() string {
@@ -23,6 +26,8 @@ func (m Mode) String() string {
 		return "ethernet"
 	case IP:
 		return "ip"
+	case PuntInject:
+		return "punt-inject"
 	}
 	return "unknown"
 }
@@ -86,7 +91,7 @@ func (c ClientConfig) complete() (ClientConfig, error) {
 	c.RingSize, c.BufferSize = or(c.RingSize, 1024), or(c.BufferSize, 2048)
 	c.MaxPacket, c.Timeout = or(c.MaxPacket, DefaultMaxPacket), or(c.Timeout, 5*time.Second)
 	return c, firstError(
-		inRange("Mode", uint64(c.Mode), 0, 1),
+		inRange("Mode", uint64(c.Mode), 0, 2),
 		checkSecret(c.Secret),
 		inRange("RxQueues", uint64(c.RxQueues), 1, 256),
 		inRange("TxQueues", uint64(c.TxQueues), 1, 256),
@@ -102,7 +107,7 @@ func (c ServerConfig) complete() (ServerConfig, error) {
 	c.MaxRingSize, c.MaxRegions = or(c.MaxRingSize, 1<<shm.MaxLog2), or(c.MaxRegions, 256)
 	c.MaxMemory, c.MaxPacket = or(c.MaxMemory, 1<<30), or(c.MaxPacket, DefaultMaxPacket)
 	return c, firstError(
-		inRange("Mode", uint64(c.Mode), 0, 1),
+		inRange("Mode", uint64(c.Mode), 0, 2),
 		checkSecret(c.Secret),
 		inRange("MaxRxQueues", uint64(c.MaxRxQueues), 1, 256),
 		inRange("MaxTxQueues", uint64(c.MaxTxQueues), 1, 256),

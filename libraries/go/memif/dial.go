@@ -3,6 +3,7 @@ package memif
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 )
@@ -26,7 +27,7 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 	defer cancel()
 	ctl, err := dialChannel(ctx, address, config.Netns)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", Unreachable, err)
 	}
 	// A deadline that has passed ends whatever waits.
 	stop := context.AfterFunc(ctx, func() { _ = ctl.socket.SetDeadline(time.Unix(1, 0)) })

@@ -43,6 +43,12 @@ const (
 	Closed     Cause = "closed"
 	PeerClosed Cause = "connection closed by the peer"
 	Deleted    Cause = "interface deleted"
+	AdminDown  Cause = "administratively down"
+)
+
+// Why there is no connection.
+const (
+	Unreachable Cause = "no server"
 )
 
 // What can be wrong with a setting or a call.

@@ -2,8 +2,12 @@ package memif
 
 import (
 	"bytes"
+	"errors"
+	"net"
 	"os"
+	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -73,6 +77,96 @@ func FuzzServerHandshake(f *testing.F) {
 			_ = q.locked(func() error { return q.take(NewBatch(4)) })
 		}
 	})
+}
+
+// Any sequence of messages and descriptors, to a client over a real socket: a byte that says which descriptor comes along, then 128 of the
+// message; at the end the server closes. The client says only what is its turn, and comes to an end.
+func FuzzClientHandshake(f *testing.F) {
+	table := readTable(f)
+	ack := append([]byte{0}, table.message(f, "ack")...)
+	good := append([]byte{0}, table.message(f, "hello")...)
+	for range 4 { // INIT, ADD_REGION, two ADD_RING
+		good = append(good, ack...)
+	}
+	good = append(append(good, 0), table.message(f, "connected")...)
+	f.Add(good)
+	f.Add(append(slices.Clone(good), ack...))
+	f.Add(good[:3*(messageSize+1)])
+	f.Add(append(slices.Clone(good[:2*(messageSize+1)]), good[:messageSize+1]...))
+	for _, v := range table.messages {
+		f.Add(append([]byte{0}, v.bytes...))
+		f.Add(append(append([]byte{1}, v.bytes...), ack...))
+	}
+	config, err := ClientConfig{HugePages: NoHugePages, RingSize: 64, BufferSize: 64}.complete()
+	if err != nil {
+		f.Fatal(err)
+	}
+	expected := []messageType{msgInit, msgAddRegion, msgAddRing, msgAddRing, msgConnect}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		server, client := socketPair(t)
+		go func() {
+			for ; len(data) > messageSize; data = data[messageSize+1:] {
+				files := fuzzFiles(t, data[0])
+				var rights []byte
+				if len(files) > 0 {
+					rights = unix.UnixRights(int(files[0].Fd()))
+				}
+				_, _, _ = server.socket.WriteMsgUnix(data[1:messageSize+1], rights, nil)
+				closeFiles(files)
+			}
+			_ = server.socket.CloseWrite()
+		}()
+		_ = client.socket.SetDeadline(time.Now().Add(20 * time.Second))
+		h := &clientHandshake{channel: client, config: config}
+		err := h.run()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("it waits for ever")
+		}
+		// As Dial does it.
+		if err == nil {
+			conn, err := h.connection("@fuzz")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close()
+		} else {
+			if h.memory != nil {
+				h.memory.close()
+			}
+			client.farewell(err)
+			_ = client.socket.Close()
+		}
+		for i := 0; ; i++ {
+			m, files, err := server.receive()
+			closeFiles(files)
+			if err != nil || m.kind == msgDisconnect {
+				break
+			}
+			if i >= len(expected) || m.kind != expected[i] {
+				t.Fatalf("message %d is %s", i, m.kind)
+			}
+		}
+		_ = server.socket.Close()
+	})
+}
+
+// socketPair are the two ends of a control channel.
+func socketPair(t *testing.T) (channel, channel) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]channel
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "pair")
+		conn, err := net.FileConn(file)
+		_ = file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[i] = channel{conn.(*net.UnixConn)}
+	}
+	return ends[0], ends[1]
 }
 
 func fuzzFiles(t *testing.T, which byte) []*os.File {

@@ -21,6 +21,9 @@ type ListenConfig struct {
 	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
 	// came as far. It must not block.
 	Refused func(id *uint32, reason error)
+	// NotAccepting is told that no connection can be accepted, for want of descriptors or memory; once, until one was accepted
+	// again. It must not block.
+	NotAccepting func(reason error)
 }
 
 // Listener is a control socket and the interfaces behind it.
@@ -44,6 +47,7 @@ type served struct {
 	config ServerConfig
 	taken  bool
 	conn   *Conn // once connected
+	closed error // why nobody may have it, at present
 }
 
 // Listen serves interfaces at address: a path, or "@name" for an abstract socket.
@@ -97,6 +101,31 @@ func (l *Listener) Unregister(id uint32) error {
 	}
 	if one.conn != nil {
 		one.conn.end(Deleted)
+	}
+	return nil
+}
+
+// AdminDown disconnects the client of an interface and turns others away, in these words.
+func (l *Listener) AdminDown(id uint32, why string) error {
+	return l.setAdmin(id, adminReason(why[:min(len(why), 63)]))
+}
+
+// AdminUp lets clients connect again.
+func (l *Listener) AdminUp(id uint32) error { return l.setAdmin(id, nil) }
+
+func (l *Listener) setAdmin(id uint32, reason error) error {
+	l.mu.Lock()
+	one := l.interfaces[id]
+	var conn *Conn
+	if one != nil {
+		one.closed, conn = reason, one.conn
+	}
+	l.mu.Unlock()
+	if one == nil {
+		return &Error{Op: "set", Interface: interfaceName(l.address, id), Err: NotListening}
+	}
+	if conn != nil && reason != nil {
+		conn.end(reason)
 	}
 	return nil
 }
@@ -176,12 +205,17 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) serve() {
+	told := false
 	for {
 		socket, err := l.socket.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // out of descriptors, say: others may be given back
+			if !told && l.config.NotAccepting != nil {
+				l.config.NotAccepting(err)
+			}
+			told = true
 			select {
 			case <-l.done:
 				return
@@ -189,6 +223,7 @@ func (l *Listener) serve() {
 				continue
 			}
 		}
+		told = false
 		ctl := channel{socket}
 		if number, ok := l.admit(ctl); ok {
 			go l.shake(ctl, number)
@@ -313,6 +348,9 @@ func (l *Listener) claim(m *message) (*served, error) {
 	}
 	if err := one.config.admit(m); err != nil {
 		return nil, err
+	}
+	if one.closed != nil {
+		return nil, one.closed
 	}
 	if one.conn != nil {
 		// A client that ended and came back is told apart from a second one: its end may not have been seen yet.

@@ -16,46 +16,67 @@ const (
 
 // Port is one interface that connects again by itself, client or server: read and write as if the link never went down.
 type Port struct {
-	name   string
-	link   func(up bool, reason error)
-	open   func(context.Context) (*Conn, error)
-	close  func() error
-	ctx    context.Context
-	cancel context.CancelFunc
+	name     string
+	link     func(LinkEvent)
+	listener *Listener // of a server
+	id       uint32
+	open     func(context.Context) (*Conn, error)
+	ctx      context.Context
+	cancel   context.CancelFunc
 
 	mu     sync.Mutex
 	conn   *Conn
-	change chan struct{} // closed and replaced when conn changes
+	admin  error              // why the link is to stay down, if it is
+	period context.Context    // as long as the link may be up
+	finish context.CancelFunc // ends it
+	change chan struct{}      // closed and replaced when conn or period changes
 }
 
-// OpenClient is a client that connects to a server, whenever there is one. link, if not nil, is told when the link comes up (with a nil
-// reason) and goes down, and why an attempt failed, if that is news. It must not block.
-func OpenClient(address string, config ClientConfig, link func(up bool, reason error)) (*Port, error) {
+// OpenClient is a client that connects to a server, whenever there is one. link, if not nil, is told what happens to the link; of attempts
+// that fail, what is news. It must not block.
+func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Port, error) {
+	name := interfaceName(address, config.ID)
 	if _, err := config.complete(); err != nil {
-		return nil, &Error{Op: "open", Interface: interfaceName(address, config.ID), Err: err}
+		return nil, &Error{Op: "open", Interface: name, Err: err}
 	}
-	open := func(ctx context.Context) (*Conn, error) { return Dial(ctx, address, config) }
-	return newPort(interfaceName(address, config.ID), link, open, func() error { return nil }), nil
+	p := newPort(name, link)
+	p.open = func(ctx context.Context) (*Conn, error) { return Dial(ctx, address, config) }
+	go p.keep()
+	return p, nil
 }
 
 // OpenServer is a server of one interface, which takes a new client when one has gone. link as for [OpenClient].
-func OpenServer(address string, listen ListenConfig, config ServerConfig, link func(up bool, reason error)) (*Port, error) {
+func OpenServer(address string, listen ListenConfig, config ServerConfig, link func(LinkEvent)) (*Port, error) {
+	p := newPort(interfaceName(address, config.ID), link)
+	refused, notAccepting := listen.Refused, listen.NotAccepting
+	listen.Refused = func(id *uint32, reason error) {
+		p.link(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: reason}})
+		if refused != nil {
+			refused(id, reason)
+		}
+	}
+	listen.NotAccepting = func(reason error) {
+		p.link(LinkEvent{LinkNotAccepting, &Error{Op: "accept", Interface: p.name, Err: reason}})
+		if notAccepting != nil {
+			notAccepting(reason)
+		}
+	}
 	listener, err := Listen(address, listen, config)
 	if err != nil {
 		return nil, err
 	}
-	return newPort(interfaceName(address, config.ID), link, listener.Accept, listener.Close), nil
+	p.listener, p.id, p.open = listener, config.ID, listener.Accept
+	go p.keep()
+	return p, nil
 }
 
-func newPort(
-	name string, link func(bool, error), open func(context.Context) (*Conn, error), closing func() error,
-) *Port {
+func newPort(name string, link func(LinkEvent)) *Port {
 	if link == nil {
-		link = func(bool, error) {}
+		link = func(LinkEvent) {}
 	}
-	p := &Port{name: name, link: link, open: open, close: closing, change: make(chan struct{})}
+	p := &Port{name: name, link: link, change: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	go p.keep()
+	p.period, p.finish = context.WithCancel(p.ctx)
 	return p
 }
 
@@ -63,14 +84,25 @@ func newPort(
 func (p *Port) keep() {
 	backoff, told := minBackoff, ""
 	for p.ctx.Err() == nil {
-		conn, err := p.open(p.ctx)
+		p.mu.Lock()
+		period, change := p.period, p.change
+		p.mu.Unlock()
+		if period.Err() != nil {
+			select {
+			case <-change:
+			case <-p.ctx.Done():
+			}
+			backoff, told = minBackoff, ""
+			continue
+		}
+		conn, err := p.open(period)
 		if err != nil {
-			if p.ctx.Err() == nil && err.Error() != told {
+			if period.Err() == nil && err.Error() != told {
 				told = err.Error()
-				p.link(false, err)
+				p.link(LinkEvent{failure(err), err})
 			}
 			select {
-			case <-p.ctx.Done():
+			case <-period.Done():
 			case <-time.After(backoff):
 			}
 			backoff = min(2*backoff, maxBackoff)
@@ -78,23 +110,75 @@ func (p *Port) keep() {
 		}
 		backoff, told = minBackoff, ""
 		p.set(conn)
-		p.link(true, nil)
+		p.link(LinkEvent{Kind: LinkUp})
 		select {
 		case <-conn.Done():
-		case <-p.ctx.Done():
-			_ = conn.Close()
+		case <-period.Done():
+			conn.end(p.whyDown())
 		}
 		p.set(nil)
-		p.link(false, conn.Err())
+		if !errors.Is(conn.Err(), AdminDown) {
+			p.link(LinkEvent{LinkDown, conn.Err()})
+		}
 	}
+}
+
+// failure is the kind of an attempt that failed.
+func failure(err error) LinkKind {
+	if errors.Is(err, Unreachable) {
+		return LinkUnreachable
+	}
+	return LinkRefused
+}
+
+func (p *Port) whyDown() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.admin != nil {
+		return p.admin
+	}
+	return localReason("interface closed")
 }
 
 func (p *Port) set(conn *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conn = conn
+	p.changed()
+}
+
+// changed wakes who waits for a change. The lock is held.
+func (p *Port) changed() {
 	close(p.change)
 	p.change = make(chan struct{})
+}
+
+// AdminDown takes the link down, telling the peer why in these words (up to 63 bytes), and keeps it down: a client doesn't connect, a
+// server turns clients away. Told as LinkAdminDown.
+func (p *Port) AdminDown(why string) {
+	reason := adminReason(why[:min(len(why), 63)])
+	p.mu.Lock()
+	p.admin = reason
+	p.finish()
+	p.mu.Unlock()
+	if p.listener != nil {
+		_ = p.listener.AdminDown(p.id, why)
+	}
+	p.link(LinkEvent{LinkAdminDown, &Error{Op: "use", Interface: p.name, Err: reason}})
+}
+
+// AdminUp lets the link come up again.
+func (p *Port) AdminUp() {
+	if p.listener != nil {
+		_ = p.listener.AdminUp(p.id)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.admin != nil {
+		p.admin = nil
+		p.period, p.finish = context.WithCancel(p.ctx)
+		p.changed()
+	}
 }
 
 // Conn waits until the link is up and gives the connection.
@@ -148,5 +232,8 @@ func (p *Port) WriteBatch(packets [][]byte) (int, error) {
 // Close ends the connection, and connects no more.
 func (p *Port) Close() error {
 	p.cancel()
-	return p.close()
+	if p.listener != nil {
+		return p.listener.Close()
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func main() {
 }
 
 func run(ctx context.Context, server, client string, id uint32) error {
-	link := func(up bool, reason error) { fmt.Fprintln(os.Stderr, "link up:", up, reason) }
+	link := func(event memif.LinkEvent) { fmt.Fprintln(os.Stderr, event) }
 	var port *memif.Port
 	var err error
 	if server != "" {

@@ -29,7 +29,7 @@ func main() {
 func run(ctx context.Context, sockets ...string) error {
 	var ports []*memif.Port
 	for _, socket := range sockets {
-		link := func(up bool, reason error) { fmt.Fprintln(os.Stderr, socket, "up:", up, reason) }
+		link := func(event memif.LinkEvent) { fmt.Fprintln(os.Stderr, socket, event) }
 		port, err := memif.OpenServer(socket, memif.ListenConfig{}, memif.ServerConfig{}, link)
 		if err != nil {
 			return err

@@ -1,0 +1,90 @@
+package memif
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// events collects what is told of a link.
+func events() (chan LinkEvent, func(LinkEvent)) {
+	all := make(chan LinkEvent, 1000)
+	return all, func(event LinkEvent) { all <- event }
+}
+
+// expect waits for an event of a kind, over others, and gives it.
+func expect(t *testing.T, all chan LinkEvent, kind LinkKind) LinkEvent {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	var others []string
+	for {
+		select {
+		case event := <-all:
+			if event.Kind == kind {
+				return event
+			}
+			others = append(others, event.String())
+		case <-limit:
+			t.Fatalf("no event %d, but %s", kind, slices.Compact(others))
+		}
+	}
+}
+
+// What the administrator of one side does is an event on his, with his words; and on the other, as the reason.
+func TestALinkThatIsTakenDownStaysDown(t *testing.T) {
+	address := abstract()
+	ours, tellUs := events()
+	theirs, tellThem := events()
+	client, err := OpenClient(address, ClientConfig{HugePages: NoHugePages}, tellThem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	event := expect(t, theirs, LinkUnreachable)
+	if e := new(Error); !errors.As(event.Reason, &e) || e.Interface != address+" id 0" || !errors.Is(e, Unreachable) {
+		t.Error(event.Reason)
+	}
+	server, err := OpenServer(address, ListenConfig{}, ServerConfig{}, tellUs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	expect(t, ours, LinkUp)
+	expect(t, theirs, LinkUp)
+
+	words := "administratively down: for lunch"
+	server.AdminDown("for lunch")
+	for _, event := range []LinkEvent{expect(t, ours, LinkAdminDown), expect(t, theirs, LinkDown), expect(t, theirs, LinkRefused)} {
+		peer := new(PeerError)
+		if !errors.Is(event.Reason, AdminDown) && !(errors.As(event.Reason, &peer) && peer.Text == words) || !strings.Contains(event.Reason.Error(), words) {
+			t.Errorf("%d: %v", event.Kind, event.Reason)
+		}
+	}
+	if event := expect(t, ours, LinkRefused); !errors.Is(event.Reason, AdminDown) {
+		t.Error(event.Reason)
+	}
+	server.AdminUp()
+	expect(t, ours, LinkUp)
+	expect(t, theirs, LinkUp)
+
+	client.AdminDown("")
+	if event := expect(t, theirs, LinkAdminDown); event.String() != "link down: memif: use "+address+" id 0: administratively down" {
+		t.Error(event)
+	}
+	if event := expect(t, ours, LinkDown); !strings.Contains(event.Reason.Error(), "by the peer: administratively down (code 0)") {
+		t.Error(event.Reason)
+	}
+	// It is not tried meanwhile.
+	select {
+	case event := <-ours:
+		t.Error(event)
+	case <-time.After(3 * minBackoff):
+	}
+	client.AdminUp()
+	expect(t, ours, LinkUp)
+	expect(t, theirs, LinkUp)
+	_ = client.Close()
+	expect(t, ours, LinkDown)
+}
