@@ -1,4 +1,4 @@
-/* What the two files of the compatibility layer share. */
+/* What the files of the compatibility layer share. */
 #ifndef QUIVER_COMPAT_INTERNAL_H
 #define QUIVER_COMPAT_INTERNAL_H
 
@@ -27,6 +27,8 @@ typedef struct sock {
     conn_t *conns[MAX_CONNS];
     size_t count;
     volatile int cancelled;
+    memif_control_fd_update_t *on_control_fd_update; /* the application watches descriptors itself */
+    void *private_ctx;
 } sock_t;
 
 struct conn {
@@ -42,5 +44,11 @@ struct conn {
 
 /* The memif_err_t of a status. */
 int compat_error(int status);
+
+/* Tells the application to watch the connection's descriptor, or (MEMIF_FD_EVENT_DEL) not to any more, if it watches any. */
+int compat_watch(conn_t *c, memif_fd_event_type_t type);
+
+/* Sees to it that the descriptor becomes readable for what comes. */
+int compat_arm(conn_t *c);
 
 #endif

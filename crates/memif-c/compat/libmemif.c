@@ -1,12 +1,9 @@
-/* Sockets, connections and events of the libmemif layer; packets are in packets.c. */
+/* Sockets and connections of the libmemif layer; what happens to them is in events.c, packets are in packets.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
-
-/* memif_poll_event(-1) waits in pieces of this many milliseconds. */
-#define FOREVER_STEP 1000
 
 static char default_name[32] = MEMIF_DEFAULT_APP_NAME;
 
@@ -56,7 +53,7 @@ char *memif_strerror(int err_code)
         [MEMIF_ERR_INVAL_ARG] = "invalid argument",
         [MEMIF_ERR_NOCONN] = "no such connection",
         [MEMIF_ERR_CONN] = "another process or connection uses the socket",
-        [MEMIF_ERR_CB_FDUPDATE] = "control descriptor callbacks are not supported: use memif_poll_event",
+        [MEMIF_ERR_CB_FDUPDATE] = "the control descriptor callback failed, or is to be given to memif_create_socket",
         [MEMIF_ERR_NOBUF_RING] = "ring is full",
         [MEMIF_ERR_NOBUF] = "not enough buffers",
         [MEMIF_ERR_NOBUF_DET] = "buffer is too small for the details",
@@ -75,17 +72,16 @@ char *memif_strerror(int err_code)
 
 int memif_create_socket(memif_socket_handle_t *sock, memif_socket_args_t *args, void *private_ctx)
 {
-    (void)private_ctx;
     if (!sock || !args)
         return MEMIF_ERR_INVAL_ARG;
-    if (args->on_control_fd_update)
-        return MEMIF_ERR_CB_FDUPDATE;
     sock_t *s = calloc(1, sizeof *s);
     if (!s)
         return MEMIF_ERR_NOMEM;
     const char *path = args->path[0] ? args->path : MEMIF_DEFAULT_SOCKET_PATH;
     snprintf(s->path, sizeof s->path, "%.*s", (int)sizeof args->path, path);
     snprintf(s->name, sizeof s->name, "%.*s", (int)sizeof args->app_name, args->app_name[0] ? args->app_name : default_name);
+    s->on_control_fd_update = args->on_control_fd_update;
+    s->private_ctx = private_ctx;
     *sock = s;
     return MEMIF_ERR_SUCCESS;
 }
@@ -153,7 +149,10 @@ int memif_create(memif_conn_handle_t *conn, memif_conn_args_t *args, memif_conne
     }
     s->conns[s->count++] = c;
     *conn = c;
-    return MEMIF_ERR_SUCCESS;
+    int err = compat_watch(c, MEMIF_FD_EVENT_READ);
+    if (err != MEMIF_ERR_SUCCESS)
+        memif_delete(conn);
+    return err;
 }
 
 int memif_delete(memif_conn_handle_t *conn)
@@ -162,6 +161,7 @@ int memif_delete(memif_conn_handle_t *conn)
     if (!c)
         return MEMIF_ERR_NOCONN;
     sock_t *s = c->sock;
+    compat_watch(c, MEMIF_FD_EVENT_DEL);
     for (size_t i = 0; i < s->count; i++)
         if (s->conns[i] == c)
             s->conns[i] = s->conns[--s->count];
@@ -180,7 +180,8 @@ int memif_request_connection(memif_conn_handle_t conn)
         return MEMIF_ERR_NOCONN;
     if (c->up)
         return MEMIF_ERR_ALRCONN;
-    return compat_error(qm_wait(&c->port, 1, 0)); /* it connects anyway: this tries now */
+    int err = compat_error(qm_wait(&c->port, 1, 0)); /* it connects anyway: this tries now */
+    return err == MEMIF_ERR_SUCCESS ? compat_arm(c) : err;
 }
 
 int memif_set_rx_mode(memif_conn_handle_t conn, memif_rx_mode_t rx_mode, uint16_t qid)
@@ -192,71 +193,4 @@ int memif_set_rx_mode(memif_conn_handle_t conn, memif_rx_mode_t rx_mode, uint16_
         return MEMIF_ERR_QID;
     c->queues[qid].polling = rx_mode == MEMIF_RX_MODE_POLLING;
     return MEMIF_ERR_SUCCESS;
-}
-
-/* Tells a connection's events and which queues have packets. What a callback returns doesn't matter. It must not delete
- * connections of the socket. */
-static void tell(conn_t *c)
-{
-    qm_event event;
-    while (qm_next_event(c->port, &event) == QM_OK) {
-        int up = event.kind == QM_EVENT_UP;
-        if (!up && event.kind != QM_EVENT_DOWN)
-            continue;
-        c->up = up;
-        memif_connection_update_t *told = up ? c->on_connect : c->on_disconnect;
-        if (told)
-            told(c, c->private_ctx);
-        /* What was received over the old connection must be given back before the new one is used. */
-        for (unsigned q = 0; !up && q < MAX_QUEUES; q++) {
-            c->queues[q].lent = c->queues[q].returned = 0;
-            c->queues[q].next = c->queues[q].out = 0;
-            qm_release(c->port, q);
-        }
-    }
-    int ready = 0;
-    for (unsigned q = 0; c->up && c->on_interrupt && q < MAX_QUEUES && qm_ready(c->port, q, &ready) == QM_OK; q++)
-        if (ready && !c->queues[q].polling)
-            c->on_interrupt(c, c->private_ctx, (uint16_t)q);
-}
-
-int memif_poll_event(memif_socket_handle_t sock, int timeout)
-{
-    sock_t *s = sock;
-    if (!s || timeout < -1)
-        return MEMIF_ERR_INVAL_ARG;
-    if (!s->count)
-        return MEMIF_ERR_NOCONN;
-    do {
-        qm_port *ports[MAX_CONNS];
-        size_t count = s->count;
-        for (size_t i = 0; i < count; i++)
-            ports[i] = s->conns[i]->port;
-        int status = qm_wait(ports, count, timeout < 0 ? FOREVER_STEP : timeout);
-        if (status != QM_OK)
-            return compat_error(status);
-        int happened = 0, ready = 0;
-        for (size_t i = 0; i < s->count; i++) {
-            conn_t *c = s->conns[i];
-            int was = c->up;
-            tell(c);
-            happened |= was != c->up || (c->up && qm_ready(c->port, 0, &ready) == QM_OK && ready);
-        }
-        if (s->cancelled) {
-            s->cancelled = 0;
-            return MEMIF_ERR_POLL_CANCEL;
-        }
-        if (happened)
-            break;
-    } while (timeout < 0);
-    return MEMIF_ERR_SUCCESS;
-}
-
-int memif_cancel_poll_event(memif_socket_handle_t sock)
-{
-    sock_t *s = sock;
-    if (!s || !s->count)
-        return MEMIF_ERR_INVAL_ARG;
-    s->cancelled = 1;
-    return compat_error(qm_wake(s->conns[0]->port));
 }

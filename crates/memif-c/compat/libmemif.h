@@ -1,7 +1,8 @@
 /* The calls of libmemif (API version 4) that applications use, over libquiver-memif: recompile, link with -lquiver-memif-compat.
  *
  * Differences that can be seen:
- * - memif_poll_event, and no descriptors of the library's own: on_control_fd_update must be NULL.
+ * - With on_control_fd_update an application is told one descriptor for each connection, to be watched for reading, level-triggered,
+ *   from memif_create to memif_delete. Without, it calls memif_poll_event.
  * - One master (server) connection per socket; any number of slaves.
  * - Buffers to send are private memory and are copied when they are sent: as many of memif_buffer_alloc as are kept must be sent
  *   in the order in which they were got. Received buffers are shared memory, as ever, but are given back all at once: when
@@ -103,7 +104,7 @@ typedef struct {
     char path[108];                                  /* '@' first: abstract */
     char app_name[32];
     struct itimerspec connection_request_timer;      /* not used: 50 ms to 2 s */
-    memif_control_fd_update_t *on_control_fd_update; /* must be NULL */
+    memif_control_fd_update_t *on_control_fd_update; /* NULL: memif_poll_event is called */
     memif_alloc_t *alloc;                            /* not used */
     memif_realloc_t *realloc;
     memif_free_t *free;
@@ -180,6 +181,10 @@ int memif_get_details(memif_conn_handle_t conn, memif_details_t *md, char *buf, 
 /* timeout in milliseconds; -1 waits until an event or memif_cancel_poll_event. Calls on_connect, on_disconnect, on_interrupt. */
 int memif_poll_event(memif_socket_handle_t sock, int timeout);
 int memif_cancel_poll_event(memif_socket_handle_t sock);
+
+/* To be called when a descriptor told to on_control_fd_update is readable, with its private_ctx. Calls on_connect, on_disconnect,
+ * on_interrupt, which must not delete the connection. */
+int memif_control_fd_handler(void *ptr, memif_fd_event_type_t events);
 
 int memif_rx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *rx);
 int memif_refill_queue(memif_conn_handle_t conn, uint16_t qid, uint16_t count, uint16_t headroom);

@@ -1,7 +1,8 @@
 //! libquiver-memif: the memif library for C. What the calls do stands in `include/quiver/memif.h`.
 //!
 //! - [`port`]: an interface with its control channel; safe code, usable by several threads at once.
-//! - [`wait`]: sleeping until packets or news come, over several ports.
+//! - [`link`]: an established connection; [`lend`]: what was received and not given back.
+//! - [`wait`]: sleeping until packets or news come, over several ports; [`watch`]: the same in an event loop of the application's.
 //! - [`status`]: error codes, and the text of a thread's last error.
 //! - `ffi`: the C functions, and the only unsafe code: arguments are checked and turned into what `port` takes, and no
 //!   panic leaves.
@@ -10,8 +11,11 @@
 
 #![deny(unsafe_code)]
 
+pub mod lend;
+pub mod link;
 pub mod port;
 pub mod status;
 pub mod wait;
+pub mod watch;
 
 mod ffi;

@@ -1,85 +1,24 @@
 //! One interface with its control channel, for several threads.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
-use memif::region::CheckedRange;
+use memif::app::LinkEvent;
 use memif::ring::Event;
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Listener, ListenerSettings, Reason,
-    RxQueue, RxSink, ServerConfig, ServerEvent, TxQueue, TxSource,
+    ServerConfig, ServerEvent, TxSource,
 };
 
+use crate::lend::{Lent, Piece, Sink, whole_packet};
+use crate::link::{Info, Link};
 use crate::status::{Failure, Status};
+use crate::watch::Watch;
 
 /// Most events kept for an application that doesn't ask for them; the oldest go first.
 const EVENTS: usize = 64;
-
-/// What happened to the link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
-    /// Packets can flow.
-    Up,
-    /// No more; the port connects, or takes a new client, by itself.
-    Down(String),
-    /// An attempt failed.
-    Refused(String),
-    /// There is no server.
-    Unreachable(String),
-}
-
-/// A piece of a received packet: where it lies, for as long as its queue isn't released.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
-    /// Address of the first byte, with its provenance exposed.
-    pub address: usize,
-    /// Bytes.
-    pub length: u32,
-    /// The packet goes on in the next piece.
-    pub more: bool,
-}
-
-impl Piece {
-    fn of(range: CheckedRange<'_>, more: bool) -> Self {
-        Self { address: range.as_ptr().expose_provenance(), length: range.len(), more }
-    }
-}
-
-/// An established connection.
-#[derive(Debug)]
-pub(crate) struct Link {
-    rx: Vec<Mutex<RxQueue>>,
-    tx: Vec<Mutex<TxQueue>>,
-    pub(crate) events: Vec<OwnedFd>,
-    /// What both sides agreed on.
-    pub(crate) info: Info,
-}
-
-/// What both sides agreed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Info {
-    /// What the peer's application calls itself.
-    pub application: String,
-    /// What the peer calls the interface.
-    pub interface: String,
-    /// Queues to receive from.
-    pub rx_queues: usize,
-    /// Queues to send to.
-    pub tx_queues: usize,
-    /// Descriptors of the first ring.
-    pub ring_size: u32,
-}
-
-/// What a queue has handed out.
-#[derive(Debug, Default)]
-struct Lent {
-    /// The connection whose memory it lies in: kept alive until it is released.
-    link: Option<Arc<Link>>,
-    /// Pieces that found no place in the last call's array.
-    rest: VecDeque<Piece>,
-}
 
 #[derive(Debug)]
 pub(crate) enum Control {
@@ -94,11 +33,13 @@ pub struct Port {
     pub(crate) control: Mutex<Control>,
     link: RwLock<Option<Arc<Link>>>,
     lent: Vec<Mutex<Lent>>,
-    news: Mutex<VecDeque<News>>,
+    news: Mutex<VecDeque<LinkEvent>>,
     pub(crate) wake: Event,
+    /// Once somebody watches the port.
+    pub(crate) watch: OnceLock<Watch>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -138,7 +79,7 @@ impl Port {
         let wake = Event::new().map_err(|errno| Failure::new(Status::System, &name, errno))?;
         let lent = (0..256).map(|_| Mutex::default()).collect();
         let (control, link, news) = (Mutex::new(control), RwLock::new(None), Mutex::default());
-        Ok(Self { name, control, link, lent, news, wake })
+        Ok(Self { name, control, link, lent, news, wake, watch: OnceLock::new() })
     }
 
     /// Socket and id.
@@ -152,7 +93,11 @@ impl Port {
     }
 
     fn set_link(&self, link: Option<Arc<Link>>) {
-        *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
+        let mut place = self.link.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = self.watch.get() {
+            watch.exchange(place.as_deref(), link.as_deref());
+        }
+        *place = link;
     }
 
     fn up(&self) -> Result<Arc<Link>, Failure> {
@@ -168,7 +113,7 @@ impl Port {
     }
 
     /// What happened next, the oldest first.
-    pub fn next_news(&self) -> Option<News> {
+    pub fn next_news(&self) -> Option<LinkEvent> {
         lock(&self.news).pop_front()
     }
 
@@ -176,7 +121,7 @@ impl Port {
         !lock(&self.news).is_empty()
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: LinkEvent) {
         let mut all = lock(&self.news);
         if all.len() == EVENTS {
             all.pop_front();
@@ -291,8 +236,7 @@ impl Port {
                     listener.disconnect(*id, reason);
                 }
             }
-            self.set_link(None);
-            self.tell(News::Down(reason.to_string()));
+            self.down(reason.clone());
         }
         Failure::new(Status::Fault, &self.name, reason)
     }
@@ -306,9 +250,9 @@ impl Port {
                 for event in client.process(now) {
                     match event {
                         ClientEvent::Connected(connection) => self.connected(connection)?,
-                        ClientEvent::Disconnected { reason } => self.down(&reason),
-                        ClientEvent::Refused { reason } => self.tell(News::Refused(reason.to_string())),
-                        ClientEvent::Unreachable { error } => self.tell(News::Unreachable(error.to_string())),
+                        ClientEvent::Disconnected { reason } => self.down(reason),
+                        ClientEvent::Refused { reason } => self.tell(LinkEvent::Refused(reason)),
+                        ClientEvent::Unreachable { error } => self.tell(LinkEvent::Unreachable(error)),
                     }
                 }
                 Ok(client.next_deadline())
@@ -318,12 +262,9 @@ impl Port {
                 for event in events {
                     match event {
                         ServerEvent::Connected(connection) => self.connected(connection)?,
-                        ServerEvent::Disconnected { reason, .. } => self.down(&reason),
-                        ServerEvent::Refused { reason, .. } => self.tell(News::Refused(reason.to_string())),
-                        // What is connected goes on, and accepting is tried again by itself.
-                        ServerEvent::NotAccepting { error } => {
-                            self.tell(News::Unreachable(error.to_string()))
-                        }
+                        ServerEvent::Disconnected { reason, .. } => self.down(reason),
+                        ServerEvent::Refused { reason, .. } => self.tell(LinkEvent::Refused(reason)),
+                        ServerEvent::NotAccepting { error } => self.tell(LinkEvent::NotAccepting(error)),
                     }
                 }
                 Ok(listener.next_deadline())
@@ -332,105 +273,49 @@ impl Port {
     }
 
     fn connected(&self, connection: Connection) -> Result<(), Failure> {
-        let Connection { rx, tx, peer, .. } = connection;
-        let duplicates = rx.iter().map(|queue| queue.event().fd().try_clone_to_owned());
-        let events = duplicates
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| Failure::new(Status::System, &self.name, error))?;
-        let ring_size = rx.first().map(RxQueue::ring_size).or(tx.first().map(TxQueue::ring_size));
-        let info = Info {
-            application: peer.application.to_string(),
-            interface: peer.interface.to_string(),
-            rx_queues: rx.len(),
-            tx_queues: tx.len(),
-            ring_size: ring_size.map_or(0, |size| size.descriptors().into()),
-        };
-        let rx = rx.into_iter().map(Mutex::new).collect();
-        let tx = tx.into_iter().map(Mutex::new).collect();
-        self.set_link(Some(Arc::new(Link { rx, tx, events, info })));
-        self.tell(News::Up);
+        let link = Link::new(connection).map_err(|error| Failure::new(Status::System, &self.name, error))?;
+        self.set_link(Some(Arc::new(link)));
+        self.tell(LinkEvent::Up);
         Ok(())
     }
 
-    fn down(&self, reason: &Reason) {
+    fn down(&self, reason: Reason) {
         self.set_link(None);
-        self.tell(News::Down(reason.to_string()));
-    }
-}
-
-impl Link {
-    /// Asks for signals of all queues; whether one has something already (or a fault, which `receive` will find).
-    pub(crate) fn arm(&self) -> bool {
-        self.rx.iter().fold(false, |ready, rx| ready | (lock(rx).arm() != Ok(memif::ring::Armed::Sleep)))
+        self.tell(LinkEvent::Down(reason));
     }
 
-    /// Asks for no more signals, and takes back those that came.
-    pub(crate) fn disarm(&self) {
-        for rx in &self.rx {
-            let mut rx = lock(rx);
-            rx.disarm();
-            rx.event().clear();
+    /// Takes the link down, telling the peer why, and keeps it down until [`admin_up`](Self::admin_up).
+    pub fn admin_down(&self, why: &str) {
+        let mut control = lock(&self.control);
+        match &mut *control {
+            Control::Client(client) => client.admin_down(why),
+            Control::Server(listener, id) => {
+                listener.admin_down(*id, why);
+            }
         }
+        self.set_link(None);
+        self.tell(LinkEvent::AdminDown(Reason::admin_down(why)));
+        drop(control);
+        self.wake.signal();
     }
 
-    /// Whether a queue has something to receive; `None` if there is no such queue.
-    pub(crate) fn ready(&self, queue: usize) -> Option<bool> {
-        let mut rx = lock(self.rx.get(queue)?);
-        let ready = rx.arm() != Ok(memif::ring::Armed::Sleep);
-        rx.disarm();
-        Some(ready)
+    /// Lets the link come up again.
+    pub fn admin_up(&self) {
+        match &mut *lock(&self.control) {
+            Control::Client(client) => client.admin_up(),
+            Control::Server(listener, id) => {
+                listener.admin_up(*id);
+            }
+        }
+        self.wake.signal();
     }
 }
 
 impl Control {
-    pub(crate) fn fd(&self) -> Result<OwnedFd, std::io::Error> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Client(client) => client.fd().try_clone_to_owned(),
-            Self::Server(listener, _) => listener.fd().try_clone_to_owned(),
-        }
-    }
-}
-
-struct Sink<'r, F> {
-    out: F,
-    given: usize,
-    max: usize,
-    rest: &'r mut VecDeque<Piece>,
-}
-
-/// Pieces of the first packet of `rest` to give out now; `None` if there is none, or no place for all of it. Only a packet with more
-/// pieces than a whole array goes on in the next call.
-fn whole_packet(rest: &VecDeque<Piece>, max: usize, given: usize) -> Option<usize> {
-    let pieces = rest.iter().position(|piece| !piece.more)? + 1;
-    match given {
-        0 if max > 0 => Some(pieces.min(max)),
-        _ => (pieces <= max - given).then_some(pieces),
-    }
-}
-
-impl<F: FnMut(Piece)> RxSink for Sink<'_, F> {
-    #[inline(always)]
-    fn packet(&mut self, bytes: CheckedRange<'_>) {
-        let piece = Piece::of(bytes, false);
-        // A chain before it may have filled the array, or waits for the next one.
-        if self.given < self.max && self.rest.is_empty() {
-            (self.out)(piece);
-            self.given += 1;
-        } else {
-            self.rest.push_back(piece);
-        }
-    }
-
-    fn chain(&mut self, parts: &[CheckedRange<'_>], _length: u32) {
-        let fits = self.rest.is_empty() && parts.len() <= self.max - self.given;
-        for (i, part) in parts.iter().enumerate() {
-            let piece = Piece::of(*part, i + 1 < parts.len());
-            if fits {
-                (self.out)(piece);
-                self.given += 1;
-            } else {
-                self.rest.push_back(piece);
-            }
+            Self::Client(client) => client.fd(),
+            Self::Server(listener, _) => listener.fd(),
         }
     }
 }

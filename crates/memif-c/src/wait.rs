@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::port::{Link, Port};
+use crate::link::Link;
+use crate::port::{Port, lock};
 use crate::status::{Failure, Status};
 
 /// Longest sleep while a link is up: some peers look at the interrupt flag without a fence, and so may fail to wake us.
-const NAP: Duration = Duration::from_millis(100);
+pub(crate) const NAP: Duration = Duration::from_millis(100);
 
 /// Why [`wait`] came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,7 @@ fn sleep(ports: &[&Port], links: &[Arc<Link>], limit: Duration) -> Result<(), Fa
     let failed =
         |errno: &dyn std::fmt::Display| Failure::new(Status::System, name, format_args!("poll: {errno}"));
     // Duplicates, so that no lock is held meanwhile.
-    let controls = ports.iter().map(|port| port.control.lock().unwrap_or_else(|e| e.into_inner()).fd());
+    let controls = ports.iter().map(|port| lock(&port.control).fd().try_clone_to_owned());
     let controls: Vec<OwnedFd> = controls.collect::<Result<_, _>>().map_err(|error| failed(&error))?;
     let events = links.iter().flat_map(|link| &link.events);
     let mut fds: Vec<_> = controls.iter().chain(events).map(AsFd::as_fd).collect();

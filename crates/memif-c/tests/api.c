@@ -1,6 +1,7 @@
 /* A client and a server of this library in one process: what the calls do, what they refuse, and several threads at once. */
 #define _GNU_SOURCE
 #include <err.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,7 +48,7 @@ static void refusals(void)
 {
     qm_port *port = NULL;
     qm_client_options bad[] = {
-        {.mode = 2}, {.ring_size = 63}, {.ring_size = 1u << 15}, {.buffer_size = 63}, {.rx_queues = 257},
+        {.mode = 3}, {.ring_size = 63}, {.ring_size = 1u << 15}, {.buffer_size = 63}, {.rx_queues = 257},
         {.secret = "1234567890123456789012345"}, {.name = "\xff"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -182,11 +183,92 @@ static void threads(void)
     qm_close(ends[1]);
 }
 
+static void next_event(qm_port *a, qm_port *b, qm_port *of, uint32_t kind, const char *words)
+{
+    qm_port *both[] = {a, b};
+    qm_event event = {0};
+    for (int i = 0; i < 2000; i++) {
+        while (qm_next_event(of, &event) == QM_OK)
+            if (event.kind == kind && strstr(event.reason, words))
+                return;
+        CHECK(qm_wait(both, 2, 10) == QM_OK);
+    }
+    errx(1, "no event %u \"%s\"", kind, words);
+}
+
+/* What one side's administrator does is told to both. */
+static void admin(void)
+{
+    qm_port *server = open_server(), *client = open_client(1);
+    wait_up(server, client);
+    CHECK(qm_admin_down(server, "for lunch") == QM_OK && qm_admin_down(NULL, "") == QM_INVALID);
+    next_event(server, client, server, QM_EVENT_ADMIN_DOWN, "administratively down: for lunch");
+    next_event(server, client, client, QM_EVENT_DOWN, "administratively down: for lunch");
+    next_event(server, client, client, QM_EVENT_REFUSED, "administratively down: for lunch");
+    next_event(server, client, server, QM_EVENT_REFUSED, "administratively down: for lunch");
+    qm_info info;
+    CHECK(qm_get_info(server, &info) == QM_DOWN && strstr(qm_last_error(), address));
+    CHECK(qm_admin_up(server) == QM_OK);
+    wait_up(server, client);
+    CHECK(qm_admin_down(client, NULL) == QM_OK);
+    next_event(server, client, client, QM_EVENT_ADMIN_DOWN, "administratively down");
+    next_event(server, client, server, QM_EVENT_DOWN, "administratively down");
+    CHECK(qm_admin_up(client) == QM_OK && qm_admin_up(NULL) == QM_INVALID);
+    wait_up(server, client);
+    qm_close(client);
+    qm_close(server);
+}
+
+static int readable(int fd, int timeout)
+{
+    return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, timeout) == 1;
+}
+
+/* An event loop of the application's own: it connects, receives and hears of the end by its descriptor alone. */
+static void watched(void)
+{
+    qm_port *server = open_server(), *client = open_client(1);
+    qm_port *ports[] = {server, client};
+    int fds[2], fd;
+    qm_info info;
+    CHECK(qm_watch(NULL, &fd) == QM_INVALID && qm_watch(server, NULL) == QM_INVALID);
+    for (int i = 0; i < 2; i++)
+        CHECK(qm_watch(ports[i], &fds[i]) == QM_OK && fds[i] >= 0);
+    while (qm_get_info(server, &info) || qm_get_info(client, &info))
+        for (int i = 0; i < 2; i++)
+            if (readable(fds[i], 1)) {
+                CHECK(qm_wait(&ports[i], 1, 0) == QM_OK);
+                CHECK(qm_watch(ports[i], &fd) == QM_OK && fd == fds[i]);
+            }
+    qm_event event;
+    while (qm_next_event(server, &event) == QM_OK)
+        ;
+    for (uint32_t round = 0; round < 200; round++) {
+        size_t n;
+        uint32_t got;
+        CHECK(qm_send(client, 0, &(qm_piece){&round, sizeof round, 0}, 1, &n) == QM_OK && n == 1);
+        do {
+            CHECK(readable(fds[0], 20000));
+            CHECK(qm_wait(&server, 1, 0) == QM_OK && qm_read(server, 0, &got, sizeof got, &n) == QM_OK);
+            CHECK(qm_watch(server, &fd) == QM_OK);
+        } while (n == 0);
+        CHECK(n == sizeof got && got == round);
+    }
+    qm_close(client);
+    while (qm_get_info(server, &info) == QM_OK) {
+        CHECK(readable(fds[0], 20000) && qm_wait(&server, 1, 0) == QM_OK);
+        CHECK(qm_watch(server, &fd) == QM_OK);
+    }
+    qm_close(server);
+}
+
 int main(void)
 {
     snprintf(address, sizeof address, "@quiver/c-api-%d", getpid());
     refusals();
     packets();
     threads();
+    admin();
+    watched();
     puts("ok");
 }

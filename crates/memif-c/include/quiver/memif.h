@@ -50,7 +50,8 @@ typedef struct qm_port qm_port;
 
 typedef enum qm_mode {
     QM_ETHERNET = 0,   /* packets begin with an Ethernet header */
-    QM_IP = 1          /* packets begin with an IPv4 or IPv6 header */
+    QM_IP = 1,         /* packets begin with an IPv4 or IPv6 header */
+    QM_PUNT_INJECT = 2 /* as QM_IP; received are a dataplane's own packets that nothing in it takes, sent ones are sent as its own */
 } qm_mode;
 
 typedef struct qm_client_options {
@@ -91,7 +92,9 @@ typedef enum qm_event_kind {
     QM_EVENT_UP = 1,
     QM_EVENT_DOWN = 2,        /* the port connects, or takes a new client, by itself */
     QM_EVENT_REFUSED = 3,     /* an attempt failed */
-    QM_EVENT_UNREACHABLE = 4  /* there is no server */
+    QM_EVENT_UNREACHABLE = 4, /* there is no server */
+    QM_EVENT_ADMIN_DOWN = 5,  /* qm_admin_down was called */
+    QM_EVENT_NOT_ACCEPTING = 6 /* the server is out of descriptors or memory; it tries again by itself */
 } qm_event_kind;
 
 typedef struct qm_event {
@@ -125,6 +128,18 @@ int qm_wake(qm_port *port);
 
 /* Takes the oldest event. QM_DOWN if there is none. */
 int qm_next_event(qm_port *port, qm_event *event);
+
+/* Takes the link down, telling the peer why in these words (up to 63 bytes, NULL is none), and keeps it down: a client doesn't connect,
+ * a server turns clients away. An event tells, too. */
+int qm_admin_down(qm_port *port, const char *why);
+
+/* Lets the link come up again. */
+int qm_admin_up(qm_port *port);
+
+/* For an application with an event loop of its own: *fd, the same each time, is to be watched for reading (poll, epoll; level-triggered).
+ * It becomes readable when the port has packets, events, or something to do. Then call qm_wait(&port, 1, 0), take the events, receive
+ * all packets, and call qm_watch again. It is closed by qm_close. */
+int qm_watch(qm_port *port, int *fd);
 
 /* What both sides agreed on. QM_DOWN while there is no connection. */
 int qm_get_info(qm_port *port, qm_info *info);

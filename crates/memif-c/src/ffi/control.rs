@@ -1,12 +1,15 @@
 //! Waiting, events, errors.
 
 use std::ffi::{c_char, c_int, c_uint};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use super::{call, fill, given, invalid, put, qm_port};
-use crate::port::News;
+use memif::app::LinkEvent;
+
+use super::{call, fill, given, invalid, put, qm_port, text};
 use crate::status::{Failure, Status, last};
 use crate::wait::{wait, wake};
+use crate::watch::watch;
 
 /// Most ports of one `qm_wait`.
 const PORTS: usize = 64;
@@ -80,15 +83,60 @@ pub unsafe extern "C" fn qm_next_event(port: *const qm_port, event: *mut Event) 
         }
         let news = port.next_news().ok_or_else(|| Failure::new(Status::Down, port.name(), "no event"))?;
         let (kind, reason) = match news {
-            News::Up => (1, String::new()),
-            News::Down(reason) => (2, reason),
-            News::Refused(reason) => (3, reason),
-            News::Unreachable(reason) => (4, reason),
+            LinkEvent::Up => (1, String::new()),
+            LinkEvent::Down(reason) => (2, reason.to_string()),
+            LinkEvent::Refused(reason) => (3, reason.to_string()),
+            LinkEvent::Unreachable(error) => (4, error.to_string()),
+            LinkEvent::AdminDown(reason) => (5, reason.to_string()),
+            LinkEvent::NotAccepting(error) => (6, error.to_string()),
         };
         let mut result = Event { kind, reason: [0; 160] };
         fill(&mut result.reason, &reason);
         // SAFETY: as above.
         unsafe { put(event, result, "event") }
+    })
+}
+
+/// See `qm_admin_down` in the header.
+///
+/// # Safety
+/// The port is null or open, `why` null or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_admin_down(port: *const qm_port, why: *const c_char) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise.
+        let (port, why) = unsafe { (given(port, "port")?, text(why, "why")?) };
+        port.admin_down(why.unwrap_or_default());
+        Ok(())
+    })
+}
+
+/// See `qm_admin_up` in the header.
+///
+/// # Safety
+/// The port is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_admin_up(port: *const qm_port) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise.
+        unsafe { given(port, "port") }?.admin_up();
+        Ok(())
+    })
+}
+
+/// See `qm_watch` in the header.
+///
+/// # Safety
+/// The port is null or open, `fd` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_watch(port: *const qm_port, fd: *mut c_int) -> i32 {
+    call(|| {
+        // SAFETY: the caller's promise, for this and what follows.
+        unsafe { put(fd, -1, "fd") }?;
+        // SAFETY: as above.
+        let watched = watch(unsafe { given(port, "port") }?)?;
+        // SAFETY: as above.
+        unsafe { put(fd, watched.as_raw_fd(), "fd") }
     })
 }
 

@@ -48,7 +48,8 @@ fn mode(mode: u32) -> Result<Mode, Failure> {
     match mode {
         0 => Ok(Mode::Ethernet),
         1 => Ok(Mode::Ip),
-        other => Err(invalid(&format!("mode {other} is none: 0 is ethernet, 1 is IP"))),
+        2 => Ok(Mode::PuntInject),
+        other => Err(invalid(&format!("mode {other} is none: 0 is ethernet, 1 is IP, 2 is punt/inject"))),
     }
 }
 

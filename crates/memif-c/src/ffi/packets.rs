@@ -7,7 +7,7 @@ use memif::TxSource;
 use memif::region::CheckedRange;
 
 use super::{call, given, invalid, put, qm_port};
-use crate::port::Piece;
+use crate::lend::Piece;
 use crate::status::{Failure, Status};
 
 /// `qm_piece`.

@@ -11,11 +11,12 @@ use crate::matrix::{SIZES, WAYS, cell};
 use crate::testpmd::{Testpmd, available};
 use crate::{Ours, accept, dial, serve};
 
-const ROUNDS: usize = 200;
+/// Times eight packets: several times around our rings.
+const ROUNDS: usize = 64;
 
 /// Both ways through it: from our server to our client and back.
-fn cells(how: &str, server: &mut Connection, client: &mut Connection) {
-    for (size, waiting) in SIZES.into_iter().flat_map(|size| WAYS.map(|waiting| (size, waiting))) {
+fn cells(how: &str, sizes: &[usize], server: &mut Connection, client: &mut Connection) {
+    for (size, waiting) in sizes.iter().copied().flat_map(|size| WAYS.map(|waiting| (size, waiting))) {
         let rounds = ROUNDS / server.rx.len();
         let name = format!("our server → DPDK {how} → our client");
         cell(&name, &mut server.tx, &mut client.rx, size, waiting, rounds);
@@ -29,11 +30,13 @@ fn matrix(how: &str, queues: u16, options: &[&str], of_client: &str, seals: Seal
     let paths = [directory.path().join("a.sock"), directory.path().join("b.sock")];
     let config = || ServerConfig { seals, ..ServerConfig::default() };
     let listener = serve(&Address::path(&paths[0]), config());
-    let of_client = format!("role=client,id=0,socket={},socket-abstract=no{of_client}", paths[0].display());
+    let of_client =
+        format!("role=client,id=0,socket={},socket-abstract=no,rsize=8{of_client}", paths[0].display());
     let of_server = format!("role=server,id=0,socket={},socket-abstract=no", paths[1].display());
-    let queue_options = [format!("--rxq={queues}"), format!("--txq={queues}"), "--forward-mode=io".into()];
+    let queue_options =
+        [format!("--rxq={queues}"), format!("--txq={queues}"), "--forward-mode=io".into(), "-i".into()];
     let queue_options: Vec<_> = queue_options.iter().map(String::as_str).collect();
-    let testpmd = Testpmd::start_with(&[&of_client, &of_server], options, &queue_options);
+    let mut testpmd = Testpmd::start_with(&[&of_client, &of_server], options, &queue_options);
     let mut server = accept(listener);
     let queue_config = QueueConfig { rx_queues: queues, tx_queues: queues, ..small_queues() };
     let config = ClientConfig { queues: queue_config, ..ClientConfig::default() };
@@ -41,15 +44,17 @@ fn matrix(how: &str, queues: u16, options: &[&str], of_client: &str, seals: Seal
     for connection in [&server.connection, &client.connection] {
         assert_eq!((connection.rx.len(), connection.tx.len()), (usize::from(queues), usize::from(queues)));
     }
-    cells(how, &mut server.connection, &mut client.connection);
+    cells(how, &SIZES, &mut server.connection, &mut client.connection);
 
-    // We go and come back; the same testpmd serves us again.
+    // We go and come back; the same testpmd serves us again. It must not forward meanwhile: it would use queues that it has freed.
+    testpmd.say("stop", "Done.");
     drop(client);
     let mut client = dial(&Address::path(&paths[1]), config);
-    cells(&format!("{how}, we restarted"), &mut server.connection, &mut client.connection);
+    testpmd.say("start", "io packet forwarding");
+    cells(&format!("{how}, we restarted"), &SIZES[2..], &mut server.connection, &mut client.connection);
     quiet(server);
     quiet(client);
-    testpmd.finish();
+    testpmd.say("stop", "Done.");
 }
 
 /// Nothing went wrong on the control channel meanwhile.

@@ -48,7 +48,9 @@ impl Testpmd {
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let prefix = format!("memif-test-{}-{number}", std::process::id());
         let runtime = tempfile::tempdir().unwrap();
-        let mut child = Command::new(PROGRAM)
+        // What it prints is to come at once, not when its buffer is full.
+        let mut child = Command::new("stdbuf")
+            .args(["-oL", PROGRAM])
             .args([
                 "-l",
                 "0-1",
@@ -86,6 +88,17 @@ impl Testpmd {
         let started = Instant::now();
         while !self.output.lock().unwrap().contains(text) {
             assert!(started.elapsed() < PATIENCE, "no {text:?} in: {}", self.output.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Gives it a command, where it was started with `-i`, and waits for this answer, which it hasn't given before.
+    pub fn say(&mut self, command: &str, answer: &str) {
+        let before = self.output.lock().unwrap().matches(answer).count();
+        self.child.stdin.as_mut().unwrap().write_all(format!("{command}\n").as_bytes()).unwrap();
+        let started = Instant::now();
+        while self.output.lock().unwrap().matches(answer).count() == before {
+            assert!(started.elapsed() < PATIENCE, "{command}: {}", self.output.lock().unwrap());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

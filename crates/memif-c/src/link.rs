@@ -1,0 +1,78 @@
+//! An established connection, its queues behind locks.
+
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+use memif::ring::Armed;
+use memif::{Connection, RxQueue, TxQueue};
+
+use crate::port::lock;
+
+/// An established connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) rx: Vec<Mutex<RxQueue>>,
+    pub(crate) tx: Vec<Mutex<TxQueue>>,
+    /// What wakes the receiver of each queue: duplicates, so that nobody needs a lock to sleep on them.
+    pub(crate) events: Vec<OwnedFd>,
+    /// What both sides agreed on.
+    pub(crate) info: Info,
+}
+
+/// What both sides agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Info {
+    /// What the peer's application calls itself.
+    pub application: String,
+    /// What the peer calls the interface.
+    pub interface: String,
+    /// Queues to receive from.
+    pub rx_queues: usize,
+    /// Queues to send to.
+    pub tx_queues: usize,
+    /// Descriptors of the first ring.
+    pub ring_size: u32,
+}
+
+impl Link {
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub(crate) fn new(connection: Connection) -> Result<Self, std::io::Error> {
+        let Connection { rx, tx, peer, .. } = connection;
+        let events = rx.iter().map(|queue| queue.event().fd().try_clone_to_owned());
+        let events = events.collect::<Result<Vec<_>, _>>()?;
+        let ring_size = rx.first().map(RxQueue::ring_size).or(tx.first().map(TxQueue::ring_size));
+        let info = Info {
+            application: peer.application.to_string(),
+            interface: peer.interface.to_string(),
+            rx_queues: rx.len(),
+            tx_queues: tx.len(),
+            ring_size: ring_size.map_or(0, |size| size.descriptors().into()),
+        };
+        let rx = rx.into_iter().map(Mutex::new).collect();
+        let tx = tx.into_iter().map(Mutex::new).collect();
+        Ok(Self { rx, tx, events, info })
+    }
+
+    /// Asks for signals of all queues; whether one has something already (or a fault, which `receive` will find).
+    pub(crate) fn arm(&self) -> bool {
+        self.rx.iter().fold(false, |ready, rx| ready | (lock(rx).arm() != Ok(Armed::Sleep)))
+    }
+
+    /// Asks for no more signals, and takes back those that came.
+    pub(crate) fn disarm(&self) {
+        for rx in &self.rx {
+            let mut rx = lock(rx);
+            rx.disarm();
+            rx.event().clear();
+        }
+    }
+
+    /// Whether a queue has something to receive; `None` if there is no such queue.
+    pub(crate) fn ready(&self, queue: usize) -> Option<bool> {
+        let mut rx = lock(self.rx.get(queue)?);
+        let ready = rx.arm() != Ok(Armed::Sleep);
+        rx.disarm();
+        Some(ready)
+    }
+}
