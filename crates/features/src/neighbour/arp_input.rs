@@ -12,8 +12,7 @@
 use super::ARP;
 use super::adjacency::{Adjacency, AdjacencyKeys};
 use super::own::{is_own, is_proxied};
-use crate::interface::Interfaces;
-use crate::interface::Limiter;
+use crate::interface::{Interfaces, Limiter};
 use core::fmt;
 use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};

@@ -13,18 +13,17 @@ use super::ND;
 use super::adjacency::{Adjacency, AdjacencyKeys};
 use super::frames;
 use super::own::{is_own, is_proxied, own_v6};
-use crate::interface::Limiter;
-use crate::interface::{Interface, Interfaces, LinkMode};
+use super::said::{Reader, Said};
+use crate::interface::{Interface, Interfaces, Limiter, LinkMode};
 use core::fmt;
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Flags, HEADROOM, Offload, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeKind, NodeSpec};
 use wire::describe::Describe;
-use wire::ndp::{self, NdpMessage, NdpReason};
-use wire::{EthernetHeader, Icmpv6Type, Ipv6Header, LinkType, MacAddr};
+use wire::{EthernetHeader, Icmpv6Type, LinkType, MacAddr};
 
 graph::edges! {
     /// Where a packet goes from here, besides the arc.
@@ -114,7 +113,7 @@ pub const NODE: NodeSpec = NodeSpec {
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
             limiter: super::TOLD,
-            message: Vec::new(),
+            reader: Reader::default(),
         })
     },
     ..NodeSpec::EMPTY
@@ -126,18 +125,7 @@ struct Ip6Nd {
     arcs: Key<Arcs>,
     output: ArcPlace,
     limiter: Limiter,
-    /// The message at hand, its bytes in a row.
-    message: Vec<u8>,
-}
-
-/// What a message says, as far as it matters here.
-#[derive(Clone, Copy, Debug)]
-struct Said {
-    src: Ipv6Addr,
-    target: Ipv6Addr,
-    /// The link-layer address that the sender tells.
-    mac: Option<MacAddr>,
-    solicitation: bool,
+    reader: Reader,
 }
 
 /// What becomes of a packet.
@@ -148,9 +136,6 @@ enum Verdict {
     /// It has become an answer.
     Answer(u8),
 }
-
-/// Longer than any message whose options make sense here: one that fills an Ethernet frame.
-const MAX_MESSAGE: u32 = 1500;
 
 impl Node for Ip6Nd {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
@@ -183,7 +168,7 @@ impl Ip6Nd {
         let Some(from) = ctx.packets.header::<EthernetHeader>(slot, l2).map(|header| header.src) else {
             return Verdict::Drop(Drop::NotEthernet);
         };
-        let said = match self.read(ctx.packets, slot) {
+        let said = match self.reader.read(ctx.packets, slot) {
             Ok(said) => said,
             Err(reason) => return Verdict::Drop(reason),
         };
@@ -194,36 +179,6 @@ impl Ip6Nd {
             self.solicited(ctx, slot, interface, from, said)
         } else {
             self.told(ctx, slot, interface, said)
-        }
-    }
-
-    /// The message, checked.
-    fn read(&mut self, packets: &Packets, slot: SlotId) -> Result<Said, Drop> {
-        let meta = packets.meta(slot);
-        let ip = packets.header::<Ipv6Header>(slot, meta.l3).ok_or(Drop::TooShort)?;
-        let before = meta.l4.checked_sub(meta.data).ok_or(Drop::TooShort)?;
-        let len = meta.len();
-        if len > MAX_MESSAGE {
-            return Err(Drop::TooLong);
-        }
-        self.message.resize(len as usize, 0);
-        packets.copy_out(slot, &mut self.message);
-        let message = self.message.get(before as usize..).ok_or(Drop::TooShort)?;
-        match ndp::check(ip, message) {
-            Ok(NdpMessage::NeighborSolicitation(message, options)) => Ok(Said {
-                src: ip.src(),
-                target: message.target(),
-                mac: options.source(),
-                solicitation: true,
-            }),
-            Ok(NdpMessage::NeighborAdvertisement(message, options)) => Ok(Said {
-                src: ip.src(),
-                target: message.target(),
-                mac: options.target(),
-                solicitation: false,
-            }),
-            Ok(_) => Err(Drop::RouterDiscovery),
-            Err(reason) => Err(refusal(reason)),
         }
     }
 
@@ -308,19 +263,5 @@ impl Ip6Nd {
             0 => Verdict::Drop(Drop::InterfaceDown),
             edge => Verdict::Answer(edge),
         }
-    }
-}
-
-fn refusal(reason: NdpReason) -> Drop {
-    match reason {
-        NdpReason::TooShort | NdpReason::NotNdp => Drop::TooShort,
-        NdpReason::BadHopLimit => Drop::BadHopLimit,
-        NdpReason::BadChecksum => Drop::BadChecksum,
-        NdpReason::BadCode => Drop::BadCode,
-        NdpReason::BadOption => Drop::BadOption,
-        NdpReason::BadTarget => Drop::BadTarget,
-        NdpReason::BadSource => Drop::BadSource,
-        NdpReason::BadDestination => Drop::BadDestination,
-        NdpReason::UnexpectedSourceOption => Drop::UnexpectedOption,
     }
 }

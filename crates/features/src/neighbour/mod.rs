@@ -17,6 +17,7 @@ mod loop_tests;
 mod neighbor_drop;
 mod own;
 mod resolve;
+mod said;
 #[cfg(test)]
 mod tests;
 
