@@ -156,7 +156,11 @@ def estimate(name: str, trials: list[Observed], max_rate: float, ratio: float) -
 def log_prior(log_mrr: Array, spread: Array, max_rate: float) -> Array:
     """Logarithm of the prior's density over log(mrr) and log(spread), but for a constant."""
     inside = numpy.log(spread) <= log_mrr
-    return numpy.where(inside, log_mrr - 2 * numpy.log(numpy.exp(log_mrr) + max_rate) - numpy.log(log_mrr), -numpy.inf)
+    return numpy.where(
+        inside,
+        log_mrr - 2 * numpy.log(numpy.exp(log_mrr) + max_rate) - numpy.log(numpy.maximum(log_mrr, 1e-12)),
+        -numpy.inf,
+    )
 
 
 def _best_log_mrr(model: LossModel, spread: Array, trials: list[Observed], max_rate: float) -> Array:
