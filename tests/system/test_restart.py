@@ -1,6 +1,7 @@
 """quiverd ends and comes back, in good order or not: configuration, pods and peers return."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -128,7 +129,7 @@ def replies(ping):
 
 def gap(answers):
     """The longest time without an answer, in milliseconds, and the requests that stayed without one in it."""
-    pairs = zip(answers, answers[1:], strict=False)
+    pairs = itertools.pairwise(answers)
     (last, before), (first, after) = max(pairs, key=lambda pair: pair[1][1] - pair[0][1])
     return (after - before) * 1000, first - last - 1
 
