@@ -1,6 +1,7 @@
 //! Interfaces.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use api::v1::{BridgePort, Fault, Interface, ReversePathFilter, RxMode};
 use ipnet::IpNet;
@@ -275,8 +276,16 @@ fn addresses(texts: &[String]) -> Result<Vec<IpNet>, Flaw> {
     for text in texts {
         let address = fields::prefix("addresses", text)?;
         let ip = address.addr();
-        if ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() {
+        if ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() || ip == Ipv4Addr::BROADCAST {
             return Err(Flaw::new("addresses", format!("{ip} can't be an interface's own address")));
+        }
+        // RFC 1122 section 3.2.1.3; a link of two has neither (RFC 3021).
+        if address.addr().is_ipv4()
+            && address.prefix_len() < 31
+            && (ip == address.network() || ip == address.broadcast())
+        {
+            let reason = format!("{ip} is the network's own or its broadcast address");
+            return Err(Flaw::new("addresses", reason).remedy("take a station's address"));
         }
         if !seen.insert(ip) {
             return Err(Flaw::new("addresses", format!("{ip} appears twice")).remedy("leave one out"));
