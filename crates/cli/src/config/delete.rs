@@ -58,9 +58,11 @@ pub(crate) async fn delete(context: &Context, args: &DeleteArgs) -> Result<Exit,
     let missing = deletes.iter().filter(|object| complete && !deleted(object)).collect::<Vec<_>>();
     match args.output.output {
         Form::Table => {
-            // Objects that weren't there came out as applied, which isn't what people want to read.
             let mut told = response.clone();
-            told.results.retain(|result| result.object.as_ref().is_none_or(|it| !missing.contains(&it)));
+            if apply::exit(&response) != Exit::Refused {
+                // Objects that weren't there came out as applied, which isn't what people want to read.
+                told.results.retain(|result| result.object.as_ref().is_none_or(|it| !missing.contains(&it)));
+            }
             context.print(&report::report(&told, &asked, context.paint))?;
         }
         form => context.print(&form.write(&response, |_| String::new())?)?,

@@ -124,6 +124,9 @@ impl Quiver for Service {
 
     async fn neighbors(&self, request: Request<NeighborsRequest>) -> Answer<NeighborsResponse> {
         let interface = request.into_inner().interface;
+        if !interface.is_empty() {
+            named("interface", &interface, self.inspect.interfaces(), |interface| &interface.name)?;
+        }
         let mut neighbors = self.inspect.neighbors();
         neighbors.retain(|neighbor| interface.is_empty() || neighbor.interface == interface);
         Ok(Response::new(NeighborsResponse { neighbors }))
