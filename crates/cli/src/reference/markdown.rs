@@ -79,7 +79,7 @@ fn section(text: &mut String, command: &Command, path: &str, root: bool) {
     if let Some(about) = about {
         let _ = writeln!(text, "{}\n", paragraphs(&about.to_string()));
     }
-    let aliases = command.get_visible_aliases().map(|alias| format!("`{alias}`")).collect::<Vec<_>>();
+    let aliases = command.get_all_aliases().map(|alias| format!("`{alias}`")).collect::<Vec<_>>();
     if !aliases.is_empty() {
         let _ = writeln!(text, "Also: {}\n", aliases.join(", "));
     }

@@ -36,7 +36,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Subcommand)]
 enum Subject {
     /// Interfaces with state and counters; one by name with all there is to know
-    #[command(visible_aliases = ["interfaces", "int", "if"])]
+    #[command(aliases = ["interfaces", "int", "if"])]
     Interface {
         /// Name; left out: all
         #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::interfaces))]
@@ -48,13 +48,13 @@ enum Subject {
     ///
     /// CALLS: times the node ran. VECTORS: times it had packets. PACKETS/VECTOR: how full vectors are (at most 256;
     /// what VPP calls vectors/call). CLOCKS/PACKET: clocks of the time stamp counter, - where measuring is off.
-    #[command(visible_alias = "run")]
+    #[command(alias = "run")]
     Runtime {
         #[command(flatten)]
         options: ShowOptions,
     },
     /// Dropped packets by node and reason
-    #[command(visible_alias = "errors")]
+    #[command(alias = "errors")]
     Drops {
         /// Say for each reason what it means and what to do
         #[arg(long)]
@@ -75,7 +75,7 @@ enum Subject {
         options: ShowOptions,
     },
     /// ARP and IPv6 neighbour tables
-    #[command(visible_aliases = ["neighbors", "neigh", "arp"])]
+    #[command(aliases = ["neighbors", "neigh", "arp"])]
     Neighbor {
         /// Interface; left out: all
         #[arg(value_name = "INTERFACE", add = ArgValueCandidates::new(candidates::interfaces))]
@@ -84,7 +84,7 @@ enum Subject {
         options: ShowOptions,
     },
     /// Bridges; one by name with its address table
-    #[command(visible_aliases = ["bridges", "br"])]
+    #[command(aliases = ["bridges", "br"])]
     Bridge {
         /// Name; left out: all
         #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::bridges))]
