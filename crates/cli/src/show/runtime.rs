@@ -61,6 +61,7 @@ fn since(now: &WorkerRuntime, then: &WorkerRuntime, seconds: f64) -> WorkerRunti
         sleeps: grown(now.sleeps, then.sleeps),
         packets: grown(now.packets, then.packets),
         seconds,
+        busy: ((now.busy * now.seconds - then.busy * then.seconds) / seconds).clamp(0.0, 1.0),
         nodes: now.nodes.iter().map(node).filter(|node| node.calls > 0).collect(),
         ..now.clone()
     }
@@ -71,13 +72,13 @@ fn rate(worker: &WorkerRuntime) -> f64 {
     if worker.seconds > 0.0 { worker.packets as f64 / worker.seconds } else { 0.0 }
 }
 
-/// "worker 0 (core 1): 37 % busy, 12.3 Mpps".
-pub(crate) fn plainly(worker: &WorkerRuntime, packets_per_second: f64) -> String {
+/// "worker 0 (core 1): 37 % busy, 12.3 Mpps", both over the time the figures cover.
+fn plainly(worker: &WorkerRuntime, packets_per_second: f64) -> String {
     format!(
         "worker {} (core {}): {} busy, {}",
         worker.index,
         worker.core,
-        percent(worker.load),
+        percent(worker.busy),
         packet_rate(packets_per_second)
     )
 }
@@ -144,7 +145,7 @@ mod tests {
         let worker = WorkerRuntime {
             index: 0,
             core: 1,
-            load: 0.374,
+            load: 0.2,
             summary: "polling 2 queues".into(),
             rounds: 1000,
             busy_rounds: 250,
@@ -152,6 +153,7 @@ mod tests {
             packets,
             seconds,
             nodes,
+            busy: 0.374,
         };
         RuntimeResponse { workers: vec![worker], clock_hz: 2_600_000_000 }
     }

@@ -113,6 +113,7 @@ pub fn runtime() -> RuntimeResponse {
         index,
         core: index + 1,
         load: 0.37,
+        busy: 0.37,
         packets: 24_600_000,
         seconds: 2.0,
         nodes: vec![NodeRuntime {

@@ -42,6 +42,7 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
             packets,
             seconds,
             nodes,
+            busy: share(rounds.busy_clocks, seconds, shared.clock_hz),
         }
     });
     RuntimeResponse { workers: workers.collect(), clock_hz: shared.clock_hz }
@@ -52,10 +53,10 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
 fn loads(baseline: &mut Baseline, busy: &[u64], clock_hz: u64) -> Vec<f64> {
     let now = Instant::now();
     let look = |then: &(Instant, Vec<u64>)| {
-        let clocks = now.duration_since(then.0).as_secs_f64() * clock_hz as f64;
+        let seconds = now.duration_since(then.0).as_secs_f64();
         busy.iter()
             .zip(&then.1)
-            .map(|(now, then)| (now.wrapping_sub(*then) as f64 / clocks.max(1.0)).min(1.0))
+            .map(|(now, then)| share(now.wrapping_sub(*then), seconds, clock_hz))
             .collect()
     };
     let loads = match &baseline.last_look {
@@ -67,6 +68,11 @@ fn loads(baseline: &mut Baseline, busy: &[u64], clock_hz: u64) -> Vec<f64> {
         baseline.last_look = Some((now, busy.to_vec()));
     }
     loads
+}
+
+/// What part of so many seconds these clocks are.
+fn share(clocks: u64, seconds: f64, clock_hz: u64) -> f64 {
+    (clocks as f64 / (seconds * clock_hz as f64).max(1.0)).min(1.0)
 }
 
 /// What nodes count besides drops.
