@@ -84,7 +84,8 @@ fn answers_of_our_own_that_find_nobody_are_drops_too() {
 #[test]
 fn packets_that_lose_their_neighbour_or_find_no_room_are_drops_of_their_interface() {
     let v = vectors();
-    let cases: [(&str, Config, fn(&mut Lab)); 4] = [
+    type Case = (&'static str, Config, fn(&mut Lab));
+    let cases: [Case; 4] = [
         ("memory-full", Config { waiting_bytes: 10, ..Config::default() }, |_| {}),
         ("table-full", Config { per_interface: 0, ..Config::default() }, |_| {}),
         ("neighbor-gone", Config::default(), |lab| lab.neighbours.set_interface(lab.bench.now, 1, None)),
