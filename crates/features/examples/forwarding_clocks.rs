@@ -9,7 +9,7 @@
 
 use graph::IfIndex;
 use graph::packet::{Packets, SlotId};
-use graph::port::{PortFault, Received, RxMode, RxPort, RxQueue, Sent, TxQueue};
+use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue, Sent, TxQueue};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
@@ -121,7 +121,7 @@ fn measure(tier: Tier, v6: bool, routes: u32, rounds: u32) {
         // Hosts of a network differ, so that packets to one route are to many destinations.
         frame(address(1, 9), with_host(target((random >> 8) % routes), (random >> 24) as u8))
     });
-    bench.graph.ports.set(2, Some(Box::new(Sink)));
+    bench.graph.ports.attach(2, Attachment::default(), Box::new(Sink));
     let source = Box::new(Source(frames.collect(), 0));
     if let Some(queues) = bench.graph.queues("test-input") {
         queues.list = vec![RxPort::new(1, 0, RxMode::Polling, source)];

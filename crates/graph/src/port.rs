@@ -3,6 +3,7 @@
 //! A port is an interface's way to the world (memif, tap, AF_PACKET, ...). The graph sees only its queues, each used by
 //! one worker. Captures, fault injection and rate limits are queues that wrap a queue.
 
+use crate::worker::Event;
 use core::fmt;
 use memory::packet::{Packets, SlotId};
 use memory::simd::Tier;
@@ -11,6 +12,11 @@ use std::os::fd::BorrowedFd;
 
 /// Number of an interface: a port, or something stacked on one (VLAN sub-interface, BVI).
 pub type IfIndex = u16;
+
+/// One attachment of a port's queues to its interface. An interface that is given queues again, after a link has ended and
+/// another has come up, has another one: what is told of the queues that it had before doesn't concern the new ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attachment(pub u64);
 
 /// What a receive queue took in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,6 +131,8 @@ pub struct RxPort {
     pub interface: IfIndex,
     /// Number of the queue in its port.
     pub queue: u16,
+    /// Since which attachment the interface has it.
+    pub attachment: Attachment,
     /// How to wait for it.
     pub mode: RxMode,
     /// The queue.
@@ -136,10 +144,10 @@ pub struct RxPort {
 }
 
 impl RxPort {
-    /// A queue of `interface`.
+    /// A queue of `interface`, of the first attachment.
     #[must_use]
     pub fn new(interface: IfIndex, queue: u16, mode: RxMode, rx: Box<dyn RxQueue>) -> Self {
-        Self { interface, queue, mode, rx, pending: false, told: false }
+        Self { interface, queue, attachment: Attachment::default(), mode, rx, pending: false, told: false }
     }
 }
 
@@ -161,11 +169,16 @@ pub struct RxQueues {
 /// The transmit queues of one worker, by interface.
 #[derive(Default)]
 pub struct TxPorts {
-    list: Vec<Option<Box<dyn TxQueue>>>,
+    list: Vec<Option<TxPort>>,
     /// Interfaces that have sent since the last flush.
     dirty: Vec<IfIndex>,
-    /// Faults, to be told to the control thread.
-    pub(crate) faults: BTreeMap<IfIndex, PortFault>,
+    /// Faults of queues that are there, to be told to the control thread.
+    faults: BTreeMap<IfIndex, PortFault>,
+}
+
+struct TxPort {
+    attachment: Attachment,
+    queue: Box<dyn TxQueue>,
 }
 
 impl fmt::Debug for TxPorts {
@@ -176,19 +189,53 @@ impl fmt::Debug for TxPorts {
 
 impl TxPorts {
     /// Gives `interface` its transmit queue and returns the one it had.
-    pub fn set(&mut self, interface: IfIndex, queue: Option<Box<dyn TxQueue>>) -> Option<Box<dyn TxQueue>> {
-        let at = interface as usize;
+    pub fn attach(
+        &mut self,
+        interface: IfIndex,
+        attachment: Attachment,
+        queue: Box<dyn TxQueue>,
+    ) -> Option<Box<dyn TxQueue>> {
+        let at = usize::from(interface);
         if self.list.len() <= at {
             self.list.resize_with(at + 1, || None);
         }
-        core::mem::replace(&mut self.list[at], queue)
+        self.replace(interface, Some(TxPort { attachment, queue }))
+    }
+
+    /// Takes the transmit queue of `interface` away.
+    pub fn detach(&mut self, interface: IfIndex) -> Option<Box<dyn TxQueue>> {
+        self.replace(interface, None)
+    }
+
+    fn replace(&mut self, interface: IfIndex, port: Option<TxPort>) -> Option<Box<dyn TxQueue>> {
+        // What was found wrong with the old queue and could not be told yet goes with it.
+        self.faults.remove(&interface);
+        let place = self.list.get_mut(usize::from(interface))?;
+        core::mem::replace(place, port).map(|old| old.queue)
     }
 
     /// The interface's transmit queue.
     #[must_use]
     #[inline]
     pub fn get(&mut self, interface: IfIndex) -> Option<&mut Box<dyn TxQueue>> {
-        self.list.get_mut(interface as usize)?.as_mut()
+        Some(&mut self.list.get_mut(interface as usize)?.as_mut()?.queue)
+    }
+
+    /// Remembers that the interface's queue can't go on.
+    pub(crate) fn failed(&mut self, interface: IfIndex, fault: PortFault) {
+        self.faults.insert(interface, fault);
+    }
+
+    /// Tells of the queues that can't go on, as far as `send` has room.
+    pub(crate) fn tell(&mut self, send: impl Fn(Event) -> bool) {
+        while let Some((interface, fault)) = self.faults.pop_first() {
+            let attachment = self.list.get(usize::from(interface)).and_then(Option::as_ref);
+            let attachment = attachment.map_or(Attachment::default(), |port| port.attachment);
+            if !send(Event::TxFault { interface, attachment, fault: fault.clone() }) {
+                self.faults.insert(interface, fault);
+                return;
+            }
+        }
     }
 
     /// Remembers that `interface` is to be flushed at the end of the round.

@@ -42,4 +42,4 @@ pub mod wrap;
 pub use error::PortError;
 pub use netns::{Netns, NetnsError};
 pub use nodes::NODES;
-pub use port::{Held, LinkLayer, Port, PortControl, PortFacts};
+pub use port::{Held, Link, LinkLayer, LinkState, Port, PortControl, PortFacts};

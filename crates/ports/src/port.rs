@@ -42,9 +42,36 @@ pub struct Port {
     pub tx: Vec<Box<dyn TxQueue>>,
     /// What is known of it.
     pub facts: PortFacts,
+    /// Whether packets can pass.
+    pub link: Arc<dyn Link>,
     /// Keeps the device.
     pub control: Box<dyn PortControl>,
 }
+
+/// Whether packets can pass by a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// They can: the device is up and connected.
+    Up,
+    /// They can't for now.
+    Down,
+    /// The device is not there any more.
+    Gone,
+}
+
+/// What is known of a port's link. Looking never blocks, and asks nobody: it is told when something changes.
+pub trait Link: Send + Sync + fmt::Debug {
+    /// Whether packets can pass. Ports without a link are always up.
+    fn state(&self) -> LinkState {
+        LinkState::Up
+    }
+}
+
+/// A port without a link.
+#[derive(Debug)]
+pub(crate) struct NoLink;
+
+impl Link for NoLink {}
 
 impl fmt::Debug for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,14 +92,6 @@ pub struct Held {
 
 /// The control thread's hold on a port. As long as it lives, so does what the queues use. Calls may block.
 pub trait PortControl: Send {
-    /// Whether packets can pass: the device is up and connected. Ports without a link are always up.
-    ///
-    /// # Errors
-    /// [`PortError`] where the device can't be asked, or is gone.
-    fn link_up(&self) -> Result<bool, PortError> {
-        Ok(true)
-    }
-
     /// Packets that the kernel had for us since the port was opened (for a persistent device: since it was made) and
     /// lost because we didn't receive them fast enough. Ports that lose nothing that way say 0.
     ///

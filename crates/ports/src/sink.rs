@@ -2,12 +2,13 @@
 //!
 //! It is also the sending side of a [generator](crate::generator).
 
-use crate::port::{LinkLayer, Port, PortControl, PortFacts};
+use crate::port::{LinkLayer, NoLink, Port, PortControl, PortFacts};
 use graph::NodeSpec;
 use graph::nodes::port_output;
 use graph::port::{PortFault, Sent, TxQueue};
 use memory::packet::{Packets, SlotId};
 use memory::simd::Tier;
+use std::sync::Arc;
 
 /// The output node of sinks and generators.
 pub const OUTPUT: NodeSpec = port_output("sink-tx", "Counts packets and forgets them.");
@@ -37,6 +38,7 @@ pub fn open(options: &SinkOptions) -> Port {
             host_ifindex: None,
             offload: true,
         },
+        link: Arc::new(NoLink),
         control: Box::new(Nothing),
     }
 }

@@ -4,13 +4,13 @@
 
 mod common;
 
-use common::{Joined, Namespace, SCALAR, Side, receive, receive_all, root, send};
+use common::{Joined, Namespace, SCALAR, Side, link_becomes, receive, receive_all, root, send};
 use graph::port::Stop;
 use memory::packet::Packets;
 use quiver_ports::af_packet::{self, AfPacketOptions};
 use quiver_ports::link::{self, LinkOptions};
 use quiver_ports::tap::{self, TapOptions};
-use quiver_ports::{Netns, PortError};
+use quiver_ports::{LinkState, Netns, PortError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,8 @@ fn tags_that_the_kernel_takes_off_are_put_back() {
     veth(&a, &b);
     let mut port = af_packet::open(&AfPacketOptions::new(b.netns(), "eth0")).unwrap();
     assert_eq!(port.facts.mac.unwrap().to_string(), "02:fe:00:00:00:02");
-    assert!(port.facts.offload && port.control.link_up().unwrap());
+    assert!(port.facts.offload);
+    assert_eq!(port.link.state(), LinkState::Up);
     let kinds: [&[u8]; 4] = [
         &[0x88, 0xb5],
         &[0x81, 0x00, 0x60, 0x64, 0x88, 0xb5],
@@ -151,7 +152,7 @@ fn a_device_down_is_waited_for_and_a_deleted_one_is_a_fault() {
     let mut port = af_packet::open(&AfPacketOptions::new(b.netns(), "eth0")).unwrap();
     let probe = frame(&[0x88, 0xb5]);
     b.run(&["ip", "link", "set", "eth0", "down"]);
-    assert!(!port.control.link_up().unwrap());
+    link_becomes(&port, LinkState::Down);
     let mut packets = Packets::new();
     for _ in 0..3 {
         port.rx[0].receive(SCALAR, &mut packets, 0, 8).unwrap();

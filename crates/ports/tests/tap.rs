@@ -4,13 +4,13 @@
 
 mod common;
 
-use common::{Joined, Namespace, Side, receive, root, send};
+use common::{Joined, Namespace, Side, link_becomes, receive, root, send};
 use graph::port::RxMode;
 use ipnet::IpNet;
 use quiver_ports::generator::{self, GeneratorOptions};
 use quiver_ports::link::{self, HostRoute, LinkOptions};
 use quiver_ports::tap::{self, TapMode, TapOptions};
-use quiver_ports::{LinkLayer, Netns, PortError};
+use quiver_ports::{LinkLayer, LinkState, Netns, PortError};
 use std::sync::atomic::Ordering;
 use wire::MacAddr;
 
@@ -44,7 +44,8 @@ fn the_kernel_answers_arp_through_the_queues() {
     let namespace = Namespace::new("arp");
     let mut port = tap::open(&options(&namespace, "10.9.0.2/24")).unwrap();
     assert_eq!((port.facts.mac, port.facts.mtu, port.facts.link), (Some(THEIRS), 1400, LinkLayer::Ethernet));
-    assert!(port.facts.offload && port.control.link_up().unwrap());
+    assert!(port.facts.offload);
+    assert_eq!(port.link.state(), LinkState::Up);
     let sent = send(&mut *port.tx[0], &ARP_REQUEST);
     assert_eq!((sent.packets, sent.bytes), (1, 42));
     let reply = receive(&mut *port.rx[0], |frame| frame[12..14] == [8, 6] && frame[21] == 2);
@@ -69,10 +70,13 @@ fn a_malformed_frame_is_refused_and_a_device_set_down_is_down() {
     let sent = send(&mut *port.tx[0], &ARP_REQUEST[..13]);
     assert_eq!((sent.packets, sent.stop), (0, graph::port::Stop::Refused), "shorter than an Ethernet header");
     namespace.run(&["ip", "link", "set", "eth0", "down"]);
-    assert!(!port.control.link_up().unwrap());
+    link_becomes(&port, LinkState::Down);
     let sent = send(&mut *port.tx[0], &ARP_REQUEST);
     assert_eq!((sent.packets, sent.stop), (0, graph::port::Stop::Down));
+    namespace.run(&["ip", "link", "set", "eth0", "up"]);
+    link_becomes(&port, LinkState::Up);
     namespace.run(&["ip", "link", "del", "eth0"]);
+    link_becomes(&port, LinkState::Gone);
     let mut packets = memory::packet::Packets::new();
     let fault = port.rx[0].receive(common::SCALAR, &mut packets, 0, 1).unwrap_err();
     assert!(fault.reason.contains("eth0") && fault.reason.contains("deleted"), "{fault}");
@@ -158,7 +162,7 @@ fn a_persistent_device_is_taken_over_and_removed_in_the_end() {
     let wider = TapOptions { rx_queues: 3, tx_queues: 4, ..options.clone() };
     let port = tap::open(&wider).unwrap();
     assert_eq!((port.facts.host_ifindex, port.rx.len(), port.tx.len()), (index, 3, 4));
-    assert!(port.control.link_up().unwrap());
+    assert_eq!(port.link.state(), LinkState::Up);
     assert_eq!(link::get(&options.netns, "eth0").unwrap().unwrap().tun.unwrap().queues, 3);
     let addresses = namespace.run(&["ip", "addr", "show", "eth0"]);
     assert!(addresses.contains("10.9.7.7/32") && addresses.contains("10.9.0.2/24"), "{addresses}");

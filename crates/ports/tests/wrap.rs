@@ -186,7 +186,7 @@ fn received_sent_and_dropped_packets_are_shown() {
     let before = world();
     joined.round();
     // The second interface loses its way out: the rest is dropped.
-    joined.graph.ports.set(1, None);
+    joined.graph.ports.detach(1);
     joined.round();
     let second = Duration::from_secs(1).as_nanos() as u64;
     let clean = all(&mut *queue(300));

@@ -15,9 +15,8 @@ use graph::publish::{Key as Part, Publisher};
 use tables::mac::MacTable;
 
 use super::compile;
-use super::links::LinkChange;
-use super::memif::Memifs;
-use super::passage::Arrival;
+use super::memif::{LinkChange, Memifs};
+use super::passage::{Arrival, Attachments};
 use super::port::{self, Kind};
 use super::registry::Registry;
 use super::routing::Routing;
@@ -32,7 +31,8 @@ pub(super) struct Core {
     pub(super) publisher: Publisher,
     pub(super) pool: Pool,
     pub(super) registry: Registry,
-    pub(super) memifs: Memifs,
+    pub(super) memifs: Arc<Memifs>,
+    pub(super) attachments: Arc<Attachments>,
     /// Index of each VRF.
     pub(super) vrfs: HashMap<Name, u16>,
     /// Number and configuration of each bridge.
@@ -190,7 +190,7 @@ impl Core {
     pub(super) fn link_changed(&mut self, change: LinkChange) {
         match change {
             LinkChange::Down(index) => self.detach(index),
-            LinkChange::Up(index, connection) => {
+            LinkChange::Up(index, attachment, connection) => {
                 let Some(entry) = self.registry.get_mut(index) else { return };
                 entry.link_ups += 1;
                 let mode = rx_mode(&entry.spec);
@@ -200,8 +200,7 @@ impl Core {
                 let tx =
                     connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
                 self.detach(index);
-                self.pool.attach_tx(index, tx.collect());
-                self.arriving(Arrival { input: "memif-input", interface: index, mode, queues: rx });
+                self.attach(index, attachment, Some("memif-input"), mode, rx, tx.collect());
                 self.link_up(index);
             }
         }

@@ -28,6 +28,15 @@ pub(super) struct Bell {
 }
 
 impl Bell {
+    /// One that nobody has rung yet.
+    ///
+    /// # Errors
+    /// [`Errno`] when the process is out of descriptors.
+    pub(super) fn new() -> Result<Self, Errno> {
+        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self { fd, rung: AtomicBool::new(false) })
+    }
+
     /// Wakes, once until it is heard.
     pub(super) fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
@@ -54,8 +63,7 @@ impl Events {
     /// # Errors
     /// [`Errno`] when the process is out of descriptors.
     pub(super) fn new() -> Result<(Self, EventSender), Errno> {
-        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let bell = Arc::new(Bell { fd, rung: AtomicBool::new(false) });
+        let bell = Arc::new(Bell::new()?);
         let (sender, queue): (SyncSender<Event>, _) = sync_channel(CAPACITY);
         let waiting = Arc::new(AtomicUsize::new(0));
         let (theirs, count) = (Arc::clone(&bell), Arc::clone(&waiting));

@@ -9,12 +9,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use graph::port::IfIndex;
-use ports::Held;
+use ports::{Held, PortControl};
 use wire::MacAddr;
 
 use super::core::{Core, rx_mode};
-use super::passage::Arrival;
-use super::port::{self, Kind, OpenPort, Opened};
+use super::port::{self, Kind, Opened};
 use super::ports_of;
 use super::registry::{Entry, stable_mac};
 use super::start::Engine;
@@ -28,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A port on its way out: what has to be gone before another one can be opened in its place.
 struct Closing {
     queues: Returned,
-    port: Option<OpenPort>,
+    control: Option<Box<dyn PortControl>>,
 }
 
 impl Closing {
@@ -46,7 +45,7 @@ impl Closing {
                 }
             }
         }
-        let control = self.port.and_then(|port| port.control)?;
+        let control = self.control?;
         if is_tap {
             return control.hold();
         }
@@ -66,12 +65,21 @@ impl Engine {
             Flaw::new("name", "there are 65000 interfaces already").remedy("delete one first")
         })?;
         let opened = self.open(spec, mac)?;
-        let mut core = self.shared.core();
-        let (port, damage) = Default::default();
-        core.registry.insert(index, Entry { spec: Arc::clone(spec), mac, port, damage, link_ups: 0 });
-        self.shared.baseline().interface_added(&core.pool, index);
-        core.start(index, spec, opened).inspect_err(|_| {
+        let (port, attachment, damage) = Default::default();
+        let entry = Entry { spec: Arc::clone(spec), mac, port, attachment, damage, link_ups: 0 };
+        let shared = Arc::clone(&self.shared);
+        let mut core = shared.core();
+        core.registry.insert(index, entry);
+        shared.baseline().interface_added(&core.pool, index);
+        self.install(&mut core, index, spec, opened);
+        drop(core);
+        self.listen(index, spec).inspect_err(|_| {
+            let mut core = shared.core();
+            if core.published.contains(&index) {
+                core.unroute_interface(index);
+            }
             core.registry.remove(index);
+            core.interfaces_changed = true;
         })
     }
 
@@ -87,13 +95,16 @@ impl Engine {
 
     /// Opens the port of an interface that is there.
     pub(super) fn open_port(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
-        let (index, mac) = {
-            let core = self.shared.core();
-            let Some(index) = core.registry.index(&spec.name) else { return Ok(()) };
-            (index, core.registry.get(index).map_or(MacAddr::ZERO, |entry| entry.mac))
-        };
+        let shared = Arc::clone(&self.shared);
+        let Some((index, before)) = shared.core().registry.named(&spec.name) else { return Ok(()) };
+        let mac = shared.core().registry.get(index).map_or(MacAddr::ZERO, |entry| entry.mac);
         let opened = self.open(spec, mac)?;
-        self.shared.core().start(index, spec, opened)
+        self.install(&mut shared.core(), index, spec, opened);
+        self.listen(index, spec).inspect_err(|_| {
+            if let Some(entry) = shared.core().registry.get_mut(index) {
+                (entry.spec, entry.port) = (before, None);
+            }
+        })
     }
 
     /// What the system has to open for a port.
@@ -104,18 +115,35 @@ impl Engine {
         }
     }
 
+    /// Opens the socket of a memif, whose queues come with its links. The interface is there: a link may come up at once.
+    fn listen(&self, index: IfIndex, spec: &InterfaceSpec) -> Result<(), Flaw> {
+        match &spec.port {
+            PortSpec::Memif(memif) => self.shared.memifs.open(index, spec, memif),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps the device of a port that is open, and gives workers its queues.
+    fn install(&mut self, core: &mut Core, index: IfIndex, spec: &Arc<InterfaceSpec>, mut opened: Opened) {
+        if let Some(control) = opened.control.take() {
+            self.controls.insert(index, control);
+        }
+        core.install(index, spec, opened);
+    }
+
     /// Closes the port of an interface; when this returns, all of it is closed.
     pub(super) fn close_port(&mut self, name: &Name) {
-        let (closing, spec) = {
-            let mut core = self.shared.core();
-            let Some(index) = core.registry.index(name) else { return };
-            let spec = core.registry.get(index).map(|entry| Arc::clone(&entry.spec));
-            (core.take_port(index), spec)
-        };
-        let tap = spec.as_ref().and_then(|spec| match &spec.port {
+        let Some((index, spec)) = self.shared.core().registry.named(name) else { return };
+        if matches!(spec.port, PortSpec::Memif(_)) {
+            // First, so that no link comes up while its queues are taken away.
+            self.shared.memifs.close(index);
+        }
+        let queues = self.shared.core().take_port(index);
+        let closing = Closing { queues, control: self.controls.remove(&index) };
+        let tap = match &spec.port {
             PortSpec::Tap(tap) => Some(tap),
             _ => None,
-        });
+        };
         let held = closing.finish(name, tap.is_some());
         if let (Some(tap), Some(held)) = (tap, held) {
             self.devices.hold(tap, held);
@@ -143,7 +171,8 @@ impl Engine {
                 // Its frames are built with the address; a second generator is in nobody's way.
                 let opened = port::open(after, mac)?;
                 self.close_port(&after.name);
-                self.shared.core().install(index, after, opened);
+                let shared = Arc::clone(&self.shared);
+                self.install(&mut shared.core(), index, after, opened);
             }
             _ => {}
         }
@@ -162,15 +191,6 @@ impl Engine {
 }
 
 impl Core {
-    /// An interface gets its port: that of a memif comes with its link, others are open.
-    fn start(&mut self, index: IfIndex, spec: &Arc<InterfaceSpec>, opened: Opened) -> Result<(), Flaw> {
-        if let PortSpec::Memif(memif) = &spec.port {
-            self.memifs.open(index, &spec.name.to_string(), memif)?;
-        }
-        self.install(index, spec, opened);
-        Ok(())
-    }
-
     /// Gives workers the queues of a port that is open.
     fn install(&mut self, index: IfIndex, spec: &Arc<InterfaceSpec>, opened: Opened) {
         let Some(entry) = self.registry.get_mut(index) else { return };
@@ -178,22 +198,23 @@ impl Core {
         entry.port = Some(opened.port);
         entry.damage.set(damage(spec));
         let rx = port::damaged(&entry.damage, opened.rx);
-        self.pool.attach_tx(index, opened.tx);
-        if let Some(input) = Kind::of(&spec.port).input {
-            self.arriving(Arrival { input, interface: index, mode: rx_mode(spec), queues: rx });
+        if !(rx.is_empty() && opened.tx.is_empty()) {
+            let input = Kind::of(&spec.port).input;
+            self.attach(index, self.attachments.next(), input, rx_mode(spec), rx, opened.tx);
         }
         self.fresh.insert(index);
         self.interfaces_changed = true;
     }
 
-    /// Takes the port of an interface away from workers and memif sockets.
-    fn take_port(&mut self, index: IfIndex) -> Closing {
+    /// Takes the port of an interface away from workers.
+    fn take_port(&mut self, index: IfIndex) -> Returned {
         self.arrivals.retain(|arrival| arrival.interface != index);
         let queues = self.pool.take_back(index);
-        self.memifs.close(index);
-        let port = self.registry.get_mut(index).and_then(|entry| entry.port.take());
+        if let Some(entry) = self.registry.get_mut(index) {
+            (entry.attachment, entry.port) = (None, None);
+        }
         self.interfaces_changed = true;
-        Closing { queues, port }
+        queues
     }
 }
 

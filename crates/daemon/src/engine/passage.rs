@@ -4,9 +4,22 @@
 //! every worker has let go of the queue. What a batch opens waits for the whole batch. So no packet is dropped for want of a
 //! way that is about to be there, or was there a moment ago.
 
-use graph::port::{IfIndex, RxMode, RxQueue};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use graph::port::{Attachment, IfIndex, RxMode, RxQueue, TxQueue};
 
 use super::core::Core;
+
+/// Numbers attachments, all of them.
+#[derive(Debug, Default)]
+pub(super) struct Attachments(AtomicU64);
+
+impl Attachments {
+    /// One that nothing has had yet.
+    pub(super) fn next(&self) -> Attachment {
+        Attachment(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
 
 /// Receive queues that workers are to get.
 pub(super) struct Arrival {
@@ -14,6 +27,8 @@ pub(super) struct Arrival {
     pub(super) input: &'static str,
     /// The interface.
     pub(super) interface: IfIndex,
+    /// Since which attachment it has them.
+    pub(super) attachment: Attachment,
     /// How to wait for them.
     pub(super) mode: RxMode,
     /// The queues.
@@ -27,9 +42,23 @@ impl std::fmt::Debug for Arrival {
 }
 
 impl Core {
-    /// Workers are to get receive queues as soon as they know the interface.
-    pub(super) fn arriving(&mut self, arrival: Arrival) {
-        self.arrivals.push(arrival);
+    /// Gives workers the queues of an interface: those that send at once, those that receive as soon as workers know the
+    /// interface. It has none so far.
+    pub(super) fn attach(
+        &mut self,
+        index: IfIndex,
+        attachment: Attachment,
+        input: Option<&'static str>,
+        mode: RxMode,
+        rx: Vec<Box<dyn RxQueue>>,
+        tx: Vec<Box<dyn TxQueue>>,
+    ) {
+        let Some(entry) = self.registry.get_mut(index) else { return };
+        entry.attachment = Some(attachment);
+        self.pool.attach_tx(index, attachment, tx);
+        if let Some(input) = input {
+            self.arrivals.push(Arrival { input, interface: index, attachment, mode, queues: rx });
+        }
     }
 
     /// The batch is complete: what belongs to its interfaces (networks, routes, neighbours) is there as well.
@@ -46,6 +75,9 @@ impl Core {
     pub(super) fn detach(&mut self, index: IfIndex) {
         self.arrivals.retain(|arrival| arrival.interface != index);
         self.pool.detach(index);
+        if let Some(entry) = self.registry.get_mut(index) {
+            entry.attachment = None;
+        }
         self.departure = Some(self.publisher.mark());
     }
 
@@ -68,7 +100,7 @@ impl Core {
         }
         let fresh = &self.fresh;
         for arrival in self.arrivals.extract_if(.., |arrival| !fresh.contains(&arrival.interface)) {
-            self.pool.attach_rx(arrival.input, arrival.interface, arrival.mode, arrival.queues);
+            self.pool.attach_rx(arrival);
         }
         self.arrivals.is_empty()
     }

@@ -1,9 +1,11 @@
 //! Opening the port of an interface.
 
+use std::sync::Arc;
+
 use api::v1::TapMode;
 use graph::port::{RxQueue, TxQueue};
-use ports::PortControl;
 use ports::wrap::{Damage, Fault};
+use ports::{Link, PortControl};
 use wire::MacAddr;
 
 use super::ports_of;
@@ -40,35 +42,32 @@ impl Kind {
 }
 
 /// A port that is open.
+#[derive(Debug, Clone)]
 pub(super) struct OpenPort {
-    /// Keeps the device, where there is one.
-    pub(super) control: Option<Box<dyn PortControl>>,
+    /// Whether packets can pass, where a device or file of ours says that.
+    pub(super) link: Option<Arc<dyn Link>>,
     /// Takes super-frames and unfinished checksums as they are.
     pub(super) offload: bool,
-}
-
-impl std::fmt::Debug for OpenPort {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("OpenPort").field("offload", &self.offload).finish_non_exhaustive()
-    }
 }
 
 /// An open port with the queues that workers are to get.
 pub(super) struct Opened {
     pub(super) port: OpenPort,
+    /// Keeps the device, where there is one.
+    pub(super) control: Option<Box<dyn PortControl>>,
     pub(super) rx: Vec<Box<dyn RxQueue>>,
     pub(super) tx: Vec<Box<dyn TxQueue>>,
 }
 
 impl Opened {
     pub(super) fn without_queues() -> Self {
-        let port = OpenPort { control: None, offload: false };
-        Self { port, rx: Vec::new(), tx: Vec::new() }
+        let port = OpenPort { link: None, offload: false };
+        Self { port, control: None, rx: Vec::new(), tx: Vec::new() }
     }
 
     pub(super) fn of(port: ports::Port) -> Self {
-        let open = OpenPort { control: Some(port.control), offload: port.facts.offload };
-        Self { port: open, rx: port.rx, tx: port.tx }
+        let open = OpenPort { link: Some(port.link), offload: port.facts.offload };
+        Self { port: open, control: Some(port.control), rx: port.rx, tx: port.tx }
     }
 }
 

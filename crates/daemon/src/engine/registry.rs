@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use graph::port::IfIndex;
+use graph::port::{Attachment, IfIndex};
 use ports::wrap::Damage;
 use wire::MacAddr;
 
@@ -20,6 +20,8 @@ pub(super) struct Entry {
     pub(super) mac: MacAddr,
     /// Its port, while that is open.
     pub(super) port: Option<OpenPort>,
+    /// The queues that workers have of it, or are about to get; none while it has none.
+    pub(super) attachment: Option<Attachment>,
     /// What is done to its packets on purpose: queues that come with a link get it too.
     pub(super) damage: Damage,
     /// Times that the link came up.
@@ -29,7 +31,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether its port takes (and brings in) super-frames and packets with unfinished checksums.
     pub(super) fn offloads(&self) -> bool {
-        self.port.as_ref().is_some_and(|port| port.offload && port.control.is_some())
+        self.port.as_ref().is_some_and(|port| port.offload)
     }
 }
 
@@ -80,6 +82,12 @@ impl Registry {
     /// Index of the interface of that name, given as text.
     pub(super) fn find(&self, name: &str) -> Option<IfIndex> {
         self.entries.iter().find(|(_, entry)| entry.spec.name.to_string() == name).map(|(index, _)| *index)
+    }
+
+    /// The interface of that name: its index, and what it is.
+    pub(super) fn named(&self, name: &Name) -> Option<(IfIndex, Arc<InterfaceSpec>)> {
+        let index = self.index(name)?;
+        Some((index, Arc::clone(&self.get(index)?.spec)))
     }
 
     /// The interface of that index.

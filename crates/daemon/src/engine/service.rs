@@ -1,10 +1,10 @@
-//! The engine's own thread: links, punted packets, faults, timers.
+//! The engine's own thread: punted packets, faults, timers.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use graph::worker::Event;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::core::Core;
 use super::events::Events;
@@ -19,20 +19,17 @@ const BATCH: usize = 512;
 
 /// Runs until the engine is dropped.
 pub(super) fn run(shared: &Shared, events: &Events) {
-    let mut ready = Vec::with_capacity(64);
     let mut tick = Instant::now();
     while !shared.stop.load(Ordering::Acquire) {
         let deadline = {
             let core = shared.core();
             let busy = core.busy();
-            let until = if busy { Instant::now() + Duration::from_millis(1) } else { tick };
-            core.memifs.next_deadline().map_or(until, |deadline| deadline.min(until))
+            if busy { Instant::now() + Duration::from_millis(1) } else { tick }
         };
         let wait = deadline.saturating_duration_since(Instant::now());
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
-        ready.clear();
-        if let Err(error) =
-            epoll::wait(&*shared.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&wait))
+        let mut bell = [PollFd::new(shared.bell.fd(), PollFlags::IN)];
+        if let Err(error) = poll(&mut bell, Some(&wait))
             && error != rustix::io::Errno::INTR
         {
             tracing::error!(%error, "waiting for events failed");
@@ -41,16 +38,12 @@ pub(super) fn run(shared: &Shared, events: &Events) {
         shared.bell.hear();
         let mut core = shared.core();
         let now = Instant::now();
-        for change in core.memifs.process(now) {
-            core.link_changed(change);
-        }
         for _ in 0..BATCH {
             let Some(event) = events.next() else { break };
             core.event(event);
         }
         if now >= tick {
             core.tick();
-            core.memifs.report(now);
             tick = now + TICK;
         }
         core.settle();
@@ -67,12 +60,18 @@ pub(super) fn run(shared: &Shared, events: &Events) {
 
 impl Core {
     /// Deals with what a worker told.
-    fn event(&mut self, event: Event) {
+    pub(super) fn event(&mut self, event: Event) {
         match event {
-            Event::RxFault { interface, fault, .. } | Event::TxFault { interface, fault } => {
+            Event::RxFault { interface, attachment, fault, .. }
+            | Event::TxFault { interface, attachment, fault } => {
                 let Some(entry) = self.registry.get(interface) else { return };
+                if entry.attachment != Some(attachment) {
+                    // Of queues that are on their way back: what has come in their place isn't to suffer for it.
+                    tracing::debug!(interface = %entry.spec.name, reason = fault.reason, "a fault of queues that have gone");
+                    return;
+                }
                 if matches!(entry.spec.port, PortSpec::Memif(_)) {
-                    self.memifs.fault(interface, &fault.reason);
+                    self.memifs.fault(interface, attachment, fault.reason);
                 } else {
                     // A device that is gone doesn't come back by itself: it has to be opened again.
                     let key = Key::Interface(entry.spec.name.clone());

@@ -1,24 +1,25 @@
 //! Starting the engine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ::memif::region::HugePages;
 use graph::plan::{Plan, PlanError};
+use graph::port::IfIndex;
 use graph::publish::Publisher;
 use graph::simd::Tier;
 use graph::worker::WorkerError;
+use ports::PortControl;
 use ports::wrap::capture::CapturePoint;
-use rustix::event::epoll;
 use tables::mac::{MacError, MacTable};
 
 use super::core::Core;
 use super::devices::Devices;
 use super::events::{Bell, Events};
 use super::inspect::{Baseline, clock_hz};
-use super::memif::Memifs;
+use super::memif::{self, Memifs};
+use super::passage::Attachments;
 use super::registry::Registry;
 use super::routing::Routing;
 use super::service;
@@ -53,8 +54,8 @@ pub enum EngineError {
     /// A worker can't be started.
     #[error(transparent)]
     Worker(#[from] WorkerError),
-    /// The thread for events can't be started.
-    #[error("no thread for events: {0}")]
+    /// A thread can't be started.
+    #[error("no thread: {0} (raise the limit on processes)")]
     Thread(std::io::Error),
     /// The address table of bridges can't be had.
     #[error("bridge address table: {0}")]
@@ -65,11 +66,18 @@ pub enum EngineError {
 }
 
 /// The running engine: the control thread's end.
-#[derive(Debug)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
     pub(super) devices: Devices,
-    service: Option<JoinHandle<()>>,
+    /// Keep the devices of open ports.
+    pub(super) controls: HashMap<IfIndex, Box<dyn PortControl>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Engine").field("shared", &self.shared).finish_non_exhaustive()
+    }
 }
 
 /// The running engine, to look into.
@@ -92,7 +100,7 @@ pub(super) struct Shared {
     /// What kind of memory is used, in words.
     pub(super) memory: String,
     pub(super) bell: Arc<Bell>,
-    pub(super) epoll: Arc<OwnedFd>,
+    pub(super) memifs: Arc<Memifs>,
     pub(super) stop: std::sync::atomic::AtomicBool,
 }
 
@@ -119,10 +127,10 @@ impl Engine {
         let mut publisher = Publisher::new(&plan.schema);
         let tier = options.tier.unwrap_or_else(Tier::detect);
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
-        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Descriptors)?);
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&*epoll, events.bell().fd(), data, epoll::EventFlags::IN)
-            .map_err(EngineError::Descriptors)?;
+        let attachments = Arc::new(Attachments::default());
+        let (memifs, beginning) =
+            Memifs::new(&attachments, options.huge_pages).map_err(EngineError::Descriptors)?;
+        let memifs = Arc::new(memifs);
         let captures = Arc::new(CapturePoint::default());
         let pool = Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?;
         let routing = Routing::new(&plan, &mut publisher, options.fib_bytes)?;
@@ -131,7 +139,8 @@ impl Engine {
             publisher,
             pool,
             registry: Registry::default(),
-            memifs: Memifs::new(Arc::clone(&epoll), options.huge_pages),
+            memifs: Arc::clone(&memifs),
+            attachments,
             vrfs: HashMap::from([(Name::default_vrf(), 0)]),
             bridges: HashMap::new(),
             macs: Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?),
@@ -152,13 +161,20 @@ impl Engine {
         let (clock_hz, memory) = (clock_hz(), memory_kind(options.huge_pages));
         let (core, baseline) = (Mutex::new(core), Mutex::default());
         let shared =
-            Arc::new(Shared { plan, tier, core, baseline, captures, clock_hz, memory, bell, epoll, stop });
-        let theirs = Arc::clone(&shared);
-        let service = std::thread::Builder::new()
-            .name("engine".into())
-            .spawn(move || service::run(&theirs, &events))
-            .map_err(EngineError::Thread)?;
-        Ok(Self { shared, devices: Devices::default(), service: Some(service) })
+            Arc::new(Shared { plan, tier, core, baseline, captures, clock_hz, memory, bell, memifs, stop });
+        // From here on, dropping it ends the threads that there are.
+        let (devices, controls, threads) = Default::default();
+        let mut engine = Self { shared, devices, controls, threads };
+        engine.thread("engine", move |shared| service::run(shared, &events))?;
+        engine.thread("memif", move |shared| memif::run(shared, beginning))?;
+        Ok(engine)
+    }
+
+    fn thread(&mut self, name: &str, run: impl FnOnce(&Shared) + Send + 'static) -> Result<(), EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared));
+        self.threads.push(thread.map_err(EngineError::Thread)?);
+        Ok(())
     }
 
     /// A handle to look into the engine.
@@ -172,9 +188,10 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.stop.store(true, std::sync::atomic::Ordering::Release);
         self.shared.bell.ring();
-        if let Some(service) = self.service.take() {
-            // A thread that panicked has said so on standard error.
-            let _ = service.join();
+        self.shared.memifs.wake();
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so on standard error.
+            let _ = thread.join();
         }
     }
 }

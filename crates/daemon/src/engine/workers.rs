@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use graph::engine::Graph;
 use graph::packet::{OwnedPacket, Packets, SlotId};
 use graph::plan::Plan;
-use graph::port::{IfIndex, PortFault, RxMode, RxPort, RxQueue, Sent, TxQueue};
+use graph::port::{Attachment, IfIndex, PortFault, RxMode, RxPort, Sent, TxQueue};
 use graph::publish::Publisher;
 use graph::simd::Tier;
 use graph::trace::{Budget, TraceOrder};
 use graph::worker::{EventSender, Worker, WorkerError, WorkerOptions};
 use ports::wrap::capture::{CaptureDrops, CapturePoint, CaptureRx, CaptureTx};
+
+use super::passage::Arrival;
 
 /// What a worker has let go of: dropped by the engine's thread, because closing devices and unmapping memory takes longer
 /// than a worker may stand still.
@@ -109,20 +111,16 @@ impl Pool {
     }
 
     /// Deals receive queues out: each to the worker that has the fewest.
-    pub(super) fn attach_rx(
-        &mut self,
-        input: &'static str,
-        interface: IfIndex,
-        mode: RxMode,
-        queues: Vec<Box<dyn RxQueue>>,
-    ) {
+    pub(super) fn attach_rx(&mut self, arrival: Arrival) {
+        let Arrival { input, interface, attachment, mode, queues } = arrival;
         for (number, rx) in queues.into_iter().enumerate() {
             let number = number as u16;
             let fewest = self.queues.iter().enumerate().min_by_key(|(_, queues)| queues.len());
             let Some((at, _)) = fewest else { return };
             self.queues[at].push((interface, number));
             let rx = Box::new(CaptureRx::new(rx, Arc::clone(&self.captures)));
-            let port = RxPort::new(interface, number, mode, rx);
+            let mut port = RxPort::new(interface, number, mode, rx);
+            port.attachment = attachment;
             self.workers[at].send(move |graph| {
                 if let Some(queues) = graph.queues(input) {
                     queues.list.push(port);
@@ -133,7 +131,12 @@ impl Pool {
 
     /// Gives every worker a way to send by `interface`: a queue of its own where there are enough, else one that several
     /// share under a lock.
-    pub(super) fn attach_tx(&mut self, interface: IfIndex, queues: Vec<Box<dyn TxQueue>>) {
+    pub(super) fn attach_tx(
+        &self,
+        interface: IfIndex,
+        attachment: Attachment,
+        queues: Vec<Box<dyn TxQueue>>,
+    ) {
         let workers = self.workers.len();
         if queues.is_empty() {
             return;
@@ -142,20 +145,20 @@ impl Pool {
         let queues: Vec<_> = queues.into_iter().map(seen).collect();
         if queues.len() >= workers {
             for (worker, queue) in self.workers.iter().zip(queues) {
-                Self::set_tx(worker, interface, Some(queue), &self.bury);
+                self.set_tx(worker, interface, attachment, queue);
             }
             return;
         }
         let shared: Vec<Shared> = queues.into_iter().map(Shared::new).collect();
         for (at, worker) in self.workers.iter().enumerate() {
-            Self::set_tx(worker, interface, Some(Box::new(shared[at % shared.len()].clone())), &self.bury);
+            self.set_tx(worker, interface, attachment, Box::new(shared[at % shared.len()].clone()));
         }
     }
 
-    fn set_tx(worker: &Worker, interface: IfIndex, queue: Option<Box<dyn TxQueue>>, bury: &Sender<Grave>) {
-        let bury = bury.clone();
+    fn set_tx(&self, worker: &Worker, interface: IfIndex, attachment: Attachment, queue: Box<dyn TxQueue>) {
+        let bury = self.bury.clone();
         worker.send(move |graph| {
-            if let Some(old) = graph.ports.set(interface, queue) {
+            if let Some(old) = graph.ports.attach(interface, attachment, queue) {
                 // An error means that the engine is gone: the queue is dropped here.
                 let _ = bury.send(Box::new(Mutex::new(old)));
             }
@@ -189,7 +192,12 @@ impl Pool {
                     }
                 });
             }
-            Self::set_tx(worker, interface, None, bury);
+            let bury = bury.clone();
+            worker.send(move |graph| {
+                if let Some(old) = graph.ports.detach(interface) {
+                    let _ = bury.send(Box::new(Mutex::new(old)));
+                }
+            });
         }
     }
 

@@ -8,7 +8,7 @@ use graph::NodeSpec;
 use graph::arc::Arcs;
 use graph::engine::Graph;
 use graph::plan::Plan;
-use graph::port::{IfIndex, RxMode, RxPort};
+use graph::port::{Attachment, IfIndex, RxMode, RxPort};
 use graph::publish::{Draft, Key, Publisher, Reader};
 use graph::simd::Tier;
 use graph::worker::{Event, EventSender};
@@ -117,7 +117,7 @@ impl Bench {
         self.chain("interface-output", index, &[], "test-tx");
         let wire = TestWire::default();
         self.wires.insert(index, wire.clone());
-        self.graph.ports.set(index, Some(Box::new(wire.clone())));
+        self.graph.ports.attach(index, Attachment::default(), Box::new(wire.clone()));
         if let Some(queues) = self.graph.queues("test-input") {
             queues.list.push(RxPort::new(index, 0, RxMode::Polling, Box::new(wire)));
         }

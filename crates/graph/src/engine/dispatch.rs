@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::port::{RxQueues, TxPorts};
 use crate::publish::Tables;
 use crate::trace::Tracer;
-use crate::worker::{Event, EventSender};
+use crate::worker::EventSender;
 use core::fmt;
 use memory::clock::cycles;
 use memory::packet::{Packets, SlotId};
@@ -164,12 +164,7 @@ impl Graph {
 
     fn end_round(&mut self) {
         self.ports.flush();
-        while let Some((interface, fault)) = self.ports.faults.pop_first() {
-            if !self.events.send(Event::TxFault { interface, fault: fault.clone() }) {
-                self.ports.faults.insert(interface, fault);
-                break;
-            }
-        }
+        self.ports.tell(|event| self.events.send(event));
         for id in &self.inputs {
             if let Some(queues) = self.instances[*id].node.queues() {
                 for port in queues.list.iter_mut().filter(|port| port.pending) {

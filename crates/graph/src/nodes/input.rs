@@ -78,7 +78,8 @@ impl Input {
             Ok(received) => received,
             Err(fault) => {
                 // Told until there was room for it, and then never again: others need the queue of events, too.
-                port.told = ctx.tell(Event::RxFault { interface: port.interface, queue: port.queue, fault });
+                let (interface, queue, attachment) = (port.interface, port.queue, port.attachment);
+                port.told = ctx.tell(Event::RxFault { interface, queue, attachment, fault });
                 return;
             }
         };

@@ -76,7 +76,7 @@ fn send(ctx: &mut Ctx<'_>, interface: u16, mut slots: &[SlotId], groups: bool) {
             Some(queue) => match queue.send(ctx.tier, ctx.packets, slots) {
                 Ok(sent) => (sent, reason(sent.stop)),
                 Err(fault) => {
-                    ctx.ports.faults.insert(interface, fault);
+                    ctx.ports.failed(interface, fault);
                     (Sent::default(), Drop::LinkDown)
                 }
             },

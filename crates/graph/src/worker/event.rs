@@ -1,6 +1,6 @@
 //! What workers tell the control thread.
 
-use crate::port::{IfIndex, PortFault};
+use crate::port::{Attachment, IfIndex, PortFault};
 use core::fmt;
 use memory::packet::OwnedPacket;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub enum Event {
         interface: IfIndex,
         /// The queue's number.
         queue: u16,
+        /// The attachment that it belongs to, which may have ended since.
+        attachment: Attachment,
         /// What happened.
         fault: PortFault,
     },
@@ -30,6 +32,8 @@ pub enum Event {
     TxFault {
         /// The interface.
         interface: IfIndex,
+        /// The attachment that the queue belongs to, which may have ended since.
+        attachment: Attachment,
         /// What happened.
         fault: PortFault,
     },

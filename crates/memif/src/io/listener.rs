@@ -1,7 +1,7 @@
 //! The server: one socket, any number of interfaces.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +35,10 @@ pub struct Listener {
     socket: Bound,
     interfaces: BTreeMap<u32, Interface>,
     sessions: HashMap<u64, Session>,
+    /// Handshakes by the time when they must be done. However many are connected, a wake-up looks only at these.
+    handshakes: BTreeSet<(Instant, u64)>,
+    /// What a new connection is told of the interfaces, until one comes or goes.
+    limits: Option<Limits>,
     last_token: u64,
     /// Not accepting until then.
     paused: Option<Instant>,
@@ -57,7 +61,8 @@ struct Session {
     channel: Channel,
     peer: Option<Credentials>,
     machine: ServerMachine,
-    deadline: Option<Instant>,
+    /// When the handshake must be done.
+    deadline: Instant,
 }
 
 /// The interfaces, as one session sees them.
@@ -101,9 +106,21 @@ impl Listener {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
-        let (interfaces, sessions) = (BTreeMap::new(), HashMap::new());
+        let (interfaces, sessions, handshakes, limits) = Default::default();
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
-        Ok(Self { settings, epoll, socket, interfaces, sessions, last_token, paused, told, ended })
+        Ok(Self {
+            settings,
+            epoll,
+            socket,
+            interfaces,
+            sessions,
+            handshakes,
+            limits,
+            last_token,
+            paused,
+            told,
+            ended,
+        })
     }
 
     /// Gives the socket's file, if it has one, another mode and owner; see [`ListenerSettings`].
@@ -125,6 +142,7 @@ impl Listener {
             return Err(Error::Registered { id });
         }
         self.interfaces.insert(id, Interface { config: Arc::new(config), owner: None, closed: None });
+        self.limits = None;
         Ok(())
     }
 
@@ -133,6 +151,7 @@ impl Listener {
         let existed = self.interfaces.contains_key(&id);
         self.disconnect(id, &Reason::Local("interface deleted".into()));
         self.interfaces.remove(&id);
+        self.limits = None;
         existed
     }
 
@@ -179,7 +198,7 @@ impl Listener {
     /// When to call [`process`](Self::process) at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.sessions.values().filter_map(|session| session.deadline).chain(self.paused).min()
+        self.handshakes.first().map(|(deadline, _)| *deadline).into_iter().chain(self.paused).min()
     }
 
     /// How many connections ended, or didn't come to be, by [kind of reason](Reason::kind), since the beginning.
@@ -224,16 +243,17 @@ impl Listener {
                 events.push(ServerEvent::NotAccepting { error });
             }
         }
-        let late = |(token, s): (&u64, &Session)| s.deadline.is_some_and(|d| d <= now).then_some(*token);
-        for token in self.sessions.iter().filter_map(late).collect::<Vec<_>>() {
+        let late: Vec<u64> = self.handshakes.range(..=(now, u64::MAX)).map(|(_, token)| *token).collect();
+        for token in late {
             self.end(token, Reason::Timeout, &mut events);
         }
         Ok(events)
     }
 
     fn accept(&mut self, now: Instant, events: &mut Vec<ServerEvent>) -> Result<(), Error> {
-        let limits =
-            Limits::of(&self.settings.name, self.interfaces.values().map(|interface| &*interface.config));
+        let (name, interfaces) = (&self.settings.name, &self.interfaces);
+        let all = || Limits::of(name, interfaces.values().map(|interface| &*interface.config));
+        let limits = self.limits.get_or_insert_with(all).clone();
         let system = |call| move |errno| Error::System { call, errno };
         for _ in 0..BATCH {
             let fd = match accept_with(&self.socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -251,7 +271,8 @@ impl Listener {
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
-            let (peer, deadline) = (channel.credentials(), Some(now + self.settings.handshake_timeout));
+            let (peer, deadline) = (channel.credentials(), now + self.settings.handshake_timeout);
+            self.handshakes.insert((deadline, self.last_token));
             self.sessions.insert(self.last_token, Session { channel, peer, machine, deadline });
             self.told = false;
         }
@@ -268,9 +289,13 @@ impl Listener {
     /// Ends a handshake if there is no place for one more: the oldest of the process that has the most, so that
     /// nobody but who connects too often is the loser.
     fn make_way(&mut self, events: &mut Vec<ServerEvent>) {
+        if self.handshakes.len() < self.settings.max_handshakes {
+            return;
+        }
         let mut by_process = HashMap::<_, (usize, u64)>::new();
         let mut count = 0;
-        for (token, session) in self.sessions.iter().filter(|(_, session)| session.machine.id().is_none()) {
+        let all = self.handshakes.iter().filter_map(|(_, token)| self.sessions.get_key_value(token));
+        for (token, session) in all.filter(|(_, session)| session.machine.id().is_none()) {
             let (handshakes, oldest) = by_process.entry(session.peer).or_insert((0, u64::MAX));
             (*handshakes, *oldest) = (*handshakes + 1, (*oldest).min(*token));
             count += 1;
@@ -292,7 +317,7 @@ impl Listener {
                 Ok(None) => return,
                 Ok(Some(None)) => {}
                 Ok(Some(Some(mut connection))) => {
-                    session.deadline = None;
+                    self.handshakes.remove(&(session.deadline, token));
                     connection.peer.credentials = session.peer;
                     events.push(ServerEvent::Connected(connection));
                 }
@@ -316,9 +341,11 @@ impl Listener {
 
     fn close(&mut self, token: u64, reason: &Reason) -> bool {
         let Some(session) = self.sessions.remove(&token) else { return false };
+        self.handshakes.remove(&(session.deadline, token));
         session.channel.farewell(reason);
         *self.ended.entry(reason.kind()).or_default() += 1;
-        for interface in self.interfaces.values_mut().filter(|interface| interface.owner == Some(token)) {
+        let claimed = session.machine.id().and_then(|id| self.interfaces.get_mut(&id));
+        if let Some(interface) = claimed.filter(|interface| interface.owner == Some(token)) {
             interface.owner = None;
         }
         true

@@ -62,6 +62,7 @@ pub fn open(options: &AfPacketOptions) -> Result<Port, PortError> {
     let mac = info.mac.filter(|_| info.ethernet);
     let mac = mac.ok_or_else(|| wrong("name", "is no Ethernet device: only those can be shared".into()))?;
     let (sockets, vnet) = options.netns.run(|| sockets(options, &info))??;
+    let link = link::watch(&options.netns, &info.name, info.index)?;
     let name: Arc<str> = options.port().into();
     let lost = Arc::new(AtomicU64::new(0));
     let queue = |socket: &Arc<OwnedFd>| PacketQueue { socket: Arc::clone(socket), vnet };
@@ -82,12 +83,8 @@ pub fn open(options: &AfPacketOptions) -> Result<Port, PortError> {
             host_ifindex: Some(info.index),
             offload: vnet,
         },
-        control: Box::new(PacketControl {
-            netns: options.netns.clone(),
-            name: options.name.clone(),
-            sockets,
-            lost,
-        }),
+        link,
+        control: Box::new(PacketControl { sockets, lost }),
     })
 }
 
@@ -132,21 +129,16 @@ pub(super) const fn prefix(vnet: bool) -> usize {
 
 /// Holds the sockets; the device is the kernel's.
 struct PacketControl {
-    netns: Netns,
-    name: String,
     sockets: Vec<Arc<OwnedFd>>,
     lost: Arc<AtomicU64>,
 }
 
 impl PortControl for PacketControl {
-    fn link_up(&self) -> Result<bool, PortError> {
-        Ok(link::get(&self.netns, &self.name)?.is_some_and(|info| info.up && info.carrier))
-    }
-
     fn lost(&self) -> Result<u64, PortError> {
         for socket in &self.sockets {
             let lost = packet::lost(socket.as_fd());
-            let lost = lost.map_err(|error| PortError::system(&self.name, "count what was lost", error))?;
+            let lost =
+                lost.map_err(|error| PortError::system("AF_PACKET socket", "count what was lost", error))?;
             self.lost.fetch_add(lost.into(), Ordering::Relaxed);
         }
         Ok(self.lost.load(Ordering::Relaxed))

@@ -2,7 +2,7 @@
 
 use super::queue::GeneratorRx;
 use super::template::{Template, Vary};
-use crate::port::{LinkLayer, Port, PortFacts};
+use crate::port::{LinkLayer, NoLink, Port, PortFacts};
 use crate::timer::Timer;
 use crate::{PortError, sink};
 use graph::port::RxQueue;
@@ -90,6 +90,7 @@ pub fn open(options: &GeneratorOptions) -> Result<Port, PortError> {
             host_ifindex: None,
             offload: true,
         },
+        link: Arc::new(NoLink),
         control: Box::new(sink::Nothing),
     })
 }

@@ -3,6 +3,7 @@
 use super::netlink::{self, to_io};
 use crate::PortError;
 use crate::netns::Netns;
+use crate::port::LinkState;
 use rtnetlink::Handle;
 use rtnetlink::packet_core::Nla;
 use rtnetlink::packet_route::link::{
@@ -67,13 +68,26 @@ pub(super) async fn find(handle: &Handle, name: &str) -> io::Result<Option<LinkI
         None => Ok(None),
         Some(Ok(message)) => Ok(Some(read(&message))),
         Some(Err(error)) => match to_io(error) {
-            error if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(None),
+            error if is_missing(&error) => Ok(None),
             error => Err(error),
         },
     }
 }
 
-fn read(message: &LinkMessage) -> LinkInfo {
+/// Whether the kernel says that there is no such device.
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
+}
+
+impl LinkInfo {
+    /// Whether packets can pass.
+    #[must_use]
+    pub fn state(&self) -> LinkState {
+        if self.up && self.carrier { LinkState::Up } else { LinkState::Down }
+    }
+}
+
+pub(super) fn read(message: &LinkMessage) -> LinkInfo {
     let flags = message.header.flags;
     let mut info = LinkInfo {
         index: message.header.index,

@@ -2,13 +2,14 @@
 
 use super::play::{PcapRx, Recording};
 use super::write::Writer;
-use crate::port::{LinkLayer, Port, PortControl, PortFacts};
+use crate::port::{LinkLayer, NoLink, Port, PortControl, PortFacts};
 use crate::timer::Timer;
 use crate::wrap::capture::CaptureFile;
 use crate::{PortError, sink};
 use graph::port::{RxQueue, TxQueue};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use wire::LinkType;
 
 /// How fast a file is played.
@@ -107,6 +108,7 @@ pub fn open(options: &PcapOptions) -> Result<Port, PortError> {
             // Files show packets as they would be on a wire.
             offload: options.tx_file.is_none(),
         },
+        link: writer.as_ref().map_or_else(|| Arc::new(NoLink) as _, Writer::link),
         control: Box::new(PcapControl { writer }),
     })
 }
@@ -116,10 +118,6 @@ struct PcapControl {
 }
 
 impl PortControl for PcapControl {
-    fn link_up(&self) -> Result<bool, PortError> {
-        Ok(self.writer.as_ref().is_none_or(Writer::works))
-    }
-
     /// Waits up to a second for what was sent to be in the file, if the queues are gone.
     fn remove(mut self: Box<Self>) -> Result<(), PortError> {
         if let Some(writer) = self.writer.take() {

@@ -1,5 +1,6 @@
 //! The writing side.
 
+use crate::port::{Link, LinkState};
 use crate::wrap::capture::{CaptureFile, CaptureFileError};
 use graph::port::{PortFault, Sent, TxQueue};
 use memory::packet::{Packets, SlotId};
@@ -26,6 +27,17 @@ pub(super) struct Writer {
     fault: Arc<Mutex<Option<String>>>,
 }
 
+/// A file is a link that goes down with the first error.
+#[derive(Debug)]
+struct FileLink(Arc<Mutex<Option<String>>>);
+
+impl Link for FileLink {
+    fn state(&self) -> LinkState {
+        let works = self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        if works { LinkState::Up } else { LinkState::Down }
+    }
+}
+
 impl Writer {
     /// Starts it on a file whose interface 0 has been described, with `count` queues for it.
     pub(super) fn start(file: CaptureFile, count: u16) -> std::io::Result<(Self, Vec<Box<dyn TxQueue>>)> {
@@ -44,8 +56,8 @@ impl Writer {
     }
 
     /// Whether it can still write.
-    pub(super) fn works(&self) -> bool {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    pub(super) fn link(&self) -> Arc<dyn Link> {
+        Arc::new(FileLink(Arc::clone(&self.fault)))
     }
 
     /// Waits until everything is written, but not for long: queues that are still in use hold the thread.

@@ -27,8 +27,13 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
         check_existing(options, info)?;
     }
     let files = options.netns.run(|| attach(options, before.is_some()))??;
-    let info =
-        link::change(&options.netns, &options.name, &options.former, &options.host).inspect_err(|_| {
+    let changed = link::change(&options.netns, &options.name, &options.former, &options.host);
+    let (info, link) = changed
+        .and_then(|info| {
+            let link = link::watch(&options.netns, &info.name, info.index)?;
+            Ok((info, link))
+        })
+        .inspect_err(|_| {
             if before.is_none() && options.persist {
                 // What failed is reported; that a device without a queue stays behind as well would be noise.
                 let _ = files.iter().try_for_each(|file| tun::set_persist(file.as_fd(), false));
@@ -53,6 +58,7 @@ pub fn open(options: &TapOptions) -> Result<Port, PortError> {
             host_ifindex: Some(info.index),
             offload: true,
         },
+        link,
         control: Box::new(TapControl { netns: options.netns.clone(), name: info.name, files }),
     })
 }
@@ -128,10 +134,6 @@ struct TapControl {
 }
 
 impl PortControl for TapControl {
-    fn link_up(&self) -> Result<bool, PortError> {
-        Ok(link::get(&self.netns, &self.name)?.is_some_and(|info| info.up && info.carrier))
-    }
-
     fn lost(&self) -> Result<u64, PortError> {
         Ok(link::get(&self.netns, &self.name)?.map_or(0, |info| info.tx_dropped))
     }

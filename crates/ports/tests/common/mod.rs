@@ -6,7 +6,7 @@ use graph::arc::{ArcPlace, Arcs};
 use graph::engine::Graph;
 use graph::node::{NodeContext, NodeKind};
 use graph::plan::Plan;
-use graph::port::{RxMode, RxPort, RxQueue, TxQueue};
+use graph::port::{Attachment, RxMode, RxPort, RxQueue, TxQueue};
 use graph::publish::{Key, Publisher, Schema};
 use graph::worker::{EventSender, Worker, WorkerOptions};
 use graph::{Ctx, Frame, Node, NodeSpec};
@@ -80,6 +80,16 @@ fn succeed(output: Output, args: &[&str]) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{args:?}: {out}{err}");
     out.into_owned()
+}
+
+/// Waits until the kernel has told that the link is so.
+#[track_caller]
+pub fn link_becomes(port: &quiver_ports::Port, state: quiver_ports::LinkState) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while port.link.state() != state {
+        assert!(std::time::Instant::now() < end, "the link is {:?}", port.link.state());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 /// Sends one frame by hand.
@@ -219,7 +229,9 @@ impl Joined {
                 let port = RxPort::new(interface, number as u16, side.mode, rx);
                 graph.queues(side.input).unwrap().list.push(port);
             }
-            graph.ports.set(interface, side.port.tx.pop());
+            if let Some(queue) = side.port.tx.pop() {
+                graph.ports.attach(interface, Attachment::default(), queue);
+            }
         }
         Self { graph, publisher, seen }
     }

@@ -2,6 +2,7 @@
 
 use api::v1::{InterfaceCounters, InterfaceState, QueuePlacement};
 use graph::port::IfIndex;
+use ports::LinkState;
 
 use super::super::core::Core;
 use super::super::port::Kind;
@@ -91,7 +92,7 @@ fn placement(core: &Core, index: IfIndex) -> Vec<QueuePlacement> {
 /// Whether the other side is there, and if not, why.
 fn link(core: &Core, index: IfIndex, entry: &Entry) -> (bool, String) {
     match &entry.spec.port {
-        PortSpec::Memif(memif) => match core.memifs.state(index) {
+        PortSpec::Memif(memif) => match core.memifs.links().get(index) {
             Some(state) if state.up.is_some() => (true, String::new()),
             Some(state) => {
                 let nobody = || format!("no peer has connected to {} yet", memif.socket);
@@ -99,11 +100,11 @@ fn link(core: &Core, index: IfIndex, entry: &Entry) -> (bool, String) {
             }
             None => (false, "its socket is closed".into()),
         },
-        _ => match entry.port.as_ref().map(|port| port.control.as_ref().map(|control| control.link_up())) {
+        _ => match entry.port.as_ref().map(|port| port.link.as_ref().map(|link| link.state())) {
             None => (false, "its port is closed".into()),
-            Some(None | Some(Ok(true))) => (true, String::new()),
-            Some(Some(Ok(false))) => (false, "the device is down".into()),
-            Some(Some(Err(error))) => (false, error.to_string()),
+            Some(None | Some(LinkState::Up)) => (true, String::new()),
+            Some(Some(LinkState::Down)) => (false, "the device is down".into()),
+            Some(Some(LinkState::Gone)) => (false, "the device is gone".into()),
         },
     }
 }

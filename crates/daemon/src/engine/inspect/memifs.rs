@@ -4,17 +4,18 @@ use ::memif::ring::RingGauge;
 use api::v1::{MemifQueue, MemifRefusals, MemifSocket, MemifState};
 
 use super::super::core::Core;
-use super::super::links::{LinkState, Refusals};
+use super::super::memif::{LinkState, Refusals};
 use crate::model::spec::{MemifSpec, PortSpec, SocketName};
 
 pub(super) fn all(core: &Core) -> Vec<MemifState> {
+    let links = core.memifs.links();
     let mut list: Vec<MemifState> = core
         .registry
         .iter()
         .filter_map(|(index, entry)| {
             let PortSpec::Memif(memif) = &entry.spec.port else { return None };
             let worker = |queue| placed(core, index, queue);
-            Some(state(&entry.spec.name.to_string(), memif, core.memifs.state(index), worker))
+            Some(state(&entry.spec.name.to_string(), memif, links.get(index), worker))
         })
         .collect();
     list.sort_by(|a, b| a.interface.cmp(&b.interface));

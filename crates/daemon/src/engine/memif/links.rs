@@ -5,62 +5,64 @@ use std::time::Instant;
 
 use ::memif::ring::RingGauge;
 use ::memif::{Connection, Error, Peer, Reason, RxQueue, TxQueue};
-use graph::port::IfIndex;
+use graph::port::{Attachment, IfIndex};
 
 use super::quiet::Quiet;
 use crate::model::spec::SocketName;
 
 /// Something happened to a link.
 #[derive(Debug)]
-pub(super) enum LinkChange {
-    /// It is up.
-    Up(IfIndex, Box<Connection>),
+pub(in super::super) enum LinkChange {
+    /// It is up: its queues are to be attached.
+    Up(IfIndex, Attachment, Box<Connection>),
     /// It is down.
     Down(IfIndex),
 }
 
 /// Attempts to connect that came to nothing, by the kind of reason.
-pub(super) type Refusals = BTreeMap<&'static str, u64>;
+pub(in super::super) type Refusals = BTreeMap<&'static str, u64>;
 
 /// What is known of a link.
 #[derive(Debug, Default)]
-pub(super) struct LinkState {
+pub(in super::super) struct LinkState {
     /// The interface.
     name: String,
     /// What was agreed, while it is up.
-    pub(super) up: Option<Agreed>,
+    pub(in super::super) up: Option<Agreed>,
     /// Why it went down last, or why the last peer was refused.
-    pub(super) last_reason: Option<String>,
+    pub(in super::super) last_reason: Option<String>,
     /// When it went down last, in nanoseconds since 1970.
-    pub(super) last_time_ns: Option<u64>,
+    pub(in super::super) last_time_ns: Option<u64>,
     /// Times that it went down.
-    pub(super) disconnects: u64,
+    pub(in super::super) disconnects: u64,
     /// Times that it came up.
-    pub(super) connects: u64,
+    pub(in super::super) connects: u64,
     /// Peers turned away, or servers that turned us away.
-    pub(super) refusals: Refusals,
+    pub(in super::super) refusals: Refusals,
     /// Links ended because the peer broke the protocol.
-    pub(super) faults: u64,
+    pub(in super::super) faults: u64,
 }
 
 /// What was agreed for a link.
 #[derive(Debug)]
-pub(super) struct Agreed {
+pub(in super::super) struct Agreed {
+    /// The queues that belong to it.
+    pub(in super::super) attachment: Attachment,
     /// The other end.
-    pub(super) peer: Peer,
+    pub(in super::super) peer: Peer,
     /// Name of its process, where that can be read.
-    pub(super) process: Option<String>,
+    pub(in super::super) process: Option<String>,
     /// Rings that we receive from.
-    pub(super) rx: Vec<RingGauge>,
+    pub(in super::super) rx: Vec<RingGauge>,
     /// Rings that we send to.
-    pub(super) tx: Vec<RingGauge>,
+    pub(in super::super) tx: Vec<RingGauge>,
     /// Bytes of the regions.
-    pub(super) mapped: u64,
+    pub(in super::super) mapped: u64,
 }
 
 /// All links.
 #[derive(Debug, Default)]
-pub(super) struct Links {
+pub(in super::super) struct Links {
     states: BTreeMap<IfIndex, LinkState>,
     /// Peers that were turned away before they could be told apart by interface.
     strangers: BTreeMap<SocketName, Refusals>,
@@ -87,21 +89,27 @@ impl Links {
     }
 
     /// What is known of a link.
-    pub(super) fn get(&self, index: IfIndex) -> Option<&LinkState> {
+    pub(in super::super) fn get(&self, index: IfIndex) -> Option<&LinkState> {
         self.states.get(&index)
     }
 
     /// Peers that were turned away before they could be told apart by interface, by socket.
-    pub(super) fn strangers(&self) -> impl Iterator<Item = (&SocketName, &Refusals)> {
+    pub(in super::super) fn strangers(&self) -> impl Iterator<Item = (&SocketName, &Refusals)> {
         self.strangers.iter()
     }
 
     /// A link is up.
-    pub(super) fn up(&mut self, index: IfIndex, connection: Connection) -> Option<LinkChange> {
+    pub(super) fn up(
+        &mut self,
+        index: IfIndex,
+        attachment: Attachment,
+        connection: Connection,
+    ) -> Option<LinkChange> {
         let state = self.states.get_mut(&index)?;
         state.connects += 1;
         let process = connection.peer.credentials.and_then(|peer| peer.pid).and_then(process_name);
         let agreed = Agreed {
+            attachment,
             peer: connection.peer.clone(),
             process,
             rx: connection.rx.iter().map(RxQueue::gauge).collect(),
@@ -115,7 +123,7 @@ impl Links {
             tracing::info!(interface = %state.name, rx, tx, pid, "memif link up");
         }
         state.up = Some(agreed);
-        Some(LinkChange::Up(index, Box::new(connection)))
+        Some(LinkChange::Up(index, attachment, Box::new(connection)))
     }
 
     /// A link is down.
@@ -133,10 +141,10 @@ impl Links {
         Some(LinkChange::Down(index))
     }
 
-    /// The peer broke the rules of the rings. False where the link has ended already.
-    pub(super) fn fault(&mut self, index: IfIndex, what: &str) -> bool {
+    /// The peer broke the rules of the rings. False where that link has ended already, whether there is another one or not.
+    pub(super) fn fault(&mut self, index: IfIndex, attachment: Attachment, what: &str) -> bool {
         let Some(state) = self.states.get_mut(&index) else { return false };
-        if state.up.take().is_none() {
+        if state.up.take_if(|up| up.attachment == attachment).is_none() {
             return false;
         }
         state.faults += 1;

@@ -1,0 +1,21 @@
+//! memif interfaces: their sockets, served by a thread of its own, and the state of their links.
+//!
+//! * `handle`: [`Memifs`], what the engine has of it. Whatever is to be done with sockets is an order to the thread.
+//! * `thread`: serves the sockets and tells the engine which links have come and gone. It holds no lock of the engine while
+//!   it talks to peers, or makes the memory of a link.
+//! * `sockets`: listeners and clients, each with a token of its own in one epoll set; `deadlines`: when they are due.
+//! * `links`: what is known of links, counted and told; `quiet`: what peers can't flood the log with.
+//! * `settings`: what the configuration says, as the memif library wants it; `accounts`: users and groups by name.
+
+mod accounts;
+mod deadlines;
+mod handle;
+mod links;
+mod quiet;
+mod settings;
+mod sockets;
+mod thread;
+
+pub(super) use handle::Memifs;
+pub(super) use links::{LinkChange, LinkState, Refusals};
+pub(super) use thread::run;

@@ -1,0 +1,95 @@
+//! What the configuration says, as the memif library wants it.
+
+use ::memif::control::Text;
+use ::memif::io::{Address, ListenerSettings};
+use ::memif::region::{HugePages, SealPolicy};
+use ::memif::{Admission, ClientConfig, Mode, QueueConfig, Reason, RingSize, Secret, ServerConfig};
+use api::v1::MemifMode;
+
+use super::accounts;
+use crate::model::Flaw;
+use crate::model::spec::{Access, MemifSpec, SocketFile, SocketName};
+
+/// Memory regions of a peer. One is usual, a pool of packet buffers has some; more would let a few peers use up the places of the
+/// guard that all share.
+const REGIONS: u16 = 16;
+
+/// A client interface.
+///
+/// # Errors
+/// [`Flaw`] for a secret that is too long.
+pub(super) fn client(name: &str, spec: &MemifSpec, huge_pages: HugePages) -> Result<ClientConfig, Flaw> {
+    let queues = QueueConfig {
+        rx_queues: spec.rx_queues as u16,
+        tx_queues: spec.tx_queues as u16,
+        ring_size: RingSize::from_descriptors(spec.ring_size).unwrap_or_default(),
+        buffer_size: spec.buffer_size,
+        huge_pages,
+        ..QueueConfig::default()
+    };
+    Ok(ClientConfig { id: spec.id, mode: mode(spec), secret: secret(spec)?, name: name.into(), queues })
+}
+
+/// A server interface.
+///
+/// # Errors
+/// [`Flaw`] for a secret that is too long.
+pub(super) fn server(name: &str, spec: &MemifSpec) -> Result<ServerConfig, Flaw> {
+    Ok(ServerConfig {
+        mode: mode(spec),
+        secret: secret(spec)?,
+        name: name.into(),
+        max_regions: REGIONS,
+        max_rx_queues: spec.rx_queues as u16,
+        max_tx_queues: spec.tx_queues as u16,
+        admission: admission(&spec.access),
+        seals: if spec.access.unsealed { SealPolicy::Allow } else { SealPolicy::Require },
+        ..ServerConfig::default()
+    })
+}
+
+fn mode(spec: &MemifSpec) -> Mode {
+    if spec.mode == MemifMode::Ip { Mode::Ip } else { Mode::Ethernet }
+}
+
+fn secret(spec: &MemifSpec) -> Result<Option<Secret>, Flaw> {
+    let secret = (!spec.secret.is_empty()).then(|| Secret::new(&spec.secret)).transpose();
+    secret.map_err(|error| Flaw::new("memif.secret", error.to_string()).remedy("use at most 24 bytes"))
+}
+
+pub(super) fn address(socket: &SocketName) -> Address {
+    match socket {
+        SocketName::Path(path) => Address::path(path),
+        SocketName::Abstract { name, netns } => {
+            let address = Address::abstract_name(name);
+            netns.as_deref().map_or(address.clone(), |netns| address.in_netns(netns))
+        }
+    }
+}
+
+pub(super) fn socket_flaw(socket: &SocketName, error: &::memif::Error) -> Flaw {
+    Flaw::new("memif.socket", format!("{socket}: {error}"))
+        .remedy("see that its directory or network namespace exists and may be used")
+}
+
+pub(super) fn file(file: &SocketFile) -> Result<ListenerSettings, Flaw> {
+    Ok(ListenerSettings {
+        mode: file.mode,
+        owner: file.owner.as_ref().map(accounts::user).transpose()?,
+        group: file.group.as_ref().map(accounts::group).transpose()?,
+        ..ListenerSettings::default()
+    })
+}
+
+fn admission(access: &Access) -> Admission {
+    Admission {
+        uids: access.uids.clone(),
+        gids: access.gids.clone(),
+        pid_namespace: access.pid_namespace.clone().map(Into::into),
+    }
+}
+
+/// What a peer is told whose interface is deleted.
+pub(super) fn deleted() -> Reason {
+    Reason::Local(Text::new("interface deleted"))
+}
