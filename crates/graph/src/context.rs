@@ -81,6 +81,9 @@ pub struct Ctx<'a> {
 pub trait DropCapture: Send {
     /// `slot`'s packet is dropped for the reason in its metadata at `now` (monotonic nanoseconds).
     fn dropped(&self, packets: &Packets, slot: SlotId, now: u64);
+
+    /// The round is over: what was seen in it can be handed on.
+    fn end_round(&self) {}
 }
 
 impl core::fmt::Debug for Ctx<'_> {

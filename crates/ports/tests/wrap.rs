@@ -160,8 +160,8 @@ fn the_seed_decides() {
 }
 
 fn capture(port: &mut Port, point: &Arc<CapturePoint>) {
-    port.rx = port.rx.drain(..).map(|rx| Box::new(CaptureRx::new(rx, Arc::clone(point))) as _).collect();
-    port.tx = port.tx.drain(..).map(|tx| Box::new(CaptureTx::new(tx, Arc::clone(point))) as _).collect();
+    port.rx = port.rx.drain(..).map(|rx| Box::new(CaptureRx::new(rx, Arc::clone(point), 3)) as _).collect();
+    port.tx = port.tx.drain(..).map(|tx| Box::new(CaptureTx::new(tx, Arc::clone(point), 3)) as _).collect();
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn received_sent_and_dropped_packets_are_shown() {
         Side::new(&mut from, "generator-input", "sink-tx"),
         Side::new(&mut to, "tap-input", "sink-tx"),
     ]);
-    joined.graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(&point))));
+    joined.graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(&point), 3)));
     let mut everything = point.start(CaptureOptions::default());
     let mut some = point.start(CaptureOptions {
         interfaces: Some([1].into()),
@@ -197,6 +197,7 @@ fn received_sent_and_dropped_packets_are_shown() {
             (packet.original_len, &packet.bytes[..]),
             (200, &clean[usize::from(number(&packet.bytes))][..])
         );
+        assert_eq!(packet.worker, 3);
         seen.push((packet.seen, packet.interface, number(&packet.bytes)));
     }
     let plan = joined.graph.plan();
@@ -223,7 +224,7 @@ fn received_sent_and_dropped_packets_are_shown() {
 #[test]
 fn what_a_slow_reader_misses_is_counted() {
     let point = Arc::new(CapturePoint::default());
-    let mut rx = CaptureRx::new(queue(0), Arc::clone(&point));
+    let mut rx = CaptureRx::new(queue(0), Arc::clone(&point), 0);
     let mut packets = Packets::new();
     let few = CaptureOptions { backlog: 100, ..CaptureOptions::default() };
     let mut few = point.start(few);
@@ -257,7 +258,10 @@ fn headers_that_were_taken_off_are_shown_with_a_drop() {
     queue(1).receive(common::SCALAR, &mut packets, 3, 1).unwrap();
     assert!(packets.strip(0, 34));
     packets.meta_mut(0).drop_reason = 5;
-    CaptureDrops::new(Arc::clone(&point)).dropped(&packets, 0, nanoseconds());
+    let drops = CaptureDrops::new(Arc::clone(&point), 1);
+    drops.dropped(&packets, 0, nanoseconds());
+    assert_eq!(reader.try_recv(), None, "what a round drops is handed over with its end");
+    drops.end_round();
     let packet = reader.try_recv().unwrap();
     assert_eq!((packet.seen, packet.interface), (Seen::Dropped { reason: 5 }, 3));
     assert_eq!((packet.original_len, &packet.bytes[..]), (200, &clean[..150]));

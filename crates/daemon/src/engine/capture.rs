@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use api::v1::{CaptureDirection, CaptureLink, CaptureRequest, CaptureResponse, CapturedPacket};
 use features::interface::LinkMode;
+use graph::plan::Plan;
 use ports::wrap::capture::{CaptureOptions, CaptureReader, Seen};
 use tokio::sync::mpsc;
 
 use super::compile::link_mode;
+use super::core::Core;
 use super::start::Shared;
 use crate::dataplane::{Capture, InspectError};
 
@@ -58,13 +60,9 @@ fn interfaces(shared: &Shared, names: &[String]) -> Result<Option<BTreeSet<u16>>
 /// Carries packets from the workers to the client until one of them ends.
 fn carry(shared: &Shared, mut reader: CaptureReader, answers: &mpsc::Sender<CaptureResponse>) {
     while let Some(first) = next(&mut reader, answers) {
-        let mut packets = vec![packet(shared, first)];
-        while packets.len() < BATCH
-            && let Some(more) = reader.try_recv()
-        {
-            packets.push(packet(shared, more));
-        }
-        let answer = CaptureResponse { packets, missed: reader.missed() };
+        let rest = std::iter::from_fn(|| reader.try_recv()).take(BATCH - 1);
+        let packets: Vec<_> = std::iter::once(first).chain(rest).collect();
+        let answer = CaptureResponse { packets: named(shared, packets), missed: reader.missed() };
         // The client is gone: the capture ends with the reader.
         if answers.blocking_send(answer).is_err() {
             return;
@@ -89,8 +87,13 @@ fn next(
     }
 }
 
-fn packet(shared: &Shared, packet: ports::wrap::capture::CapturedPacket) -> CapturedPacket {
+/// Packets as clients know them. What the engine is asked for is asked once for all.
+fn named(shared: &Shared, packets: Vec<ports::wrap::capture::CapturedPacket>) -> Vec<CapturedPacket> {
     let core = shared.core();
+    packets.into_iter().map(|one| packet(&shared.plan, &core, one)).collect()
+}
+
+fn packet(plan: &Plan, core: &Core, packet: ports::wrap::capture::CapturedPacket) -> CapturedPacket {
     let entry = core.registry.get(packet.interface);
     let link = match entry.map(|entry| link_mode(&entry.spec)) {
         Some(LinkMode::Ip) => CaptureLink::Ip,
@@ -99,9 +102,9 @@ fn packet(shared: &Shared, packet: ports::wrap::capture::CapturedPacket) -> Capt
     let (direction, drop) = match packet.seen {
         Seen::Received => (CaptureDirection::Rx, None),
         Seen::Sent => (CaptureDirection::Tx, None),
-        Seen::Dropped { reason } => (CaptureDirection::Drop, shared.plan.drops.get(usize::from(reason))),
+        Seen::Dropped { reason } => (CaptureDirection::Drop, plan.drops.get(usize::from(reason))),
     };
-    let node = drop.map(|(node, _)| shared.plan.nodes[usize::from(*node)].spec.name.to_string());
+    let node = drop.map(|(node, _)| plan.nodes[usize::from(*node)].spec.name.to_string());
     CapturedPacket {
         timestamp_ns: packet.timestamp_ns,
         interface: core.registry.name(packet.interface),
@@ -111,6 +114,6 @@ fn packet(shared: &Shared, packet: ports::wrap::capture::CapturedPacket) -> Capt
         data: packet.bytes.into_vec(),
         drop_node: node.unwrap_or_default(),
         drop_reason: drop.map(|(_, spec)| spec.name.to_string()).unwrap_or_default(),
-        worker: 0,
+        worker: packet.worker as u32,
     }
 }

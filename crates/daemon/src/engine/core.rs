@@ -11,7 +11,7 @@ use graph::arc::Arcs;
 use graph::packet::OwnedPacket;
 use graph::plan::Plan;
 use graph::port::{IfIndex, RxMode};
-use graph::publish::{Key as Part, Publisher};
+use graph::publish::{Key as Part, Publisher, Schema};
 use tables::mac::MacTable;
 
 use super::compile;
@@ -20,14 +20,36 @@ use super::passage::{Arrival, Attachments};
 use super::port::{self, Kind};
 use super::registry::Registry;
 use super::routing::Routing;
+use super::start::EngineError;
 use super::workers::Pool;
 use crate::model::spec::{BridgeSpec, InterfaceSpec};
 use crate::model::{Flaw, Key, Name};
+
+/// Where the parts of the tables are that the engine itself writes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keys {
+    pub(super) arcs: Part<Arcs>,
+    pub(super) interfaces: Part<Interfaces>,
+    pub(super) bridges: Part<Bridges>,
+}
+
+impl Keys {
+    /// # Errors
+    /// [`EngineError::Schema`] where the features don't declare one of them.
+    pub(super) fn of(schema: &Schema) -> Result<Self, EngineError> {
+        Ok(Self { arcs: key(schema)?, interfaces: key(schema)?, bridges: key(schema)? })
+    }
+}
+
+fn key<T: 'static>(schema: &Schema) -> Result<Part<T>, EngineError> {
+    schema.key().ok_or(EngineError::Schema(std::any::type_name::<T>()))
+}
 
 /// The engine's state. Workers see only what is published.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) plan: Arc<Plan>,
+    pub(super) keys: Keys,
     pub(super) publisher: Publisher,
     pub(super) pool: Pool,
     pub(super) registry: Registry,
@@ -75,17 +97,6 @@ pub(super) struct Bridge {
 }
 
 impl Core {
-    /// Key of a part of the tables.
-    ///
-    /// # Panics
-    /// If the features don't declare it: found when the first daemon is started.
-    pub(super) fn key<T: 'static>(&self) -> Part<T> {
-        match self.plan.schema.key() {
-            Some(key) => key,
-            None => panic!("{} is no part of the tables", std::any::type_name::<T>()),
-        }
-    }
-
     /// Index of a VRF; the default one's for a name that isn't there.
     pub(super) fn vrf_index(&self, name: &Name) -> u16 {
         self.vrfs.get(name).copied().unwrap_or(0)
@@ -111,8 +122,7 @@ impl Core {
         }
         self.contradiction = None;
         let mut draft = self.publisher.draft();
-        let (arcs, interfaces, bridges) =
-            (self.key::<Arcs>(), self.key::<Interfaces>(), self.key::<Bridges>());
+        let Keys { arcs, interfaces, bridges } = self.keys;
         let mut lost = Vec::new();
         draft.change(arcs, |arcs| self.set_arcs(arcs, &table, &mut lost));
         let (compiled, configs) = self.compile_bridges(&table, &mut lost);
@@ -181,7 +191,7 @@ impl Core {
 
     /// Forgets learned addresses that are too old, a part of the table at a time.
     pub(super) fn age_bridges(&self) {
-        let bridges = self.publisher.current().get(self.key::<Bridges>());
+        let bridges = self.publisher.current().get(self.keys.bridges);
         // All of it every two seconds or so.
         age(bridges, memory::clock::nanoseconds(), self.macs.buckets().div_ceil(20));
     }

@@ -1,5 +1,6 @@
 //! What the control thread asks for, step by step.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use super::port;
 use super::start::Engine;
 use crate::dataplane::{Change, Dataplane, Operation, Rejection, RouteChange};
 use crate::model::spec::{BridgeSpec, VrfSpec};
-use crate::model::{Flaw, Name, Refusal};
+use crate::model::{Flaw, Refusal};
 use features::bridge::control::BridgeConfig;
 
 /// How long a publication may stand still before the rest of it is left to the engine's thread.
@@ -30,10 +31,7 @@ impl Dataplane for Engine {
     fn execute(&mut self, operation: &Operation) -> Result<(), Rejection> {
         let done = match operation {
             Operation::Vrf(change) => self.shared.core().vrf(change),
-            Operation::Bridge(change) => {
-                self.shared.core().bridge(change);
-                Ok(())
-            }
+            Operation::Bridge(change) => self.shared.core().bridge(change),
             Operation::CreateInterface(spec) => self.create(spec),
             Operation::DestroyInterface(spec) => {
                 self.destroy(&spec.name);
@@ -120,9 +118,8 @@ impl Core {
             (_, Some(after)) => {
                 let index = match self.vrfs.get(&after.name) {
                     Some(index) => *index,
-                    None => {
-                        free(&self.vrfs).ok_or_else(|| Flaw::new("name", "there are 65535 VRFs already"))?
-                    }
+                    None => free(self.vrfs.values().copied())
+                        .ok_or_else(|| Flaw::new("name", "there are 65535 VRFs already"))?,
                 };
                 self.routing.set_vrf(index, &after.name.to_string(), after.symmetric_flow_hash)?;
                 self.vrfs.insert(after.name.clone(), index);
@@ -138,11 +135,15 @@ impl Core {
         Ok(())
     }
 
-    fn bridge(&mut self, change: &Change<BridgeSpec>) {
+    fn bridge(&mut self, change: &Change<BridgeSpec>) -> Result<(), Flaw> {
         match (&change.before, &change.after) {
             (_, Some(after)) => {
                 let before = self.bridges.get(&after.name);
-                let index = before.map_or_else(|| free_bridge(&self.bridges), |bridge| bridge.index);
+                let index = match before {
+                    Some(bridge) => bridge.index,
+                    None => free(self.bridges.values().map(|bridge| bridge.index))
+                        .ok_or_else(|| Flaw::new("name", "there are 65535 bridges already"))?,
+                };
                 let moves = before.map(|bridge| bridge.moves.clone()).unwrap_or_default();
                 let bridge = super::core::Bridge { index, spec: Arc::clone(after), moves };
                 self.bridges.insert(after.name.clone(), bridge);
@@ -155,14 +156,24 @@ impl Core {
             (None, None) => {}
         }
         self.interfaces_changed = true;
+        Ok(())
     }
 }
 
 /// The lowest number that none has yet.
-fn free(used: &std::collections::HashMap<Name, u16>) -> Option<u16> {
-    (1..=u16::MAX).find(|index| !used.values().any(|other| other == index))
+fn free(used: impl Iterator<Item = u16>) -> Option<u16> {
+    let used: BTreeSet<u16> = used.collect();
+    (1..=u16::MAX).find(|index| !used.contains(index))
 }
 
-fn free_bridge(used: &std::collections::HashMap<Name, super::core::Bridge>) -> u16 {
-    (1..=u16::MAX).find(|index| !used.values().any(|other| other.index == *index)).unwrap_or(u16::MAX)
+#[cfg(test)]
+mod tests {
+    use super::free;
+
+    #[test]
+    fn the_lowest_free_number_is_given_as_long_as_there_is_one() {
+        assert_eq!(free([].into_iter()), Some(1));
+        assert_eq!(free([1, 2, 4].into_iter()), Some(3));
+        assert_eq!(free(1..=u16::MAX), None);
+    }
 }

@@ -14,7 +14,7 @@ use ports::PortControl;
 use ports::wrap::capture::CapturePoint;
 use tables::mac::{MacError, MacTable};
 
-use super::core::Core;
+use super::core::{Core, Keys};
 use super::devices::Devices;
 use super::events::{Bell, Events};
 use super::inspect::{Baseline, clock_hz};
@@ -48,6 +48,9 @@ pub enum EngineError {
     /// The nodes' declarations contradict each other.
     #[error("the packet graph can't be built: {0}")]
     Plan(#[from] PlanError),
+    /// The features don't declare a part of the tables that the engine writes.
+    #[error("{0} is no part of the tables that the features declare")]
+    Schema(&'static str),
     /// The system gives no descriptors.
     #[error("can't wait for events: {0} (raise the limit on open files)")]
     Descriptors(rustix::io::Errno),
@@ -136,6 +139,7 @@ impl Engine {
         let routing = Routing::new(&plan, &mut publisher, options.fib_bytes)?;
         let core = Core {
             plan: Arc::clone(&plan),
+            keys: Keys::of(&plan.schema)?,
             publisher,
             pool,
             registry: Registry::default(),

@@ -51,8 +51,9 @@ impl Pool {
         captures: &Arc<CapturePoint>,
     ) -> Result<Self, WorkerError> {
         let start = |(number, core): (usize, &Option<usize>)| {
-            let mut graph = Graph::new(Arc::clone(plan), number, tier, events.clone());
-            graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(captures))));
+            let mut graph = Graph::new(Arc::clone(plan), number, tier, events.clone())
+                .map_err(|source| WorkerError::Memory { worker: number, source })?;
+            graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(captures), number)));
             Worker::start(number, graph, publisher.reader(), &WorkerOptions { core: *core })
         };
         let workers = cores.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
@@ -118,7 +119,7 @@ impl Pool {
             let fewest = self.queues.iter().enumerate().min_by_key(|(_, queues)| queues.len());
             let Some((at, _)) = fewest else { return };
             self.queues[at].push((interface, number));
-            let rx = Box::new(CaptureRx::new(rx, Arc::clone(&self.captures)));
+            let rx = Box::new(CaptureRx::new(rx, Arc::clone(&self.captures), at));
             let mut port = RxPort::new(interface, number, mode, rx);
             port.attachment = attachment;
             self.workers[at].send(move |graph| {
@@ -141,8 +142,6 @@ impl Pool {
         if queues.is_empty() {
             return;
         }
-        let seen = |queue| Box::new(CaptureTx::new(queue, Arc::clone(&self.captures))) as Box<dyn TxQueue>;
-        let queues: Vec<_> = queues.into_iter().map(seen).collect();
         if queues.len() >= workers {
             for (worker, queue) in self.workers.iter().zip(queues) {
                 self.set_tx(worker, interface, attachment, queue);
@@ -156,6 +155,7 @@ impl Pool {
     }
 
     fn set_tx(&self, worker: &Worker, interface: IfIndex, attachment: Attachment, queue: Box<dyn TxQueue>) {
+        let queue = Box::new(CaptureTx::new(queue, Arc::clone(&self.captures), worker.number()));
         let bury = self.bury.clone();
         worker.send(move |graph| {
             if let Some(old) = graph.ports.attach(interface, attachment, queue) {

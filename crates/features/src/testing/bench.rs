@@ -70,7 +70,7 @@ impl Bench {
         let reader = publisher.reader();
         let (sender, events) = sync_channel(4096);
         let sender = EventSender::new(move |event| sender.try_send(event).is_ok());
-        let graph = Graph::new(Arc::clone(&plan), 0, tier, sender);
+        let graph = Graph::new(Arc::clone(&plan), 0, tier, sender).unwrap();
         Self { plan, publisher, graph, events, wires: BTreeMap::new(), now: 1_000_000_000, reader }
     }
 

@@ -11,7 +11,7 @@ use crate::trace::Tracer;
 use crate::worker::EventSender;
 use core::fmt;
 use memory::clock::cycles;
-use memory::packet::{Packets, SlotId};
+use memory::packet::{NoMemory, Packets, SlotId};
 use memory::simd::Tier;
 use std::sync::Arc;
 
@@ -66,8 +66,11 @@ impl fmt::Debug for Graph {
 
 impl Graph {
     /// An instance of `plan` for worker number `worker`, with hot loops compiled for `tier`.
-    #[must_use]
-    pub fn new(plan: Arc<Plan>, worker: usize, tier: Tier, events: EventSender) -> Self {
+    ///
+    /// # Errors
+    /// [`NoMemory`] where there is none for its packets.
+    pub fn new(plan: Arc<Plan>, worker: usize, tier: Tier, events: EventSender) -> Result<Self, NoMemory> {
+        let packets = Packets::try_new()?;
         let drop = plan.node("drop").unwrap_or_default();
         let instances = plan.nodes.iter().enumerate().map(|(id, planned)| {
             let mut edges = Box::new([drop; 256]);
@@ -83,11 +86,11 @@ impl Graph {
         let inputs =
             (0..plan.nodes.len()).filter(|id| plan.nodes[*id].spec.kind == NodeKind::Input).collect();
         let counters = WorkerCounters::new(plan.nodes.len(), plan.drops.len() + 1, plan.counters.len() + 1);
-        Self {
+        Ok(Self {
             instances,
             inputs,
             pending: Pending::new(plan.nodes.len()),
-            packets: Packets::new(),
+            packets,
             counters: Arc::new(counters),
             events,
             next: Box::new([0; MAX_VECTOR]),
@@ -99,7 +102,7 @@ impl Graph {
             tracer: Tracer::new(worker),
             drop_capture: None,
             plan,
-        }
+        })
     }
 
     /// The graph this is an instance of.
@@ -172,6 +175,9 @@ impl Graph {
                     port.pending = false;
                 }
             }
+        }
+        if let Some(capture) = &self.drop_capture {
+            capture.end_round();
         }
         self.packets.end_round();
         self.tracer.end_round();

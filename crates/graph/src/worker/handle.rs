@@ -7,7 +7,7 @@ use crate::nodes::Injection;
 use crate::publish::Reader;
 use crate::trace::Traces;
 use core::fmt;
-use memory::packet::OwnedPacket;
+use memory::packet::{NoMemory, OwnedPacket};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::thread::JoinHandle;
@@ -40,6 +40,14 @@ pub enum WorkerError {
         worker: usize,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// There is no memory for its packets.
+    #[error("worker {worker}: {source}")]
+    Memory {
+        /// The worker.
+        worker: usize,
+        /// What is missing.
+        source: NoMemory,
     },
     /// It may not run on the core it was given.
     #[error("worker {worker}: can't run on core {core}: {source} (name another in workers.cores)")]

@@ -21,5 +21,5 @@ pub use meta::{Flags, Gso, Meta, Offload};
 pub use owned::OwnedPacket;
 pub use receive::Burst;
 pub use shape::{Field, Shape};
-pub use slots::{HEAD, HEAD_AREA, HEADROOM, NoSlot, Packets, SLOTS, SlotId};
+pub use slots::{HEAD, HEAD_AREA, HEADROOM, NoMemory, NoSlot, Packets, SLOTS, SlotId};
 pub use vector::Vector;

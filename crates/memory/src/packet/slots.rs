@@ -24,6 +24,14 @@ pub type SlotId = u16;
 #[error("no packet slot is free in this round (a worker has {SLOTS})")]
 pub struct NoSlot;
 
+/// The system has no memory for a worker's slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no memory for a worker's packets, {} MiB (see `ulimit -v` and the limits of its control group)",
+    SLOTS * (HEAD_AREA + size_of::<Meta>()) >> 20
+)]
+pub struct NoMemory;
+
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(64))]
 pub(crate) struct HeadArea(pub(crate) [u8; HEAD_AREA]);
@@ -61,14 +69,29 @@ pub(crate) const fn index(slot: SlotId) -> usize {
 
 impl Packets {
     /// Slots for one worker. Memory is reserved but untouched until used.
+    ///
+    /// # Panics
+    /// Where there is no memory for them, which [`Packets::try_new`] tells.
     #[must_use]
     pub fn new() -> Self {
-        let metas: Box<[Meta]> = vec![Meta::new(0); SLOTS].into_boxed_slice();
-        let Ok(metas) = metas.try_into() else { unreachable!("the vector has SLOTS elements") };
-        let Ok(heads) = <[HeadArea; SLOTS]>::new_box_zeroed() else {
-            panic!("out of memory: a worker's packet heads take {} bytes", SLOTS * HEAD_AREA)
-        };
-        Self { heads, metas, used: 0, segments: Vec::new(), scratch: Default::default(), keep: Vec::new() }
+        match Self::try_new() {
+            Ok(packets) => packets,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// As [`Packets::new`].
+    ///
+    /// # Errors
+    /// [`NoMemory`] where the system has none for them.
+    pub fn try_new() -> Result<Self, NoMemory> {
+        let mut metas = Vec::new();
+        metas.try_reserve_exact(SLOTS).map_err(|_| NoMemory)?;
+        metas.resize(SLOTS, Meta::new(0));
+        let metas = metas.into_boxed_slice().try_into().map_err(|_| NoMemory)?;
+        let heads = <[HeadArea; SLOTS]>::new_box_zeroed().map_err(|_| NoMemory)?;
+        let (segments, scratch, keep) = Default::default();
+        Ok(Self { heads, metas, used: 0, segments, scratch, keep })
     }
 
     /// Ends the round: all slots are free again, and the memory that bodies lay in is let go.

@@ -222,7 +222,8 @@ impl Joined {
         publisher.publish(draft);
         let seen = Arc::new(Seen::default());
         SEEN.set(Arc::clone(&seen));
-        let mut graph = Graph::new(plan, 0, SCALAR, EventSender::new(|event| panic!("{event:?}")));
+        let sender = EventSender::new(|event| panic!("{event:?}"));
+        let mut graph = Graph::new(plan, 0, SCALAR, sender).unwrap();
         for (interface, side) in sides.into_iter().enumerate() {
             let interface = interface as u16;
             for (number, rx) in std::mem::take(&mut side.port.rx).into_iter().enumerate() {

@@ -9,7 +9,7 @@ use super::super::core::{Bridge, Core};
 use crate::model::spec::L2;
 
 pub(super) fn all(core: &Core) -> Vec<BridgeState> {
-    let bridges = core.publisher.current().get(core.key::<Bridges>());
+    let bridges = core.publisher.current().get(core.keys.bridges);
     let mut list: Vec<_> = core.bridges.values().map(|bridge| state(core, bridges, bridge)).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list

@@ -4,9 +4,11 @@
 //! [`CaptureDrops`] in each worker's graph. While nobody looks on that costs a load per vector. [`CapturePoint::start`]
 //! gives a [`CaptureReader`] what it asks for; dropping the reader ends that.
 //!
-//! A worker never waits for a reader: what doesn't fit into its queue isn't captured, and counted
+//! A worker copies what it sees into a buffer of its own, which it hands over once per vector (drops: once per round): no
+//! lock, and nothing shared, per packet. It never waits for a reader: what doesn't fit isn't captured, and counted
 //! ([`CaptureReader::missed`]). Capturing shows every packet, GSO super-frames as such.
 
+mod eye;
 mod file;
 mod point;
 mod queues;

@@ -1,11 +1,11 @@
 //! Where packets are seen, and for whom.
 
-use super::reader::{CaptureReader, CapturedPacket, Seen};
+use super::eye::Block;
+use super::reader::{CaptureReader, Seen};
 use memory::clock::nanoseconds;
-use memory::packet::{Packets, SlotId};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, TryLockError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::{Sender, channel};
 
@@ -48,32 +48,45 @@ impl Default for CaptureOptions {
 /// One capture, as workers see it.
 #[derive(Debug)]
 pub(super) struct Sink {
-    options: CaptureOptions,
-    queue: Sender<CapturedPacket>,
+    pub(super) options: CaptureOptions,
+    queue: Sender<Block>,
     /// Packets still to be captured. Workers may overshoot; the reader counts exactly.
-    left: AtomicU64,
+    pub(super) left: AtomicU64,
     pub(super) missed: AtomicU64,
+    /// Packets that wait.
+    pub(super) packets: AtomicUsize,
     /// Bytes that wait.
     pub(super) bytes: AtomicUsize,
+}
+
+/// The captures that there were at some time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sinks {
+    version: u64,
+    list: Arc<[Arc<Sink>]>,
+}
+
+impl Sinks {
+    pub(super) fn list(&self) -> impl Iterator<Item = &Arc<Sink>> {
+        self.list.iter()
+    }
 }
 
 /// All captures of a process. Shared by all queues.
 #[derive(Debug)]
 pub struct CapturePoint {
-    /// Whether there is any capture: looked at once per vector.
-    on: AtomicBool,
-    sinks: RwLock<Vec<Arc<Sink>>>,
-    /// Packets that no capture got because one was just being begun or ended.
-    pub(super) missed: AtomicU64,
+    /// 0 while there is no capture: looked at once per vector. Another number with each change.
+    version: AtomicU64,
+    sinks: Mutex<Sinks>,
     /// From monotonic time to that of the world.
-    offset: u64,
+    pub(super) offset: u64,
 }
 
 impl Default for CapturePoint {
     fn default() -> Self {
         let world = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         let offset = world.saturating_sub(nanoseconds());
-        Self { on: AtomicBool::new(false), sinks: RwLock::default(), missed: AtomicU64::new(0), offset }
+        Self { version: AtomicU64::new(0), sinks: Mutex::default(), offset }
     }
 }
 
@@ -81,17 +94,19 @@ impl CapturePoint {
     /// Begins a capture.
     #[must_use]
     pub fn start(self: &Arc<Self>, options: CaptureOptions) -> CaptureReader {
-        let (queue, packets) = channel(options.backlog.max(1));
+        // A block has at least one packet.
+        let (queue, blocks) = channel(options.backlog.max(1));
         let count = if options.count == 0 { u64::MAX } else { options.count };
         let sink = Arc::new(Sink {
             options,
             queue,
             left: AtomicU64::new(count),
             missed: AtomicU64::new(0),
+            packets: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
         });
         self.change(|sinks| sinks.push(Arc::clone(&sink)));
-        CaptureReader::new(packets, sink, Arc::clone(self), count)
+        CaptureReader::new(blocks, sink, Arc::clone(self), count)
     }
 
     /// Ends a capture.
@@ -100,48 +115,34 @@ impl CapturePoint {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Arc<Sink>>)) {
-        let mut sinks = self.sinks.write().unwrap_or_else(PoisonError::into_inner);
-        change(&mut sinks);
-        self.on.store(!sinks.is_empty(), Ordering::Release);
+        let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = sinks.list.to_vec();
+        change(&mut list);
+        let on = !list.is_empty();
+        *sinks = Sinks { version: sinks.version + 1, list: list.into() };
+        self.version.store(if on { sinks.version } else { 0 }, Ordering::Release);
     }
 
     /// Whether anybody looks on.
     #[inline]
     pub(super) fn on(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
+        self.version.load(Ordering::Relaxed) != 0
     }
 
-    /// Shows packets to all captures. `now` is monotonic; `seen` says by which interface each was seen, and where.
-    #[cold]
-    pub(super) fn show(
-        &self,
-        packets: &Packets,
-        slots: impl Iterator<Item = SlotId> + Clone,
-        now: u64,
-        seen: impl Fn(SlotId) -> (u16, Seen),
-    ) {
-        let sinks = match self.sinks.try_read() {
-            Ok(sinks) => sinks,
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            // The control thread holds the lock for a moment; a worker doesn't wait for it.
-            Err(TryLockError::WouldBlock) => {
-                self.missed.fetch_add(slots.count() as u64, Ordering::Relaxed);
-                return;
-            }
-        };
-        for sink in sinks.iter() {
-            for slot in slots.clone() {
-                let (interface, seen) = seen(slot);
-                if sink.wants(interface, seen) {
-                    sink.take(packets, slot, now.saturating_add(self.offset), interface, seen);
-                }
-            }
+    /// Brings `sinks` up to date; says whether they have changed. While another thread changes them they stay what they
+    /// were: a worker doesn't wait.
+    pub(super) fn changed(&self, sinks: &mut Sinks) -> bool {
+        if self.version.load(Ordering::Acquire) == sinks.version {
+            return false;
         }
+        let Ok(current) = self.sinks.try_lock() else { return false };
+        *sinks = current.clone();
+        true
     }
 }
 
 impl Sink {
-    fn wants(&self, interface: u16, seen: Seen) -> bool {
+    pub(super) fn wants(&self, interface: u16, seen: Seen) -> bool {
         let options = &self.options;
         let kind = match seen {
             Seen::Received => options.received,
@@ -151,29 +152,26 @@ impl Sink {
         kind && options.interfaces.as_ref().is_none_or(|interfaces| interfaces.contains(&interface))
     }
 
-    fn take(&self, packets: &Packets, slot: SlotId, timestamp_ns: u64, interface: u16, seen: Seen) {
-        if self.left.load(Ordering::Relaxed) == 0 {
-            return;
+    /// Packets and bytes that there is room for. Workers that look at the same time may each fill it.
+    pub(super) fn room(&self) -> (usize, usize) {
+        let packets = self.options.backlog.max(1).saturating_sub(self.packets.load(Ordering::Relaxed));
+        (packets, self.options.backlog_bytes.saturating_sub(self.bytes.load(Ordering::Relaxed)))
+    }
+
+    /// Takes what a worker has seen of a vector: the only thing that workers share, once per vector.
+    pub(super) fn hand_over(&self, block: Block) {
+        let (packets, bytes) = (block.records.len(), block.bytes.len());
+        // Before the reader can take it off again.
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let left = |left: u64| Some(left.saturating_sub(packets as u64));
+        if self.queue.try_send(block).is_ok() {
+            // Never fails: it always has a value.
+            let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        } else {
+            self.packets.fetch_sub(packets, Ordering::Relaxed);
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.missed.fetch_add(packets as u64, Ordering::Relaxed);
         }
-        let meta = packets.meta(slot);
-        // A dropped packet may have lost headers on its way; they still lie before the current one.
-        let ahead = packets.area(slot).get(meta.l2 as usize..meta.data as usize).unwrap_or_default();
-        let original_len = meta.len() + ahead.len() as u32;
-        let limit = if self.options.snap_len == 0 { u32::MAX } else { self.options.snap_len };
-        let len = original_len.min(limit) as usize;
-        let waiting = self.bytes.fetch_add(len, Ordering::Relaxed);
-        let permit = self.queue.try_reserve().ok().filter(|_| waiting + len <= self.options.backlog_bytes);
-        let Some(permit) = permit else {
-            self.bytes.fetch_sub(len, Ordering::Relaxed);
-            self.missed.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        let mut bytes = vec![0; len].into_boxed_slice();
-        let (first, rest) = bytes.split_at_mut(ahead.len().min(len));
-        first.copy_from_slice(ahead.get(..first.len()).unwrap_or_default());
-        packets.copy_out(slot, rest);
-        permit.send(CapturedPacket { timestamp_ns, interface, seen, original_len, bytes });
-        // Fails at 0, where another worker was faster.
-        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
     }
 }

@@ -1,5 +1,6 @@
 //! What stands at the queues.
 
+use super::eye::Eye;
 use super::point::CapturePoint;
 use super::reader::Seen;
 use graph::IfIndex;
@@ -8,20 +9,21 @@ use graph::port::{PortFault, Received, RxQueue, Sent, TxQueue};
 use memory::clock::nanoseconds;
 use memory::packet::{Packets, SlotId};
 use memory::simd::Tier;
+use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Shows what a queue receives.
 pub struct CaptureRx {
     inner: Box<dyn RxQueue>,
-    point: Arc<CapturePoint>,
+    eye: Eye,
 }
 
 impl CaptureRx {
-    /// Around `inner`.
+    /// Around `inner`, of a worker.
     #[must_use]
-    pub fn new(inner: Box<dyn RxQueue>, point: Arc<CapturePoint>) -> Self {
-        Self { inner, point }
+    pub fn new(inner: Box<dyn RxQueue>, point: Arc<CapturePoint>, worker: usize) -> Self {
+        Self { inner, eye: Eye::new(point, worker) }
     }
 }
 
@@ -40,9 +42,10 @@ impl RxQueue for CaptureRx {
         max: usize,
     ) -> Result<Received, PortFault> {
         let received = self.inner.receive(tier, packets, rx_if, max)?;
-        if self.point.on() && !received.slots.is_empty() {
+        if self.eye.on() && !received.slots.is_empty() {
             let slots = received.slots.clone().map(|slot| slot as SlotId);
-            self.point.show(packets, slots, nanoseconds(), |_| (rx_if, Seen::Received));
+            self.eye.look(packets, slots, nanoseconds(), |_| (rx_if, Seen::Received));
+            self.eye.hand_over();
         }
         Ok(received)
     }
@@ -67,14 +70,14 @@ impl RxQueue for CaptureRx {
 /// Shows what a queue has sent.
 pub struct CaptureTx {
     inner: Box<dyn TxQueue>,
-    point: Arc<CapturePoint>,
+    eye: Eye,
 }
 
 impl CaptureTx {
-    /// Around `inner`.
+    /// Around `inner`, of a worker.
     #[must_use]
-    pub fn new(inner: Box<dyn TxQueue>, point: Arc<CapturePoint>) -> Self {
-        Self { inner, point }
+    pub fn new(inner: Box<dyn TxQueue>, point: Arc<CapturePoint>, worker: usize) -> Self {
+        Self { inner, eye: Eye::new(point, worker) }
     }
 }
 
@@ -87,10 +90,11 @@ impl core::fmt::Debug for CaptureTx {
 impl TxQueue for CaptureTx {
     fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
         let sent = self.inner.send(tier, packets, slots)?;
-        if self.point.on() && sent.packets > 0 {
+        if self.eye.on() && sent.packets > 0 {
             let slots = slots.get(..sent.packets).unwrap_or(slots).iter().copied();
             let interface = |slot| packets.meta(slot).tx_if;
-            self.point.show(packets, slots, nanoseconds(), |slot| (interface(slot), Seen::Sent));
+            self.eye.look(packets, slots, nanoseconds(), |slot| (interface(slot), Seen::Sent));
+            self.eye.hand_over();
         }
         Ok(sent)
     }
@@ -101,23 +105,28 @@ impl TxQueue for CaptureTx {
 }
 
 /// Shows what a worker drops: one for each graph ([`graph::engine::Graph::drop_capture`]).
-#[derive(Clone, Debug)]
-pub struct CaptureDrops(Arc<CapturePoint>);
+#[derive(Debug)]
+pub struct CaptureDrops(RefCell<Eye>);
 
 impl CaptureDrops {
     /// For one worker.
     #[must_use]
-    pub fn new(point: Arc<CapturePoint>) -> Self {
-        Self(point)
+    pub fn new(point: Arc<CapturePoint>, worker: usize) -> Self {
+        Self(RefCell::new(Eye::new(point, worker)))
     }
 }
 
 impl DropCapture for CaptureDrops {
     fn dropped(&self, packets: &Packets, slot: SlotId, now: u64) {
-        if self.0.on() {
+        let mut eye = self.0.borrow_mut();
+        if eye.on() {
             let meta = packets.meta(slot);
             let seen = (meta.rx_if, Seen::Dropped { reason: meta.drop_reason });
-            self.0.show(packets, core::iter::once(slot), now, |_| seen);
+            eye.look(packets, core::iter::once(slot), now, |_| seen);
         }
+    }
+
+    fn end_round(&self) {
+        self.0.borrow_mut().hand_over();
     }
 }

@@ -1,6 +1,8 @@
 //! The side of the one who looks on.
 
+use super::eye::Block;
 use super::point::{CapturePoint, Sink};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::Receiver;
@@ -24,6 +26,8 @@ pub enum Seen {
 pub struct CapturedPacket {
     /// Nanoseconds since 1970-01-01 UTC.
     pub timestamp_ns: u64,
+    /// The worker that saw it.
+    pub worker: usize,
     /// Interface it came in by (received, dropped) or left by (sent).
     pub interface: u16,
     /// Where in its life it was seen.
@@ -37,59 +41,56 @@ pub struct CapturedPacket {
 /// Gets what a capture has caught. Dropping it ends the capture.
 #[derive(Debug)]
 pub struct CaptureReader {
-    packets: Receiver<CapturedPacket>,
+    pub(super) blocks: Receiver<Block>,
+    /// Those of the block at hand.
+    packets: VecDeque<CapturedPacket>,
     sink: Arc<Sink>,
     point: Arc<CapturePoint>,
-    /// What the point had missed when this began.
-    before: u64,
     /// Packets still to be handed out.
     left: u64,
 }
 
 impl CaptureReader {
     pub(super) fn new(
-        packets: Receiver<CapturedPacket>,
+        blocks: Receiver<Block>,
         sink: Arc<Sink>,
         point: Arc<CapturePoint>,
         count: u64,
     ) -> Self {
-        let before = point.missed.load(Ordering::Relaxed);
-        Self { packets, sink, point, before, left: count }
+        Self { blocks, packets: VecDeque::new(), sink, point, left: count }
     }
 
     /// The next packet; `None` when as many as were asked for have been read.
     pub async fn recv(&mut self) -> Option<CapturedPacket> {
-        if self.left == 0 {
-            return None;
+        while self.left > 0 && self.packets.is_empty() {
+            let block = self.blocks.recv().await?;
+            self.unpack(&block);
         }
-        let packet = self.packets.recv().await?;
-        Some(self.taken(packet))
+        self.next()
     }
 
     /// [`CaptureReader::recv`] for threads without a runtime.
     pub fn blocking_recv(&mut self) -> Option<CapturedPacket> {
-        if self.left == 0 {
-            return None;
+        while self.left > 0 && self.packets.is_empty() {
+            let block = self.blocks.blocking_recv()?;
+            self.unpack(&block);
         }
-        let packet = self.packets.blocking_recv()?;
-        Some(self.taken(packet))
+        self.next()
     }
 
     /// The next packet, if it is there now.
     pub fn try_recv(&mut self) -> Option<CapturedPacket> {
-        if self.left == 0 {
-            return None;
+        while self.left > 0 && self.packets.is_empty() {
+            let block = self.blocks.try_recv().ok()?;
+            self.unpack(&block);
         }
-        let packet = self.packets.try_recv().ok()?;
-        Some(self.taken(packet))
+        self.next()
     }
 
-    /// Packets that should have been captured and weren't, because this reader was too slow, or (hardly ever) because
-    /// another capture was begun or ended just then.
+    /// Packets that should have been captured and weren't, because this reader was too slow.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        let others = self.point.missed.load(Ordering::Relaxed) - self.before;
-        self.sink.missed.load(Ordering::Relaxed) + others
+        self.sink.missed.load(Ordering::Relaxed)
     }
 
     /// Whether as many packets as were asked for have been read.
@@ -98,10 +99,31 @@ impl CaptureReader {
         self.left == 0
     }
 
-    fn taken(&mut self, packet: CapturedPacket) -> CapturedPacket {
+    fn unpack(&mut self, block: &Block) {
+        let mut at = 0;
+        for record in &block.records {
+            let end = at + record.len as usize;
+            self.packets.push_back(CapturedPacket {
+                timestamp_ns: record.timestamp_ns,
+                worker: block.worker,
+                interface: record.interface,
+                seen: record.seen,
+                original_len: record.original_len,
+                bytes: block.bytes.get(at..end).unwrap_or_default().into(),
+            });
+            at = end;
+        }
+    }
+
+    fn next(&mut self) -> Option<CapturedPacket> {
+        if self.left == 0 {
+            return None;
+        }
+        let packet = self.packets.pop_front()?;
         self.left -= 1;
+        self.sink.packets.fetch_sub(1, Ordering::Relaxed);
         self.sink.bytes.fetch_sub(packet.bytes.len(), Ordering::Relaxed);
-        packet
+        Some(packet)
     }
 }
 

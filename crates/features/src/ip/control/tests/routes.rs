@@ -1,6 +1,6 @@
 //! What follows from what.
 
-use super::super::{ForwardingError, Origin, Path, Pending, RouteState, Via};
+use super::super::{Forwarding, ForwardingError, Origin, Path, Pending, RouteState, Via};
 use super::{Lab, interface, prefix, via};
 use crate::interface::{Interface, LinkMode};
 use crate::ip::NextHopKind;
@@ -302,4 +302,10 @@ fn what_cannot_be_is_refused_by_name_and_changes_nothing() {
         ]
     );
     assert_eq!(lab.forwarding.summary(), before);
+}
+
+#[test]
+fn tables_without_its_parts_are_refused() {
+    let error = Forwarding::new(&graph::publish::Schema::default()).unwrap_err();
+    assert_eq!(error, ForwardingError::Schema);
 }
