@@ -10,7 +10,7 @@ use ports::wrap::capture::{CaptureOptions, CaptureReader, Seen};
 use tokio::sync::mpsc;
 
 use super::compile::link_mode;
-use super::core::Core;
+use super::registry::Registry;
 use super::start::Shared;
 use crate::dataplane::{Capture, InspectError};
 
@@ -48,11 +48,11 @@ fn interfaces(shared: &Shared, names: &[String]) -> Result<Option<BTreeSet<u16>>
     if names.is_empty() {
         return Ok(None);
     }
-    let core = shared.core();
+    let inventory = shared.directory.get();
     let index = |name: &String| {
         let missing =
             || InspectError::NotFound(format!("there is no interface {name}: see `quiver show interface`"));
-        core.registry.find(name).ok_or_else(missing)
+        inventory.registry.find(name).ok_or_else(missing)
     };
     names.iter().map(index).collect::<Result<_, _>>().map(Some)
 }
@@ -89,12 +89,12 @@ fn next(
 
 /// Packets as clients know them. What the engine is asked for is asked once for all.
 fn named(shared: &Shared, packets: Vec<ports::wrap::capture::CapturedPacket>) -> Vec<CapturedPacket> {
-    let core = shared.core();
-    packets.into_iter().map(|one| packet(&shared.plan, &core, one)).collect()
+    let inventory = shared.directory.get();
+    packets.into_iter().map(|one| packet(&shared.plan, &inventory.registry, one)).collect()
 }
 
-fn packet(plan: &Plan, core: &Core, packet: ports::wrap::capture::CapturedPacket) -> CapturedPacket {
-    let entry = core.registry.get(packet.interface);
+fn packet(plan: &Plan, registry: &Registry, packet: ports::wrap::capture::CapturedPacket) -> CapturedPacket {
+    let entry = registry.get(packet.interface);
     let link = match entry.map(|entry| link_mode(&entry.spec)) {
         Some(LinkMode::Ip) => CaptureLink::Ip,
         _ => CaptureLink::Ethernet,
@@ -107,7 +107,7 @@ fn packet(plan: &Plan, core: &Core, packet: ports::wrap::capture::CapturedPacket
     let node = drop.map(|(node, _)| plan.nodes[usize::from(*node)].spec.name.to_string());
     CapturedPacket {
         timestamp_ns: packet.timestamp_ns,
-        interface: core.registry.name(packet.interface),
+        interface: registry.name(packet.interface),
         direction: direction.into(),
         link: link.into(),
         original_length: packet.original_len,

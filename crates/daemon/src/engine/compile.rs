@@ -11,12 +11,12 @@ use graph::plan::{Plan, PlanError};
 use graph::port::IfIndex;
 use wire::MacAddr;
 
-use super::core::{Bridge, Core};
+use super::directory::{Bridge, Inventory};
 use super::registry::Entry;
 use crate::model::spec::{InterfaceSpec, L2, MacTarget, PortSpec};
 
 /// The interface's entry in the table of interfaces; sub-interfaces are filled in by `interface::control::stack`.
-pub(super) fn interface(core: &Core, entry: &Entry) -> Interface {
+pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
     let spec = &entry.spec;
     let address = |net: &ipnet::IpNet| InterfaceAddress { address: net.addr(), prefix_len: net.prefix_len() };
     Interface {
@@ -25,14 +25,14 @@ pub(super) fn interface(core: &Core, entry: &Entry) -> Interface {
         mode: link_mode(spec),
         mac: entry.mac,
         mtu: spec.mtu as u16,
-        vrf: core.vrf_index(&spec.vrf),
-        layer2: layer2(core, spec),
+        vrf: inventory.vrf_index(&spec.vrf),
+        layer2: layer2(inventory, spec),
         rpf: match spec.rpf {
             ReversePathFilter::Loose => Rpf::Loose,
             ReversePathFilter::Strict => Rpf::Strict,
             _ => Rpf::Off,
         },
-        vlan: vlan(core, spec),
+        vlan: vlan(inventory, spec),
         sub_interfaces: Arc::default(),
         addresses: Arc::new(spec.addresses.iter().map(address).collect()),
         proxy_ranges: Arc::new(spec.proxy_arp.iter().map(|range| (range.first, range.last)).collect()),
@@ -49,34 +49,34 @@ pub(super) fn link_mode(spec: &InterfaceSpec) -> LinkMode {
     }
 }
 
-fn layer2(core: &Core, spec: &InterfaceSpec) -> Layer2 {
+fn layer2(inventory: &Inventory, spec: &InterfaceSpec) -> Layer2 {
     match &spec.l2 {
         None => Layer2::None,
         Some(L2::CrossConnect(other)) => {
-            core.registry.index(other).map_or(Layer2::None, |peer| Layer2::CrossConnect { peer })
+            inventory.registry.index(other).map_or(Layer2::None, |peer| Layer2::CrossConnect { peer })
         }
         Some(L2::Bridge { name, bvi, split_horizon_group }) => Layer2::Bridge {
-            bridge: core.bridge_index(name),
+            bridge: inventory.bridge_index(name),
             split_horizon_group: *split_horizon_group as u8,
             bvi: *bvi,
         },
     }
 }
 
-fn vlan(core: &Core, spec: &InterfaceSpec) -> Option<(u16, VlanTags)> {
+fn vlan(inventory: &Inventory, spec: &InterfaceSpec) -> Option<(u16, VlanTags)> {
     let PortSpec::Vlan(vlan) = &spec.port else { return None };
     let outer_type = if vlan.outer_tag == VlanTag::Dot1ad { 0x88a8 } else { 0x8100 };
     let tags = VlanTags { outer_type, outer: vlan.outer_id, inner: vlan.inner_id.unwrap_or_default() };
-    Some((core.registry.index(&vlan.parent)?, tags))
+    Some((inventory.registry.index(&vlan.parent)?, tags))
 }
 
 /// A bridge as the features know it. Fixed addresses at interfaces that aren't there are left out.
-pub(super) fn bridge(core: &Core, bridge: &Bridge) -> BridgeConfig {
+pub(super) fn bridge(inventory: &Inventory, bridge: &Bridge) -> BridgeConfig {
     let spec = &bridge.spec;
     let fixed = spec.static_macs.iter().filter_map(|fixed| {
         let place = match &fixed.target {
             MacTarget::Drop => Place::Blocked,
-            MacTarget::Member(name) => Place::Interface(core.registry.index(name)?),
+            MacTarget::Member(name) => Place::Interface(inventory.registry.index(name)?),
         };
         Some(StaticMac { mac: MacAddr(fixed.mac.0), place })
     });

@@ -1,10 +1,10 @@
 //! Everything that the engine owns.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use features::bridge::Bridges;
 use features::bridge::control::{BridgeConfig, age};
-use features::bridge::{Bridges, Moves};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
 use graph::arc::Arcs;
@@ -15,15 +15,15 @@ use graph::publish::{Key as Part, Publisher, Schema};
 use tables::mac::MacTable;
 
 use super::compile;
+use super::directory::{Directory, Inventory};
 use super::memif::{LinkChange, Memifs};
 use super::passage::{Arrival, Attachments};
 use super::port::{self, Kind};
-use super::registry::Registry;
 use super::routing::Routing;
 use super::start::EngineError;
 use super::workers::Pool;
-use crate::model::spec::{BridgeSpec, InterfaceSpec};
-use crate::model::{Flaw, Key, Name};
+use crate::model::spec::InterfaceSpec;
+use crate::model::{Flaw, Key};
 
 /// Where the parts of the tables are that the engine itself writes.
 #[derive(Debug, Clone, Copy)]
@@ -45,20 +45,18 @@ fn key<T: 'static>(schema: &Schema) -> Result<Part<T>, EngineError> {
     schema.key().ok_or(EngineError::Schema(std::any::type_name::<T>()))
 }
 
-/// The engine's state. Workers see only what is published.
+/// What workers see, and what becomes of it: the one writer of all tables. Whoever changes something holds the lock on it, for
+/// milliseconds. Who looks at interfaces, links, workers and counters doesn't need it: those are in the
+/// [`Directory`], the links of [`Memifs`] and the [`Pool`].
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) plan: Arc<Plan>,
     pub(super) keys: Keys,
     pub(super) publisher: Publisher,
-    pub(super) pool: Pool,
-    pub(super) registry: Registry,
+    pub(super) pool: Arc<Pool>,
+    pub(super) directory: Arc<Directory>,
     pub(super) memifs: Arc<Memifs>,
     pub(super) attachments: Arc<Attachments>,
-    /// Index of each VRF.
-    pub(super) vrfs: HashMap<Name, u16>,
-    /// Number and configuration of each bridge.
-    pub(super) bridges: HashMap<Name, Bridge>,
     /// The address table of all bridges: the same through all versions of the tables.
     pub(super) macs: Arc<MacTable>,
     /// Forwarding and neighbours.
@@ -85,34 +83,14 @@ pub(super) struct Core {
     pub(super) contradiction: Option<String>,
 }
 
-/// A bridge as the engine keeps it.
-#[derive(Debug)]
-pub(super) struct Bridge {
-    /// Its number.
-    pub(super) index: u16,
-    /// What it is.
-    pub(super) spec: Arc<BridgeSpec>,
-    /// Addresses that moved from one member to another.
-    pub(super) moves: Moves,
-}
-
 impl Core {
-    /// Index of a VRF; the default one's for a name that isn't there.
-    pub(super) fn vrf_index(&self, name: &Name) -> u16 {
-        self.vrfs.get(name).copied().unwrap_or(0)
-    }
-
-    /// Index of a bridge; 0, which none has, for a name that isn't there.
-    pub(super) fn bridge_index(&self, name: &Name) -> u16 {
-        self.bridges.get(name).map_or(0, |bridge| bridge.index)
-    }
-
     /// Makes interfaces, bridges and their ways along the arcs visible to the workers, and tells routing of them.
     pub(super) fn publish_interfaces(&mut self) {
         self.interfaces_changed = false;
+        let inventory = self.directory.get();
         let mut table = Interfaces::default();
-        for (index, entry) in self.registry.iter() {
-            table.set(index, Some(compile::interface(self, entry)));
+        for (index, entry) in inventory.registry.iter() {
+            table.set(index, Some(compile::interface(&inventory, entry)));
         }
         if let Err(error) = stack(&mut table) {
             // The control plane has checked this: what it hands down is consistent.
@@ -124,15 +102,15 @@ impl Core {
         let mut draft = self.publisher.draft();
         let Keys { arcs, interfaces, bridges } = self.keys;
         let mut lost = Vec::new();
-        draft.change(arcs, |arcs| self.set_arcs(arcs, &table, &mut lost));
-        let (compiled, configs) = self.compile_bridges(&table, &mut lost);
+        draft.change(arcs, |arcs| self.set_arcs(&inventory, arcs, &table, &mut lost));
+        let (compiled, configs) = self.compile_bridges(&inventory, &table, &mut lost);
         draft.set(bridges, compiled);
         draft.set(interfaces, table.clone());
         self.publisher.publish(draft);
         self.published_mark = self.publisher.mark();
         for (number, config) in configs {
             if let Err(error) = config.set_addresses(&self.macs, number, &table)
-                && let Some((name, _)) = self.bridges.iter().find(|(_, bridge)| bridge.index == number)
+                && let Some((name, _)) = inventory.bridges.iter().find(|(_, bridge)| bridge.index == number)
             {
                 lost.push((Key::Bridge(name.clone()), error.to_string()));
             }
@@ -140,8 +118,11 @@ impl Core {
         for (key, reason) in lost {
             self.lose(key, Flaw::new("", reason));
         }
-        self.published = self.registry.iter().map(|(index, _)| index).collect();
-        self.route_interfaces(&table);
+        self.published = inventory.registry.iter().map(|(index, _)| index).collect();
+        self.route_interfaces(&inventory, &table);
+        drop(inventory);
+        let published = self.publisher.current().share(bridges);
+        self.directory.change(|inventory| inventory.published = published);
     }
 
     /// Notes that an object was accepted and can't be in force: the control thread is told when it asks.
@@ -149,16 +130,23 @@ impl Core {
         self.lost.entry(key).or_insert_with(|| flaw.remedy("it is tried again every 3 s"));
     }
 
-    fn set_arcs(&self, arcs: &mut Arcs, table: &Interfaces, lost: &mut Vec<(Key, String)>) {
-        for gone in self.published.iter().filter(|index| self.registry.get(**index).is_none()) {
+    fn set_arcs(
+        &self,
+        inventory: &Inventory,
+        arcs: &mut Arcs,
+        table: &Interfaces,
+        lost: &mut Vec<(Key, String)>,
+    ) {
+        let registry = &inventory.registry;
+        for gone in self.published.iter().filter(|index| registry.get(**index).is_none()) {
             for arc in 0..self.plan.arcs.len() as u16 {
                 // An empty chain is never too long.
                 let _ = arcs.set(arc, *gone, &[]);
             }
         }
         // Only a port that takes packets unfinished also brings some in: where there is none, nobody has to look.
-        let unfinished = self.registry.iter().any(|(_, entry)| entry.offloads());
-        for (index, entry) in self.registry.iter() {
+        let unfinished = registry.iter().any(|(_, entry)| entry.offloads());
+        for (index, entry) in registry.iter() {
             let interface = table.get(index);
             let kind = Kind::of(&entry.spec.port);
             let finish = unfinished && !entry.offloads() && kind.output.is_some();
@@ -173,13 +161,14 @@ impl Core {
 
     fn compile_bridges(
         &self,
+        inventory: &Inventory,
         table: &Interfaces,
         lost: &mut Vec<(Key, String)>,
     ) -> (Bridges, Vec<(u16, BridgeConfig)>) {
         let mut bridges = Bridges::new(Arc::clone(&self.macs));
         let mut configs = Vec::new();
-        for bridge in self.bridges.values() {
-            let config = compile::bridge(self, bridge);
+        for bridge in inventory.bridges.values() {
+            let config = compile::bridge(inventory, bridge);
             match config.build(bridge.index, table) {
                 Ok(compiled) => bridges.set(bridge.index, Some(compiled)),
                 Err(error) => lost.push((Key::Bridge(bridge.spec.name.clone()), error.to_string())),
@@ -201,12 +190,15 @@ impl Core {
         match change {
             LinkChange::Down(index) => self.detach(index),
             LinkChange::Up(index, attachment, connection) => {
-                let Some(entry) = self.registry.get_mut(index) else { return };
-                entry.link_ups += 1;
-                let mode = rx_mode(&entry.spec);
+                let found = self.directory.change(|inventory| {
+                    let entry = inventory.registry.get_mut(index)?;
+                    entry.link_ups += 1;
+                    Some((rx_mode(&entry.spec), entry.damage.clone()))
+                });
+                let Some((mode, damage)) = found else { return };
                 let rx =
                     connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
-                let rx = port::damaged(&entry.damage, rx.collect());
+                let rx = port::damaged(&damage, rx.collect());
                 let tx =
                     connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
                 self.detach(index);

@@ -60,17 +60,17 @@ impl Engine {
     /// An interface comes. Nobody sees it before its port is open: what is sent by it at once, to say who we are, would be
     /// lost.
     pub(super) fn create(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
-        let (index, mac) = (self.shared.core().registry.reserve(), mac(spec));
+        let shared = Arc::clone(&self.shared);
+        let (index, mac) = (shared.directory.change(|inventory| inventory.registry.reserve()), mac(spec));
         let index = index.ok_or_else(|| {
             Flaw::new("name", "there are 65000 interfaces already").remedy("delete one first")
         })?;
         let opened = self.open(spec, mac)?;
         let (port, attachment, damage) = Default::default();
         let entry = Entry { spec: Arc::clone(spec), mac, port, attachment, damage, link_ups: 0 };
-        let shared = Arc::clone(&self.shared);
         let mut core = shared.core();
-        core.registry.insert(index, entry);
-        shared.baseline().interface_added(&core.pool, index);
+        shared.directory.change(|inventory| inventory.registry.insert(index, entry));
+        shared.baseline().interface_added(&shared.pool, index);
         self.install(&mut core, index, spec, opened);
         drop(core);
         self.listen(index, spec).inspect_err(|_| {
@@ -78,7 +78,7 @@ impl Engine {
             if core.published.contains(&index) {
                 core.unroute_interface(index);
             }
-            core.registry.remove(index);
+            shared.directory.change(|inventory| inventory.registry.remove(index));
             core.interfaces_changed = true;
         })
     }
@@ -87,23 +87,25 @@ impl Engine {
     pub(super) fn destroy(&mut self, name: &Name) {
         self.close_port(name);
         let mut core = self.shared.core();
-        let Some(index) = core.registry.index(name) else { return };
+        let Some(index) = self.shared.directory.get().registry.index(name) else { return };
         core.unroute_interface(index);
-        core.registry.remove(index);
+        self.shared.directory.change(|inventory| inventory.registry.remove(index));
         core.interfaces_changed = true;
     }
 
     /// Opens the port of an interface that is there.
     pub(super) fn open_port(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
         let shared = Arc::clone(&self.shared);
-        let Some((index, before)) = shared.core().registry.named(&spec.name) else { return Ok(()) };
-        let mac = shared.core().registry.get(index).map_or(MacAddr::ZERO, |entry| entry.mac);
+        let Some((index, before)) = shared.directory.get().registry.named(&spec.name) else { return Ok(()) };
+        let mac = shared.directory.get().registry.get(index).map_or(MacAddr::ZERO, |entry| entry.mac);
         let opened = self.open(spec, mac)?;
         self.install(&mut shared.core(), index, spec, opened);
         self.listen(index, spec).inspect_err(|_| {
-            if let Some(entry) = shared.core().registry.get_mut(index) {
-                (entry.spec, entry.port) = (before, None);
-            }
+            shared.directory.change(|inventory| {
+                if let Some(entry) = inventory.registry.get_mut(index) {
+                    (entry.spec, entry.port) = (before, None);
+                }
+            });
         })
     }
 
@@ -133,7 +135,7 @@ impl Engine {
 
     /// Closes the port of an interface; when this returns, all of it is closed.
     pub(super) fn close_port(&mut self, name: &Name) {
-        let Some((index, spec)) = self.shared.core().registry.named(name) else { return };
+        let Some((index, spec)) = self.shared.directory.get().registry.named(name) else { return };
         if matches!(spec.port, PortSpec::Memif(_)) {
             // First, so that no link comes up while its queues are taken away.
             self.shared.memifs.close(index);
@@ -149,16 +151,16 @@ impl Engine {
             self.devices.hold(tap, held);
         }
         // Queues that were taken away before, by a fault, may still wait to be dropped.
-        self.shared.core().pool.bury();
+        self.shared.pool.bury();
     }
 
     /// Everything but the port of an interface changes, and what of the port follows from the rest.
     pub(super) fn configure(&mut self, after: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
         let mac = mac(after);
         let (index, readdressed, open) = {
-            let core = self.shared.core();
-            let Some(index) = core.registry.index(&after.name) else { return Ok(()) };
-            let entry = core.registry.get(index);
+            let inventory = self.shared.directory.get();
+            let Some(index) = inventory.registry.index(&after.name) else { return Ok(()) };
+            let entry = inventory.registry.get(index);
             (
                 index,
                 entry.is_some_and(|entry| entry.mac != mac),
@@ -177,11 +179,13 @@ impl Engine {
             _ => {}
         }
         let mut core = self.shared.core();
-        if let Some(entry) = core.registry.get_mut(index) {
-            entry.spec = Arc::clone(after);
-            entry.mac = mac;
-            entry.damage.set(damage(after));
-        }
+        self.shared.directory.change(|inventory| {
+            if let Some(entry) = inventory.registry.get_mut(index) {
+                entry.spec = Arc::clone(after);
+                entry.mac = mac;
+                entry.damage.set(damage(after));
+            }
+        });
         let mode = rx_mode(after);
         core.pool.set_rx_mode(index, mode);
         core.arrivals.iter_mut().filter(|one| one.interface == index).for_each(|one| one.mode = mode);
@@ -193,11 +197,15 @@ impl Engine {
 impl Core {
     /// Gives workers the queues of a port that is open.
     fn install(&mut self, index: IfIndex, spec: &Arc<InterfaceSpec>, opened: Opened) {
-        let Some(entry) = self.registry.get_mut(index) else { return };
-        entry.spec = Arc::clone(spec);
-        entry.port = Some(opened.port);
-        entry.damage.set(damage(spec));
-        let rx = port::damaged(&entry.damage, opened.rx);
+        let wanted = self.directory.change(|inventory| {
+            let entry = inventory.registry.get_mut(index)?;
+            entry.spec = Arc::clone(spec);
+            entry.port = Some(opened.port);
+            entry.damage.set(damage(spec));
+            Some(entry.damage.clone())
+        });
+        let Some(wanted) = wanted else { return };
+        let rx = port::damaged(&wanted, opened.rx);
         if !(rx.is_empty() && opened.tx.is_empty()) {
             let input = Kind::of(&spec.port).input;
             self.attach(index, self.attachments.next(), input, rx_mode(spec), rx, opened.tx);
@@ -210,9 +218,11 @@ impl Core {
     fn take_port(&mut self, index: IfIndex) -> Returned {
         self.arrivals.retain(|arrival| arrival.interface != index);
         let queues = self.pool.take_back(index);
-        if let Some(entry) = self.registry.get_mut(index) {
-            (entry.attachment, entry.port) = (None, None);
-        }
+        self.directory.change(|inventory| {
+            if let Some(entry) = inventory.registry.get_mut(index) {
+                (entry.attachment, entry.port) = (None, None);
+            }
+        });
         self.interfaces_changed = true;
         queues
     }

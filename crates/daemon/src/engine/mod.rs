@@ -1,8 +1,8 @@
 //! The packet engine behind [`Dataplane`](crate::dataplane::Dataplane): tables, workers, ports.
 //!
 //! * [`engine`](self): [`Engine`] owns everything. Changes come from the control thread, events (punted packets, faults,
-//!   timers) from a thread of its own, links from that of the memif sockets; they work on the [`core::Core`] under one lock,
-//!   which workers never take.
+//!   timers) from a thread of its own, links from that of the memif sockets; they change what workers see, the [`core::Core`],
+//!   under one lock, which workers never take. `directory`: what there is, for whoever looks, without that lock.
 //! * `operations`: what the control thread asks for, step by step; `compile`: an interface as workers see it.
 //! * `life`: interfaces and ports come, change and go; `devices`: what they leave in network namespaces; `passage`: in which
 //!   order queues and ways come and go.
@@ -15,6 +15,7 @@ mod capture;
 mod compile;
 mod core;
 mod devices;
+mod directory;
 mod events;
 mod inspect;
 mod life;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::core::Core;
+use super::directory::Bridge;
 use super::port;
 use super::start::Engine;
 use crate::dataplane::{Change, Dataplane, Operation, Rejection, RouteChange};
@@ -68,9 +69,8 @@ impl Dataplane for Engine {
             std::thread::sleep(Duration::from_micros(50));
         };
         if !self.devices.is_empty() {
-            let interfaces: Vec<_> =
-                self.shared.core().registry.iter().map(|(_, entry)| Arc::clone(&entry.spec)).collect();
-            self.devices.sweep(interfaces.iter().map(|spec| &**spec));
+            let inventory = self.shared.directory.get();
+            self.devices.sweep(inventory.registry.iter().map(|(_, entry)| &*entry.spec));
         }
         // Its deadlines may have changed.
         self.shared.bell.ring();
@@ -116,18 +116,21 @@ impl Core {
     fn vrf(&mut self, change: &Change<VrfSpec>) -> Result<(), Flaw> {
         match (&change.before, &change.after) {
             (_, Some(after)) => {
-                let index = match self.vrfs.get(&after.name) {
+                let inventory = self.directory.get();
+                let index = match inventory.vrfs.get(&after.name) {
                     Some(index) => *index,
-                    None => free(self.vrfs.values().copied())
+                    None => free(inventory.vrfs.values().copied())
                         .ok_or_else(|| Flaw::new("name", "there are 65535 VRFs already"))?,
                 };
                 self.routing.set_vrf(index, &after.name.to_string(), after.symmetric_flow_hash)?;
-                self.vrfs.insert(after.name.clone(), index);
+                drop(inventory);
+                self.directory.change(|inventory| inventory.vrfs.insert(after.name.clone(), index));
             }
             (Some(before), None) => {
-                if let Some(index) = self.vrfs.get(&before.name).copied() {
+                let index = self.directory.get().vrfs.get(&before.name).copied();
+                if let Some(index) = index {
                     self.routing.remove_vrf(index)?;
-                    self.vrfs.remove(&before.name);
+                    self.directory.change(|inventory| inventory.vrfs.remove(&before.name));
                 }
             }
             (None, None) => {}
@@ -138,18 +141,21 @@ impl Core {
     fn bridge(&mut self, change: &Change<BridgeSpec>) -> Result<(), Flaw> {
         match (&change.before, &change.after) {
             (_, Some(after)) => {
-                let before = self.bridges.get(&after.name);
+                let inventory = self.directory.get();
+                let before = inventory.bridges.get(&after.name);
                 let index = match before {
                     Some(bridge) => bridge.index,
-                    None => free(self.bridges.values().map(|bridge| bridge.index))
+                    None => free(inventory.bridges.values().map(|bridge| bridge.index))
                         .ok_or_else(|| Flaw::new("name", "there are 65535 bridges already"))?,
                 };
                 let moves = before.map(|bridge| bridge.moves.clone()).unwrap_or_default();
-                let bridge = super::core::Bridge { index, spec: Arc::clone(after), moves };
-                self.bridges.insert(after.name.clone(), bridge);
+                let bridge = Bridge { index, spec: Arc::clone(after), moves };
+                drop(inventory);
+                self.directory.change(|inventory| inventory.bridges.insert(after.name.clone(), bridge));
             }
             (Some(before), None) => {
-                if let Some(bridge) = self.bridges.remove(&before.name) {
+                let gone = self.directory.change(|inventory| inventory.bridges.remove(&before.name));
+                if let Some(bridge) = gone {
                     BridgeConfig::remove_addresses(&self.macs, bridge.index);
                 }
             }

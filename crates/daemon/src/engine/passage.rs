@@ -53,8 +53,12 @@ impl Core {
         rx: Vec<Box<dyn RxQueue>>,
         tx: Vec<Box<dyn TxQueue>>,
     ) {
-        let Some(entry) = self.registry.get_mut(index) else { return };
-        entry.attachment = Some(attachment);
+        let found = self.directory.change(|inventory| {
+            inventory.registry.get_mut(index).map(|entry| entry.attachment = Some(attachment))
+        });
+        if found.is_none() {
+            return;
+        }
         self.pool.attach_tx(index, attachment, tx);
         if let Some(input) = input {
             self.arrivals.push(Arrival { input, interface: index, attachment, mode, queues: rx });
@@ -75,9 +79,11 @@ impl Core {
     pub(super) fn detach(&mut self, index: IfIndex) {
         self.arrivals.retain(|arrival| arrival.interface != index);
         self.pool.detach(index);
-        if let Some(entry) = self.registry.get_mut(index) {
-            entry.attachment = None;
-        }
+        self.directory.change(|inventory| {
+            if let Some(entry) = inventory.registry.get_mut(index) {
+                entry.attachment = None;
+            }
+        });
         self.departure = Some(self.publisher.mark());
     }
 

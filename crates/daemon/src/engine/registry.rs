@@ -12,7 +12,7 @@ use crate::model::Name;
 use crate::model::spec::InterfaceSpec;
 
 /// An interface as the engine keeps it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     /// What it is.
     pub(super) spec: Arc<InterfaceSpec>,
@@ -37,7 +37,7 @@ impl Entry {
 
 /// All interfaces. An index stays with a name for as long as the interface exists, and is not given to another one before
 /// all others were used: a packet on its way can't meet the wrong interface.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Registry {
     names: HashMap<Name, IfIndex>,
     entries: BTreeMap<IfIndex, Entry>,

@@ -1,6 +1,7 @@
 //! Routes and neighbours: the engine's hold on the features' control sides.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use features::interface::Interfaces;
 use features::ip::control::{Forwarding, ForwardingError, Path, Prefix, Progress, Via as Way};
@@ -13,6 +14,7 @@ use memory::clock::nanoseconds;
 use wire::MacAddr;
 
 use super::core::Core;
+use super::directory::Inventory;
 use crate::dataplane::{Change, Rejection, RouteChange};
 use crate::model::spec::NeighborSpec;
 use crate::model::{Flaw, Key, Name, ResolvedPaths, RouteKey, Via};
@@ -24,7 +26,8 @@ const TIMERS: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Routing {
     pub(super) forwarding: Forwarding,
-    pub(super) neighbours: Neighbours,
+    /// Locked for moments, under the engine's lock or by whoever looks.
+    neighbours: Arc<Mutex<Neighbours>>,
     /// Workers don't see all changes yet.
     unsettled: bool,
 }
@@ -42,9 +45,18 @@ impl Routing {
         forwarding.commit(publisher)?;
         Ok(Self {
             forwarding,
-            neighbours: Neighbours::new(Default::default(), nanoseconds()),
+            neighbours: Arc::new(Mutex::new(Neighbours::new(Default::default(), nanoseconds()))),
             unsettled: true,
         })
+    }
+
+    /// Who is behind which address, to be shared with those who look.
+    pub(super) fn shared_neighbours(&self) -> Arc<Mutex<Neighbours>> {
+        Arc::clone(&self.neighbours)
+    }
+
+    fn neighbours(&self) -> MutexGuard<'_, Neighbours> {
+        self.neighbours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set_vrf(&mut self, index: u16, name: &str, symmetric: bool) -> Result<(), Flaw> {
@@ -76,17 +88,38 @@ fn flaw(error: ForwardingError) -> Flaw {
     Flaw::new("", error.to_string())
 }
 
+/// Paths as forwarding knows them.
+fn ways(inventory: &Inventory, paths: &ResolvedPaths) -> Vec<Path> {
+    match paths {
+        ResolvedPaths::Blackhole => vec![Path::from(Way::Blackhole)],
+        ResolvedPaths::Unreachable => vec![Path::from(Way::Unreachable)],
+        ResolvedPaths::Prohibit => vec![Path::from(Way::Prohibit)],
+        ResolvedPaths::Forward(hops) => {
+            let way = |via: &Via| match via {
+                Via::Router { interface, address } => {
+                    Way::Address { address: *address, interface: inventory.registry.index(interface) }
+                }
+                Via::Attached(interface) => {
+                    Way::Interface(inventory.registry.index(interface).unwrap_or_default())
+                }
+                Via::Lookup(vrf) => Way::Vrf(inventory.vrf_index(vrf)),
+            };
+            hops.iter().map(|hop| Path { via: way(&hop.via), weight: hop.weight }).collect()
+        }
+    }
+}
+
 impl Core {
     /// Tells forwarding and neighbours of interfaces as they are published.
-    pub(super) fn route_interfaces(&mut self, interfaces: &Interfaces) {
+    pub(super) fn route_interfaces(&mut self, inventory: &Inventory, interfaces: &Interfaces) {
         let now = nanoseconds();
         for (index, interface) in interfaces.iter() {
             if let Err(error) = self.routing.forwarding.set_interface(index, Some(interface))
-                && let Some(entry) = self.registry.get(index)
+                && let Some(entry) = inventory.registry.get(index)
             {
                 self.lose(Key::Interface(entry.spec.name.clone()), flaw(error));
             }
-            self.routing.neighbours.set_interface(now, index, Some(interface));
+            self.routing.neighbours().set_interface(now, index, Some(interface));
         }
         self.routing.unsettled = true;
         self.act();
@@ -94,7 +127,7 @@ impl Core {
 
     /// An interface goes: first its neighbours, as long as the tables know where they belong.
     pub(super) fn unroute_interface(&mut self, index: IfIndex) {
-        self.routing.neighbours.set_interface(nanoseconds(), index, None);
+        self.routing.neighbours().set_interface(nanoseconds(), index, None);
         self.act();
         self.routing.remove_interface(index);
     }
@@ -142,12 +175,13 @@ impl Core {
     /// Notes the objects whose routes a full table had no room for.
     fn lose_unplaced(&mut self, error: &ForwardingError) {
         let unplaced: Vec<_> = self.routing.forwarding.unplaced().collect();
+        let inventory = self.directory.get();
         let names: HashMap<u16, Name> =
-            self.vrfs.iter().map(|(name, index)| (*index, name.clone())).collect();
+            inventory.vrfs.iter().map(|(name, index)| (*index, name.clone())).collect();
         for (vrf, prefix, owner) in unplaced {
             let key = match (owner, prefix.to_string().parse(), names.get(&vrf)) {
                 (Some(interface), ..) => {
-                    self.registry.get(interface).map(|entry| Key::Interface(entry.spec.name.clone()))
+                    inventory.registry.get(interface).map(|entry| Key::Interface(entry.spec.name.clone()))
                 }
                 (None, Ok(prefix), Some(vrf)) => Some(Key::Route(RouteKey { vrf: vrf.clone(), prefix })),
                 _ => None,
@@ -161,8 +195,9 @@ impl Core {
     /// Routes come, change or go: all of `changes` or none.
     pub(super) fn routes(&mut self, changes: &[RouteChange]) -> Result<(), Rejection> {
         self.routing.unsettled = true;
+        let inventory = self.directory.get();
         for (at, change) in changes.iter().enumerate() {
-            if let Err(rejection) = self.route(&change.key, change.after.as_deref()) {
+            if let Err(rejection) = self.route(&inventory, &change.key, change.after.as_deref()) {
                 self.put_routes_back(changes.get(..at).unwrap_or_default());
                 return Err(rejection);
             }
@@ -173,15 +208,21 @@ impl Core {
     /// Undoes changes that were made.
     pub(super) fn put_routes_back(&mut self, changes: &[RouteChange]) {
         self.routing.unsettled = true;
+        let inventory = self.directory.get();
         for change in changes {
-            if let Err(rejection) = self.route(&change.key, change.before.as_deref()) {
+            if let Err(rejection) = self.route(&inventory, &change.key, change.before.as_deref()) {
                 tracing::error!(%rejection, "a route could not be put back");
             }
         }
     }
 
-    fn route(&mut self, key: &RouteKey, paths: Option<&ResolvedPaths>) -> Result<(), Rejection> {
-        let vrf = self.vrf_index(&key.vrf);
+    fn route(
+        &mut self,
+        inventory: &Inventory,
+        key: &RouteKey,
+        paths: Option<&ResolvedPaths>,
+    ) -> Result<(), Rejection> {
+        let vrf = inventory.vrf_index(&key.vrf);
         let prefix = match key.prefix {
             ipnet::IpNet::V4(net) => Prefix::covering(net.network().into(), net.prefix_len()),
             ipnet::IpNet::V6(net) => Prefix::covering(net.network().into(), net.prefix_len()),
@@ -194,54 +235,36 @@ impl Core {
         let done = match paths {
             None => self.routing.forwarding.delete_route(vrf, prefix).map(|_| ()),
             Some(paths) => {
-                let paths = self.paths(paths);
+                let paths = ways(inventory, paths);
                 self.routing.forwarding.add_route(vrf, prefix, &paths).map(|_| ())
             }
         };
         done.map_err(|error| rejection(error.to_string()))
     }
 
-    fn paths(&self, paths: &ResolvedPaths) -> Vec<Path> {
-        match paths {
-            ResolvedPaths::Blackhole => vec![Path::from(Way::Blackhole)],
-            ResolvedPaths::Unreachable => vec![Path::from(Way::Unreachable)],
-            ResolvedPaths::Prohibit => vec![Path::from(Way::Prohibit)],
-            ResolvedPaths::Forward(hops) => {
-                let way = |via: &Via| match via {
-                    Via::Router { interface, address } => {
-                        Way::Address { address: *address, interface: self.registry.index(interface) }
-                    }
-                    Via::Attached(interface) => {
-                        Way::Interface(self.registry.index(interface).unwrap_or_default())
-                    }
-                    Via::Lookup(vrf) => Way::Vrf(self.vrf_index(vrf)),
-                };
-                hops.iter().map(|hop| Path { via: way(&hop.via), weight: hop.weight }).collect()
-            }
-        }
-    }
-
     /// A static neighbour comes, changes or goes.
     pub(super) fn static_neighbour(&mut self, change: &Change<NeighborSpec>) -> Result<(), Flaw> {
         let Some(spec) = change.either() else { return Ok(()) };
-        let Some(index) = self.registry.index(&spec.key.interface) else { return Ok(()) };
+        let index = self.directory.get().registry.index(&spec.key.interface);
+        let Some(index) = index else { return Ok(()) };
         let mac = change.after.as_ref().map(|after| MacAddr(after.mac.0));
         // The interface's addresses decide what may be a neighbour: they have to be known first.
         if self.interfaces_changed {
             self.publish_interfaces();
         }
-        let neighbours = &mut self.routing.neighbours;
+        let mut neighbours = self.routing.neighbours();
         match mac {
             Some(mac) => neighbours.set_static(nanoseconds(), index, spec.key.address, mac),
             None => neighbours.remove_static(index, spec.key.address),
         }
+        drop(neighbours);
         self.act();
         Ok(())
     }
 
     /// A packet for the slow path.
     pub(super) fn punt(&mut self, worker: usize, kind: &'static str, packet: OwnedPacket) {
-        if !self.routing.neighbours.punt(nanoseconds(), worker, kind, packet) {
+        if !self.routing.neighbours().punt(nanoseconds(), worker, kind, packet) {
             tracing::warn!(kind, "a packet came to the slow path that no feature takes");
         }
         self.act();
@@ -249,13 +272,13 @@ impl Core {
 
     /// The other side of an interface has just come: it is told who we are.
     pub(super) fn link_up(&mut self, index: IfIndex) {
-        self.routing.neighbours.link_up(nanoseconds(), index);
+        self.routing.neighbours().link_up(nanoseconds(), index);
         self.act();
     }
 
     /// Timers.
     pub(super) fn tick(&mut self) {
-        self.routing.neighbours.tick(nanoseconds(), TIMERS);
+        self.routing.neighbours().tick(nanoseconds(), TIMERS);
         self.age_bridges();
         self.act();
     }
@@ -263,7 +286,8 @@ impl Core {
     /// Does what the neighbours' state machine wants done.
     fn act(&mut self) {
         let mut after = Vec::new();
-        for action in self.routing.neighbours.take_actions() {
+        let actions = self.routing.neighbours().take_actions();
+        for action in actions {
             let forwarding = &mut self.routing.forwarding;
             let (interface, done) = match action {
                 Action::Program { interface, address, mac } => {
@@ -281,14 +305,15 @@ impl Core {
                     continue;
                 }
                 Action::Conflict { interface, address, mac } => {
-                    let name = self.registry.name(interface);
+                    let name = self.directory.get().registry.name(interface);
                     tracing::warn!(interface = name, %address, %mac, "another station claims our address");
                     continue;
                 }
             };
             self.routing.unsettled = true;
             if let Err(error) = done {
-                tracing::warn!(interface = self.registry.name(interface), %error, "a neighbour could not be programmed");
+                let name = self.directory.get().registry.name(interface);
+                tracing::warn!(interface = name, %error, "a neighbour could not be programmed");
             }
         }
         self.waiting.extend(after);

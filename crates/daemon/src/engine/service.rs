@@ -64,7 +64,8 @@ impl Core {
         match event {
             Event::RxFault { interface, attachment, fault, .. }
             | Event::TxFault { interface, attachment, fault } => {
-                let Some(entry) = self.registry.get(interface) else { return };
+                let inventory = self.directory.get();
+                let Some(entry) = inventory.registry.get(interface) else { return };
                 if entry.attachment != Some(attachment) {
                     // Of queues that are on their way back: what has come in their place isn't to suffer for it.
                     tracing::debug!(interface = %entry.spec.name, reason = fault.reason, "a fault of queues that have gone");
@@ -77,6 +78,7 @@ impl Core {
                     let key = Key::Interface(entry.spec.name.clone());
                     self.lose(key, Flaw::new("", fault.reason));
                 }
+                drop(inventory);
                 self.detach(interface);
             }
             Event::Punt { worker, kind, packet } => self.punt(worker, kind, packet),

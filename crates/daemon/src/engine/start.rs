@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ::memif::region::HugePages;
+use features::neighbour::control::Neighbours;
 use graph::plan::{Plan, PlanError};
 use graph::port::IfIndex;
 use graph::publish::Publisher;
@@ -16,15 +17,14 @@ use tables::mac::{MacError, MacTable};
 
 use super::core::{Core, Keys};
 use super::devices::Devices;
+use super::directory::Directory;
 use super::events::{Bell, Events};
 use super::inspect::{Baseline, clock_hz};
 use super::memif::{self, Memifs};
 use super::passage::Attachments;
-use super::registry::Registry;
 use super::routing::Routing;
 use super::service;
 use super::workers::Pool;
-use crate::model::Name;
 
 /// Addresses that all bridges together can know.
 const MAC_ADDRESSES: usize = 1 << 20;
@@ -94,6 +94,13 @@ pub struct EngineHandle {
 pub(super) struct Shared {
     pub(super) plan: Arc<Plan>,
     pub(super) tier: Tier,
+    /// The workers and their counters.
+    pub(super) pool: Arc<Pool>,
+    /// What there is.
+    pub(super) directory: Arc<Directory>,
+    /// The address table of all bridges: the same through all versions of the tables.
+    pub(super) macs: Arc<MacTable>,
+    neighbours: Arc<Mutex<Neighbours>>,
     core: Mutex<Core>,
     baseline: Mutex<Baseline>,
     /// Where packets can be seen.
@@ -108,7 +115,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The engine's state. Held for short.
+    /// Who is behind which address. To be locked after the core.
+    pub(super) fn neighbours(&self) -> MutexGuard<'_, Neighbours> {
+        self.neighbours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What workers see, to be changed. Held for short; before the baseline, and before the links of memifs.
     pub(super) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,19 +147,20 @@ impl Engine {
             Memifs::new(&attachments, options.huge_pages).map_err(EngineError::Descriptors)?;
         let memifs = Arc::new(memifs);
         let captures = Arc::new(CapturePoint::default());
-        let pool = Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?;
+        let pool = Arc::new(Pool::start(&plan, &mut publisher, &options.cores, tier, &sender, &captures)?);
+        let directory = Arc::new(Directory::new());
+        let macs = Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?);
         let routing = Routing::new(&plan, &mut publisher, options.fib_bytes)?;
+        let neighbours = routing.shared_neighbours();
         let core = Core {
             plan: Arc::clone(&plan),
             keys: Keys::of(&plan.schema)?,
             publisher,
-            pool,
-            registry: Registry::default(),
+            pool: Arc::clone(&pool),
+            directory: Arc::clone(&directory),
             memifs: Arc::clone(&memifs),
             attachments,
-            vrfs: HashMap::from([(Name::default_vrf(), 0)]),
-            bridges: HashMap::new(),
-            macs: Arc::new(MacTable::with_capacity(MAC_ADDRESSES)?),
+            macs: Arc::clone(&macs),
             waiting: Vec::new(),
             routing,
             interfaces_changed: false,
@@ -164,8 +177,22 @@ impl Engine {
         let stop = std::sync::atomic::AtomicBool::new(false);
         let (clock_hz, memory) = (clock_hz(), memory_kind(options.huge_pages));
         let (core, baseline) = (Mutex::new(core), Mutex::default());
-        let shared =
-            Arc::new(Shared { plan, tier, core, baseline, captures, clock_hz, memory, bell, memifs, stop });
+        let shared = Arc::new(Shared {
+            plan,
+            tier,
+            pool,
+            directory,
+            macs,
+            neighbours,
+            core,
+            baseline,
+            captures,
+            clock_hz,
+            memory,
+            bell,
+            memifs,
+            stop,
+        });
         // From here on, dropping it ends the threads that there are.
         let (devices, controls, threads) = Default::default();
         let mut engine = Self { shared, devices, controls, threads };

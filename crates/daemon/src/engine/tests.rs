@@ -50,8 +50,8 @@ impl Lab {
 
     /// The queues that an interface has now.
     fn attachment(&self, name: &str) -> Option<Attachment> {
-        let core = self.look.shared.core();
-        core.registry.get(core.registry.find(name)?)?.attachment
+        let inventory = self.look.shared.directory.get();
+        inventory.registry.get(inventory.registry.find(name)?)?.attachment
     }
 }
 
@@ -97,7 +97,7 @@ fn a_fault_of_a_link_that_has_ended_does_not_end_the_next_one() {
     let look = lab.look.clone();
     let tell = |attachment| {
         let mut core = look.shared.core();
-        let interface = core.registry.find("one").unwrap();
+        let interface = look.shared.directory.get().registry.find("one").unwrap();
         let fault = PortFault { reason: "a descriptor out of bounds".into() };
         core.event(Event::TxFault { interface, attachment, fault: fault.clone() });
         core.event(Event::RxFault { interface, queue: 0, attachment, fault });
@@ -133,4 +133,29 @@ fn the_memory_of_a_link_is_made_without_the_engines_lock() {
     assert_eq!((connection.rx.len(), connection.tx.len()), (1, 1));
     drop(core);
     eventually(|| lab.attachment("one"));
+}
+
+#[test]
+fn whoever_looks_does_not_wait_for_a_change_of_the_tables() {
+    let mut lab = Lab::new();
+    let one = memif("one", &lab.path("one"), "server");
+    lab.apply(&(one + "bridge = { name = \"br\" }\n[[bridge]]\nname = \"br\"\n"));
+    // A change that takes its time.
+    let core = lab.look.shared.core();
+    let (done, told) = std::sync::mpsc::channel();
+    let look = lab.look.clone();
+    std::thread::spawn(move || {
+        let collector = crate::metrics::Collector::new(std::sync::Arc::new(look.clone()));
+        let metrics = collector.collect(None);
+        look.clear_counters(&api::v1::ClearCountersRequest::default());
+        look.trace_add(Some("one"), 1).unwrap();
+        let capture = look.capture(&api::v1::CaptureRequest::default()).is_ok();
+        let seen = (look.trace_show(0).remaining, look.bridges().len(), look.neighbors().len(), capture);
+        done.send((metrics, seen)).unwrap();
+    });
+    let (metrics, seen) = told.recv_timeout(PATIENCE).expect("they wait for it");
+    assert!(metrics.contains("quiver_interface_up{interface=\"one\",port=\"memif\"} 0"), "{metrics}");
+    assert!(metrics.contains("quiver_memif_connected{interface=\"one\"} 0"), "{metrics}");
+    assert_eq!(seen, (1, 1, 0, true));
+    drop(core);
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use graph::engine::Graph;
 use graph::packet::{OwnedPacket, Packets, SlotId};
@@ -23,13 +23,13 @@ pub(super) type Grave = Box<dyn Any + Send>;
 /// Queues on their way back. Disconnected when all workers have let go of them.
 pub(super) type Returned = Receiver<Grave>;
 
-/// All workers.
+/// All workers. They and their counters are looked at without any lock.
 #[derive(Debug)]
 pub(super) struct Pool {
     workers: Vec<Worker>,
     cores: Vec<Option<usize>>,
     /// Interface and input node of every receive queue, by worker.
-    queues: Vec<Vec<(IfIndex, u16)>>,
+    queues: Mutex<Vec<Vec<(IfIndex, u16)>>>,
     captures: Arc<CapturePoint>,
     bury: Sender<Grave>,
     graves: Mutex<Receiver<Grave>>,
@@ -58,7 +58,7 @@ impl Pool {
         };
         let workers = cores.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
         let (bury, graves) = channel();
-        let queues = vec![Vec::new(); workers.len()];
+        let queues = Mutex::new(vec![Vec::new(); workers.len()]);
         let (cores, captures) = (cores.to_vec(), Arc::clone(captures));
         Ok(Self {
             workers,
@@ -107,18 +107,23 @@ impl Pool {
     }
 
     /// Interface and number of the receive queues of a worker.
-    pub(super) fn queues(&self, worker: usize) -> &[(IfIndex, u16)] {
-        self.queues.get(worker).map_or(&[], Vec::as_slice)
+    pub(super) fn queues(&self, worker: usize) -> Vec<(IfIndex, u16)> {
+        self.placement().get(worker).cloned().unwrap_or_default()
+    }
+
+    fn placement(&self) -> MutexGuard<'_, Vec<Vec<(IfIndex, u16)>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deals receive queues out: each to the worker that has the fewest.
-    pub(super) fn attach_rx(&mut self, arrival: Arrival) {
+    pub(super) fn attach_rx(&self, arrival: Arrival) {
         let Arrival { input, interface, attachment, mode, queues } = arrival;
+        let mut placement = self.placement();
         for (number, rx) in queues.into_iter().enumerate() {
             let number = number as u16;
-            let fewest = self.queues.iter().enumerate().min_by_key(|(_, queues)| queues.len());
+            let fewest = placement.iter().enumerate().min_by_key(|(_, queues)| queues.len());
             let Some((at, _)) = fewest else { return };
-            self.queues[at].push((interface, number));
+            placement[at].push((interface, number));
             let rx = Box::new(CaptureRx::new(rx, Arc::clone(&self.captures), at));
             let mut port = RxPort::new(interface, number, mode, rx);
             port.attachment = attachment;
@@ -166,20 +171,20 @@ impl Pool {
     }
 
     /// Takes all queues of an interface away from the workers. They are dropped by [`Pool::bury`].
-    pub(super) fn detach(&mut self, interface: IfIndex) {
+    pub(super) fn detach(&self, interface: IfIndex) {
         let bury = self.bury.clone();
         self.detach_to(interface, &bury);
     }
 
     /// Takes all queues of an interface away from the workers, to be dropped by the caller.
-    pub(super) fn take_back(&mut self, interface: IfIndex) -> Returned {
+    pub(super) fn take_back(&self, interface: IfIndex) -> Returned {
         let (sender, returned) = channel();
         self.detach_to(interface, &sender);
         returned
     }
 
-    fn detach_to(&mut self, interface: IfIndex, bury: &Sender<Grave>) {
-        for (worker, queues) in self.workers.iter().zip(&mut self.queues) {
+    fn detach_to(&self, interface: IfIndex, bury: &Sender<Grave>) {
+        for (worker, queues) in self.workers.iter().zip(&mut *self.placement()) {
             let had = queues.len();
             queues.retain(|queue| queue.0 != interface);
             if queues.len() < had {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use graph::counters::IfCounters;
 use graph::port::IfIndex;
 
-use super::super::core::Core;
+use super::super::start::Shared;
 use super::super::workers::Pool;
 
 /// Sums of an interface's counters over all workers.
@@ -165,22 +165,33 @@ impl Baseline {
         self.drops_of.insert(index, drops_of(pool, index));
     }
 
-    pub(super) fn clear_interfaces(&mut self, core: &Core) {
-        self.interfaces =
-            core.registry.iter().map(|(index, _)| (index, traffic(&core.pool, index))).collect();
+    pub(super) fn clear_interfaces(&mut self, shared: &Shared) {
+        self.interfaces = shared
+            .directory
+            .get()
+            .registry
+            .iter()
+            .map(|(index, _)| (index, traffic(&shared.pool, index)))
+            .collect();
     }
 
-    pub(super) fn clear_runtime(&mut self, core: &Core) {
-        let workers = 0..core.pool.workers().len();
-        let nodes = core.plan.nodes.len();
-        self.rounds = workers.clone().map(|worker| rounds(&core.pool, worker)).collect();
-        self.nodes = workers.map(|w| (0..nodes).map(|node| work(&core.pool, w, node)).collect()).collect();
+    pub(super) fn clear_runtime(&mut self, shared: &Shared) {
+        let workers = 0..shared.pool.workers().len();
+        let nodes = shared.plan.nodes.len();
+        self.rounds = workers.clone().map(|worker| rounds(&shared.pool, worker)).collect();
+        self.nodes = workers.map(|w| (0..nodes).map(|node| work(&shared.pool, w, node)).collect()).collect();
         self.since = Instant::now();
     }
 
-    pub(super) fn clear_drops(&mut self, core: &Core) {
-        self.drops = (0..core.plan.drops.len() as u16).map(|reason| drops(&core.pool, reason)).collect();
-        self.drops_of = core.registry.iter().map(|(index, _)| (index, drops_of(&core.pool, index))).collect();
+    pub(super) fn clear_drops(&mut self, shared: &Shared) {
+        self.drops = (0..shared.plan.drops.len() as u16).map(|reason| drops(&shared.pool, reason)).collect();
+        self.drops_of = shared
+            .directory
+            .get()
+            .registry
+            .iter()
+            .map(|(index, _)| (index, drops_of(&shared.pool, index)))
+            .collect();
     }
 
     /// An interface's counters since they were cleared.

@@ -6,29 +6,28 @@ use graph::nodes::INTERFACE_OUTPUT;
 use graph::plan::Plan;
 use graph::port::IfIndex;
 
-use super::super::core::Core;
 use super::super::start::Shared;
 use super::baseline::Baseline;
 
 /// What was dropped since counters were cleared, most frequent first. What interfaces don't account for comes without one.
 pub(super) fn all(shared: &Shared) -> Vec<DropCounter> {
-    let core = shared.core();
+    let inventory = shared.directory.get();
     let baseline = shared.baseline();
     let mut list = Vec::new();
     let mut rest: Vec<u64> =
-        (0..core.plan.drops.len() as u16).map(|reason| baseline.drops(&core.pool, reason)).collect();
-    for (index, entry) in core.registry.iter() {
-        let drops = baseline.drops_of(&core.pool, index);
+        (0..shared.plan.drops.len() as u16).map(|reason| baseline.drops(&shared.pool, reason)).collect();
+    for (index, entry) in inventory.registry.iter() {
+        let drops = baseline.drops_of(&shared.pool, index);
         // Behind the reasons stands what has none; there is nothing that could be said of it.
         for (reason, (packets, rest)) in drops.into_iter().zip(&mut rest).enumerate().filter(|(_, n)| n.0 > 0)
         {
             // Workers go on counting while this is read: an interface may be ahead of the sum.
             *rest = rest.saturating_sub(packets);
-            list.push(counter(&core.plan, reason, packets, entry.spec.name.to_string()));
+            list.push(counter(&shared.plan, reason, packets, entry.spec.name.to_string()));
         }
     }
     let rest = rest.into_iter().enumerate().filter(|(_, packets)| *packets > 0);
-    list.extend(rest.map(|(reason, packets)| counter(&core.plan, reason, packets, String::new())));
+    list.extend(rest.map(|(reason, packets)| counter(&shared.plan, reason, packets, String::new())));
     list.sort_by_key(|counter| std::cmp::Reverse(counter.packets));
     list
 }
@@ -46,10 +45,10 @@ fn counter(plan: &Plan, reason: usize, packets: u64, interface: String) -> DropC
 }
 
 /// Packets received by an interface that were malformed: dropped as such by whatever node, except on their way out.
-pub(super) fn malformed(core: &Core, baseline: &Baseline, index: IfIndex) -> u64 {
-    let drops = baseline.drops_of(&core.pool, index);
-    let received = drops.into_iter().zip(&core.plan.drops).filter(|(_, (node, spec))| {
-        let ends = core.plan.nodes[usize::from(*node)].spec.ends;
+pub(super) fn malformed(shared: &Shared, baseline: &Baseline, index: IfIndex) -> u64 {
+    let drops = baseline.drops_of(&shared.pool, index);
+    let received = drops.into_iter().zip(&shared.plan.drops).filter(|(_, (node, spec))| {
+        let ends = shared.plan.nodes[usize::from(*node)].spec.ends;
         spec.severity == Severity::Error && !ends.contains(&INTERFACE_OUTPUT)
     });
     received.map(|(packets, _)| packets).sum()

@@ -5,6 +5,7 @@ use features::ip::control::{ForwardingError, Origin, Path, Prefix, RouteState, R
 use ipnet::IpNet;
 
 use super::super::core::Core;
+use super::super::directory::Inventory;
 use super::super::start::Shared;
 use crate::dataplane::{FibQuery, FibSelection, InspectError};
 
@@ -20,13 +21,13 @@ pub(super) fn entries(
     query: &FibQuery,
     each: &mut dyn FnMut(FibEntry) -> bool,
 ) -> Result<(), InspectError> {
-    let mut list = asked_for(&shared.core(), query)?;
+    let mut list = asked_for(&shared.core(), &shared.directory.get(), query)?;
     list.sort_unstable();
     for portion in list.chunks(PORTION) {
         let shown = {
-            let core = shared.core();
-            let Some(vrf) = core.vrfs.get(&query.vrf).copied() else { return Ok(()) };
-            shown_of(&core, vrf, query, portion)
+            let (core, inventory) = (shared.core(), shared.directory.get());
+            let Some(vrf) = inventory.vrfs.get(&query.vrf).copied() else { return Ok(()) };
+            shown_of(&core, &inventory, vrf, query, portion)
         };
         if !shown.into_iter().all(&mut *each) {
             break;
@@ -36,9 +37,13 @@ pub(super) fn entries(
 }
 
 /// Which routes are asked for, in no order.
-fn asked_for(core: &Core, query: &FibQuery) -> Result<Vec<(Prefix, Origin)>, InspectError> {
+fn asked_for(
+    core: &Core,
+    inventory: &Inventory,
+    query: &FibQuery,
+) -> Result<Vec<(Prefix, Origin)>, InspectError> {
     let missing = || InspectError::NotFound(format!("there is no VRF {}: see `quiver get vrf`", query.vrf));
-    let vrf = core.vrfs.get(&query.vrf).copied().ok_or_else(missing)?;
+    let vrf = inventory.vrfs.get(&query.vrf).copied().ok_or_else(missing)?;
     let forwarding = &core.routing.forwarding;
     let invalid = |error: ForwardingError| InspectError::Invalid(error.to_string());
     let id = |route: RouteView<'_>| (route.prefix, route.origin);
@@ -71,13 +76,19 @@ fn asked_for(core: &Core, query: &FibQuery) -> Result<Vec<(Prefix, Origin)>, Ins
     })
 }
 
-fn shown_of(core: &Core, vrf: u16, query: &FibQuery, ids: &[(Prefix, Origin)]) -> Vec<FibEntry> {
+fn shown_of(
+    core: &Core,
+    inventory: &Inventory,
+    vrf: u16,
+    query: &FibQuery,
+    ids: &[(Prefix, Origin)],
+) -> Vec<FibEntry> {
     let routes = ids.iter().flat_map(|(prefix, origin)| {
         let all = core.routing.forwarding.routes_to(vrf, *prefix).unwrap_or_default();
         let is_looked_up = matches!(query.selection, FibSelection::Lookup(_));
         all.into_iter().filter(move |route| route.origin == *origin && (route.used || !is_looked_up))
     });
-    routes.map(|route| entry(core, query, &route)).collect()
+    routes.map(|route| entry(inventory, query, &route)).collect()
 }
 
 fn prefix(net: IpNet) -> Result<Prefix, InspectError> {
@@ -85,7 +96,7 @@ fn prefix(net: IpNet) -> Result<Prefix, InspectError> {
         .map_err(|error| InspectError::Invalid(error.to_string()))
 }
 
-fn entry(core: &Core, query: &FibQuery, route: &RouteView<'_>) -> FibEntry {
+fn entry(inventory: &Inventory, query: &FibQuery, route: &RouteView<'_>) -> FibEntry {
     let first = route.paths.first().map(|path| path.via);
     let action = match first {
         Some(Via::Blackhole) => RouteAction::Blackhole,
@@ -105,17 +116,18 @@ fn entry(core: &Core, query: &FibQuery, route: &RouteView<'_>) -> FibEntry {
         }
         .into(),
         action: action.into(),
-        paths: paths.map(|path| shown(core, route, path)).collect(),
+        paths: paths.map(|path| shown(inventory, route, path)).collect(),
     }
 }
 
-fn shown(core: &Core, route: &RouteView<'_>, path: &Path) -> FibPath {
+fn shown(inventory: &Inventory, route: &RouteView<'_>, path: &Path) -> FibPath {
     let (address, interface, detail) = match path.via {
         Via::Address { address, interface } => (address.to_string(), interface, String::new()),
         Via::Interface(index) => (String::new(), Some(index), "attached".into()),
         Via::Local(index) => (String::new(), Some(index), "local".into()),
         Via::Vrf(vrf) => {
-            let name = core.vrfs.iter().find(|(_, index)| **index == vrf).map(|(name, _)| name.to_string());
+            let name =
+                inventory.vrfs.iter().find(|(_, index)| **index == vrf).map(|(name, _)| name.to_string());
             (String::new(), None, format!("lookup in VRF {}", name.unwrap_or_default()))
         }
         other => (String::new(), None, other.to_string()),
@@ -129,7 +141,7 @@ fn shown(core: &Core, route: &RouteView<'_>, path: &Path) -> FibPath {
     };
     FibPath {
         address,
-        interface: interface.map(|index| core.registry.name(index)).unwrap_or_default(),
+        interface: interface.map(|index| inventory.registry.name(index)).unwrap_or_default(),
         weight: path.weight,
         resolved: route.state == RouteState::Active,
         detail,

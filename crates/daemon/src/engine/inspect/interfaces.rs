@@ -4,26 +4,26 @@ use api::v1::{InterfaceCounters, InterfaceState, QueuePlacement};
 use graph::port::IfIndex;
 use ports::LinkState;
 
-use super::super::core::Core;
 use super::super::port::Kind;
 use super::super::registry::Entry;
 use super::super::start::Shared;
+use super::super::workers::Pool;
 use super::baseline::Baseline;
 use super::drops;
 use crate::model::spec::{L2, PortSpec};
 
 pub(super) fn all(shared: &Shared) -> Vec<InterfaceState> {
-    let core = shared.core();
+    let inventory = shared.directory.get();
     let baseline = shared.baseline();
-    let mut list: Vec<_> =
-        core.registry.iter().map(|(index, entry)| state(&core, &baseline, index, entry)).collect();
+    let all = inventory.registry.iter();
+    let mut list: Vec<_> = all.map(|(index, entry)| state(shared, &baseline, index, entry)).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
 }
 
-fn state(core: &Core, baseline: &Baseline, index: IfIndex, entry: &Entry) -> InterfaceState {
+fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry) -> InterfaceState {
     let spec = &entry.spec;
-    let (link_up, link_reason) = link(core, index, entry);
+    let (link_up, link_reason) = link(shared, index, entry);
     let (bridge, cross_connect) = match &spec.l2 {
         Some(L2::Bridge { name, .. }) => (name.to_string(), String::new()),
         Some(L2::CrossConnect(other)) => (String::new(), other.to_string()),
@@ -34,7 +34,7 @@ fn state(core: &Core, baseline: &Baseline, index: IfIndex, entry: &Entry) -> Int
         PortSpec::AfPacket(port) => (port.host_interface.clone(), port.netns.clone().unwrap_or_default()),
         _ => (String::new(), String::new()),
     };
-    let traffic = baseline.traffic(&core.pool, index);
+    let traffic = baseline.traffic(&shared.pool, index);
     InterfaceState {
         name: spec.name.to_string(),
         index: index.into(),
@@ -52,7 +52,7 @@ fn state(core: &Core, baseline: &Baseline, index: IfIndex, entry: &Entry) -> Int
         bridge,
         cross_connect,
         rx_mode: spec.rx_mode.into(),
-        placement: placement(core, index),
+        placement: placement(&shared.pool, index),
         counters: Some(InterfaceCounters {
             rx_packets: traffic.rx_packets,
             rx_bytes: traffic.rx_bytes,
@@ -60,7 +60,7 @@ fn state(core: &Core, baseline: &Baseline, index: IfIndex, entry: &Entry) -> Int
             tx_bytes: traffic.tx_bytes,
             rx_drops: traffic.rx_drops,
             tx_drops: traffic.tx_drops,
-            rx_errors: drops::malformed(core, baseline, index),
+            rx_errors: drops::malformed(shared, baseline, index),
             rx_unicast: traffic.rx_packets.saturating_sub(traffic.rx_multicast + traffic.rx_broadcast),
             rx_multicast: traffic.rx_multicast,
             rx_broadcast: traffic.rx_broadcast,
@@ -75,10 +75,10 @@ fn state(core: &Core, baseline: &Baseline, index: IfIndex, entry: &Entry) -> Int
     }
 }
 
-fn placement(core: &Core, index: IfIndex) -> Vec<QueuePlacement> {
+fn placement(pool: &Pool, index: IfIndex) -> Vec<QueuePlacement> {
     let mut list = Vec::new();
-    for worker in core.pool.workers() {
-        let queues = core.pool.queues(worker.number()).iter().filter(|queue| queue.0 == index);
+    for worker in pool.workers() {
+        let queues = pool.queues(worker.number()).into_iter().filter(|queue| queue.0 == index);
         list.extend(queues.map(|queue| QueuePlacement {
             queue: queue.1.into(),
             worker: worker.number() as u32,
@@ -90,9 +90,9 @@ fn placement(core: &Core, index: IfIndex) -> Vec<QueuePlacement> {
 }
 
 /// Whether the other side is there, and if not, why.
-fn link(core: &Core, index: IfIndex, entry: &Entry) -> (bool, String) {
+fn link(shared: &Shared, index: IfIndex, entry: &Entry) -> (bool, String) {
     match &entry.spec.port {
-        PortSpec::Memif(memif) => match core.memifs.links().get(index) {
+        PortSpec::Memif(memif) => match shared.memifs.links().get(index) {
             Some(state) if state.up.is_some() => (true, String::new()),
             Some(state) => {
                 let nobody = || format!("no peer has connected to {} yet", memif.socket);

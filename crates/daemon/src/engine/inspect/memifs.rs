@@ -3,18 +3,20 @@
 use ::memif::ring::RingGauge;
 use api::v1::{MemifQueue, MemifRefusals, MemifSocket, MemifState};
 
-use super::super::core::Core;
 use super::super::memif::{LinkState, Refusals};
+use super::super::start::Shared;
+use super::super::workers::Pool;
 use crate::model::spec::{MemifSpec, PortSpec, SocketName};
 
-pub(super) fn all(core: &Core) -> Vec<MemifState> {
-    let links = core.memifs.links();
-    let mut list: Vec<MemifState> = core
+pub(super) fn all(shared: &Shared) -> Vec<MemifState> {
+    let inventory = shared.directory.get();
+    let links = shared.memifs.links();
+    let mut list: Vec<MemifState> = inventory
         .registry
         .iter()
         .filter_map(|(index, entry)| {
             let PortSpec::Memif(memif) = &entry.spec.port else { return None };
-            let worker = |queue| placed(core, index, queue);
+            let worker = |queue| placed(&shared.pool, index, queue);
             Some(state(&entry.spec.name.to_string(), memif, links.get(index), worker))
         })
         .collect();
@@ -22,8 +24,8 @@ pub(super) fn all(core: &Core) -> Vec<MemifState> {
     list
 }
 
-fn placed(core: &Core, index: u16, queue: u16) -> u32 {
-    let worker = core.pool.workers().iter().find(|w| core.pool.queues(w.number()).contains(&(index, queue)));
+fn placed(pool: &Pool, index: u16, queue: u16) -> u32 {
+    let worker = pool.workers().iter().find(|w| pool.queues(w.number()).contains(&(index, queue)));
     worker.map_or(0, |worker| worker.number() as u32)
 }
 
@@ -74,10 +76,10 @@ fn refusals(counts: &Refusals) -> Vec<MemifRefusals> {
 }
 
 /// Sockets at which strangers were turned away.
-pub(super) fn sockets(core: &Core) -> Vec<MemifSocket> {
+pub(super) fn sockets(shared: &Shared) -> Vec<MemifSocket> {
     let socket = |(socket, counts): (&SocketName, &Refusals)| MemifSocket {
         socket: socket.to_string(),
         refusals: refusals(counts),
     };
-    core.memifs.links().strangers().map(socket).collect()
+    shared.memifs.links().strangers().map(socket).collect()
 }

@@ -24,7 +24,7 @@ use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, Nod
 
 impl Inspect for EngineHandle {
     fn engine(&self) -> EngineInfo {
-        let workers = self.shared.core().pool.workers().len() as u32;
+        let workers = self.shared.pool.workers().len() as u32;
         EngineInfo { simd_tier: self.shared.tier.name().into(), workers, memory: self.shared.memory.clone() }
     }
 
@@ -41,7 +41,7 @@ impl Inspect for EngineHandle {
     }
 
     fn node_events(&self) -> Vec<NodeEvents> {
-        runtime::events(&self.shared.core())
+        runtime::events(&self.shared)
     }
 
     fn fib(&self, query: &FibQuery, each: &mut dyn FnMut(FibEntry) -> bool) -> Result<(), InspectError> {
@@ -49,19 +49,19 @@ impl Inspect for EngineHandle {
     }
 
     fn neighbors(&self) -> Vec<NeighborState> {
-        neighbors::all(&self.shared.core())
+        neighbors::all(&self.shared)
     }
 
     fn bridges(&self) -> Vec<BridgeState> {
-        bridges::all(&self.shared.core())
+        bridges::all(&self.shared)
     }
 
     fn memifs(&self) -> Vec<MemifState> {
-        memifs::all(&self.shared.core())
+        memifs::all(&self.shared)
     }
 
     fn memif_sockets(&self) -> Vec<MemifSocket> {
-        memifs::sockets(&self.shared.core())
+        memifs::sockets(&self.shared)
     }
 
     fn graph(&self) -> GraphResponse {
@@ -70,16 +70,15 @@ impl Inspect for EngineHandle {
 
     fn clear_counters(&self, which: &ClearCountersRequest) {
         let all = !(which.interfaces || which.runtime || which.drops);
-        let core = self.shared.core();
         let mut baseline = self.shared.baseline();
         if all || which.interfaces {
-            baseline.clear_interfaces(&core);
+            baseline.clear_interfaces(&self.shared);
         }
         if all || which.runtime {
-            baseline.clear_runtime(&core);
+            baseline.clear_runtime(&self.shared);
         }
         if all || which.drops {
-            baseline.clear_drops(&core);
+            baseline.clear_drops(&self.shared);
         }
     }
 
@@ -92,7 +91,7 @@ impl Inspect for EngineHandle {
     }
 
     fn trace_clear(&self) {
-        self.shared.core().pool.clear_traces();
+        self.shared.pool.clear_traces();
     }
 
     fn capture(&self, request: &CaptureRequest) -> Result<Capture, InspectError> {

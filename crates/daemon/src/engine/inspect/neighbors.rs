@@ -4,19 +4,20 @@ use api::v1::{NeighborPhase, NeighborState};
 use features::neighbour::control::State;
 use memory::clock::nanoseconds;
 
-use super::super::core::Core;
+use super::super::start::Shared;
 
-pub(super) fn all(core: &Core) -> Vec<NeighborState> {
+pub(super) fn all(shared: &Shared) -> Vec<NeighborState> {
+    let inventory = shared.directory.get();
     let now = nanoseconds();
     let state = |view: features::neighbour::control::NeighbourView| NeighborState {
-        interface: core.registry.name(view.key.interface),
+        interface: inventory.registry.name(view.key.interface),
         address: view.key.address.to_string(),
         mac: view.mac.map(|mac| mac.to_string()).unwrap_or_default(),
         phase: phase(view.state).into(),
         age_seconds: now.saturating_sub(view.since) as f64 / 1e9,
         waiting: view.waiting as u32,
     };
-    let mut list: Vec<_> = core.routing.neighbours.iter().map(state).collect();
+    let mut list: Vec<_> = shared.neighbours().iter().map(state).collect();
     list.sort_by(|a, b| (&a.interface, &a.address).cmp(&(&b.interface, &b.address)));
     list
 }

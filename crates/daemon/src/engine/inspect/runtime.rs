@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use api::v1::{NodeRuntime, RuntimeResponse, WorkerRuntime};
 use memory::clock::cycles;
 
-use super::super::core::Core;
 use super::super::start::Shared;
 use super::baseline::Baseline;
 use crate::dataplane::NodeEvents;
@@ -18,22 +17,22 @@ pub(in super::super) fn clock_hz() -> u64 {
 }
 
 pub(super) fn all(shared: &Shared) -> RuntimeResponse {
-    let core = shared.core();
     let mut baseline = shared.baseline();
     let seconds = baseline.since.elapsed().as_secs_f64();
-    let busy: Vec<u64> = core.pool.workers().iter().map(|w| w.counters().rounds.busy_clocks.get()).collect();
+    let busy: Vec<u64> =
+        shared.pool.workers().iter().map(|w| w.counters().rounds.busy_clocks.get()).collect();
     let loads = loads(&mut baseline, &busy, shared.clock_hz);
-    let workers = (0..core.pool.workers().len()).map(|worker| {
-        let rounds = baseline.rounds(&core.pool, worker);
-        let nodes = nodes(&core, &baseline, worker);
-        let inputs = core.plan.nodes.iter().filter(|node| node.spec.kind == graph::NodeKind::Input);
+    let workers = (0..shared.pool.workers().len()).map(|worker| {
+        let rounds = baseline.rounds(&shared.pool, worker);
+        let nodes = nodes(shared, &baseline, worker);
+        let inputs = shared.plan.nodes.iter().filter(|node| node.spec.kind == graph::NodeKind::Input);
         let names: Vec<&str> = inputs.map(|node| node.spec.name).collect();
         let packets =
             nodes.iter().filter(|node| names.contains(&node.name.as_str())).map(|node| node.packets).sum();
-        let queues = core.pool.queues(worker).len();
+        let queues = shared.pool.queues(worker).len();
         WorkerRuntime {
             index: worker as u32,
-            core: core.pool.core(worker).unwrap_or_default() as u32,
+            core: shared.pool.core(worker).unwrap_or_default() as u32,
             load: loads.get(worker).copied().unwrap_or_default(),
             summary: summary(loads.get(worker).copied().unwrap_or_default(), queues, rounds.sleeps),
             rounds: rounds.rounds,
@@ -76,10 +75,10 @@ fn share(clocks: u64, seconds: f64, clock_hz: u64) -> f64 {
 }
 
 /// What nodes count besides drops.
-pub(super) fn events(core: &Core) -> Vec<NodeEvents> {
-    let count = |id| core.pool.workers().iter().map(|worker| worker.counters().node(id).get()).sum();
-    let each = core.plan.counters.iter().enumerate().map(|(id, (node, spec))| NodeEvents {
-        node: core.plan.nodes[usize::from(*node)].spec.name,
+pub(super) fn events(shared: &Shared) -> Vec<NodeEvents> {
+    let count = |id| shared.pool.workers().iter().map(|worker| worker.counters().node(id).get()).sum();
+    let each = shared.plan.counters.iter().enumerate().map(|(id, (node, spec))| NodeEvents {
+        node: shared.plan.nodes[usize::from(*node)].spec.name,
         event: spec.name,
         count: count(id as u16),
     });
@@ -92,9 +91,9 @@ fn summary(load: f64, queues: usize, sleeps: u64) -> String {
     format!("{:.0} % loaded, {queues}, {rest}", load * 100.0)
 }
 
-fn nodes(core: &Core, baseline: &Baseline, worker: usize) -> Vec<NodeRuntime> {
-    let each = core.plan.nodes.iter().enumerate().map(|(id, node)| {
-        let work = baseline.work(&core.pool, worker, id);
+fn nodes(shared: &Shared, baseline: &Baseline, worker: usize) -> Vec<NodeRuntime> {
+    let each = shared.plan.nodes.iter().enumerate().map(|(id, node)| {
+        let work = baseline.work(&shared.pool, worker, id);
         NodeRuntime {
             name: node.spec.name.into(),
             calls: work.calls,

@@ -7,23 +7,23 @@ use api::v1::{TraceShowResponse, TraceStep, TracedPacket};
 use graph::NodeKind;
 use graph::trace::{Budget, PacketTrace, TraceOrder};
 
-use super::super::core::Core;
 use super::super::port::Kind;
+use super::super::registry::Registry;
 use super::super::start::Shared;
 use crate::dataplane::InspectError;
 
 pub(super) fn add(shared: &Shared, from: Option<&str>, count: u32) -> Result<(), InspectError> {
-    let core = shared.core();
+    let inventory = shared.directory.get();
     let plan = &shared.plan;
     let (nodes, interface) = match from {
         None => {
             let ids = 0..plan.nodes.len() as u16;
             (ids.filter(|id| plan.nodes[usize::from(*id)].spec.kind == NodeKind::Input).collect(), None)
         }
-        Some(name) => match (plan.node(name), core.registry.find(name)) {
+        Some(name) => match (plan.node(name), inventory.registry.find(name)) {
             (Some(node), _) => (vec![node], None),
             (None, Some(index)) => {
-                let input = core.registry.get(index).and_then(|entry| Kind::of(&entry.spec.port).input);
+                let input = inventory.registry.get(index).and_then(|entry| Kind::of(&entry.spec.port).input);
                 let node = input.and_then(|input| plan.node(input)).ok_or_else(|| {
                     InspectError::Invalid(format!(
                         "interface {name} has no port of its own: trace the one below it"
@@ -37,14 +37,14 @@ pub(super) fn add(shared: &Shared, from: Option<&str>, count: u32) -> Result<(),
             }
         },
     };
-    core.pool.trace(&TraceOrder { nodes, interface, budget: Budget::new(count) });
+    shared.pool.trace(&TraceOrder { nodes, interface, budget: Budget::new(count) });
     Ok(())
 }
 
 pub(super) fn show(shared: &Shared, limit: u32) -> TraceShowResponse {
-    let core = shared.core();
+    let inventory = shared.directory.get();
     let mut traces: Vec<PacketTrace> = Vec::new();
-    for worker in core.pool.workers() {
+    for worker in shared.pool.workers() {
         traces.extend(worker.traces().lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
     }
     traces.sort_by_key(|trace| trace.time);
@@ -52,9 +52,12 @@ pub(super) fn show(shared: &Shared, limit: u32) -> TraceShowResponse {
         traces.truncate(limit as usize);
     }
     let offset = wall_clock_offset();
-    let packets =
-        traces.iter().enumerate().map(|(id, trace)| packet(&core, id as u64 + 1, trace, offset)).collect();
-    let remaining = core.pool.untraced();
+    let packets = traces
+        .iter()
+        .enumerate()
+        .map(|(id, trace)| packet(&inventory.registry, id as u64 + 1, trace, offset))
+        .collect();
+    let remaining = shared.pool.untraced();
     TraceShowResponse { packets, remaining }
 }
 
@@ -64,7 +67,7 @@ pub(in super::super) fn wall_clock_offset() -> u64 {
     wall.saturating_sub(memory::clock::nanoseconds())
 }
 
-fn packet(core: &Core, id: u64, trace: &PacketTrace, offset: u64) -> TracedPacket {
+fn packet(registry: &Registry, id: u64, trace: &PacketTrace, offset: u64) -> TracedPacket {
     let steps = trace.steps.iter().map(|step| {
         let mut text = step.text.clone();
         if let Some(reason) = step.drop_reason {
@@ -79,7 +82,7 @@ fn packet(core: &Core, id: u64, trace: &PacketTrace, offset: u64) -> TracedPacke
     TracedPacket {
         id,
         worker: trace.worker as u32,
-        interface: core.registry.name(trace.rx_if),
+        interface: registry.name(trace.rx_if),
         timestamp_ns: trace.time + offset,
         steps: steps.collect(),
     }

@@ -1,0 +1,91 @@
+//! What there is: interfaces, bridges and VRFs, for everybody who looks.
+//!
+//! It is changed under the engine's lock, in moments, and looked at without it: whoever looks gets all of it as it is at that
+//! moment, may take as long as it likes, and holds nobody up.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use features::bridge::{Bridges, Moves};
+
+use super::registry::Registry;
+use crate::model::Name;
+use crate::model::spec::BridgeSpec;
+
+/// All that there is, by name.
+#[derive(Debug, Clone)]
+pub(super) struct Inventory {
+    /// Interfaces.
+    pub(super) registry: Registry,
+    /// Number and configuration of each bridge.
+    pub(super) bridges: HashMap<Name, Bridge>,
+    /// The bridges as workers see them.
+    pub(super) published: Arc<Bridges>,
+    /// Index of each VRF.
+    pub(super) vrfs: HashMap<Name, u16>,
+}
+
+/// A bridge as the engine keeps it.
+#[derive(Debug, Clone)]
+pub(super) struct Bridge {
+    /// Its number.
+    pub(super) index: u16,
+    /// What it is.
+    pub(super) spec: Arc<BridgeSpec>,
+    /// Addresses that moved from one member to another.
+    pub(super) moves: Moves,
+}
+
+impl Inventory {
+    /// Index of a VRF; the default one's for a name that isn't there.
+    pub(super) fn vrf_index(&self, name: &Name) -> u16 {
+        self.vrfs.get(name).copied().unwrap_or(0)
+    }
+
+    /// Index of a bridge; 0, which none has, for a name that isn't there.
+    pub(super) fn bridge_index(&self, name: &Name) -> u16 {
+        self.bridges.get(name).map_or(0, |bridge| bridge.index)
+    }
+}
+
+/// The inventory as it is now.
+#[derive(Debug)]
+pub(super) struct Directory(Mutex<Arc<Inventory>>);
+
+impl Directory {
+    /// Nothing but the default VRF.
+    pub(super) fn new() -> Self {
+        let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
+        let (registry, bridges, published) = Default::default();
+        Self(Mutex::new(Arc::new(Inventory { registry, bridges, published, vrfs })))
+    }
+
+    /// All of it, as it is at this moment.
+    pub(super) fn get(&self) -> Arc<Inventory> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes it, in a moment: the engine's lock is held. What others are looking at stays as it was for them.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Inventory) -> R) -> R {
+        change(Arc::make_mut(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_keeps_what_was_there_and_holds_nobody_up() {
+        let directory = Directory::new();
+        let before = directory.get();
+        let name = Name::new("blue").unwrap();
+        directory.change(|inventory| inventory.vrfs.insert(name.clone(), 7));
+        assert_eq!((before.vrf_index(&name), directory.get().vrf_index(&name)), (0, 7));
+        drop(before);
+        // Nobody looks: nothing is copied.
+        let at = Arc::as_ptr(&directory.get());
+        directory.change(|inventory| inventory.vrfs.remove(&name));
+        assert_eq!(Arc::as_ptr(&directory.get()), at);
+    }
+}
