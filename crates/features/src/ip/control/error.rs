@@ -109,9 +109,6 @@ pub enum ForwardingError {
         /// How many there can be.
         max: u32,
     },
-    /// The tables lack parts of forwarding.
-    #[error("the tables lack parts of forwarding: make them with features::schema()")]
-    Schema,
     /// A table refuses.
     #[error("table of VRF {vrf}: {source}")]
     Table {
