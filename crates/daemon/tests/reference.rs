@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use graph::NodeKind;
 use graph::plan::{Plan, PlanNode};
-use graph::{NodeKind, Severity};
 
 const HEAD: &str = "# Nodes, drop reasons, counters and arcs
 
@@ -77,7 +77,7 @@ fn section(plan: &Plan, node: &PlanNode, out: &mut String) {
     if !spec.drops.is_empty() {
         out.push_str("\n| drop reason | severity | meaning |\n|---|---|---|\n");
         for reason in spec.drops {
-            let severity = severity(reason.severity);
+            let severity = reason.severity.name();
             let _ = writeln!(out, "| `{}` | {severity} | {} |", reason.name, reason.help);
         }
     }
@@ -86,16 +86,6 @@ fn section(plan: &Plan, node: &PlanNode, out: &mut String) {
         for counter in spec.counters {
             let _ = writeln!(out, "| `{}` | {} |", counter.name, counter.help);
         }
-    }
-}
-
-/// As `quiver show drops` and the metrics say it.
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "loss",
-        Severity::Error => "invalid",
-        Severity::Bug => "bug",
     }
 }
 

@@ -38,7 +38,7 @@ macro_rules! edges {
 ///     /// Why this node drops.
 ///     pub enum Drop {
 ///         /// The header checksum is wrong.
-///         BadChecksum => "bad-checksum", Error,
+///         BadChecksum => "bad-checksum", Invalid,
 ///     }
 /// }
 /// assert_eq!(Drop::SPECS[0].help, "The header checksum is wrong.");

@@ -49,15 +49,15 @@ pub enum NodeKind {
     Output,
 }
 
-/// How bad a drop is: what an operator should look at.
+/// How bad a drop is: what an operator should look at. The API's `DropSeverity` has the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Expected in a healthy network (split horizon, unknown multicast).
     Info,
-    /// The network or configuration deserves a look (no route, interface down).
-    Warning,
+    /// Somebody wanted the packet; the network or configuration deserves a look (no route, interface down, congestion).
+    Loss,
     /// A sender did something wrong (bad checksum, malformed header).
-    Error,
+    Invalid,
     /// Our own fault: no packet and no configuration may lead here.
     Bug,
 }
@@ -68,8 +68,8 @@ impl Severity {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
+            Self::Loss => "loss",
+            Self::Invalid => "invalid",
             Self::Bug => "bug",
         }
     }

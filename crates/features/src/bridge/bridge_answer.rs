@@ -32,9 +32,9 @@ graph::drops! {
         /// The bridge doesn't flood broadcast and multicast.
         FloodOff => "flood-off", Info,
         /// The member that has asked went down.
-        MemberDown => "member-down", Warning,
+        MemberDown => "member-down", Loss,
         /// There is no room for the answer.
-        NoRoom => "no-room", Error,
+        NoRoom => "no-room", Invalid,
     }
 }
 

@@ -28,9 +28,9 @@ graph::drops! {
         /// There is no other member that is up and not of the same split horizon group.
         NoMember => "no-member", Info,
         /// All packet slots of the worker are in use: a member didn't get its copy.
-        NoSlot => "no-slot", Warning,
+        NoSlot => "no-slot", Loss,
         /// The frame is longer than a member's MTU allows: the member didn't get its copy.
-        TooLong => "too-long", Warning,
+        TooLong => "too-long", Loss,
     }
 }
 

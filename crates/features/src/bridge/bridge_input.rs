@@ -31,13 +31,13 @@ graph::drops! {
     /// Why a frame goes no further.
     pub enum Drop {
         /// The interface is not a member of a bridge that exists.
-        NoBridge => "no-bridge", Warning,
+        NoBridge => "no-bridge", Loss,
         /// The frame ends within its Ethernet header.
-        Truncated => "truncated", Error,
+        Truncated => "truncated", Invalid,
         /// The source address is a group or zero: no station has such an address.
-        BadSource => "bad-source", Error,
+        BadSource => "bad-source", Invalid,
         /// The source address is configured at another member: the sender isn't who it pretends to be.
-        StaticElsewhere => "static-elsewhere", Warning,
+        StaticElsewhere => "static-elsewhere", Loss,
         /// The destination is reserved for the link itself (spanning tree, pause, LLDP; IEEE 802.1Q, 8.6.3).
         LinkLocal => "link-local", Info,
         /// The destination is behind the member that the frame came from.
@@ -53,9 +53,9 @@ graph::drops! {
         /// The bridge doesn't forward unicast.
         ForwardOff => "forward-off", Info,
         /// The member that the destination is behind is administratively down.
-        MemberDown => "member-down", Warning,
+        MemberDown => "member-down", Loss,
         /// The frame is longer than the MTU of the member that the destination is behind.
-        TooLong => "too-long", Warning,
+        TooLong => "too-long", Loss,
     }
 }
 

@@ -22,7 +22,7 @@ graph::drops! {
     /// Why a frame goes no further.
     pub enum Drop {
         /// The BVI is administratively down.
-        BviDown => "bvi-down", Warning,
+        BviDown => "bvi-down", Loss,
     }
 }
 

@@ -23,9 +23,9 @@ graph::drops! {
     /// Why a packet isn't sent.
     pub enum Drop {
         /// The interface has no peer, or its peer is administratively down.
-        PeerDown => "peer-down", Warning,
+        PeerDown => "peer-down", Loss,
         /// The packet is longer than the peer's MTU allows.
-        TooLong => "too-long", Warning,
+        TooLong => "too-long", Loss,
     }
 }
 

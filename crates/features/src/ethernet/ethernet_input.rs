@@ -31,13 +31,13 @@ graph::drops! {
     /// Why a frame goes no further.
     pub enum Drop {
         /// The frame ends within its Ethernet header or VLAN tags.
-        Truncated => "truncated", Error,
+        Truncated => "truncated", Invalid,
         /// The frame is for another station: its destination is neither our address nor a group.
         WrongMac => "wrong-mac", Info,
         /// No sub-interface of the interface has the frame's VLAN tags.
         UnknownVlan => "unknown-vlan", Info,
         /// The sub-interface of the frame's VLAN tags is administratively down.
-        SubInterfaceDown => "sub-interface-down", Warning,
+        SubInterfaceDown => "sub-interface-down", Loss,
         /// The frame has a length instead of an ethertype (IEEE 802.3 with LLC: spanning tree, IS-IS).
         Llc => "llc", Info,
         /// No feature takes packets of the frame's ethertype.

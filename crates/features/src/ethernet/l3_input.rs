@@ -22,7 +22,7 @@ graph::drops! {
     /// Why a packet goes no further.
     pub enum Drop {
         /// The packet begins with neither IP version 4 nor 6.
-        BadVersion => "bad-version", Error,
+        BadVersion => "bad-version", Invalid,
     }
 }
 

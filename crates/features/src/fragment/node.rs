@@ -15,14 +15,14 @@ graph::drops! {
     /// Why a packet can't be cut.
     pub(super) enum Drop {
         /// The MTU of the next hop has no room for headers and 8 bytes.
-        MtuTooSmall => "mtu-too-small", Error,
+        MtuTooSmall => "mtu-too-small", Invalid,
         /// All packet slots of the worker are in use.
-        NoSlot => "no-slot", Warning,
+        NoSlot => "no-slot", Loss,
         /// The headers aren't whole, aren't what is cut here, or there is no room before them; or the packet is a fragment that
         /// goes beyond the longest packet there can be.
-        BadPacket => "bad-packet", Error,
+        BadPacket => "bad-packet", Invalid,
         /// The interface to leave by is down.
-        InterfaceDown => "interface-down", Warning,
+        InterfaceDown => "interface-down", Loss,
     }
 }
 

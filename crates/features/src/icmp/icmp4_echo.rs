@@ -29,7 +29,7 @@ graph::drops! {
         /// The request was sent to a group or broadcast address, whose stations would all answer at once.
         Group => "group", Info,
         /// The headers don't lie in the head of the packet.
-        BadPacket => "bad-packet", Error,
+        BadPacket => "bad-packet", Invalid,
     }
 }
 

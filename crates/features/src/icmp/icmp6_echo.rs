@@ -30,13 +30,13 @@ graph::drops! {
     /// Why a request isn't answered.
     pub enum Drop {
         /// The sender has no address to answer to.
-        NoSender => "no-sender", Warning,
+        NoSender => "no-sender", Loss,
         /// The request went to a group and the interface has no address to answer from.
-        NoSource => "no-source-address", Warning,
+        NoSource => "no-source-address", Loss,
         /// The request went to a group that the interface isn't in.
         NotAMember => "not-a-member", Info,
         /// The headers don't lie in the head of the packet.
-        BadPacket => "bad-packet", Error,
+        BadPacket => "bad-packet", Invalid,
     }
 }
 

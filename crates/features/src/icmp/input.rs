@@ -11,7 +11,7 @@ graph::drops! {
     /// Why a message has no effect.
     pub(super) enum Drop {
         /// The packet is shorter than an ICMP header.
-        TooShort => "too-short", Error,
+        TooShort => "too-short", Invalid,
         /// An error about a packet of ours (an echo reply, another error): there is nothing to be done about it.
         ErrorReport => "error-report", Info,
         /// Nothing here takes messages of this type.

@@ -15,7 +15,7 @@ graph::drops! {
     /// Why a packet finds no next hop.
     pub(crate) enum Drop {
         /// There is no route to the destination; the sender is told.
-        NoRoute => "no-route", Warning,
+        NoRoute => "no-route", Loss,
         /// The route says that the destination is unreachable; the sender is told.
         Unreachable => "unreachable", Info,
         /// The route says that the destination is administratively prohibited; the sender is told.
@@ -23,11 +23,11 @@ graph::drops! {
         /// The route says to drop silently.
         Blackhole => "blackhole", Info,
         /// The VRF has no table: it has just been deleted.
-        NoVrf => "no-vrf", Warning,
+        NoVrf => "no-vrf", Loss,
         /// Lookups in other VRFs or groups lead round and round.
-        Loop => "loop", Error,
+        Loop => "loop", Invalid,
         /// A packet to another's link-local address must not leave its link (RFC 4291 section 2.5.6, RFC 3927 section 7).
-        LinkLocal => "link-local", Warning,
+        LinkLocal => "link-local", Loss,
         /// Nothing in this graph handles next hops of this kind.
         Unhandled => "unhandled", Bug,
     }

@@ -17,11 +17,11 @@ graph::drops! {
     /// Why a packet isn't believed to be from where it claims.
     pub(crate) enum Drop {
         /// No route leads back to the source address.
-        NoRouteBack => "no-route-back", Warning,
+        NoRouteBack => "no-route-back", Loss,
         /// The route back to the source address leads through another interface.
-        WrongInterface => "wrong-interface", Warning,
+        WrongInterface => "wrong-interface", Loss,
         /// The source address is one of our own.
-        OwnAddress => "own-address", Warning,
+        OwnAddress => "own-address", Loss,
     }
 }
 

@@ -35,29 +35,29 @@ graph::drops! {
     /// Why an IPv4 packet isn't believed.
     enum Drop {
         /// The packet is shorter than its header.
-        TooShort => "too-short", Error,
+        TooShort => "too-short", Invalid,
         /// The version field is not 4.
-        BadVersion => "bad-version", Error,
+        BadVersion => "bad-version", Invalid,
         /// The header length field is below five words.
-        BadHeaderLength => "bad-header-length", Error,
+        BadHeaderLength => "bad-header-length", Invalid,
         /// The total length is below the header's or above what arrived.
-        BadTotalLength => "bad-total-length", Error,
+        BadTotalLength => "bad-total-length", Invalid,
         /// The header checksum is wrong.
-        BadChecksum => "bad-checksum", Error,
+        BadChecksum => "bad-checksum", Invalid,
         /// The source address must not occur on a wire (RFC 1812 section 5.3.7).
-        MartianSource => "martian-source", Warning,
+        MartianSource => "martian-source", Loss,
         /// The destination address must not occur on a wire (RFC 1812 section 5.3.7).
-        MartianDestination => "martian-destination", Warning,
+        MartianDestination => "martian-destination", Loss,
         /// The packet wants to choose its own way (source route option), which is refused.
-        SourceRoute => "source-route", Warning,
+        SourceRoute => "source-route", Loss,
         /// A multicast group that nobody here listens to: multicast isn't routed.
         Multicast => "multicast", Info,
         /// A unicast packet in a broadcast or multicast frame must not be forwarded (RFC 1812 section 5.3.4).
         LinkBroadcast => "link-broadcast", Info,
         /// IPv4 isn't enabled on the interface.
-        NotEnabled => "not-enabled", Warning,
+        NotEnabled => "not-enabled", Loss,
         /// The header's options are broken; the sender is told.
-        BadOptions => "bad-options", Error,
+        BadOptions => "bad-options", Invalid,
     }
 }
 

@@ -30,13 +30,13 @@ graph::drops! {
     /// Why a packet with a next hop isn't sent.
     pub(crate) enum Drop {
         /// The interface to leave by is down.
-        InterfaceDown => "interface-down", Warning,
+        InterfaceDown => "interface-down", Loss,
         /// The next hop has changed since the lookup.
-        StaleNextHop => "stale-next-hop", Warning,
+        StaleNextHop => "stale-next-hop", Loss,
         /// The time to live was used up; the sender is told. Many of them: a routing loop, or a traceroute.
-        TtlExpired => "ttl-expired", Warning,
+        TtlExpired => "ttl-expired", Loss,
         /// The packet is larger than the MTU of its next hop and must not be fragmented; the sender is told.
-        TooBig => "too-big", Warning,
+        TooBig => "too-big", Loss,
         /// There is no room for the link-layer header before the packet.
         NoHeadroom => "no-headroom", Bug,
     }

@@ -36,27 +36,27 @@ graph::drops! {
     /// Why an IPv6 packet isn't believed.
     enum Drop {
         /// The packet is shorter than its header.
-        TooShort => "too-short", Error,
+        TooShort => "too-short", Invalid,
         /// The version field is not 6.
-        BadVersion => "bad-version", Error,
+        BadVersion => "bad-version", Invalid,
         /// The payload length is above what arrived.
-        BadPayloadLength => "bad-payload-length", Error,
+        BadPayloadLength => "bad-payload-length", Invalid,
         /// The source address must not occur on a wire (RFC 4291).
-        MartianSource => "martian-source", Warning,
+        MartianSource => "martian-source", Loss,
         /// The destination address must not occur on a wire (RFC 4291).
-        MartianDestination => "martian-destination", Warning,
+        MartianDestination => "martian-destination", Loss,
         /// A jumbogram (RFC 2675): packets above 65575 bytes aren't supported.
-        Jumbo => "jumbo", Warning,
+        Jumbo => "jumbo", Loss,
         /// An extension header goes beyond the packet.
-        BadExtension => "bad-extension", Error,
+        BadExtension => "bad-extension", Invalid,
         /// A multicast group beyond the link: multicast isn't routed.
         Multicast => "multicast", Info,
         /// A unicast packet in a broadcast or multicast frame is not for us to forward.
         LinkBroadcast => "link-broadcast", Info,
         /// IPv6 isn't enabled on the interface.
-        NotEnabled => "not-enabled", Warning,
+        NotEnabled => "not-enabled", Loss,
         /// Hop-by-hop options come behind another header; the sender is told.
-        MisplacedHopByHop => "misplaced-hop-by-hop", Error,
+        MisplacedHopByHop => "misplaced-hop-by-hop", Invalid,
     }
 }
 

@@ -31,15 +31,15 @@ graph::drops! {
     /// Why a packet with a next hop isn't sent.
     pub(crate) enum Drop {
         /// The interface to leave by is down.
-        InterfaceDown => "interface-down", Warning,
+        InterfaceDown => "interface-down", Loss,
         /// The next hop has changed since the lookup.
-        StaleNextHop => "stale-next-hop", Warning,
+        StaleNextHop => "stale-next-hop", Loss,
         /// The hop limit was used up; the sender is told. Many of them: a routing loop, or a traceroute.
-        HopLimitExpired => "hop-limit-expired", Warning,
+        HopLimitExpired => "hop-limit-expired", Loss,
         /// The packet is larger than the MTU of its next hop; the sender is told.
-        TooBig => "too-big", Warning,
+        TooBig => "too-big", Loss,
         /// The source address is link-local and the way leads beyond its link (RFC 4291 section 2.5.6); the sender is told.
-        BeyondScope => "beyond-scope", Warning,
+        BeyondScope => "beyond-scope", Loss,
         /// There is no room for the link-layer header before the packet.
         NoHeadroom => "no-headroom", Bug,
     }

@@ -25,7 +25,7 @@ graph::drops! {
     /// Why a packet isn't delivered.
     pub enum Drop {
         /// The packet is a fragment of one that nothing here takes.
-        Fragment => "fragment", Warning,
+        Fragment => "fragment", Loss,
         /// Nothing here listens to what is sent to all stations.
         NoListener => "no-listener", Info,
         /// The packet is of a protocol that nothing here takes; the sender is told.
@@ -33,7 +33,7 @@ graph::drops! {
         /// Nothing here listens on the UDP or TCP port; the sender is told.
         PortUnreachable => "port-unreachable", Info,
         /// The header doesn't lie in the head of the packet.
-        BadPacket => "bad-packet", Error,
+        BadPacket => "bad-packet", Invalid,
     }
 }
 

@@ -29,17 +29,17 @@ graph::drops! {
         /// The fragment has come before.
         Duplicate => "duplicate", Info,
         /// Fragments overlap: somebody tries to hide something.
-        Overlap => "overlap", Error,
+        Overlap => "overlap", Invalid,
         /// The fragment lies beyond the packet's end, or has a length that no fragment can have.
-        BadFragment => "bad-fragment", Error,
+        BadFragment => "bad-fragment", Invalid,
         /// The packet has more fragments than are put together.
-        TooMany => "too-many-fragments", Warning,
+        TooMany => "too-many-fragments", Loss,
         /// Others didn't come in time; the sender is told where the first one did.
-        TimedOut => "timed-out", Warning,
+        TimedOut => "timed-out", Loss,
         /// Others had to make room for newer ones, or were of no use without those that were refused.
-        Evicted => "evicted", Warning,
+        Evicted => "evicted", Loss,
         /// All packet slots of the worker are in use.
-        NoSlot => "no-slot", Warning,
+        NoSlot => "no-slot", Loss,
     }
 }
 

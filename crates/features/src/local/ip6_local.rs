@@ -26,11 +26,11 @@ graph::drops! {
     /// Why a packet isn't delivered.
     pub enum Drop {
         /// The packet is a fragment of one that nothing here takes.
-        Fragment => "fragment", Warning,
+        Fragment => "fragment", Loss,
         /// An option says that the packet is to be dropped where the option isn't known.
         UnknownOption => "unknown-option", Info,
         /// The extension headers are more, or longer, than is looked at.
-        TooManyExtensions => "too-many-extensions", Warning,
+        TooManyExtensions => "too-many-extensions", Loss,
         /// Nothing here listens to what is sent to a group.
         NoListener => "no-listener", Info,
         /// Nothing follows the headers.
@@ -42,7 +42,7 @@ graph::drops! {
         /// The packet has options, a routing header or an authentication header that nothing here takes; the sender is told.
         ParameterProblem => "parameter-problem", Info,
         /// The header doesn't lie in the head of the packet.
-        BadPacket => "bad-packet", Error,
+        BadPacket => "bad-packet", Invalid,
     }
 }
 

@@ -29,21 +29,21 @@ graph::drops! {
         /// The fragment has come before.
         Duplicate => "duplicate", Info,
         /// Fragments overlap: somebody tries to hide something.
-        Overlap => "overlap", Error,
+        Overlap => "overlap", Invalid,
         /// The fragment lies beyond the packet's end, or its headers aren't whole.
-        BadFragment => "bad-fragment", Error,
+        BadFragment => "bad-fragment", Invalid,
         /// The packet has more fragments than are put together.
-        TooMany => "too-many-fragments", Warning,
+        TooMany => "too-many-fragments", Loss,
         /// Others didn't come in time; the sender is told where the first one did.
-        TimedOut => "timed-out", Warning,
+        TimedOut => "timed-out", Loss,
         /// Others had to make room for newer ones, or were of no use without those that were refused.
-        Evicted => "evicted", Warning,
+        Evicted => "evicted", Loss,
         /// Neighbour discovery doesn't come in fragments (RFC 6980).
-        NeighbourDiscovery => "neighbor-discovery", Error,
+        NeighbourDiscovery => "neighbor-discovery", Invalid,
         /// The fragment's length or offset can't be; the sender is told.
-        BadLength => "bad-length", Error,
+        BadLength => "bad-length", Invalid,
         /// All packet slots of the worker are in use.
-        NoSlot => "no-slot", Warning,
+        NoSlot => "no-slot", Loss,
     }
 }
 

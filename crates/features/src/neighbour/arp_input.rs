@@ -32,29 +32,29 @@ graph::drops! {
     /// Why an ARP packet has no effect.
     pub enum Drop {
         /// The packet is shorter than 28 bytes.
-        TooShort => "too-short", Error,
+        TooShort => "too-short", Invalid,
         /// Hardware type or address length is not Ethernet's.
-        NotEthernet => "not-ethernet", Error,
+        NotEthernet => "not-ethernet", Invalid,
         /// Protocol type or address length is not IPv4's.
-        NotIpv4 => "not-ip4", Error,
+        NotIpv4 => "not-ip4", Invalid,
         /// The operation is neither request nor reply.
-        UnknownOperation => "unknown-operation", Error,
+        UnknownOperation => "unknown-operation", Invalid,
         /// The sender's Ethernet address is a group's or zero.
-        BadSenderMac => "bad-sender-mac", Error,
+        BadSenderMac => "bad-sender-mac", Invalid,
         /// The sender's IPv4 address is no address a host can have.
-        BadSenderIp => "bad-sender-ip", Error,
+        BadSenderIp => "bad-sender-ip", Invalid,
         /// The sender is this interface: a loop sends our own packets back.
-        Looped => "looped", Warning,
+        Looped => "looped", Loss,
         /// A station claims one of our addresses; the control thread is told.
-        Conflict => "address-conflict", Error,
+        Conflict => "address-conflict", Invalid,
         /// The packet is about other stations, or says what is known.
         NothingNew => "nothing-new", Info,
         /// The sender's address doesn't belong to the network of the interface.
-        Elsewhere => "not-on-link", Warning,
+        Elsewhere => "not-on-link", Loss,
         /// The control thread is told of no more packets from this interface for now.
-        Limited => "limited", Warning,
+        Limited => "limited", Loss,
         /// The interface is down.
-        InterfaceDown => "interface-down", Warning,
+        InterfaceDown => "interface-down", Loss,
         /// There is no room for an Ethernet header before the answer.
         NoHeadroom => "no-headroom", Bug,
     }

@@ -27,7 +27,7 @@ graph::drops! {
     /// Why a frame isn't sent.
     pub enum Drop {
         /// The interface has been taken down since the frame was made.
-        InterfaceDown => "interface-down", Warning,
+        InterfaceDown => "interface-down", Loss,
     }
 }
 

@@ -11,15 +11,15 @@ graph::drops! {
     /// Why a packet doesn't wait for its neighbour.
     pub(super) enum Drop {
         /// The neighbour doesn't answer; the sender is told.
-        NoAnswer => "no-answer", Warning,
+        NoAnswer => "no-answer", Loss,
         /// The neighbour hasn't answered yet, and as many packets as may wait for it in that time have come.
-        QueueFull => "queue-full", Warning,
+        QueueFull => "queue-full", Loss,
         /// The packet has passed as many routers as it may, this one included; the sender is told.
-        HopsUsedUp => "hops-used-up", Warning,
+        HopsUsedUp => "hops-used-up", Loss,
         /// Packets from this interface ask for more neighbours than the control thread is told of.
-        Limited => "resolve-limited", Warning,
+        Limited => "resolve-limited", Loss,
         /// The control thread has more to do than it can.
-        Busy => "control-busy", Warning,
+        Busy => "control-busy", Loss,
         /// There is no room for a note before the packet.
         NoHeadroom => "no-headroom", Bug,
     }

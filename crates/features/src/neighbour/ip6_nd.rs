@@ -34,41 +34,41 @@ graph::drops! {
     /// Why a message has no effect.
     pub enum Drop {
         /// The message is shorter than its fixed part.
-        TooShort => "too-short", Error,
+        TooShort => "too-short", Invalid,
         /// The message is longer than any there is.
-        TooLong => "too-long", Error,
+        TooLong => "too-long", Invalid,
         /// The hop limit isn't 255: the message comes from another link.
-        BadHopLimit => "bad-hop-limit", Error,
+        BadHopLimit => "bad-hop-limit", Invalid,
         /// The checksum is wrong.
-        BadChecksum => "bad-checksum", Error,
+        BadChecksum => "bad-checksum", Invalid,
         /// The code isn't 0.
-        BadCode => "bad-code", Error,
+        BadCode => "bad-code", Invalid,
         /// An option has a wrong length.
-        BadOption => "bad-option", Error,
+        BadOption => "bad-option", Invalid,
         /// The target is a group.
-        BadTarget => "bad-target", Error,
+        BadTarget => "bad-target", Invalid,
         /// The source address is of the wrong kind.
-        BadSource => "bad-source", Error,
+        BadSource => "bad-source", Invalid,
         /// The destination address is of the wrong kind.
-        BadDestination => "bad-destination", Error,
+        BadDestination => "bad-destination", Invalid,
         /// The sender tells a link-layer address but has no IPv6 address yet.
-        UnexpectedOption => "unexpected-source-option", Error,
+        UnexpectedOption => "unexpected-source-option", Invalid,
         /// The interface has no link-layer addresses.
-        NotEthernet => "not-ethernet", Warning,
+        NotEthernet => "not-ethernet", Loss,
         /// The sender is this interface: a loop sends our own packets back.
-        Looped => "looped", Warning,
+        Looped => "looped", Loss,
         /// A station claims one of our addresses; the control thread is told.
-        Conflict => "address-conflict", Error,
+        Conflict => "address-conflict", Invalid,
         /// The message is about other stations, or says what is known.
         NothingNew => "nothing-new", Info,
         /// The address doesn't belong to the network of the interface.
-        Elsewhere => "not-on-link", Warning,
+        Elsewhere => "not-on-link", Loss,
         /// A router solicitation or advertisement, or a redirect: routes are configured here.
         RouterDiscovery => "router-discovery", Info,
         /// The control thread is told of no more messages from this interface for now.
-        Limited => "limited", Warning,
+        Limited => "limited", Loss,
         /// The interface is down.
-        InterfaceDown => "interface-down", Warning,
+        InterfaceDown => "interface-down", Loss,
     }
 }
 

@@ -25,19 +25,19 @@ graph::drops! {
     /// Why a packet that waited, or was to wait, goes no further.
     pub enum Drop {
         /// Newer packets for the same neighbour took its place in the queue.
-        QueueOverflow => "queue-overflow", Warning,
+        QueueOverflow => "queue-overflow", Loss,
         /// All packets that wait for neighbours take as much memory as they may.
-        MemoryFull => "memory-full", Warning,
+        MemoryFull => "memory-full", Loss,
         /// There are as many neighbours as there may be, and none that answers makes room for one that may not.
-        TableFull => "table-full", Warning,
+        TableFull => "table-full", Loss,
         /// The neighbour it waited for was taken out to make room for another one.
-        Evicted => "evicted", Warning,
+        Evicted => "evicted", Loss,
         /// The neighbour it waited for, or the interface to it, was taken out of the configuration.
-        NeighbourGone => "neighbor-gone", Warning,
+        NeighbourGone => "neighbor-gone", Loss,
         /// No neighbour can have the address: it is our own, a group's, or a network's first or last.
-        NotANeighbour => "not-a-neighbor", Warning,
+        NotANeighbour => "not-a-neighbor", Loss,
         /// The neighbour is known, and the forwarding tables don't take it: a table is full.
-        NotProgrammed => "not-programmed", Error,
+        NotProgrammed => "not-programmed", Invalid,
         /// The packet doesn't say what it waits for.
         NoNote => "no-note", Bug,
     }

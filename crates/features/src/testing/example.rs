@@ -25,7 +25,7 @@ graph::drops! {
     /// Why a packet isn't believed to come from a neighbour.
     enum Drop {
         /// The time to live shows that the packet has passed a router.
-        OffLink => "off-link", Warning,
+        OffLink => "off-link", Loss,
     }
 }
 

@@ -23,7 +23,7 @@ graph::drops! {
     /// Why a frame isn't sent.
     pub enum Drop {
         /// The interface below the sub-interface is administratively down, or gone.
-        ParentDown => "parent-down", Warning,
+        ParentDown => "parent-down", Loss,
         /// There is no room left for the tags: the packet has too many headers.
         NoHeadroom => "no-headroom", Bug,
     }

@@ -20,7 +20,7 @@ crate::drops! {
     /// Why an injected packet goes no further.
     pub enum Drop {
         /// All packet slots of the worker are in use.
-        NoSlot => "no-slot", Warning,
+        NoSlot => "no-slot", Loss,
         /// No node of this graph takes packets under the key it was sent to.
         NoTarget => "no-target", Bug,
     }

@@ -14,7 +14,7 @@ crate::drops! {
     /// Why received packets go no further.
     pub enum Drop {
         /// The interface is administratively down.
-        InterfaceDown => "interface-down", Warning,
+        InterfaceDown => "interface-down", Loss,
         /// Lost on purpose, as the interface's `fault` asks.
         Fault => "fault", Info,
     }

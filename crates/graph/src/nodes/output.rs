@@ -14,13 +14,13 @@ crate::drops! {
     /// Why a packet isn't sent.
     pub enum Drop {
         /// The interface's link is down: no peer is connected, or the device is gone.
-        LinkDown => "link-down", Warning,
+        LinkDown => "link-down", Loss,
         /// The receiver is too slow: its ring or device queue is full.
-        RingFull => "ring-full", Warning,
+        RingFull => "ring-full", Loss,
         /// The device takes no packet like this: it is too long for it, or malformed.
-        Refused => "refused", Error,
+        Refused => "refused", Invalid,
         /// Its sender took away the memory it lies in before it was sent.
-        Unreadable => "unreadable", Error,
+        Unreadable => "unreadable", Invalid,
     }
 }
 

@@ -27,13 +27,13 @@ graph::drops! {
     /// Why an unfinished packet can't be finished.
     pub enum Drop {
         /// The headers of a packet with offload aren't what its offload says.
-        Malformed => "malformed", Error,
+        Malformed => "malformed", Invalid,
         /// The headers of a packet with offload are longer than a slot's head.
-        HeadersTooLong => "headers-too-long", Warning,
+        HeadersTooLong => "headers-too-long", Loss,
         /// A super-frame asks to be cut smaller than any sender does.
-        TooManySegments => "too-many-segments", Error,
+        TooManySegments => "too-many-segments", Invalid,
         /// Too few packet slots are free to cut a super-frame.
-        NoSlot => "no-slot", Warning,
+        NoSlot => "no-slot", Loss,
     }
 }
 

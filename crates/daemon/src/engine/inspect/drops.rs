@@ -49,7 +49,7 @@ pub(super) fn malformed(shared: &Shared, baseline: &Baseline, index: IfIndex) ->
     let drops = baseline.drops_of(&shared.pool, index);
     let received = drops.into_iter().zip(&shared.plan.drops).filter(|(_, (node, spec))| {
         let ends = shared.plan.nodes[usize::from(*node)].spec.ends;
-        spec.severity == Severity::Error && !ends.contains(&INTERFACE_OUTPUT)
+        spec.severity == Severity::Invalid && !ends.contains(&INTERFACE_OUTPUT)
     });
     received.map(|(packets, _)| packets).sum()
 }
@@ -57,8 +57,8 @@ pub(super) fn malformed(shared: &Shared, baseline: &Baseline, index: IfIndex) ->
 fn severity(severity: Severity) -> DropSeverity {
     match severity {
         Severity::Info => DropSeverity::Info,
-        Severity::Warning => DropSeverity::Loss,
-        Severity::Error => DropSeverity::Invalid,
+        Severity::Loss => DropSeverity::Loss,
+        Severity::Invalid => DropSeverity::Invalid,
         Severity::Bug => DropSeverity::Bug,
     }
 }
