@@ -12,7 +12,7 @@ use graph::worker::{EventSender, Worker, WorkerOptions};
 use graph::{Ctx, Frame, Node, NodeSpec};
 use memory::packet::{OwnedPacket, Packets};
 use memory::simd::Tier;
-use quiver_ports::{Netns, Port};
+use quiver_ports::{LinkState, Netns, Port};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -84,11 +84,11 @@ fn succeed(output: Output, args: &[&str]) -> String {
 
 /// Waits until the kernel has told that the link is so.
 #[track_caller]
-pub fn link_becomes(port: &quiver_ports::Port, state: quiver_ports::LinkState) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+pub fn link_becomes(port: &Port, state: LinkState) {
+    let end = Instant::now() + Duration::from_secs(60);
     while port.link.state() != state {
-        assert!(std::time::Instant::now() < end, "the link is {:?}", port.link.state());
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(Instant::now() < end, "the link is {:?}", port.link.state());
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -146,7 +146,7 @@ mod tests {
         let mut packets = Packets::new();
         let adopt = |n: u8| packets.adopt(&OwnedPacket::new(1, vec![n; 60 + usize::from(n)])).unwrap();
         let slots: Vec<SlotId> = (0..=255).map(adopt).collect();
-        let mut look = |eye: &mut Eye| {
+        let look = |eye: &mut Eye| {
             eye.look(&packets, slots.iter().copied(), 0, |_| (1, Seen::Received));
             eye.hand_over();
         };
