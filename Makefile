@@ -1,7 +1,7 @@
 # Quiver: `make run` shows it working, `make test` tests everything. Both set up what they need.
 CARGO ?= cargo
 
-.PHONY: help setup build run test lint unit model libraries fuzz system bench bench-test clean
+.PHONY: help setup build run test lint unit model miri libraries fuzz system bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ unit: ## unit, property and whole-graph tests; memif against DPDK
 
 model: ## model checks of ring cursor and publication (loom)
 	scripts/model.sh
+
+miri: ## Miri (undefined behaviour) over the rings of memif; minutes, with a nightly compiler
+	scripts/miri.sh
 
 fuzz: ## fuzz the memif library for MINUTES (10) a target; a short run is part of `unit`
 	scripts/fuzz.sh $(or $(MINUTES),10)

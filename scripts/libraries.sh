@@ -6,7 +6,7 @@ what="${1:-all}"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}" QUIVER_REQUIRE_PEERS=1
 prefix="$CARGO_TARGET_DIR/memif-prefix"
 
-cargo build --locked --release -p quiver-tgen -p memif --lib --bins --examples
+cargo build --locked --release -p quiverd -p quiver -p quiver-tgen -p memif --lib --bins --examples
 make -s -C crates/memif-c install PREFIX="$prefix" TARGET="$CARGO_TARGET_DIR"
 
 if [ "$what" != c ]; then
@@ -16,9 +16,10 @@ if [ "$what" != c ]; then
     go vet ./...
     go tool staticcheck ./...
     go test -race ./...
-    for target in FuzzDecode FuzzServerHandshake FuzzRings; do go test -run '^$' -fuzz "^$target\$" -fuzztime 3s .; done
+    for target in FuzzDecode FuzzServerHandshake FuzzClientHandshake FuzzRings; do go test -run '^$' -fuzz "^$target\$" -fuzztime 3s .; done
   )
 fi
 if [ "$what" != go ]; then
   QUIVER_MEMIF_PREFIX="$prefix" /usr/bin/python3 -m pytest -q tests/libraries
+  QUIVER_REFLECTORS=$(scripts/reflectors.sh "$prefix") cargo test --locked --release -p memif --test peers
 fi
