@@ -77,12 +77,11 @@ fn pin(core: usize) {
 }
 
 /// Packets that arrived per second, in millions, and nanoseconds of the dataplane per packet.
-fn run(size: usize, time: Duration, exchange: bool) -> Result<(f64, f64), Box<dyn Error>> {
+fn run(size: usize, time: Duration, exchange: bool, cores: usize) -> Result<(f64, f64), Box<dyn Error>> {
     let pool = exchange.then(|| Pool::new("chain", 4 * 1024, 2048, HugePages::Try)).transpose()?;
     let queues = QueueConfig { pool, ..QueueConfig::default() };
     let ((mut from, mut sender), (mut to, mut receiver)) = (in_process(&queues)?, in_process(&queues)?);
     let stop = AtomicBool::new(false);
-    let cores = std::thread::available_parallelism()?.get();
     std::thread::scope(|scope| {
         let dataplane = scope.spawn(|| {
             pin(cores - 1);
@@ -117,9 +116,11 @@ fn run(size: usize, time: Duration, exchange: bool) -> Result<(f64, f64), Box<dy
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<f64> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
     let [size, seconds, pairs] = words[..] else { return Err("usage: chain BYTES SECONDS PAIRS".into()) };
+    // Before this thread is pinned to one of them.
+    let cores = std::thread::available_parallelism()?.get();
     for _ in 0..pairs as usize {
         for (name, exchange) in [("copied", false), ("exchanged", true)] {
-            let (rate, work) = run(size as usize, Duration::from_secs_f64(seconds), exchange)?;
+            let (rate, work) = run(size as usize, Duration::from_secs_f64(seconds), exchange, cores)?;
             println!(
                 "{name:<9} {size} B: {rate:.2} Mpps, {:.1} Gbit/s, {work:.0} ns/packet",
                 rate * size * 8e-3
