@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from quiver_bench.devices.base import Device, Setup, running
 from quiver_bench.devices.floor import Floor
+from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import TrialVoid, Unsupported
 from quiver_bench.generators import Conversing, Generator, Iperf3, Tgen, TrialOutput
 from quiver_bench.machine import common, placement
@@ -160,7 +161,8 @@ def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
         Floor.require(setup.suite)
     except Unsupported:
         return None
-    with standing(Floor, setup) as stand:
+    # Builds of a commit have neither generator nor floor: those are this checkout's.
+    with standing(Floor, replace(setup, binaries=binaries())) as stand:
         stand.trial(seconds / 2)  # warm-up
         trial = stand.trial(seconds)
     return Limit(trial.output.rate_pps, trial.placement)
@@ -169,5 +171,5 @@ def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
 def round_trip(setup: Setup) -> float | None:
     """Round trip between generator's and worker's core, for generators that don't measure it."""
     with contextlib.suppress(TrialVoid):
-        return Tgen(setup.binaries).round_trip(setup.cores)
+        return Tgen(binaries()).round_trip(setup.cores)
     return None

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from quiver_bench import __version__
+from quiver_bench.devices.revision import binaries
 from quiver_bench.machine import this_machine
 from quiver_bench.suites import Suite, find
 from quiver_bench.trial import Trial
@@ -132,4 +133,4 @@ def _version(chosen: Chosen) -> str:
 def _generator_version(chosen: Chosen) -> str:
     from quiver_bench.trial import generator_for
 
-    return generator_for(chosen.setup).version()
+    return generator_for(replace(chosen.setup, binaries=binaries())).version()
