@@ -42,6 +42,14 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "interface a has the other role on /run/x",
     ),
     (
+        "buffers of two sizes in a trust group",
+        "[[interface]]\nname = \"a\"\nmemif = { socket = \"/run/x\", role = \"client\", trust_group = \"g\" }",
+        "[[interface]]\nname = \"b\"\nmemif = { socket = \"/run/y\", role = \"client\", trust_group = \"g\", buffer_size = 4096 }",
+        "b",
+        "memif.buffer_size",
+        "interface a has another size in trust group g",
+    ),
+    (
         "a device twice",
         "[[interface]]\nname = \"a\"\ntap = { netns = \"pod\", host_name = \"eth0\" }",
         "[[interface]]\nname = \"b\"\naf_packet = { netns = \"/run/netns/pod\", host_interface = \"eth0\" }",

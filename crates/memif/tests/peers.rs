@@ -59,8 +59,7 @@ fn every_cell_with_every_program_that_reflects() {
 }
 
 /// gomemif's `WritePacket` puts the beginning of the packet into every buffer of a chain.
-/// After a restart, the smallest only: that it works again.
-fn sizes(program: &str, life: usize) -> impl Iterator<Item = (usize, Waiting)> {
+fn sizes(program: &str) -> impl Iterator<Item = (usize, Waiting)> {
     let longest = if name(program) == "gomemif" { 2048 } else { usize::MAX };
     SIZES
         .into_iter()
@@ -77,14 +76,14 @@ fn as_server(program: &str, queues: u16, how: &[&str]) {
     let path = directory.path().join("memif.sock");
     let mut listener = Listener::bind(&Address::path(&path), ListenerSettings::default()).unwrap();
     listener.register(0, ServerConfig::default()).unwrap();
-    for life in 0..2 {
+    for _life in 0..2 {
         let reflector = Reflector::start(program, &path, "slave", queues, how);
         let up = |events: &[ServerEvent]| events.iter().any(|e| matches!(e, ServerEvent::Connected(_)));
         let (served, _) = drive(Some(&mut listener), &mut [], |s, _| up(s));
         let mut ours = served.into_iter().find_map(server_connection).unwrap();
         assert_eq!((ours.rx.len(), ours.tx.len()), (usize::from(queues), usize::from(queues)));
         let name = format!("our server, {} {}", name(program), how.join(" "));
-        for (size, waiting) in sizes(program, life) {
+        for (size, waiting) in sizes(program) {
             cell(&name, &mut ours.tx, &mut ours.rx, size, waiting, ROUNDS / usize::from(queues));
         }
         drop(reflector);
@@ -99,7 +98,7 @@ fn as_client(program: &str, queues: u16, how: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("memif.sock");
     let _reflector = Reflector::start(program, &path, "master", queues, how);
-    for life in 0..2 {
+    for _life in 0..2 {
         let queue_config = QueueConfig { rx_queues: queues, tx_queues: queues, ..small_queues() };
         let config = ClientConfig { queues: queue_config, ..ClientConfig::default() };
         let mut client = Client::new(Address::path(&path), config, ClientTiming::default()).unwrap();
@@ -109,7 +108,7 @@ fn as_client(program: &str, queues: u16, how: &[&str]) {
         let (_, mut happened) = drive(None, &mut [&mut client], |_, h| up(h));
         let mut ours = happened.remove(0).into_iter().find_map(client_connection).unwrap();
         let name = format!("our client, {} {}", name(program), how.join(" "));
-        for (size, waiting) in sizes(program, life) {
+        for (size, waiting) in sizes(program) {
             cell(&name, &mut ours.tx, &mut ours.rx, size, waiting, ROUNDS / usize::from(queues));
         }
     }

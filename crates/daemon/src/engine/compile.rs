@@ -43,7 +43,7 @@ pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
 /// What frames of the interface begin with.
 pub(super) fn link_mode(spec: &InterfaceSpec) -> LinkMode {
     match &spec.port {
-        PortSpec::Memif(memif) if memif.mode == MemifMode::Ip => LinkMode::Ip,
+        PortSpec::Memif(memif) if matches!(memif.mode, MemifMode::Ip | MemifMode::PuntInject) => LinkMode::Ip,
         PortSpec::Tap(tap) if tap.mode == TapMode::Tun => LinkMode::Ip,
         _ => LinkMode::Ethernet,
     }

@@ -18,6 +18,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.vrf_ids();
     // Two roles on one socket: that their ids collide is no news then.
     conflicts.socket_roles();
+    conflicts.trust_groups();
     conflicts.claims();
     conflicts.addresses();
     conflicts.vlans();
@@ -106,6 +107,25 @@ impl<'a> Conflicts<'a> {
                 None => {
                     roles.insert(&memif.socket, (&interface.name, memif));
                 }
+            }
+        }
+    }
+
+    /// A trust group has buffers of one size.
+    fn trust_groups(&mut self) {
+        let mut groups = BTreeMap::<&str, (&Name, &MemifSpec)>::new();
+        for interface in self.interfaces() {
+            let PortSpec::Memif(memif) = &interface.port else { continue };
+            if memif.trust_group.is_empty() {
+                continue;
+            }
+            let (other, first) = *groups.entry(&memif.trust_group).or_insert((&interface.name, memif));
+            if first.buffer_size != memif.buffer_size {
+                self.blame_interface(&interface.name, other, |other| {
+                    let what = format!("{other} has another size in trust group {}", memif.trust_group);
+                    Flaw::new("memif.buffer_size", what)
+                        .remedy("give all interfaces of a trust group the same, or take another group")
+                });
             }
         }
     }

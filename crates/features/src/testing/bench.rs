@@ -59,7 +59,7 @@ impl Bench {
     /// The graph of these nodes, compiled for `tier`, with empty tables.
     ///
     /// # Panics
-    /// If the graph can't be resolved.
+    /// If the graph can't be resolved, or there is no memory for it.
     #[must_use]
     pub fn with_nodes(tier: Tier, nodes: &[NodeSpec]) -> Self {
         let plan = match Plan::resolve(nodes, &crate::arcs(), crate::schema()) {
@@ -70,7 +70,10 @@ impl Bench {
         let reader = publisher.reader();
         let (sender, events) = sync_channel(4096);
         let sender = EventSender::new(move |event| sender.try_send(event).is_ok());
-        let graph = Graph::new(Arc::clone(&plan), 0, tier, sender).unwrap();
+        let graph = match Graph::new(Arc::clone(&plan), 0, tier, sender) {
+            Ok(graph) => graph,
+            Err(error) => panic!("{error}"),
+        };
         Self { plan, publisher, graph, events, wires: BTreeMap::new(), now: 1_000_000_000, reader }
     }
 

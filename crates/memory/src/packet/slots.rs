@@ -28,7 +28,7 @@ pub struct NoSlot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no memory for a worker's packets, {} MiB (see `ulimit -v` and the limits of its control group)",
-    SLOTS * (HEAD_AREA + size_of::<Meta>()) >> 20
+    (SLOTS * (HEAD_AREA + size_of::<Meta>())) >> 20
 )]
 pub struct NoMemory;
 

@@ -215,13 +215,11 @@ async fn refresh(namespace: &Namespace, handle: &Handle) {
         let mut links = std::pin::pin!(handle.link().get().match_index(index).execute());
         match links.next().await {
             Some(Ok(link)) => namespace.set(index, query::read(&link).state()),
-            Some(Err(error)) => {
-                // Whatever else is wrong: what is known of it stays so until the kernel answers.
-                if query::is_missing(&to_io(error)) {
-                    namespace.set(index, LinkState::Gone);
-                }
+            Some(Err(error)) if query::is_missing(&to_io(error.clone())) => {
+                namespace.set(index, LinkState::Gone);
             }
-            None => {}
+            // Whatever else is wrong: what is known of it stays so until the kernel answers.
+            Some(Err(_)) | None => {}
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum Order {
         /// Its name.
         name: String,
         /// Where and how.
-        spec: MemifSpec,
+        spec: Box<MemifSpec>,
         /// What became of it.
         done: Sender<Result<(), Flaw>>,
     },
@@ -91,7 +91,7 @@ impl Memifs {
         memif: &MemifSpec,
     ) -> Result<(), Flaw> {
         let (done, answer) = channel();
-        self.order(Order::Open { index, name: spec.name.to_string(), spec: memif.clone(), done });
+        self.order(Order::Open { index, name: spec.name.to_string(), spec: Box::new(memif.clone()), done });
         answer
             .recv()
             .unwrap_or_else(|_| Err(Flaw::new("memif", "the thread that serves memif sockets has ended")))

@@ -5,12 +5,14 @@
 //!   it talks to peers, or makes the memory of a link.
 //! * `sockets`: listeners and clients, each with a token of its own in one epoll set; `deadlines`: when they are due.
 //! * `links`: what is known of links, counted and told; `quiet`: what peers can't flood the log with.
-//! * `settings`: what the configuration says, as the memif library wants it; `accounts`: users and groups by name.
+//! * `settings`: what the configuration says, as the memif library wants it; `accounts`: users and groups by name; `pools`: the buffers of
+//!   trust groups.
 
 mod accounts;
 mod deadlines;
 mod handle;
 mod links;
+mod pools;
 mod quiet;
 mod settings;
 mod sockets;

@@ -1,9 +1,11 @@
 //! What the configuration says, as the memif library wants it.
 
+use std::sync::Arc;
+
 use ::memif::control::Text;
 use ::memif::io::{Address, ListenerSettings};
 use ::memif::region::{HugePages, SealPolicy};
-use ::memif::{Admission, ClientConfig, Mode, QueueConfig, Reason, RingSize, Secret, ServerConfig};
+use ::memif::{Admission, ClientConfig, Mode, Pool, QueueConfig, Reason, RingSize, Secret, ServerConfig};
 use api::v1::MemifMode;
 
 use super::accounts;
@@ -14,17 +16,23 @@ use crate::model::spec::{Access, MemifSpec, SocketFile, SocketName};
 /// guard that all share.
 const REGIONS: u16 = 16;
 
-/// A client interface.
+/// A client interface, with the buffers of its trust group.
 ///
 /// # Errors
 /// [`Flaw`] for a secret that is too long.
-pub(super) fn client(name: &str, spec: &MemifSpec, huge_pages: HugePages) -> Result<ClientConfig, Flaw> {
+pub(super) fn client(
+    name: &str,
+    spec: &MemifSpec,
+    huge_pages: HugePages,
+    pool: Option<Arc<Pool>>,
+) -> Result<ClientConfig, Flaw> {
     let queues = QueueConfig {
         rx_queues: spec.rx_queues as u16,
         tx_queues: spec.tx_queues as u16,
         ring_size: RingSize::from_descriptors(spec.ring_size).unwrap_or_default(),
         buffer_size: spec.buffer_size,
         huge_pages,
+        pool,
         ..QueueConfig::default()
     };
     Ok(ClientConfig { id: spec.id, mode: mode(spec), secret: secret(spec)?, name: name.into(), queues })
@@ -49,7 +57,11 @@ pub(super) fn server(name: &str, spec: &MemifSpec) -> Result<ServerConfig, Flaw>
 }
 
 fn mode(spec: &MemifSpec) -> Mode {
-    if spec.mode == MemifMode::Ip { Mode::Ip } else { Mode::Ethernet }
+    match spec.mode {
+        MemifMode::Ip => Mode::Ip,
+        MemifMode::PuntInject => Mode::PuntInject,
+        MemifMode::Ethernet | MemifMode::Unspecified => Mode::Ethernet,
+    }
 }
 
 fn secret(spec: &MemifSpec) -> Result<Option<Secret>, Flaw> {

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::super::passage::Attachments;
 use super::deadlines::Deadlines;
 use super::links::{LinkChange, Links};
+use super::pools::Pools;
 use super::settings;
 use crate::model::Flaw;
 use crate::model::spec::{MemifSpec, SocketName};
@@ -29,7 +30,7 @@ const BATCH: usize = 64;
 /// What a token stands for.
 #[derive(Debug)]
 enum Socket {
-    Listener { name: SocketName, listener: Listener, ids: HashMap<u32, IfIndex> },
+    Listener { name: SocketName, listener: Box<Listener>, ids: HashMap<u32, IfIndex> },
     Client { index: IfIndex, client: Box<Client> },
 }
 
@@ -52,6 +53,7 @@ pub(super) struct Sockets {
     links: Arc<Mutex<Links>>,
     attachments: Arc<Attachments>,
     huge_pages: HugePages,
+    pools: Pools,
 }
 
 impl Sockets {
@@ -67,7 +69,18 @@ impl Sockets {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (list, deadlines, listeners, places) = Default::default();
         let last_token = BELL;
-        Ok(Self { epoll, list, last_token, deadlines, listeners, places, links, attachments, huge_pages })
+        Ok(Self {
+            epoll,
+            list,
+            last_token,
+            deadlines,
+            listeners,
+            places,
+            links,
+            attachments,
+            huge_pages,
+            pools: Pools::new(huge_pages),
+        })
     }
 
     /// Waits for `bell`, too.
@@ -113,7 +126,7 @@ impl Sockets {
     /// [`Flaw`] where the socket can't be had.
     pub(super) fn open(&mut self, index: IfIndex, name: &str, spec: &MemifSpec) -> Result<(), Flaw> {
         let place = if spec.role == MemifRole::Client {
-            let config = settings::client(name, spec, self.huge_pages)?;
+            let config = settings::client(name, spec, self.huge_pages, self.pools.of(spec)?)?;
             let client = Client::new(settings::address(&spec.socket), config, ClientTiming::default())
                 .map_err(|error| settings::socket_flaw(&spec.socket, &error))?;
             let token = self.watch(client.fd(), &spec.socket)?;
@@ -160,7 +173,10 @@ impl Sockets {
         let listener = Listener::bind(&settings::address(name), wanted).map_err(flaw)?;
         let token = self.watch(listener.fd().as_fd(), name)?;
         self.listeners.insert(name.clone(), token);
-        self.list.insert(token, Socket::Listener { name: name.clone(), listener, ids: HashMap::new() });
+        self.list.insert(
+            token,
+            Socket::Listener { name: name.clone(), listener: Box::new(listener), ids: HashMap::new() },
+        );
         Ok(token)
     }
 
@@ -318,6 +334,7 @@ mod tests {
                 role: MemifRole::Server,
                 mode: api::v1::MemifMode::Ethernet,
                 secret: String::new(),
+                trust_group: String::new(),
                 rx_queues: 1,
                 tx_queues: 1,
                 ring_size: 1024,

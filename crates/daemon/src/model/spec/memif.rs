@@ -11,6 +11,8 @@ const DEFAULT_RING: u32 = 1024;
 const DEFAULT_BUFFER: u32 = 2048;
 /// Bytes of a secret in the protocol's messages.
 const MAX_SECRET: usize = 24;
+/// Bytes of a trust group's name, as of an interface's.
+const MAX_GROUP: usize = 63;
 /// `sockaddr_un` has room for 108 bytes; one is the zero at the end of a path or the beginning of an abstract name.
 const MAX_SOCKET: usize = 107;
 
@@ -84,6 +86,8 @@ pub struct MemifSpec {
     pub buffer_size: u32,
     /// Who may connect; a client has none of it.
     pub access: Access,
+    /// Client: the group that shares its buffers; empty: none.
+    pub trust_group: String,
 }
 
 /// Without the secret: specs go to logs.
@@ -101,6 +105,7 @@ impl fmt::Debug for MemifSpec {
             .field("ring_size", &self.ring_size)
             .field("buffer_size", &self.buffer_size)
             .field("access", &self.access)
+            .field("trust_group", &self.trust_group)
             .finish()
     }
 }
@@ -135,6 +140,17 @@ impl MemifSpec {
             return Err(Flaw::new(field, "is the server's to say: a client doesn't listen")
                 .remedy("leave it out, or take role = \"server\""));
         }
+        fields::no_nul("trust_group", &memif.trust_group)?;
+        if memif.trust_group.len() > MAX_GROUP {
+            return Err(Flaw::new(
+                "trust_group",
+                format!("has {} bytes; {MAX_GROUP} are allowed", memif.trust_group.len()),
+            ));
+        }
+        if role == MemifRole::Server && !memif.trust_group.is_empty() {
+            let why = "is for clients: a server maps its peer's memory and has no buffers to share";
+            return Err(Flaw::new("trust_group", why).remedy("take role = \"client\", or leave it out"));
+        }
         Ok(Self {
             socket,
             id: memif.id,
@@ -146,6 +162,7 @@ impl MemifSpec {
             ring_size,
             buffer_size: fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?,
             access,
+            trust_group: memif.trust_group.clone(),
         })
     }
 
@@ -170,6 +187,7 @@ impl MemifSpec {
             tx_queues: unless(self.tx_queues, 1),
             ring_size: unless(self.ring_size, DEFAULT_RING),
             buffer_size: unless(self.buffer_size, DEFAULT_BUFFER),
+            trust_group: self.trust_group.clone(),
             ..Memif::default()
         };
         self.access.write(&mut memif);
@@ -205,6 +223,9 @@ mod tests {
             (Memif { ring_size: 32, ..good.clone() }, "ring_size"),
             (Memif { ring_size: 1000, ..good.clone() }, "ring_size"),
             (Memif { buffer_size: 64, ..good.clone() }, "buffer_size"),
+            // A server has no buffers to share.
+            (Memif { trust_group: "cnfs".into(), ..good.clone() }, "trust_group"),
+            (Memif { trust_group: "x".repeat(64), role: 2, ..good.clone() }, "trust_group"),
         ] {
             assert_eq!(MemifSpec::parse(&memif).unwrap_err().field, field, "{memif:?}");
         }
