@@ -26,7 +26,7 @@ struct AsyncPort {
 
 impl AsyncPort {
     fn new(port: Port) -> io::Result<Self> {
-        #[expect(deprecated, reason = "its successor is unsafe; what that asks for, an OwnedFd keeps")]
+        #[expect(deprecated, reason = "its successor asks for a promise that an OwnedFd keeps by itself")]
         let fd = AsyncFd::new(port.fd().try_clone_to_owned()?)?;
         Ok(Self { port, fd })
     }

@@ -101,11 +101,14 @@ impl Engine {
         let opened = self.open(spec, mac)?;
         self.install(&mut shared.core(), index, spec, opened);
         self.listen(index, spec).inspect_err(|_| {
+            let mut core = shared.core();
             shared.directory.change(|inventory| {
                 if let Some(entry) = inventory.registry.get_mut(index) {
                     (entry.spec, entry.port) = (before, None);
                 }
             });
+            // Workers may have been told of it meanwhile.
+            core.interfaces_changed = true;
         })
     }
 

@@ -79,12 +79,13 @@ impl Core {
     pub(super) fn detach(&mut self, index: IfIndex) {
         self.arrivals.retain(|arrival| arrival.interface != index);
         self.pool.detach(index);
-        self.directory.change(|inventory| {
-            if let Some(entry) = inventory.registry.get_mut(index) {
-                entry.attachment = None;
-            }
+        let had = self.directory.change(|inventory| {
+            inventory.registry.get_mut(index).is_some_and(|entry| entry.attachment.take().is_some())
         });
-        self.departure = Some(self.publisher.mark());
+        // Everything waits for the newest departure: who has gone already doesn't go again.
+        if had {
+            self.departure = Some(self.publisher.mark());
+        }
     }
 
     /// Whether workers have let go of all queues that were taken away.

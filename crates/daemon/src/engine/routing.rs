@@ -300,6 +300,11 @@ impl Core {
                     self.frames.push(features::neighbour::frame(tx_if, frame));
                     continue;
                 }
+                // What only ends needs no tables, and nothing is to keep it waiting.
+                Action::Inject { worker, target: features::neighbour::DROP, packet } => {
+                    self.pool.inject(worker, features::neighbour::DROP, packet);
+                    continue;
+                }
                 Action::Inject { worker, target, packet } => {
                     after.push((worker, target, packet));
                     continue;

@@ -13,11 +13,14 @@ pub(super) const ERRORS: Limiter = Limiter::new(1000, 256);
 /// The packet, whose IP header is at `data`, is one of our own from now on: nothing that was known of the one it was made
 /// from holds any more. It is looked up in the VRF of the interface that that one came in by.
 pub(super) fn make_own(meta: &mut Meta, interfaces: &Interfaces) {
-    let private = meta.flags.has(Flags::PRIVATE_BODY);
-    meta.flags = Flags::LOCAL;
-    if private {
-        meta.flags.set(Flags::PRIVATE_BODY);
+    let mut flags = Flags::LOCAL;
+    // Whose memory the body lies in, and who else has it, is as before.
+    for of_body in [Flags::PRIVATE_BODY, Flags::SHARED_BODY] {
+        if meta.flags.has(of_body) {
+            flags.set(of_body);
+        }
     }
+    meta.flags = flags;
     meta.l2 = meta.data;
     meta.l3 = meta.data;
     meta.table = interfaces.get(meta.rx_if).vrf;

@@ -24,6 +24,7 @@ mod tests;
 use crate::interface::Limiter;
 pub use ethernet_out::{INJECT_KEY as ETHERNET_OUT, frame};
 use graph::NodeSpec;
+pub use neighbor_drop::INJECT_KEY as DROP;
 
 /// The nodes of this folder.
 pub const NODES: &[NodeSpec] = &[

@@ -14,7 +14,7 @@ use wire::LinkType;
 use wire::describe::Describe;
 
 /// Key under which `inject` hands packets to this node.
-pub(super) const INJECT_KEY: u32 = 2;
+pub const INJECT_KEY: u32 = 2;
 
 graph::edges! {
     /// Where a packet goes from here.

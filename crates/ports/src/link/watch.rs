@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
 use tokio_stream::{Stream, StreamExt};
 
 /// How often devices are looked up although nothing was told of them: the kernel drops what it has to tell when too much
@@ -183,12 +184,22 @@ async fn follow(
     handle: Handle,
     told: impl Stream<Item = NetlinkMessage<RouteNetlinkMessage>> + Send + 'static,
 ) {
-    let mut told = std::pin::pin!(told.timeout_repeating(tokio::time::interval(REFRESH)));
-    while let Some(message) = told.next().await {
+    let mut told = std::pin::pin!(told);
+    // A clock of its own: however much is told, what was lost is looked up.
+    let mut due = tokio::time::interval(REFRESH);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            message = told.next() => match message {
+                Some(message) => Some(message),
+                None => return,
+            },
+            _ = due.tick() => None,
+        };
         let Some(namespace) = namespace.upgrade() else { return };
         match message {
-            Ok(message) => hear(&namespace, message.payload),
-            Err(_) => refresh(&namespace, &handle).await,
+            Some(message) => hear(&namespace, message.payload),
+            None => refresh(&namespace, &handle).await,
         }
     }
 }
