@@ -109,7 +109,12 @@ impl Engine {
             });
             // Workers may have been told of it meanwhile.
             core.interfaces_changed = true;
-        })
+        })?;
+        if !matches!(spec.port, PortSpec::Memif(_)) {
+            // Of a memif, a peer tells.
+            shared.core().link_up(index);
+        }
+        Ok(())
     }
 
     /// What the system has to open for a port.

@@ -88,6 +88,15 @@ impl Neighbours {
         for address in own {
             self.announce(now, index, address, self.config.announcements);
         }
+        // What was asked before may have found nobody: those that are asked are asked anew, and at once.
+        for (_, id) in self.table.of_interface(index) {
+            if let Some(entry) = self.table.get_mut(id)
+                && matches!(entry.state, State::Incomplete | State::Probe)
+            {
+                entry.sent = 0;
+                self.solicit(id, now);
+            }
+        }
     }
 
     /// Gives a neighbour its link-layer address for good: it is neither asked nor believed.

@@ -283,6 +283,20 @@ fn addresses_are_announced_when_they_come_and_when_the_mac_changes() {
 }
 
 #[test]
+fn whoever_is_being_asked_is_asked_anew_when_the_link_comes_up() {
+    let mut machine = Machine::new(Config::default());
+    machine.pass(10 * SECOND);
+    machine.punt(RESOLVE4, waiting(1, host(1, 9), 100, false));
+    let sent = machine.sent;
+    machine.neighbours.link_up(machine.now, 2);
+    machine.act();
+    assert_eq!(machine.sent, sent + 1, "announced; nobody is being asked there");
+    machine.neighbours.link_up(machine.now, 1);
+    machine.act();
+    assert_eq!(machine.sent, sent + 3, "announced, and asked at once");
+}
+
+#[test]
 fn a_packet_that_goes_round_is_stopped() {
     let mut machine = Machine::new(Config::default());
     machine.punt(RESOLVE4, waiting(1, host(1, 9), 100, false));
