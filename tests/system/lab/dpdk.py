@@ -15,6 +15,6 @@ def forwarder(lab, sockets, queues=1):
     return Process(
         "dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--no-shconf", "--no-telemetry",
         f"--file-prefix={lab.directory.name}", "--lcores=0@0,1@0", *devices,
-        "--", "--forward-mode=io", "--auto-start", f"--rxq={queues}", f"--txq={queues}", "--total-num-mbufs=8192",
+        "--", "--forward-mode=io", "--auto-start", "--no-flush-rx", f"--rxq={queues}", f"--txq={queues}", "--total-num-mbufs=8192",
         "--no-mlockall", "--stats-period=1",
     )  # fmt: skip

@@ -65,6 +65,8 @@ impl Testpmd {
             .args(devices.iter().enumerate().map(|(n, device)| format!("--vdev=net_memif{n},{device}")))
             .args(options)
             .args(["--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start", "--disable-link-check"])
+            // Else it throws away what it received between connecting and forwarding, which is what a test sent first.
+            .arg("--no-flush-rx")
             .args(application)
             .env("RUNTIME_DIRECTORY", runtime.path())
             .stdin(Stdio::piped())
