@@ -38,15 +38,22 @@ impl Arrival {
         Self { rx_if, at, vrf, edge, shape: if edge == 0 { Shape::NONE } else { shape } }
     }
 
-    /// Deals with a packet that is one of these, and whose header [passes](Arrives::passes). False, and nothing
-    /// changed, where it isn't.
+    /// Deals with a packet that is one of these, and whose header [passes](Arrives::passes): short ones lose the padding that
+    /// Ethernet wants behind them. False, and nothing changed, where it isn't.
     #[inline(always)]
     pub(crate) fn take<F: Arrives>(&self, simd: impl Simd, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
         let header = F::bytes_at(area, self.at);
-        let usual = self.shape.fits(simd, meta) && header.is_some_and(|header| F::passes(header, meta.len()));
+        let usual = self.shape.fits(simd, meta)
+            && header.is_some_and(|header| F::passes(header) && cut(meta, F::length(header)));
         if usual {
             self.shape.apply(simd, meta);
         }
         usual
     }
+}
+
+/// Whether the packet is `len` bytes long by now.
+#[inline(always)]
+const fn cut(meta: &mut Meta, len: u32) -> bool {
+    len == meta.len() || meta.shorten(len)
 }

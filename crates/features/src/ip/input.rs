@@ -17,8 +17,11 @@ use wire::describe::Describe;
 
 /// What is asked of a header of this IP version before it is believed.
 pub(crate) trait Arrives: Family {
-    /// Whether the header passes all checks, says the packet is `len` bytes long, and nothing about it is special.
-    fn passes(header: &Self::Bytes, len: u32) -> bool;
+    /// Whether the header passes all checks but that of its length against the packet's, and nothing about it is special.
+    fn passes(header: &Self::Bytes) -> bool;
+
+    /// Length of the packet in bytes, as a header says that [passes](Self::passes). No less than the header's.
+    fn length(header: &Self::Bytes) -> u32;
 
     /// Whether the header passes all checks in a packet of `len` bytes, and nothing is special, as with nearly every
     /// packet. No check should branch on its own: a packet that fails one goes the slow way, which finds out which it was.

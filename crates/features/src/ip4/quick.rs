@@ -3,12 +3,18 @@
 use wire::Header;
 use wire::Ipv4Header;
 
-/// Whether the header has no options, says the packet is `len` bytes long, is of the first fragment or of a whole packet,
-/// goes from and to unicast addresses, and its checksum is right.
+/// Length of the packet in bytes, as its header says.
 #[inline(always)]
-pub(super) fn passes(header: &[u8; Ipv4Header::LEN], len: u32) -> bool {
+pub(super) const fn length(header: &[u8; Ipv4Header::LEN]) -> u32 {
+    u16::from_be_bytes([header[2], header[3]]) as u32
+}
+
+/// Whether the header has no options, says the packet is no shorter than it is itself, is of the first fragment or of a
+/// whole packet, goes from and to unicast addresses, and its checksum is right.
+#[inline(always)]
+pub(super) fn passes(header: &[u8; Ipv4Header::LEN]) -> bool {
     header[0] == Ipv4Header::VERSION_IHL
-        && u32::from(u16::from_be_bytes([header[2], header[3]])) == len
+        && length(header) >= Ipv4Header::LEN as u32
         && u16::from_ne_bytes([header[6], header[7]]) & OFFSET == 0
         && UNICAST[usize::from(header[12])] & UNICAST[usize::from(header[16])] != 0
         && adds_up(header)
@@ -94,7 +100,7 @@ mod tests {
             changed.checksum = U16::new(checksum);
             let mut bytes = [0; Ipv4Header::LEN];
             bytes.copy_from_slice(changed.as_bytes());
-            assert_eq!(passes(&bytes, 40), changed.verify_checksum(&[]), "{checksum:#06x}");
+            assert_eq!(passes(&bytes), changed.verify_checksum(&[]), "{checksum:#06x}");
         }
     }
 }

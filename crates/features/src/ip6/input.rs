@@ -70,8 +70,13 @@ graph::counters! {
 
 impl Arrives for V6 {
     #[inline(always)]
-    fn passes(header: &Self::Bytes, len: u32) -> bool {
-        quick::passes(header, len)
+    fn passes(header: &Self::Bytes) -> bool {
+        quick::passes(header)
+    }
+
+    #[inline(always)]
+    fn length(header: &Self::Bytes) -> u32 {
+        quick::length(header)
     }
 
     #[inline(always)]

@@ -10,12 +10,16 @@ const HOP_LIMIT: usize = offset_of!(Ipv6Header, hop_limit);
 const SRC: usize = offset_of!(Ipv6Header, src);
 const DST: usize = offset_of!(Ipv6Header, dst);
 
-/// Whether the header says the packet is `len` bytes long, is followed by no extension header, and goes from and to unicast
-/// addresses.
+/// Length of the packet in bytes, as its header says.
 #[inline(always)]
-pub(super) fn passes(header: &Bytes, len: u32) -> bool {
+pub(super) const fn length(header: &Bytes) -> u32 {
+    u16::from_be_bytes([header[4], header[5]]) as u32 + Ipv6Header::LEN as u32
+}
+
+/// Whether the header is followed by no extension header, and goes from and to unicast addresses.
+#[inline(always)]
+pub(super) fn passes(header: &Bytes) -> bool {
     header[0] >> 4 == 6
-        && u32::from(u16::from_be_bytes([header[4], header[5]])) + Ipv6Header::LEN as u32 == len
         && !IpProtocol(header[6]).is_extension()
         && unicast(header[SRC], header[SRC + 1])
         && unicast(header[DST], header[DST + 1])

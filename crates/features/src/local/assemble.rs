@@ -2,7 +2,7 @@
 //! them is a version's own: [`Assembles`].
 
 use super::delivery::adopt;
-use super::reassembly::{GivenUp, Outcome, Piece, Reassembly, Refused};
+use super::reassembly::{GivenUp, Outcome, Piece, Reassembly, Refused, Whole};
 use crate::ip::family::{Family, Refusal};
 use core::fmt;
 use graph::packet::{Meta, OwnedPacket, Packets, SlotId};
@@ -59,7 +59,7 @@ pub(super) enum Bad<F: Assembles> {
 /// How fragments of an IP version become packets.
 pub(super) trait Assembles: Family + Sized {
     /// The node's drop reasons.
-    type Drop: From<Loss> + Into<u8>;
+    type Drop: Copy + From<Loss> + Into<u8>;
 
     /// What tells packets apart whose fragments come at a time.
     type Key: Copy + Eq + Send;
@@ -132,10 +132,14 @@ impl<F: Assembles> Assemble<F> {
         let rx_if = ctx.packets.meta(slot).rx_if;
         match self.datagrams.add(key, rx_if, ctx.now, piece) {
             Ok(Outcome::Waits) => Ok(None),
-            Ok(Outcome::Whole(headers, payload)) => {
-                let (whole, l4) = F::whole(headers, &payload).map_err(Bad::Drop)?;
-                let adopted = adopt(ctx.packets, slot, whole, l4);
-                adopted.map(Some).ok_or_else(|| Bad::Drop(Loss::NoSlot.into()))
+            Ok(Outcome::Whole(Whole { headers, payload, from, earlier })) => {
+                let adopted = F::whole(headers, &payload).and_then(|(whole, l4)| {
+                    adopt(ctx.packets, slot, whole, l4).ok_or_else(|| Loss::NoSlot.into())
+                });
+                adopted.map(Some).map_err(|reason| {
+                    ctx.count_lost(from, reason, earlier);
+                    Bad::Drop(reason)
+                })
             }
             Err(refused) => Err(Bad::Drop(Loss::from(refused).into())),
         }

@@ -17,8 +17,21 @@ const BYTES: usize = 4 << 20;
 pub(super) enum Outcome {
     /// It waits for others.
     Waits,
-    /// It was the last that was missing: the first piece's headers, and the whole payload.
-    Whole(Vec<u8>, Vec<u8>),
+    /// It was the last that was missing.
+    Whole(Whole),
+}
+
+/// A datagram with nothing missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Whole {
+    /// The headers of the first piece.
+    pub(super) headers: Vec<u8>,
+    /// All of it.
+    pub(super) payload: Vec<u8>,
+    /// The interface that the first of its fragments came in by.
+    pub(super) from: IfIndex,
+    /// Its fragments that came before the last.
+    pub(super) earlier: usize,
 }
 
 /// Fragments that come to nothing.
@@ -67,8 +80,8 @@ impl<K: Copy + Eq> Reassembly<K> {
         let Some(datagram) = self.list.get_mut(at) else { return Err(Refused::TooMany) };
         match datagram.add(piece) {
             Ok(()) if datagram.is_whole() => {
-                let Datagram { headers, payload, .. } = self.list.remove(at);
-                Ok(Outcome::Whole(headers, payload))
+                let Datagram { headers, payload, from, pieces, .. } = self.list.remove(at);
+                Ok(Outcome::Whole(Whole { headers, payload, from, earlier: pieces.len() - 1 }))
             }
             Ok(()) => {
                 self.make_room(DATAGRAMS, BYTES);
@@ -159,9 +172,10 @@ mod tests {
         let mut all = Reassembly::new(30 * SECOND);
         assert_eq!(all.add(1, 1, 5, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
         let second = piece(&[2; 8], 8, false);
+        let (headers, payload) = (b"first".to_vec(), [[1; 8], [2; 8]].concat());
         assert_eq!(
-            all.clone().add(1, 1, 4 + 30 * SECOND, second),
-            Ok(Outcome::Whole(b"first".to_vec(), [[1; 8], [2; 8]].concat()))
+            all.clone().add(1, 2, 4 + 30 * SECOND, second),
+            Ok(Outcome::Whole(Whole { headers, payload, from: 1, earlier: 1 }))
         );
         assert_eq!(all.add(1, 1, 5 + 30 * SECOND, second), Ok(Outcome::Waits));
         let first = Some([&b"first"[..], &[1; 8]].concat());
@@ -224,7 +238,8 @@ mod tests {
                         prop_assert_eq!(all.add(1, 1, 0, piece), Err(Refused::Duplicate));
                     }
                 } else {
-                    prop_assert_eq!(outcome, Ok(Outcome::Whole(b"first".to_vec(), data.clone())));
+                    let (headers, payload) = (b"first".to_vec(), data.clone());
+                    prop_assert_eq!(outcome, Ok(Outcome::Whole(Whole { headers, payload, from: 1, earlier: at })));
                 }
             }
             prop_assert!(all.list.is_empty());

@@ -68,7 +68,7 @@ fn fragments_that_cannot_be_come_to_nothing() {
         ("overlap6", "ip6-reassembly overlap", 1, None),
         ("odd6", "", 0, Some("odd6-report")),
         ("beyond6", "", 0, Some("beyond6-report")),
-        ("ns", "ip6-reassembly neighbor-discovery", 1, None),
+        ("ns", "ip6-reassembly neighbor-discovery", 2, None),
     ];
     for (name, reason, count, report) in cases {
         let outcome = bench(Tier::detect()).run(2, &all(name), 256);

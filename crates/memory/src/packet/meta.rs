@@ -225,6 +225,17 @@ impl Meta {
         (self.end as u32).wrapping_sub(self.data as u32) + self.body_len
     }
 
+    /// Makes the packet `len` bytes long from the current header on, where all of it lies in the head. False, and nothing
+    /// changed, where it doesn't or isn't that long.
+    #[inline(always)]
+    pub const fn shorten(&mut self, len: u32) -> bool {
+        let fits = self.body_len == 0 && len <= self.len();
+        if fits {
+            self.end = self.data + len as u16;
+        }
+        fits
+    }
+
     /// Whether no byte is left from the current header on.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
