@@ -2,6 +2,7 @@
 
 use crate::counters::WorkerCounters;
 use crate::engine::Pending;
+use crate::handover::{Full, Station};
 use crate::port::TxPorts;
 use crate::publish::{Key, Tables};
 use crate::worker::{Event, EventSender};
@@ -71,6 +72,7 @@ pub struct Ctx<'a> {
     pub budget: usize,
     pub(crate) drop_capture: Option<&'a dyn DropCapture>,
     pub(crate) events: &'a EventSender,
+    pub(crate) station: &'a mut Station,
     pub(crate) pending: &'a mut Pending,
     pub(crate) edges: &'a [u16; 256],
     pub(crate) first_drop: u16,
@@ -177,6 +179,21 @@ impl Ctx<'_> {
     pub fn punt(&mut self, kind: &'static str, slot: SlotId) -> bool {
         let packet: OwnedPacket = self.packets.own(slot);
         self.events.send(Event::Punt { worker: self.worker, kind, packet })
+    }
+
+    /// Workers of this graph, this one among them.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.station.workers()
+    }
+
+    /// Hands a copy of the packet to another worker, to the node that has attached itself to `handover` under `target`. What
+    /// is in the slot is the caller's still: most let it [go](GONE).
+    ///
+    /// # Errors
+    /// [`Full`] where that worker doesn't keep up, or isn't another one: drop the packet with a reason that says so.
+    pub fn hand_over(&mut self, slot: SlotId, worker: usize, target: u32) -> Result<(), Full> {
+        self.station.load(self.packets, worker, target, slot)
     }
 
     /// Tells the control thread something. False where its queue is full.

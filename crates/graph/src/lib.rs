@@ -6,6 +6,7 @@
 //! * [`publish`]: read-only tables for all workers, replaced by one pointer store and freed by QSBR.
 //! * [`port`]: what a port gives the graph: queues that receive and send; the nodes that drive them are [`nodes`].
 //! * [`worker`]: the thread that runs rounds, takes commands between two of them and sleeps when there is nothing to do.
+//! * [`handover`]: packets that another worker is to go on with.
 //! * [`counters`], [`trace`]: what can be seen from outside.
 //! * [`checksum`]: finishing what a sender has left to the device.
 //!
@@ -16,12 +17,14 @@ pub mod checksum;
 pub mod context;
 pub mod counters;
 pub mod engine;
+pub mod handover;
 mod macros;
 pub mod node;
 pub mod nodes;
 pub mod plan;
 pub mod port;
 pub mod publish;
+mod sync;
 pub mod trace;
 pub mod worker;
 

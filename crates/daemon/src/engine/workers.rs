@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use graph::engine::Graph;
+use graph::handover::{Station, exchange};
 use graph::packet::{OwnedPacket, Packets, SlotId};
 use graph::plan::Plan;
 use graph::port::{Attachment, IfIndex, PortFault, RxMode, RxPort, Sent, TxQueue};
@@ -50,13 +51,15 @@ impl Pool {
         events: &EventSender,
         captures: &Arc<CapturePoint>,
     ) -> Result<Self, WorkerError> {
-        let start = |(number, core): (usize, &Option<usize>)| {
-            let mut graph = Graph::new(Arc::clone(plan), number, tier, events.clone())
+        let stations = exchange(cores.len()).map_err(|source| WorkerError::EventFd { worker: 0, source })?;
+        let start = |(station, core): (Station, &Option<usize>)| {
+            let number = station.number();
+            let mut graph = Graph::new(Arc::clone(plan), station, tier, events.clone())
                 .map_err(|source| WorkerError::Memory { worker: number, source })?;
             graph.drop_capture = Some(Box::new(CaptureDrops::new(Arc::clone(captures), number)));
             Worker::start(number, graph, publisher.reader(), &WorkerOptions { core: *core })
         };
-        let workers = cores.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
+        let workers = stations.into_iter().zip(cores).map(start).collect::<Result<Vec<_>, _>>()?;
         let (bury, graves) = channel();
         let queues = Mutex::new(vec![Vec::new(); workers.len()]);
         let (cores, captures) = (cores.to_vec(), Arc::clone(captures));

@@ -5,14 +5,19 @@ use super::delivery::adopt;
 use super::reassembly::{GivenUp, Outcome, Piece, Reassembly, Refused, Whole};
 use crate::ip::family::{Family, Refusal};
 use core::fmt;
+use core::hash::{BuildHasher, Hash};
 use graph::packet::{Meta, OwnedPacket, Packets, SlotId};
 use graph::{Ctx, Frame, Node, NodeContext};
+use std::hash::RandomState;
+use std::sync::LazyLock;
 
 graph::counters! {
     /// What is counted.
     pub(super) enum Counter {
         /// Fragments that came.
         Fragments => "fragments",
+        /// Fragments that another worker was given, because it has the others.
+        HandedOver => "handed-over",
         /// Packets put together.
         Reassembled => "reassembled",
     }
@@ -35,6 +40,8 @@ pub(super) enum Loss {
     Evicted,
     /// All packet slots of the worker are in use.
     NoSlot,
+    /// The worker that has the others doesn't keep up.
+    HandoverFull,
 }
 
 impl From<Refused> for Loss {
@@ -62,13 +69,16 @@ pub(super) trait Assembles: Family + Sized {
     type Drop: Copy + From<Loss> + Into<u8>;
 
     /// What tells packets apart whose fragments come at a time.
-    type Key: Copy + Eq + Send;
+    type Key: Copy + Eq + Hash + Send;
 
     /// How long fragments wait for others, in nanoseconds.
     const TIMEOUT: u64;
 
     /// The node's edge to local delivery.
     const LOCAL: u8;
+
+    /// Key under which the node takes fragments that other workers hand over.
+    const HANDOVER: u32;
 
     /// The node's edge to ICMP errors.
     const ICMP_ERROR: u8;
@@ -100,7 +110,6 @@ impl<F: Assembles> Assemble<F> {
 
 impl<F: Assembles> Node for Assemble<F> {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        ctx.count(Counter::Fragments, frame.len() as u64);
         for slot in frame.slots {
             let (edge, slot) = match self.fragment(ctx, *slot) {
                 Ok(None) => continue,
@@ -129,6 +138,13 @@ impl<F: Assembles> Assemble<F> {
         self.bytes.resize(ctx.packets.meta(slot).len() as usize, 0);
         ctx.packets.copy_out(slot, &mut self.bytes);
         let (key, piece) = F::read(&self.bytes, ctx.packets.meta_mut(slot))?;
+        let owner = owner(&key, ctx.workers());
+        if owner != ctx.worker {
+            let handed = ctx.hand_over(slot, owner, F::HANDOVER);
+            ctx.count(Counter::HandedOver, u64::from(handed.is_ok()));
+            return handed.map(|()| None).map_err(|_| Bad::Drop(Loss::HandoverFull.into()));
+        }
+        ctx.count(Counter::Fragments, 1);
         let rx_if = ctx.packets.meta(slot).rx_if;
         match self.datagrams.add(key, rx_if, ctx.now, piece) {
             Ok(Outcome::Waits) => Ok(None),
@@ -144,6 +160,13 @@ impl<F: Assembles> Assemble<F> {
             Err(refused) => Err(Bad::Drop(Loss::from(refused).into())),
         }
     }
+}
+
+/// The worker that puts a packet together: fragments come by whatever queue the sender chose for each.
+fn owner(key: &impl Hash, workers: usize) -> usize {
+    // The same for all workers, and unknown to senders.
+    static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    if workers == 1 { 0 } else { SEED.hash_one(key) as usize % workers }
 }
 
 /// Counts the fragments of a datagram that is given up. Where they have waited too long, and the first is among them, its

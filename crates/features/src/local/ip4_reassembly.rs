@@ -6,17 +6,21 @@
 //! | `icmp4-error` | the first fragment of a packet whose others didn't come in time |
 //! | `drop` | see [`Drop`] |
 //!
-//! Each worker puts together what comes to it: all fragments of a packet come by the same queue where the port doesn't
-//! tell flows apart by port numbers. A fragment that waits is copied, and ends here.
+//! Fragments of a packet may come by any queue: who sends them chooses, and a device that tells flows apart by port numbers
+//! finds them in the first one only. Each packet belongs to one worker; others hand its fragments over. A fragment that waits
+//! is copied, and ends here.
 
 use super::assemble::{Assemble, Assembles, Bad, Counter, Loss};
 use super::reassembly::Piece;
 use crate::ip::family::V4;
 use core::fmt;
 use graph::packet::Meta;
-use graph::{NodeKind, NodeSpec};
+use graph::{Attach, NodeKind, NodeSpec};
 use wire::ipv4::{Ipv4Flags, Ipv4Header};
 use wire::{Header, IpProtocol, U16};
+
+/// Key under which the node takes fragments that other workers hand over.
+const HANDOVER_KEY: u32 = 4;
 
 graph::edges! {
     /// Where a packet goes from here.
@@ -40,6 +44,8 @@ graph::drops! {
         Evicted => "evicted", Loss,
         /// All packet slots of the worker are in use.
         NoSlot => "no-slot", Loss,
+        /// The worker that has the packet's other fragments doesn't keep up.
+        HandoverFull => "handover-full", Loss,
     }
 }
 
@@ -53,6 +59,7 @@ impl From<Loss> for Drop {
             Loss::TimedOut => Self::TimedOut,
             Loss::Evicted => Self::Evicted,
             Loss::NoSlot => Self::NoSlot,
+            Loss::HandoverFull => Self::HandoverFull,
         }
     }
 }
@@ -66,6 +73,7 @@ impl Assembles for V4 {
 
     /// 30 s, between RFC 791's 15 and RFC 1122's 60.
     const TIMEOUT: u64 = 30_000_000_000;
+    const HANDOVER: u32 = HANDOVER_KEY;
     const LOCAL: u8 = Next::Local.edge();
     const ICMP_ERROR: u8 = Next::IcmpError.edge();
 
@@ -109,6 +117,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: Drop::SPECS,
     counters: Counter::SPECS,
+    attach: &[Attach { parent: "handover", key: HANDOVER_KEY }],
     make: Assemble::<V4>::boxed,
     ..NodeSpec::EMPTY
 };

@@ -6,7 +6,7 @@
 //! | `icmp6-error` | a fragment whose length can't be; the first one of a packet whose others didn't come in time |
 //! | `drop` | see [`Drop`] |
 //!
-//! Each worker puts together what comes to it, as `ip4-reassembly` does.
+//! Each packet belongs to one worker, as with `ip4-reassembly`.
 
 use super::assemble::{Assemble, Assembles, Bad, Counter, Loss};
 use super::reassembly::Piece;
@@ -14,9 +14,12 @@ use crate::icmp::request_v6;
 use crate::ip::family::V6;
 use core::fmt;
 use graph::packet::Meta;
-use graph::{NodeKind, NodeSpec};
+use graph::{Attach, NodeKind, NodeSpec};
 use wire::ipv6::{FragmentHeader, Ipv6Header, UpperLayer, walk};
 use wire::{Header, Icmpv6Error, Icmpv6Type, IpProtocol, U16};
+
+/// Key under which the node takes fragments that other workers hand over.
+const HANDOVER_KEY: u32 = 6;
 
 graph::edges! {
     /// Where a packet goes from here.
@@ -44,6 +47,8 @@ graph::drops! {
         BadLength => "bad-length", Invalid,
         /// All packet slots of the worker are in use.
         NoSlot => "no-slot", Loss,
+        /// The worker that has the packet's other fragments doesn't keep up.
+        HandoverFull => "handover-full", Loss,
     }
 }
 
@@ -57,6 +62,7 @@ impl From<Loss> for Drop {
             Loss::TimedOut => Self::TimedOut,
             Loss::Evicted => Self::Evicted,
             Loss::NoSlot => Self::NoSlot,
+            Loss::HandoverFull => Self::HandoverFull,
         }
     }
 }
@@ -75,6 +81,7 @@ impl Assembles for V6 {
 
     /// RFC 8200 section 4.5: 60 s.
     const TIMEOUT: u64 = 60_000_000_000;
+    const HANDOVER: u32 = HANDOVER_KEY;
     const LOCAL: u8 = Next::Local.edge();
     const ICMP_ERROR: u8 = Next::IcmpError.edge();
 
@@ -173,6 +180,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: Drop::SPECS,
     counters: Counter::SPECS,
+    attach: &[Attach { parent: "handover", key: HANDOVER_KEY }],
     make: Assemble::<V6>::boxed,
     ..NodeSpec::EMPTY
 };

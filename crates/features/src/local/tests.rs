@@ -60,6 +60,60 @@ fn a_ping_in_fragments_is_answered_in_fragments() {
 }
 
 #[test]
+fn fragments_that_come_by_several_workers_meet_at_one() {
+    let workers = graph::handover::exchange(3).unwrap_or_else(|error| panic!("{error}"));
+    let mut benches: Vec<_> = workers
+        .into_iter()
+        .map(|station| {
+            let mut bench = Bench::of_worker(station, Tier::detect());
+            topology::set_up(&mut bench, 1280);
+            bench
+        })
+        .collect();
+    for (ping, pong) in [("ping-4000", "pong-4000"), ("ping-9000", "pong-9000"), ("ping6-9000", "pong6-9000")]
+    {
+        let mut frames = Vec::new();
+        for (at, fragment) in all(ping).into_iter().enumerate() {
+            let outcome = benches[at % 3].run(2, &[fragment], 1);
+            assert_eq!(outcome.drops, [].into(), "{ping}");
+            frames.extend(sent(&outcome));
+        }
+        // What was handed over last is still under way.
+        for bench in &mut benches {
+            let outcome = bench.run(2, &[], 1);
+            assert_eq!(outcome.drops, [].into(), "{ping}");
+            frames.extend(sent(&outcome));
+        }
+        assert!(frames == all(pong), "{ping}");
+    }
+}
+
+#[test]
+fn fragments_for_a_worker_that_stands_still_are_dropped_by_name() {
+    let workers = graph::handover::exchange(2).unwrap_or_else(|error| panic!("{error}"));
+    let mut benches = workers.into_iter().map(|station| Bench::of_worker(station, Tier::detect()));
+    let (Some(mut works), Some(_stands)) = (benches.next(), benches.next()) else { panic!("there are two") };
+    topology::set_up(&mut works, 1280);
+    // Other identifications, so that about half of them belong to the other worker.
+    let first = all("ping-4000").remove(0);
+    let fragments: Vec<_> = (0..10_000_u16)
+        .map(|id| {
+            let mut frame = first.clone();
+            let (header, _) =
+                Ipv4Header::parse_mut(&mut frame[14..]).unwrap_or_else(|error| panic!("{error:?}"));
+            header.id = id.into();
+            header.checksum = header.compute_checksum(&[]).into();
+            frame
+        })
+        .collect();
+    let outcome = works.run(2, &fragments, 256);
+    let full = outcome.drops.get("ip4-reassembly handover-full").copied().unwrap_or_default();
+    let evicted = outcome.drops.get("ip4-reassembly evicted").copied().unwrap_or_default();
+    assert!(full > 1000 && evicted > 1000, "{:?}", outcome.drops);
+    assert!(outcome.drops.len() == 2, "{:?}", outcome.drops);
+}
+
+#[test]
 fn fragments_that_cannot_be_come_to_nothing() {
     let cases = [
         ("overlap", "ip4-reassembly overlap", 1, None),

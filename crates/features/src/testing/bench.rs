@@ -7,6 +7,7 @@ use crate::ip::control::{Forwarding, Progress};
 use graph::NodeSpec;
 use graph::arc::Arcs;
 use graph::engine::Graph;
+use graph::handover::Station;
 use graph::plan::Plan;
 use graph::port::{Attachment, IfIndex, RxMode, RxPort};
 use graph::publish::{Draft, Key, Publisher, Reader};
@@ -52,8 +53,17 @@ impl Bench {
     /// If the graph can't be resolved: the features' declarations contradict each other.
     #[must_use]
     pub fn new(tier: Tier) -> Self {
+        Self::of_worker(Station::alone(), tier)
+    }
+
+    /// The same for one of several workers.
+    ///
+    /// # Panics
+    /// As [`Bench::new`].
+    #[must_use]
+    pub fn of_worker(station: Station, tier: Tier) -> Self {
         let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat();
-        Self::with_nodes(tier, &nodes)
+        Self::build(station, tier, &nodes)
     }
 
     /// The graph of these nodes, compiled for `tier`, with empty tables.
@@ -62,6 +72,10 @@ impl Bench {
     /// If the graph can't be resolved, or there is no memory for it.
     #[must_use]
     pub fn with_nodes(tier: Tier, nodes: &[NodeSpec]) -> Self {
+        Self::build(Station::alone(), tier, nodes)
+    }
+
+    fn build(station: Station, tier: Tier, nodes: &[NodeSpec]) -> Self {
         let plan = match Plan::resolve(nodes, &crate::arcs(), crate::schema()) {
             Ok(plan) => Arc::new(plan),
             Err(error) => panic!("{error}"),
@@ -70,7 +84,7 @@ impl Bench {
         let reader = publisher.reader();
         let (sender, events) = sync_channel(4096);
         let sender = EventSender::new(move |event| sender.try_send(event).is_ok());
-        let graph = match Graph::new(Arc::clone(&plan), 0, tier, sender) {
+        let graph = match Graph::new(Arc::clone(&plan), station, tier, sender) {
             Ok(graph) => graph,
             Err(error) => panic!("{error}"),
         };

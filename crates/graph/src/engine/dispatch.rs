@@ -3,6 +3,7 @@
 use super::pending::Pending;
 use crate::context::{Ctx, DropCapture, Frame, GONE};
 use crate::counters::WorkerCounters;
+use crate::handover::Station;
 use crate::node::{Node, NodeContext, NodeKind};
 use crate::plan::Plan;
 use crate::port::{RxQueues, TxPorts};
@@ -47,6 +48,8 @@ pub struct Graph {
     tier: Tier,
     worker: usize,
     measure: bool,
+    /// Where packets come from other workers and go to them.
+    pub(crate) station: Station,
     /// Transmit queues by interface.
     pub ports: TxPorts,
     /// The worker's packet trace.
@@ -65,11 +68,12 @@ impl fmt::Debug for Graph {
 }
 
 impl Graph {
-    /// An instance of `plan` for worker number `worker`, with hot loops compiled for `tier`.
+    /// An instance of `plan` for the worker that `station` belongs to, with hot loops compiled for `tier`.
     ///
     /// # Errors
     /// [`NoMemory`] where there is none for its packets.
-    pub fn new(plan: Arc<Plan>, worker: usize, tier: Tier, events: EventSender) -> Result<Self, NoMemory> {
+    pub fn new(plan: Arc<Plan>, station: Station, tier: Tier, events: EventSender) -> Result<Self, NoMemory> {
+        let worker = station.number();
         let packets = Packets::try_new()?;
         let drop = plan.node("drop").unwrap_or_default();
         let instances = plan.nodes.iter().enumerate().map(|(id, planned)| {
@@ -98,6 +102,7 @@ impl Graph {
             tier,
             worker,
             measure: true,
+            station,
             ports: TxPorts::default(),
             tracer: Tracer::new(worker),
             drop_capture: None,
@@ -134,6 +139,12 @@ impl Graph {
         self.instances.iter_mut().filter_map(|instance| instance.node.queues())
     }
 
+    /// Everything that packets come by.
+    pub(crate) fn sources(&mut self) -> (&Station, impl Iterator<Item = &RxQueues>) {
+        let queues = self.instances.iter_mut().filter_map(|instance| instance.node.queues());
+        (&self.station, queues.map(|queues| &*queues))
+    }
+
     /// Where the control thread sends packets for this worker.
     #[must_use]
     pub fn injector(&self) -> Option<std::sync::mpsc::Sender<crate::nodes::Injection>> {
@@ -166,6 +177,7 @@ impl Graph {
     }
 
     fn end_round(&mut self) {
+        self.station.end_round();
         self.ports.flush();
         self.ports.tell(|event| self.events.send(event));
         for id in &self.inputs {
@@ -197,6 +209,7 @@ impl Graph {
             budget,
             drop_capture: self.drop_capture.as_deref(),
             events: &self.events,
+            station: &mut self.station,
             pending: &mut self.pending,
             edges: &instance.edges,
             first_drop: instance.first_drop,
@@ -259,6 +272,7 @@ impl Graph {
             budget: 0,
             drop_capture: self.drop_capture.as_deref(),
             events: &self.events,
+            station: &mut self.station,
             pending: &mut self.pending,
             edges: &instance.edges,
             first_drop: instance.first_drop,

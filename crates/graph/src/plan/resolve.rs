@@ -9,7 +9,7 @@ use crate::publish::Schema;
 use std::collections::HashMap;
 
 impl Plan {
-    /// Resolves a graph of these nodes and arcs. The engine's own nodes (`drop`, `inject`), the `device-input`
+    /// Resolves a graph of these nodes and arcs. The engine's own nodes (`drop`, `inject`, `handover`), the `device-input`
     /// and `interface-output` arcs and the [`Arcs`] part are added.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ impl Plan {
         let output = ArcSpec { name: nodes::INTERFACE_OUTPUT, help: "Packets on their way out by `tx_if`." };
         let arcs: Vec<ArcSpec> = [device, output].into_iter().chain(arcs.iter().copied()).collect();
         let specs: Vec<NodeSpec> =
-            [nodes::DROP, nodes::INJECT].into_iter().chain(specs.iter().copied()).collect();
+            [nodes::DROP, nodes::INJECT, nodes::HANDOVER].into_iter().chain(specs.iter().copied()).collect();
         let names = names(&specs)?;
         let members = arcs.iter().map(|arc| members(arc, &specs)).collect::<Result<Vec<_>, _>>()?;
         let drafts = (0..specs.len())

@@ -10,7 +10,6 @@
 
 mod publisher;
 pub mod qsbr;
-mod sync;
 mod tables;
 
 pub use publisher::{Publisher, Reader};

@@ -3,7 +3,7 @@
 //! The writer moves a global epoch on after each replacement; a reader copies the epoch when it holds nothing. What was
 //! replaced at epoch `e` is free once every reader has copied `e` or a later one, or is offline (asleep, holding nothing).
 
-use super::sync::{Arc, AtomicU64, Ordering, fence};
+use crate::sync::{Arc, AtomicU64, Ordering, fence};
 
 /// A reader that is asleep and holds nothing.
 const OFFLINE: u64 = u64::MAX;

@@ -3,7 +3,7 @@
 use crate::engine::Graph;
 use crate::port::RxMode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// Rounds without a packet after which an adaptive worker goes to sleep: some tens of microseconds of polling, less than
 /// two wake-ups cost.
@@ -29,7 +29,8 @@ pub(super) fn may_sleep(graph: &mut Graph, idle: u32) -> bool {
 
 /// Asks all queues for events. False where one has packets already: then nothing stays armed.
 pub(super) fn arm(graph: &mut Graph) -> bool {
-    let armed = graph.all_queues().flat_map(|queues| queues.list.iter_mut()).all(|port| port.rx.arm());
+    let armed = graph.station.arm()
+        && graph.all_queues().flat_map(|queues| queues.list.iter_mut()).all(|port| port.rx.arm());
     if !armed {
         disarm(graph);
     }
@@ -38,17 +39,18 @@ pub(super) fn arm(graph: &mut Graph) -> bool {
 
 /// Tells all queues that the worker is awake.
 pub(super) fn disarm(graph: &mut Graph) {
+    graph.station.disarm();
     graph.all_queues().flat_map(|queues| queues.list.iter_mut()).for_each(|port| port.rx.disarm());
 }
 
 /// The descriptors to wait for, `wake` (the mailbox) first.
 pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) {
     use std::os::fd::AsFd;
-    let queues: Vec<_> = graph.all_queues().map(|queues| &*queues).collect();
-    let fds = queues.iter().flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd());
-    let all = core::iter::once(wake.as_fd()).chain(fds);
-    let mut list: Vec<PollFd<'_>> =
-        all.map(|fd: BorrowedFd<'_>| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let listen = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    let mut list: Vec<PollFd<'_>> = vec![listen(wake.as_fd())];
+    let (station, queues) = graph.sources();
+    list.extend(station.descriptor().map(listen));
+    list.extend(queues.flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd()).map(listen));
     // Wakes once a second without a reason, so that a lost event (a peer that never signals) costs delay, not traffic.
     let second = Timespec { tv_sec: 1, tv_nsec: 0 };
     if let Err(error) = poll(&mut list, Some(&second))

@@ -14,6 +14,7 @@ mod owned;
 mod receive;
 mod shape;
 mod slots;
+mod train;
 mod vector;
 
 pub use alike::Alike;
@@ -22,4 +23,5 @@ pub use owned::OwnedPacket;
 pub use receive::Burst;
 pub use shape::{Field, Shape};
 pub use slots::{HEAD, HEAD_AREA, HEADROOM, NoMemory, NoSlot, Packets, SLOTS, SlotId};
+pub use train::Train;
 pub use vector::Vector;

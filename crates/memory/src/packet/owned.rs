@@ -56,16 +56,9 @@ impl Packets {
     /// Makes the packet own its bytes, so that it can be kept beyond the round.
     #[must_use]
     pub fn own(&self, slot: SlotId) -> OwnedPacket {
-        let m = self.meta(slot);
-        let start = m.data.min(m.l2);
-        let before = m.data - start;
-        let mut bytes = vec![0; before as usize + m.len() as usize].into_boxed_slice();
-        let (ahead, rest) = bytes.split_at_mut(before as usize);
-        ahead.copy_from_slice(&self.area(slot)[start as usize..m.data as usize]);
-        self.copy_out(slot, rest);
-        let mut meta = *m;
-        meta.drop_body();
-        OwnedPacket { bytes, start, meta }
+        let mut bytes = Vec::new();
+        let (start, meta) = self.pack(slot, &mut bytes);
+        OwnedPacket { bytes: bytes.into_boxed_slice(), start, meta }
     }
 
     /// Brings an owned packet into a slot of this round.
@@ -73,14 +66,34 @@ impl Packets {
     /// # Errors
     /// [`NoSlot`] when all are taken or the packet is larger than any may be.
     pub fn adopt(&mut self, packet: &OwnedPacket) -> Result<SlotId, NoSlot> {
-        let slot = self.take(packet.meta.rx_if)?;
-        let start = packet.start as usize;
+        self.unpack(&packet.meta, packet.start, &packet.bytes)
+    }
+
+    /// Appends all bytes from the link-layer header (or the current header, if that comes first) on to `bytes`. Gives where
+    /// they begin in the head area, and the metadata without a body.
+    pub(super) fn pack(&self, slot: SlotId, bytes: &mut Vec<u8>) -> (u16, Meta) {
+        let m = self.meta(slot);
+        let start = m.data.min(m.l2);
+        bytes.reserve(usize::from(m.data - start) + m.len() as usize);
+        bytes.extend_from_slice(&self.area(slot)[start as usize..m.data as usize]);
+        let rest = bytes.len();
+        bytes.resize(rest + m.len() as usize, 0);
+        self.copy_out(slot, &mut bytes[rest..]);
+        let mut meta = *m;
+        meta.drop_body();
+        (start, meta)
+    }
+
+    /// Brings what was [packed](Self::pack) into a slot of this round.
+    pub(super) fn unpack(&mut self, meta: &Meta, start: u16, bytes: &[u8]) -> Result<SlotId, NoSlot> {
+        let slot = self.take(meta.rx_if)?;
+        let start = start as usize;
         // As much as the receive path would have put into the head lies there again; the rest is a private body.
-        let limit = (packet.meta.end as usize).clamp(super::HEADROOM + super::HEAD, HEAD_AREA);
-        let in_head = packet.bytes.len().min(limit - start.min(limit));
-        let (head, body) = packet.bytes.split_at(in_head);
+        let limit = (meta.end as usize).clamp(super::HEADROOM + super::HEAD, HEAD_AREA);
+        let in_head = bytes.len().min(limit - start.min(limit));
+        let (head, body) = bytes.split_at(in_head);
         self.heads[index(slot)].0[start..start + in_head].copy_from_slice(head);
-        let mut meta = packet.meta;
+        let mut meta = *meta;
         meta.end = (start + in_head) as u16;
         meta.trace = 0;
         *self.meta_mut(slot) = meta;

@@ -4,6 +4,7 @@
 
 use graph::arc::{ArcPlace, Arcs};
 use graph::engine::Graph;
+use graph::handover::Station;
 use graph::node::{NodeContext, NodeKind};
 use graph::plan::Plan;
 use graph::port::{Attachment, RxMode, RxPort, RxQueue, TxQueue};
@@ -223,7 +224,7 @@ impl Joined {
         let seen = Arc::new(Seen::default());
         SEEN.set(Arc::clone(&seen));
         let sender = EventSender::new(|event| panic!("{event:?}"));
-        let mut graph = Graph::new(plan, 0, SCALAR, sender).unwrap();
+        let mut graph = Graph::new(plan, Station::alone(), SCALAR, sender).unwrap();
         for (interface, side) in sides.into_iter().enumerate() {
             let interface = interface as u16;
             for (number, rx) in std::mem::take(&mut side.port.rx).into_iter().enumerate() {
