@@ -9,7 +9,7 @@ from lab import Process, eventually, tool
 from lab.dpdk import forwarder
 from lab.laboratory import iperf
 from lab.thread import stopped
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import rdpcap
@@ -80,6 +80,24 @@ def test_flows_of_a_tap_come_by_both_workers(two, daemon):
     assert sum(by_worker.values()) >= len(sent) and all(count >= 20 for count in by_worker.values()), by_worker
     assert daemon.counter("b", "tx_packets") >= len(sent)
     assert daemon.counter("b", "tx_drops") == 0, daemon.drops()
+
+
+def test_fragments_that_come_by_different_workers_meet(lab, daemon):
+    a, b = lab.pod("a"), lab.pod("b")
+    daemon.apply(lab.tap("a", a, "10.1.0") + lab.tap("b", b, "10.2.0"))
+    assert workers_of(daemon, "a") != workers_of(daemon, "b"), "one queue each, and two workers"
+    a.must_ping("10.1.0.1")
+    ways = [(a, daemon.interface("a")["mac"]), (b, daemon.interface("b")["mac"])]
+    pings = [IP(src="10.1.0.2", dst="10.1.0.1", id=n) / ICMP(id=7, seq=n) / Raw(bytes(3000)) for n in range(1, 41)]
+    with a.wire() as at_a, b.wire() as at_b:
+        for ping in pings:
+            for n, fragment in enumerate(ping.fragment(1480)):
+                pod, router = ways[n % 2]
+                (at_a if pod is a else at_b).send(Ether(src=pod.mac(), dst=router) / fragment)
+        answer = lambda f: ICMP in f and f[ICMP].type == 0 and f[ICMP].id == 7 and f[IP].frag == 0  # noqa: E731
+        seen = {at_a.expect(answer, "answer")[ICMP].seq for _ in pings}
+    assert seen == {ping[ICMP].seq for ping in pings}, daemon.drops()
+    assert sum(packets_by_worker(daemon, "handover").values()) >= len(pings), "each has come by both"
 
 
 @pytest.mark.parametrize("options", [(), ("-R",), ("--bidir",)], ids=["forth", "back", "both"])
