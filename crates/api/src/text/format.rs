@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::pieces;
 use crate::v1::Config;
 
 /// A text form.
@@ -77,7 +78,7 @@ pub enum TextError {
 /// [`TextError`] naming the line and, for a field that doesn't exist, its name and those that do.
 pub fn read_config(text: &str, format: Format) -> Result<Config, TextError> {
     Ok(match format {
-        Format::Toml => toml::from_str(text)?,
+        Format::Toml => pieces::read(text)?,
         Format::Json => serde_json::from_str(text)?,
     })
 }

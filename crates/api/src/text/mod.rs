@@ -7,6 +7,7 @@
 mod format;
 pub mod hex;
 pub(crate) mod interface;
+mod pieces;
 mod word;
 
 pub use format::{Format, TextError, read_config, write};
