@@ -1,17 +1,16 @@
 //! The interfaces of the two sides, on the command line.
 
+use super::address::Address;
 use super::options::StatefulError;
 use super::packet::Framing;
+use super::profile::Ends;
 use super::side::Face;
 use crate::link::spec::LinkMode;
 use crate::link::{InterfaceSpec, Link, LinkError, MemifLink, MemifSpec, Role};
 use crate::placement::pin;
 use clap::Args;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use wire::MacAddr;
-
-/// First and last address.
-type Range = (Ipv4Addr, Ipv4Addr);
 
 /// Where clients and servers are, and how they show themselves.
 #[derive(Clone, Debug, Args)]
@@ -55,12 +54,13 @@ pub struct Interfaces {
     /// Where servers send to. Default: the clients.
     #[arg(long)]
     pub server_next_hop: Option<MacAddr>,
-    /// Address for which ARP is answered on the clients' side, besides their own: what a device's routes point to.
+    /// Address for which ARP or neighbour discovery is answered on the clients' side, besides their own: what a device's
+    /// routes point to.
     #[arg(long)]
-    pub client_gateway: Option<Ipv4Addr>,
+    pub client_gateway: Option<IpAddr>,
     /// The same on the servers' side.
     #[arg(long)]
-    pub server_gateway: Option<Ipv4Addr>,
+    pub server_gateway: Option<IpAddr>,
     /// What the interfaces carry.
     #[arg(long, value_enum, default_value_t = LinkMode::Ethernet)]
     pub mode: LinkMode,
@@ -106,28 +106,36 @@ impl Interfaces {
     }
 
     /// How the clients and the servers show themselves, with these addresses and payloads of up to `max_payload` bytes.
-    #[must_use]
-    pub fn faces(
+    ///
+    /// # Errors
+    /// [`StatefulError::Option`] where a gateway has another version of IP.
+    pub fn faces<A: Address>(
         &self,
-        (clients, servers): (Range, Range),
+        ends: &Ends<A>,
         max_payload: usize,
         verify: bool,
-    ) -> (Face, Face) {
-        let face = |mac, next, addresses, own| Face {
-            framing: match self.mode {
-                LinkMode::Ethernet => Framing::ethernet(mac, next, max_payload),
-                LinkMode::Ip => Framing::ip(max_payload),
-            },
-            mac,
-            addresses,
-            own,
-            verify,
+    ) -> Result<(Face<A>, Face<A>), StatefulError> {
+        let face = |mac, next, addresses, gateway: Option<IpAddr>| {
+            let own = match gateway.map(|gateway| A::of(gateway).ok_or(gateway)).transpose() {
+                Ok(own) => own,
+                Err(gateway) => {
+                    let what =
+                        format!("gateway {gateway} has another version of IP than clients and servers");
+                    return Err(StatefulError::Option(what));
+                }
+            };
+            let framing = match self.mode {
+                LinkMode::Ethernet => Framing::ethernet::<A>(mac, next, max_payload),
+                LinkMode::Ip => Framing::ip::<A>(max_payload),
+            };
+            Ok(Face { framing, mac, addresses, own, verify })
         };
         let (client, server) = (self.client_mac, self.server_mac);
-        (
-            face(client, self.client_next_hop.unwrap_or(server), clients, self.client_gateway),
-            face(server, self.server_next_hop.unwrap_or(client), servers, self.server_gateway),
-        )
+        let (clients, servers) = (ends.clients.address_range(), ends.servers.address_range());
+        Ok((
+            face(client, self.client_next_hop.unwrap_or(server), clients, self.client_gateway)?,
+            face(server, self.server_next_hop.unwrap_or(client), servers, self.server_gateway)?,
+        ))
     }
 
     /// Brings up the links.

@@ -1,6 +1,7 @@
 //! Connections instead of packets: clients and servers in one process, a device under test between them.
 //!
-//! * [`options`], [`profile`]: what is wanted; the cases of CSIT by name.
+//! * [`options`], [`shape`], [`profile`]: what is wanted; the cases of CSIT by name.
+//! * [`address`]: what differs between IPv4 and IPv6; all else is generic over it.
 //! * [`packet`]: segments and datagrams, read and written as single lines.
 //! * [`tcp`], [`udp`]: the state machines of both ends. They know neither links nor clocks.
 //! * [`endpoint`]: what both protocols have in common for the loop.
@@ -9,6 +10,7 @@
 //! * [`report`]: what came of it.
 //! * [`replay`]: the packets of whole connections without state; [`rehearsal`] finds out which they are.
 
+pub mod address;
 pub mod clock;
 pub mod counts;
 pub mod endpoint;
@@ -23,6 +25,7 @@ pub mod rehearsal;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod shape;
 pub mod side;
 pub mod tcp;
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The command line of `quiver-tgen stateful`.
 
+use super::address::Address;
 use super::interfaces::{Interfaces, Links};
-use super::profile::{Profile, Shape};
+use super::profile::{AnyEnds, Ends, Profile, Shape};
 use super::report::{Report, Second};
-use super::run::{Times, run};
+use super::run::{Outcome, Times, run};
 use crate::link::LinkError;
 use crate::options::Output;
 use clap::Args;
@@ -88,10 +89,34 @@ impl StatefulOptions {
     /// What kept it from measuring.
     pub fn run(&self, stop: &AtomicBool) -> Result<Verdict, StatefulError> {
         let profile = Profile::load(&self.profile, self.shape.clone())?;
+        let outcome = match &profile.ends {
+            AnyEnds::V4(ends) => self.measure(&profile, ends, stop)?,
+            AnyEnds::V6(ends) => self.measure(&profile, ends, stop)?,
+        };
+        let report = Report::new(&profile, &outcome);
+        match self.output {
+            Output::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?,
+            Output::Text => writeln!(std::io::stdout(), "{}", report.text())?,
+        }
+        let counts = if self.interfaces.has_clients() { &report.client } else { &report.server };
+        Ok(if counts.established == 0 {
+            Verdict::NothingEstablished
+        } else if self.strict && counts.closed != counts.attempted {
+            Verdict::Failures
+        } else {
+            Verdict::Measured
+        })
+    }
+
+    fn measure<A: Address>(
+        &self,
+        profile: &Profile,
+        ends: &Ends<A>,
+        stop: &AtomicBool,
+    ) -> Result<Outcome, StatefulError> {
+        let faces = self.interfaces.faces(ends, profile.max_payload, self.verify)?;
         let Links { mut client, mut server, other: _other } = self.interfaces.open()?;
         self.interfaces.pin()?;
-        let addresses = (profile.clients.address_range(), profile.servers.address_range());
-        let faces = self.interfaces.faces(addresses, profile.max_payload, self.verify);
         let clients = self.interfaces.has_clients();
         let times = Times { seconds: self.seconds, drain: self.drain, clients };
         let shown = self.progress || std::io::stderr().is_terminal();
@@ -100,19 +125,6 @@ impl StatefulOptions {
                 eprintln!("{}", Second::between(before, after).line());
             }
         };
-        let outcome = run(&profile, times, (&mut client, &mut server), faces, stop, &mut each_second)?;
-        let report = Report::new(&profile, &outcome);
-        match self.output {
-            Output::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?,
-            Output::Text => writeln!(std::io::stdout(), "{}", report.text())?,
-        }
-        let counts = if clients { &report.client } else { &report.server };
-        Ok(if counts.established == 0 {
-            Verdict::NothingEstablished
-        } else if self.strict && counts.closed != counts.attempted {
-            Verdict::Failures
-        } else {
-            Verdict::Measured
-        })
+        Ok(run(profile, ends, times, (&mut client, &mut server), faces, stop, &mut each_second)?)
     }
 }

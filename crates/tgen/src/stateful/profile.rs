@@ -1,132 +1,11 @@
 //! What connections there shall be: CSIT's cases by name, files, flags.
 
-use super::endpoints::Endpoints;
-use super::packet::{HEADERS_TCP, HEADERS_UDP, TAG_LEN};
-use super::tcp::{Close, Exchange, Role, Rules};
+use super::address::Address;
+use super::endpoints::{AnyEndpoints, Endpoints};
+use super::packet::{TAG_LEN, TCP, UDP};
+pub use super::shape::{Protocol, Shape};
+use super::tcp::{Exchange, Role, Rules};
 use super::udp;
-use core::net::Ipv4Addr;
-use serde::{Deserialize, Serialize};
-
-/// Transport protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// TCP.
-    #[default]
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
-/// What may be said about connections, by a flag or in a file; what isn't said has a default.
-#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Shape {
-    /// Transport protocol [default: tcp].
-    #[arg(long, value_enum)]
-    pub protocol: Option<Protocol>,
-    /// Addresses and ports of clients, each of which has one connection at a time
-    /// [default: 16.0.0.0-16.0.3.255:1024-1086].
-    #[arg(long, value_name = "ADDR[-ADDR]:PORT[-PORT]")]
-    pub clients: Option<Endpoints>,
-    /// Addresses and ports of servers [default: 48.0.0.1:80].
-    #[arg(long, value_name = "ADDR[-ADDR]:PORT[-PORT]")]
-    pub servers: Option<Endpoints>,
-    /// Connections at a time [default: 4096].
-    #[arg(long)]
-    pub concurrent: Option<u32>,
-    /// New connections per second; 0: as many as can be [default: 0].
-    #[arg(long)]
-    pub rate: Option<f64>,
-    /// Connections after which no more are begun; 0: no limit [default: 0].
-    #[arg(long)]
-    pub connections: Option<u64>,
-    /// Requests (and responses) of a connection [default: 0].
-    #[arg(long)]
-    pub turns: Option<u32>,
-    /// Bytes of a request, payload only.
-    #[arg(long)]
-    pub request: Option<u32>,
-    /// Bytes of a response, payload only.
-    #[arg(long)]
-    pub response: Option<u32>,
-    /// Length of frames with payload, without FCS: requests, responses and segments fill one each.
-    #[arg(long)]
-    pub frame_size: Option<u16>,
-    /// Largest payload of a TCP segment [default: 1460, or what the frame size leaves].
-    #[arg(long)]
-    pub mss: Option<u16>,
-    /// How a TCP client closes [default: fin].
-    #[arg(long, value_enum)]
-    pub close: Option<Close>,
-    /// Seconds that a client keeps a connection after its last response [default: 0].
-    #[arg(long)]
-    pub hold: Option<f64>,
-    /// Seconds to the first retransmission of TCP; doubled for each further one [default: 1].
-    #[arg(long)]
-    pub rto: Option<f64>,
-    /// Retransmissions after which a TCP connection has failed [default: 5].
-    #[arg(long)]
-    pub retries: Option<u8>,
-    /// Seconds to wait for an answer [default: 30 for TCP, 1 for UDP].
-    #[arg(long)]
-    pub timeout: Option<f64>,
-    /// Seconds for which a client's address and port aren't used again [default: 0].
-    #[arg(long)]
-    pub time_wait: Option<f64>,
-    /// What sequence numbers follow from [default: 1].
-    #[arg(long)]
-    pub seed: Option<u64>,
-}
-
-impl Shape {
-    /// The names that [`named`](Self::named) knows.
-    pub const NAMES: [&'static str; 4] = ["tcp-cps", "udp-cps", "tcp-tput", "udp-tput"];
-
-    /// One of CSIT's cases: `cps`, a connection as short as can be (TCP: seven packets; UDP: one each way); `tput`, five
-    /// packets of data each way.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let (protocol, kind) = name.split_once('-')?;
-        let protocol = match protocol {
-            "tcp" => Protocol::Tcp,
-            "udp" => Protocol::Udp,
-            _ => return None,
-        };
-        let (turns, frame) = match (kind, protocol) {
-            ("cps", Protocol::Tcp) => (0, None),
-            ("cps", Protocol::Udp) => (1, Some(64)),
-            ("tput", _) => (5, Some(96)),
-            _ => return None,
-        };
-        Some(Self { protocol: Some(protocol), turns: Some(turns), frame_size: frame, ..Self::default() })
-    }
-
-    /// These, and where they say nothing, the others.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            protocol: self.protocol.or(other.protocol),
-            clients: self.clients.or(other.clients),
-            servers: self.servers.or(other.servers),
-            concurrent: self.concurrent.or(other.concurrent),
-            rate: self.rate.or(other.rate),
-            connections: self.connections.or(other.connections),
-            turns: self.turns.or(other.turns),
-            request: self.request.or(other.request),
-            response: self.response.or(other.response),
-            frame_size: self.frame_size.or(other.frame_size),
-            mss: self.mss.or(other.mss),
-            close: self.close.or(other.close),
-            hold: self.hold.or(other.hold),
-            rto: self.rto.or(other.rto),
-            retries: self.retries.or(other.retries),
-            timeout: self.timeout.or(other.timeout),
-            time_wait: self.time_wait.or(other.time_wait),
-            seed: self.seed.or(other.seed),
-        }
-    }
-}
 
 /// Why a profile can't be run.
 #[derive(Debug, thiserror::Error)]
@@ -161,15 +40,86 @@ pub enum ProfileError {
     },
 }
 
+/// Clients and servers of one version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends<A = u32> {
+    /// Clients.
+    pub clients: Endpoints<A>,
+    /// Servers.
+    pub servers: Endpoints<A>,
+}
+
+/// Clients and servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyEnds {
+    /// With IPv4.
+    V4(Ends<u32>),
+    /// With IPv6.
+    V6(Ends<u128>),
+}
+
+impl AnyEnds {
+    /// Those of `shape`, CSIT's where it names none.
+    fn new(shape: &Shape) -> Result<Self, ProfileError> {
+        fn places<A>(address: A) -> Endpoints<A> {
+            Endpoints { address, addresses: 1024, port: 1024, ports: 63 }
+        }
+        fn server<A>(address: A) -> Endpoints<A> {
+            Endpoints { address, addresses: 1, port: 80, ports: 1 }
+        }
+        let (clients, servers) = if shape.is_ipv6() {
+            // 2001:db8:10:: and 2001:db8:30::1
+            let prefix = |n: u128| 0x2001_0db8_u128 << 96 | n << 80;
+            (AnyEndpoints::V6(places(prefix(0x10))), AnyEndpoints::V6(server(prefix(0x30) | 1)))
+        } else {
+            (AnyEndpoints::V4(places(0x1000_0000)), AnyEndpoints::V4(server(0x3000_0001)))
+        };
+        let (clients, servers) = (shape.clients.unwrap_or(clients), shape.servers.unwrap_or(servers));
+        match (clients, servers) {
+            (AnyEndpoints::V4(clients), AnyEndpoints::V4(servers)) => Ok(Self::V4(Ends { clients, servers })),
+            (AnyEndpoints::V6(clients), AnyEndpoints::V6(servers)) => Ok(Self::V6(Ends { clients, servers })),
+            _ => Err(ProfileError::Value {
+                what: "version of IP",
+                value: format!("not that of both {clients} and {servers}"),
+                allowed: "the same for clients and servers",
+            }),
+        }
+    }
+
+    /// Pairs of address and port: of clients, and of servers.
+    #[must_use]
+    pub const fn len(&self) -> (u64, u64) {
+        match self {
+            Self::V4(ends) => (ends.clients.len(), ends.servers.len()),
+            Self::V6(ends) => (ends.clients.len(), ends.servers.len()),
+        }
+    }
+
+    /// As people write them: clients and servers.
+    #[must_use]
+    pub fn text(&self) -> (String, String) {
+        match self {
+            Self::V4(ends) => (ends.clients.to_string(), ends.servers.to_string()),
+            Self::V6(ends) => (ends.clients.to_string(), ends.servers.to_string()),
+        }
+    }
+
+    /// Bytes of Ethernet and IP headers.
+    const fn headers(&self) -> usize {
+        match self {
+            Self::V4(_) => <u32 as Address>::HEADERS,
+            Self::V6(_) => <u128 as Address>::HEADERS,
+        }
+    }
+}
+
 /// Connections, complete and checked.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Transport protocol.
     pub protocol: Protocol,
-    /// Clients.
-    pub clients: Endpoints,
-    /// Servers.
-    pub servers: Endpoints,
+    /// Clients and servers.
+    pub ends: AnyEnds,
     /// Connections at a time.
     pub concurrent: u64,
     /// New connections per second; 0: as many as can be.
@@ -186,6 +136,12 @@ pub struct Profile {
     pub udp_response: u16,
 }
 
+/// Bytes by which a header of IPv6 is longer than one of IPv4.
+const LONGER: u16 = (<u128 as Address>::HEADERS - <u32 as Address>::HEADERS) as u16;
+
+/// Most bytes of an IP packet.
+const LONGEST: usize = 9000;
+
 /// Most clients, and so most connections at a time.
 pub const MAX_CLIENTS: u64 = 1 << 24;
 
@@ -196,6 +152,10 @@ impl Profile {
     /// [`ProfileError`].
     pub fn load(name: &str, flags: Shape) -> Result<Self, ProfileError> {
         let base = match Shape::named(name) {
+            // Their frames are those of IPv4: the same payload makes longer ones.
+            Some(shape) if flags.is_ipv6() => {
+                Shape { frame_size: shape.frame_size.map(|size| size + LONGER), ..shape }
+            }
             Some(shape) => shape,
             None => {
                 let text = std::fs::read_to_string(name).map_err(|source| ProfileError::Unknown {
@@ -215,30 +175,34 @@ impl Profile {
     /// [`ProfileError::Value`] for the first value that can't be.
     pub fn new(shape: &Shape) -> Result<Self, ProfileError> {
         let protocol = shape.protocol.unwrap_or_default();
-        let headers = if protocol == Protocol::Tcp { HEADERS_TCP } else { HEADERS_UDP };
+        let ends = AnyEnds::new(shape)?;
+        let headers = ends.headers() + if protocol == Protocol::Tcp { TCP } else { UDP };
+        let room = 14 + LONGEST - headers;
         let filled = match shape.frame_size {
             Some(size) => {
                 let range = headers as u64 + 1..=9014;
                 Some(
-                    within("frame size", size.into(), range, "55 to 9014 for TCP, 58 to 9014 for UDP")?
-                        as u16
+                    within(
+                        "frame size",
+                        size.into(),
+                        range,
+                        "55 to 9014 for TCP, 58 to 9014 for UDP (IPv6: from 75, 78)",
+                    )? as u16
                         - headers as u16,
                 )
             }
             None => None,
         };
-        let places =
-            Endpoints { address: Ipv4Addr::new(16, 0, 0, 0), addresses: 1024, port: 1024, ports: 63 };
-        let clients = shape.clients.unwrap_or(places);
-        let server = Endpoints { address: Ipv4Addr::new(48, 0, 0, 1), addresses: 1, port: 80, ports: 1 };
-        let servers = shape.servers.unwrap_or(server);
-        within("number of clients' addresses and ports", clients.len(), 1..=MAX_CLIENTS, "1 to 16777216")?;
-        within("number of servers' addresses and ports", servers.len(), 1..=1 << 24, "1 to 16777216")?;
+        let (clients, servers) = ends.len();
+        within("number of clients' addresses and ports", clients, 1..=MAX_CLIENTS, "1 to 16777216")?;
+        within("number of servers' addresses and ports", servers, 1..=1 << 24, "1 to 16777216")?;
         let concurrent = u64::from(shape.concurrent.unwrap_or(4096));
-        let concurrent =
-            within("concurrent", concurrent, 1..=MAX_CLIENTS, "1 to 16777216")?.min(clients.len());
-        let mss = shape.mss.or(filled).unwrap_or(1460);
-        let mss = within("mss", mss.into(), 1..=8960, "1 to 8960")? as u16;
+        let concurrent = within("concurrent", concurrent, 1..=MAX_CLIENTS, "1 to 16777216")?.min(clients);
+        let mss = shape.mss.or(filled).unwrap_or((1514 - ends.headers() - TCP) as u16);
+        let mss = match protocol {
+            Protocol::Tcp => within("mss", mss.into(), 1..=room as u64, "1 to 8960 (IPv6: 8940)")? as u16,
+            Protocol::Udp => mss,
+        };
         let turns = shape.turns.unwrap_or(if protocol == Protocol::Udp { 1 } else { 0 });
         let size = u32::from(filled.unwrap_or(64));
         let exchange = Exchange {
@@ -271,17 +235,16 @@ impl Profile {
         let timeout = ms("timeout", shape.timeout, if protocol == Protocol::Tcp { 30.0 } else { 1.0 }, 1)?;
         let (hold, time_wait) = (ms("hold", shape.hold, 0.0, 0)?, ms("time-wait", shape.time_wait, 0.0, 0)?);
         if protocol == Protocol::Udp {
-            let allowed = "16 (the tag) to 8972 bytes with UDP";
+            let allowed = "16 (the tag) to 8972 bytes (IPv6: 8952) with UDP";
             within("turns", turns.into(), 1..=u32::MAX.into(), "at least 1 with UDP")?;
-            within("request", exchange.request.into(), TAG_LEN.into()..=8972, allowed)?;
-            within("response", exchange.response.into(), TAG_LEN.into()..=8972, allowed)?;
+            within("request", exchange.request.into(), TAG_LEN.into()..=room as u64, allowed)?;
+            within("response", exchange.response.into(), TAG_LEN.into()..=room as u64, allowed)?;
         }
         let longest =
             if protocol == Protocol::Tcp { mss.into() } else { exchange.request.max(exchange.response) };
         Ok(Self {
             protocol,
-            clients,
-            servers,
+            ends,
             concurrent,
             rate,
             connections: match shape.connections.unwrap_or(0) {
@@ -346,12 +309,32 @@ mod tests {
     }
 
     #[test]
+    fn versions_of_ip_have_the_same_payload() {
+        for name in Shape::NAMES {
+            let four = Profile::load(name, Shape::default()).unwrap();
+            let six = Profile::load(name, Shape { ipv6: Some(true), ..Shape::default() }).unwrap();
+            assert_eq!((four.tcp.exchange, four.udp), (six.tcp.exchange, six.udp), "{name}");
+            assert_eq!(six.ends.len(), (64_512, 1));
+            assert!(matches!((four.ends, six.ends), (AnyEnds::V4(_), AnyEnds::V6(_))));
+        }
+        let servers = "[fd00::1]:80".parse().ok();
+        let six = Profile::new(&Shape { servers, ..Shape::default() }).unwrap();
+        assert!(
+            matches!(six.ends, AnyEnds::V6(Ends { servers, .. }) if servers.to_string() == "[fd00::1]:80")
+        );
+        assert_eq!(six.tcp.mss, 1440);
+        let clients = "10.0.0.1:80".parse().ok();
+        let error = Profile::new(&Shape { clients, servers, ..Shape::default() }).unwrap_err().to_string();
+        assert!(error.contains("10.0.0.1:80 and [fd00::1]:80"), "{error}");
+    }
+
+    #[test]
     fn flags_come_before_the_file() {
         let file: Shape =
             toml::from_str("protocol = \"udp\"\nclients = \"10.0.0.1:1-2\"\ntime-wait = 3").unwrap();
         let flags = Shape { time_wait: Some(0.5), ..Shape::default() };
         let profile = Profile::new(&flags.or(file)).unwrap();
-        assert_eq!((profile.protocol, profile.clients.len(), profile.udp.time_wait), (Protocol::Udp, 2, 500));
+        assert_eq!((profile.protocol, profile.ends.len().0, profile.udp.time_wait), (Protocol::Udp, 2, 500));
         assert!(toml::from_str::<Shape>("colour = 3").is_err());
     }
 

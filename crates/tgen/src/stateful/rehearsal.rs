@@ -2,10 +2,9 @@
 
 use super::clock::Now;
 use super::endpoint::{Endpoint, Opener};
-use super::endpoints::Endpoints;
 use super::outbox::Outbox;
-use super::packet::{Framing, Wire};
-use super::profile::Profile;
+use super::packet::{Framing, Head, Wire};
+use super::profile::{Ends, Profile};
 use super::{tcp, udp};
 use wire::MacAddr;
 
@@ -14,23 +13,19 @@ const LIMIT: usize = 2000;
 
 /// The frames of a profile's TCP connection; from the client where the flag is set.
 #[must_use]
-pub fn tcp(profile: &Profile) -> Vec<(bool, Vec<u8>)> {
+pub fn tcp(profile: &Profile, ends: &Ends) -> Vec<(bool, Vec<u8>)> {
     let rules = tcp::Rules { hold: 0, ..profile.tcp };
-    let client = tcp::Client::new(one(profile.clients), one(profile.servers), rules, 1);
+    let client = tcp::Client::new(ends.clients.first(), ends.servers.first(), rules, 1);
     let server = tcp::Server::new(tcp::Rules { role: tcp::Role::Server, ..rules }, 1);
     play(client, server, profile.max_payload)
 }
 
 /// The frames of a profile's UDP flow.
 #[must_use]
-pub fn udp(profile: &Profile) -> Vec<(bool, Vec<u8>)> {
+pub fn udp(profile: &Profile, ends: &Ends) -> Vec<(bool, Vec<u8>)> {
     let rules = udp::Rules { hold: 0, ..profile.udp };
-    let client = udp::Client::new(one(profile.clients), one(profile.servers), rules, 1);
+    let client = udp::Client::new(ends.clients.first(), ends.servers.first(), rules, 1);
     play(client, udp::Server::new(profile.udp_response), profile.max_payload)
-}
-
-fn one(all: Endpoints) -> Endpoints {
-    Endpoints { addresses: 1, ports: 1, ..all }
 }
 
 fn play<C: Opener, S: Endpoint<Packet = C::Packet>>(
@@ -38,7 +33,8 @@ fn play<C: Opener, S: Endpoint<Packet = C::Packet>>(
     mut server: S,
     max_payload: usize,
 ) -> Vec<(bool, Vec<u8>)> {
-    let framing = Framing::ethernet(MacAddr::ZERO, MacAddr::ZERO, max_payload);
+    let framing =
+        Framing::ethernet::<<C::Packet as Wire>::Address>(MacAddr::ZERO, MacAddr::ZERO, max_payload);
     let (mut to_server, mut to_client) = (Outbox::new(LIMIT), Outbox::new(LIMIT));
     let now = Now::at(0);
     let mut frames = Vec::new();
@@ -64,7 +60,7 @@ fn take<P: Copy>(out: &mut Outbox<P>) -> Vec<P> {
 
 fn bytes<P: Wire>(packet: &P, framing: &Framing) -> Vec<u8> {
     let frame = packet.frame(framing);
-    let mut bytes = frame.line.bytes().to_vec();
+    let mut bytes = frame.line.to_vec();
     bytes.extend_from_slice(framing.payload().bytes(frame.rest.0, frame.rest.1));
     bytes
 }

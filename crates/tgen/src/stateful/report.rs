@@ -135,6 +135,7 @@ impl Report {
     /// The report of a run.
     #[must_use]
     pub fn new(profile: &Profile, outcome: &Outcome) -> Self {
+        let (clients, servers) = profile.ends.text();
         let first = Snapshot::default();
         let end = outcome.seconds.last().unwrap_or(&first);
         let whole = Second::between(&first, end);
@@ -142,8 +143,8 @@ impl Report {
         let bytes = end.client.bytes + end.server.bytes;
         Self {
             protocol: profile.protocol,
-            clients: profile.clients.to_string(),
-            servers: profile.servers.to_string(),
+            clients,
+            servers,
             seconds: whole.at,
             attempted_per_second: whole.attempted,
             established_per_second: whole.established,

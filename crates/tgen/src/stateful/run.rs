@@ -1,9 +1,10 @@
 //! The loop on one core that drives both sides.
 
+use super::address::Address;
 use super::clock::Now;
 use super::counts::Counts;
 use super::endpoint::{Endpoint, Opener};
-use super::profile::{Profile, Protocol};
+use super::profile::{Ends, Profile, Protocol};
 use super::side::{BATCH, Face, Side, Traffic};
 use super::{tcp, udp};
 use crate::link::{Link, LinkError};
@@ -67,22 +68,23 @@ pub struct Outcome {
     pub latency: Histogram<u64>,
 }
 
-/// Runs a profile between two links. `each_second` is shown every new snapshot with the one before.
+/// Runs a profile between two links, with these clients and servers of its. `each_second` is shown every new snapshot with the one before.
 ///
 /// # Errors
 /// [`RunError`] when a link is lost.
-pub fn run(
+pub fn run<A: Address>(
     profile: &Profile,
+    ends: &Ends<A>,
     times: Times,
     links: (&mut Link, &mut Link),
-    faces: (Face, Face),
+    faces: (Face<A>, Face<A>),
     stop: &AtomicBool,
     each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
 ) -> Result<Outcome, RunError> {
     let places = profile.concurrent;
     match profile.protocol {
         Protocol::Tcp => {
-            let client = tcp::Client::new(profile.clients, profile.servers, profile.tcp, places);
+            let client = tcp::Client::new(ends.clients, ends.servers, profile.tcp, places);
             // A server waits for the next request for as long as a client holds the connection, and then some.
             let timeout = profile.tcp.timeout + profile.tcp.hold;
             let rules = tcp::Rules { role: tcp::Role::Server, timeout, ..profile.tcp };
@@ -98,7 +100,7 @@ pub fn run(
             )
         }
         Protocol::Udp => {
-            let client = udp::Client::new(profile.clients, profile.servers, profile.udp, places);
+            let client = udp::Client::new(ends.clients, ends.servers, profile.udp, places);
             let server = udp::Server::new(profile.udp_response);
             drive(
                 profile,

@@ -1,12 +1,12 @@
 //! One side's link: batches of packets in, batches of packets out.
 
+use super::address::Address;
 use super::clock::Now;
 use super::endpoint::Endpoint;
 use super::outbox::Outbox;
-use super::packet::{Framing, LINE, Line, Refused, Wire, answer, checksum_is_right};
+use super::packet::{Framing, Head, LineOf, Refused, Wire, checksum_is_right};
 use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
 use core::cell::Cell;
-use core::net::Ipv4Addr;
 use serde::Serialize;
 use wire::MacAddr;
 
@@ -38,18 +38,21 @@ pub struct Traffic {
 
 /// How a side shows itself on its link.
 #[derive(Clone, Debug)]
-pub struct Face {
+pub struct Face<A> {
     /// Frames.
     pub framing: Framing,
     /// Our Ethernet address.
     pub mac: MacAddr,
-    /// First and last address that ARP is answered for.
-    pub addresses: (Ipv4Addr, Ipv4Addr),
-    /// One more address that ARP is answered for: the gateway of the device under test.
-    pub own: Option<Ipv4Addr>,
+    /// First and last address that we say are here, if asked by ARP or neighbour discovery.
+    pub addresses: (A, A),
+    /// One more such address: the gateway of the device under test.
+    pub own: Option<A>,
     /// Check all bytes that checksums cover; otherwise those of packets of one line.
     pub verify: bool,
 }
+
+/// How a side with these state machines shows itself.
+type FaceOf<E> = Face<<<E as Endpoint>::Packet as Wire>::Address>;
 
 /// Connections of one side, with what comes from and goes to the link.
 #[derive(Debug)]
@@ -58,16 +61,16 @@ pub struct Side<E: Endpoint> {
     pub endpoint: E,
     /// What passed.
     pub traffic: Traffic,
-    face: Face,
+    face: FaceOf<E>,
     out: Outbox<E::Packet>,
     inbox: Vec<(u32, E::Packet)>,
-    answers: Vec<Line>,
+    answers: Vec<Vec<u8>>,
     buffer: Vec<u8>,
 }
 
 impl<E: Endpoint> Side<E> {
     /// A side at rest.
-    pub fn new(endpoint: E, face: Face) -> Self {
+    pub fn new(endpoint: E, face: FaceOf<E>) -> Self {
         Self {
             endpoint,
             traffic: Traffic::default(),
@@ -130,7 +133,7 @@ impl<E: Endpoint> Side<E> {
     #[cold]
     fn send_answers(&mut self, link: &mut Link) -> Result<(), LinkError> {
         // Whoever asks and gets no answer asks again.
-        link.transmit(0, self.answers.len(), &Lines(&self.answers), true)?;
+        link.transmit(0, self.answers.len(), &Frames(&self.answers), true)?;
         self.answers.clear();
         Ok(())
     }
@@ -152,59 +155,74 @@ struct Sink<'a, E: Endpoint> {
     endpoint: &'a E,
     inbox: &'a mut Vec<(u32, E::Packet)>,
     traffic: &'a mut Traffic,
-    face: &'a Face,
-    answers: &'a mut Vec<Line>,
+    face: &'a FaceOf<E>,
+    answers: &'a mut Vec<Vec<u8>>,
     buffer: &'a mut Vec<u8>,
 }
 
 impl<E: Endpoint> Sink<'_, E> {
+    /// Takes a frame in which that line comes first. Whether it is a question to us, which must be read whole.
     #[inline(always)]
-    fn line(&mut self, line: &Line, len: usize) {
+    fn line(&mut self, line: &LineOf<E::Packet>, len: usize) -> bool {
         match E::Packet::read(line, len) {
             Ok(packet) => {
                 let place = self.endpoint.place(&packet);
                 self.inbox.push((place, packet));
+                false
             }
-            Err(refused) => self.refuse(line, refused),
+            Err(refused) => self.refuse(refused),
         }
     }
 
     #[cold]
-    fn refuse(&mut self, line: &Line, refused: Refused) {
+    fn refuse(&mut self, refused: Refused) -> bool {
         match refused {
             Refused::Checksum => self.traffic.bad_checksum += 1,
             Refused::Malformed => self.traffic.malformed += 1,
-            Refused::Other => self.traffic.other += 1,
-            Refused::Arp => {
-                self.traffic.other += 1;
-                let (first, last) = self.face.addresses;
-                let ours = |ip| (first..=last).contains(&ip) || self.face.own == Some(ip);
-                // As many as a device asks for in one go; the rest will be asked for again.
-                if self.answers.len() < BATCH {
-                    self.answers.extend(answer(line, self.face.mac, ours));
-                }
-            }
+            Refused::Other | Refused::Question => self.traffic.other += 1,
         }
+        refused == Refused::Question
     }
 
-    /// A packet that isn't in one piece, is shorter than a line, has no Ethernet header or shall be checked whole.
-    #[cold]
-    fn whole<V: View>(&mut self, frame: V) {
+    /// Copies a frame, with an Ethernet header if it has none.
+    fn copy<V: View>(&mut self, frame: V) {
         let skip = self.face.framing.skipped();
         self.buffer.clear();
         self.buffer.resize(skip + frame.size() as usize, 0);
         if let Some(ethertype) = self.buffer.get_mut(12..skip) {
             // An IP packet, whatever version it says it has.
-            ethertype.copy_from_slice(&[0x08, 0x00]);
+            ethertype.copy_from_slice(&<E::Packet as Wire>::Address::BEGIN[..2]);
         }
         let read = frame.copy_at(0, self.buffer.get_mut(skip..).unwrap_or_default());
         self.buffer.truncate(skip + read);
-        let line = Line::from_bytes(self.buffer);
+    }
+
+    /// A packet that isn't in one piece, is shorter than a line, has no Ethernet header or shall be checked whole.
+    #[cold]
+    fn whole<V: View>(&mut self, frame: V) {
+        self.copy(frame);
+        let line = Head::from_bytes(self.buffer);
         if self.face.verify && !checksum_is_right(self.buffer) {
             self.traffic.bad_checksum += 1;
-            return;
+        } else if self.line(&line, self.buffer.len()) {
+            self.reply();
         }
-        self.line(&line, self.buffer.len());
+    }
+
+    /// Somebody asks for an address.
+    #[cold]
+    fn question<V: View>(&mut self, frame: V) {
+        self.copy(frame);
+        self.reply();
+    }
+
+    fn reply(&mut self) {
+        let (first, last) = self.face.addresses;
+        let ours = |address| (first..=last).contains(&address) || self.face.own == Some(address);
+        // As many as a device asks for in one go; the rest will be asked for again.
+        if self.answers.len() < BATCH {
+            self.answers.extend(Address::answer(self.buffer, self.face.mac, ours));
+        }
     }
 }
 
@@ -214,9 +232,14 @@ impl<E: Endpoint> Receiver for Sink<'_, E> {
         let len = frame.size() as usize;
         self.traffic.rx_packets += 1;
         self.traffic.rx_bytes += len as u64;
-        let plain = self.face.framing.skipped() == 0 && (len <= LINE || !self.face.verify);
-        match Line::read(frame) {
-            Some(line) if plain => self.line(&line, len),
+        let plain =
+            self.face.framing.skipped() == 0 && (len <= LineOf::<E::Packet>::LEN || !self.face.verify);
+        match Head::read(frame) {
+            Some(line) if plain => {
+                if self.line(&line, len) {
+                    self.question(frame);
+                }
+            }
             _ => self.whole(frame),
         }
     }
@@ -245,37 +268,36 @@ impl<P: Wire> Packets for Source<'_, P> {
         let frame = packet.frame(self.framing);
         let (from, to) = frame.rest;
         let skip = self.framing.skipped();
-        self.bytes.set(self.bytes.get() + u64::from(self.framing.padded(frame.len)));
+        let len = self.framing.padded(frame.len);
+        self.bytes.set(self.bytes.get() + u64::from(len));
         if skip == 0 {
-            frame.line.write(into);
+            frame.line.write(into, len as usize);
         } else {
-            let bytes = frame.line.bytes();
-            into.put(0, bytes.get(skip..frame.len.min(LINE)).unwrap_or_default());
+            let bytes = frame.line.to_vec();
+            into.put(0, bytes.get(skip..frame.len.min(bytes.len())).unwrap_or_default());
         }
         if to > from {
-            into.put((LINE - skip) as u32, self.framing.payload().bytes(from, to));
+            into.put((LineOf::<P>::LEN - skip) as u32, self.framing.payload().bytes(from, to));
         }
     }
 
     fn sent(&mut self, _: usize) {}
 }
 
-/// Frames of one line.
-struct Lines<'a>(&'a [Line]);
+/// Whole frames.
+struct Frames<'a>(&'a [Vec<u8>]);
 
-impl Packets for Lines<'_> {
+impl Packets for Frames<'_> {
     fn prepare(&mut self) -> usize {
         self.0.len()
     }
 
-    fn len(&self, _: usize) -> u32 {
-        LINE as u32
+    fn len(&self, packet: usize) -> u32 {
+        self.0.get(packet).map_or(0, |frame| frame.len() as u32)
     }
 
     fn write<T: Target>(&self, packet: usize, into: T, _: bool, _: impl Fn() -> u64) {
-        if let Some(line) = self.0.get(packet) {
-            line.write(into);
-        }
+        into.put(0, self.0.get(packet).map(Vec::as_slice).unwrap_or_default());
     }
 
     fn sent(&mut self, _: usize) {}

@@ -1,17 +1,13 @@
 //! ARP: answered for the addresses that a side speaks for.
 
-use super::frame::{LINE, Line};
+use super::line::LINE;
 use core::net::Ipv4Addr;
 use wire::{ArpOperation, ArpPacket, EtherType, EthernetHeader, Header, MacAddr};
 
-/// Bytes of an ARP frame that is sent.
-pub const ARP_LEN: u32 = LINE as u32;
-
-/// The answer to the ARP request in `line`, if `ours` knows the address that is asked for.
+/// The answer to the ARP request in `frame`, if `ours` knows the address that is asked for.
 #[must_use]
-pub fn answer(line: &Line, mac: MacAddr, ours: impl Fn(Ipv4Addr) -> bool) -> Option<Line> {
-    let bytes = line.bytes();
-    let (ethernet, packet) = EthernetHeader::parse(&bytes).ok()?;
+pub fn answer(frame: &[u8], mac: MacAddr, ours: impl Fn(Ipv4Addr) -> bool) -> Option<Vec<u8>> {
+    let (ethernet, packet) = EthernetHeader::parse(frame).ok()?;
     if ethernet.ethertype != EtherType::ARP {
         return None;
     }
@@ -19,9 +15,9 @@ pub fn answer(line: &Line, mac: MacAddr, ours: impl Fn(Ipv4Addr) -> bool) -> Opt
     if request.operation != ArpOperation::REQUEST || request.is_gratuitous() || !ours(request.target()) {
         return None;
     }
-    let mut answer = [0; LINE];
+    let mut answer = vec![0; LINE];
     let header = EthernetHeader { dst: request.sender_mac, src: mac, ethertype: EtherType::ARP };
     let rest = header.emit(&mut answer).ok()?;
     request.reply(mac).emit(rest).ok()?;
-    Some(Line::from_bytes(&answer))
+    Some(answer)
 }

@@ -4,7 +4,7 @@
 //! divided by 0xffff: 32-bit fields are added whole, and folded once at the end.
 
 use wire::checksum::Partial;
-use wire::{Header, IpProtocol, Ipv4Header};
+use wire::{Header, IpProtocol, Ipv4Header, Ipv6Header};
 
 /// Folds a sum of fields to the checksum that goes into a header.
 #[inline(always)]
@@ -22,14 +22,31 @@ pub const fn fold(sum: u64) -> u16 {
 #[must_use]
 pub fn checksum_is_right(frame: &[u8]) -> bool {
     let Some(packet) = frame.get(14..) else { return true };
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => is_right4(packet),
+        Some(6) => is_right6(packet),
+        _ => true,
+    }
+}
+
+fn is_right4(packet: &[u8]) -> bool {
     let Ok((ip, _)) = Ipv4Header::parse(packet) else { return true };
     let (start, end) = (ip.header_len(), usize::from(ip.total_len.get()));
     let Some(transport) = packet.get(start..end) else { return true };
     let unused = ip.protocol == IpProtocol::UDP && transport.get(6..8) == Some(&[0, 0]);
-    if ip.version() != 4 || unused || !matches!(ip.protocol, IpProtocol::TCP | IpProtocol::UDP) {
+    if unused || !matches!(ip.protocol, IpProtocol::TCP | IpProtocol::UDP) {
         return true;
     }
     ip.pseudo_header(transport.len() as u16).plus(Partial::of(transport)).is_valid()
+}
+
+fn is_right6(packet: &[u8]) -> bool {
+    let Ok((ip, rest)) = Ipv6Header::parse(packet) else { return true };
+    let Some(transport) = rest.get(..usize::from(ip.payload_len.get())) else { return true };
+    if !matches!(ip.next_header, IpProtocol::TCP | IpProtocol::UDP) {
+        return true;
+    }
+    ip.pseudo_header(ip.next_header, transport.len() as u32).plus(Partial::of(transport)).is_valid()
 }
 
 /// The bytes that are sent as payload, and their sums.

@@ -1,7 +1,7 @@
 //! The packets of a conversation, prepared for other endpoints.
 
-use crate::stateful::packet::{Framing, LINE, Line, checksum_is_right, fold};
-use crate::stateful::profile::{Profile, Protocol};
+use crate::stateful::packet::{Framing, Head, LINE, Line, checksum_is_right, fold};
+use crate::stateful::profile::{Ends, Profile, Protocol};
 use crate::stateful::tcp::Role;
 use crate::stateless::Recording;
 use wire::TcpFlags;
@@ -166,10 +166,10 @@ impl Conversation {
     /// The conversation that a profile's connection is, seven packets and those with data: what the state machines send
     /// each other when nothing is lost.
     #[must_use]
-    pub fn made(profile: &Profile) -> Self {
+    pub fn made(profile: &Profile, ends: &Ends) -> Self {
         let frames = match profile.protocol {
-            Protocol::Tcp => super::super::rehearsal::tcp(profile),
-            Protocol::Udp => super::super::rehearsal::udp(profile),
+            Protocol::Tcp => super::super::rehearsal::tcp(profile, ends),
+            Protocol::Udp => super::super::rehearsal::udp(profile, ends),
         };
         let steps = frames.iter().enumerate();
         let steps = steps.filter_map(|(n, (from_client, frame))| Step::new(frame, n as u16, *from_client));

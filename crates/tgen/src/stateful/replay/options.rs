@@ -5,7 +5,7 @@ use super::run::{BLOCK, Outcome, Plan, StepCount, run};
 use crate::options::Output;
 use crate::stateful::interfaces::{Interfaces, Links};
 use crate::stateful::options::{StatefulError, Verdict};
-use crate::stateful::profile::{Profile, Shape};
+use crate::stateful::profile::{AnyEnds, Ends, Profile, Shape};
 use crate::stateless::{Recording, ReplayError};
 use clap::Args;
 use serde::Serialize;
@@ -130,15 +130,18 @@ impl ReplayOptions {
                     .into(),
             ));
         }
-        let conversation = self.conversation(&profile)?;
+        let AnyEnds::V4(ends) = profile.ends else {
+            let what = "conversations are replayed over IPv4 only; quiver-tgen stateful does IPv6, too";
+            return Err(StatefulError::Option(what.into()));
+        };
+        let conversation = self.conversation(&profile, &ends)?;
         let Links { mut client, mut server, other: _other } = self.interfaces.open()?;
         self.interfaces.pin()?;
-        let addresses = (profile.clients.address_range(), profile.servers.address_range());
-        let faces = self.interfaces.faces(addresses, profile.max_payload, false);
+        let faces = self.interfaces.faces(&ends, profile.max_payload, false)?;
         let plan = Plan {
             conversation,
-            clients: profile.clients,
-            servers: profile.servers,
+            clients: ends.clients,
+            servers: ends.servers,
             rate: profile.rate,
             conversations: profile.connections,
             seconds: self.seconds,
@@ -160,7 +163,7 @@ impl ReplayOptions {
         })
     }
 
-    fn conversation(&self, profile: &Profile) -> Result<Conversation, StatefulError> {
+    fn conversation(&self, profile: &Profile, ends: &Ends) -> Result<Conversation, StatefulError> {
         let bad = |error: ConversationError| StatefulError::Option(error.to_string());
         let conversation = match &self.pcap {
             Some(path) => {
@@ -168,7 +171,7 @@ impl ReplayOptions {
                     .map_err(|error: ReplayError| StatefulError::Option(error.to_string()))?;
                 Conversation::captured(&recording).map_err(bad)?
             }
-            None => Conversation::made(profile),
+            None => Conversation::made(profile, ends),
         };
         let memory = conversation.steps.len() as u64 * self.apart * BLOCK as u64;
         match conversation.steps.len() {

@@ -3,7 +3,7 @@
 use super::conversation::{Conversation, Pair, Step};
 use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
 use crate::stateful::endpoints::Endpoints;
-use crate::stateful::packet::{Framing, LINE, Line};
+use crate::stateful::packet::{Framing, Head, LINE, Line};
 use memory::clock::nanoseconds;
 use memory::simd::{Simd, Tier, TierTask};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -234,7 +234,7 @@ impl Packets for Source<'_> {
         let line: Line = self.step.line(self.framing, pair);
         let skip = self.framing.skipped();
         if skip == 0 {
-            line.write(into);
+            line.write(into, LINE);
         } else {
             into.put(0, line.bytes().get(skip..).unwrap_or_default());
         }

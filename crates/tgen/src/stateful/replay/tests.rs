@@ -4,13 +4,22 @@ use super::conversation::{Conversation, Pair};
 use super::run::{Plan, run};
 use crate::link::{Link, MemifLink, MemifSpec};
 use crate::stateful::packet::{Framing, Segment, Wire};
-use crate::stateful::profile::{Profile, Shape};
+use crate::stateful::profile::{AnyEnds, Ends, Profile, Shape};
 use crate::stateful::tcp::Role;
 use std::sync::atomic::AtomicBool;
 use wire::MacAddr;
 
+fn ends(profile: &Profile) -> Ends {
+    let AnyEnds::V4(ends) = profile.ends else { panic!("IPv4 is the default") };
+    ends
+}
+
+fn made(profile: &Profile) -> Conversation {
+    Conversation::made(profile, &ends(profile))
+}
+
 fn framing() -> Framing {
-    Framing::ethernet(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), 9000)
+    Framing::ethernet::<u32>(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), 9000)
 }
 
 #[test]
@@ -18,7 +27,7 @@ fn conversations_are_csits_cases() {
     for (name, client, server) in
         [("tcp-cps", 4, 3), ("udp-cps", 1, 1), ("tcp-tput", 8, 8), ("udp-tput", 5, 5)]
     {
-        let conversation = Conversation::made(&Profile::load(name, Shape::default()).unwrap());
+        let conversation = made(&Profile::load(name, Shape::default()).unwrap());
         assert_eq!(
             (conversation.steps_of(Role::Client), conversation.steps_of(Role::Server)),
             (client, server),
@@ -34,7 +43,7 @@ fn checksums_fit_all_endpoints() {
         for name in ["tcp-tput", "udp-tput"] {
             let size = |n: u32| Some(n.clamp(16, 8000));
             let shape = Shape { request: size(request), response: size(response), ..Shape::default() };
-            let conversation = Conversation::made(&Profile::load(name, shape).unwrap());
+            let conversation = made(&Profile::load(name, shape).unwrap());
             for n in 0..100u32 {
                 let pair =
                     Pair::new((n.wrapping_mul(0x9e37_79b9), (n * 7) as u16), (!n << 3, (n * 31) as u16));
@@ -46,9 +55,9 @@ fn checksums_fit_all_endpoints() {
 
 #[test]
 fn a_step_goes_between_its_endpoints() {
-    let conversation = Conversation::made(&Profile::load("tcp-cps", Shape::default()).unwrap());
+    let conversation = made(&Profile::load("tcp-cps", Shape::default()).unwrap());
     let pair = Pair::new((0x0a00_0001, 5000), (0x0b00_0001, 80));
-    let read = |n: usize| Segment::read(&conversation.steps[n].line(&framing(), &pair), 64).unwrap();
+    let read = |n: usize| Segment::<u32>::read(&conversation.steps[n].line(&framing(), &pair), 64).unwrap();
     let (syn, syn_ack) = (read(0), read(1));
     assert_eq!((syn.src, syn.src_port, syn.dst, syn.dst_port), (0x0a00_0001, 5000, 0x0b00_0001, 80));
     assert_eq!(
@@ -65,9 +74,9 @@ fn all_steps_come_through_a_loop() {
     let (a, b) = MemifLink::pair(&MemifSpec::buffers(1, 256, 2048)).unwrap();
     let (mut a, mut b) = (Link::Memif(Box::new(a)), Link::Memif(Box::new(b)));
     let plan = Plan {
-        conversation: Conversation::made(&profile),
-        clients: profile.clients,
-        servers: profile.servers,
+        conversation: made(&profile),
+        clients: ends(&profile).clients,
+        servers: ends(&profile).servers,
         rate: 0.0,
         conversations: 1000,
         seconds: 60.0,

@@ -2,6 +2,7 @@
 
 use super::machine::Context;
 use super::{Rules, State, Tcb};
+use crate::stateful::address::Address;
 use crate::stateful::clock::Now;
 use crate::stateful::counts::Counts;
 use crate::stateful::endpoint::{Endpoint, Opener};
@@ -23,10 +24,10 @@ const TRIES: usize = 16;
 /// the way does to addresses, a segment that comes back to a client is known by the address it comes to, and told from
 /// those of an earlier connection by its sequence numbers.
 #[derive(Debug)]
-pub struct Client {
-    places: Vec<Tcb>,
-    own: Endpoints,
-    servers: Endpoints,
+pub struct Client<A: Address> {
+    places: Vec<Tcb<A>>,
+    own: Endpoints<A>,
+    servers: Endpoints<A>,
     rules: Rules,
     timers: Timers,
     due: Vec<u32>,
@@ -36,10 +37,10 @@ pub struct Client {
     latencies: Vec<u64>,
 }
 
-impl Client {
+impl<A: Address> Client<A> {
     /// Clients at `own`, each of which connects to one of `servers`, with up to `concurrent` connections at a time.
     #[must_use]
-    pub fn new(own: Endpoints, servers: Endpoints, rules: Rules, concurrent: u64) -> Self {
+    pub fn new(own: Endpoints<A>, servers: Endpoints<A>, rules: Rules, concurrent: u64) -> Self {
         Self {
             places: vec![Tcb::default(); own.len() as usize],
             own,
@@ -65,8 +66,8 @@ impl Client {
         &mut self,
         place: u32,
         now: Now,
-        out: &mut Outbox<Segment>,
-        work: impl FnOnce(&mut Context<'_>, &mut Tcb) -> R,
+        out: &mut Outbox<Segment<A>>,
+        work: impl FnOnce(&mut Context<'_, A>, &mut Tcb<A>) -> R,
     ) -> Option<R> {
         let tcb = self.places.get_mut(place as usize)?;
         let mut context = Context { rules: &self.rules, now, out, counts: &mut self.counts };
@@ -84,7 +85,7 @@ impl Client {
 
     /// A fresh connection of place `n`, if there is none.
     #[inline(always)]
-    fn fresh(&self, n: u32, now: Now) -> Option<Tcb> {
+    fn fresh(&self, n: u32, now: Now) -> Option<Tcb<A>> {
         let old = self.places.get(n as usize)?;
         let free = match old.state {
             State::Closed => true,
@@ -97,7 +98,7 @@ impl Client {
         let (local, local_port) = self.own.at(n);
         let (remote, remote_port) = self.servers.at(n % self.servers.len() as u32);
         // The first number follows from the seed, each further one from the connection before (RFC 9293 section 3.4.1).
-        let iss = if old.local == 0 {
+        let iss = if old.local == A::default() {
             mix(u64::from(n), self.rules.seed) as u32
         } else {
             old.max.wrapping_add(0x1_0000)
@@ -117,11 +118,11 @@ impl Client {
     }
 }
 
-impl Endpoint for Client {
-    type Packet = Segment;
+impl<A: Address> Endpoint for Client<A> {
+    type Packet = Segment<A>;
 
     #[inline(always)]
-    fn place(&self, segment: &Segment) -> u32 {
+    fn place(&self, segment: &Segment<A>) -> u32 {
         let Some(place) = self.own.number(segment.dst, segment.dst_port) else { return NOWHERE };
         if let Some(tcb) = self.places.get(place as usize) {
             prefetch_write(core::ptr::from_ref(tcb).cast());
@@ -130,7 +131,7 @@ impl Endpoint for Client {
     }
 
     #[inline(always)]
-    fn arrive(&mut self, place: u32, segment: &Segment, now: Now, out: &mut Outbox<Segment>) {
+    fn arrive(&mut self, place: u32, segment: &Segment<A>, now: Now, out: &mut Outbox<Segment<A>>) {
         let latency = self.with(place, now, out, |context, tcb| {
             if !tcb.state.is_used() {
                 context.reject(segment);
@@ -150,7 +151,7 @@ impl Endpoint for Client {
     }
 
     #[inline]
-    fn expire(&mut self, now: Now, out: &mut Outbox<Segment>) {
+    fn expire(&mut self, now: Now, out: &mut Outbox<Segment<A>>) {
         let mut due = core::mem::take(&mut self.due);
         self.timers.due(now.tick, &mut due);
         for place in &due {
@@ -173,9 +174,9 @@ impl Endpoint for Client {
     }
 }
 
-impl Opener for Client {
+impl<A: Address> Opener for Client<A> {
     #[inline]
-    fn open(&mut self, n: usize, now: Now, out: &mut Outbox<Segment>) -> usize {
+    fn open(&mut self, n: usize, now: Now, out: &mut Outbox<Segment<A>>) -> usize {
         let places = self.places.len() as u32;
         let room = self.concurrent.saturating_sub(self.counts.active());
         let n = n.min(usize::try_from(room).unwrap_or(usize::MAX));

@@ -4,6 +4,7 @@ use super::machine::Context;
 use super::table::Found;
 use super::tcb::before;
 use super::{Rules, State, Table, Tcb};
+use crate::stateful::address::Address;
 use crate::stateful::clock::Now;
 use crate::stateful::counts::Counts;
 use crate::stateful::endpoint::Endpoint;
@@ -20,15 +21,15 @@ const DUE: usize = 256;
 /// Servers: they answer to whatever address and port is asked for, and know a connection by what they see, which need
 /// not be what the client has sent.
 #[derive(Debug)]
-pub struct Server {
-    table: Table,
+pub struct Server<A: Address> {
+    table: Table<A>,
     rules: Rules,
     timers: Timers,
     due: Vec<u32>,
     counts: Counts,
 }
 
-impl Server {
+impl<A: Address> Server<A> {
     /// Servers with room for `connections` at a time.
     #[must_use]
     pub fn new(rules: Rules, connections: u64) -> Self {
@@ -58,8 +59,8 @@ impl Server {
         &mut self,
         place: u32,
         now: Now,
-        out: &mut Outbox<Segment>,
-        work: impl FnOnce(&mut Context<'_>, &mut Tcb),
+        out: &mut Outbox<Segment<A>>,
+        work: impl FnOnce(&mut Context<'_, A>, &mut Tcb<A>),
     ) {
         let Some(tcb) = self.table.get_mut(place) else { return };
         let mut context = Context { rules: &self.rules, now, out, counts: &mut self.counts };
@@ -76,7 +77,7 @@ impl Server {
     }
 
     /// A connection as its first segment makes it.
-    fn fresh(&self, syn: &Segment, old: &Tcb, now: Now) -> Tcb {
+    fn fresh(&self, syn: &Segment<A>, old: &Tcb<A>, now: Now) -> Tcb<A> {
         let iss = mix(u64::from(syn.seq), self.rules.seed ^ u64::from(old.max)) as u32;
         Tcb {
             local: syn.dst,
@@ -92,11 +93,11 @@ impl Server {
     }
 }
 
-impl Endpoint for Server {
-    type Packet = Segment;
+impl<A: Address> Endpoint for Server<A> {
+    type Packet = Segment<A>;
 
     #[inline(always)]
-    fn place(&self, segment: &Segment) -> u32 {
+    fn place(&self, segment: &Segment<A>) -> u32 {
         let place = self.table.first(segment);
         if let Some(tcb) = self.table.get(place) {
             prefetch_write(core::ptr::from_ref(tcb).cast());
@@ -105,12 +106,12 @@ impl Endpoint for Server {
     }
 
     #[inline(always)]
-    fn arrive(&mut self, place: u32, segment: &Segment, now: Now, out: &mut Outbox<Segment>) {
+    fn arrive(&mut self, place: u32, segment: &Segment<A>, now: Now, out: &mut Outbox<Segment<A>>) {
         let syn =
             segment.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST).bits() == TcpFlags::SYN.bits();
         match self.table.find(place, segment) {
             Found::Connection(place) => {
-                let over = |tcb: &Tcb| {
+                let over = |tcb: &Tcb<A>| {
                     matches!(tcb.state, State::LastAck | State::TimeWait) && before(tcb.rcv, segment.seq)
                 };
                 if syn && self.table.get(place).is_some_and(over) {
@@ -141,7 +142,7 @@ impl Endpoint for Server {
     }
 
     #[inline]
-    fn expire(&mut self, now: Now, out: &mut Outbox<Segment>) {
+    fn expire(&mut self, now: Now, out: &mut Outbox<Segment<A>>) {
         let mut due = core::mem::take(&mut self.due);
         self.timers.due(now.tick, &mut due);
         for place in &due {

@@ -5,6 +5,7 @@
 //! marked so that searches go on behind it, and the mark goes when nothing stands behind it any more.
 
 use super::{State, Tcb};
+use crate::stateful::address::Address;
 use crate::stateful::mix::mix;
 use crate::stateful::packet::Segment;
 
@@ -21,14 +22,14 @@ pub enum Found {
 
 /// The table.
 #[derive(Debug)]
-pub struct Table {
-    entries: Vec<Tcb>,
+pub struct Table<A: Address> {
+    entries: Vec<Tcb<A>>,
     seed: u64,
     used: usize,
     limit: usize,
 }
 
-impl Table {
+impl<A: Address> Table<A> {
     /// A table for up to `connections`, which take up at most three quarters of its places.
     #[must_use]
     pub fn new(connections: u64, seed: u64) -> Self {
@@ -52,8 +53,8 @@ impl Table {
     /// The place where the search for a segment's connection begins.
     #[inline(always)]
     #[must_use]
-    pub fn first(&self, segment: &Segment) -> u32 {
-        let addresses = u64::from(segment.src) << 32 | u64::from(segment.dst);
+    pub fn first(&self, segment: &Segment<A>) -> u32 {
+        let addresses = segment.src.bits().rotate_left(32) ^ segment.dst.bits();
         let ports = u64::from(segment.src_port) << 16 | u64::from(segment.dst_port);
         let hash = u64::from(mix(addresses, self.seed ^ ports) as u32);
         // Spreads 32 bits evenly over any number of places (below 2^32).
@@ -69,7 +70,7 @@ impl Table {
     /// Searches a segment's connection from its first place on.
     #[inline(always)]
     #[must_use]
-    pub fn find(&self, first: u32, segment: &Segment) -> Found {
+    pub fn find(&self, first: u32, segment: &Segment<A>) -> Found {
         let mut place = first;
         let mut room = None;
         for _ in 0..self.entries.len() {
@@ -101,13 +102,13 @@ impl Table {
     /// A place.
     #[inline(always)]
     #[must_use]
-    pub fn get(&self, place: u32) -> Option<&Tcb> {
+    pub fn get(&self, place: u32) -> Option<&Tcb<A>> {
         self.entries.get(place as usize)
     }
 
     /// A place, to be changed.
     #[inline(always)]
-    pub fn get_mut(&mut self, place: u32) -> Option<&mut Tcb> {
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut Tcb<A>> {
         self.entries.get_mut(place as usize)
     }
 

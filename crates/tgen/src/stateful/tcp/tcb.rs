@@ -1,5 +1,6 @@
 //! One connection.
 
+use crate::stateful::address::Address;
 use crate::stateful::packet::Segment;
 
 /// State of a connection (RFC 9293 section 3.3.2), and of a place without one.
@@ -40,14 +41,14 @@ impl State {
     }
 }
 
-/// One connection: what RFC 9293 calls its transmission control block.
+/// One connection: what RFC 9293 calls its transmission control block. A cache line with IPv4, two with IPv6.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
-pub struct Tcb {
+pub struct Tcb<A = u32> {
     /// Our address.
-    pub local: u32,
+    pub local: A,
     /// The other end's address.
-    pub remote: u32,
+    pub remote: A,
     /// Our port.
     pub local_port: u16,
     /// The other end's port.
@@ -82,27 +83,29 @@ pub struct Tcb {
     pub mss: u16,
     /// State.
     pub state: State,
-    /// [`Tcb::FIN_IN`] and the like.
+    /// `FIN_IN` and the like.
     pub flags: u8,
     /// Retransmissions since the last acknowledgment.
     pub retries: u8,
 }
 
-const _: () = assert!(size_of::<Tcb>() == 64);
+const _: () = assert!(size_of::<Tcb>() == 64 && size_of::<Tcb<u128>>() == 128);
 
-impl Tcb {
-    /// The other end's FIN was received in order.
-    pub const FIN_IN: u8 = 1;
-    /// The island ends with a FIN.
-    pub const FIN_ON_ISLAND: u8 = 2;
-    /// The client's time to close has come.
-    pub const CLOSE: u8 = 4;
+/// A flag: the other end's FIN was received in order.
+pub(super) const FIN_IN: u8 = 1;
+/// A flag: the island ends with a FIN.
+pub(super) const FIN_ON_ISLAND: u8 = 2;
+/// A flag: the client's time to close has come.
+pub(super) const CLOSE: u8 = 4;
+/// What we allow the other end to send: payload is counted and not kept, so it never shrinks.
+pub(super) const WINDOW: u16 = u16::MAX;
 
+impl<A: Address> Tcb<A> {
     /// Bytes of payload received in order.
     #[inline(always)]
     #[must_use]
     pub const fn received(&self) -> u32 {
-        self.rcv.wrapping_sub(self.irs).wrapping_sub(1 + (self.flags & Self::FIN_IN) as u32)
+        self.rcv.wrapping_sub(self.irs).wrapping_sub(1 + (self.flags & FIN_IN) as u32)
     }
 
     /// Whether something of ours isn't acknowledged.
@@ -126,7 +129,7 @@ impl Tcb {
     /// A segment of this connection with the current numbers.
     #[inline(always)]
     #[must_use]
-    pub const fn segment(&self, flags: u8, len: u16) -> Segment {
+    pub const fn segment(&self, flags: u8, len: u16) -> Segment<A> {
         Segment {
             src: self.local,
             dst: self.remote,
@@ -135,14 +138,11 @@ impl Tcb {
             src_port: self.local_port,
             dst_port: self.remote_port,
             len,
-            window: Self::WINDOW,
+            window: WINDOW,
             mss: 0,
             flags,
         }
     }
-
-    /// What we allow the other end to send: payload is counted and not kept, so it never shrinks.
-    pub const WINDOW: u16 = u16::MAX;
 }
 
 /// Whether sequence number `a` comes before `b` (RFC 9293 section 3.4).

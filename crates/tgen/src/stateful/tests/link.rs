@@ -4,7 +4,7 @@ use crate::stateful::clock::Now;
 use crate::stateful::endpoint::{Endpoint, Opener};
 use crate::stateful::mix::mix;
 use crate::stateful::outbox::Outbox;
-use crate::stateful::packet::{Framing, LINE, Line, Wire};
+use crate::stateful::packet::{Framing, Head, LINE, LineOf, Wire};
 use std::collections::BTreeMap;
 use wire::MacAddr;
 
@@ -18,7 +18,7 @@ pub struct Faults {
 }
 
 /// Changes frames on their way: from the client if the flag is set.
-pub type Middle = Box<dyn FnMut(bool, &mut [u8; LINE])>;
+pub type Middle = Box<dyn FnMut(bool, &mut [u8])>;
 
 /// Two sides and the link between them.
 pub struct World<C: Opener, S: Endpoint<Packet = C::Packet>> {
@@ -27,12 +27,12 @@ pub struct World<C: Opener, S: Endpoint<Packet = C::Packet>> {
     pub faults: Faults,
     pub middle: Option<Middle>,
     /// Every frame that was sent, with its length; from the client if the flag is set.
-    pub log: Vec<(bool, Line, usize)>,
+    pub log: Vec<(bool, LineOf<C::Packet>, usize)>,
     framing: Framing,
     to_server: Outbox<C::Packet>,
     to_client: Outbox<C::Packet>,
     /// By time of arrival and a running number.
-    under_way: BTreeMap<(u64, u64), (bool, Line, usize)>,
+    under_way: BTreeMap<(u64, u64), (bool, LineOf<C::Packet>, usize)>,
     pub now_ms: u64,
     number: u64,
     random: u64,
@@ -46,7 +46,11 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> World<C, S> {
             faults,
             middle: None,
             log: Vec::new(),
-            framing: Framing::ethernet(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), 9000),
+            framing: Framing::ethernet::<<C::Packet as Wire>::Address>(
+                MacAddr([2, 0, 0, 0, 0, 2]),
+                MacAddr([2, 0, 0, 0, 0, 1]),
+                9000,
+            ),
             to_server: Outbox::new(1 << 16),
             to_client: Outbox::new(1 << 16),
             under_way: BTreeMap::new(),
@@ -110,9 +114,9 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> World<C, S> {
                 let len = frame.len.max(LINE);
                 self.log.push((from_client, line, len));
                 if let Some(middle) = &mut self.middle {
-                    let mut bytes = line.bytes();
+                    let mut bytes = line.to_vec();
                     middle(from_client, &mut bytes);
-                    line = Line::from_bytes(&bytes);
+                    line = Head::from_bytes(&bytes);
                 }
                 let copies = match self.chance() % 1000 {
                     n if n < self.faults.lost => 0,

@@ -4,8 +4,11 @@ use super::{Faults, World, clients, rules, servers};
 use crate::stateful::counts::{Cause, Counts};
 use crate::stateful::endpoint::{Endpoint, Opener};
 use crate::stateful::packet::{Line, Segment, Wire};
-use crate::stateful::tcp::{Client, Close, Exchange, Role, Rules, Server};
+use crate::stateful::tcp::{self, Close, Exchange, Role, Rules};
 use wire::checksum::update_u32;
+
+type Client = tcp::Client<u32>;
+type Server = tcp::Server<u32>;
 
 const CPS: Exchange = Exchange { turns: 0, request: 0, response: 0 };
 
@@ -25,7 +28,7 @@ fn world(
 
 fn flags(world: &World<Client, Server>) -> Vec<(bool, u8, u16)> {
     let read = |(from, line, len): &(bool, Line, usize)| {
-        let segment = Segment::read(line, *len).unwrap();
+        let segment = Segment::<u32>::read(line, *len).unwrap();
         (*from, segment.flags, segment.len)
     };
     world.log.iter().map(read).collect()
@@ -220,8 +223,8 @@ fn through_address_translation() {
     let mut world = world(|_| (), exchange, Faults { late: 100, ..Faults::default() }, 3);
     // 10.0.0.x:p is seen as 192.0.2.1 with port 20000 + 10 · x + (p - 1024).
     world.middle = Some(Box::new(|from_client, line| {
-        let u32_at = |line: &[u8; 64], at: usize| u32::from_be_bytes(line[at..at + 4].try_into().unwrap());
-        let u16_at = |line: &[u8; 64], at: usize| u16::from_be_bytes(line[at..at + 2].try_into().unwrap());
+        let u32_at = |line: &[u8], at: usize| u32::from_be_bytes(line[at..at + 4].try_into().unwrap());
+        let u16_at = |line: &[u8], at: usize| u16::from_be_bytes(line[at..at + 2].try_into().unwrap());
         let (address, port) = if from_client { (26, 34) } else { (30, 36) };
         let (old, old_port) = (u32_at(line, address), u16_at(line, port));
         let (new, new_port) = if from_client {

@@ -2,7 +2,10 @@
 
 use super::{Faults, World, clients, servers};
 use crate::stateful::endpoint::Endpoint;
-use crate::stateful::udp::{Client, Rules, Server};
+use crate::stateful::udp::{self, Rules};
+
+type Client = udp::Client<u32>;
+type Server = udp::Server<u32>;
 
 fn world(turns: u32, hold: u32, faults: Faults, seed: u64) -> World<Client, Server> {
     let rules = Rules { turns, request: 22, timeout: 1000, hold, time_wait: 0, seed: 3 };

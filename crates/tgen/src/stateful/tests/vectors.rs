@@ -1,6 +1,12 @@
 //! What scapy says our frames are (`tests/vectors/stateful.py`).
 
-use crate::stateful::packet::{Datagram, Framing, Line, Refused, Segment, Wire};
+use super::Site;
+use crate::link::Target;
+use crate::stateful::packet::{
+    Datagram, Framing, Head, LineOf, MAGIC, Refused, Segment, Wire, arp, checksum_is_right, ndp,
+};
+use core::cell::Cell;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
 use wire::MacAddr;
 
@@ -11,28 +17,31 @@ fn vectors() -> BTreeMap<&'static str, Vec<u8>> {
     lines.map(|(name, hex)| (name, hex.as_bytes().chunks(2).map(byte).collect())).collect()
 }
 
-fn framing() -> Framing {
-    Framing::ethernet(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), 9000)
+fn framing<P: Wire>() -> Framing {
+    Framing::ethernet::<P::Address>(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), 9000)
 }
 
 /// The whole frame, padded as it is sent.
 fn bytes<P: Wire>(packet: &P) -> Vec<u8> {
-    let framing = framing();
+    let framing = framing::<P>();
     let frame = packet.frame(&framing);
-    let mut bytes = frame.line.bytes().to_vec();
-    bytes.extend(framing.payload().bytes(frame.rest.0, frame.rest.1));
-    assert_eq!(bytes.len() as u32, framing.padded(frame.len));
-    bytes
+    let len = framing.padded(frame.len) as usize;
+    let bytes = vec![Cell::new(0); len];
+    frame.line.write(&bytes[..], len);
+    if frame.rest.1 > frame.rest.0 {
+        (&bytes[..]).put(LineOf::<P>::LEN as u32, framing.payload().bytes(frame.rest.0, frame.rest.1));
+    }
+    bytes.into_iter().map(Cell::into_inner).collect()
 }
 
-fn line(bytes: &[u8]) -> Line {
-    Line::from_bytes(bytes)
+fn read<P: Wire>(bytes: &[u8]) -> Result<P, Refused> {
+    P::read(&Head::read(bytes).unwrap_or_else(|| Head::from_bytes(bytes)), bytes.len())
 }
 
-fn segment(flags: u8, len: u16) -> Segment {
+fn segment<A: Site>(flags: u8, len: u16) -> Segment<A> {
     Segment {
-        src: 0x0a00_0001,
-        dst: 0x0a01_0001,
+        src: A::CLIENT,
+        dst: A::SERVER,
         seq: 0xfedc_ba98,
         ack: 0x1234_5678,
         src_port: 40_000,
@@ -44,7 +53,7 @@ fn segment(flags: u8, len: u16) -> Segment {
     }
 }
 
-fn segments() -> Vec<(String, Segment)> {
+fn segments<A: Site>() -> Vec<(String, Segment<A>)> {
     let mut all = vec![
         ("syn".into(), Segment { ack: 0, mss: 1460, ..segment(0x02, 0) }),
         ("syn-ack".into(), Segment { mss: 8960, ..segment(0x12, 0) }),
@@ -58,96 +67,153 @@ fn segments() -> Vec<(String, Segment)> {
     all
 }
 
-fn datagram(len: u16) -> Datagram {
+fn datagram<A: Site>(len: u16) -> Datagram<A> {
     Datagram {
-        src: 0x0a00_0001,
-        dst: 0x0a01_0001,
+        src: A::CLIENT,
+        dst: A::SERVER,
         src_port: 40_000,
         dst_port: 53,
         len,
-        magic: Datagram::MAGIC,
+        magic: MAGIC,
         flow: 0x00ab_cdef,
         life: 0xfeed_f00d,
         turn: 0x0102_0304,
     }
 }
 
-fn datagrams() -> Vec<(String, Datagram)> {
+fn datagrams<A: Site>() -> Vec<(String, Datagram<A>)> {
     [16, 17, 21, 22, 23, 58, 1472].into_iter().map(|len| (format!("udp-{len}"), datagram(len))).collect()
 }
 
-#[test]
-fn frames_are_scapys() {
+/// `prefix` is in front of the names of IPv6's vectors.
+fn all_are_scapys<A: Site>(prefix: &str) {
     let vectors = vectors();
-    let ours = segments().into_iter().map(|(name, segment)| (name, bytes(&segment)));
-    let ours = ours.chain(datagrams().into_iter().map(|(name, datagram)| (name, bytes(&datagram))));
     let mut seen = 0;
-    for (name, bytes) in ours {
-        assert_eq!(bytes, vectors[name.as_str()], "{name}");
+    for (name, segment) in segments::<A>() {
+        let expected = &vectors[format!("{prefix}{name}").as_str()];
+        assert_eq!(&bytes(&segment), expected, "{prefix}{name}");
+        assert_eq!(read(expected), Ok(segment), "{prefix}{name}");
+        assert_eq!(read::<Datagram<A>>(expected), Err(Refused::Other));
+        assert!(checksum_is_right(expected), "{prefix}{name}");
+        seen += 1;
+    }
+    for (name, datagram) in datagrams::<A>() {
+        let expected = &vectors[format!("{prefix}{name}").as_str()];
+        assert_eq!(&bytes(&datagram), expected, "{prefix}{name}");
+        assert_eq!(read(expected), Ok(datagram), "{prefix}{name}");
+        assert_eq!(read::<Segment<A>>(expected), Err(Refused::Other));
+        assert!(checksum_is_right(expected), "{prefix}{name}");
         seen += 1;
     }
     assert_eq!(seen, 22);
 }
 
 #[test]
-fn scapys_frames_are_read() {
-    let vectors = vectors();
-    for (name, segment) in segments() {
-        let bytes = &vectors[name.as_str()];
-        assert_eq!(Segment::read(&line(bytes), bytes.len()), Ok(segment), "{name}");
-        assert_eq!(Datagram::read(&line(bytes), bytes.len()), Err(Refused::Other));
-    }
-    for (name, datagram) in datagrams() {
-        let bytes = &vectors[name.as_str()];
-        assert_eq!(Datagram::read(&line(bytes), bytes.len()), Ok(datagram), "{name}");
-        assert_eq!(Segment::read(&line(bytes), bytes.len()), Err(Refused::Other));
-    }
+fn frames_are_scapys() {
+    all_are_scapys::<u32>("");
+    all_are_scapys::<u128>("6-");
 }
 
 #[test]
 fn what_others_send_is_read() {
     let vectors = vectors();
-    let read = |name: &str| Segment::read(&line(&vectors[name]), vectors[name].len());
+    let four = |name: &str| read::<Segment>(&vectors[name]);
     // As the kernel sends it: MSS first, then SACK, timestamps and window scale, beyond the first line.
-    assert_eq!(read("linux-syn"), Ok(Segment { ack: 0, mss: 1460, window: 64_240, ..segment(0x02, 0) }));
-    assert_eq!(read("mss-second"), Ok(Segment { ack: 0, mss: 1400, ..segment(0x02, 0) }));
+    assert_eq!(four("linux-syn"), Ok(Segment { ack: 0, mss: 1460, window: 64_240, ..segment(0x02, 0) }));
+    assert_eq!(four("mss-second"), Ok(Segment { ack: 0, mss: 1400, ..segment(0x02, 0) }));
     // Not padded, and with an option in front of the payload.
-    assert_eq!(read("unpadded-ack"), Ok(segment(0x10, 0)));
-    assert_eq!(read("timestamps"), Ok(segment(0x18, 30)));
+    assert_eq!(four("unpadded-ack"), Ok(segment(0x10, 0)));
+    assert_eq!(four("timestamps"), Ok(segment(0x18, 30)));
     // Padding is whatever it likes to be.
-    assert_eq!(read("noisy-padding"), Ok(segment(0x10, 0)));
+    assert_eq!(four("noisy-padding"), Ok(segment(0x10, 0)));
     for (name, refused) in [
-        ("arp", Refused::Arp),
+        ("arp", Refused::Question),
         ("icmp", Refused::Other),
         ("ip-options", Refused::Other),
         ("fragment", Refused::Other),
-        ("ipv6", Refused::Other),
+        ("6-ack", Refused::Other),
         ("too-short", Refused::Malformed),
         ("bad-offset", Refused::Malformed),
     ] {
-        assert_eq!(read(name), Err(refused), "{name}");
+        assert_eq!(four(name), Err(refused), "{name}");
     }
+}
+
+#[test]
+fn what_others_send_over_ipv6_is_read() {
+    let vectors = vectors();
+    let six = |name: &str| read::<Segment<u128>>(&vectors[name]);
+    assert_eq!(six("6-linux-syn"), Ok(Segment { ack: 0, mss: 1440, window: 64_800, ..segment(0x02, 0) }));
+    assert_eq!(six("6-traffic-class"), Ok(segment(0x10, 0)));
+    assert_eq!(six("6-timestamps"), Ok(segment(0x18, 30)));
+    assert_eq!(six("6-noisy-padding"), Ok(segment(0x10, 0)));
+    for (name, refused) in [
+        ("ack", Refused::Other),
+        ("arp", Refused::Other),
+        ("6-solicitation", Refused::Question),
+        ("6-echo", Refused::Other),
+        ("6-hop-by-hop", Refused::Other),
+        ("6-fragment", Refused::Other),
+        ("6-too-short", Refused::Malformed),
+        ("6-bad-offset", Refused::Malformed),
+    ] {
+        assert_eq!(six(name), Err(refused), "{name}");
+    }
+    let udp = read::<Datagram<u128>>(&vectors["6-udp-without-checksum"]);
+    assert_eq!(udp, Err(Refused::Checksum), "RFC 8200 section 8.1");
 }
 
 #[test]
 fn every_changed_bit_is_seen() {
+    fn seen<P: Wire>(name: &str, bytes: &[u8], from: usize, end: usize, harmless: &[usize]) {
+        for bit in (from * 8..end * 8).filter(|bit| !harmless.contains(&(bit / 8))) {
+            let mut changed = bytes.to_vec();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(read::<P>(&changed).is_err(), "{name}: bit {bit} changed");
+        }
+    }
     let vectors = vectors();
     for name in ["syn", "ack", "data-3", "data-10"] {
         let bytes = &vectors[name];
-        let end = 14 + usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
-        for bit in 16 * 8..end * 8 {
-            let mut changed = bytes.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(Segment::read(&line(&changed), bytes.len()).is_err(), "{name}: bit {bit} changed");
-        }
+        seen::<Segment>(name, bytes, 16, 14 + usize::from(u16::from_be_bytes([bytes[16], bytes[17]])), &[]);
+    }
+    // Of IPv6's header, flow label and hop limit are under no checksum.
+    let free = [15, 16, 17, 21];
+    for name in ["6-syn", "6-ack", "6-data-3"] {
+        let bytes = &vectors[name];
+        let end = 54 + usize::from(u16::from_be_bytes([bytes[18], bytes[19]]));
+        seen::<Segment<u128>>(name, bytes, 18, end, &free);
+    }
+    for name in ["6-udp-16", "6-udp-17"] {
+        seen::<Datagram<u128>>(name, &vectors[name], 18, vectors[name].len().min(80), &free);
     }
 }
 
 #[test]
+fn questions_are_answered_as_scapy_would() {
+    let vectors = vectors();
+    let mac = MacAddr([2, 0, 0, 0, 0, 2]);
+    let ours = |address: Ipv4Addr| address == Ipv4Addr::new(10, 0, 0, 1);
+    assert_eq!(arp::answer(&vectors["arp-to-us"], mac, ours).as_ref(), Some(&vectors["arp-answer"]));
+    assert_eq!(arp::answer(&vectors["arp-to-us"], mac, |_| false), None);
+    let ours = |address: Ipv6Addr| address == Ipv6Addr::from(u128::CLIENT);
+    let answer = ndp::answer(&vectors["6-solicitation"], mac, ours);
+    assert_eq!(answer.as_ref(), Some(&vectors["6-advertisement"]));
+    assert_eq!(ndp::answer(&vectors["6-solicitation"], mac, |_| false), None);
+    assert_eq!(ndp::answer(&vectors["6-duplicate-address"], mac, ours), None);
+    let mut damaged = vectors["6-solicitation"].clone();
+    damaged[70] ^= 1;
+    assert_eq!(ndp::answer(&damaged, mac, ours), None, "its checksum is wrong");
+}
+
+#[test]
 fn link_without_ethernet() {
-    let framing = Framing::ip(9000);
-    let segment = segment(0x10, 0);
-    let frame = segment.frame(&framing);
-    assert_eq!((framing.padded(frame.len), framing.skipped()), (40, 14));
-    assert_eq!(&frame.line.bytes()[14..54], &bytes(&segment)[14..54]);
+    fn lengths<A: Site>() -> (u32, usize) {
+        let framing = Framing::ip::<A>(9000);
+        let segment = segment::<A>(0x10, 0);
+        let frame = segment.frame(&framing);
+        assert_eq!(frame.line.to_vec()[14..frame.len], bytes(&segment)[14..frame.len]);
+        (framing.padded(frame.len), framing.skipped())
+    }
+    assert_eq!((lengths::<u32>(), lengths::<u128>()), ((40, 14), (60, 14)));
 }

@@ -1,11 +1,12 @@
 //! The side that asks.
 
+use crate::stateful::address::Address;
 use crate::stateful::clock::Now;
 use crate::stateful::counts::{Cause, Counts};
 use crate::stateful::endpoint::{Endpoint, Opener};
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::outbox::Outbox;
-use crate::stateful::packet::{Datagram, TAG_LEN};
+use crate::stateful::packet::{Datagram, MAGIC, TAG_LEN};
 use crate::stateful::timers::Timers;
 use memory::region::prefetch_write;
 
@@ -60,10 +61,10 @@ const _: () = assert!(size_of::<Flow>() == 32);
 
 /// Clients: one place per address and port. What comes back is known by the address it comes to, and by its tag.
 #[derive(Debug)]
-pub struct Client {
+pub struct Client<A> {
     flows: Vec<Flow>,
-    own: Endpoints,
-    servers: Endpoints,
+    own: Endpoints<A>,
+    servers: Endpoints<A>,
     rules: Rules,
     timers: Timers,
     due: Vec<u32>,
@@ -73,10 +74,10 @@ pub struct Client {
     latencies: Vec<u64>,
 }
 
-impl Client {
+impl<A: Address> Client<A> {
     /// Clients at `own`, each of which asks one of `servers`, with up to `concurrent` flows at a time.
     #[must_use]
-    pub fn new(own: Endpoints, servers: Endpoints, rules: Rules, concurrent: u64) -> Self {
+    pub fn new(own: Endpoints<A>, servers: Endpoints<A>, rules: Rules, concurrent: u64) -> Self {
         let flow = Flow { life: rules.seed, ..Flow::default() };
         Self {
             flows: vec![flow; own.len() as usize],
@@ -94,7 +95,7 @@ impl Client {
 
     /// Sends the request of the current turn and sets its deadline.
     #[inline(always)]
-    fn ask(&mut self, place: u32, now: Now, out: &mut Outbox<Datagram>) {
+    fn ask(&mut self, place: u32, now: Now, out: &mut Outbox<Datagram<A>>) {
         let (src, src_port) = self.own.at(place);
         let (dst, dst_port) = self.servers.at(place % self.servers.len() as u32);
         let Some(flow) = self.flows.get_mut(place as usize) else { return };
@@ -104,7 +105,7 @@ impl Client {
             src_port,
             dst_port,
             len: self.rules.request.max(TAG_LEN),
-            magic: Datagram::MAGIC,
+            magic: MAGIC,
             flow: place,
             life: flow.life,
             turn: flow.turn,
@@ -140,21 +141,21 @@ impl Client {
     }
 }
 
-impl Endpoint for Client {
-    type Packet = Datagram;
+impl<A: Address> Endpoint for Client<A> {
+    type Packet = Datagram<A>;
 
     #[inline(always)]
-    fn place(&self, response: &Datagram) -> u32 {
+    fn place(&self, response: &Datagram<A>) -> u32 {
         let place = self.own.number(response.dst, response.dst_port).unwrap_or(NOWHERE);
         self.prefetch(place);
         place
     }
 
     #[inline(always)]
-    fn arrive(&mut self, place: u32, response: &Datagram, now: Now, out: &mut Outbox<Datagram>) {
+    fn arrive(&mut self, place: u32, response: &Datagram<A>, now: Now, out: &mut Outbox<Datagram<A>>) {
         let awaited = |flow: &&mut Flow| {
             flow.state == State::Asked
-                && response.magic == Datagram::MAGIC
+                && response.magic == MAGIC
                 && (response.flow, response.life, response.turn) == (place, flow.life, flow.turn)
         };
         let Some(flow) = self.flows.get_mut(place as usize).filter(awaited) else {
@@ -181,7 +182,7 @@ impl Endpoint for Client {
     }
 
     #[inline]
-    fn expire(&mut self, now: Now, _: &mut Outbox<Datagram>) {
+    fn expire(&mut self, now: Now, _: &mut Outbox<Datagram<A>>) {
         let mut due = core::mem::take(&mut self.due);
         self.timers.due(now.tick, &mut due);
         due.iter().for_each(|place| self.prefetch(*place));
@@ -212,9 +213,9 @@ impl Endpoint for Client {
     }
 }
 
-impl Opener for Client {
+impl<A: Address> Opener for Client<A> {
     #[inline]
-    fn open(&mut self, n: usize, now: Now, out: &mut Outbox<Datagram>) -> usize {
+    fn open(&mut self, n: usize, now: Now, out: &mut Outbox<Datagram<A>>) -> usize {
         let places = self.flows.len() as u32;
         let room = self.concurrent.saturating_sub(self.counts.active());
         let n = n.min(usize::try_from(room).unwrap_or(usize::MAX));
