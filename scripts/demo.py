@@ -39,6 +39,12 @@ def run(*command, timeout=60, check=True):
     return done.stdout
 
 
+def free_huge_pages():
+    """As the kernel says."""
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("HugePages_Free")))
+
+
 class Demo:
     """What is up, and how to take it down again, last thing first."""
 
@@ -68,18 +74,20 @@ class Demo:
 
     def huge_pages(self):
         path = pathlib.Path("/proc/sys/vm/nr_hugepages")
-        free = int(next(l.split()[1] for l in open("/proc/meminfo") if l.startswith("HugePages_Free")))
+        free = free_huge_pages()
         if free >= HUGE_PAGES:
-            return say(f"huge pages: {free} free")
+            say(f"huge pages: {free} free")
+            return
         before = path.read_text().strip()
         try:
             path.write_text(str(int(before) + HUGE_PAGES - free))
             self.later(f"echo {before} > {path}", path.write_text, before)
         except OSError:
             pass
-        free = int(next(l.split()[1] for l in open("/proc/meminfo") if l.startswith("HugePages_Free")))
+        free = free_huge_pages()
         if free >= HUGE_PAGES:
-            return say(f"huge pages: {free} free for the time of this demo ({before} were set before)")
+            say(f"huge pages: {free} free for the time of this demo ({before} were set before)")
+            return
         say("huge pages: none. Everything works; with them memif would be faster (fewer TLB misses):")
         say(f"  echo {HUGE_PAGES} > /proc/sys/vm/nr_hugepages")
 

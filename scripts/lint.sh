@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, clippy, unsafe only where it may be, shell and Python syntax. (quiver-bench: scripts/bench.sh)
+# Formatting, clippy, unsafe only where it may be, shell syntax, ruff over all Python but what makes vectors. (Types of
+# quiver-bench: scripts/bench.sh)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,3 +8,8 @@ cargo fmt --all --check
 cargo clippy --locked --workspace --all-targets -- -D warnings
 for script in scripts/*.sh .ci/run; do bash -n "$script"; done
 python3 -m compileall -q scripts tests bench
+export QUIVER_BENCH_DEV=1
+for python in bench tests scripts; do
+  bin/quiver-bench --python -m ruff format --check --quiet "$python"
+  bin/quiver-bench --python -m ruff check --quiet "$python"
+done

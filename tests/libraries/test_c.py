@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import C, ENVIRONMENT, RELEASE, ROOT, SANITIZERS
+from conftest import ENVIRONMENT, RELEASE, ROOT, SANITIZERS, C
 
 PATIENCE = 60
 

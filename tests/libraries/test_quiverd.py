@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from conftest import C, ENVIRONMENT, RELEASE, ROOT
+from conftest import ENVIRONMENT, RELEASE, ROOT, C
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap
@@ -110,7 +110,7 @@ def test_a_host_answers_pings_through_quiverd(daemon, start, cc, tmp_path, kind)
     with Peer(daemon, "gen") as peer:
         for life in range(2):
             host = start(*arguments)
-            eventually(lambda: daemon.memif("app").get("connected"), lambda: f"{kind} is connected: {host.text()}", timeout=20)
+            eventually(lambda: daemon.memif("app").get("connected"), lambda host=host: f"{kind} is connected: {host.text()}", timeout=20)
             for sequence in range(3):
                 payload = bytes(range(40 + life))
                 ask = Ether(src=US, dst=mac_of(daemon, "gen")) / IP(src="10.8.0.9", dst="10.9.0.2", ttl=64)
@@ -194,6 +194,7 @@ def test_a_chain_of_two_peers(daemon, group, size):
     ]
     daemon.apply("".join(objects))
     arguments = ["--size", size, "--seconds", 20, "--count", 5000, "--rate", 5000, "--full", "--wait", 20]
+
     def lost_by_name():
         return sum(drop["packets"] for (node, _), drop in daemon.drops().items() if node == "memif-tx")
 
@@ -201,7 +202,10 @@ def test_a_chain_of_two_peers(daemon, group, size):
         before = lost_by_name()
         done = subprocess.run(
             [str(word) for word in [RELEASE / "quiver-tgen", "--role", "server", "--tx", sockets[0], "--rx", sockets[1], *arguments]],
-            capture_output=True, text=True, timeout=90, check=False,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
         )
         said = re.search(r"sent 5000, received (\d+), lost (\d+) \(", done.stdout)
         assert said and int(said[1]) > 4000, done.stdout + done.stderr + str(daemon.drops())
@@ -212,7 +216,8 @@ def test_a_chain_of_two_peers(daemon, group, size):
 def test_what_a_trust_group_may_not_be_is_refused_with_the_reason(daemon):
     status, results, _ = daemon.offer(interface(daemon, "srv", "", memif=', trust_group = "chain"'))
     assert status != 0 and "a server maps its peer's memory and has no buffers to share" in str(results), results
-    client = '[[interface]]\nname = "{0}"\nmemif = {{ socket = "/run/none/{0}", role = "client", trust_group = "chain", buffer_size = {1} }}\n'
+    memif = 'memif = {{ socket = "/run/none/{0}", role = "client", trust_group = "chain", buffer_size = {1} }}\n'
+    client = '[[interface]]\nname = "{0}"\n' + memif
     daemon.apply(client.format("one", 2048))
     status, results, _ = daemon.offer(client.format("two", 4096))
     assert status != 0 and "interface one has another size in trust group chain" in str(results), results

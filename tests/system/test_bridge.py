@@ -171,9 +171,7 @@ def test_tagged_packets_reach_their_sub_interface(lab, daemon, inner, tags):
         # The same address without the tags is somebody else's.
         wire.send(Ether(src=here, dst="ff:ff:ff:ff:ff:ff") / ARP(hwsrc=here, psrc="10.1.0.2", pdst="10.100.0.1"))
         wire.send(Ether(src=here, dst="ff:ff:ff:ff:ff:ff") / ARP(hwsrc=here, psrc="10.1.0.2", pdst="10.1.0.1"))
-        wrong = wire.collect(
-            lambda f: ARP in f and f[ARP].op == 2, lambda f: ARP in f and f[ARP].op == 2 and f[ARP].psrc == "10.1.0.1"
-        )
+        wrong = wire.collect(lambda f: ARP in f and f[ARP].op == 2, lambda f: ARP in f and f[ARP].op == 2 and f[ARP].psrc == "10.1.0.1")
     for frame in (reply, echo):
         if inner:
             assert (frame[Dot1AD].vlan, frame[Dot1AD].payload.vlan) == (100, 200), frame.summary()
@@ -209,9 +207,7 @@ def test_unknown_tags_are_dropped_and_named(lab, daemon):
 
 def test_cross_connect_is_a_wire(lab, daemon):
     a, b = lab.pod("a"), lab.pod("b")
-    daemon.apply(
-        lab.plain_tap("a", a, 'cross_connect = "b"', address="10.7.0.2/24") + lab.plain_tap("b", b, address="10.7.0.3/24")
-    )
+    daemon.apply(lab.plain_tap("a", a, 'cross_connect = "b"', address="10.7.0.2/24") + lab.plain_tap("b", b, address="10.7.0.3/24"))
     a.must_ping("10.7.0.3", "-s", 1472)
     b.must_ping("10.7.0.2")
     # Any frame passes, unread and unchanged: foreign addresses, foreign ethertypes, tags.

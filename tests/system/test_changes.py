@@ -58,9 +58,7 @@ def test_a_tap_deleted_under_traffic_is_named_and_comes_back(lab, two, daemon):
     with a.start("ping", "-n", "-i", "0.02", "10.2.0.2") as pings:
         eventually(lambda: pings.output().count("icmp_seq") > 5, "they flow")
         b.ip("link", "del", "eth0")
-        state, why = eventually(
-            lambda: (found := status(daemon, "b"))[0] == "failed" and found, lambda: f"it failed: {daemon.states()}"
-        )
+        state, why = eventually(lambda: (found := status(daemon, "b"))[0] == "failed" and found, lambda: f"it failed: {daemon.states()}")
         assert "eth0" in why and "was deleted" in why and "tried again" in why, (state, why)
         # What depends on it waits, what doesn't goes on.
         assert daemon.states()["default/10.99.0.0/24"] == "pending"

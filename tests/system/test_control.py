@@ -98,7 +98,12 @@ def test_an_object_waits_for_what_it_needs_and_then_works(lab, daemon):
     [
         ('[[interface]]\nname = "v"\nvlan = { parent = "l", outer_id = 7 }\n', "interface", "l", loopback("l", "10.0.0")),
         ('[[interface]]\nname = "v"\nvrf = "red"\nloopback = {}\n', "vrf", "red", '[[vrf]]\nname = "red"\n'),
-        ('[[interface]]\nname = "v"\nloopback = {}\nbridge = { name = "lan", bvi = true }\n', "bridge", "lan", '[[bridge]]\nname = "lan"\n'),
+        (
+            '[[interface]]\nname = "v"\nloopback = {}\nbridge = { name = "lan", bvi = true }\n',
+            "bridge",
+            "lan",
+            '[[bridge]]\nname = "lan"\n',
+        ),
     ],
     ids=["vlan-parent", "vrf", "bridge"],
 )
@@ -198,7 +203,10 @@ def test_addresses_of_no_station_are_refused(daemon):
         status, outcomes, _ = daemon.offer(f'[[interface]]\nname = "l"\naddresses = ["{address}"]\nloopback = {{}}\n')
         assert status == 5 and outcomes["l"]["refused"]["field"] == "addresses", outcomes
     # A link of two has neither network nor broadcast address (RFC 3021).
-    daemon.apply('[[interface]]\nname = "l"\naddresses = ["10.3.0.0/31"]\nloopback = {}\n[[interface]]\nname = "k"\naddresses = ["10.4.0.0/32"]\nloopback = {}\n')
+    daemon.apply(
+        '[[interface]]\nname = "l"\naddresses = ["10.3.0.0/31"]\nloopback = {}\n'
+        '[[interface]]\nname = "k"\naddresses = ["10.4.0.0/32"]\nloopback = {}\n'
+    )
 
 
 def test_what_is_not_there_is_not_shown(daemon):

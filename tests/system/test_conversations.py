@@ -37,9 +37,9 @@ def both(lab, *options):
     )  # fmt: skip
 
 
-def meet(lab, *options):
+def meet(options):
     """Lets Quiver know all neighbours before packets are sent that nobody repeats; TCP repeats what waited too long."""
-    with generator("stateful", *both(lab, *options)) as ends:
+    with generator("stateful", *options) as ends:
         result = json.loads(ends.finish())
     assert result["client"]["closed"] == result["client"]["attempted"] > 0, result["client"]
 
@@ -48,7 +48,7 @@ def meet(lab, *options):
 def kernel_server(pod, answer):
     """A TCP server of the kernel's in the pod: for each connection `answer` runs in a thread."""
     with pod.entered():
-        listener = socket.create_server(("0.0.0.0", 7777), backlog=512)
+        listener = socket.create_server(("::", 7777), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
 
     def accept():
         with contextlib.suppress(OSError):
@@ -82,11 +82,40 @@ def pod_behind(lab):
     return pod
 
 
-def test_clients_of_a_kernel_server(lab):
-    pod = pod_behind(lab)
+def pod_behind6(lab):
+    """The same with addresses of IPv6: fd00:12::/64 behind the memif, of which Quiver must ask for each, fd00:14::2 the pod's."""
+    pod = lab.pod("kernel")
+    pod.run("sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0")
+    lab.daemon.apply(
+        memif6(lab, "m12", 12)
+        + '[[interface]]\nname = "t14"\naddresses = ["fd00:14::1/64"]\n'
+        + f'tap = {{ netns = "{pod.name}", host_name = "eth0", host_addresses = ["fd00:14::2/64"], '
+        + 'host_gateways = ["fd00:14::1"] }\n'
+    )
+    return pod
+
+
+def memif6(lab, name, number):
+    """A routed memif server, fd00:<number>::1/64."""
+    return (
+        f'[[interface]]\nname = "{name}"\naddresses = ["fd00:{number}::1/64"]\nmac = "{quiver_mac(number)}"\n'
+        f'memif = {{ socket = "{lab.directory}/{name}", role = "server" }}\n'
+    )
+
+
+KERNEL_SERVERS = {
+    "IPv4": (pod_behind, "10.12.0.2-10.12.0.11:20000-20019", "10.14.0.2:7777"),
+    "IPv6": (pod_behind6, "[fd00:12::2-fd00:12::b]:20000-20019", "[fd00:14::2]:7777"),
+}
+
+
+@pytest.mark.parametrize("version", KERNEL_SERVERS)
+def test_clients_of_a_kernel_server(lab, version):
+    behind, own, servers = KERNEL_SERVERS[version]
+    pod = behind(lab)
     with kernel_server(pod, respond), generator(
-        "stateful", *side(lab, "m12", "client", 12), "--clients", "10.12.0.2-10.12.0.11:20000-20019",
-        "--servers", "10.14.0.2:7777", "--turns", 3, "--request", REQUEST, "--response", RESPONSE,
+        "stateful", *side(lab, "m12", "client", 12), "--clients", own,
+        "--servers", servers, "--turns", 3, "--request", REQUEST, "--response", RESPONSE,
         "--rate", 100, "--connections", 300, "--seconds", 20, "--verify",
     ) as clients:  # fmt: skip
         result = json.loads(clients.finish())
@@ -106,16 +135,20 @@ def test_a_port_where_nobody_listens_refuses(lab):
     assert result["client"]["failed"]["refused"] == 20, result["client"]
 
 
-@pytest.mark.parametrize("connections", [1, 50])
-def test_servers_of_kernel_clients(lab, connections):
-    pod = pod_behind(lab)
+@pytest.mark.parametrize(
+    ("behind", "address", "connections"),
+    [(pod_behind, "10.12.0.2", 1), (pod_behind, "10.12.0.2", 50), (pod_behind6, "fd00:12::2", 20)],
+)
+def test_servers_of_kernel_clients(lab, behind, address, connections):
+    pod = behind(lab)
+    own = f"[{address}]:80" if ":" in address else f"{address}:80"
     with generator(
-        "stateful", *side(lab, "m12", "server", 12), "--servers", "10.12.0.2:80", "--turns", 2,
+        "stateful", *side(lab, "m12", "server", 12), "--servers", own, "--turns", 2,
         "--request", REQUEST, "--response", RESPONSE, "--seconds", 600, "--verify",
     ) as servers:  # fmt: skip
         for _ in range(connections):
             with pod.entered():
-                client = socket.create_connection(("10.12.0.2", 80), timeout=20)
+                client = socket.create_connection((address, 80), timeout=20)
             with client:
                 for _ in range(2):
                     client.sendall(bytes(REQUEST))
@@ -133,11 +166,21 @@ def test_servers_of_kernel_clients(lab, connections):
     assert result["server_link"]["bad_checksum"] == 0, result["server_link"]
 
 
+def both6(lab, *options):
+    """Clients and servers as of `both`, over IPv6."""
+    lab.daemon.apply(memif6(lab, "m12", 12) + memif6(lab, "m13", 13))
+    return (
+        *side(lab, "m12", "client", 12), *side(lab, "m13", "server", 13),
+        "--clients", "[fd00:12::2-fd00:12::15]:1024-1073", "--servers", "[fd00:13::2-fd00:13::4]:80-81", *options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ends_of", [both, both6])
 @pytest.mark.parametrize("profile", ["tcp-cps", "udp-cps", "tcp-tput", "udp-tput"])
-def test_both_ends_through_the_router(lab, profile):
+def test_both_ends_through_the_router(lab, profile, ends_of):
     options = ("--rate", 1000, "--connections", 2000, "--seconds", 60, "--timeout", 20)
-    meet(lab, *options)
-    with generator("stateful", *both(lab, "--profile", profile, *options)) as ends:
+    meet(ends_of(lab, *options))
+    with generator("stateful", *ends_of(lab, "--profile", profile, *options)) as ends:
         result = json.loads(ends.finish())
     assert result["client"]["closed"] == result["client"]["attempted"] == 2000, result["client"]
     turns = {"tcp-cps": 0, "udp-cps": 1}.get(profile, 5)
@@ -157,7 +200,7 @@ def test_a_device_that_goes_away_is_told(lab):
 
 def test_replayed_conversations_come_through(lab):
     options = ("--rate", 1000, "--connections", 1280, "--seconds", 60)
-    meet(lab, *options)
+    meet(both(lab, *options))
     with generator("replay", *both(lab, *options, "--profile", "tcp-tput", "--apart", 1, "--drain", 5)) as replay:
         result = json.loads(replay.finish())
     assert len(result["steps"]) == 16

@@ -176,7 +176,7 @@ def test_a_flood_of_refused_peers_fills_counters_and_not_the_log(lab, daemon):
     assert f'quiver_memif_refused_total{{interface="bad",socket="{lab.directory}/bad",reason="wrong-secret"}} 40' in metrics
     assert f'quiver_memif_refused_total{{interface="",socket="{lab.directory}/bad",reason="unknown-interface"}} 30' in metrics
     # What was kept back is summed up.
-    eventually(lambda: 'count=39' in daemon.log()[daemon.mark :], lambda: daemon.log()[daemon.mark :], timeout=15)
+    eventually(lambda: "count=39" in daemon.log()[daemon.mark :], lambda: daemon.log()[daemon.mark :], timeout=15)
 
 
 def test_a_flood_of_broken_rings_fills_a_counter_and_not_the_log(lab, bystanders):
@@ -439,6 +439,7 @@ def test_many_silent_connections_do_not_lock_others_out(lab, daemon):
             with contextlib.suppress(Refused):
                 peer.receive(2)
         assert daemon.show("version")["pid"] == daemon.process.pid
+
         def connects():
             with contextlib.suppress(Refused, OSError), RawMemif(str(lab.directory / "bad")).connect():
                 return True

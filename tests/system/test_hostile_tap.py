@@ -351,7 +351,8 @@ def test_a_flood_of_fragments(daemon, bad, bystanders, flood):
 def test_fragments_pass_as_they_are(daemon, bad, bystanders):
     """Those to others aren't put together: nothing is kept, however many there are."""
     before = bad.received("rx_unicast"), daemon.counter("b", "tx_unicast")
-    bad.send([bad.to_router() / IP(src="10.66.0.2", dst="10.2.0.2", id=n, flags="MF", frag=n % 100, proto=17) / Raw(bytes(64)) for n in range(500)])
+    fragment = lambda n: IP(src="10.66.0.2", dst="10.2.0.2", id=n, flags="MF", frag=n % 100, proto=17)
+    bad.send([bad.to_router() / fragment(n) / Raw(bytes(64)) for n in range(500)])
     drops = bad.settled()
     received = bad.received("rx_unicast") - before[0]
     assert daemon.counter("b", "tx_unicast") - before[1] + sum(drops.values()) >= received > 1000, (drops, received)
@@ -378,7 +379,8 @@ def test_runts(daemon, bad):
     """Whole headers without anything behind them, and cut in their middle."""
     head = bytes(bad.to_router())[:12]
     whole = {
-        0x0800: bytes(IP(src="10.66.0.2", dst="10.2.0.2") / UDP()), 0x86DD: bytes(IPv6(src="fd00:66::2", dst="fd00:66::1") / ICMPv6EchoRequest()),
+        0x0800: bytes(IP(src="10.66.0.2", dst="10.2.0.2") / UDP()),
+        0x86DD: bytes(IPv6(src="fd00:66::2", dst="fd00:66::1") / ICMPv6EchoRequest()),
         0x0806: bytes(ARP()), 0x8100: struct.pack("!HH", 5, 0x0800) + bytes(IP()), 0x88A8: struct.pack("!HHHH", 5, 0x8100, 6, 0x0800),
         0x0026: b"\x42\x42\x03" + bytes(35), 0x0000: b"", 0xFFFF: b"x",
     }  # fmt: skip

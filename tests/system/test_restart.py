@@ -108,7 +108,8 @@ next_hops = [{{ address = "10.14.0.1" }}]
                 eventually(lambda ping=ping: len([at for _, at in replies(ping) if at > last]) > 200, lambda p=ping: p.output()[-500:])
             told = {way: gap(replies(ping)) for way, ping in pings.items()}
         with capsys.disabled():
-            print(f"\nrestart after {end}:", "; ".join(f"{way} {ms:.0f} ms without an answer, {lost} lost" for way, (ms, lost) in told.items()))
+            ways = (f"{way} {ms:.0f} ms without an answer, {lost} lost" for way, (ms, lost) in told.items())
+            print(f"\nrestart after {end}:", "; ".join(ways))
         after = daemon.cli("get", "-o", "toml").stdout, daemon.states(), daemon.interface("a")["mac"]
         assert after == before and set(before[1].values()) == {"applied"}
         # Once it is back nothing more is lost.
@@ -175,7 +176,8 @@ def test_a_full_disk_refuses_changes_and_hurts_nothing(own_daemon, tmp_path):
         try:
             a, b = lab.pod("a"), lab.pod("b")
             daemon.apply(lab.tap("a", a, "10.1.0") + lab.tap("b", b, "10.2.0"))
-            many = "".join(f'[[route]]\nprefix = "10.{200 + n // 250}.{n % 250}.0/24"\nnext_hops = [{{ address = "10.2.0.2" }}]\n' for n in range(3000))
+            route = '[[route]]\nprefix = "10.{}.{}.0/24"\nnext_hops = [{{ address = "10.2.0.2" }}]\n'
+            many = "".join(route.format(200 + n // 250, n % 250) for n in range(3000))
             generation = daemon.show("version")["generation"]
             done = daemon.cli("apply", "-f", "-", stdin=many, check=False)
             assert done.returncode == 8, (done.returncode, done.stderr)

@@ -73,7 +73,11 @@ def test_equal_cost_ways_share_flows_and_keep_each_flow_together(three, daemon):
 
 @pytest.mark.parametrize(
     "action, words",
-    [("unreachable", "Destination Host Unreachable|Destination Net Unreachable"), ("prohibit", "Packet filtered|Prohibited"), ("blackhole", None)],
+    [
+        ("unreachable", "Destination Host Unreachable|Destination Net Unreachable"),
+        ("prohibit", "Packet filtered|Prohibited"),
+        ("blackhole", None),
+    ],
 )
 def test_route_actions(three, daemon, action, words):
     a, _, _ = three
@@ -123,7 +127,8 @@ def test_a_static_neighbour_needs_no_arp(lab, daemon):
     with b.wire() as wire:
         a.ping("10.2.0.9", count=1, wait=1)
         seen = wire.collect(
-            lambda f: ARP in f and f[ARP].pdst == "10.2.0.9", lambda f: ICMP in f and f[IP].dst == "10.2.0.9" and f.dst == "02:00:00:00:00:99"
+            lambda f: ARP in f and f[ARP].pdst == "10.2.0.9",
+            lambda f: ICMP in f and f[IP].dst == "10.2.0.9" and f.dst == "02:00:00:00:00:99",
         )
     assert not seen, "no ARP request"
     shown = next(n for n in daemon.show("neighbor")["neighbors"] if n["address"] == "10.2.0.9")
@@ -137,8 +142,7 @@ def test_a_neighbour_that_changes_its_address_is_followed(lab, daemon):
     b.ip("link", "set", "eth0", "address", "02:00:00:00:00:42")
     with b.wire() as wire:
         wire.send(
-            Ether(src="02:00:00:00:00:42", dst="ff:ff:ff:ff:ff:ff")
-            / ARP(op=1, hwsrc="02:00:00:00:00:42", psrc="10.2.0.2", pdst="10.2.0.2")
+            Ether(src="02:00:00:00:00:42", dst="ff:ff:ff:ff:ff:ff") / ARP(op=1, hwsrc="02:00:00:00:00:42", psrc="10.2.0.2", pdst="10.2.0.2")
         )
         eventually(
             lambda: any(n.get("mac") == "02:00:00:00:00:42" for n in daemon.show("neighbor").get("neighbors", [])),

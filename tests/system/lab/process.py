@@ -61,9 +61,7 @@ class Process:
     def __init__(self, *command, stdin=None):
         self.command = [str(word) for word in command]
         self._file = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 (closed by __exit__)
-        self.process = subprocess.Popen(
-            self.command, stdin=stdin or subprocess.DEVNULL, stdout=self._file, stderr=subprocess.STDOUT
-        )
+        self.process = subprocess.Popen(self.command, stdin=stdin or subprocess.DEVNULL, stdout=self._file, stderr=subprocess.STDOUT)
         self.pid = self.process.pid
 
     def output(self):
