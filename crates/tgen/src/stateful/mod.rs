@@ -15,6 +15,7 @@ pub mod clock;
 pub mod counts;
 pub mod endpoint;
 pub mod endpoints;
+pub mod ends;
 pub mod interfaces;
 pub mod mix;
 pub mod options;

@@ -5,22 +5,25 @@
 //! | `stack`, `setting` | header stacks and fields, as profiles give them |
 //! | `modifier` | which numbers a changing field takes |
 //! | `size`, `rate` | lengths of frames, rates |
-//! | `template` | a stream's frames, built once: where fields and checksums lie, and what they weigh |
+//! | `layout` | where fields and checksums lie, and what they weigh |
+//! | `template` | a stream's frames, built once |
 //! | `signature` | what payloads end with, so that a receiver knows them |
 //! | `generator` | packets of templates, a burst at a time |
 //! | `replay` | packets of a capture file |
-//! | `pace` | when packets are due |
+//! | `pace`, `schedule` | when packets are due |
 //! | `receiver`, `sequence` | counting and checking what comes in |
 //! | `lane`, `engine` | the loop on one core that sends and receives |
 
 mod engine;
 mod generator;
 mod lane;
+mod layout;
 mod modifier;
 mod pace;
 mod rate;
 mod receiver;
 mod replay;
+mod schedule;
 mod sequence;
 mod setting;
 mod signature;
@@ -31,6 +34,7 @@ mod template;
 pub use engine::{Outcome, Progress, run};
 pub use generator::{BURST, Generator, Recipe};
 pub use lane::{Lane, LaneError, LaneSent};
+pub use layout::Layout;
 pub use modifier::{Modifier, Progress as Order, Values, mix, seed};
 pub use pace::Pace;
 pub use rate::Rate;
@@ -41,4 +45,4 @@ pub use setting::{Number, Setting};
 pub use signature::{LEN as SIGNATURE_LEN, STAMPED_LEN, Signature};
 pub use size::Size;
 pub use stack::{Echo, Ethernet, Ipv4, Ipv6, Layer, StackError, Tcp, Udp, Vlan, Vxlan};
-pub use template::{Layout, Template};
+pub use template::Template;
