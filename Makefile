@@ -29,7 +29,7 @@ unit: ## unit, property and whole-graph tests; memif against DPDK
 model: ## model checks of ring cursor and publication (loom)
 	scripts/model.sh
 
-miri: ## Miri (undefined behaviour) over the rings of memif; minutes, with a nightly compiler
+miri: ## Miri (undefined behaviour) over regions, packet slots and the rings of memif; five minutes, with a nightly compiler
 	scripts/miri.sh
 
 fuzz: ## fuzz the memif library for MINUTES (10) a target; a short run is part of `unit`

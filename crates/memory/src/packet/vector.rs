@@ -120,8 +120,8 @@ mod tests {
     use super::*;
     use crate::packet::SLOTS;
 
-    /// What is seen of `slots` when every packet with an odd `tx_if` is refused by the stretch.
-    fn seen(slots: &[SlotId]) -> Vec<(usize, SlotId, bool)> {
+    /// All slots taken, each with its number in the metadata and in the head.
+    fn numbered() -> Packets {
         let mut packets = Packets::new();
         for slot in 0..SLOTS {
             let slot = packets.take(0).unwrap_or(slot as SlotId);
@@ -129,11 +129,16 @@ mod tests {
             packets.meta_mut(slot).next_hop = slot.into();
             packets.parts_mut(slot).1[9] = slot as u8;
         }
+        packets
+    }
+
+    /// What is seen of `slots` when every packet with an odd `tx_if` is refused by the stretch.
+    fn seen(packets: &mut Packets, slots: &[SlotId]) -> Vec<(usize, SlotId, bool)> {
         let mut seen = Vec::new();
         let mut vector = Vector::new(slots);
         loop {
             let mut taken = Vec::new();
-            let stretch = vector.stretch(&mut packets, |meta, area| {
+            let stretch = vector.stretch(packets, |meta, area| {
                 assert_eq!(meta.next_hop as u8, area[9], "meta and head are of one packet");
                 taken.push(meta.next_hop as SlotId);
                 meta.tx_if % 2 == 0
@@ -159,10 +164,11 @@ mod tests {
             vec![3, 8, 13],
             vec![last, 0, 1],
         ];
+        let mut packets = numbered();
         for slots in cases {
             let want: Vec<_> =
                 slots.iter().enumerate().map(|(at, slot)| (at, *slot, slot % 5 != 3)).collect();
-            assert_eq!(seen(&slots), want);
+            assert_eq!(seen(&mut packets, &slots), want);
         }
     }
 }

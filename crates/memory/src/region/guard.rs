@@ -165,7 +165,7 @@ fn die(signal: libc::c_int) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use std::os::fd::OwnedFd;
     use std::sync::Arc;

@@ -5,7 +5,9 @@ use std::ptr::{self, NonNull};
 
 use rustix::fs::{FileType, SealFlags, Stat, fcntl_get_seals, fstat};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+#[cfg(not(miri))]
+use rustix::mm::munmap;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use super::RegionError;
 use super::guard::Guard;
@@ -151,6 +153,7 @@ impl Region {
     }
 
     /// Bytes mapped at [`base`](Self::base), a multiple of the page size.
+    #[cfg(not(miri))]
     pub(crate) const fn mapped_len(&self) -> usize {
         self.mapped
     }
@@ -174,7 +177,7 @@ impl Drop for Region {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 
