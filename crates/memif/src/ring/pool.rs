@@ -20,9 +20,7 @@ pub(super) const HEADROOM: u32 = 128;
 
 /// No buffer.
 const NONE: u32 = u32::MAX;
-/// Beside a buffer's number: its slot's descriptor doesn't point to the buffer's usual place.
-const MOVED: u32 = 1 << 31;
-/// Most buffers, so that there is room for the bit above.
+/// Most buffers: no region holds many more.
 const MOST: u32 = 1 << 24;
 
 /// The buffers of a trust group: one region, which all peers of the group map. Each can read and write the packets of all.
@@ -151,9 +149,13 @@ impl PoolSlots {
     #[inline]
     pub(super) fn renew(&self, index: u16) {
         let slot = self.slot(index);
-        let own = slot.load(Ordering::Relaxed) & !MOVED;
-        let instead = self.pool.instead[own as usize].swap(NONE, Ordering::Relaxed);
-        slot.store(if instead == NONE { own } else { instead }, Ordering::Relaxed);
+        let noted = &self.pool.instead[slot.load(Ordering::Relaxed) as usize];
+        let instead = noted.load(Ordering::Relaxed);
+        // Not by exchanging: nobody else writes either of the two meanwhile, and that would cost a locked instruction a packet.
+        if instead != NONE {
+            noted.store(NONE, Ordering::Relaxed);
+            slot.store(instead, Ordering::Relaxed);
+        }
     }
 
     /// The buffer in which something received begins at `offset` of the pool's region, with room before it; `None` if the
@@ -174,19 +176,9 @@ impl PoolSlots {
     /// Puts `buffer`, with a packet in it, into the slot; what the slot had goes where `buffer` came from.
     #[inline]
     pub(super) fn exchange(&self, index: u16, buffer: u32) {
-        let empty = self.slot(index).swap(buffer | MOVED, Ordering::Relaxed) & !MOVED;
-        self.pool.instead[buffer as usize].store(empty, Ordering::Relaxed);
-    }
-
-    /// Lets the descriptor of a slot point to its buffer's usual place again.
-    #[inline]
-    pub(super) fn straighten(&self, ring: Descriptors<'_>, index: u16) {
         let slot = self.slot(index);
-        let buffer = slot.load(Ordering::Relaxed);
-        if buffer & MOVED != 0 {
-            slot.store(buffer & !MOVED, Ordering::Relaxed);
-            ring.set(index, self.addressing().buffer(ring, index));
-        }
+        self.pool.instead[buffer as usize].store(slot.load(Ordering::Relaxed), Ordering::Relaxed);
+        slot.store(buffer, Ordering::Relaxed);
     }
 }
 
@@ -219,8 +211,14 @@ impl Addressing for PoolAddressing<'_> {
     #[inline(always)]
     fn buffer(self, _ring: Descriptors<'_>, index: u16) -> Descriptor {
         let buffer = self.buffers[usize::from(index) & (self.buffers.len() - 1)].load(Ordering::Relaxed);
-        let offset = (buffer & !MOVED) * self.stride + HEADROOM;
+        let offset = buffer * self.stride + HEADROOM;
         Descriptor { flags: 0, region: self.region, length: self.capacity, offset }
+    }
+
+    #[inline(always)]
+    fn fill(self, ring: Descriptors<'_>, index: u16, d: Descriptor) {
+        // The buffer that left before may have been another, or have begun elsewhere.
+        ring.set(index, d);
     }
 
     #[inline(always)]

@@ -34,10 +34,6 @@ impl TxQueue {
         source: &mut S,
     ) -> Result<Transmitted, Fault> {
         let Some(pool) = self.pool.take() else { return Ok(Transmitted::default()) };
-        let (ring, next) = (self.ring.descriptors(), self.cursor.next());
-        for slot in 0..room {
-            pool.straighten(ring, next.wrapping_add(slot));
-        }
         let sent = self.walk(pool.addressing(), room, n, source);
         self.pool = Some(pool);
         sent
@@ -82,14 +78,15 @@ impl TxQueue {
                 source.bytes += u64::from(d.length);
                 continue;
             }
-            let slots = source.length(0).div_ceil(pool.capacity()).min(left.into()) as u16;
-            for slot in 0..slots {
-                pool.straighten(self.ring.descriptors(), index.wrapping_add(slot));
-            }
-            if self.walk(pool.addressing(), left, 1, source)?.sent == 0 {
+            // Up to the next that can be exchanged: copied, in one go.
+            let rest = source.slots.get(source.done..).unwrap_or_default();
+            let next = rest.iter().skip(1).position(|slot| self.lies_in(pool, source, *slot).is_some());
+            let run = next.map_or(rest.len(), |next| next + 1);
+            let sent = self.walk(pool.addressing(), left, run, source)?.sent;
+            source.done += sent;
+            if sent < run {
                 break;
             }
-            source.done += 1;
         }
         Ok(source.done)
     }

@@ -42,6 +42,12 @@ pub(super) trait Addressing: Copy {
     fn received(self, ring: Descriptors<'_>, index: u16) -> Descriptor;
     /// The empty buffer of this slot: where, and how long.
     fn buffer(self, ring: Descriptors<'_>, index: u16) -> Descriptor;
+    /// Fills the slot: `d` is its buffer, with as many bytes of it as are sent.
+    #[inline(always)]
+    fn fill(self, ring: Descriptors<'_>, index: u16, d: Descriptor) {
+        // Where the buffer is stands there already.
+        ring.set_length(index, d);
+    }
     /// Most bytes a received part may have, besides lying inside its region.
     fn limit(self) -> u32;
 }

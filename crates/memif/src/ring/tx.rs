@@ -227,7 +227,7 @@ impl TxQueue {
             if length.wrapping_sub(1) < d.length {
                 let d = Descriptor { flags: 0, length, ..d };
                 source.write(packet, d.check(table)?);
-                ring.set_length(index, d);
+                slots.fill(ring, index, d);
                 used += 1;
                 done.sent += 1;
                 continue;
@@ -238,7 +238,7 @@ impl TxQueue {
                 Fit::Fits => {
                     source.write_chain(packet, &self.parts);
                     for d in &self.descriptors {
-                        ring.set_length(start.wrapping_add(used), *d);
+                        slots.fill(ring, start.wrapping_add(used), *d);
                         used += 1;
                     }
                     done.sent += 1;
