@@ -13,7 +13,7 @@ from quiver_bench.devices.base import Device, Setup, running
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import TrialVoid, Unsupported
-from quiver_bench.generators import Conversing, Generator, Iperf3, Tgen, TrialOutput
+from quiver_bench.generators import Conversing, Generator, Iperf3, OneEnd, Tgen, TrialOutput
 from quiver_bench.machine import common, placement
 from quiver_bench.noise import Noise, Watch
 
@@ -139,6 +139,8 @@ def generator_for(setup: Setup) -> Generator:
     """The generator that the suite asks for."""
     if setup.suite.case.generator == "iperf3":
         return Iperf3()
+    if setup.suite.case.generator == "one-end":
+        return OneEnd(setup.binaries, setup.suite.case.forwarding)
     return Conversing(setup.binaries) if setup.suite.traffic.conversations else Tgen(setup.binaries)
 
 

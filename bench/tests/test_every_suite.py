@@ -16,6 +16,7 @@ from quiver_bench.machine import Cores, allot
 from quiver_bench.suites import find, suites
 from quiver_bench.trial import generator_for, standing
 
+APPLICATIONS = [suite for suite in suites() if suite.case.generator == "one-end"]
 FIRST = "64b-1c-memif-eth-l2xcbase-mrr"
 
 
@@ -25,8 +26,8 @@ def case_of(suite):
 
 
 def one_of_each():
-    """The first suite of each case with one worker, smallest frames first as they are listed."""
-    alone = [suite for suite in suites() if suite.cores == 1]
+    """The first suite of each case with one worker that Quiver forwards in, smallest frames first as they are listed."""
+    alone = [suite for suite in suites() if suite.cores == 1 and suite not in APPLICATIONS]
     firsts = {case_of(suite): suite for suite in reversed(alone)}
     return [suite for suite in alone if firsts[case_of(suite)] is suite]
 
@@ -45,13 +46,13 @@ def test_every_suite_names_a_device_that_does_it():
             except Unsupported:
                 continue
             able.append(name)
-        assert "quiver" in able, suite.name
+        assert ("app-rust" if suite.case.generator == "one-end" else "quiver") in able, suite.name
 
 
 def kinds_of_traffic():
     """Suites whose packets differ, each once."""
     of = {(suite.traffic, suite.cores > 1): suite for suite in suites() if suite.case.generator == "quiver-tgen"}
-    return list(of.values())
+    return [*of.values(), *APPLICATIONS]
 
 
 def test_the_generator_takes_the_command_line_of_every_suite(programs):
@@ -84,7 +85,7 @@ def test_interfaces_are_named_as_the_generator_wants_them(programs):
 def configurations():
     """Suites that a device is set up for differently, each once; tables of a million are for another test."""
     of = {(s.case.name, s.port, s.cores, s.frame == "9000b"): s for s in suites() if s.case.routes <= 10_000}
-    return list(of.values())
+    return [suite for suite in of.values() if suite not in APPLICATIONS]
 
 
 @pytest.mark.real
@@ -140,3 +141,24 @@ def test_packets_pass_quiver_in_every_case(programs, suite):
     elif suite.case.generator != "iperf3":
         assert output.received == output.sent - output.lost
         assert output.lost < output.sent / 2
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ["app-rust", "app-c", "app-go"])
+@pytest.mark.parametrize("suite", APPLICATIONS, ids=lambda suite: suite.name)
+def test_applications_take_and_give_packets(programs, suite, name):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two cores are needed")
+    with standing(device(name).device, Setup(suite, allot(1), programs)) as stand:
+        before = stand.trial(0.2).output
+        # It serves one generator after the other.
+        output = stand.trial(1.2).output
+        count = re.compile(r"received ([\d.]+) Mpps, ([\d.]+) Gbit/s; sent ([\d.]+) Mpps")
+        own = [tuple(map(float, line)) for line in count.findall(stand.device.log())]
+    assert before.received > 0
+    assert output.received == output.sent > 100_000
+    assert output.rate_bps == pytest.approx(output.rate_pps * 8 * suite.traffic.pattern[0], rel=0.01)
+    # What it counts itself in a second isn't nothing, and it does no more than what it is for.
+    receiving = suite.case.forwarding == "receive"
+    assert max(packets for packets, _, _ in own) > 0 if receiving else max(sent for _, _, sent in own) > 0
+    assert all(sent == 0 for _, _, sent in own) if receiving else True

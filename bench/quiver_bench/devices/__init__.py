@@ -7,6 +7,7 @@
 * :mod:`~quiver_bench.devices.kernel`: Linux' own bridge and forwarding.
 * :mod:`~quiver_bench.devices.vpp`: FD.io VPP.
 * :mod:`~quiver_bench.devices.floor`: the bare copy.
+* :mod:`~quiver_bench.devices.application`: programs written with a memif library.
 * :mod:`~quiver_bench.devices.registry`: names.
 """
 

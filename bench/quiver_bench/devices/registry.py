@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from quiver_bench.devices.application import CApplication, GoApplication, RustApplication
 from quiver_bench.devices.base import Device
 from quiver_bench.devices.dpdk import L3fwd, Testpmd, TestpmdMac
 from quiver_bench.devices.floor import Floor
@@ -21,6 +22,9 @@ _CLASSES: dict[str, type[Device]] = {
     "kernel": Kernel,
     "vpp": Vpp,
     "floor": Floor,
+    "app-rust": RustApplication,
+    "app-c": CApplication,
+    "app-go": GoApplication,
 }
 _ALIASES = {"dpdk-testpmd": "testpmd", "dpdk-testpmd-mac": "testpmd-mac", "dpdk-l3fwd": "l3fwd", "linux": "kernel"}
 

@@ -2,6 +2,7 @@
 
 * :mod:`~quiver_bench.generators.base`: a trial's input and output.
 * :mod:`~quiver_bench.generators.tgen`: quiver-tgen's packets; its flags and its JSON are known here and next door only.
+* :mod:`~quiver_bench.generators.one_end`: quiver-tgen as the other side of an application.
 * :mod:`~quiver_bench.generators.conversations`: its connections, with and without state.
 * :mod:`~quiver_bench.generators.iperf3`: connections of the kernel, for super-frames.
 """
@@ -9,6 +10,7 @@
 from quiver_bench.generators.base import Endpoint, Generator, Latency, TrialOutput
 from quiver_bench.generators.conversations import Conversing
 from quiver_bench.generators.iperf3 import Iperf3
+from quiver_bench.generators.one_end import OneEnd
 from quiver_bench.generators.tgen import Tgen
 
-__all__ = ["Conversing", "Endpoint", "Generator", "Iperf3", "Latency", "Tgen", "TrialOutput"]
+__all__ = ["Conversing", "Endpoint", "Generator", "Iperf3", "Latency", "OneEnd", "Tgen", "TrialOutput"]

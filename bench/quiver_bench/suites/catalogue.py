@@ -77,6 +77,22 @@ def _connections() -> list[Case]:
     return cases
 
 
+def _applications() -> list[Case]:
+    """Programs written with a memif library: one thread, one direction."""
+    return [
+        Case(
+            f"app-{what}",
+            "memif_library",
+            what,
+            generator="one-end",
+            most_cores=1,
+            methods=("mrr",),
+            frames=("64b", "1518b"),
+        )
+        for what in ("receive", "send")
+    ]
+
+
 #: What devices do with packets, by area.
 CASES: tuple[Case, ...] = (
     Case("eth-l2xcbase", "l2", "l2xc", ("memif", "tap"), methods=_ALL, frames=_LARGE),
@@ -90,6 +106,7 @@ CASES: tuple[Case, ...] = (
     *_scales(6),
     *_connections(),
     *_chains(),
+    *_applications(),
     Case(
         "ethip4-ip4base-2tap-gso-iperf3",
         "gso",

@@ -40,7 +40,7 @@ class Case:
 
     name: str
     area: str
-    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding.
+    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding; of applications ``receive`` or ``send``.
     forwarding: str
     #: Kinds of port it is published for.
     ports: tuple[str, ...] = ("memif",)
@@ -54,7 +54,7 @@ class Case:
     containers: int = 0
     #: ``chain``: through the device between containers; ``pipeline``: straight from one to the next.
     layout: str = ""
-    #: ``quiver-tgen`` for packets, ``iperf3`` for connections of the kernel.
+    #: ``quiver-tgen`` for packets, ``one-end`` for it as the other side of an application, ``iperf3`` for connections of the kernel.
     generator: str = "quiver-tgen"
     #: Packets go both ways. A bridge that hears one side only can't learn where to send, and floods.
     both_ways: bool = False
@@ -161,7 +161,8 @@ class Suite:
             {"memif": "MEMIF", "tap": "TUNTAP"}[self.port],
             *case.tags,
         }
-        tags.add({"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD"}[case.forwarding])
+        kinds = {"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD"}
+        tags.add(kinds.get(case.forwarding, f"APP_{case.forwarding.upper()}"))
         tags.add("DOT1Q" if case.vlan else "ETH")
         if case.protocol:
             tags |= {case.protocol.upper(), f"HOSTS_{case.hosts}"}
