@@ -4,13 +4,14 @@
 //! * [`address`]: what differs between IPv4 and IPv6; all else is generic over it.
 //! * [`packet`]: segments and datagrams, read and written as single lines.
 //! * [`tcp`], [`udp`]: the state machines of both ends. They know neither links nor clocks.
-//! * [`endpoint`]: what both protocols have in common for the loop.
+//! * [`endpoint`]: what both protocols have in common for the loop; [`clients`]: what their opening sides have.
 //! * [`side`]: one side's link: batches in, batches out.
 //! * [`run`]: the loop.
 //! * [`report`]: what came of it.
 //! * [`replay`]: the packets of whole connections without state; [`rehearsal`] finds out which they are.
 
 pub mod address;
+pub mod clients;
 pub mod clock;
 pub mod counts;
 pub mod endpoint;

@@ -5,7 +5,7 @@ use super::clock::Now;
 use super::counts::Counts;
 use super::endpoint::{Endpoint, Opener};
 use super::profile::{Ends, Profile, Protocol};
-use super::side::{BATCH, Face, Side, Traffic};
+use super::side::{BATCH, Face, FaceOf, Side, Traffic};
 use super::{tcp, udp};
 use crate::link::{Link, LinkError};
 use hdrhistogram::Histogram;
@@ -90,26 +90,12 @@ pub fn run<A: Address>(
             let rules = tcp::Rules { role: tcp::Role::Server, timeout, ..profile.tcp };
             // Connections that the client is through with but the server isn't need room, too.
             let server = tcp::Server::new(rules, places + (places / 4).min(1 << 18) + 1024);
-            drive(
-                profile,
-                times,
-                links,
-                (Side::new(client, faces.0), Side::new(server, faces.1)),
-                stop,
-                each_second,
-            )
+            drive(profile, times, links, (client, server), faces, stop, each_second)
         }
         Protocol::Udp => {
             let client = udp::Client::new(ends.clients, ends.servers, profile.udp, places);
             let server = udp::Server::new(profile.udp_response);
-            drive(
-                profile,
-                times,
-                links,
-                (Side::new(client, faces.0), Side::new(server, faces.1)),
-                stop,
-                each_second,
-            )
+            drive(profile, times, links, (client, server), faces, stop, each_second)
         }
     }
 }
@@ -118,11 +104,13 @@ fn drive<C: Opener, S: Endpoint<Packet = C::Packet>>(
     profile: &Profile,
     times: Times,
     (client_link, server_link): (&mut Link, &mut Link),
-    (client, server): (Side<C>, Side<S>),
+    (client, server): (C, S),
+    faces: (FaceOf<C>, FaceOf<S>),
     stop: &AtomicBool,
     each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
 ) -> Result<Outcome, RunError> {
     let latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(RunError::Histogram)?;
+    let (client, server) = (Side::new(client, faces.0), Side::new(server, faces.1));
     let seconds = vec![Snapshot::default()];
     let (rate, connections) = (profile.rate, profile.connections);
     let run = Run { client, server, client_link, server_link, rate, connections, latency, seconds };

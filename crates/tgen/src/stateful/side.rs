@@ -52,7 +52,7 @@ pub struct Face<A> {
 }
 
 /// How a side with these state machines shows itself.
-type FaceOf<E> = Face<<<E as Endpoint>::Packet as Wire>::Address>;
+pub type FaceOf<E> = Face<<<E as Endpoint>::Packet as Wire>::Address>;
 
 /// Connections of one side, with what comes from and goes to the link.
 #[derive(Debug)]

@@ -60,54 +60,18 @@ pub fn run(
 ) -> Outcome {
     let frequency = clock.frequency();
     let ends = Ends { seconds: plan.seconds, drain: plan.drain, frequency };
-    let counts = |lanes: &[Lane]| lanes.iter().map(|lane| LaneCounts::new(lane.is_stamped())).collect();
-    let n = links.len();
+    let observed = Observed { links, lanes: &mut lanes, ends, stop, progress };
     let (links, checks, ended) = match plan.check {
         plan::Check::Count => {
-            let lens = lanes
-                .iter()
+            let lens = (observed.lanes.iter())
                 .fold((u32::MAX, 0), |(min, max), lane| (min.min(lane.lens.0), max.max(lane.lens.1)));
-            let lens = if lanes.is_empty() { (0, u32::MAX) } else { lens };
-            let mut receiver = Count::new(n, lens, plan.full);
-            let ended = Tier::detect().dispatch(Loop {
-                links,
-                lanes: &mut lanes,
-                ends,
-                stop,
-                progress,
-                receiver: &mut receiver,
-                first: 0,
-            });
+            let lens = if observed.lanes.is_empty() { (0, u32::MAX) } else { lens };
+            let mut receiver = Count::new(observed.links.len(), lens, plan.full);
+            let ended = observed.by(&mut receiver);
             (receiver.into_links(), None, ended)
         }
-        plan::Check::Sequence => {
-            let mut receiver = Check::<false>::new(n, counts(&lanes));
-            let ended = Tier::detect().dispatch(Loop {
-                links,
-                lanes: &mut lanes,
-                ends,
-                stop,
-                progress,
-                receiver: &mut receiver,
-                first: 0,
-            });
-            let (links, checks) = receiver.into_counts();
-            (links, Some(checks), ended)
-        }
-        plan::Check::Payload => {
-            let mut receiver = Check::<true>::new(n, counts(&lanes));
-            let ended = Tier::detect().dispatch(Loop {
-                links,
-                lanes: &mut lanes,
-                ends,
-                stop,
-                progress,
-                receiver: &mut receiver,
-                first: 0,
-            });
-            let (links, checks) = receiver.into_counts();
-            (links, Some(checks), ended)
-        }
+        plan::Check::Sequence => observed.checked::<false>(),
+        plan::Check::Payload => observed.checked::<true>(),
     };
     let Ended { seconds, stopped, lost } = ended;
     Outcome {
@@ -132,6 +96,31 @@ struct Ended {
     seconds: f64,
     stopped: bool,
     lost: Option<LinkError>,
+}
+
+/// What is the same whoever receives.
+struct Observed<'a> {
+    links: &'a mut [Link],
+    lanes: &'a mut [Lane],
+    ends: Ends,
+    stop: &'a AtomicBool,
+    progress: &'a Progress,
+}
+
+impl Observed<'_> {
+    fn by<R: Observer>(self, receiver: &mut R) -> Ended {
+        let Self { links, lanes, ends, stop, progress } = self;
+        Tier::detect().dispatch(Loop { links, lanes, ends, stop, progress, receiver, first: 0 })
+    }
+
+    /// By looking at signatures.
+    fn checked<const PAYLOAD: bool>(self) -> (Vec<LinkCounts>, Option<Vec<LaneCounts>>, Ended) {
+        let counts = self.lanes.iter().map(|lane| LaneCounts::new(lane.is_stamped())).collect();
+        let mut receiver = Check::<PAYLOAD>::new(self.links.len(), counts);
+        let ended = self.by(&mut receiver);
+        let (links, checks) = receiver.into_counts();
+        (links, Some(checks), ended)
+    }
 }
 
 struct Loop<'a, R> {

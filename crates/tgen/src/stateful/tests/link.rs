@@ -20,19 +20,22 @@ pub struct Faults {
 /// Changes frames on their way: from the client if the flag is set.
 pub type Middle = Box<dyn FnMut(bool, &mut [u8])>;
 
+/// A frame's first line and length; from the client if the flag is set.
+type Sent<P> = (bool, LineOf<P>, usize);
+
 /// Two sides and the link between them.
 pub struct World<C: Opener, S: Endpoint<Packet = C::Packet>> {
     pub client: C,
     pub server: S,
     pub faults: Faults,
     pub middle: Option<Middle>,
-    /// Every frame that was sent, with its length; from the client if the flag is set.
-    pub log: Vec<(bool, LineOf<C::Packet>, usize)>,
+    /// Every frame that was sent.
+    pub log: Vec<Sent<C::Packet>>,
     framing: Framing,
     to_server: Outbox<C::Packet>,
     to_client: Outbox<C::Packet>,
     /// By time of arrival and a running number.
-    under_way: BTreeMap<(u64, u64), (bool, LineOf<C::Packet>, usize)>,
+    under_way: BTreeMap<(u64, u64), Sent<C::Packet>>,
     pub now_ms: u64,
     number: u64,
     random: u64,

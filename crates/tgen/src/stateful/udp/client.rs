@@ -1,19 +1,14 @@
 //! The side that asks.
 
 use crate::stateful::address::Address;
+use crate::stateful::clients::Clients;
 use crate::stateful::clock::Now;
 use crate::stateful::counts::{Cause, Counts};
 use crate::stateful::endpoint::{Endpoint, Opener};
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::outbox::Outbox;
 use crate::stateful::packet::{Datagram, MAGIC, TAG_LEN};
-use crate::stateful::timers::Timers;
 use memory::region::prefetch_write;
-
-/// No place.
-const NOWHERE: u32 = u32::MAX;
-const DUE: usize = 256;
-const TRIES: usize = 16;
 
 /// What all flows have in common. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,45 +54,26 @@ pub struct Flow {
 
 const _: () = assert!(size_of::<Flow>() == 32);
 
-/// Clients: one place per address and port. What comes back is known by the address it comes to, and by its tag.
+/// The clients' flows, each in its client's place. Datagrams of an earlier flow are told by their tags.
 #[derive(Debug)]
 pub struct Client<A> {
     flows: Vec<Flow>,
-    own: Endpoints<A>,
-    servers: Endpoints<A>,
+    clients: Clients<A>,
     rules: Rules,
-    timers: Timers,
-    due: Vec<u32>,
-    next: u32,
-    concurrent: u64,
-    counts: Counts,
-    latencies: Vec<u64>,
 }
 
 impl<A: Address> Client<A> {
     /// Clients at `own`, each of which asks one of `servers`, with up to `concurrent` flows at a time.
     #[must_use]
     pub fn new(own: Endpoints<A>, servers: Endpoints<A>, rules: Rules, concurrent: u64) -> Self {
-        let flow = Flow { life: rules.seed, ..Flow::default() };
-        Self {
-            flows: vec![flow; own.len() as usize],
-            own,
-            servers,
-            timers: Timers::new(rules.timeout),
-            due: Vec::with_capacity(DUE),
-            rules,
-            next: 0,
-            concurrent,
-            counts: Counts::default(),
-            latencies: Vec::new(),
-        }
+        let flows = vec![Flow { life: rules.seed, ..Flow::default() }; own.len() as usize];
+        Self { flows, clients: Clients::new(own, servers, rules.timeout, concurrent), rules }
     }
 
     /// Sends the request of the current turn and sets its deadline.
     #[inline(always)]
     fn ask(&mut self, place: u32, now: Now, out: &mut Outbox<Datagram<A>>) {
-        let (src, src_port) = self.own.at(place);
-        let (dst, dst_port) = self.servers.at(place % self.servers.len() as u32);
+        let ((src, src_port), (dst, dst_port)) = self.clients.ends(place);
         let Some(flow) = self.flows.get_mut(place as usize) else { return };
         out.push(Datagram {
             src,
@@ -120,10 +96,11 @@ impl<A: Address> Client<A> {
         let Some(flow) = self.flows.get_mut(place as usize) else { return };
         if flow.timer_at == 0 || flow.deadline < flow.timer_at {
             flow.timer_at = flow.deadline;
-            self.timers.set(place, flow.deadline, now.tick);
+            self.clients.timers.set(place, flow.deadline, now.tick);
         }
     }
 
+    #[inline(always)]
     fn prefetch(&self, place: u32) {
         if let Some(flow) = self.flows.get(place as usize) {
             prefetch_write(core::ptr::from_ref(flow).cast());
@@ -146,7 +123,7 @@ impl<A: Address> Endpoint for Client<A> {
 
     #[inline(always)]
     fn place(&self, response: &Datagram<A>) -> u32 {
-        let place = self.own.number(response.dst, response.dst_port).unwrap_or(NOWHERE);
+        let place = self.clients.place(response.dst, response.dst_port);
         self.prefetch(place);
         place
     }
@@ -159,14 +136,14 @@ impl<A: Address> Endpoint for Client<A> {
                 && (response.flow, response.life, response.turn) == (place, flow.life, flow.turn)
         };
         let Some(flow) = self.flows.get_mut(place as usize).filter(awaited) else {
-            self.counts.stray += 1;
+            self.clients.counts.stray += 1;
             return;
         };
-        self.counts.messages += 1;
-        self.counts.bytes += u64::from(response.len);
+        self.clients.counts.messages += 1;
+        self.clients.counts.bytes += u64::from(response.len);
         if flow.turn == 0 {
-            self.counts.established += 1;
-            self.latencies.push(now.since(flow.stamp));
+            self.clients.counts.established += 1;
+            self.clients.latencies.push(now.since(flow.stamp));
         }
         flow.turn += 1;
         if flow.turn < self.rules.turns {
@@ -176,15 +153,14 @@ impl<A: Address> Endpoint for Client<A> {
             flow.deadline = now.tick.wrapping_add(self.rules.hold);
             self.arm(place, now);
         } else {
-            self.counts.closed += 1;
+            self.clients.counts.closed += 1;
             self.end(place, now);
         }
     }
 
     #[inline]
     fn expire(&mut self, now: Now, _: &mut Outbox<Datagram<A>>) {
-        let mut due = core::mem::take(&mut self.due);
-        self.timers.due(now.tick, &mut due);
+        let due = self.clients.due(now);
         due.iter().for_each(|place| self.prefetch(*place));
         for place in &due {
             let Some(flow) = self.flows.get_mut(*place as usize) else { continue };
@@ -196,53 +172,42 @@ impl<A: Address> Endpoint for Client<A> {
                 State::Free => {}
                 _ if flow.deadline > now.tick => self.arm(*place, now),
                 State::Asked => {
-                    self.counts.fail(Cause::Timeout);
+                    self.clients.counts.fail(Cause::Timeout);
                     self.end(*place, now);
                 }
                 State::Held => {
-                    self.counts.closed += 1;
+                    self.clients.counts.closed += 1;
                     self.end(*place, now);
                 }
             }
         }
-        self.due = due;
+        self.clients.done(due);
     }
 
     fn counts(&self) -> &Counts {
-        &self.counts
+        &self.clients.counts
     }
 }
 
 impl<A: Address> Opener for Client<A> {
     #[inline]
     fn open(&mut self, n: usize, now: Now, out: &mut Outbox<Datagram<A>>) -> usize {
-        let places = self.flows.len() as u32;
-        let room = self.concurrent.saturating_sub(self.counts.active());
-        let n = n.min(usize::try_from(room).unwrap_or(usize::MAX));
-        let (mut opened, mut tries) = (0, TRIES);
-        while opened < n {
-            let place = self.next;
-            self.next = if place + 1 >= places { 0 } else { place + 1 };
-            self.prefetch(self.next.wrapping_add(8));
+        let (n, mut turn) = self.clients.turn(n);
+        let opened = turn.open(n, |place, soon| {
+            self.prefetch(soon);
             let free = |flow: &&mut Flow| flow.state == State::Free && flow.deadline <= now.tick;
-            let Some(flow) = self.flows.get_mut(place as usize).filter(free) else {
-                tries -= 1;
-                if tries == 0 {
-                    self.counts.no_place += 1;
-                    break;
-                }
-                continue;
-            };
+            let Some(flow) = self.flows.get_mut(place as usize).filter(free) else { return false };
             flow.turn = 0;
             flow.stamp = now.stamp;
-            self.counts.attempted += 1;
+            self.clients.counts.attempted += 1;
             self.ask(place, now, out);
-            opened += 1;
-        }
+            true
+        });
+        self.clients.end(turn);
         opened
     }
 
     fn latencies(&mut self) -> &mut Vec<u64> {
-        &mut self.latencies
+        &mut self.clients.latencies
     }
 }
