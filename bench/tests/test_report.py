@@ -127,3 +127,6 @@ def test_trends_and_lists_as_commands(store, capsys):
     assert "regression at c00000000008" in capsys.readouterr().out
     assert main(["list", "FIB_2M"]) == 0
     assert "64b-1c-memif-ethip4-ip4scale2m-rnd-mrr" in capsys.readouterr().out
+    assert main(["list", "ip4scale2m-rnd"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("#")]
+    assert len(lines) > 10 and all("ip4scale2m-rnd" in line for line in lines), "a part of a name says enough"

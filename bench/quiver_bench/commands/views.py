@@ -30,7 +30,7 @@ def add_list(commands: Any) -> None:
         help="suites and devices there are",
         description="Suites, by name or tag, each with the devices that do it.",
     )
-    parser.add_argument("pattern", nargs="?", default="*", help="names such as '64b-1c-*-mrr', or a tag such as FIB_2M")
+    parser.add_argument("pattern", nargs="?", default="*", help="part of a name, names such as '64b-1c-*-mrr', or a tag such as FIB_2M")
     parser.add_argument("--device", help="only suites that this device does")
     parser.add_argument("--devices", action="store_true", help="list devices instead")
     parser.add_argument("--tags", action="store_true", help="with tags")
@@ -51,14 +51,16 @@ def list_suites(options: argparse.Namespace) -> int:
     able = {name: device(name).device for name in NAMES}
     only = device(wanted).device if wanted else None
     chosen = []
+    # A part of a name says enough.
+    pattern = options.pattern if any(sign in options.pattern for sign in "*?[") else f"*{options.pattern}*"
     for suite in suites():
-        if not fnmatch.fnmatch(suite.name, options.pattern) and options.pattern not in suite.tags:
+        if not fnmatch.fnmatch(suite.name, pattern) and options.pattern not in suite.tags:
             continue
         names = [name for name, kind in able.items() if _does(kind, suite)]
         if only is None or _does(only, suite):
             chosen.append((suite, names))
     if not chosen:
-        raise BadInput(f"no suite matches {options.pattern}")
+        raise BadInput(f"no suite or tag matches {options.pattern}; without a pattern all are listed, --tags shows their tags")
     if options.output == "json":
         print(
             json.dumps(
