@@ -30,7 +30,9 @@ def add_list(commands: Any) -> None:
         help="suites and devices there are",
         description="Suites, by name or tag, each with the devices that do it.",
     )
-    parser.add_argument("pattern", nargs="?", default="*", help="part of a name, names such as '64b-1c-*-mrr', or a tag such as FIB_2M")
+    parser.add_argument(
+        "pattern", nargs="?", default="*", help="part of a name, names such as '64b-1c-*-mrr', or a tag such as FIB_2M"
+    )
     parser.add_argument("--device", help="only suites that this device does")
     parser.add_argument("--devices", action="store_true", help="list devices instead")
     parser.add_argument("--tags", action="store_true", help="with tags")
@@ -60,7 +62,9 @@ def list_suites(options: argparse.Namespace) -> int:
         if only is None or _does(only, suite):
             chosen.append((suite, names))
     if not chosen:
-        raise BadInput(f"no suite or tag matches {options.pattern}; without a pattern all are listed, --tags shows their tags")
+        raise BadInput(
+            f"no suite or tag matches {options.pattern}; without a pattern all are listed, --tags shows their tags"
+        )
     if options.output == "json":
         print(
             json.dumps(

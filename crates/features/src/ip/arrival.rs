@@ -42,18 +42,13 @@ impl Arrival {
     /// Ethernet wants behind them. False, and nothing changed, where it isn't.
     #[inline(always)]
     pub(crate) fn take<F: Arrives>(&self, simd: impl Simd, meta: &mut Meta, area: &[u8; HEAD_AREA]) -> bool {
-        let header = F::bytes_at(area, self.at);
-        let usual = self.shape.fits(simd, meta)
-            && header.is_some_and(|header| F::passes(header) && cut(meta, F::length(header)));
+        let Some(header) = F::bytes_at(area, self.at) else { return false };
+        let length = F::length(header);
+        let usual = self.shape.fits(simd, meta) && meta.can_be(length) && F::passes(header);
         if usual {
+            meta.cut(length);
             self.shape.apply(simd, meta);
         }
         usual
     }
-}
-
-/// Whether the packet is `len` bytes long by now.
-#[inline(always)]
-const fn cut(meta: &mut Meta, len: u32) -> bool {
-    len == meta.len() || meta.shorten(len)
 }

@@ -225,15 +225,18 @@ impl Meta {
         (self.end as u32).wrapping_sub(self.data as u32) + self.body_len
     }
 
-    /// Makes the packet `len` bytes long from the current header on, where all of it lies in the head. False, and nothing
-    /// changed, where it doesn't or isn't that long.
+    /// Whether the packet is `len` bytes long from the current header on, or longer and all of it in the head.
     #[inline(always)]
-    pub const fn shorten(&mut self, len: u32) -> bool {
-        let fits = self.body_len == 0 && len <= self.len();
-        if fits {
-            self.end = self.data + len as u16;
-        }
-        fits
+    #[must_use]
+    pub const fn can_be(&self, len: u32) -> bool {
+        // No branch: of small packets some are padded and some aren't, in no order that could be foretold.
+        (len == self.len()) | ((self.body_len == 0) & (len < self.len()))
+    }
+
+    /// Cuts a packet that [can be](Self::can_be) `len` bytes long to that length.
+    #[inline(always)]
+    pub const fn cut(&mut self, len: u32) {
+        self.end = self.data.wrapping_add(len.wrapping_sub(self.body_len) as u16);
     }
 
     /// Whether no byte is left from the current header on.

@@ -117,7 +117,8 @@ fn allocate(region: &Region, huge: bool) -> Result<(), Failed> {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use rustix::fs::fcntl_get_seals;
 

@@ -165,7 +165,8 @@ fn die(signal: libc::c_int) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use std::os::fd::OwnedFd;
     use std::sync::Arc;
