@@ -94,7 +94,7 @@ def test_fragments_that_come_by_different_workers_meet(lab, daemon):
             for n, fragment in enumerate(ping.fragment(1480)):
                 pod, router = ways[n % 2]
                 (at_a if pod is a else at_b).send(Ether(src=pod.mac(), dst=router) / fragment)
-        answer = lambda f: ICMP in f and f[ICMP].type == 0 and f[ICMP].id == 7 and f[IP].frag == 0  # noqa: E731
+        answer = lambda f: ICMP in f and f[ICMP].type == 0 and f[ICMP].id == 7 and f[IP].frag == 0
         seen = {at_a.expect(answer, "answer")[ICMP].seq for _ in pings}
     assert seen == {ping[ICMP].seq for ping in pings}, daemon.drops()
     assert sum(packets_by_worker(daemon, "handover").values()) >= len(pings), "each has come by both"

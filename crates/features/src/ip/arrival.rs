@@ -46,8 +46,9 @@ impl Arrival {
         let length = F::length(header);
         let usual = self.shape.fits(simd, meta) && meta.can_be(length) && F::passes(header);
         if usual {
-            meta.cut(length);
+            // In this order: the row is loaded whole, which has to wait for a narrower store into it.
             self.shape.apply(simd, meta);
+            meta.cut(length);
         }
         usual
     }
