@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
                 tell(f"failed: {error}")
             interrupted = interrupted or any(d["message"].startswith("stopped") for d in documents)
             if interrupted:
-                tell("stopped; what was measured is kept")
+                tell("stopped; what was measured is kept" if documents else "stopped before anything was measured")
                 break
     if options.output == "json":
         print(json.dumps(documents[0] if len(wanted) == 1 and len(documents) == 1 else documents, indent=2))
@@ -118,6 +118,8 @@ def _measure(
             version, generator = stand.device.version(), stand.generator.version()
             figures = _by_method(stand, suite, options, kept, tell)
     except KeyboardInterrupt:
+        if not kept:
+            raise  # there is nothing to keep
         stopped = f"stopped after {len(kept)} trial(s)"
         figures = mrr.figures(kept, {}, suite.unit) if maximum else [_unfinished(kept, stopped)]
     except TrialVoid as void:

@@ -156,7 +156,9 @@ def show_trend(options: argparse.Namespace) -> int:
     """Prints every series, and what changed in it."""
     found = [each for each in trends(Store(options.results)) if fnmatch.fnmatch(each.suite, options.pattern)]
     if not found:
-        raise BadInput(f"there are no results of {options.pattern} in {options.results}: quiver-bench run …")
+        raise BadInput(
+            f"there are no results of {options.pattern} in {options.results} (comparisons make no series): quiver-bench run …"
+        )
     if options.output == "json":
         print(
             json.dumps(
