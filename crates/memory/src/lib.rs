@@ -5,11 +5,13 @@
 //! * [`packet`]: a worker's private packet slots, whose bodies stay in the sender's memory until they are copied,
 //!   once, to the receiver's.
 //! * [`clock`]: the cycle counter that node costs are measured with.
+//! * [`heap`]: giving back what large changes of configuration took.
 //! * [`simd`]: the instruction-set tiers that hot loops are compiled for.
 //!
 //! This is where Quiver keeps its unsafe code; what is public here is safe unless it says otherwise.
 
 pub mod clock;
+pub mod heap;
 pub mod packet;
 pub mod region;
 pub mod simd;

@@ -18,6 +18,12 @@ const RETRY: Duration = Duration::from_secs(3);
 /// How often to look whether something that was in force has failed by itself.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Objects of a request that take so much memory on their way that it is given back afterwards.
+const MANY: usize = 100_000;
+
+/// When to do that: the answer has been sent by then.
+const TIDY: Duration = Duration::from_secs(2);
+
 /// The control thread doesn't answer any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the control thread has ended; quiverd is stopping")]
@@ -57,7 +63,7 @@ pub fn start(controller: Controller) -> io::Result<(Handle, JoinHandle<()>)> {
 fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &AtomicU64) {
     // By the clock, not by the silence between two commands: somebody always asks for something.
     let start = Instant::now();
-    let (mut look, mut retry) = (start + LOOK, start + RETRY);
+    let (mut look, mut retry, mut tidy) = (start + LOOK, start + RETRY, None);
     loop {
         // Whoever doesn't wait for an answer any more doesn't need it.
         match commands.recv_timeout(look.saturating_duration_since(Instant::now())) {
@@ -65,6 +71,9 @@ fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &At
                 let result = controller.apply(&request);
                 generation.store(controller.generation(), Ordering::Relaxed);
                 drop(answer.send(result));
+                if objects(&request) >= MANY {
+                    tidy = Some(Instant::now() + TIDY);
+                }
             }
             Ok(Command::View(answer)) => drop(answer.send(controller.view())),
             Ok(Command::Ping(answer)) => drop(answer.send(())),
@@ -79,7 +88,17 @@ fn run(mut controller: Controller, commands: &Receiver<Command>, generation: &At
             controller.retry();
             retry = Instant::now() + RETRY;
         }
+        if tidy.is_some_and(|tidy| Instant::now() >= tidy) {
+            memory::heap::trim();
+            tidy = None;
+        }
     }
+}
+
+/// Objects that a request names. Of the kinds that there are many of.
+fn objects(request: &ApplyRequest) -> usize {
+    let upserts = request.upserts.as_ref().map_or(0, |config| config.routes.len() + config.neighbors.len());
+    upserts + request.deletes.len()
 }
 
 impl Handle {
