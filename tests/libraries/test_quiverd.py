@@ -47,8 +47,8 @@ def neighbour(name, address):
 class Peer(RawMemif):
     """A pod made by hand on an interface: sends frames and gives what comes."""
 
-    def __init__(self, daemon, name):
-        super().__init__(str(daemon.directory / f"{name}.sock"))
+    def __init__(self, daemon, name, mode=0):
+        super().__init__(str(daemon.directory / f"{name}.sock"), mode=mode)
         self.connect()
         self.post_empty(self.size - 1)
         self.posted, self.sent, self.got = self.size - 1, 0, 0
@@ -229,3 +229,28 @@ def test_the_counter_counts(daemon, start):
     daemon.apply(generator + interface(daemon, "cnt", ""))
     counter = start(EXAMPLES / "count", "client", daemon.directory / "cnt.sock", "0")
     eventually(lambda: "received 0.0" in counter.text().replace("received 0.000", ""), counter.text, timeout=30)
+
+
+def test_an_application_takes_part_in_what_quiverd_is(daemon):
+    """Punted: UDP to quiverd's address, as it came; injected: the answer, with its TTL of 1. Without the application: an ICMP error."""
+    app = interface(daemon, "app", "", memif=', mode = "punt-inject"')
+    daemon.apply(interface(daemon, "gen", "10.8.0") + app + neighbour("gen", "10.8.0.9"))
+    ask = IP(src="10.8.0.9", dst=GATEWAY, ttl=1, id=5) / UDP(sport=1000, dport=53) / bytes(range(200))
+    answer = IP(src=GATEWAY, dst="10.8.0.9", ttl=1, id=6) / UDP(sport=53, dport=1000) / bytes(range(100))
+    with Peer(daemon, "gen") as peer:
+        with Peer(daemon, "app", mode=2) as application:
+            peer.put(Ether(src=US, dst=mac_of(daemon, "gen")) / ask)
+            application.wait_for(lambda packet: packet == bytes(ask))
+            application.put(answer)
+            expected = bytes(Ether(src=mac_of(daemon, "gen"), dst=US) / answer)
+            peer.wait_for(lambda frame: frame == expected)
+        daemon.cli("delete", "interface", "app")
+        peer.put(Ether(src=US, dst=mac_of(daemon, "gen")) / ask)
+        error = peer.wait_for(lambda frame: ICMP in Ether(frame))
+        told = Ether(error)[ICMP]
+        assert (told.type, told.code, bytes(told.payload)[:28]) == (3, 3, bytes(ask)[:28])
+
+
+def test_one_application_takes_what_nothing_else_does(daemon):
+    status, results, _ = daemon.offer("".join(interface(daemon, name, "", memif=', mode = "punt-inject"') for name in ("one", "two")))
+    assert status != 0 and "is punt-inject in the same VRF already" in str(results), results

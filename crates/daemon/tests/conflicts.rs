@@ -50,6 +50,14 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "interface a has another size in trust group g",
     ),
     (
+        "two that take what nothing else does",
+        "[[interface]]\nname = \"a\"\nmemif = { socket = \"/run/x\", mode = \"punt-inject\" }",
+        "[[interface]]\nname = \"b\"\nmemif = { socket = \"/run/y\", mode = \"punt-inject\" }",
+        "b",
+        "memif.mode",
+        "interface a is punt-inject in the same VRF already",
+    ),
+    (
         "a device twice",
         "[[interface]]\nname = \"a\"\ntap = { netns = \"pod\", host_name = \"eth0\" }",
         "[[interface]]\nname = \"b\"\naf_packet = { netns = \"/run/netns/pod\", host_interface = \"eth0\" }",

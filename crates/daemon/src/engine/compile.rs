@@ -23,6 +23,7 @@ pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
         exists: true,
         up: spec.admin_up,
         mode: link_mode(spec),
+        punt_inject: matches!(&spec.port, PortSpec::Memif(memif) if memif.mode == MemifMode::PuntInject),
         mac: entry.mac,
         mtu: spec.mtu as u16,
         vrf: inventory.vrf_index(&spec.vrf),

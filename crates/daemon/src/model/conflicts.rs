@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use api::v1::MemifMode;
 use ipnet::IpNet;
 
 use super::spec::{Claim, InterfaceSpec, L2, MemifSpec, PortSpec, SocketName};
@@ -19,6 +20,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     // Two roles on one socket: that their ids collide is no news then.
     conflicts.socket_roles();
     conflicts.trust_groups();
+    conflicts.punt_inject();
     conflicts.claims();
     conflicts.addresses();
     conflicts.vlans();
@@ -125,6 +127,22 @@ impl<'a> Conflicts<'a> {
                     let what = format!("{other} has another size in trust group {}", memif.trust_group);
                     Flaw::new("memif.buffer_size", what)
                         .remedy("give all interfaces of a trust group the same, or take another group")
+                });
+            }
+        }
+    }
+
+    /// What nothing takes goes to one interface of a VRF.
+    fn punt_inject(&mut self) {
+        let mut takers = BTreeMap::<&Name, &Name>::new();
+        for interface in self.interfaces() {
+            let PortSpec::Memif(memif) = &interface.port else { continue };
+            if memif.mode == MemifMode::PuntInject
+                && let Some(other) = takers.insert(&interface.vrf, &interface.name)
+            {
+                self.blame_interface(&interface.name, other, |other| {
+                    Flaw::new("memif.mode", format!("{other} is punt-inject in the same VRF already"))
+                        .remedy("take mode \"ip\", or another VRF")
                 });
             }
         }

@@ -1,4 +1,5 @@
-//! Takes packets of interfaces without a link-layer header (memif in IP mode, tun) and tells IPv4 from IPv6.
+//! Takes packets of interfaces without a link-layer header (memif in IP mode, tun) and tells IPv4 from IPv6. Those that an application
+//! injects (memif in punt/inject mode) are our own from here on: nothing is taken from their time to live.
 //!
 //! | edge | packets |
 //! |---|---|
@@ -9,7 +10,7 @@
 use crate::interface::Interfaces;
 use core::fmt;
 use graph::nodes::DEVICE_INPUT;
-use graph::packet::{Packets, SlotId};
+use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, Node, NodeContext, NodeSpec};
 
@@ -57,12 +58,16 @@ impl Node for L3Input {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let interfaces = tables.get(self.interfaces);
-        let (mut rx_if, mut vrf) = (0, 0);
+        let (mut rx_if, mut vrf, mut own) = (0, 0, false);
         frame.each(|slot| {
             let (meta, area) = ctx.packets.parts_mut(slot);
             if meta.rx_if != rx_if {
                 rx_if = meta.rx_if;
-                vrf = interfaces.get(rx_if).vrf;
+                let interface = interfaces.get(rx_if);
+                (vrf, own) = (interface.vrf, interface.punt_inject);
+            }
+            if own {
+                meta.flags.set(Flags::LOCAL);
             }
             meta.l2 = meta.data;
             meta.l3 = meta.data;

@@ -91,6 +91,9 @@ pub struct Interface {
     pub up: bool,
     /// What frames begin with.
     pub mode: LinkMode,
+    /// What nothing here takes of its VRF's packets to our own addresses is sent there, and what comes from there is our own: memif
+    /// in mode punt/inject.
+    pub punt_inject: bool,
     /// Own Ethernet address.
     pub mac: MacAddr,
     /// Largest IP packet, in bytes.
@@ -141,6 +144,8 @@ impl Interface {
 pub struct Interfaces {
     list: Vec<Interface>,
     none: Interface,
+    /// Those that are for punt and inject, in order.
+    punt_inject: Vec<IfIndex>,
 }
 
 impl Interfaces {
@@ -158,6 +163,20 @@ impl Interfaces {
             self.list.resize_with(at + 1, Interface::default);
         }
         self.list[at] = interface.unwrap_or_default();
+        let place = self.punt_inject.partition_point(|other| *other < index);
+        match (self.punt_inject.get(place) == Some(&index), self.list[at].punt_inject) {
+            (false, true) => self.punt_inject.insert(place, index),
+            (true, false) => drop(self.punt_inject.remove(place)),
+            _ => {}
+        }
+    }
+
+    /// The interface to which packets of this VRF are sent that nothing here takes.
+    #[must_use]
+    pub fn punt(&self, vrf: u16) -> Option<(IfIndex, &Interface)> {
+        let all = self.punt_inject.iter().map(|index| (*index, self.get(*index)));
+        let mut open = all.filter(|(_, interface)| interface.up && interface.layer2 == Layer2::None);
+        open.find(|(_, interface)| interface.vrf == vrf)
     }
 
     /// All that exist, with their indices.

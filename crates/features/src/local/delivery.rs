@@ -1,7 +1,11 @@
 //! What the nodes of local delivery share.
 
-use graph::NodeContext;
+use crate::interface::{Interfaces, fits};
+use graph::arc::{ArcPlace, Arcs};
+use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Flags, OwnedPacket, Packets, SlotId};
+use graph::publish::Key;
+use graph::{Ctx, NodeContext};
 
 /// A node's children by their 8-bit key (IP protocol, ICMP type): the edge to each, 0 where there is none.
 pub(crate) fn edges(cx: &NodeContext<'_>) -> [u8; 256] {
@@ -12,6 +16,33 @@ pub(crate) fn edges(cx: &NodeContext<'_>) -> [u8; 256] {
         }
     }
     edges
+}
+
+/// The way of packets that nothing here takes to the application that may: by the punt-inject interface of their VRF.
+pub(super) struct Punt {
+    interfaces: Key<Interfaces>,
+    arcs: Key<Arcs>,
+    output: ArcPlace,
+}
+
+impl Punt {
+    pub(super) fn new(cx: &NodeContext<'_>) -> Self {
+        Self { interfaces: cx.table(), arcs: cx.table(), output: cx.arc(INTERFACE_OUTPUT) }
+    }
+
+    /// The edge on which the packet leaves, as it came, from its IP header on. `None`, and nothing changed, where there is no such
+    /// interface or it is down, where the packet came in by it, or is longer than its MTU.
+    pub(super) fn hand(&self, ctx: &mut Ctx<'_>, slot: SlotId) -> Option<u8> {
+        let tables = ctx.tables;
+        let (index, interface) = tables.get(self.interfaces).punt(ctx.packets.meta(slot).table)?;
+        let edge = self.output.edge(tables.get(self.arcs), index, 0);
+        if edge == 0 || ctx.packets.meta(slot).rx_if == index || !fits(ctx.packets, slot, interface) {
+            return None;
+        }
+        let meta = ctx.packets.meta_mut(slot);
+        (meta.tx_if, meta.arc, meta.data, meta.l2) = (index, 0, meta.l3, meta.l3);
+        Some(edge)
+    }
 }
 
 /// A packet of these bytes, from the IP header on, that came in as `like` did; its transport header is `l4` bytes from

@@ -5,12 +5,14 @@
 //! | *child by IP protocol* | whole packets |
 //! | `ip4-reassembly` | fragments of packets for such a child |
 //! | `icmp4-error` | nothing here takes the protocol, or (UDP, TCP) listens on a port |
+//! | *arc `interface-output`* | nothing here takes it, but there is an interface to punt it to |
 //! | `drop` | see [`Drop`] |
 
-use super::delivery::edges;
+use super::delivery::{Punt, edges};
 use crate::icmp::request_v4;
 use crate::ip::NextHopKind;
 use core::fmt;
+use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Packets, SlotId};
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 use wire::ipv4::{Ipv4Class, Ipv4Kind};
@@ -42,6 +44,8 @@ graph::counters! {
     pub enum Counter {
         /// Packets handed to a protocol.
         Delivered => "delivered",
+        /// Packets that nothing here takes, sent to the punt-inject interface of their VRF.
+        Punted => "punted",
     }
 }
 
@@ -53,13 +57,15 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "ip4-lookup", key: NextHopKind::Local as u32 }],
-    make: |cx: &NodeContext<'_>| Box::new(Ip4Local { edges: edges(cx) }),
+    starts: &[INTERFACE_OUTPUT],
+    make: |cx: &NodeContext<'_>| Box::new(Ip4Local { edges: edges(cx), punt: Punt::new(cx) }),
     ..NodeSpec::EMPTY
 };
 
 struct Ip4Local {
     /// By protocol.
     edges: [u8; 256],
+    punt: Punt,
 }
 
 impl Node for Ip4Local {
@@ -70,8 +76,14 @@ impl Node for Ip4Local {
                 return ctx.drop(slot, Drop::BadPacket);
             };
             match self.edges[usize::from(header.protocol.0)] {
-                0 if header.is_later_fragment() => ctx.drop(slot, Drop::Fragment),
-                0 => refuse(ctx, slot, &header),
+                0 => match self.punt.hand(ctx, slot) {
+                    Some(edge) => {
+                        ctx.count(Counter::Punted, 1);
+                        edge
+                    }
+                    None if header.is_later_fragment() => ctx.drop(slot, Drop::Fragment),
+                    None => refuse(ctx, slot, &header),
+                },
                 _ if header.is_fragment() => Next::Reassembly.edge(),
                 edge => {
                     ctx.count(Counter::Delivered, 1);

@@ -5,13 +5,15 @@
 //! | *child by IP protocol* | whole packets |
 //! | `ip6-reassembly` | fragments of packets for such a child |
 //! | `icmp6-error` | nothing here takes the protocol or an option, or (UDP, TCP) listens on a port |
+//! | *arc `interface-output`* | nothing here takes it, but there is an interface to punt it to |
 //! | `drop` | see [`Drop`] |
 
-use super::delivery::edges;
+use super::delivery::{Punt, edges};
 use super::extensions::{self, NEXT_HEADER_AT, Refusal};
 use crate::icmp::request_v6;
 use crate::ip::NextHopKind;
 use core::fmt;
+use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Packets, SlotId};
 use graph::{Attach, Ctx, Frame, Node, NodeContext, NodeSpec};
 use wire::ipv6::walk;
@@ -51,6 +53,8 @@ graph::counters! {
     pub enum Counter {
         /// Packets handed to a protocol.
         Delivered => "delivered",
+        /// Packets that nothing here takes, sent to the punt-inject interface of their VRF.
+        Punted => "punted",
     }
 }
 
@@ -62,13 +66,15 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "ip6-lookup", key: NextHopKind::Local as u32 }],
-    make: |cx: &NodeContext<'_>| Box::new(Ip6Local { edges: edges(cx) }),
+    starts: &[INTERFACE_OUTPUT],
+    make: |cx: &NodeContext<'_>| Box::new(Ip6Local { edges: edges(cx), punt: Punt::new(cx) }),
     ..NodeSpec::EMPTY
 };
 
 struct Ip6Local {
     /// By protocol.
     edges: [u8; 256],
+    punt: Punt,
 }
 
 impl Node for Ip6Local {
@@ -95,7 +101,7 @@ impl Ip6Local {
             if upper.is_fragment() {
                 // What comes behind a further extension header shows when the packet is whole.
                 return match self.edges[usize::from(upper.protocol.0)] {
-                    0 if !upper.protocol.is_extension() => Err(Drop::Fragment),
+                    0 if !upper.protocol.is_extension() => self.punted(ctx, slot).ok_or(Drop::Fragment),
                     _ => Ok(Next::Reassembly.edge()),
                 };
             }
@@ -107,12 +113,25 @@ impl Ip6Local {
             (protocol, named_at) = (upper.protocol, upper.next_header_at);
         }
         match self.edges[usize::from(protocol.0)] {
-            0 => refuse(ctx, slot, &header, protocol, named_at),
+            0 if protocol == IpProtocol::NO_NEXT_HEADER => Err(Drop::NoNextHeader),
+            0 => match self.punted(ctx, slot) {
+                Some(edge) => Ok(edge),
+                None => refuse(ctx, slot, &header, protocol, named_at),
+            },
             edge => {
                 ctx.count(Counter::Delivered, 1);
                 Ok(edge)
             }
         }
+    }
+}
+
+impl Ip6Local {
+    /// The edge to the application that takes what nothing here does, if there is one.
+    fn punted(&self, ctx: &mut Ctx<'_>, slot: SlotId) -> Option<u8> {
+        let edge = self.punt.hand(ctx, slot)?;
+        ctx.count(Counter::Punted, 1);
+        Some(edge)
     }
 }
 
@@ -128,7 +147,6 @@ fn refuse(
         return Err(Drop::NoListener);
     }
     let (reason, error) = match protocol {
-        IpProtocol::NO_NEXT_HEADER => return Err(Drop::NoNextHeader),
         IpProtocol::UDP | IpProtocol::TCP => (Drop::PortUnreachable, Icmpv6Error::PortUnreachable),
         _ => (Drop::UnknownProtocol, Icmpv6Error::UnknownNextHeader { pointer: named_at as u32 }),
     };

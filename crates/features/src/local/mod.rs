@@ -8,6 +8,8 @@ mod ip4_local;
 mod ip4_reassembly;
 mod ip6_local;
 mod ip6_reassembly;
+#[cfg(test)]
+mod punt_tests;
 mod reassembly;
 #[cfg(test)]
 mod tests;

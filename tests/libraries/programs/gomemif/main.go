@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"go.fd.io/govpp/extras/gomemif/memif"
@@ -49,6 +50,10 @@ func run(path string, master bool, queues int) error {
 			return nil
 		},
 	}
+	if master {
+		// A master of gomemif never masks interrupts, and takes one without a function for it as an error.
+		args.InterruptFunc = taken
+	}
 	iface, err := socket.NewInterface(args)
 	if err != nil {
 		return err
@@ -70,6 +75,20 @@ func run(path string, master bool, queues int) error {
 			}
 		}
 	}
+}
+
+// taken takes the signal of a queue back; the queue is polled anyway.
+func taken(i *memif.Interface, number int) error {
+	queue, err := i.GetRxQueue(number)
+	if err != nil {
+		return err
+	}
+	fd, err := queue.GetEventFd()
+	if err != nil {
+		return err
+	}
+	_, err = syscall.Read(fd, make([]byte, 8))
+	return err
 }
 
 func reflect(i *memif.Interface, number int, quit chan struct{}) {
