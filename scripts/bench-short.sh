@@ -25,5 +25,8 @@ if [ "$(id -u)" -eq 0 ]; then
 fi
 bin/quiver-bench run --trials 5 --results "$results" 64b-1c-memif-ethip4-ip4scale20k-rnd-mrr 64b-1c-memif-ethip4-ip4scale200k-rnd-mrr \
   64b-1c-memif-eth-l2bdbasemaclrn-mrr 64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps || status=$?
+for library in rust c go; do
+  bin/quiver-bench run --trials 5 --results "$results" 64b-1c-memif-app-receive-mrr 64b-1c-memif-app-send-mrr --device "app-$library" || status=$?
+done
 bin/quiver-bench report --results "$results" || status=$?
 exit "$status"

@@ -44,7 +44,7 @@ def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
     programs, commit = binaries(), ""
     if choice.revision:
         programs, commit = build(choice.revision)
-    elif choice.text in ("quiver", "floor"):
+    elif choice.device.ours:
         commit = here()
     vpp = Path(options.vpp_bin) if options.vpp_bin else None
     setup = Setup(suite, cores, programs, vpp)

@@ -17,6 +17,7 @@ class Application(Device):
     """What the three have in common. Received packets are counted, and not a byte of them is read."""
 
     forwards = frozenset({"receive", "send"})
+    ours = True
     note = "an example that counts, or sends the same packet again and again"
 
     def version(self) -> str:

@@ -43,6 +43,8 @@ class Device(ABC):
     forwards: frozenset[str] = frozenset()
     #: Kinds of port it has.
     ports: frozenset[str] = frozenset({"memif"})
+    #: Whether it is built from this checkout.
+    ours = False
     #: Whether it can have containers between its ports.
     chains = False
     #: What a reader of its figures must know.

@@ -15,6 +15,7 @@ class Floor(Device):
     name = "floor"
     dut_type = "floor"
     forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
+    ours = True
     note = "copies frames from left to right and looks at nothing"
 
     def __init__(self, setup: Setup) -> None:

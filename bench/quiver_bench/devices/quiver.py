@@ -28,6 +28,7 @@ class Quiver(Device):
     forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
     ports = frozenset({"memif", "tap"})
     chains = True
+    ours = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

@@ -70,6 +70,6 @@ def latest(store: Store) -> list[dict[str, Any]]:
         SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed
         QUALIFY row_number() OVER (
             PARTITION BY test_type, device, suite, placement, direction, coalesce(other_device, '') ORDER BY start_time DESC) = 1
-        ORDER BY area, suite, device, placement
+        ORDER BY area, suite, device, placement, direction, other_device
         """,
     )
