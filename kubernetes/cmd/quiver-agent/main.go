@@ -1,0 +1,161 @@
+// Command quiver-agent runs on every node, beside quiverd: it serves quiver-cni, and tells quiverd which pods there are.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc"
+
+	"quiver/kubernetes/internal/agent"
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/pods"
+)
+
+type options struct {
+	socket, quiverd, state, node, kubeconfig, ranges string
+	standalone                                       bool
+	mtu                                              uint
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.socket, "socket", "/run/quiver/agent.sock", "unix socket for quiver-cni")
+	flag.StringVar(&o.quiverd, "quiverd", "/run/quiver/quiver.sock", "unix socket of quiverd")
+	flag.StringVar(&o.state, "state", "/var/lib/quiver/pods", "directory that keeps which pod has which address")
+	flag.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of this node ($NODE_NAME)")
+	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server (empty: as a pod does)")
+	flag.BoolVar(&o.standalone, "standalone", false, "without a cluster: addresses from --pod-cidr, annotations from the runtime")
+	flag.StringVar(&o.ranges, "pod-cidr", "", "standalone: ranges of pods' addresses, \"10.244.0.0/24,fd00:10:244::/64\"")
+	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
+	flag.Parse()
+
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, o, log); err != nil {
+		log.Error("ended", "why", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, log *slog.Logger) error {
+	if o.mtu < 1280 || o.mtu > 65535 {
+		return fmt.Errorf("--mtu %d: take 1280 (what IPv6 needs) to 65535", o.mtu)
+	}
+	unlock, err := lock(o.state)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	store, err := attachment.Open(filepath.Join(o.state, "attachments"))
+	if err != nil {
+		return err
+	}
+	quiverd, err := dataplane.Dial(o.quiverd)
+	if err != nil {
+		return err
+	}
+	defer quiverd.Close()
+
+	var source pods.Source = pods.Standalone{}
+	ranges := func() ([]netip.Prefix, error) { return pods.ParseRanges(strings.Split(o.ranges, ",")) }
+	if !o.standalone {
+		if o.node == "" {
+			return errors.New("--node is missing: give this node's name, or say --standalone")
+		}
+		cluster, err := pods.Connect(o.kubeconfig, o.node)
+		if err != nil {
+			return fmt.Errorf("API server: %w", err)
+		}
+		go cluster.Run(ctx)
+		source = cluster
+		ranges = func() ([]netip.Prefix, error) {
+			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
+		}
+	}
+	settings := agent.Settings{MTU: uint32(o.mtu), Farewells: attachment.Farewells(filepath.Join(o.state, "deleted"))}
+	server := agent.New(settings, store, quiverd, source, log)
+	if o.standalone {
+		// Known at once, or wrong at once.
+		known, err := ranges()
+		if err != nil {
+			return fmt.Errorf("--pod-cidr: %w", err)
+		}
+		if err := server.SetRanges(known); err != nil {
+			return fmt.Errorf("--pod-cidr: %w", err)
+		}
+	} else {
+		go learn(ctx, server, ranges, log)
+	}
+	go server.Run(ctx)
+	return serve(ctx, o.socket, server, log)
+}
+
+// learn gives the agent its addresses as soon as the API server tells them.
+func learn(ctx context.Context, server *agent.Agent, ranges func() ([]netip.Prefix, error), log *slog.Logger) {
+	known, err := ranges()
+	if err == nil {
+		err = server.SetRanges(known)
+	}
+	if err == nil {
+		log.Info("addresses for pods", "ranges", known)
+		err = server.Reconcile(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Error("addresses for pods", "why", err)
+	}
+}
+
+// serve answers at a unix socket, which only root may use, until the context ends.
+func serve(ctx context.Context, path string, server *agent.Agent, log *slog.Logger) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	old := syscall.Umask(0o177)
+	listener, err := net.Listen("unix", path)
+	syscall.Umask(old)
+	if err != nil {
+		return err
+	}
+	calls := grpc.NewServer()
+	agentv1.RegisterPodNetworkServer(calls, server)
+	go func() {
+		<-ctx.Done()
+		calls.GracefulStop()
+	}()
+	log.Info("ready for quiver-cni", "socket", path)
+	return calls.Serve(listener)
+}
+
+// lock makes sure that no second agent uses the directory.
+func lock(directory string) (unlock func(), err error) {
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(directory, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("another quiver-agent uses %s: %w", directory, err)
+	}
+	return func() { file.Close() }, nil
+}

@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+
+	"google.golang.org/grpc/codes"
+
+	"quiver/kubernetes/internal/annotation"
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/pods"
+)
+
+// Add gives a pod its interfaces.
+func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.AddResponse, error) {
+	id := idOf(request.Attachment)
+	if _, err := os.Stat(request.Netns); err != nil {
+		return nil, failure(codes.InvalidArgument, "let the runtime make the pod anew", "network namespace %s of %s: %v", request.Netns, id, err)
+	}
+	pod := pods.ID{Namespace: request.PodNamespace, Name: request.PodName, UID: request.PodUid}
+	annotations, err := a.pods.Annotations(ctx, pod, request.Annotations)
+	var gone *pods.GoneError
+	if errors.As(err, &gone) {
+		return nil, failure(codes.InvalidArgument, "nothing: it was deleted, or is made anew under another UID", "%v", err)
+	}
+	if err != nil {
+		return nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
+	}
+	asked, err := annotation.Read(annotations, id.Interface)
+	if err != nil {
+		var fault *annotation.Error
+		errors.As(err, &fault)
+		return nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
+	}
+	if err := a.quiverd.Wait(ctx); err != nil {
+		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+	}
+
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	// The runtime may use a name again of which word was left that it went.
+	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.remove(ctx, gone) }); err != nil {
+		a.log.Error("word of a pod that went could not be heard", "why", err)
+	}
+	if known := a.store.Get(id); known != nil {
+		if known.Netns != request.Netns {
+			return nil, failure(codes.InvalidArgument, "delete it first", "%s is there already, in network namespace %s", id, known.Netns)
+		}
+		// Asked again, since the answer was lost.
+		return answer(known), a.program(ctx, known)
+	}
+	record := &attachment.Record{
+		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.settings.MTU, Tun: asked.Tun,
+	}
+	if err := a.allocate(record, asked.Memif); err != nil {
+		return nil, err
+	}
+	// First to disk: an agent that is killed here knows what to finish or to undo.
+	if err := a.store.Put(record); err != nil {
+		return nil, failure(codes.Unavailable, "see whether the disk is full", "%s: %v", record.Pod(), err)
+	}
+	if err := a.program(ctx, record); err != nil {
+		a.withdraw(context.WithoutCancel(ctx), record)
+		if undone := a.store.Delete(id); undone != nil {
+			a.log.Error("an address stays in use", "pod", record.Pod(), "why", undone)
+		}
+		return nil, err
+	}
+	a.log.Info("added", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses, "memif", record.Memif != nil)
+	return answer(record), nil
+}
+
+// allocate takes an address of each family for every interface.
+func (a *Agent) allocate(record *attachment.Record, memif *annotation.Memif) error {
+	if len(a.pools) == 0 {
+		return failure(codes.Unavailable, "see whether this node reaches the API server, and its node object has podCIDRs", "there are no addresses for pods yet")
+	}
+	taken := map[netip.Addr]bool{}
+	take := func() (addresses []netip.Addr, err error) {
+		for _, pool := range a.pools {
+			free, err := pool.Take(func(address netip.Addr) bool { return taken[address] || a.store.InUse(address) })
+			if err != nil {
+				return nil, failure(codes.ResourceExhausted, "delete pods, or give the node a larger range", "%s: %v", record.Pod(), err)
+			}
+			taken[free] = true
+			addresses = append(addresses, free)
+		}
+		return addresses, nil
+	}
+	var err error
+	if record.Addresses, err = take(); err != nil || memif == nil {
+		return err
+	}
+	record.Memif = &attachment.Memif{Memif: *memif}
+	record.Memif.Addresses, err = take()
+	return err
+}
+
+// program tells quiverd of an attachment.
+func (a *Agent) program(ctx context.Context, record *attachment.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	err := a.quiverd.Apply(ctx, dataplane.Objects(record), nil)
+	var refused *dataplane.RefusedError
+	if errors.As(err, &refused) {
+		return failure(codes.FailedPrecondition, refused.Remedy, "%s: %v", record.Pod(), err)
+	}
+	if err != nil {
+		return failure(codes.Unavailable, "see why quiverd doesn't answer", "%s: %v", record.Pod(), err)
+	}
+	return nil
+}
+
+// answer is what quiver-cni is told of an attachment.
+func answer(record *attachment.Record) *agentv1.AddResponse {
+	response := &agentv1.AddResponse{Addresses: hosts(record.Addresses), Mtu: record.MTU}
+	if record.Memif != nil {
+		response.Memif = &agentv1.Memif{Socket: dataplane.Socket(record.Interface), Addresses: hosts(record.Memif.Addresses)}
+	}
+	return response
+}
+
+func hosts(addresses []netip.Addr) (texts []string) {
+	for _, address := range addresses {
+		texts = append(texts, netip.PrefixFrom(address, address.BitLen()).String())
+	}
+	return texts
+}
+
+func idOf(named *agentv1.Attachment) attachment.ID {
+	return attachment.ID{Container: named.GetContainerId(), Interface: named.GetInterface()}
+}

@@ -1,0 +1,114 @@
+// Package agent is what quiver-agent does: it gives pods addresses and interfaces, and keeps quiverd at what shall be.
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"quiver/kubernetes/internal/address"
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/pods"
+
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
+)
+
+const (
+	// At most this long stands one change of the dataplane.
+	applyTime = 10 * time.Second
+	// This often everything is compared, whether or not something is known to have happened.
+	resync = 30 * time.Second
+)
+
+// Settings of an agent.
+type Settings struct {
+	// MTU of pods' interfaces, in bytes.
+	MTU uint32
+	// Farewells left by quiver-cni.
+	Farewells attachment.Farewells
+}
+
+// Agent serves quiver-cni.
+type Agent struct {
+	agentv1.UnimplementedPodNetworkServer
+
+	settings Settings
+	quiverd  *dataplane.Client
+	pods     pods.Source
+	log      *slog.Logger
+
+	// One change at a time, so that disk and dataplane go the same way.
+	mutex sync.Mutex
+	store *attachment.Store
+	pools []*address.Pool
+}
+
+// New makes an agent that has no addresses to give yet.
+func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
+	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log}
+}
+
+// SetRanges tells which addresses there are to give.
+func (a *Agent) SetRanges(ranges []netip.Prefix) error {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	var pools []*address.Pool
+	for _, prefix := range ranges {
+		pool, err := address.NewPool(prefix, a.highest(prefix))
+		if err != nil {
+			return err
+		}
+		pools = append(pools, pool)
+	}
+	a.pools = pools
+	return nil
+}
+
+// highest is the highest address in use in a range: a pool goes on there, so that an address that has just become free rests.
+func (a *Agent) highest(prefix netip.Prefix) netip.Addr {
+	var highest netip.Addr
+	for _, record := range a.store.All() {
+		for _, used := range record.AllAddresses() {
+			if prefix.Contains(used) && highest.Less(used) {
+				highest = used
+			}
+		}
+	}
+	return highest
+}
+
+// Run keeps quiverd at what shall be until the context ends: when it comes back, and now and then.
+func (a *Agent) Run(ctx context.Context) {
+	go func() {
+		for ctx.Err() == nil {
+			err := a.quiverd.Watch(ctx, func() { a.reconcile(ctx, "quiverd is there") })
+			if ctx.Err() == nil {
+				a.log.Warn("quiverd went away", "why", err)
+			}
+			pause(ctx, 200*time.Millisecond)
+		}
+	}()
+	for pause(ctx, resync) {
+		a.reconcile(ctx, "resync")
+	}
+}
+
+// pause waits; false: the context ended first.
+func pause(ctx context.Context, time_ time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(time_):
+		return true
+	}
+}
+
+func (a *Agent) reconcile(ctx context.Context, why string) {
+	if err := a.Reconcile(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		a.log.Error("the dataplane is not what it shall be; trying again", "occasion", why, "why", err)
+	}
+}

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"google.golang.org/grpc/codes"
+
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+)
+
+// Del takes the interfaces of an attachment away, also while quiverd is down: then they go when it is back.
+func (a *Agent) Del(ctx context.Context, request *agentv1.DelRequest) (*agentv1.DelResponse, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return &agentv1.DelResponse{}, a.remove(ctx, idOf(request.Attachment))
+}
+
+func (a *Agent) remove(ctx context.Context, id attachment.ID) error {
+	record := a.store.Get(id)
+	if record == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	a.withdraw(ctx, record)
+	if err := a.store.Delete(id); err != nil {
+		return failure(codes.Unavailable, "see what ails the disk", "%s: %v", record.Pod(), err)
+	}
+	a.log.Info("deleted", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses)
+	return nil
+}
+
+// Gc takes away every attachment that the runtime doesn't know.
+func (a *Agent) Gc(ctx context.Context, request *agentv1.GcRequest) (*agentv1.GcResponse, error) {
+	valid := map[attachment.ID]bool{}
+	for _, named := range request.Valid {
+		valid[idOf(named)] = true
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for _, record := range a.store.All() {
+		if !valid[record.ID] {
+			if err := a.remove(ctx, record.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &agentv1.GcResponse{}, nil
+}
+
+// Status tells whether Add can work.
+func (a *Agent) Status(ctx context.Context, _ *agentv1.StatusRequest) (*agentv1.StatusResponse, error) {
+	a.mutex.Lock()
+	ranges := len(a.pools)
+	a.mutex.Unlock()
+	if ranges == 0 {
+		return nil, failure(codes.Unavailable, "see whether this node reaches the API server, and its node object has podCIDRs", "there are no addresses for pods yet")
+	}
+	if err := a.quiverd.Wait(ctx); err != nil {
+		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+	}
+	return &agentv1.StatusResponse{}, nil
+}
+
+// Check tells whether an attachment is as it shall be: known here, in force in quiverd, and in the pod.
+func (a *Agent) Check(ctx context.Context, request *agentv1.CheckRequest) (*agentv1.CheckResponse, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	record := a.store.Get(idOf(request.Attachment))
+	if record == nil {
+		return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s is not known", idOf(request.Attachment))
+	}
+	there, err := a.quiverd.Ours(ctx)
+	if err != nil {
+		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+	}
+	if missing := dataplane.Without(dataplane.Refs(dataplane.Objects(record)), there); len(missing) > 0 {
+		return nil, failure(codes.NotFound, "wait: the agent brings it back", "%s: quiverd has no %s", record.Pod(), missing[0].Name)
+	}
+	if err := inPod(request.Netns, record); err != nil {
+		return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s: %v", record.Pod(), err)
+	}
+	return &agentv1.CheckResponse{}, nil
+}
+
+// inPod tells whether the pod's namespace has the device with its addresses.
+func inPod(path string, record *attachment.Record) error {
+	namespace, err := netns.GetFromPath(path)
+	if err != nil {
+		return fmt.Errorf("network namespace %s: %w", path, err)
+	}
+	defer namespace.Close()
+	handle, err := netlink.NewHandleAt(namespace)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	device, err := handle.LinkByName(record.Interface)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", record.Interface, err)
+	}
+	addresses, err := handle.AddrList(device, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("addresses of %s: %w", record.Interface, err)
+	}
+	has := map[netip.Addr]bool{}
+	for _, address := range addresses {
+		if plain, ok := netip.AddrFromSlice(address.IP); ok {
+			has[plain.Unmap()] = true
+		}
+	}
+	for _, address := range record.Addresses {
+		if !has[address] {
+			return fmt.Errorf("interface %s lacks address %s", record.Interface, address)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package annotation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// PortRange is a range of destination ports.
+type PortRange struct {
+	// Protocol: "tcp" or "udp".
+	Protocol string `json:"protocol"`
+	// First and Last port, both included.
+	First uint16 `json:"first"`
+	Last  uint16 `json:"last"`
+}
+
+// readPorts understands "tcp:4444-20000,udp:6081".
+func readPorts(key, list string) ([]PortRange, error) {
+	var ranges []PortRange
+	at := 1
+	for _, entry := range strings.Split(list, ",") {
+		parsed, offset, reason := readPort(entry)
+		if reason != "" {
+			return nil, &Error{Key: key, Position: at + offset, Reason: reason,
+				Remedy: "write PROTOCOL:PORT or PROTOCOL:FIRST-LAST, separated by commas: \"tcp:4444-20000,udp:6081\""}
+		}
+		for _, other := range ranges {
+			if other.Protocol == parsed.Protocol && other.First <= parsed.Last && parsed.First <= other.Last {
+				return nil, &Error{Key: key, Position: at, Reason: fmt.Sprintf("%q overlaps %s:%d-%d", entry, other.Protocol, other.First, other.Last),
+					Remedy: "name each port once"}
+			}
+		}
+		ranges = append(ranges, parsed)
+		at += len(entry) + 1
+	}
+	return ranges, nil
+}
+
+// readPort understands one entry; or tells what is wrong, and how many bytes from its beginning.
+func readPort(entry string) (_ PortRange, offset int, reason string) {
+	start := len(entry) - len(strings.TrimLeft(entry, " "))
+	protocol, ports, colon := strings.Cut(strings.TrimSpace(entry), ":")
+	if !colon {
+		return PortRange{}, start, fmt.Sprintf("%q has no colon", entry)
+	}
+	protocol = strings.ToLower(protocol)
+	if protocol != "tcp" && protocol != "udp" {
+		return PortRange{}, start, fmt.Sprintf("%q is neither tcp nor udp", protocol)
+	}
+	at := start + len(protocol) + 1
+	low, high, ranged := strings.Cut(ports, "-")
+	if !ranged {
+		high = low
+	}
+	first, err := strconv.ParseUint(low, 10, 16)
+	if err != nil {
+		return PortRange{}, at, fmt.Sprintf("%q is no port (0 to 65535)", low)
+	}
+	last, err := strconv.ParseUint(high, 10, 16)
+	if err != nil {
+		return PortRange{}, at + len(low) + 1, fmt.Sprintf("%q is no port (0 to 65535)", high)
+	}
+	if last < first {
+		return PortRange{}, at + len(low) + 1, fmt.Sprintf("the range ends at %d, before it begins at %d", last, first)
+	}
+	return PortRange{protocol, uint16(first), uint16(last)}, 0, ""
+}

@@ -1,0 +1,73 @@
+// Package attachment keeps on disk which pods have which interfaces and addresses. It is the one source of both: what isn't here
+// has no address and shall not be in the dataplane.
+package attachment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+
+	"quiver/kubernetes/internal/annotation"
+)
+
+// ID names one attachment of a container to the network.
+type ID struct {
+	// Container is the pod's sandbox, as the runtime calls it.
+	Container string `json:"container"`
+	// Interface in the container: "eth0".
+	Interface string `json:"interface"`
+}
+
+func (id ID) String() string {
+	return fmt.Sprintf("interface %s of container %s", id.Interface, id.Container)
+}
+
+// Key is a short name of fixed length, the same for the same attachment.
+func (id ID) Key() string {
+	sum := sha256.Sum256([]byte(id.Container + "/" + id.Interface))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Record is all that is known of an attachment.
+type Record struct {
+	ID
+	// Netns is the path of the network namespace.
+	Netns string `json:"netns"`
+	// PodNamespace, PodName and PodUID say whose it is.
+	PodNamespace string `json:"podNamespace,omitempty"`
+	PodName      string `json:"podName,omitempty"`
+	PodUID       string `json:"podUID,omitempty"`
+	// MTU of the interfaces, in bytes.
+	MTU uint32 `json:"mtu"`
+	// Addresses of the ordinary interface, at most one per family.
+	Addresses []netip.Addr `json:"addresses"`
+	// Tun is the shape of the ordinary interface.
+	Tun annotation.InterfaceSpec `json:"tun"`
+	// Memif is beside it; nil: none.
+	Memif *Memif `json:"memif,omitempty"`
+}
+
+// Memif is a memif of a pod.
+type Memif struct {
+	annotation.Memif
+	// Addresses of its own, at most one per family.
+	Addresses []netip.Addr `json:"addresses"`
+}
+
+// Pod names the pod for messages.
+func (r *Record) Pod() string {
+	if r.PodName == "" {
+		return "container " + r.Container
+	}
+	return "pod " + r.PodNamespace + "/" + r.PodName
+}
+
+// AllAddresses are those of all its interfaces.
+func (r *Record) AllAddresses() []netip.Addr {
+	all := append([]netip.Addr(nil), r.Addresses...)
+	if r.Memif != nil {
+		all = append(all, r.Memif.Addresses...)
+	}
+	return all
+}

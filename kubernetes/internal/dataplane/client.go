@@ -1,0 +1,181 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+)
+
+// Client talks to quiverd.
+type Client struct {
+	connection *grpc.ClientConn
+	quiver     quiver.QuiverClient
+}
+
+// RefusedError is a batch that quiverd didn't accept, or didn't bring into force at once.
+type RefusedError struct {
+	// Object at fault.
+	Object string
+	// Reason and Remedy in quiverd's words.
+	Reason, Remedy string
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("quiverd: %s: %s", e.Object, e.Reason) }
+
+// Dial prepares to talk to the quiverd at a unix socket, which needn't be there yet.
+func Dial(socket string) (*Client, error) {
+	connection, err := grpc.NewClient("unix:"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
+		grpc.WithConnectParams(quick))
+	if err != nil {
+		return nil, err
+	}
+	return &Client{connection, quiver.NewQuiverClient(connection)}, nil
+}
+
+// Close ends it.
+func (c *Client) Close() error { return c.connection.Close() }
+
+// Wait waits until quiverd answers.
+func (c *Client) Wait(ctx context.Context) error {
+	_, err := c.quiver.Version(ctx, &quiver.VersionRequest{}, grpc.WaitForReady(true))
+	return err
+}
+
+// Apply creates or replaces objects and deletes others, as one batch. All must be in force afterwards.
+func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*quiver.ObjectRef) error {
+	answer, err := c.quiver.Apply(ctx, &quiver.ApplyRequest{Upserts: upserts, Deletes: deletes})
+	if err != nil {
+		return err
+	}
+	asked := map[string]bool{}
+	for _, ref := range Refs(upserts) {
+		asked[refName(ref)] = true
+	}
+	for _, result := range answer.Results {
+		name := refName(result.Object)
+		if refused := result.GetRefused(); refused != nil {
+			return &RefusedError{name, strings.TrimPrefix(refused.Field+": "+refused.Reason, ": "), refused.Remedy}
+		}
+		if pending := result.GetPending(); pending != nil && asked[name] {
+			var reasons []string
+			for _, wait := range pending.WaitsFor {
+				reasons = append(reasons, wait.Reason)
+			}
+			return &RefusedError{name, "waits: " + strings.Join(reasons, "; "), "see quiver get"}
+		}
+	}
+	if !answer.Committed {
+		return errors.New("quiverd did not commit the change")
+	}
+	return nil
+}
+
+// Ours are the objects in the dataplane that the agent made, now or in an earlier life.
+func (c *Client) Ours(ctx context.Context) ([]*quiver.ObjectRef, error) {
+	stream, err := c.quiver.Get(ctx, &quiver.GetRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var refs []*quiver.ObjectRef
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return refs, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range part.Objects {
+			if ref := ourRef(object); ref != nil {
+				refs = append(refs, ref)
+			}
+		}
+	}
+}
+
+// Watch returns when quiverd is there, and then again when it went: it calls up in between.
+func (c *Client) Watch(ctx context.Context, up func()) error {
+	stream, err := c.quiver.Watch(ctx, &quiver.WatchRequest{Kind: quiver.Kind_KIND_VRF}, grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	if err := c.Wait(ctx); err != nil {
+		return err
+	}
+	up()
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return err
+		}
+	}
+}
+
+// ourRef names an object if it is one of the agent's.
+func ourRef(object *quiver.Object) *quiver.ObjectRef {
+	config := &quiver.Config{}
+	device := ""
+	switch {
+	case object.GetInterface() != nil:
+		config.Interfaces = []*quiver.Interface{object.GetInterface()}
+		device = object.GetInterface().Name
+	case object.GetRoute() != nil:
+		config.Routes = []*quiver.Route{object.GetRoute()}
+		if hops := object.GetRoute().NextHops; len(hops) == 1 {
+			device = hops[0].Interface
+		}
+	case object.GetNeighbor() != nil:
+		config.Neighbors = []*quiver.Neighbor{object.GetNeighbor()}
+		device = object.GetNeighbor().Interface
+	}
+	if !strings.HasPrefix(device, ours) {
+		return nil
+	}
+	return Refs(config)[0]
+}
+
+// Refs names the objects of a configuration.
+func Refs(config *quiver.Config) []*quiver.ObjectRef {
+	var refs []*quiver.ObjectRef
+	for _, neighbor := range config.GetNeighbors() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_NEIGHBOR, Name: neighbor.Interface + "/" + neighbor.Address})
+	}
+	for _, route := range config.GetRoutes() {
+		vrf := route.Vrf
+		if vrf == "" {
+			vrf = "default"
+		}
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_ROUTE, Name: vrf + "/" + route.Prefix})
+	}
+	for _, device := range config.GetInterfaces() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_INTERFACE, Name: device.Name})
+	}
+	return refs
+}
+
+// Without are the references that aren't among others.
+func Without(refs, others []*quiver.ObjectRef) []*quiver.ObjectRef {
+	known := map[string]bool{}
+	for _, ref := range others {
+		known[refName(ref)] = true
+	}
+	var rest []*quiver.ObjectRef
+	for _, ref := range refs {
+		if !known[refName(ref)] {
+			rest = append(rest, ref)
+		}
+	}
+	return rest
+}
+
+func refName(ref *quiver.ObjectRef) string {
+	return strings.ToLower(strings.TrimPrefix(ref.GetKind().String(), "KIND_")) + " " + ref.GetName()
+}

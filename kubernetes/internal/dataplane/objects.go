@@ -1,0 +1,124 @@
+// Package dataplane turns attachments into the desired state of quiverd and hands it over.
+package dataplane
+
+import (
+	"net/netip"
+	"strings"
+
+	"quiver/kubernetes/internal/annotation"
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/attachment"
+)
+
+const (
+	// Objects whose interface begins so are the agent's, all others are none of its business.
+	ours = "pod:"
+	// The interface that carries the addresses from which pods are told of errors.
+	gateway = ours + "gateway"
+	// Addresses that every pod can take for its router.
+	routerAddress4 = "169.254.1.1/32"
+	// Names of interfaces have at most 63 characters.
+	longestName = 63
+	// The Ethernet address that clients of an Ethernet memif have in Calico/VPP.
+	memifMAC = "02:00:00:00:00:01"
+)
+
+// Socket is the abstract socket of a pod's memif beside the interface of that name.
+func Socket(interfaceName string) string { return "@vpp/memif-" + interfaceName }
+
+// Gateway is what the dataplane has besides pods.
+func Gateway(addresses []netip.Addr) *quiver.Config {
+	own := []string{routerAddress4}
+	for _, address := range addresses {
+		own = append(own, host(address))
+	}
+	return &quiver.Config{Interfaces: []*quiver.Interface{
+		{Name: gateway, Addresses: own, Port: &quiver.Interface_Loopback{Loopback: &quiver.Loopback{}}},
+	}}
+}
+
+// Objects are those of one attachment: a tun and routes to it, and the same for the memif.
+func Objects(record *attachment.Record) *quiver.Config {
+	config := &quiver.Config{}
+	tap := &quiver.Tap{
+		Netns:    record.Netns,
+		HostName: record.Interface,
+		Mode:     quiver.TapMode_TAP_MODE_TUN,
+		Queues:   max(record.Tun.RxQueues, record.Tun.TxQueues),
+		HostMtu:  record.MTU,
+	}
+	for _, address := range record.Addresses {
+		tap.HostAddresses = append(tap.HostAddresses, host(address))
+		tap.HostRoutes = append(tap.HostRoutes, &quiver.HostRoute{Prefix: everything(address)})
+	}
+	add(config, record, record.Interface, record.Addresses, &quiver.Interface{
+		Mtu: record.MTU, RxMode: rxMode(record.Tun), Port: &quiver.Interface_Tap{Tap: tap},
+	})
+	if record.Memif != nil {
+		addMemif(config, record)
+	}
+	return config
+}
+
+func addMemif(config *quiver.Config, record *attachment.Record) {
+	spec := record.Memif.Spec
+	device := &quiver.Interface{Mtu: record.MTU, RxMode: rxMode(spec)}
+	memif := &quiver.Memif{
+		Netns:    record.Netns,
+		Socket:   Socket(record.Interface),
+		Mode:     quiver.MemifMode_MEMIF_MODE_IP,
+		RxQueues: spec.RxQueues,
+		TxQueues: spec.TxQueues,
+		RingSize: max(spec.RxSize, spec.TxSize),
+	}
+	device.Port = &quiver.Interface_Memif{Memif: memif}
+	if !spec.L3 {
+		memif.Mode = quiver.MemifMode_MEMIF_MODE_ETHERNET
+		for _, address := range record.Memif.Addresses {
+			// Whomever the client asks for: the way there leads through here.
+			device.ProxyArp = append(device.ProxyArp, everything(address))
+		}
+	}
+	name := "memif-" + record.Interface
+	add(config, record, name, record.Memif.Addresses, device)
+	if !spec.L3 {
+		for _, address := range record.Memif.Addresses {
+			config.Neighbors = append(config.Neighbors, &quiver.Neighbor{Interface: objectName(record, name), Address: address.String(), Mac: memifMAC})
+		}
+	}
+}
+
+// add completes an interface and routes its addresses to it. Nothing else may come from there.
+func add(config *quiver.Config, record *attachment.Record, name string, addresses []netip.Addr, device *quiver.Interface) {
+	device.Name = objectName(record, name)
+	device.Rpf = quiver.ReversePathFilter_REVERSE_PATH_FILTER_STRICT
+	config.Interfaces = append(config.Interfaces, device)
+	for _, address := range addresses {
+		config.Routes = append(config.Routes, &quiver.Route{Prefix: host(address), NextHops: []*quiver.NextHop{{Interface: device.Name}}})
+	}
+}
+
+// objectName is what an interface of a pod is called in the dataplane: readable, unique, and the same every time.
+func objectName(record *attachment.Record, name string) string {
+	whose := record.PodNamespace + "." + record.PodName
+	if record.PodName == "" {
+		whose = record.Container
+	}
+	tail := ":" + record.Key()[:8] + ":" + name
+	return ours + whose[:min(len(whose), longestName-len(ours)-len(tail))] + tail
+}
+
+func rxMode(spec annotation.InterfaceSpec) quiver.RxMode {
+	return quiver.RxMode(quiver.RxMode_value["RX_MODE_"+strings.ToUpper(spec.RxMode)])
+}
+
+// host is the prefix that holds one address.
+func host(address netip.Addr) string { return netip.PrefixFrom(address, address.BitLen()).String() }
+
+// everything is the prefix of all addresses of a family.
+func everything(example netip.Addr) string {
+	if example.Is4() {
+		return "0.0.0.0/0"
+	}
+	return "::/0"
+}

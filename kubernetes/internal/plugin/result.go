@@ -1,0 +1,56 @@
+package plugin
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
+)
+
+// resultOf words what a pod has: its interface with addresses and default routes, and its memif, which is no device of the kernel,
+// as an interface with a socket.
+func resultOf(args *skel.CmdArgs, response *agentv1.AddResponse) (*current.Result, error) {
+	result := &current.Result{CNIVersion: current.ImplementedSpecVersion}
+	result.Interfaces = append(result.Interfaces, &current.Interface{Name: args.IfName, Mtu: int(response.Mtu), Sandbox: args.Netns})
+	networks, err := addIPs(result, response.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	for _, network := range networks {
+		everything := net.IPNet{IP: make(net.IP, len(network.IP)), Mask: make(net.IPMask, len(network.Mask))}
+		result.Routes = append(result.Routes, &types.Route{Dst: everything})
+	}
+	if memif := response.Memif; memif != nil {
+		result.Interfaces = append(result.Interfaces, &current.Interface{
+			Name: "memif-" + args.IfName, Mtu: int(response.Mtu), Sandbox: args.Netns, SocketPath: memif.Socket,
+		})
+		if _, err := addIPs(result, memif.Addresses); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// addIPs gives addresses to the last interface.
+func addIPs(result *current.Result, addresses []string) ([]*net.IPNet, error) {
+	var networks []*net.IPNet
+	for _, text := range addresses {
+		address, network, err := net.ParseCIDR(text)
+		if err != nil {
+			return nil, fmt.Errorf("quiver-agent answered with address %q: %w", text, err)
+		}
+		if short := address.To4(); short != nil {
+			address = short
+		}
+		result.IPs = append(result.IPs, &current.IPConfig{
+			Interface: current.Int(len(result.Interfaces) - 1),
+			Address:   net.IPNet{IP: address, Mask: network.Mask},
+		})
+		networks = append(networks, network)
+	}
+	return networks, nil
+}

@@ -1,0 +1,106 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Cluster knows the pods of one node from the API server.
+type Cluster struct {
+	client   client.CoreV1Interface
+	node     string
+	informer cache.SharedInformer
+}
+
+// Connect prepares to ask the API server that a kubeconfig names (empty: the one of the cluster we run in).
+func Connect(kubeconfig, node string) (*Cluster, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	core, err := client.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return newCluster(core, cache.NewListWatchFromClient(core.RESTClient(), "pods", "", fields.OneTermEqualSelector("spec.nodeName", node)), node)
+}
+
+func newCluster(client client.CoreV1Interface, pods cache.ListerWatcher, node string) (*Cluster, error) {
+	informer := cache.NewSharedInformer(pods, &core.Pod{}, 0)
+	// Annotations are all that is wanted; the rest of a pod needn't stay in memory.
+	err := informer.SetTransform(func(object any) (any, error) {
+		if pod, is := object.(*core.Pod); is {
+			return &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: pod.Annotations}}, nil
+		}
+		return object, nil
+	})
+	return &Cluster{client, node, informer}, err
+}
+
+// Run follows the node's pods until the context ends.
+func (c *Cluster) Run(ctx context.Context) { c.informer.Run(ctx.Done()) }
+
+// Annotations are those that the API server has, whatever was given.
+func (c *Cluster) Annotations(ctx context.Context, id ID, _ map[string]string) (map[string]string, error) {
+	if object, known, _ := c.informer.GetStore().GetByKey(id.Namespace + "/" + id.Name); known {
+		if pod := object.(*core.Pod); id.UID == "" || string(pod.UID) == id.UID {
+			return pod.Annotations, nil
+		}
+	}
+	// The runtime may be ahead of the watch.
+	pod, err := c.client.Pods(id.Namespace).Get(ctx, id.Name, meta.GetOptions{})
+	if errors.IsNotFound(err) || err == nil && id.UID != "" && string(pod.UID) != id.UID {
+		return nil, &GoneError{id}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return pod.Annotations, nil
+}
+
+// Ranges waits until the node has ranges of addresses for pods, and tells them.
+func (c *Cluster) Ranges(ctx context.Context, trouble func(error)) ([]netip.Prefix, error) {
+	for {
+		node, err := c.client.Nodes().Get(ctx, c.node, meta.GetOptions{})
+		if err == nil && len(node.Spec.PodCIDRs) == 0 {
+			err = fmt.Errorf("node %s has no podCIDRs: let kube-controller-manager give them (--allocate-node-cidrs)", c.node)
+		}
+		if err == nil {
+			return ParseRanges(node.Spec.PodCIDRs)
+		}
+		trouble(err)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// ParseRanges reads ranges of addresses, at most one per family.
+func ParseRanges(texts []string) ([]netip.Prefix, error) {
+	var ranges []netip.Prefix
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range ranges {
+			if other.Addr().Is4() == prefix.Addr().Is4() {
+				return nil, fmt.Errorf("%s and %s are of the same family: one range per family is supported", other, prefix)
+			}
+		}
+		ranges = append(ranges, prefix)
+	}
+	return ranges, nil
+}

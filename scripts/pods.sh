@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Quiver as the network of pods (kubernetes/): pods.sh [build|lint|unit|system]; without: all, in that order. The last one needs
+# root, and quiverd and quiver in target/release.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+what="${1:-all}"
+
+case "$what" in all | build | lint | unit | system) ;; *) echo "usage: $0 [build|lint|unit|system]" >&2; exit 2 ;; esac
+does() { [ "$what" = all ] || [ "$what" = "$1" ]; }
+
+cd kubernetes
+# Protobuf code is made anew each time (two seconds): it can't be stale.
+go generate ./internal/api
+if does build || does system; then
+  mkdir -p "$target/release"
+  CGO_ENABLED=0 go build -trimpath -o "$target/release/" ./cmd/... github.com/containernetworking/cni/cnitool
+fi
+if does lint; then
+  [ -z "$(gofmt -l .)" ] || { gofmt -d .; exit 1; }
+  go vet ./...
+  go tool staticcheck ./...
+fi
+if does unit; then
+  go test ./...
+fi
+cd ..
+if does system; then
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "tests of pods need root for network namespaces: sudo make pods" >&2
+    exit 1
+  fi
+  /usr/bin/python3 -m pytest -q tests/pods
+fi
