@@ -1,0 +1,93 @@
+package attachment
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"quiver/kubernetes/internal/annotation"
+)
+
+func record(container, address string) *Record {
+	return &Record{ID: ID{container, "eth0"}, Netns: "/run/netns/" + container, MTU: 1500, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
+}
+
+func TestWhatIsPutIsThereInTheNextLife(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "attachments")
+	store, err := Open(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := record("a", "10.0.0.2"), record("b", "fd00::2")
+	b.Memif = &Memif{annotation.Memif{Ports: []annotation.PortRange{{Protocol: "tcp", First: 1, Last: 2}}}, []netip.Addr{netip.MustParseAddr("10.0.0.3")}}
+	for _, record := range []*Record{a, b} {
+		if err := store.Put(record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Delete(a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(a.ID); err != nil {
+		t.Fatalf("deleted twice: %v", err)
+	}
+	// The agent was killed while it wrote.
+	if err := os.WriteFile(filepath.Join(directory, "half.json.new"), []byte(`{"cont`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err = Open(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := store.Get(b.ID); !reflect.DeepEqual(got, b) || store.Get(a.ID) != nil {
+		t.Fatalf("got %+v, %+v", got, store.Get(a.ID))
+	}
+	for address, used := range map[string]bool{"10.0.0.2": false, "10.0.0.3": true, "fd00::2": true} {
+		if store.InUse(netip.MustParseAddr(address)) != used {
+			t.Errorf("%s in use: not %v", address, used)
+		}
+	}
+	if files, _ := os.ReadDir(directory); len(files) != 1 {
+		t.Errorf("left over: %v", files)
+	}
+}
+
+func TestADamagedFileIsNotPassedOver(t *testing.T) {
+	directory := t.TempDir()
+	path := filepath.Join(directory, "0123.json")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(directory); err == nil || !strings.Contains(err.Error(), path) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestFarewellsAreHeardOnce(t *testing.T) {
+	farewells := Farewells(filepath.Join(t.TempDir(), "deleted"))
+	if err := farewells.Each(func(ID) error { return errors.New("there is none") }); err != nil {
+		t.Fatal(err)
+	}
+	id := ID{"a", "eth0"}
+	for range 2 {
+		if err := farewells.Leave(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := farewells.Each(func(ID) error { return errors.New("not now") }); err == nil {
+		t.Fatal("a failure is told")
+	}
+	var heard []ID
+	for range 2 {
+		if err := farewells.Each(func(id ID) error { heard = append(heard, id); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reflect.DeepEqual(heard, []ID{id}) {
+		t.Fatalf("heard %v", heard)
+	}
+}
