@@ -1,7 +1,6 @@
 //! The server: one socket, any number of interfaces.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +10,13 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
+use super::Address;
 use super::channel::Channel;
+use super::interfaces::{Interface, View};
 use super::server::{ListenerSettings, ServerEvent};
+use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
-use super::{Address, Credentials, admission};
-use crate::control::{Interfaces, Limits, ServerMachine};
+use crate::control::{Limits, ServerMachine};
 use crate::{Connection, Error, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
@@ -34,9 +35,7 @@ pub struct Listener {
     epoll: OwnedFd,
     socket: Bound,
     interfaces: BTreeMap<u32, Interface>,
-    sessions: HashMap<u64, Session>,
-    /// Handshakes by the time when they must be done. However many are connected, a wake-up looks only at these.
-    handshakes: BTreeSet<(Instant, u64)>,
+    sessions: Sessions,
     /// What a new connection is told of the interfaces, until one comes or goes.
     limits: Option<Limits>,
     last_token: u64,
@@ -45,54 +44,6 @@ pub struct Listener {
     /// Whether it was told that accepting fails.
     told: bool,
     ended: BTreeMap<&'static str, u64>,
-}
-
-#[derive(Debug)]
-struct Interface {
-    config: Arc<ServerConfig>,
-    /// The connection that has claimed it.
-    owner: Option<u64>,
-    /// Why nobody may, at present.
-    closed: Option<Reason>,
-}
-
-#[derive(Debug)]
-struct Session {
-    channel: Channel,
-    peer: Option<Credentials>,
-    machine: ServerMachine,
-    /// When the handshake must be done.
-    deadline: Instant,
-}
-
-/// The interfaces, as one session sees them.
-struct View<'l> {
-    interfaces: &'l mut BTreeMap<u32, Interface>,
-    token: u64,
-    channel: &'l Channel,
-    peer: Option<Credentials>,
-}
-
-impl Interfaces for View<'_> {
-    fn config(&self, id: u32) -> Option<Arc<ServerConfig>> {
-        Some(Arc::clone(&self.interfaces.get(&id)?.config))
-    }
-
-    fn claim(&mut self, id: u32) -> Result<(), Reason> {
-        match self.interfaces.get_mut(&id) {
-            Some(Interface { closed: Some(reason), .. }) => Err(reason.clone()),
-            Some(interface) if interface.owner.is_none() => {
-                interface.owner = Some(self.token);
-                Ok(())
-            }
-            Some(_) => Err(Reason::AlreadyConnected(id)),
-            None => Err(Reason::UnknownInterface(id)),
-        }
-    }
-
-    fn admit(&self, config: &ServerConfig) -> Result<(), Reason> {
-        admission::check(&config.admission, self.peer, self.channel.fd())
-    }
 }
 
 impl Listener {
@@ -106,21 +57,9 @@ impl Listener {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
-        let (interfaces, sessions, handshakes, limits) = Default::default();
+        let (interfaces, sessions, limits) = Default::default();
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
-        Ok(Self {
-            settings,
-            epoll,
-            socket,
-            interfaces,
-            sessions,
-            handshakes,
-            limits,
-            last_token,
-            paused,
-            told,
-            ended,
-        })
+        Ok(Self { settings, epoll, socket, interfaces, sessions, limits, last_token, paused, told, ended })
     }
 
     /// Gives the socket's file, if it has one, another mode and owner; see [`ListenerSettings`].
@@ -181,7 +120,7 @@ impl Listener {
     #[must_use]
     pub fn is_connected(&self, id: u32) -> bool {
         let owner = self.interfaces.get(&id).and_then(|interface| interface.owner);
-        owner.and_then(|token| self.sessions.get(&token)).is_some_and(|s| s.machine.is_connected())
+        owner.and_then(|token| self.sessions.get(token)).is_some_and(|s| s.machine.is_connected())
     }
 
     /// The registered interfaces.
@@ -198,7 +137,7 @@ impl Listener {
     /// When to call [`process`](Self::process) at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.handshakes.first().map(|(deadline, _)| *deadline).into_iter().chain(self.paused).min()
+        self.sessions.next_deadline().into_iter().chain(self.paused).min()
     }
 
     /// How many connections ended, or didn't come to be, by [kind of reason](Reason::kind), since the beginning.
@@ -243,8 +182,7 @@ impl Listener {
                 events.push(ServerEvent::NotAccepting { error });
             }
         }
-        let late: Vec<u64> = self.handshakes.range(..=(now, u64::MAX)).map(|(_, token)| *token).collect();
-        for token in late {
+        for token in self.sessions.late(now) {
             self.end(token, Reason::Timeout, &mut events);
         }
         Ok(events)
@@ -266,13 +204,14 @@ impl Listener {
             if channel.send(&hello, None).is_err() {
                 continue;
             }
-            self.make_way(events);
+            if let Some(token) = self.sessions.in_the_way(self.settings.max_handshakes) {
+                self.end(token, Reason::TooManyConnections, events);
+            }
             self.last_token += 1;
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
             let (peer, deadline) = (channel.credentials(), now + self.settings.handshake_timeout);
-            self.handshakes.insert((deadline, self.last_token));
             self.sessions.insert(self.last_token, Session { channel, peer, machine, deadline });
             self.told = false;
         }
@@ -286,39 +225,16 @@ impl Listener {
         let _ = epoll::modify(&self.epoll, &self.socket.fd, epoll::EventData::new_u64(LISTENING), flags);
     }
 
-    /// Ends a handshake if there is no place for one more: the oldest of the process that has the most, so that
-    /// nobody but who connects too often is the loser.
-    fn make_way(&mut self, events: &mut Vec<ServerEvent>) {
-        if self.handshakes.len() < self.settings.max_handshakes {
-            return;
-        }
-        let mut by_process = HashMap::<_, (usize, u64)>::new();
-        let mut count = 0;
-        let all = self.handshakes.iter().filter_map(|(_, token)| self.sessions.get_key_value(token));
-        for (token, session) in all.filter(|(_, session)| session.machine.id().is_none()) {
-            let (handshakes, oldest) = by_process.entry(session.peer).or_insert((0, u64::MAX));
-            (*handshakes, *oldest) = (*handshakes + 1, (*oldest).min(*token));
-            count += 1;
-        }
-        let most =
-            by_process.into_values().max_by_key(|(handshakes, oldest)| (*handshakes, Reverse(*oldest)));
-        if let Some((_, oldest)) = most
-            && count >= self.settings.max_handshakes
-        {
-            self.end(oldest, Reason::TooManyConnections, events);
-        }
-    }
-
     /// Reads and answers what a connection has sent.
     fn converse(&mut self, token: u64, events: &mut Vec<ServerEvent>) {
         for _ in 0..BATCH {
-            let Some(session) = self.sessions.get_mut(&token) else { return };
+            let Some(session) = self.sessions.get_mut(token) else { return };
             match step(session, &mut self.interfaces, token) {
                 Ok(None) => return,
                 Ok(Some(None)) => {}
                 Ok(Some(Some(mut connection))) => {
-                    self.handshakes.remove(&(session.deadline, token));
                     connection.peer.credentials = session.peer;
+                    self.sessions.settled(token);
                     events.push(ServerEvent::Connected(connection));
                 }
                 Err(reason) => return self.end(token, reason, events),
@@ -328,7 +244,7 @@ impl Listener {
 
     /// Closes a session and tells about it.
     fn end(&mut self, token: u64, reason: Reason, events: &mut Vec<ServerEvent>) {
-        let Some(session) = self.sessions.get(&token) else { return };
+        let Some(session) = self.sessions.get(token) else { return };
         let id = session.machine.id();
         events.push(match id {
             Some(id) if session.machine.is_connected() => {
@@ -340,8 +256,7 @@ impl Listener {
     }
 
     fn close(&mut self, token: u64, reason: &Reason) -> bool {
-        let Some(session) = self.sessions.remove(&token) else { return false };
-        self.handshakes.remove(&(session.deadline, token));
+        let Some(session) = self.sessions.remove(token) else { return false };
         session.channel.farewell(reason);
         *self.ended.entry(reason.kind()).or_default() += 1;
         let claimed = session.machine.id().and_then(|id| self.interfaces.get_mut(&id));
@@ -370,8 +285,7 @@ fn step(
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let tokens: Vec<_> = self.sessions.keys().copied().collect();
-        for token in tokens {
+        for token in self.sessions.tokens() {
             self.close(token, &Reason::Local("server closed".into()));
         }
     }

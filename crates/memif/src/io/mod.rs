@@ -10,8 +10,10 @@ mod channel;
 mod client;
 mod credentials;
 mod foreign;
+mod interfaces;
 mod listener;
 mod server;
+mod sessions;
 mod socket;
 
 pub use address::{Address, SocketName};

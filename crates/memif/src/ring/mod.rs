@@ -30,6 +30,7 @@ mod cursor;
 mod descriptor;
 mod event;
 mod fault;
+mod gather;
 mod gauge;
 mod indices;
 mod packets;

@@ -6,12 +6,13 @@ use memory::packet::Alike;
 use memory::region::{CheckedRange, RegionTable, prefetch_write};
 use memory::simd::Simd;
 
+use super::gather::{Fit, Gather};
 use super::gauge::{Flow, Signals};
 use super::packets::LINE;
 use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
-use super::{Cursor, Descriptor, Endpoint, Event, FLAG_NEXT, Fault, RingGauge, RingSize, RingView, Slots};
+use super::{Cursor, Descriptor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
 
 /// How many slots ahead a buffer's first line is prefetched, to be written ...
 const PREFETCH: u16 = 12;
@@ -233,7 +234,7 @@ impl TxQueue {
                 continue;
             }
             let chain =
-                Chain { ring: &self.ring, parts: &mut self.parts, descriptors: &mut self.descriptors };
+                Gather { ring: &self.ring, parts: &mut self.parts, descriptors: &mut self.descriptors };
             match chain.collect(slots, d, index, room - used, length)? {
                 Fit::Fits => {
                     source.write_chain(packet, &self.parts);
@@ -304,66 +305,6 @@ impl TxQueue {
             for index in 0..ring.count() {
                 ring.set(index, pool.addressing().buffer(ring, index));
             }
-        }
-    }
-}
-
-enum Fit {
-    /// The buffers are collected.
-    Fits,
-    /// Not in the free slots.
-    NoRoom,
-    /// Not in the whole ring.
-    Never,
-}
-
-struct Chain<'q> {
-    ring: &'q RingView,
-    parts: &'q mut Vec<CheckedRange<'static>>,
-    descriptors: &'q mut Vec<Descriptor>,
-}
-
-impl Chain<'_> {
-    /// Collects buffers from `first` at `index` on until they hold `length` bytes, each descriptor read once
-    /// and checked before anything is written.
-    #[cold]
-    #[inline(never)]
-    fn collect<A: Addressing>(
-        self,
-        slots: A,
-        first: Descriptor,
-        index: u16,
-        room: u16,
-        length: u32,
-    ) -> Result<Fit, Fault> {
-        if length == 0 {
-            return Ok(Fit::Never);
-        }
-        self.parts.clear();
-        self.descriptors.clear();
-        let mut d = first;
-        let (mut n, mut left) = (0, length);
-        loop {
-            if d.length == 0 {
-                return Err(Fault::NoCapacity);
-            }
-            let part = d.length.min(left);
-            left -= part;
-            d = Descriptor { flags: if left > 0 { FLAG_NEXT } else { 0 }, length: part, ..d };
-            let range = d.check(self.ring.table().extents())?;
-            // SAFETY: `parts` lives in the queue that owns `ring`, whose `Arc` keeps the table and its
-            // mappings; it is given out only as slices that borrow the queue, and refilled before it is used
-            // again.
-            self.parts.push(unsafe { range.detach() });
-            self.descriptors.push(d);
-            n += 1;
-            if left == 0 {
-                return Ok(Fit::Fits);
-            }
-            if n == room {
-                return Ok(if room == self.ring.size().descriptors() { Fit::Never } else { Fit::NoRoom });
-            }
-            d = slots.buffer(self.ring.descriptors(), index.wrapping_add(n));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ::memif::Reason;
 use ::memif::control::Text;
-use ::memif::io::{Client, ClientEvent, ClientTiming, Listener, ServerEvent};
+use ::memif::io::{Client, ClientTiming, Listener};
 use ::memif::region::HugePages;
 use api::v1::MemifRole;
 use graph::port::{Attachment, IfIndex};
@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::super::passage::Attachments;
 use super::deadlines::Deadlines;
 use super::links::{LinkChange, Links};
+use super::news;
 use super::pools::Pools;
 use super::settings;
 use crate::model::Flaw;
@@ -249,7 +250,7 @@ impl Sockets {
         match self.list.get_mut(&token) {
             Some(Socket::Listener { name, listener, ids }) => match listener.process(now) {
                 Ok(events) => {
-                    let change = |event| server_event(event, name, ids, &mut lock(), &attachments);
+                    let change = |event| news::of_server(event, name, ids, &mut lock(), &attachments);
                     changes.extend(events.into_iter().filter_map(change));
                 }
                 Err(error) => tracing::error!(socket = %name, %error, "the memif socket can't be served"),
@@ -257,7 +258,7 @@ impl Sockets {
             Some(Socket::Client { index, client }) => {
                 // Without a lock: this is where the memory of a link is made.
                 let events = client.process(now);
-                let change = |event| client_event(event, *index, &mut lock(), &attachments);
+                let change = |event| news::of_client(event, *index, &mut lock(), &attachments);
                 changes.extend(events.into_iter().filter_map(change));
             }
             // It was closed after it had become ready.
@@ -265,52 +266,6 @@ impl Sockets {
         }
         self.schedule(token);
         changes
-    }
-}
-
-fn server_event(
-    event: ServerEvent,
-    socket: &SocketName,
-    ids: &HashMap<u32, IfIndex>,
-    links: &mut Links,
-    attachments: &Attachments,
-) -> Option<LinkChange> {
-    match event {
-        ServerEvent::Connected(connection) => {
-            let index = ids.get(&connection.id)?;
-            links.up(*index, attachments.next(), connection)
-        }
-        ServerEvent::Disconnected { id, reason } => {
-            ids.get(&id).and_then(|index| links.down(*index, &reason))
-        }
-        ServerEvent::NotAccepting { error } => {
-            tracing::error!(%socket, %error, "memif peers can't be accepted");
-            None
-        }
-        ServerEvent::Refused { id, reason } => {
-            links.turned_away(socket, id.and_then(|id| ids.get(&id)).copied(), id, &reason);
-            None
-        }
-    }
-}
-
-fn client_event(
-    event: ClientEvent,
-    index: IfIndex,
-    links: &mut Links,
-    attachments: &Attachments,
-) -> Option<LinkChange> {
-    match event {
-        ClientEvent::Connected(connection) => links.up(index, attachments.next(), connection),
-        ClientEvent::Disconnected { reason } => links.down(index, &reason),
-        ClientEvent::Refused { reason } => {
-            links.refused(index, &reason);
-            None
-        }
-        ClientEvent::Unreachable { error } => {
-            links.unreachable(index, &error);
-            None
-        }
     }
 }
 

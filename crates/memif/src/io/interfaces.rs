@@ -1,0 +1,49 @@
+//! The interfaces behind a listening socket, and who has claimed which.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::channel::Channel;
+use super::{Credentials, admission};
+use crate::control::Interfaces;
+use crate::{Reason, ServerConfig};
+
+/// An interface that clients may connect to.
+#[derive(Debug)]
+pub(super) struct Interface {
+    pub(super) config: Arc<ServerConfig>,
+    /// The connection that has claimed it.
+    pub(super) owner: Option<u64>,
+    /// Why nobody may, at present.
+    pub(super) closed: Option<Reason>,
+}
+
+/// The interfaces, as one session sees them.
+pub(super) struct View<'l> {
+    pub(super) interfaces: &'l mut BTreeMap<u32, Interface>,
+    pub(super) token: u64,
+    pub(super) channel: &'l Channel,
+    pub(super) peer: Option<Credentials>,
+}
+
+impl Interfaces for View<'_> {
+    fn config(&self, id: u32) -> Option<Arc<ServerConfig>> {
+        Some(Arc::clone(&self.interfaces.get(&id)?.config))
+    }
+
+    fn claim(&mut self, id: u32) -> Result<(), Reason> {
+        match self.interfaces.get_mut(&id) {
+            Some(Interface { closed: Some(reason), .. }) => Err(reason.clone()),
+            Some(interface) if interface.owner.is_none() => {
+                interface.owner = Some(self.token);
+                Ok(())
+            }
+            Some(_) => Err(Reason::AlreadyConnected(id)),
+            None => Err(Reason::UnknownInterface(id)),
+        }
+    }
+
+    fn admit(&self, config: &ServerConfig) -> Result<(), Reason> {
+        admission::check(&config.admission, self.peer, self.channel.fd())
+    }
+}

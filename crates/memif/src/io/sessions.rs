@@ -1,0 +1,88 @@
+//! The connections of a listening socket, and those of them that are in their handshake.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use super::Credentials;
+use super::channel::Channel;
+use crate::control::ServerMachine;
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) channel: Channel,
+    pub(super) peer: Option<Credentials>,
+    pub(super) machine: ServerMachine,
+    /// When the handshake must be done.
+    pub(super) deadline: Instant,
+}
+
+/// All of them, each with a token.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    list: HashMap<u64, Session>,
+    /// Handshakes by the time when they must be done. However many are connected, a wake-up looks only at these.
+    handshakes: BTreeSet<(Instant, u64)>,
+}
+
+impl Sessions {
+    /// One more, whose handshake begins.
+    pub(super) fn insert(&mut self, token: u64, session: Session) {
+        self.handshakes.insert((session.deadline, token));
+        self.list.insert(token, session);
+    }
+
+    pub(super) fn get(&self, token: u64) -> Option<&Session> {
+        self.list.get(&token)
+    }
+
+    pub(super) fn get_mut(&mut self, token: u64) -> Option<&mut Session> {
+        self.list.get_mut(&token)
+    }
+
+    /// The handshake is done.
+    pub(super) fn settled(&mut self, token: u64) {
+        if let Some(session) = self.list.get(&token) {
+            self.handshakes.remove(&(session.deadline, token));
+        }
+    }
+
+    pub(super) fn remove(&mut self, token: u64) -> Option<Session> {
+        self.settled(token);
+        self.list.remove(&token)
+    }
+
+    pub(super) fn tokens(&self) -> Vec<u64> {
+        self.list.keys().copied().collect()
+    }
+
+    /// When the first handshake must be done.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.handshakes.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Those whose handshake should be done by now.
+    pub(super) fn late(&self, now: Instant) -> Vec<u64> {
+        self.handshakes.range(..=(now, u64::MAX)).map(|(_, token)| *token).collect()
+    }
+
+    /// Who must go before one more may come, where so many handshakes are the most: the oldest of the process that has most of them, so
+    /// that nobody but who connects too often is the loser. Those that have claimed an interface don't count.
+    pub(super) fn in_the_way(&self, most: usize) -> Option<u64> {
+        if self.handshakes.len() < most {
+            return None;
+        }
+        let mut by_process = HashMap::<_, (usize, u64)>::new();
+        let mut count = 0;
+        let all = self.handshakes.iter().filter_map(|(_, token)| self.list.get_key_value(token));
+        for (token, session) in all.filter(|(_, session)| session.machine.id().is_none()) {
+            let (handshakes, oldest) = by_process.entry(session.peer).or_insert((0, u64::MAX));
+            (*handshakes, *oldest) = (*handshakes + 1, (*oldest).min(*token));
+            count += 1;
+        }
+        let crowd =
+            by_process.into_values().max_by_key(|(handshakes, oldest)| (*handshakes, Reverse(*oldest)));
+        crowd.filter(|_| count >= most).map(|(_, oldest)| oldest)
+    }
+}
