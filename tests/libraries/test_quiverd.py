@@ -233,7 +233,7 @@ def test_the_counter_counts(daemon, start):
 
 def test_an_application_takes_part_in_what_quiverd_is(daemon):
     """Punted: UDP to quiverd's address, as it came; injected: the answer, with its TTL of 1. Without the application: an ICMP error."""
-    app = interface(daemon, "app", "", memif=', mode = "punt-inject"')
+    app = interface(daemon, "app", "", memif=', mode = "punt_inject"')
     daemon.apply(interface(daemon, "gen", "10.8.0") + app + neighbour("gen", "10.8.0.9"))
     ask = IP(src="10.8.0.9", dst=GATEWAY, ttl=1, id=5) / UDP(sport=1000, dport=53) / bytes(range(200))
     answer = IP(src=GATEWAY, dst="10.8.0.9", ttl=1, id=6) / UDP(sport=53, dport=1000) / bytes(range(100))
@@ -252,5 +252,5 @@ def test_an_application_takes_part_in_what_quiverd_is(daemon):
 
 
 def test_one_application_takes_what_nothing_else_does(daemon):
-    status, results, _ = daemon.offer("".join(interface(daemon, name, "", memif=', mode = "punt-inject"') for name in ("one", "two")))
+    status, results, _ = daemon.offer("".join(interface(daemon, name, "", memif=', mode = "punt_inject"') for name in ("one", "two")))
     assert status != 0 and "is punt-inject in the same VRF already" in str(results), results

@@ -51,8 +51,8 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
     ),
     (
         "two that take what nothing else does",
-        "[[interface]]\nname = \"a\"\nmemif = { socket = \"/run/x\", mode = \"punt-inject\" }",
-        "[[interface]]\nname = \"b\"\nmemif = { socket = \"/run/y\", mode = \"punt-inject\" }",
+        "[[interface]]\nname = \"a\"\nmemif = { socket = \"/run/x\", mode = \"punt_inject\" }",
+        "[[interface]]\nname = \"b\"\nmemif = { socket = \"/run/y\", mode = \"punt_inject\" }",
         "b",
         "memif.mode",
         "interface a is punt-inject in the same VRF already",
