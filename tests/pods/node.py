@@ -1,0 +1,112 @@
+"""A node: quiverd, quiver-agent, and a runtime that calls quiver-cni as a kubelet's would."""
+
+import json
+import os
+import pathlib
+import signal
+
+from lab import Daemon, Pod
+from lab.process import HANGS, Process, eventually, run, tool
+
+RANGES = "10.244.7.0/24", "fd00:10:244:7::/64"
+
+
+class Node:
+    """One of each, in one directory."""
+
+    def __init__(self, directory, ranges=RANGES):
+        self.directory = pathlib.Path(directory)
+        self.daemon = Daemon(directory)
+        self.ranges = ranges
+        self.agent = None
+        self.past = ""
+        self.pods = []
+        self.network = {
+            "type": "quiver-cni",
+            "agentSocket": str(self.directory / "agent.sock"),
+            "stateDirectory": str(self.directory / "pods"),
+            "timeoutSeconds": HANGS // 2,
+            "capabilities": {"io.kubernetes.cri.pod-annotations": True},
+        }
+        configurations = self.directory / "net.d"
+        configurations.mkdir()
+        (configurations / "10-quiver.conflist").write_text(json.dumps({"cniVersion": "1.1.0", "name": "quiver", "plugins": [self.network]}))
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self):
+        """Starts both daemons."""
+        self.daemon.start()
+        return self.start_agent()
+
+    def start_agent(self):
+        """Starts quiver-agent and waits until quiver-cni would find it ready."""
+        self.agent = Process(
+            tool("quiver-agent"), "--standalone", "--pod-cidr", ",".join(self.ranges), "--quiverd", self.daemon.socket,
+            "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"],
+        )  # fmt: skip
+        eventually(lambda: "ready" in self.agent.output() or not self.agent.alive(), self.log)
+        assert self.agent.alive(), self.log()
+        return self
+
+    def kill_agent(self):
+        """Ends quiver-agent without a chance to tidy up."""
+        self.agent.signal(signal.SIGKILL)
+        self.agent.wait()
+        self.past += self.agent.output()
+
+    def log(self):
+        """What quiver-agent logged, over all its lives."""
+        return self.past + self.agent.output()
+
+    def close(self):
+        """Takes everything away."""
+        if self.agent:
+            self.agent.stop()
+        self.daemon.stop()
+        for pod in self.pods:
+            pod.remove()
+
+    # -- what a runtime does ---------------------------------------------------------------------------------------
+
+    def pod(self, role):
+        """A pod's sandbox, without a network yet."""
+        pod = Pod(role)
+        self.pods.append(pod)
+        return pod
+
+    def cni(self, verb, pod, annotations=None, check=True):
+        """Has the runtime ask for something; returns what became of it."""
+        # cnitool (libcni) names the container by its namespace.
+        environment = {
+            "CNI_PATH": str(pathlib.Path(tool("quiver-cni")).parent),
+            "NETCONFPATH": str(self.directory / "net.d"),
+            "CNI_ARGS": f"IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod.name};K8S_POD_UID=u-{pod.name}",
+            "CAP_ARGS": json.dumps({"io.kubernetes.cri.pod-annotations": annotations or {}}),
+        }
+        words = [f"{key}={value}" for key, value in environment.items()]
+        return run("env", *words, tool("cnitool"), verb, "quiver", f"/run/netns/{pod.name}", check=check)
+
+    def add(self, pod, annotations=None):
+        """Gives a pod its network and returns the result."""
+        return json.loads(self.cni("add", pod, annotations).stdout)
+
+    def plugin(self, command, text, **variables):
+        """Calls quiver-cni itself; returns exit status and answer."""
+        words = [f"CNI_{key}={value}" for key, value in {"COMMAND": command, "PATH": "/", **variables}.items()]
+        configuration = {"cniVersion": "1.1.0", "name": "quiver", **self.network, **text}
+        done = run("env", *words, tool("quiver-cni"), stdin=json.dumps(configuration), check=False)
+        return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}
+
+    def attached(self):
+        """Interfaces of pods that quiverd has, the gateway apart."""
+        return sorted(name for name in self.daemon.names("interface") if name != "pod:gateway")
+
+    def kept(self):
+        """Attachments on disk."""
+        return sorted(os.listdir(pathlib.Path(self.network["stateDirectory"]) / "attachments"))
+
+
+def addresses(result, interface=0):
+    """Addresses of an interface of a CNI result, without lengths."""
+    return [ip["address"].split("/")[0] for ip in result["ips"] if ip["interface"] == interface]

@@ -1,0 +1,161 @@
+"""Pods by CNI: from the runtime's ADD to packets, and back to nothing."""
+
+import ipaddress
+import json
+
+import pytest
+from lab.laboratory import iperf
+from lab.process import eventually
+from node import RANGES, addresses
+
+PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
+SPEC = "cni.projectcalico.org/vppExtraMemifSpec"
+
+
+def pair(node):
+    """Two pods with networks, and their addresses by family."""
+    a, b = node.pod("a"), node.pod("b")
+    return a, b, addresses(node.add(a)), addresses(node.add(b))
+
+
+def test_two_pods_reach_each_other_and_leave_nothing(node):
+    a, b = node.pod("a"), node.pod("b")
+    result = node.add(a)
+    theirs = addresses(node.add(b))
+    assert result["interfaces"] == [{"name": "eth0", "mtu": 1500, "sandbox": f"/run/netns/{a.name}"}]
+    assert {route["dst"] for route in result["routes"]} == {"0.0.0.0/0", "::/0"}
+    for address, prefix in zip(addresses(result), RANGES, strict=True):
+        assert ipaddress.ip_address(address) in ipaddress.ip_network(prefix)
+    # What the result says is what the pod has.
+    device = json.loads(a.ip("-j", "address", "show", "eth0").stdout)[0]
+    globals_ = [f"{entry['local']}/{entry['prefixlen']}" for entry in device["addr_info"] if entry["scope"] == "global"]
+    assert globals_ == [ip["address"] for ip in result["ips"]] and device["mtu"] == 1500
+    for address in theirs:
+        a.must_ping(address)
+    for gateway in ("169.254.1.1", "10.244.7.1", "fd00:10:244:7::1"):
+        a.must_ping(gateway)
+    for address in theirs:
+        assert iperf((a, b), "-n", "20M", to=address)["end"]["sum_received"]["bytes"] > 10_000_000
+    node.cni("check", a)
+    for pod in (a, b):
+        node.cni("del", pod)
+    assert node.attached() == [] and node.daemon.names("route") == [] and node.kept() == []
+    for pod in (a, b):
+        assert "eth0" not in pod.ip("link").stdout
+        node.cni("del", pod)
+    assert node.cni("check", a, check=False).returncode != 0
+
+
+def test_a_pod_sends_from_its_own_addresses_only(node):
+    a, b, _, (address, _) = pair(node)
+    a.ip("address", "add", "10.99.0.1/32", "dev", "eth0")
+    ours, theirs = (next(name for name in node.attached() if pod.name in name) for pod in (a, b))
+    before = node.daemon.counter(theirs, "tx_packets")
+    assert a.ping(address, "-I", "10.99.0.1", count=5, wait=1).sent == 5
+    drops = node.daemon.drops_of(ours)
+    assert sum(count for (node_, _), count in drops.items() if "reverse-path" in node_ or "rpf" in node_) == 5, drops
+    assert int(node.daemon.counter(theirs, "tx_packets")) == int(before)
+    a.must_ping(address)
+
+
+def test_del_without_netns_and_without_anything(node):
+    a, b, *_ = pair(node)
+    # The sandbox is gone before the runtime says so.
+    b.remove()
+    status, answer = node.plugin("DEL", {}, CONTAINERID="never-seen", IFNAME="eth0")
+    assert (status, answer) == (0, {})
+    node.cni("del", b)
+    assert len(node.attached()) == 1 and len(node.kept()) == 1
+    node.cni("del", a)
+    assert node.attached() == [] and node.kept() == []
+
+
+def test_gc_takes_away_what_the_runtime_does_not_know(node):
+    pair(node)
+    record = json.loads((node.directory / "pods/attachments" / node.kept()[0]).read_text())
+    valid = [{"containerID": record["container"], "ifname": "eth0"}]
+    assert node.plugin("GC", {"cni.dev/valid-attachments": valid}) == (0, {})
+    assert len(node.attached()) == len(node.kept()) == 1
+    assert json.loads((node.directory / "pods/attachments" / node.kept()[0]).read_text()) == record
+
+
+@pytest.mark.parametrize(
+    "annotations, key, words",
+    [
+        ({PORTS: "tcp:80,icmp:9"}, PORTS, "position 8"),
+        ({PORTS: "tcp:80", SPEC: '{"rx": 2,}'}, SPEC, "position 10"),
+        ({PORTS: "tcp:80", SPEC: '{"rx": 99}'}, SPEC, "rx = 99"),
+    ],
+    ids=["port", "json", "queues"],
+)
+def test_a_malformed_annotation_makes_no_half_pod(node, annotations, key, words):
+    pod = node.pod("a")
+    done = node.cni("add", pod, annotations, check=False)
+    assert done.returncode != 0
+    text = done.stdout + done.stderr
+    assert key in text and words in text and f"default/{pod.name}" in text, text
+    assert node.attached() == [] and node.kept() == []
+    assert "eth0" not in pod.ip("link").stdout
+    # Once it is mended the pod comes up, with the first address.
+    assert addresses(node.add(pod))[0] == "10.244.7.2"
+
+
+def test_a_namespace_that_is_not_there_is_named(node):
+    pod = node.pod("a")
+    pod.remove()
+    status, answer = node.plugin("ADD", {}, CONTAINERID="c", IFNAME="eth0", NETNS=f"/run/netns/{pod.name}")
+    assert status != 0 and pod.name in answer["msg"], answer
+    assert node.attached() == [] and node.kept() == []
+
+
+def test_the_range_is_used_up_and_comes_back(node):
+    node.kill_agent()
+    node.ranges = ("10.244.8.0/29", "fd00:10:244:8::/64")
+    node.start_agent()
+    pods = [node.pod(f"p{number}") for number in range(6)]
+    given = [addresses(node.add(pod))[0] for pod in pods[:5]]
+    assert given == [f"10.244.8.{number}" for number in range(2, 7)]
+    done = node.cni("add", pods[5], check=False)
+    assert done.returncode != 0 and "10.244.8.0/29" in done.stdout + done.stderr
+    assert len(node.attached()) == 5
+    node.cni("del", pods[2])
+    assert addresses(node.add(pods[5]))[0] == given[2]
+
+
+@pytest.mark.parametrize("layer", ["l3"])
+def test_a_memif_by_annotation_answers(node, client_daemon, layer):
+    a, b = node.pod("a"), node.pod("b")
+    node.add(a)
+    result = node.add(b, {PORTS: "tcp:4444-5555,udp:6081", SPEC: json.dumps({"isl3": layer == "l3"})})
+    memif = result["interfaces"][1]
+    assert memif["name"] == "memif-eth0" and memif["socketPath"] == "@vpp/memif-eth0", memif
+    own = addresses(result, 1)
+    assert len(own) == 2 and not set(own) & set(addresses(result))
+    name = next(name for name in node.attached() if name.endswith("memif-eth0"))
+    assert not node.daemon.memif(name).get("connected")
+    assert b.run("ss", "-xl").stdout.count("@vpp/memif-eth0") == 1
+    assert a.run("ss", "-xl").stdout.count("@vpp/memif-eth0") == 0
+    mode = 'mode = "ip"' if layer == "l3" else 'mode = "ethernet"'
+    client = client_daemon.start()
+    # An application that asks for everybody's Ethernet address itself, and has the one that Calico/VPP's clients have.
+    client.apply(f"""
+[[interface]]
+name = "app"
+addresses = ["{own[0]}/32", "{own[1]}/128"]
+{'mac = "02:00:00:00:00:01"' if layer == "l2" else ""}
+memif = {{ socket = "@vpp/memif-eth0", netns = "{b.name}", role = "client", {mode} }}
+[[route]]
+prefix = "0.0.0.0/0"
+next_hops = [{{ interface = "app" }}]
+[[route]]
+prefix = "::/0"
+next_hops = [{{ interface = "app" }}]
+""")
+    eventually(lambda: node.daemon.memif(name).get("connected"), lambda: client.log())
+    for address in own:
+        a.must_ping(address)
+    # Both of the pod's interfaces at once: eth0 as ever.
+    a.must_ping(addresses(result)[0])
+    node.cni("del", b)
+    assert "@vpp/memif-eth0" not in b.run("ss", "-xl").stdout
+    assert not any("memif" in name for name in node.attached())
