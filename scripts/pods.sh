@@ -15,6 +15,7 @@ go generate ./internal/api
 if does build || does system; then
   mkdir -p "$target/release"
   CGO_ENABLED=0 go build -trimpath -o "$target/release/" ./cmd/... github.com/containernetworking/cni/cnitool
+  (cd ../libraries/go/memif && CGO_ENABLED=0 go build -trimpath -o "$target/release/memif-echo" ./examples/echo)
 fi
 if does lint; then
   [ -z "$(gofmt -l .)" ] || { gofmt -d .; exit 1; }

@@ -1,11 +1,12 @@
 """Pods by CNI: from the runtime's ADD to packets, and back to nothing."""
 
+import contextlib
 import ipaddress
 import json
 
 import pytest
 from lab.laboratory import iperf
-from lab.process import eventually
+from lab.process import eventually, tool
 from node import RANGES, addresses
 
 PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
@@ -122,7 +123,7 @@ def test_the_range_is_used_up_and_comes_back(node):
     assert addresses(node.add(pods[5]))[0] == given[2]
 
 
-@pytest.mark.parametrize("layer", ["l3"])
+@pytest.mark.parametrize("layer", ["l3", "l2"])
 def test_a_memif_by_annotation_answers(node, client_daemon, layer):
     a, b = node.pod("a"), node.pod("b")
     node.add(a)
@@ -135,15 +136,26 @@ def test_a_memif_by_annotation_answers(node, client_daemon, layer):
     assert not node.daemon.memif(name).get("connected")
     assert b.run("ss", "-xl").stdout.count("@vpp/memif-eth0") == 1
     assert a.run("ss", "-xl").stdout.count("@vpp/memif-eth0") == 0
-    mode = 'mode = "ip"' if layer == "l3" else 'mode = "ethernet"'
-    client = client_daemon.start()
-    # An application that asks for everybody's Ethernet address itself, and has the one that Calico/VPP's clients have.
-    client.apply(f"""
+    application = ip_application if layer == "l3" else ethernet_application
+    with application(client_daemon, b, own):
+        eventually(lambda: node.daemon.memif(name).get("connected"), "the application connects")
+        for address in own:
+            a.must_ping(address)
+    # Both of the pod's interfaces at once: eth0 as ever.
+    a.must_ping(addresses(result)[0])
+    node.cni("del", b)
+    assert "@vpp/memif-eth0" not in b.run("ss", "-xl").stdout
+    assert not any("memif" in name for name in node.attached())
+
+
+@contextlib.contextmanager
+def ip_application(daemon, pod, own):
+    """A second quiverd, behind a memif of IP packets."""
+    daemon.start().apply(f"""
 [[interface]]
 name = "app"
 addresses = ["{own[0]}/32", "{own[1]}/128"]
-{'mac = "02:00:00:00:00:01"' if layer == "l2" else ""}
-memif = {{ socket = "@vpp/memif-eth0", netns = "{b.name}", role = "client", {mode} }}
+memif = {{ socket = "@vpp/memif-eth0", netns = "{pod.name}", role = "client", mode = "ip" }}
 [[route]]
 prefix = "0.0.0.0/0"
 next_hops = [{{ interface = "app" }}]
@@ -151,11 +163,12 @@ next_hops = [{{ interface = "app" }}]
 prefix = "::/0"
 next_hops = [{{ interface = "app" }}]
 """)
-    eventually(lambda: node.daemon.memif(name).get("connected"), lambda: client.log())
-    for address in own:
-        a.must_ping(address)
-    # Both of the pod's interfaces at once: eth0 as ever.
-    a.must_ping(addresses(result)[0])
-    node.cni("del", b)
-    assert "@vpp/memif-eth0" not in b.run("ss", "-xl").stdout
-    assert not any("memif" in name for name in node.attached())
+    yield
+    daemon.stop()
+
+
+@contextlib.contextmanager
+def ethernet_application(_daemon, pod, _own):
+    """The Go library's example, started inside of the pod as its user would."""
+    with pod.start(tool("memif-echo"), "-client", "@vpp/memif-eth0"):
+        yield

@@ -82,7 +82,10 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 	name := "memif-" + record.Interface
 	add(config, record, name, record.Memif.Addresses, device)
 	if !spec.L3 {
-		for _, address := range record.Memif.Addresses {
+		routes := config.Routes[len(config.Routes)-len(record.Memif.Addresses):]
+		for i, address := range record.Memif.Addresses {
+			// Behind Ethernet a next hop has an address, whose neighbour is known.
+			routes[i].NextHops[0].Address = address.String()
 			config.Neighbors = append(config.Neighbors, &quiver.Neighbor{Interface: objectName(record, name), Address: address.String(), Mac: memifMAC})
 		}
 	}
