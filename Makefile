@@ -1,7 +1,7 @@
 # Quiver: `make run` shows it working, `make test` tests everything. Both set up what they need.
 CARGO ?= cargo
 
-.PHONY: help setup build run test lint unit model miri libraries fuzz system bench bench-test clean
+.PHONY: help setup build run test lint unit model miri libraries fuzz system pods bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,7 +18,7 @@ run: ## set up, build, and show pods exchanging packets over memif and tap
 	$(CARGO) build --locked --release --bins
 	python3 scripts/demo.py
 
-test: setup build lint unit model libraries system bench-test ## set up, build, and run every test
+test: setup build lint unit model libraries system pods bench-test ## set up, build, and run every test
 
 lint: ## formatting, clippy, shell and Python syntax
 	scripts/lint.sh
@@ -40,6 +40,9 @@ libraries: ## the memif libraries for Go and C
 
 system: ## whole-system tests: network namespaces, ping, iperf3, testpmd
 	scripts/system.sh
+
+pods: ## the CNI plugin and the agent for Kubernetes: build, lint, unit tests, pods in network namespaces
+	scripts/pods.sh
 
 bench-test: ## tests of quiver-bench, and its self-test
 	QUIVER_REQUIRE_PEERS=1 scripts/bench.sh
