@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -36,8 +37,8 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		errors.As(err, &fault)
 		return nil, failure(codes.InvalidArgument, fault.Remedy, "pod %s/%s: %v", pod.Namespace, pod.Name, err)
 	}
-	if err := a.quiverd.Wait(ctx); err != nil {
-		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+	if err := a.waitForQuiverd(ctx); err != nil {
+		return nil, err
 	}
 
 	a.mutex.Lock()
@@ -64,7 +65,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return nil, failure(codes.Unavailable, "see whether the disk is full", "%s: %v", record.Pod(), err)
 	}
 	if err := a.program(ctx, record); err != nil {
-		a.withdraw(context.WithoutCancel(ctx), record)
+		a.undo(ctx, record)
 		if undone := a.store.Delete(id); undone != nil {
 			a.log.Error("an address stays in use", "pod", record.Pod(), "why", undone)
 		}
@@ -72,6 +73,27 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	}
 	a.log.Info("added", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses, "memif", record.Memif != nil)
 	return answer(record), nil
+}
+
+// undo withdraws what may be there of an attachment that failed, even if its caller has gone.
+func (a *Agent) undo(ctx context.Context, record *attachment.Record) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
+	defer cancel()
+	a.withdraw(ctx, record)
+}
+
+// waitForQuiverd waits until quiverd answers, but not for so long that the caller would no longer hear that it doesn't.
+func (a *Agent) waitForQuiverd(ctx context.Context) error {
+	patience := applyTime
+	if deadline, limited := ctx.Deadline(); limited {
+		patience = time.Until(deadline) * 3 / 4
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := a.quiverd.Wait(ctx); err != nil {
+		return failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+	}
+	return nil
 }
 
 // allocate takes an address of each family for every interface.

@@ -20,6 +20,8 @@ import (
 const (
 	// At most this long stands one change of the dataplane.
 	applyTime = 10 * time.Second
+	// Whether Add can work is answered in at most this time.
+	statusTime = 2 * time.Second
 	// This often everything is compared, whether or not something is known to have happened.
 	resync = 30 * time.Second
 )

@@ -62,8 +62,10 @@ func (a *Agent) Status(ctx context.Context, _ *agentv1.StatusRequest) (*agentv1.
 	if ranges == 0 {
 		return nil, failure(codes.Unavailable, "see whether this node reaches the API server, and its node object has podCIDRs", "there are no addresses for pods yet")
 	}
-	if err := a.quiverd.Wait(ctx); err != nil {
-		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	if err := a.waitForQuiverd(ctx); err != nil {
+		return nil, err
 	}
 	return &agentv1.StatusResponse{}, nil
 }

@@ -1,0 +1,152 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// apiServer answers the few requests that the agent makes, in the words of the Kubernetes API reference (v1: Pod, Node).
+type apiServer struct {
+	*httptest.Server
+	// lists counts lists of pods, gets single pods asked for.
+	lists, gets atomic.Int32
+	// ranged tells whether the node has its ranges.
+	ranged atomic.Bool
+}
+
+const podText = `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"default","name":%q,"uid":%q,"resourceVersion":"7","annotations":{"a":%q}},"spec":{"nodeName":"n1"}}`
+
+func startAPI(t *testing.T) *apiServer {
+	api := &apiServer{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/pods", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("fieldSelector") != "spec.nodeName=n1" {
+			http.Error(w, "asked for more than this node's pods", http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.FormValue("watch") != "" {
+			if r.FormValue("sendInitialEvents") == "true" {
+				// As servers that are older than watch-list do.
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+				return
+			}
+			fmt.Fprintf(w, `{"type":"ADDED","object":`+podText+"}\n", "watched", "u2", "from the watch")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		api.lists.Add(1)
+		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[`+podText+`]}`, "listed", "u1", "from the list")
+	})
+	mux.HandleFunc("GET /api/v1/namespaces/default/pods/{name}", func(w http.ResponseWriter, r *http.Request) {
+		api.gets.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		if name := r.PathValue("name"); name != "absent" {
+			fmt.Fprintf(w, podText, name, "u9", "asked for")
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+	})
+	mux.HandleFunc("GET /api/v1/nodes/n1", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		spec := "{}"
+		if api.ranged.Load() {
+			spec = `{"podCIDR":"10.244.1.0/24","podCIDRs":["10.244.1.0/24","fd00:10:244:1::/64"]}`
+		}
+		fmt.Fprintf(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"spec":%s}`, spec)
+	})
+	api.Server = httptest.NewServer(mux)
+	t.Cleanup(api.CloseClientConnections)
+	return api
+}
+
+func connect(t *testing.T, api *apiServer) (*Cluster, context.Context) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: k, cluster: {server: %q}}]\n"+
+		"contexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {}}]\n", api.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := Connect(path, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return cluster, ctx
+}
+
+func TestAnnotationsAreThoseOfTheAPIServer(t *testing.T) {
+	api := startAPI(t)
+	cluster, ctx := connect(t, api)
+	go cluster.Run(ctx)
+	for len(cluster.informer.GetStore().ListKeys()) < 2 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, c := range []struct {
+		pod  ID
+		want string
+		gets int32
+	}{
+		{ID{"default", "listed", "u1"}, "from the list", 0},
+		{ID{"default", "watched", "u2"}, "from the watch", 0},
+		{ID{"default", "watched", ""}, "from the watch", 0},
+		// Not seen yet, or made anew since: the API server is asked.
+		{ID{"default", "fresh", "u9"}, "asked for", 1},
+		{ID{"default", "listed", "u9"}, "asked for", 2},
+	} {
+		got, err := cluster.Annotations(ctx, c.pod, map[string]string{"a": "from the runtime"})
+		if err != nil || got["a"] != c.want || api.gets.Load() != c.gets {
+			t.Errorf("%v: got %v, %v, asked %d times; want %q, %d", c.pod, got, err, api.gets.Load(), c.want, c.gets)
+		}
+	}
+	var gone *GoneError
+	for _, pod := range []ID{{"default", "absent", "u1"}, {"default", "fresh", "an older one"}} {
+		if _, err := cluster.Annotations(ctx, pod, nil); !errors.As(err, &gone) || gone.Pod != pod {
+			t.Errorf("%v: %v", pod, err)
+		}
+	}
+	// Without the API server what is known stays known, and what isn't is told as such.
+	api.CloseClientConnections()
+	api.Listener.Close()
+	if got, err := cluster.Annotations(ctx, ID{"default", "listed", "u1"}, nil); err != nil || got["a"] != "from the list" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := cluster.Annotations(ctx, ID{"default", "fresh", "u9"}, nil); err == nil || errors.As(err, &gone) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestRangesAreWaitedFor(t *testing.T) {
+	api := startAPI(t)
+	cluster, ctx := connect(t, api)
+	var troubles []string
+	ranges, err := cluster.Ranges(ctx, func(err error) {
+		troubles = append(troubles, err.Error())
+		api.ranged.Store(true)
+	})
+	if err != nil || len(ranges) != 2 || ranges[0].String() != "10.244.1.0/24" || ranges[1].String() != "fd00:10:244:1::/64" {
+		t.Fatalf("got %v, %v", ranges, err)
+	}
+	if len(troubles) != 1 || !strings.Contains(troubles[0], "n1 has no podCIDRs") {
+		t.Errorf("told %q", troubles)
+	}
+}
+
+func TestTwoRangesOfOneFamilyAreRefused(t *testing.T) {
+	if got, err := ParseRanges([]string{"10.0.0.0/24", "10.0.1.0/24"}); err == nil {
+		t.Errorf("got %v", got)
+	}
+}
