@@ -95,12 +95,16 @@ func (l *Listener) Unregister(id uint32) error {
 	l.mu.Lock()
 	one := l.interfaces[id]
 	delete(l.interfaces, id)
+	var conn *Conn
+	if one != nil {
+		conn = one.conn
+	}
 	l.mu.Unlock()
 	if one == nil {
 		return &Error{Op: "unregister", Interface: interfaceName(l.address, id), Err: NotListening}
 	}
-	if one.conn != nil {
-		one.conn.end(Deleted)
+	if conn != nil {
+		conn.end(Deleted)
 	}
 	return nil
 }

@@ -6,9 +6,9 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Trains from one worker to another: one that is being loaded, one that is being unloaded, and some under way, for a
-/// receiver that is busy with a vector of its own.
-const TRAINS: usize = 8;
+/// Trains from one worker to another: one that is being loaded, one that is being unloaded, and two under way, for a
+/// receiver that is busy with a vector of its own. Those that are used take 192 KiB each.
+const TRAINS: usize = 4;
 /// Packets on a train: a vector.
 const PACKETS: usize = crate::engine::MAX_VECTOR;
 

@@ -150,10 +150,14 @@ impl PoolSlots {
     pub(super) fn renew(&self, index: u16) {
         let slot = self.slot(index);
         let noted = &self.pool.instead[slot.load(Ordering::Relaxed) as usize];
-        let instead = noted.load(Ordering::Relaxed);
-        // Not by exchanging: nobody else writes either of the two meanwhile, and that would cost a locked instruction a packet.
+        // Looked at first: exchanging costs a locked instruction, which a packet that was copied is spared.
+        if noted.load(Ordering::Relaxed) == NONE {
+            return;
+        }
+        // A buffer that has gone round may be in another worker's ring by now, before this one has come here: only one of the two
+        // gets what stands for it.
+        let instead = noted.swap(NONE, Ordering::Relaxed);
         if instead != NONE {
-            noted.store(NONE, Ordering::Relaxed);
             slot.store(instead, Ordering::Relaxed);
         }
     }

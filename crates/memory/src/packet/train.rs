@@ -3,9 +3,10 @@
 use super::meta::Meta;
 use super::slots::{NoSlot, Packets, SlotId};
 
-/// Bytes that a train carries, and the largest packet's on top: what is loaded on a full one is no more than a few
-/// receivers' L2 caches hold.
-const FULL: usize = 512 << 10;
+/// Bytes with which a train is full: some dozens of full-sized frames.
+const FULL: usize = 128 << 10;
+/// Bytes that there is room for, the largest packet on top.
+const ROOM: usize = FULL + (64 << 10);
 
 /// A vector of packets with bytes of their own, all in one piece of memory, which is used again once they have been taken
 /// out: nothing is allocated for a packet.
@@ -64,6 +65,10 @@ impl Train {
 impl Packets {
     /// Puts a copy of the packet on the train, with a word for whoever takes it out.
     pub fn load(&self, slot: SlotId, target: u32, train: &mut Train) {
+        if train.bytes.capacity() == 0 {
+            // All that it will ever need, so that it doesn't grow by doubling.
+            train.bytes.reserve_exact(ROOM);
+        }
         let (start, meta) = self.pack(slot, &mut train.bytes);
         train.cars.push(Car { meta, start, end: train.bytes.len(), target });
     }
