@@ -5,6 +5,7 @@
 //! | [`fib4`], [`fib6`] | address → next hop (longest prefix match) | one, in place | any, lock-free |
 //! | [`mac`] | (bridge, MAC) → interface | any (learning) | any, lock-free |
 //! | [`ecmp`] | flow hash → one of several next hops | builds arrays, holds none | – |
+//! | [`session`] | (context, addresses, protocol, ports) → session, either direction | its worker | its worker |
 //! | [`token_bucket`] | may this go out now? | its worker | – |
 //! | [`timer_wheel`] | what is due? | its thread | – |
 //!
@@ -22,7 +23,9 @@ pub mod fib;
 pub mod fib4;
 pub mod fib6;
 pub mod mac;
+pub mod session;
 pub mod timer_wheel;
 pub mod token_bucket;
 
+mod chunked;
 mod zeroed;

@@ -9,6 +9,8 @@
 //! timer that fires, or moves down), and goes on where it stopped the next time: a worker's round stays short, even
 //! if a million timers are due.
 
+use crate::chunked::Chunked;
+
 /// Handle of a scheduled timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId {
@@ -21,7 +23,7 @@ const SLOTS: usize = 1 << LEVEL_BITS;
 const LEVELS: usize = 11;
 const NIL: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Timer {
     at: u64,
     token: u32,
@@ -39,7 +41,7 @@ pub struct TimerWheel {
     now: u64,
     heads: Vec<u32>,
     occupied: [u64; LEVELS],
-    timers: Vec<Timer>,
+    timers: Chunked<Timer>,
     free: u32,
     len: usize,
 }
@@ -49,7 +51,7 @@ impl TimerWheel {
     #[must_use]
     pub fn new(now: u64) -> Self {
         let heads = vec![NIL; LEVELS * SLOTS];
-        Self { now, heads, occupied: [0; LEVELS], timers: Vec::new(), free: NIL, len: 0 }
+        Self { now, heads, occupied: [0; LEVELS], timers: Chunked::default(), free: NIL, len: 0 }
     }
 
     /// Lets `token` expire at tick `at`; with the next [`advance`](Self::advance) if that is past.

@@ -1,0 +1,85 @@
+//! One cache line of the table: where sessions of some hashes are.
+
+use super::table::NONE;
+
+/// Sessions that a bucket has room for.
+pub(super) const SLOTS: usize = 10;
+
+/// Ten sessions by the upper half of their hash. A tag of 0 is an empty slot; the used ones come first.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Bucket {
+    pub(super) tags: [u16; SLOTS],
+    pub(super) sessions: [u32; SLOTS],
+    /// The bucket with those that had no room here, among the spilled ones, or [`NONE`].
+    pub(super) more: u32,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { tags: [0; SLOTS], sessions: [NONE; SLOTS], more: NONE }
+    }
+}
+
+/// The tag of a hash: never 0.
+#[inline(always)]
+pub(super) const fn tag(hash: u32) -> u16 {
+    (hash >> 16) as u16 | 0x8000
+}
+
+impl Bucket {
+    /// Bit `n` is set where slot `n` has the tag.
+    #[inline(always)]
+    pub(super) fn matches(&self, tag: u16) -> u32 {
+        // Without a branch: which slot it is can't be foreseen.
+        let bits = self.tags.iter().enumerate().map(|(at, have)| u32::from(*have == tag) << at);
+        bits.fold(0, |mask, bit| mask | bit)
+    }
+
+    /// The session in the first slot with the tag; that in the first slot of all where none has it.
+    #[inline(always)]
+    pub(super) fn candidate(&self, tag: u16) -> u32 {
+        let slot = self.matches(tag).trailing_zeros() as usize;
+        self.sessions[if slot < SLOTS { slot } else { 0 }]
+    }
+
+    /// Used slots.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.tags.iter().take_while(|tag| **tag != 0).count()
+    }
+
+    /// Takes a session in; false where there is no room.
+    #[inline]
+    pub(super) fn put(&mut self, tag: u16, session: u32) -> bool {
+        let at = self.len();
+        if at == SLOTS {
+            return false;
+        }
+        (self.tags[at], self.sessions[at]) = (tag, session);
+        true
+    }
+
+    /// The slot that a session is in.
+    #[inline]
+    pub(super) fn slot_of(&self, session: u32) -> Option<usize> {
+        self.sessions.iter().zip(self.tags).position(|(have, tag)| *have == session && tag != 0)
+    }
+
+    /// Takes the last session out.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<(u16, u32)> {
+        let at = self.len().checked_sub(1)?;
+        let taken = (self.tags[at], self.sessions[at]);
+        (self.tags[at], self.sessions[at]) = (0, NONE);
+        Some(taken)
+    }
+
+    /// Replaces the session of a slot.
+    #[inline]
+    pub(super) fn set(&mut self, slot: usize, (tag, session): (u16, u32)) {
+        (self.tags[slot], self.sessions[slot]) = (tag, session);
+    }
+}

@@ -1,0 +1,98 @@
+//! The normalised 6-tuple.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+/// An address with a port (or what stands for one).
+pub type Endpoint = (IpAddr, u16);
+
+/// Context, two endpoints in ascending order, protocol. Both directions of a flow have the same key.
+///
+/// The order is that of (address, port): two hosts of the same address, or a host that speaks with itself, are told apart by
+/// their ports. Where these are equal too, both directions look the same and count as forward.
+///
+/// Protocols without ports have something that is the same both ways in their place: the identifier of an ICMP echo (twice), the
+/// halves of an SPI, 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Key {
+    /// IPv6: lower address, higher address, most significant half first. IPv4: both in the first word.
+    addresses: [u64; 4],
+    /// Port of the lower endpoint (16 bits), of the higher one (16), context (16), protocol (8), IP version (8).
+    rest: u64,
+}
+
+const _: () = assert!(size_of::<Key>() == 40);
+
+#[inline(always)]
+const fn rest(low_port: u16, high_port: u16, context: u16, protocol: u8, version: u8) -> u64 {
+    (low_port as u64) << 48
+        | (high_port as u64) << 32
+        | (context as u64) << 16
+        | (protocol as u64) << 8
+        | version as u64
+}
+
+impl Key {
+    /// The key of an IPv4 packet, and whether its source is the higher endpoint. Addresses in host byte order.
+    #[inline(always)]
+    #[must_use]
+    pub fn v4(context: u16, protocol: u8, source: (u32, u16), destination: (u32, u16)) -> (Self, bool) {
+        let join = |(address, port): (u32, u16)| u64::from(address) << 16 | u64::from(port);
+        let (source, destination) = (join(source), join(destination));
+        let (low, high) = (source.min(destination), source.max(destination));
+        let addresses = [low >> 16 << 32 | high >> 16, 0, 0, 0];
+        let rest = rest(low as u16, high as u16, context, protocol, 4);
+        (Self { addresses, rest }, source > destination)
+    }
+
+    /// The key of an IPv6 packet, likewise.
+    #[inline(always)]
+    #[must_use]
+    pub fn v6(context: u16, protocol: u8, source: (u128, u16), destination: (u128, u16)) -> (Self, bool) {
+        let reversed = source > destination;
+        let (low, high) = if reversed { (destination, source) } else { (source, destination) };
+        let addresses = [(low.0 >> 64) as u64, low.0 as u64, (high.0 >> 64) as u64, high.0 as u64];
+        (Self { addresses, rest: rest(low.1, high.1, context, protocol, 6) }, reversed)
+    }
+
+    /// The lower and the higher endpoint.
+    #[must_use]
+    pub fn endpoints(&self) -> (Endpoint, Endpoint) {
+        let [a, b, c, d] = self.addresses;
+        let (low_port, high_port) = ((self.rest >> 48) as u16, (self.rest >> 32) as u16);
+        if self.is_v4() {
+            let v4 = |address: u32| IpAddr::V4(address.into());
+            ((v4((a >> 32) as u32), low_port), (v4(a as u32), high_port))
+        } else {
+            let v6 = |high: u64, low: u64| {
+                IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)))
+            };
+            ((v6(a, b), low_port), (v6(c, d), high_port))
+        }
+    }
+
+    /// Context.
+    #[must_use]
+    pub const fn context(&self) -> u16 {
+        (self.rest >> 16) as u16
+    }
+
+    /// IP protocol.
+    #[inline(always)]
+    #[must_use]
+    pub const fn protocol(&self) -> u8 {
+        (self.rest >> 8) as u8
+    }
+
+    /// Whether it is of IPv4.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_v4(&self) -> bool {
+        self.rest as u8 == 4
+    }
+
+    #[inline(always)]
+    pub(super) const fn words(&self) -> (&[u64; 4], u64) {
+        (&self.addresses, self.rest)
+    }
+}

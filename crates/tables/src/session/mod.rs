@@ -1,0 +1,25 @@
+//! Who speaks with whom: (context, addresses, protocol, ports) → session, for both directions and both IP versions.
+//!
+//! * [`Key`]: the normalised 6-tuple, the same for a packet and its answer, and which of the two it was made from.
+//! * [`Seed`]: the secret of the hash.
+//! * [`SessionTable`]: what is known of each, found a vector at a time.
+//!
+//! One worker's own: nothing here is shared, locked or atomic.
+//!
+//! **Memory.** A session is an entry of two cache lines (48 B for the table, up to 80 B for its owner) that never moves, and its
+//! part of a bucket of one line, 11 to 22 B.
+//!
+//! **Growth.** Buckets are split a few at a time by insertions (linear hashing), and everything lies in chunks: the longest
+//! stall is the clearing of a chunk (512 KiB).
+
+mod bucket;
+mod buckets;
+mod key;
+mod seed;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use key::{Endpoint, Key};
+pub use seed::Seed;
+pub use table::{Full, Handle, Inserted, NONE, SessionTable};
