@@ -13,6 +13,7 @@
 //! | [`ip6`] | IPv6 forwarding |
 //! | [`local`] | packets to our own addresses |
 //! | [`neighbour`] | ARP and IPv6 neighbour discovery |
+//! | [`session`] | tenants and their sessions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
 //! A node is one file and one line in its folder's `NODES`; a folder is one line in [`nodes`]. What ports bring
@@ -31,6 +32,7 @@ pub mod ip4;
 pub mod ip6;
 pub mod local;
 pub mod neighbour;
+pub mod session;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tiered;
@@ -54,6 +56,7 @@ pub fn nodes() -> Vec<NodeSpec> {
     nodes.extend_from_slice(neighbour::NODES);
     nodes.extend_from_slice(icmp::NODES);
     nodes.extend_from_slice(local::NODES);
+    nodes.extend_from_slice(session::NODES);
     nodes
 }
 
@@ -75,5 +78,7 @@ pub fn schema() -> Schema {
     schema.part::<ip::NextHops>();
     schema.part::<ip::Fibs>();
     schema.part::<ip::LinkLocals>();
+    schema.part::<session::Tenants>();
+    schema.local::<session::Sessions>();
     schema
 }

@@ -3,6 +3,7 @@
 use crate::counters::WorkerCounters;
 use crate::engine::Pending;
 use crate::handover::{Full, Station};
+use crate::locals::Locals;
 use crate::port::TxPorts;
 use crate::publish::{Key, Tables};
 use crate::worker::{Event, EventSender};
@@ -58,6 +59,8 @@ pub struct Ctx<'a> {
     pub packets: &'a mut Packets,
     /// The published tables, as of the beginning of the round.
     pub tables: &'a Tables,
+    /// What this worker's nodes share.
+    pub locals: &'a mut Locals,
     /// Transmit queues by interface.
     pub ports: &'a mut TxPorts,
     /// The worker's counters.

@@ -7,6 +7,7 @@
 //! * [`port`]: what a port gives the graph: queues that receive and send; the nodes that drive them are [`nodes`].
 //! * [`worker`]: the thread that runs rounds, takes commands between two of them and sleeps when there is nothing to do.
 //! * [`handover`]: packets that another worker is to go on with.
+//! * [`locals`]: what a worker's nodes share among themselves.
 //! * [`counters`], [`trace`]: what can be seen from outside.
 //! * [`checksum`]: finishing what a sender has left to the device.
 //!
@@ -18,6 +19,7 @@ pub mod context;
 pub mod counters;
 pub mod engine;
 pub mod handover;
+pub mod locals;
 mod macros;
 pub mod node;
 pub mod nodes;

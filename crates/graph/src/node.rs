@@ -1,6 +1,7 @@
 //! What a node is, and how it declares itself.
 
 use crate::context::{Ctx, Frame};
+use crate::locals::LocalKey;
 use crate::plan::Plan;
 use crate::publish::Key;
 use core::fmt;
@@ -30,6 +31,12 @@ pub trait Node: Send {
     /// The queues that this node drives, where it is one that does; see [`crate::nodes`].
     fn queues(&mut self) -> Option<&mut crate::port::RxQueues> {
         None
+    }
+
+    /// Whether there is work left for it in the next round that no packet will bring: the worker doesn't sleep then. Asked of
+    /// input nodes.
+    fn busy(&self) -> bool {
+        false
     }
 
     /// Where the control thread sends packets for this node, where it is `inject`.
@@ -200,6 +207,18 @@ impl NodeContext<'_> {
             .find(|place| self.plan.arcs[place.arc as usize].name == name)
             .copied()
             .unwrap_or_else(|| panic!("node {} is not on arc {name}", self.plan.nodes[self.node].spec.name))
+    }
+
+    /// Key of what this worker's nodes share.
+    ///
+    /// # Panics
+    /// If no such part was declared to [`Plan::resolve`]: a mistake that shows when the first graph is built.
+    #[must_use]
+    pub fn local<T: 'static>(&self) -> LocalKey<T> {
+        self.plan
+            .schema
+            .local_key()
+            .unwrap_or_else(|| panic!("no worker's part {} was declared", core::any::type_name::<T>()))
     }
 
     /// Key of a part of the tables. The part exists, in its default state, from the beginning.

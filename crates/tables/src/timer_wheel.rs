@@ -18,6 +18,13 @@ pub struct TimerId {
     generation: u32,
 }
 
+impl Default for TimerId {
+    /// A handle that refers to no timer.
+    fn default() -> Self {
+        Self { index: NIL, generation: 0 }
+    }
+}
+
 const LEVEL_BITS: u32 = 6;
 const SLOTS: usize = 1 << LEVEL_BITS;
 const LEVELS: usize = 11;
@@ -60,7 +67,7 @@ impl TimerWheel {
     pub fn schedule(&mut self, at: u64, token: u32) -> TimerId {
         let index = self.take_free();
         let Some(timer) = self.timers.get_mut(index as usize) else {
-            return TimerId { index: NIL, generation: 0 };
+            return TimerId::default();
         };
         (timer.at, timer.token) = (at, token);
         let id = TimerId { index, generation: timer.generation };
@@ -85,6 +92,12 @@ impl TimerWheel {
     /// After `budget` steps the iterator ends; what is left, also when it is dropped early, comes next time.
     pub fn advance(&mut self, now: u64, budget: usize) -> Expired<'_> {
         Expired { now, budget, wheel: self }
+    }
+
+    /// Bytes of memory it has taken.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.timers.bytes() + self.heads.len() * size_of::<u32>()
     }
 
     /// Number of timers.
@@ -191,6 +204,14 @@ pub struct Expired<'a> {
     wheel: &'a mut TimerWheel,
     now: u64,
     budget: usize,
+}
+
+impl Expired<'_> {
+    /// Whether nothing is left to be done at this time. False where the budget was used up.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.wheel.now >= self.now && self.wheel.earliest().is_none_or(|(_, _, begin)| begin > self.now)
+    }
 }
 
 impl Iterator for Expired<'_> {

@@ -4,6 +4,7 @@ use super::pending::Pending;
 use crate::context::{Ctx, DropCapture, Frame, GONE};
 use crate::counters::WorkerCounters;
 use crate::handover::Station;
+use crate::locals::{LocalKey, Locals};
 use crate::node::{Node, NodeContext, NodeKind};
 use crate::plan::Plan;
 use crate::port::{RxQueues, TxPorts};
@@ -50,6 +51,7 @@ pub struct Graph {
     measure: bool,
     /// Where packets come from other workers and go to them.
     pub(crate) station: Station,
+    locals: Locals,
     /// Transmit queues by interface.
     pub ports: TxPorts,
     /// The worker's packet trace.
@@ -103,6 +105,7 @@ impl Graph {
             worker,
             measure: true,
             station,
+            locals: plan.schema.locals.make(),
             ports: TxPorts::default(),
             tracer: Tracer::new(worker),
             drop_capture: None,
@@ -134,6 +137,12 @@ impl Graph {
         self.instances[id as usize].node.queues()
     }
 
+    /// Whether a node has work for the next round that no packet will bring.
+    #[must_use]
+    pub(crate) fn busy(&self) -> bool {
+        self.inputs.iter().any(|id| self.instances[*id].node.busy())
+    }
+
     /// All receive queues.
     pub fn all_queues(&mut self) -> impl Iterator<Item = &mut RxQueues> {
         self.instances.iter_mut().filter_map(|instance| instance.node.queues())
@@ -143,6 +152,12 @@ impl Graph {
     pub(crate) fn sources(&mut self) -> (&Station, impl Iterator<Item = &RxQueues>) {
         let queues = self.instances.iter_mut().filter_map(|instance| instance.node.queues());
         (&self.station, queues.map(|queues| &*queues))
+    }
+
+    /// What this worker's nodes share, for a command between two rounds.
+    #[must_use]
+    pub fn local<T: 'static>(&mut self, key: LocalKey<T>) -> &mut T {
+        self.locals.get(key)
     }
 
     /// Where the control thread sends packets for this worker.
@@ -201,6 +216,7 @@ impl Graph {
         let mut ctx = Ctx {
             packets: &mut self.packets,
             tables,
+            locals: &mut self.locals,
             ports: &mut self.ports,
             counters: &self.counters,
             tier: self.tier,
@@ -264,6 +280,7 @@ impl Graph {
         let mut ctx = Ctx {
             packets: &mut self.packets,
             tables,
+            locals: &mut self.locals,
             ports: &mut self.ports,
             counters: &self.counters,
             tier: self.tier,

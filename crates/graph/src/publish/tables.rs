@@ -1,5 +1,6 @@
 //! A snapshot of everything that workers read.
 
+use crate::locals::{LocalKey, LocalSpecs};
 use core::any::{Any, TypeId, type_name};
 use core::fmt;
 use core::marker::PhantomData;
@@ -29,6 +30,7 @@ impl<T> fmt::Debug for Key<T> {
 #[derive(Default)]
 pub struct Schema {
     parts: Vec<(TypeId, &'static str, Part)>,
+    pub(crate) locals: LocalSpecs,
 }
 
 impl fmt::Debug for Schema {
@@ -50,6 +52,17 @@ impl Schema {
     pub fn key<T: 'static>(&self) -> Option<Key<T>> {
         let index = self.parts.iter().position(|part| part.0 == TypeId::of::<T>())?;
         Some(Key { index: index as u16, part: PhantomData })
+    }
+
+    /// Declares what each worker has for itself, in the state that it begins with. Declaring it again changes nothing.
+    pub fn local<T: Default + Send + 'static>(&mut self) {
+        self.locals.declare::<T>();
+    }
+
+    /// Where a worker's part of type `T` is found.
+    #[must_use]
+    pub fn local_key<T: 'static>(&self) -> Option<LocalKey<T>> {
+        self.locals.key()
     }
 
     /// The first snapshot: each part in its default state.

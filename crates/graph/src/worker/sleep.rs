@@ -11,6 +11,9 @@ const IDLE_ROUNDS: u32 = 2000;
 
 /// Whether the worker may sleep now, having found nothing in `idle` rounds in a row.
 pub(super) fn may_sleep(graph: &mut Graph, idle: u32) -> bool {
+    if graph.busy() {
+        return false;
+    }
     let mut adaptive = false;
     for queues in graph.all_queues() {
         for port in &queues.list {

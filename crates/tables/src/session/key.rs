@@ -33,6 +33,9 @@ const fn rest(low_port: u16, high_port: u16, context: u16, protocol: u8, version
 }
 
 impl Key {
+    /// No flow's key.
+    pub const NONE: Self = Self { addresses: [0; 4], rest: 0 };
+
     /// The key of an IPv4 packet, and whether its source is the higher endpoint. Addresses in host byte order.
     #[inline(always)]
     #[must_use]

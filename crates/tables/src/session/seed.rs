@@ -10,6 +10,12 @@ use core::hash::BuildHasher;
 #[derive(Clone, Copy)]
 pub struct Seed([u64; 4]);
 
+impl Default for Seed {
+    fn default() -> Self {
+        Self::random()
+    }
+}
+
 impl core::fmt::Debug for Seed {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Seed")

@@ -1,0 +1,92 @@
+//! `session-expire`: ends sessions whose time is over, and looks through all of them after tenants have changed.
+//!
+//! An input node that brings no packets: so it has its turn in every round, and does a bounded amount of work in it. A worker
+//! that sleeps wakes up once a second; it doesn't sleep while there is more to do.
+
+use super::sessions::Sessions;
+use super::tenants::{TICK_BITS, Tenants};
+use graph::locals::LocalKey;
+use graph::publish::Key;
+use graph::{Ctx, Frame, Node, NodeKind, NodeSpec};
+
+graph::edges! {
+    /// Where packets go: there are none.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+graph::counters! {
+    /// What is counted.
+    enum Counter {
+        /// Sessions that ended because nothing was heard of them for their timeout.
+        Expired => "expired",
+        /// Sessions that ended with their tenant.
+        Orphaned => "orphaned",
+    }
+}
+
+/// Steps of the timer wheel in a round: a timer that fires, or moves down a level.
+const STEPS: usize = 256;
+/// Places of the table that are looked through in a round.
+const SPAN: u32 = 512;
+
+struct Expire {
+    tenants: Key<Tenants>,
+    sessions: LocalKey<Sessions>,
+    /// Up to when everything is done.
+    tick: u64,
+    /// The tenants as sessions know them.
+    generation: u64,
+    /// Where the look through the sessions goes on.
+    revisit: Option<u32>,
+    busy: bool,
+}
+
+impl Node for Expire {
+    fn process(&mut self, ctx: &mut Ctx<'_>, _: &mut Frame<'_>) {
+        let tenants = ctx.tables.get(self.tenants);
+        if tenants.generation != self.generation {
+            self.generation = tenants.generation;
+            self.revisit = Some(0);
+        }
+        let tick = ctx.now >> TICK_BITS;
+        if tick == self.tick && !self.busy && self.revisit.is_none() {
+            return;
+        }
+        self.tick = tick;
+        let sessions = ctx.locals.get(self.sessions);
+        let mut orphaned = 0;
+        if let Some(from) = self.revisit {
+            (orphaned, self.revisit) = sessions.revisit(tenants, tick, from, SPAN);
+        }
+        let (expired, done) = sessions.expire(tenants, ctx.now, STEPS);
+        self.busy = !done || self.revisit.is_some();
+        ctx.count(Counter::Expired, expired);
+        ctx.count(Counter::Orphaned, orphaned);
+    }
+
+    fn busy(&self) -> bool {
+        self.busy
+    }
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "session-expire",
+    help: "Ends sessions whose time is over or whose tenant is gone.",
+    kind: NodeKind::Input,
+    edges: Next::NAMES,
+    counters: Counter::SPECS,
+    make: |cx| {
+        Box::new(Expire {
+            tenants: cx.table(),
+            sessions: cx.local(),
+            tick: 0,
+            generation: 0,
+            revisit: None,
+            busy: false,
+        })
+    },
+    ..NodeSpec::EMPTY
+};

@@ -1,0 +1,30 @@
+//! `ip4-session-input`: finds or begins the sessions of IPv4 packets.
+//!
+//! | edge | packets |
+//! |---|---|
+//! | *arc `ip4-unicast`* | of a session, or of none where the tenant allows that |
+//! | `drop` | see [`input::Drop`] |
+
+use super::input::{self, Input};
+use crate::ip::family::V4;
+use crate::ip4::UNICAST;
+use graph::{Feature, NodeSpec};
+
+graph::edges! {
+    /// Where packets go besides the arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip4-session-input",
+    help: "Finds or begins the sessions of IPv4 packets.",
+    edges: Next::NAMES,
+    drops: input::Drop::SPECS,
+    counters: input::Counter::SPECS,
+    features: &[Feature { arc: UNICAST, runs_before: &[], runs_after: &["ip4-rpf"] }],
+    make: |cx| Input::<V4>::boxed(cx, UNICAST),
+    ..NodeSpec::EMPTY
+};

@@ -1,0 +1,30 @@
+//! `ip6-session-input`: finds or begins the sessions of IPv6 packets.
+//!
+//! | edge | packets |
+//! |---|---|
+//! | *arc `ip6-unicast`* | of a session, or of none where the tenant allows that |
+//! | `drop` | see [`input::Drop`] |
+
+use super::input::{self, Input};
+use crate::ip::family::V6;
+use crate::ip6::UNICAST;
+use graph::{Feature, NodeSpec};
+
+graph::edges! {
+    /// Where packets go besides the arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+/// The node's declaration.
+pub const NODE: NodeSpec = NodeSpec {
+    name: "ip6-session-input",
+    help: "Finds or begins the sessions of IPv6 packets.",
+    edges: Next::NAMES,
+    drops: input::Drop::SPECS,
+    counters: input::Counter::SPECS,
+    features: &[Feature { arc: UNICAST, runs_before: &["ip6-nd-proxy"], runs_after: &["ip6-rpf"] }],
+    make: |cx| Input::<V6>::boxed(cx, UNICAST),
+    ..NodeSpec::EMPTY
+};

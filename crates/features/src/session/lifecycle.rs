@@ -1,0 +1,153 @@
+//! The service `l4-lifecycle`: where a session stands, by what its two sides have said.
+//!
+//! | protocol | established when | ends with |
+//! |---|---|---|
+//! | UDP, SCTP, … | there was an answer | its timeout |
+//! | ICMP echo | there was a reply | its timeout |
+//! | TCP | SYN, SYN from the other side, then the initiator has spoken again; found midway: there was an answer | two FINs or a RST: time-wait |
+//!
+//! Sequence numbers aren't looked at here: a RST is believed whoever sent it.
+
+use super::entry::{Direction, Session, State};
+use super::services::Service;
+use wire::IpProtocol;
+use wire::TcpFlags;
+
+/// The service's declaration.
+pub const SERVICE: Service = Service {
+    name: "l4-lifecycle",
+    help: "Follows connections from their first packet to their last one.",
+    runs_before: &[],
+    runs_after: &[],
+};
+
+const FIN: u8 = TcpFlags::FIN.bits();
+const SYN: u8 = TcpFlags::SYN.bits();
+const RST: u8 = TcpFlags::RST.bits();
+const ACK: u8 = TcpFlags::ACK.bits();
+
+/// What a packet has done to its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing that anybody has to know of.
+    Stays,
+    /// It stands elsewhere now.
+    Moved,
+    /// A connection that was over begins anew.
+    Reopened,
+}
+
+/// Takes a packet of the session into account; `flags` are those of a TCP segment.
+#[inline(always)]
+pub(super) fn packet(session: &mut Session, protocol: IpProtocol, direction: Direction, flags: u8) -> Step {
+    let tcp = protocol == IpProtocol::TCP;
+    if session.state == State::Established && (!tcp || flags & (FIN | SYN | RST) == 0) {
+        return Step::Stays;
+    }
+    if tcp { segment(session, direction, flags) } else { answer(session, direction) }
+}
+
+fn answer(session: &mut Session, direction: Direction) -> Step {
+    if session.state == State::Embryonic && direction == Direction::Reverse {
+        session.state = State::Established;
+        return Step::Moved;
+    }
+    Step::Stays
+}
+
+fn segment(session: &mut Session, direction: Direction, flags: u8) -> Step {
+    if session.state == State::TimeWait {
+        if flags & (SYN | ACK | RST | FIN) != SYN {
+            return Step::Stays;
+        }
+        // Whoever asks first is the initiator now.
+        session.initiator_is_high ^= direction == Direction::Reverse;
+        session.state = State::Embryonic;
+        session.tcp_flags = [SYN, 0];
+        return Step::Reopened;
+    }
+    session.tcp_flags[direction as usize] |= flags & (FIN | SYN | RST | ACK);
+    let before = session.state;
+    session.state = next(session, direction, flags);
+    if session.state == before { Step::Stays } else { Step::Moved }
+}
+
+fn next(session: &Session, direction: Direction, flags: u8) -> State {
+    let [forward, reverse] = session.tcp_flags;
+    if flags & RST != 0 || forward & reverse & FIN != 0 {
+        return State::TimeWait;
+    }
+    if (forward | reverse) & FIN != 0 && session.state != State::Embryonic {
+        return State::Closing;
+    }
+    let open = if forward & SYN != 0 {
+        reverse & SYN != 0 && forward & ACK != 0
+    } else {
+        direction == Direction::Reverse
+    };
+    match session.state {
+        State::Embryonic if open => State::Established,
+        state => state,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Direction::{Forward, Reverse};
+
+    fn after(protocol: IpProtocol, packets: &[(Direction, u8)]) -> State {
+        let mut session = Session::default();
+        for (direction, flags) in packets {
+            packet(&mut session, protocol, *direction, *flags);
+        }
+        session.state
+    }
+
+    #[test]
+    fn tcp_from_syn_to_time_wait() {
+        let packets = [
+            (Forward, SYN, State::Embryonic),
+            (Forward, SYN, State::Embryonic),
+            (Reverse, SYN | ACK, State::Embryonic),
+            (Forward, ACK, State::Established),
+            (Reverse, ACK, State::Established),
+            (Forward, FIN | ACK, State::Closing),
+            (Reverse, ACK, State::Closing),
+            (Reverse, FIN | ACK, State::TimeWait),
+            (Forward, ACK, State::TimeWait),
+            (Forward, FIN | ACK, State::TimeWait),
+        ];
+        let mut session = Session::default();
+        for (at, (direction, flags, state)) in packets.into_iter().enumerate() {
+            packet(&mut session, IpProtocol::TCP, direction, flags);
+            assert_eq!(session.state, state, "packet {at}");
+        }
+        assert_eq!(packet(&mut session, IpProtocol::TCP, Reverse, SYN), Step::Reopened);
+        assert_eq!((session.state, session.initiator_is_high), (State::Embryonic, true));
+        assert_eq!(session.direction(true), Forward, "who asks first is the initiator");
+    }
+
+    #[test]
+    fn other_ways_of_tcp() {
+        let tcp = |packets: &[(Direction, u8)]| after(IpProtocol::TCP, packets);
+        assert_eq!(tcp(&[(Forward, SYN), (Reverse, RST | ACK)]), State::TimeWait, "refused");
+        assert_eq!(
+            tcp(&[(Forward, SYN), (Reverse, SYN), (Forward, SYN | ACK)]),
+            State::Established,
+            "both at once"
+        );
+        assert_eq!(tcp(&[(Forward, ACK), (Reverse, ACK)]), State::Established, "found midway");
+        assert_eq!(tcp(&[(Forward, SYN), (Reverse, ACK)]), State::Embryonic, "no handshake");
+        assert_eq!(tcp(&[(Forward, SYN), (Forward, ACK)]), State::Embryonic, "nobody has answered");
+        assert_eq!(tcp(&[(Forward, FIN | ACK), (Reverse, FIN | ACK)]), State::TimeWait, "its last packets");
+    }
+
+    #[test]
+    fn an_answer_establishes_what_has_no_connections() {
+        for protocol in [IpProtocol::UDP, IpProtocol::ICMP, IpProtocol::ICMPV6, IpProtocol::SCTP] {
+            assert_eq!(after(protocol, &[(Forward, 0), (Forward, 0)]), State::Embryonic);
+            assert_eq!(after(protocol, &[(Forward, 0), (Reverse, 0), (Forward, 0)]), State::Established);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Looking at a worker's sessions, and ending some, from outside: by commands between two rounds, a part at a time.
+
+use super::entry::Session;
+use super::sessions::Sessions;
+use core::net::IpAddr;
+use tables::session::{Endpoint, Handle, Key};
+
+/// Which sessions are meant: those that agree with everything that is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Number of the tenant.
+    pub tenant: Option<u16>,
+    /// An address of either side.
+    pub address: Option<IpAddr>,
+    /// A port of either side; with `address`, of the same one.
+    pub port: Option<u16>,
+    /// IP protocol.
+    pub protocol: Option<u8>,
+    /// Where it stands.
+    pub state: Option<super::State>,
+}
+
+impl Filter {
+    /// Whether a session is meant.
+    #[must_use]
+    pub fn matches(&self, key: &Key, session: &Session) -> bool {
+        let side = |(address, port): Endpoint| {
+            self.address.is_none_or(|wanted| wanted == address)
+                && self.port.is_none_or(|wanted| wanted == port)
+        };
+        let (low, high) = key.endpoints();
+        self.tenant.is_none_or(|tenant| tenant == session.tenant)
+            && self.protocol.is_none_or(|protocol| protocol == key.protocol())
+            && self.state.is_none_or(|state| state == session.state)
+            && (side(low) || side(high))
+    }
+}
+
+/// A session as it was at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Names it for good, at its worker.
+    pub handle: Handle,
+    /// Its key.
+    pub key: Key,
+    /// The rest.
+    pub session: Session,
+}
+
+impl Seen {
+    /// The initiator's endpoint and that of the other side.
+    #[must_use]
+    pub fn endpoints(&self) -> (Endpoint, Endpoint) {
+        let (low, high) = self.key.endpoints();
+        if self.session.initiator_is_high { (high, low) } else { (low, high) }
+    }
+}
+
+impl Sessions {
+    /// Those of the sessions at `from` and behind that are meant, a part at a time: of at most `span` places; and where to go on.
+    #[must_use]
+    pub fn look(&self, filter: &Filter, from: u32, span: u32) -> (Vec<Seen>, Option<u32>) {
+        let (part, next) = self.table.walk(from, span);
+        let seen = part.filter_map(|index| {
+            let (handle, key) = self.table.handle(index).zip(self.table.key(index))?;
+            let session = *self.table.get(index)?;
+            filter.matches(&key, &session).then_some(Seen { handle, key, session })
+        });
+        (seen.collect(), next)
+    }
+
+    /// Ends those that are meant, likewise; gives how many there were.
+    pub fn clear(&mut self, filter: &Filter, from: u32, span: u32) -> (u64, Option<u32>) {
+        let (meant, next) = self.look(filter, from, span);
+        meant.iter().for_each(|seen| self.end(seen.handle.index));
+        (meant.len() as u64, next)
+    }
+}

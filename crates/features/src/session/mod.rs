@@ -1,0 +1,51 @@
+//! Sessions: who speaks with whom, in both directions, and what is done with their packets.
+//!
+//! * [`tenants`]: what configuration says, as workers see it. An interface is a tenant's (sessions begin there) or outside
+//!   (answers come from there).
+//! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
+//!   `expire`: the node that ends them.
+//! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
+//! * [`services`]: what a session's packets pass, in declared order; `lifecycle`: the first of them.
+
+mod entry;
+mod expire;
+mod input;
+mod ip4_session_input;
+mod ip6_session_input;
+mod lifecycle;
+mod look;
+mod room;
+pub mod services;
+mod sessions;
+pub mod tenants;
+#[cfg(test)]
+mod tests;
+mod tuple;
+
+pub use entry::{Direction, Session, State};
+pub use look::{Filter, Seen};
+pub use sessions::Sessions;
+pub use tenants::{Occupancy, Place, Tenant, Tenants, Untracked};
+
+use graph::NodeSpec;
+use services::{Order, Service};
+use std::sync::LazyLock;
+
+/// This folder's nodes.
+pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE];
+
+/// All services.
+pub const SERVICES: &[Service] = &[lifecycle::SERVICE];
+
+/// All services in their order.
+///
+/// # Panics
+/// If their declarations contradict each other: a mistake that every test finds.
+#[must_use]
+pub fn order() -> &'static Order {
+    static ORDER: LazyLock<Order> = LazyLock::new(|| match Order::resolve(SERVICES) {
+        Ok(order) => order,
+        Err(error) => panic!("{error}"),
+    });
+    &ORDER
+}

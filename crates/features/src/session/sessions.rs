@@ -1,0 +1,271 @@
+//! One worker's sessions: table, timers, and who makes room for whom.
+
+use super::entry::{Direction, Session, State};
+use super::lifecycle::{self, Step};
+use super::room::Part;
+use super::tenants::{TICK_BITS, Tenant, Tenants};
+use std::sync::atomic::Ordering;
+use tables::session::{Inserted, Key, Seed, SessionTable};
+use tables::timer_wheel::TimerWheel;
+use wire::IpProtocol;
+
+/// Why a packet's session can't be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    /// Its tenant has as many as it may, all of them in use.
+    Quota,
+    /// The worker has as many as it may, all of them in use.
+    Table,
+}
+
+/// One worker's sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    pub(super) table: SessionTable<Session>,
+    wheel: TimerWheel,
+    pub(super) parts: Vec<Part>,
+    /// A tenant with many sessions that make room: where others are short of it.
+    pub(super) crowd: u16,
+    /// Counts removals, so that numbers found before one aren't relied on.
+    pub(super) removals: u64,
+    due: Vec<u32>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self {
+            table: SessionTable::new(Seed::random(), 0),
+            wheel: TimerWheel::new(0),
+            parts: Vec::new(),
+            crowd: 0,
+            removals: 0,
+            due: Vec::new(),
+        }
+    }
+}
+
+/// Sessions that were ended to make room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Evicted {
+    pub(super) for_quota: u64,
+    pub(super) for_table: u64,
+}
+
+impl Sessions {
+    /// Sessions.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Bytes of memory that they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + self.wheel.bytes()
+    }
+
+    /// Begins a session with a packet from the higher or the lower endpoint of its key; gives its number and whether
+    /// it is new: a packet of the same vector may have begun it.
+    ///
+    /// # Errors
+    /// [`NoRoom`] where nobody can make room for it.
+    pub(super) fn begin(
+        &mut self,
+        tenants: &Tenants,
+        number: u16,
+        tenant: &Tenant,
+        (key, hash, from_high): (Key, u32, bool),
+        tick: u64,
+        evicted: &mut Evicted,
+    ) -> Result<(u32, bool), NoRoom> {
+        if let Some(there) = self.table.find(&key, hash) {
+            return Ok((there, false));
+        }
+        self.table.set_limit(tenants.per_worker);
+        self.part(number, tenant);
+        if !tenant.occupancy.take(tenant.max_sessions) {
+            let room = self.evict(number) && tenant.occupancy.take(tenant.max_sessions);
+            if !room {
+                return Err(NoRoom::Quota);
+            }
+            evicted.for_quota += 1;
+        }
+        if self.table.len() >= self.table.limit() {
+            if !self.evict(number) && !self.evict(self.crowd) {
+                tenant.occupancy.give();
+                return Err(NoRoom::Table);
+            }
+            evicted.for_table += 1;
+        }
+        let session = Session {
+            created: tick as u32,
+            last_seen: tick as u32,
+            tenant: number,
+            initiator_is_high: from_high,
+            chain: tenant.chain,
+            ..Session::default()
+        };
+        match self.table.insert(key, hash, session) {
+            Ok(Inserted::New(index)) => {
+                self.arm(index, tenant, tick);
+                self.link(index);
+                tenant.occupancy.created.fetch_add(1, Ordering::Relaxed);
+                Ok((index, true))
+            }
+            Ok(Inserted::There(index)) => {
+                tenant.occupancy.give();
+                Ok((index, false))
+            }
+            Err(_) => {
+                tenant.occupancy.give();
+                Err(NoRoom::Table)
+            }
+        }
+    }
+
+    /// Takes a packet of session `index` into account.
+    #[inline(always)]
+    pub(super) fn packet(
+        &mut self,
+        tenants: &Tenants,
+        index: u32,
+        (protocol, from_high, flags, bytes): (IpProtocol, bool, u8, u32),
+        lifecycle: u8,
+        tick: u64,
+    ) -> Step {
+        let Some(session) = self.table.get_mut(index) else { return Step::Stays };
+        let direction = session.direction(from_high);
+        session.packets[direction as usize] += 1;
+        session.bytes[direction as usize] += u64::from(bytes);
+        if session.state != State::TimeWait {
+            session.last_seen = tick as u32;
+        }
+        if !session.chain[direction as usize].has(lifecycle) {
+            return Step::Stays;
+        }
+        let step = self.follow(index, protocol, direction, flags);
+        if step != Step::Stays {
+            self.moved(tenants, index, tick);
+        }
+        step
+    }
+
+    /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it.
+    pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) {
+        if let Some(session) = self.table.get_mut(index) {
+            let direction = session.direction(from_high) as usize;
+            session.packets[direction] += 1;
+            session.bytes[direction] += u64::from(bytes);
+        }
+    }
+
+    #[inline(always)]
+    fn follow(&mut self, index: u32, protocol: IpProtocol, direction: Direction, flags: u8) -> Step {
+        match self.table.get_mut(index) {
+            Some(session) => lifecycle::packet(session, protocol, direction, flags),
+            None => Step::Stays,
+        }
+    }
+
+    /// A session stands elsewhere now: another timeout holds, and it may or may not have to make room.
+    #[inline(never)]
+    fn moved(&mut self, tenants: &Tenants, index: u32, tick: u64) {
+        self.unlink(index);
+        let Some(session) = self.table.get_mut(index) else { return };
+        session.last_seen = tick as u32;
+        let (timer, tenant, transient) = (session.timer, session.tenant, session.state.is_transient());
+        self.wheel.cancel(timer);
+        if let Some(tenant) = tenants.get(tenant) {
+            self.arm(index, tenant, tick);
+        }
+        if transient {
+            self.link(index);
+        }
+    }
+
+    /// Ends a session.
+    pub(super) fn end(&mut self, index: u32) {
+        self.unlink(index);
+        let Some((_, session)) = self.table.remove(index) else { return };
+        self.removals += 1;
+        self.wheel.cancel(session.timer);
+        if let Some(part) = self.parts.get(usize::from(session.tenant)) {
+            part.occupancy.give();
+        }
+    }
+
+    /// Ends the sessions whose time is over, in at most `budget` steps, and gives their number. Second: whether there is
+    /// nothing left to do.
+    pub(super) fn expire(&mut self, tenants: &Tenants, now: u64, budget: usize) -> (u64, bool) {
+        let tick = now >> TICK_BITS;
+        let mut due = core::mem::take(&mut self.due);
+        let mut steps = self.wheel.advance(tick, budget);
+        due.extend(&mut steps);
+        let done = steps.is_done();
+        let mut expired = 0;
+        for index in due.drain(..) {
+            let Some((session, key)) = self.table.get(index).zip(self.table.key(index)) else { continue };
+            let tenant = tenants.get(session.tenant);
+            let timeout =
+                tenant.map_or(0, |tenant| tenant.timeout(session.timer(IpProtocol(key.protocol()))));
+            let idle = (tick as u32).wrapping_sub(session.last_seen);
+            if idle < timeout {
+                self.arm_at(index, tick + u64::from(timeout - idle));
+            } else {
+                self.end(index);
+                expired += 1;
+            }
+        }
+        self.due = due;
+        (expired, done)
+    }
+
+    /// Looks through the sessions at `from` and behind, after tenants have changed: those whose tenant is gone end, others
+    /// take over its chain and timeouts. Gives how many ended, and where to go on.
+    pub(super) fn revisit(
+        &mut self,
+        tenants: &Tenants,
+        tick: u64,
+        from: u32,
+        span: u32,
+    ) -> (u64, Option<u32>) {
+        let (part, next) = self.table.walk(from, span);
+        let mut due = core::mem::take(&mut self.due);
+        due.extend(part);
+        let mut ended = 0;
+        for index in due.drain(..) {
+            let Some(session) = self.table.get_mut(index) else { continue };
+            let Some(tenant) = tenants.get(session.tenant) else {
+                self.end(index);
+                ended += 1;
+                continue;
+            };
+            session.chain = tenant.chain;
+            let timer = session.timer;
+            // It is looked at in the next round, and armed anew.
+            self.wheel.cancel(timer);
+            self.arm_at(index, tick);
+        }
+        self.due = due;
+        (ended, next)
+    }
+
+    fn arm(&mut self, index: u32, tenant: &Tenant, tick: u64) {
+        let Some((session, key)) = self.table.get(index).zip(self.table.key(index)) else { return };
+        let timeout = tenant.timeout(session.timer(IpProtocol(key.protocol())));
+        self.arm_at(index, tick + u64::from(timeout));
+    }
+
+    fn arm_at(&mut self, index: u32, tick: u64) {
+        let timer = self.wheel.schedule(tick, index);
+        if let Some(session) = self.table.get_mut(index) {
+            session.timer = timer;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What workers know of tenants: a part of the tables.
+
+use super::services::Chain;
+use core::fmt;
+use graph::IfIndex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tables::session::{Key, Seed};
+use wire::flow::pick;
+
+/// What a session's timeout depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Timer {
+    /// Nobody has answered yet.
+    Embryonic,
+    /// Both sides have spoken (UDP and what isn't said otherwise).
+    Established,
+    /// A TCP connection is open.
+    TcpEstablished,
+    /// Echo requests are answered.
+    IcmpEstablished,
+    /// One side of a TCP connection has ended.
+    TcpClosing,
+    /// A TCP connection is over: what is late still belongs to it.
+    TimeWait,
+}
+
+/// Number of timeouts.
+pub const TIMERS: usize = 6;
+
+/// Bits of a nanosecond count below a tick: a tick is 2^24 ns, 17 ms.
+pub const TICK_BITS: u32 = 24;
+
+/// What is done with packets that belong to no session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Untracked {
+    /// They are counted and go on.
+    #[default]
+    Pass,
+    /// They are dropped, by reason.
+    Drop,
+}
+
+/// Figures that all workers change. Touched when a session comes or goes, not for each packet.
+#[derive(Debug, Default)]
+pub struct Occupancy {
+    /// Sessions that there are.
+    pub sessions: AtomicU64,
+    /// Sessions that there have been.
+    pub created: AtomicU64,
+    /// Sessions that had to make room before their time.
+    pub evicted: AtomicU64,
+    /// Packets that found no room for their session.
+    pub refused: AtomicU64,
+}
+
+impl Occupancy {
+    /// Takes one of `quota` places; false where all are taken.
+    pub(super) fn take(&self, quota: u64) -> bool {
+        let full = self.sessions.fetch_add(1, Ordering::Relaxed) >= quota;
+        if full {
+            self.sessions.fetch_sub(1, Ordering::Relaxed);
+        }
+        !full
+    }
+
+    /// Gives one back.
+    pub(super) fn give(&self) {
+        self.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A tenant, as workers see it.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Timeouts by [`Timer`], in ticks of 2^24 ns.
+    pub timeouts: [u32; TIMERS],
+    /// Sessions at most, of all workers together.
+    pub max_sessions: u64,
+    /// Services of packets from the initiator and to it.
+    pub chain: [Chain; 2],
+    /// What is done with packets that can't belong to a session.
+    pub untracked: Untracked,
+    /// Its figures: the same through all versions of the tables.
+    pub occupancy: Arc<Occupancy>,
+}
+
+impl Tenant {
+    /// A timeout in ticks.
+    #[inline(always)]
+    #[must_use]
+    pub fn timeout(&self, timer: Timer) -> u32 {
+        self.timeouts[timer as usize]
+    }
+}
+
+/// Seconds as ticks, rounded up.
+#[must_use]
+pub fn ticks_of_seconds(seconds: u32) -> u32 {
+    (u64::from(seconds) * 1_000_000_000).div_ceil(1 << TICK_BITS) as u32
+}
+
+/// Whose packets an interface's are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the tenant whose sessions begin here; 0: none do, only answers come.
+    pub tenant: u16,
+    /// Address space that they are looked up in.
+    pub context: u16,
+}
+
+/// All tenants, by number, and whose packets each interface's are.
+#[derive(Clone, Default)]
+pub struct Tenants {
+    /// Counts up with each change: workers look through their sessions then.
+    pub generation: u64,
+    /// Workers that share the flows out among themselves; none or one: nothing is shared out.
+    pub workers: u32,
+    /// What says which worker has which flow.
+    pub shares: Seed,
+    /// Sessions that each worker may have.
+    pub per_worker: usize,
+    tenants: Vec<Option<Arc<Tenant>>>,
+    places: Vec<Place>,
+}
+
+impl fmt::Debug for Tenants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenants").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+impl Tenants {
+    /// The tenant of that number.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, number: u16) -> Option<&Tenant> {
+        self.tenants.get(usize::from(number))?.as_deref()
+    }
+
+    /// The worker that has the sessions of a key: the same for both directions.
+    #[must_use]
+    pub fn owner(&self, key: &Key) -> u32 {
+        pick(self.shares.hash(key), self.workers)
+    }
+
+    /// Sets or removes the tenant of that number. Number 0 is nobody's.
+    pub fn set(&mut self, number: u16, tenant: Option<Tenant>) {
+        let at = usize::from(number);
+        if self.tenants.len() <= at {
+            self.tenants.resize(at + 1, None);
+        }
+        if at > 0 {
+            self.tenants[at] = tenant.map(Arc::new);
+        }
+    }
+
+    /// Whose packets the interface's are.
+    #[inline(always)]
+    #[must_use]
+    pub fn place(&self, interface: IfIndex) -> Place {
+        self.places.get(usize::from(interface)).copied().unwrap_or_default()
+    }
+
+    /// Says whose packets the interface's are.
+    pub fn set_place(&mut self, interface: IfIndex, place: Place) {
+        let at = usize::from(interface);
+        if self.places.len() <= at {
+            self.places.resize(at + 1, Place::default());
+        }
+        self.places[at] = place;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_exact() {
+        let occupancy = Occupancy::default();
+        assert_eq!((0..5).filter(|_| occupancy.take(3)).count(), 3);
+        occupancy.give();
+        assert!(occupancy.take(3));
+        assert!(!occupancy.take(3));
+        assert_eq!(occupancy.sessions.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_timeout_is_never_shorter_than_asked_for() {
+        assert_eq!(ticks_of_seconds(1), 60);
+        assert!(u64::from(ticks_of_seconds(1)) << TICK_BITS >= 1_000_000_000);
+        assert_eq!(ticks_of_seconds(0), 0);
+    }
+}

@@ -1,0 +1,180 @@
+//! Quotas, tenants that come and go, what has no session.
+
+use super::*;
+
+#[test]
+fn a_quota_is_kept_and_counted_and_others_go_on() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[Tenant { max_sessions: 1, ..tenant() }]);
+        pass(&mut bench, text, "udp");
+        pass(&mut bench, text, "udp answer");
+        dropped(&mut bench, text, "another udp", &format!("{node} quota"));
+        pass(&mut bench, text, "udp");
+        assert_eq!(one(&mut bench).session.packets, [2, 1], "who is there goes on");
+        let tenants = bench.publisher.current().get(bench.key::<Tenants>());
+        assert_eq!(tenants.get(1).unwrap().occupancy.refused.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// SFDP's weakness 7: embryonic sessions fill the table, and nobody else is admitted.
+#[test]
+fn embryonic_sessions_make_room_and_established_ones_last() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[Tenant { max_sessions: 2, ..tenant() }]);
+        pass(&mut bench, text, "udp");
+        pass(&mut bench, text, "udp answer");
+        for name in ["another udp", "a third udp", "another udp", "echo"] {
+            pass(&mut bench, text, name);
+        }
+        assert_eq!(count(&bench, node, "evicted-for-quota"), 3);
+        let all = seen(&mut bench);
+        assert_eq!(all.len(), 2);
+        assert!(all.iter().any(|seen| seen.session.state == State::Established));
+        assert!(all.iter().any(|seen| seen.key.protocol() != 17), "the newest is there");
+    });
+}
+
+#[test]
+fn a_full_table_evicts_who_has_most_to_give() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[tenant()]);
+        let key = bench.key::<Tenants>();
+        bench.publish(|draft| draft.change(key, |all| all.per_worker = 2));
+        ["udp", "another udp", "a third udp"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        assert_eq!((seen(&mut bench).len(), count(&bench, node, "evicted-for-table")), (2, 1));
+        let kept: Vec<u16> = seen(&mut bench).iter().map(|seen| seen.endpoints().0.1).collect();
+        assert_eq!(kept, [40001, 40002], "the oldest has made room");
+        bench.publish(|draft| draft.change(key, |all| all.per_worker = 0));
+        dropped(&mut bench, text, "echo", &format!("{node} table-full"));
+    });
+}
+
+#[test]
+fn many_in_one_vector_keep_to_the_quota() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[Tenant { max_sessions: 10, ..tenant() }]);
+        let frame = packet(text, "udp").frame;
+        let port = if text == V4 { 14 + 20 } else { 14 + 40 };
+        let frames: Vec<Vec<u8>> = (0..256_u16)
+            .map(|n| {
+                let mut frame = frame.clone();
+                frame[port..port + 2].copy_from_slice(&(1000 + n % 200).to_be_bytes());
+                frame
+            })
+            .collect();
+        let outcome = bench.run(2, &frames, 256);
+        assert_eq!(
+            outcome.sent.get(&3).map(Vec::len),
+            Some(256),
+            "each newcomer takes the place of the oldest"
+        );
+        assert_eq!(seen(&mut bench).len(), 10);
+        assert_eq!(count(&bench, node, "created"), 10 + count(&bench, node, "evicted-for-quota"));
+        let kept: u64 = seen(&mut bench).iter().map(|seen| seen.session.packets[0]).sum();
+        assert_eq!(kept, 10, "a packet is counted at its own session, whoever made room before");
+    });
+}
+
+/// SFDP's weakness 12: sessions survive their tenant.
+#[test]
+fn a_tenant_s_sessions_go_with_it() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant()]);
+        ["udp", "another udp", "tcp syn"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        let tenants = bench.publisher.current().share(bench.key::<Tenants>());
+        set_tenants(&mut bench, &[]);
+        bench.round();
+        bench.round();
+        assert!(seen(&mut bench).is_empty());
+        assert_eq!(count(&bench, "session-expire", "orphaned"), 3);
+        assert_eq!(tenants.get(1).unwrap().occupancy.sessions.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn new_timeouts_and_chains_hold_for_sessions_that_are_there() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant()]);
+        pass(&mut bench, text, "udp");
+        pass(&mut bench, text, "udp answer");
+        let before = tenant();
+        let changed =
+            Tenant { timeouts: [ticks_of_seconds(2); TIMERS], chain: [Chain::default(); 2], ..before };
+        set_tenants(&mut bench, &[changed]);
+        wait(&mut bench, 1);
+        assert_eq!(one(&mut bench).session.chain, [Chain::default(); 2]);
+        wait(&mut bench, 2);
+        assert!(seen(&mut bench).is_empty(), "not after 120 seconds");
+    });
+}
+
+#[test]
+fn what_has_no_session_passes_or_is_dropped_as_the_tenant_says() {
+    let kinds = [
+        ("later fragment", "fragment", "passed-fragments"),
+        ("gre", "protocol", "passed-protocols"),
+        ("short tcp", "too-short", "passed-short"),
+        ("unrelated error", "unrelated-error", "passed-errors"),
+    ];
+    everywhere(|tier, text, node| {
+        for (name, reason, counter) in kinds {
+            let mut bench = bench(tier, &[tenant()]);
+            pass(&mut bench, text, name);
+            assert_eq!((count(&bench, node, counter), seen(&mut bench).len()), (1, 0), "{name}");
+            set_tenants(&mut bench, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+            dropped(&mut bench, text, name, &format!("{node} {reason}"));
+        }
+    });
+}
+
+/// What is another worker's isn't begun twice, but counted.
+#[test]
+fn a_flow_of_another_worker_has_no_session_here() {
+    everywhere(|tier, text, node| {
+        let (mut here, mut elsewhere) = (0, 0);
+        for _ in 0..16 {
+            let mut bench = bench(tier, &[tenant()]);
+            let key = bench.key::<Tenants>();
+            bench.publish(|draft| {
+                draft.change(key, |all| {
+                    all.workers = 2;
+                    all.shares = tables::session::Seed::random();
+                });
+            });
+            pass(&mut bench, text, "udp");
+            let sessions = seen(&mut bench).len() as u64;
+            assert_eq!(count(&bench, node, "passed-foreign"), 1 - sessions);
+            here += sessions;
+            elsewhere += 1 - sessions;
+        }
+        assert!(here > 0 && elsewhere > 0, "{here} of 16");
+    });
+}
+
+#[test]
+fn sessions_are_found_and_ended_by_what_is_asked_for() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant()]);
+        ["udp", "udp answer", "another udp", "tcp syn", "echo"]
+            .into_iter()
+            .for_each(|name| pass(&mut bench, text, name));
+        let (low, high) = seen(&mut bench)[0].endpoints();
+        let filters = [
+            (Filter::default(), 4),
+            (Filter { protocol: Some(17), ..Filter::default() }, 2),
+            (Filter { port: Some(53), ..Filter::default() }, 2),
+            (Filter { port: Some(40001), address: Some(low.0), ..Filter::default() }, 1),
+            (Filter { port: Some(40001), address: Some(high.0), ..Filter::default() }, 0),
+            (Filter { state: Some(State::Established), ..Filter::default() }, 1),
+            (Filter { tenant: Some(2), ..Filter::default() }, 0),
+        ];
+        for (filter, expected) in filters {
+            assert_eq!(sessions(&mut bench).look(&filter, 0, 100).0.len(), expected, "{filter:?}");
+        }
+        let udp = Filter { protocol: Some(17), ..Filter::default() };
+        assert_eq!(sessions(&mut bench).clear(&udp, 0, 100), (2, None));
+        assert_eq!(seen(&mut bench).len(), 2);
+        pass(&mut bench, text, "udp");
+        assert_eq!(seen(&mut bench).len(), 3, "it begins anew");
+    });
+}

@@ -1,0 +1,230 @@
+//! What a packet's session is found by.
+
+use crate::ip::family::{Family, V4, V6};
+use graph::packet::{HEAD_AREA, Packets, SlotId};
+use tables::session::Key;
+use wire::icmp::{Icmpv4Type, Icmpv6Type};
+use wire::ipv4::Ipv4Header;
+use wire::ipv6::{Ipv6Header, walk};
+use wire::{Header, IpProtocol};
+
+/// What a packet is to sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// One of a flow's packets.
+    #[default]
+    Flow,
+    /// An ICMP error about a packet of a flow, which came from where this one goes.
+    Error,
+    /// A link's own business (neighbour discovery, listeners): never a session's.
+    Link,
+    /// A fragment without the header that has the ports.
+    Fragment,
+    /// A protocol, or a kind of ICMP message, that has no sessions.
+    Protocol,
+    /// Too short for its transport header, or that lies behind what is looked at.
+    Short,
+}
+
+/// A packet as sessions see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mark {
+    pub(super) kind: Kind,
+    /// The source is the higher endpoint.
+    pub(super) from_high: bool,
+    /// Flags of a TCP segment.
+    pub(super) flags: u8,
+}
+
+impl Mark {
+    const fn none(kind: Kind) -> (Key, Self) {
+        (Key::NONE, Self { kind, from_high: false, flags: 0 })
+    }
+}
+
+/// How packets of an IP version are told apart.
+pub(super) trait Tuple: Family {
+    /// The key of a packet whose network header is in place, and what else of it matters.
+    fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark);
+}
+
+/// Source, destination and protocol as the header says.
+type Hosts<A> = (A, A, IpProtocol);
+
+/// The transport header of a packet: what is at `at`, up to `end`.
+struct Transport<'a> {
+    area: &'a [u8; HEAD_AREA],
+    at: usize,
+    end: usize,
+}
+
+impl Transport<'_> {
+    /// The word `offset` bytes into it.
+    #[inline(always)]
+    fn word(&self, offset: usize) -> Option<u16> {
+        let at = self.at + offset;
+        let bytes = self.area.get(at..at + 2)?;
+        (at + 2 <= self.end).then_some(u16::from_be_bytes([bytes[0], bytes[1]]))
+    }
+
+    #[inline(always)]
+    fn byte(&self, offset: usize) -> Option<u8> {
+        let at = self.at + offset;
+        (at < self.end).then(|| self.area.get(at).copied())?
+    }
+
+    /// Ports, and the flags of a TCP segment.
+    #[inline(always)]
+    fn ports(&self, protocol: IpProtocol) -> Option<(u16, u16, u8)> {
+        let flags = if protocol == IpProtocol::TCP { self.byte(TCP_FLAGS)? } else { 0 };
+        Some((self.word(0)?, self.word(2)?, flags))
+    }
+}
+
+/// Bytes of a TCP header before its flags, and of an ICMP message before an echo's identifier and a quoted packet.
+const TCP_FLAGS: usize = 13;
+const ECHO_ID: usize = 4;
+const QUOTED: usize = 8;
+
+#[inline(always)]
+fn flow<A: Copy>(
+    (src, dst, protocol): Hosts<A>,
+    (src_port, dst_port, flags): (u16, u16, u8),
+    make: impl Fn(u8, (A, u16), (A, u16)) -> (Key, bool),
+) -> (Key, Mark) {
+    let (key, from_high) = make(protocol.0, (src, src_port), (dst, dst_port));
+    (key, Mark { kind: Kind::Flow, from_high, flags })
+}
+
+/// The key of the packet that an ICMP error quotes, seen from the error: it goes to where that came from.
+fn error<A: Copy>(
+    (src, dst, protocol): Hosts<A>,
+    quoted: &Transport<'_>,
+    echo: IpProtocol,
+    make: impl Fn(u8, (A, u16), (A, u16)) -> (Key, bool),
+) -> (Key, Mark) {
+    let ports = if protocol == echo {
+        quoted.word(ECHO_ID).map(|id| (id, id))
+    } else if protocol.has_ports() {
+        quoted.word(0).zip(quoted.word(2))
+    } else {
+        return Mark::none(Kind::Protocol);
+    };
+    let Some((src_port, dst_port)) = ports else { return Mark::none(Kind::Short) };
+    let (key, from_high) = make(protocol.0, (src, src_port), (dst, dst_port));
+    (key, Mark { kind: Kind::Error, from_high: !from_high, flags: 0 })
+}
+
+impl Tuple for V4 {
+    #[inline(always)]
+    fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
+        let meta = packets.meta(slot);
+        let Some(header) = packets.header::<Ipv4Header>(slot, meta.l3) else {
+            return Mark::none(Kind::Short);
+        };
+        if meta.l4 == 0 {
+            return Mark::none(Kind::Fragment);
+        }
+        let hosts = (Self::src(header), Self::dst(header), header.protocol);
+        let transport = Transport { area: packets.area(slot), at: meta.l4.into(), end: meta.end.into() };
+        if header.protocol.has_ports() {
+            return match transport.ports(header.protocol) {
+                Some(ports) => flow(hosts, ports, |p, a, b| Key::v4(context, p, a, b)),
+                None => Mark::none(Kind::Short),
+            };
+        }
+        icmp4(hosts, &transport, context)
+    }
+}
+
+#[inline(never)]
+fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
+    if hosts.2 != IpProtocol::ICMP {
+        return Mark::none(Kind::Protocol);
+    }
+    let (Some(kind), Some(id)) = (icmp.byte(0), icmp.word(ECHO_ID)) else { return Mark::none(Kind::Short) };
+    let make = |p, a, b| Key::v4(context, p, a, b);
+    match Icmpv4Type(kind) {
+        Icmpv4Type::ECHO_REQUEST | Icmpv4Type::ECHO_REPLY => flow(hosts, (id, id, 0), make),
+        Icmpv4Type::REDIRECT => Mark::none(Kind::Protocol),
+        kind if kind.is_error() => {
+            let quoted = icmp.at + QUOTED;
+            let bytes = icmp.area.get(quoted..icmp.end).unwrap_or_default();
+            let Ok((header, _)) = Ipv4Header::parse(bytes) else { return Mark::none(Kind::Short) };
+            if header.is_later_fragment() {
+                return Mark::none(Kind::Fragment);
+            }
+            let at = quoted + header.header_len().max(Ipv4Header::LEN);
+            let hosts = (V4::src(header), V4::dst(header), header.protocol);
+            error(hosts, &Transport { at, ..*icmp }, IpProtocol::ICMP, make)
+        }
+        _ => Mark::none(Kind::Protocol),
+    }
+}
+
+impl Tuple for V6 {
+    #[inline(always)]
+    fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
+        let meta = packets.meta(slot);
+        let Some(header) = packets.header::<Ipv6Header>(slot, meta.l3) else {
+            return Mark::none(Kind::Short);
+        };
+        let mut protocol = header.next_header;
+        let (mut at, end) = (usize::from(meta.l4), usize::from(meta.end));
+        let area = packets.area(slot);
+        if protocol.is_extension() {
+            match behind_extensions(area, meta.l3.into(), end) {
+                Ok((behind, upper)) => (at, protocol) = (behind, upper),
+                Err(kind) => return Mark::none(kind),
+            }
+        }
+        let hosts = (Self::src(header), Self::dst(header), protocol);
+        let transport = Transport { area, at, end };
+        if protocol.has_ports() {
+            return match transport.ports(protocol) {
+                Some(ports) => flow(hosts, ports, |p, a, b| Key::v6(context, p, a, b)),
+                None => Mark::none(Kind::Short),
+            };
+        }
+        icmp6(hosts, &transport, context)
+    }
+}
+
+/// Where the transport header is behind extension headers, and its protocol.
+#[cold]
+fn behind_extensions(area: &[u8; HEAD_AREA], l3: usize, end: usize) -> Result<(usize, IpProtocol), Kind> {
+    let upper = walk(area.get(l3..end).unwrap_or_default()).map_err(|_| Kind::Short)?;
+    if upper.is_later_fragment() {
+        return Err(Kind::Fragment);
+    }
+    Ok((l3 + upper.offset, upper.protocol))
+}
+
+#[inline(never)]
+fn icmp6(hosts: Hosts<u128>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
+    if hosts.2 != IpProtocol::ICMPV6 {
+        return Mark::none(Kind::Protocol);
+    }
+    let (Some(kind), Some(id)) = (icmp.byte(0), icmp.word(ECHO_ID)) else { return Mark::none(Kind::Short) };
+    let make = |p, a, b| Key::v6(context, p, a, b);
+    match Icmpv6Type(kind) {
+        Icmpv6Type::ECHO_REQUEST | Icmpv6Type::ECHO_REPLY => flow(hosts, (id, id, 0), make),
+        Icmpv6Type(1..=4) => {
+            let quoted = icmp.at + QUOTED;
+            let bytes = icmp.area.get(quoted..icmp.end).unwrap_or_default();
+            let Ok((header, _)) = Ipv6Header::parse(bytes) else { return Mark::none(Kind::Short) };
+            let (mut at, mut protocol) = (quoted + Ipv6Header::LEN, header.next_header);
+            if protocol.is_extension() {
+                match behind_extensions(icmp.area, quoted, icmp.end) {
+                    Ok((behind, upper)) => (at, protocol) = (behind, upper),
+                    Err(kind) => return Mark::none(kind),
+                }
+            }
+            let hosts = (V6::src(header), V6::dst(header), protocol);
+            error(hosts, &Transport { at, ..*icmp }, IpProtocol::ICMPV6, make)
+        }
+        kind if kind.is_neighbour_discovery() || matches!(kind.0, 130..=132 | 143) => Mark::none(Kind::Link),
+        _ => Mark::none(Kind::Protocol),
+    }
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+"""Packets for the tests of sessions, built by scapy (format: `testing::rows`).
+
+Run:  /usr/bin/python3 crates/features/tests/vectors/session.py 4 > crates/features/tests/vectors/session4.txt   (likewise 6)
+
+The topology is that of `src/ip/topology.rs`. Host A (interface 2) begins, host B is behind interface 3, which has no
+link-layer headers. A row's name says what it is; the tests send rows one after the other.
+"""
+
+import sys
+
+from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
+    ICMPv6EchoReply,
+    ICMPv6EchoRequest,
+    ICMPv6TimeExceeded,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+)
+from scapy.layers.l2 import GRE, Ether
+from scapy.packet import Raw
+
+V6 = sys.argv[1] == "6"
+A, B = ("2001:db8:2::2", "2001:db8:1002::9") if V6 else ("10.0.2.2", "10.2.0.9")
+ROUTER = "2001:db8:1002::1" if V6 else "10.2.0.1"
+
+
+def ip(src, dst, ttl, **more):
+    return IPv6(src=src, dst=dst, hlim=ttl, **more) if V6 else IP(src=src, dst=dst, ttl=ttl, id=1, **more)
+
+
+def row(name, there, payload, src=None, **more):
+    """`there`: from A to B. A row's packet leaves by the other interface with one hop less."""
+    src, dst = (src or A, B) if there else (src or B, A)
+    ethernet = {"type": 0x86DD if V6 else 0x0800}
+    came, left = (bytes(ip(src, dst, ttl, **more) / payload) for ttl in (64, 63))
+    if there:
+        rx_if, came = 2, bytes(Ether(dst="02:fe:00:00:00:02", src="02:00:00:00:02:02", **ethernet)) + came
+        tx_if = 3
+    else:
+        rx_if, tx_if = 3, 2
+        left = bytes(Ether(dst="02:00:00:00:02:02", src="02:fe:00:00:00:02", **ethernet)) + left
+    print(f"\nrow {name}\nin {rx_if} {came.hex()}\nout {tx_if} {left.hex()}")
+
+
+def both(name, there, back):
+    row(name, True, there)
+    row(f"{name} answer", False, back)
+
+
+def tcp(there, flags, **more):
+    ports = {"sport": 40000, "dport": 80} if there else {"sport": 80, "dport": 40000}
+    return TCP(**ports, flags=flags, **more)
+
+
+def quoted(src, dst, payload):
+    """What an error quotes: header and eight bytes."""
+    packet = bytes(ip(src, dst, 63) / payload)
+    return Raw(packet[: (40 if V6 else 20) + 8])
+
+
+def unreachable(inner):
+    return (ICMPv6DestUnreach(code=4) if V6 else ICMP(type=3, code=3)) / inner
+
+
+def exceeded(inner):
+    return (ICMPv6TimeExceeded() if V6 else ICMP(type=11, code=0)) / inner
+
+
+print(f"# Made by session.py {sys.argv[1]} with scapy.")
+data = Raw(b"payload")
+both("udp", UDP(sport=40000, dport=53) / data, UDP(sport=53, dport=40000) / data)
+row("another udp", True, UDP(sport=40001, dport=53) / data)
+row("a third udp", True, UDP(sport=40002, dport=53) / data)
+for flags, name in (("S", "syn"), ("SA", "syn-ack"), ("A", "ack"), ("FA", "fin"), ("R", "rst")):
+    both(f"tcp {name}", tcp(True, flags), tcp(False, flags))
+if V6:
+    both("echo", ICMPv6EchoRequest(id=0x1234, seq=1) / data, ICMPv6EchoReply(id=0x1234, seq=1) / data)
+else:
+    both("echo", ICMP(type=8, id=0x1234, seq=1) / data, ICMP(type=0, id=0x1234, seq=1) / data)
+asked = UDP(sport=40000, dport=53) / data
+row("error of the other host", False, unreachable(quoted(A, B, asked)))
+row("error of a router", False, exceeded(quoted(A, B, asked)), src=ROUTER)
+row("error about the answer", True, unreachable(quoted(B, A, UDP(sport=53, dport=40000) / data)))
+row("error about a segment", False, exceeded(quoted(A, B, tcp(True, "A"))), src=ROUTER)
+row("unrelated error", True, unreachable(quoted(B, A, UDP(sport=5, dport=6) / data)))
+if V6:
+    options = IPv6ExtHdrDestOpt()
+    row("udp behind options", True, options / UDP(sport=40000, dport=53) / data)
+    row("first fragment", True, IPv6ExtHdrFragment(m=1, id=7) / UDP(sport=40000, dport=53, len=32, chksum=1) / Raw(b"x" * 16))
+    row("later fragment", True, IPv6ExtHdrFragment(offset=3, id=7, nh=17) / Raw(b"x" * 8))
+    row("short tcp", True, Raw(bytes(tcp(True, "S"))[:12]), nh=6)
+    row("gre", True, GRE() / data)
+else:
+    row("udp behind options", True, UDP(sport=40000, dport=53) / data, options=[b"\x01\x01\x01\x00"])
+    row("first fragment", True, UDP(sport=40000, dport=53, len=32, chksum=1) / Raw(b"x" * 16), flags="MF")
+    row("later fragment", True, Raw(b"x" * 8), frag=3, proto=17)
+    row("short tcp", True, Raw(bytes(tcp(True, "S"))[:12]), proto=6)
+    row("gre", True, GRE() / data)
