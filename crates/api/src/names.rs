@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::text::Words;
 use crate::v1::{
-    Bridge, Config, Interface, Kind, Neighbor, Object, ObjectRef, Route, Vrf, interface::Port, object,
+    Bridge, Config, Interface, Kind, Neighbor, Object, ObjectRef, Route, Tenant, Vrf, interface::Port, object,
 };
 
 /// Name of the VRF that always exists and is meant where none is named.
@@ -60,6 +60,13 @@ impl Named for Neighbor {
     }
 }
 
+impl Named for Tenant {
+    const KIND: Kind = Kind::Tenant;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl ObjectRef {
     /// Names an object.
     pub fn new(kind: Kind, name: impl Into<String>) -> Self {
@@ -81,6 +88,7 @@ impl Config {
             .chain(self.interfaces.iter().map(Named::object_ref))
             .chain(self.routes.iter().map(Named::object_ref))
             .chain(self.neighbors.iter().map(Named::object_ref))
+            .chain(self.tenants.iter().map(Named::object_ref))
     }
 
     /// Number of objects.
@@ -90,6 +98,7 @@ impl Config {
             + self.interfaces.len()
             + self.routes.len()
             + self.neighbors.len()
+            + self.tenants.len()
     }
 
     /// Whether there is no object at all.
@@ -105,6 +114,7 @@ impl Config {
             Some(object::Object::Interface(interface)) => self.interfaces.push(interface),
             Some(object::Object::Route(route)) => self.routes.push(route),
             Some(object::Object::Neighbor(neighbor)) => self.neighbors.push(neighbor),
+            Some(object::Object::Tenant(tenant)) => self.tenants.push(tenant),
             None => {}
         }
     }
@@ -116,6 +126,7 @@ impl Config {
         self.interfaces.extend(other.interfaces);
         self.routes.extend(other.routes);
         self.neighbors.extend(other.neighbors);
+        self.tenants.extend(other.tenants);
     }
 }
 
@@ -128,6 +139,7 @@ impl Object {
             object::Object::Interface(interface) => interface.object_ref(),
             object::Object::Route(route) => route.object_ref(),
             object::Object::Neighbor(neighbor) => neighbor.object_ref(),
+            object::Object::Tenant(tenant) => tenant.object_ref(),
         })
     }
 }

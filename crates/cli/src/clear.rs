@@ -1,11 +1,14 @@
 //! `quiver clear`.
 
-use api::v1::{ClearCountersRequest, TraceClearRequest};
+use std::io::Write;
+
+use api::v1::{ClearCountersRequest, ClearSessionsRequest, TraceClearRequest};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::context::Context;
 use crate::error::{Doing, Error};
 use crate::exit::Exit;
+use crate::show::SessionFilters;
 
 /// What to clear.
 #[derive(Debug, Args)]
@@ -21,6 +24,12 @@ enum What {
         /// Which; none named: all
         #[arg(value_enum)]
         which: Vec<Counters>,
+    },
+    /// End sessions, all of them or those that agree with everything that is said
+    #[command(alias = "sessions")]
+    Session {
+        #[command(flatten)]
+        filters: SessionFilters,
     },
     /// Forget traces and what was asked for
     Trace,
@@ -50,6 +59,12 @@ pub(crate) async fn run(context: &Context, args: &ClearArgs) -> Result<Exit, Err
                 })
                 .await
                 .doing("clear counters")?;
+        }
+        What::Session { filters } => {
+            let request = ClearSessionsRequest { filter: Some(filters.to_api()) };
+            let ended = client.clear_sessions(request).await.doing("clear session")?.ended;
+            let text = if ended == 1 { "1 session".into() } else { format!("{ended} sessions") };
+            writeln!(std::io::stdout(), "{text} ended").map_err(Error::Output)?;
         }
         What::Trace => {
             client.trace_clear(TraceClearRequest {}).await.doing("clear trace")?;

@@ -183,6 +183,21 @@ fn show_writes_tables_and_json() {
 }
 
 #[test]
+fn sessions_are_asked_for_by_what_is_known_of_them() {
+    let server = Server::start();
+    let words =
+        ["show", "session", "--tenant", "red", "--protocol", "tcp", "--port", "80", "--state", "closing"];
+    let ran = server.quiver(&words);
+    assert!(ran.out.contains("red     tcp       10.0.0.2:2  10.0.1.2:80  closing"), "{ran:?}");
+    let ran = server.quiver(&[&words[..], &["--output", "json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(json["sessions"].as_array().map(Vec::len), Some(2), "both parts");
+    assert_eq!(json["sessions"][0]["protocol"], 6);
+    assert_eq!(server.quiver(&["show", "tenant"]).out, "no tenants\n");
+    assert_eq!(server.quiver(&["show", "session", "--protocol", "tpc"]).status, 2);
+}
+
+#[test]
 fn an_interval_shows_rates() {
     let server = Server::start();
     let ran = server.quiver(&["show", "interface", "--interval", "0.05"]);
@@ -203,6 +218,8 @@ fn trace_and_clear() {
     assert_eq!(server.quiver(&["trace", "clear"]).status, 0);
     assert_eq!(server.quiver(&["clear", "counters", "drops"]).status, 0);
     assert_eq!(server.quiver(&["clear", "trace"]).status, 0);
+    assert_eq!(server.quiver(&["clear", "session"]).out, "7 sessions ended\n");
+    assert_eq!(server.quiver(&["clear", "session", "--tenant", "red"]).out, "2 sessions ended\n");
 }
 
 #[test]

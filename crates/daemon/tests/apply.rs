@@ -394,3 +394,31 @@ fn what_workers_do_not_take_is_not_called_applied() {
     let response = apply(&mut controller, &upserts(TWO));
     assert_eq!(outcome(&response, "default/192.0.2.0/24"), "applied");
 }
+
+#[test]
+fn a_tenant_is_in_force_where_its_interfaces_are() {
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    let tenant = "[[tenant]]\nname = \"red\"\ninterfaces = [\"a\"]\noutside_interfaces = [\"b\"]";
+    let response = apply(&mut controller, &upserts(tenant));
+    let waits = "pending: there is no interface a yet; there is no interface b yet";
+    assert_eq!(outcome(&response, "red"), waits);
+    let interfaces = "[[interface]]\nname = \"a\"\nsink = {}\n[[interface]]\nname = \"b\"\nsink = {}";
+    let response = apply(&mut controller, &upserts(interfaces));
+    assert_eq!(outcome(&response, "red"), "applied");
+    world.take_log();
+    let response = apply(&mut controller, &deletes(&[(Kind::Interface, "b")]));
+    assert_eq!(outcome(&response, "red"), "pending: there is no interface b yet");
+    let log = world.take_log();
+    assert_eq!(
+        log.first().map(String::as_str),
+        Some("change tenant red"),
+        "before what it refers to: {log:?}"
+    );
+    // It moves to another tenant in one batch: at no point it is both's.
+    let mut request = upserts("[[tenant]]\nname = \"blue\"\ninterfaces = [\"a\"]");
+    request.deletes = deletes(&[(Kind::Tenant, "red")]).deletes;
+    let response = apply(&mut controller, &request);
+    assert_eq!(outcome(&response, "blue"), "applied");
+    assert_eq!(world.take_log(), ["destroy tenant red", "create tenant blue"]);
+}

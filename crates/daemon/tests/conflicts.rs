@@ -171,6 +171,22 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "7 is that of vrf blue",
     ),
     (
+        "an interface of two tenants",
+        "[[tenant]]\nname = \"blue\"\ninterfaces = [\"a\"]",
+        "[[tenant]]\nname = \"red\"\ninterfaces = [\"b\", \"a\"]",
+        "red",
+        "interfaces",
+        "interface a is already tenant blue's",
+    ),
+    (
+        "an interface in two contexts",
+        "[[tenant]]\nname = \"blue\"\noutside_interfaces = [\"a\"]",
+        "[[tenant]]\nname = \"red\"\ncontext = 7\noutside_interfaces = [\"a\"]",
+        "red",
+        "context",
+        "tenant blue has interface a in another context",
+    ),
+    (
         "a neighbour with our own address",
         "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]",
         "[[neighbor]]\ninterface = \"a\"\naddress = \"10.0.0.1\"\nmac = \"02:00:00:00:00:01\"",

@@ -10,12 +10,12 @@ use api::client::connect;
 use api::text::Words as _;
 use api::v1::quiver_client::QuiverClient;
 use api::v1::{
-    ApplyRequest, BridgesRequest, CaptureRequest, ClearCountersRequest, Config, DropsRequest, FibRequest,
-    GetRequest, GraphRequest, InterfacesRequest, Kind, MemifRequest, NeighborsRequest, NextHop, ObjectState,
-    Route, RuntimeRequest, TraceAddRequest, TraceClearRequest, TraceShowRequest, VersionRequest,
-    WatchRequest,
+    ApplyRequest, BridgesRequest, CaptureRequest, ClearCountersRequest, ClearSessionsRequest, Config,
+    DropsRequest, FibRequest, GetRequest, GraphRequest, InterfacesRequest, Kind, MemifRequest,
+    NeighborsRequest, NextHop, ObjectState, Route, RuntimeRequest, SessionFilter, SessionsRequest,
+    TenantsRequest, TraceAddRequest, TraceClearRequest, TraceShowRequest, VersionRequest, WatchRequest,
 };
-use common::{FIB_ENTRIES, Glass, World, deletes, upserts};
+use common::{FIB_ENTRIES, Glass, SESSIONS, World, deletes, upserts};
 use quiverd::daemon::{DaemonError, run};
 use quiverd::settings::{Listen, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -220,6 +220,19 @@ async fn the_engine_is_asked_what_the_client_asks() {
     let neighbors = NeighborsRequest { interface: "b".into() };
     assert_eq!(client.neighbors(neighbors).await.unwrap().into_inner().neighbors.len(), 1);
     assert_eq!(client.bridges(BridgesRequest::default()).await.unwrap().into_inner().bridges[0].moves, 2);
+    assert_eq!(client.tenants(TenantsRequest::default()).await.unwrap().into_inner().tenants[0].sessions, 8);
+    let tenant = |tenant: &str| Some(SessionFilter { tenant: tenant.into(), ..SessionFilter::default() });
+    for (limit, expected) in [(0, SESSIONS as usize), (1200, 1200), (7, 7)] {
+        let request = SessionsRequest { filter: None, limit };
+        let parts = client.sessions(request).await.unwrap().into_inner().collect::<Vec<_>>().await;
+        assert_eq!(parts.into_iter().map(|part| part.unwrap().sessions.len()).sum::<usize>(), expected);
+    }
+    let request = SessionsRequest { filter: tenant("ghost"), limit: 0 };
+    let mut ghost = client.sessions(request).await.unwrap().into_inner();
+    assert_eq!(ghost.message().await.unwrap_err().code(), Code::NotFound);
+    let request = ClearSessionsRequest { filter: tenant("red") };
+    assert_eq!(client.clear_sessions(request).await.unwrap().into_inner().ended, 3);
+    assert!(daemon.glass.take_asked().contains(&"clear sessions of \"red\"".to_owned()));
     assert!(client.memif(MemifRequest::default()).await.unwrap().into_inner().memifs[0].connected);
     assert_eq!(client.runtime(RuntimeRequest {}).await.unwrap().into_inner().workers[0].packets, 600);
     assert_eq!(client.drops(DropsRequest {}).await.unwrap().into_inner().drops[0].reason, "bad-checksum");

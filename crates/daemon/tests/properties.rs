@@ -6,7 +6,7 @@ mod common;
 use api::v1::interface::Port;
 use api::v1::{
     ApplyRequest, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif, Neighbor, NextHop, Object,
-    ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Vlan, Vrf,
+    ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vlan, Vrf,
 };
 use common::{World, controller};
 use proptest::prelude::*;
@@ -102,8 +102,25 @@ fn bridge() -> impl Strategy<Value = Bridge> {
     )
 }
 
+fn tenant() -> impl Strategy<Value = Tenant> {
+    let interfaces =
+        || prop::collection::btree_set(name(), 0..3).prop_map(|names| names.into_iter().collect());
+    (name(), interfaces(), interfaces(), 0..2u32, 0..2u32).prop_map(
+        |(name, interfaces, outside_interfaces, context, max_sessions)| Tenant {
+            name,
+            context,
+            interfaces,
+            outside_interfaces,
+            max_sessions,
+            ..Tenant::default()
+        },
+    )
+}
+
 fn object() -> impl Strategy<Value = Object> {
-    use api::v1::object::Object::{Bridge as B, Interface as I, Neighbor as N, Route as R, Vrf as V};
+    use api::v1::object::Object::{
+        Bridge as B, Interface as I, Neighbor as N, Route as R, Tenant as T, Vrf as V,
+    };
     let neighbor = (name(), 1..4u8).prop_map(|(interface, host)| Neighbor {
         interface,
         address: format!("10.0.0.{host}"),
@@ -120,13 +137,14 @@ fn object() -> impl Strategy<Value = Object> {
         6 => interface().prop_map(I),
         4 => route().prop_map(R),
         1 => neighbor.prop_map(N),
+        2 => tenant().prop_map(T),
     ]
     .prop_map(|object| Object { object: Some(object), status: None })
 }
 
 fn batch() -> impl Strategy<Value = ApplyRequest> {
     let delete = prop_oneof![
-        (prop::sample::select(vec![Kind::Interface, Kind::Bridge]), name())
+        (prop::sample::select(vec![Kind::Interface, Kind::Bridge, Kind::Tenant]), name())
             .prop_map(|(k, n)| ObjectRef::new(k, n)),
         Just(ObjectRef::new(Kind::Vrf, "red")),
         Just(ObjectRef::new(Kind::Route, "default/192.0.2.0/24")),
@@ -291,12 +309,14 @@ fn config_of(objects: &[Object]) -> Config {
 
 /// One batch per object.
 fn singles(config: &Config) -> Vec<ApplyRequest> {
+    let tenants = config.tenants.iter().cloned().map(api::v1::object::Object::Tenant);
     let objects = (config.routes.iter().cloned().map(api::v1::object::Object::Route))
         .chain(config.neighbors.iter().cloned().map(api::v1::object::Object::Neighbor))
         .chain(config.interfaces.iter().cloned().map(api::v1::object::Object::Interface))
         .chain(config.bridges.iter().cloned().map(api::v1::object::Object::Bridge))
         .chain(config.vrfs.iter().cloned().map(api::v1::object::Object::Vrf));
-    objects
+    tenants
+        .chain(objects)
         .map(|object| {
             let upserts = config_of(&[Object { object: Some(object), status: None }]);
             ApplyRequest { upserts: Some(upserts), ..ApplyRequest::default() }
@@ -319,4 +339,5 @@ fn shuffle(config: &mut Config, seed: u64) {
     turn(&mut config.interfaces, seed >> 16);
     turn(&mut config.routes, seed >> 24);
     turn(&mut config.neighbors, seed >> 32);
+    turn(&mut config.tenants, seed >> 40);
 }

@@ -7,12 +7,13 @@ use api::text::Words;
 use api::v1::{Kind, ObjectRef};
 
 /// A kind with the words that stand for it, the first of which is the usual one.
-const WORDS: [(Kind, &[&str]); 5] = [
+const WORDS: [(Kind, &[&str]); 6] = [
     (Kind::Vrf, &["vrf", "vrfs"]),
     (Kind::Bridge, &["bridge", "bridges", "br"]),
     (Kind::Interface, &["interface", "interfaces", "if", "int", "iface"]),
     (Kind::Route, &["route", "routes", "rt"]),
     (Kind::Neighbor, &["neighbor", "neighbors", "neighbour", "neighbours", "neigh", "nb"]),
+    (Kind::Tenant, &["tenant", "tenants"]),
 ];
 
 /// Which objects are meant.
@@ -108,7 +109,7 @@ mod tests {
         }
         assert_eq!(
             selector("pod").unwrap_err(),
-            "there is no such kind; take one of vrf, bridge, interface, route, neighbor, all"
+            "there is no such kind; take one of vrf, bridge, interface, route, neighbor, tenant, all"
         );
     }
 }

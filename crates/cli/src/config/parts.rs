@@ -30,6 +30,7 @@ fn split(mut request: ApplyRequest, size: usize) -> Vec<ApplyRequest> {
     spread(config.interfaces, size, &mut parts, |part| &mut part.interfaces);
     spread(config.routes, size, &mut parts, |part| &mut part.routes);
     spread(config.neighbors, size, &mut parts, |part| &mut part.neighbors);
+    spread(config.tenants, size, &mut parts, |part| &mut part.tenants);
 
     let mut requests = parts
         .into_iter()

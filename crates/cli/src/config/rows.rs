@@ -29,6 +29,13 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
     ]);
     let mut routes = Table::new([Column::left("ROUTE"), Column::left("NEXT HOPS"), STATE, WHY]);
     let mut neighbors = Table::new([Column::left("NEIGHBOR"), Column::left("MAC"), STATE, WHY]);
+    let mut tenants = Table::new([
+        Column::left("TENANT"),
+        Column::left("INTERFACES"),
+        Column::left("OUTSIDE").optional(),
+        STATE,
+        WHY,
+    ]);
 
     for object in &response.objects {
         let [state, why] = status(object.status.as_ref());
@@ -48,6 +55,13 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
                 routes.row([it.object_name().into(), next_hops(it).into(), state, why])
             }
             Some(Kinded::Neighbor(it)) => neighbors.row([name(it), (&it.mac).into(), state, why]),
+            Some(Kinded::Tenant(it)) => tenants.row([
+                (&it.name).into(),
+                it.interfaces.join(" ").into(),
+                it.outside_interfaces.join(" ").into(),
+                state,
+                why,
+            ]),
             None => {}
         }
     }
@@ -57,6 +71,7 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         (!interfaces.is_empty()).then(|| interfaces.render(paint)),
         (!routes.is_empty()).then(|| routes.render(paint)),
         (!neighbors.is_empty()).then(|| neighbors.render(paint)),
+        (!tenants.is_empty()).then(|| tenants.render(paint)),
     ];
     let tables = tables.into_iter().flatten().collect::<Vec<_>>();
     if tables.is_empty() { "no objects\n".into() } else { tables.join("\n") }

@@ -35,6 +35,11 @@ pub(crate) fn bridges() -> Vec<CompletionCandidate> {
     names(Kind::Bridge)
 }
 
+/// Tenants.
+pub(crate) fn tenants() -> Vec<CompletionCandidate> {
+    names(Kind::Tenant)
+}
+
 /// VRFs.
 pub(crate) fn vrfs() -> Vec<CompletionCandidate> {
     names(Kind::Vrf)

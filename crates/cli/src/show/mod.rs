@@ -12,6 +12,8 @@ mod interface;
 mod memif;
 mod neighbor;
 mod runtime;
+mod session;
+mod tenant;
 mod version;
 mod view;
 
@@ -24,6 +26,7 @@ use crate::exit::Exit;
 use crate::reference::candidates;
 use crate::trace::Traces;
 pub(crate) use drops::tone as severity_tone;
+pub(crate) use session::Filters as SessionFilters;
 pub(crate) use view::{Before, ShowOptions, View, show};
 
 /// What to show.
@@ -92,6 +95,29 @@ enum Subject {
         #[command(flatten)]
         options: ShowOptions,
     },
+    /// Sessions: who speaks with whom, in both directions
+    ///
+    /// PACKETS and BYTES are those from the initiator, ANSWERS and their BYTES those to it. STATE: embryonic until there is
+    /// an answer (TCP: until the connection is open), established, closing once one side has ended, time_wait once it is over.
+    #[command(alias = "sessions")]
+    Session {
+        #[command(flatten)]
+        filters: SessionFilters,
+        /// Sessions at most; 0: all
+        #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+        limit: u32,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Tenants, and how many sessions they have
+    #[command(alias = "tenants")]
+    Tenant {
+        /// Name; left out: all
+        #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::tenants))]
+        name: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
     /// memif connections, their peers and rings
     Memif {
         /// Interface; left out: all
@@ -140,6 +166,12 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
         }
         Subject::Bridge { name, options } => {
             show(context, options, &bridge::Bridges { name: name.clone() }).await
+        }
+        Subject::Session { filters, limit, options } => {
+            show(context, options, &session::Sessions { filters: filters.clone(), limit: *limit }).await
+        }
+        Subject::Tenant { name, options } => {
+            show(context, options, &tenant::Tenants { name: name.clone() }).await
         }
         Subject::Memif { interface, options } => {
             show(context, options, &memif::Memifs { interface: interface.clone() }).await

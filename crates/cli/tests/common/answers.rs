@@ -181,3 +181,21 @@ pub fn capture(request: &CaptureRequest) -> Vec<CaptureResponse> {
     }
     vec![CaptureResponse { packets, missed: 0 }]
 }
+
+/// Two sessions of the tenant that is asked for.
+pub fn sessions(request: &SessionsRequest) -> Vec<SessionsResponse> {
+    let filter = request.filter.clone().unwrap_or_default();
+    let session = |port: u32| SessionState {
+        id: format!("0-{port}.1"),
+        tenant: filter.tenant.clone(),
+        protocol: filter.protocol.unwrap_or(17),
+        initiator: "10.0.0.2".into(),
+        initiator_port: port,
+        responder: "10.0.1.2".into(),
+        responder_port: filter.port,
+        phase: filter.phase,
+        ..SessionState::default()
+    };
+    // In two parts.
+    [1, 2].map(|port| SessionsResponse { sessions: vec![session(port)] }).into()
+}

@@ -40,6 +40,7 @@ impl Quiver for Recorded {
     type WatchStream = Parts<Event>;
     type FibStream = Parts<FibResponse>;
     type CaptureStream = Parts<CaptureResponse>;
+    type SessionsStream = Parts<SessionsResponse>;
 
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
         let request = request.into_inner();
@@ -88,6 +89,19 @@ impl Quiver for Recorded {
 
     async fn bridges(&self, _: Request<BridgesRequest>) -> Answer<BridgesResponse> {
         Ok(Response::new(BridgesResponse::default()))
+    }
+
+    async fn tenants(&self, _: Request<TenantsRequest>) -> Answer<TenantsResponse> {
+        Ok(Response::new(TenantsResponse::default()))
+    }
+
+    async fn sessions(&self, request: Request<SessionsRequest>) -> Answer<Self::SessionsStream> {
+        Ok(Response::new(parts(answers::sessions(&request.into_inner()))))
+    }
+
+    async fn clear_sessions(&self, request: Request<ClearSessionsRequest>) -> Answer<ClearSessionsResponse> {
+        let filter = request.into_inner().filter.unwrap_or_default();
+        Ok(Response::new(ClearSessionsResponse { ended: if filter.tenant == "red" { 2 } else { 7 } }))
     }
 
     async fn memif(&self, _: Request<MemifRequest>) -> Answer<MemifResponse> {

@@ -133,7 +133,8 @@ pub(super) fn changed_standings(
     let others = (model.vrfs.keys().cloned().map(Key::Vrf))
         .chain(model.bridges.keys().cloned().map(Key::Bridge))
         .chain(model.interfaces.keys().cloned().map(Key::Interface))
-        .chain(model.neighbors.keys().cloned().map(Key::Neighbor));
+        .chain(model.neighbors.keys().cloned().map(Key::Neighbor))
+        .chain(model.tenants.keys().cloned().map(Key::Tenant));
     let mut changed = others
         .filter_map(|key| {
             let standing = after.standing(model, &key)?;

@@ -51,7 +51,7 @@ impl View {
     /// Calls `each` with every object of a kind, or of all kinds, ordered by kind and name, until it returns false.
     pub fn each(&self, kind: Option<Kind>, mut each: impl FnMut(Object) -> bool) {
         for key in
-            self.small_keys().filter(|key| kind.is_none_or(|kind| kind == key.kind()) && !is_neighbor(key))
+            self.small_keys().filter(|key| kind.is_none_or(|kind| kind == key.kind()) && !comes_last(key))
         {
             if self.get(&key).is_some_and(|object| !each(object)) {
                 return;
@@ -67,11 +67,10 @@ impl View {
                 }
             }
         }
-        if kind.is_none_or(|kind| kind == Kind::Neighbor) {
-            for key in self.small_keys().filter(is_neighbor) {
-                if self.get(&key).is_some_and(|object| !each(object)) {
-                    return;
-                }
+        let last = self.small_keys().filter(comes_last);
+        for key in last.filter(|key| kind.is_none_or(|kind| kind == key.kind())) {
+            if self.get(&key).is_some_and(|object| !each(object)) {
+                return;
             }
         }
     }
@@ -105,9 +104,11 @@ impl View {
             .chain(self.model.bridges.keys().cloned().map(Key::Bridge))
             .chain(self.model.interfaces.keys().cloned().map(Key::Interface))
             .chain(self.model.neighbors.keys().cloned().map(Key::Neighbor))
+            .chain(self.model.tenants.keys().cloned().map(Key::Tenant))
     }
 }
 
-fn is_neighbor(key: &Key) -> bool {
-    matches!(key, Key::Neighbor(_))
+/// Whether objects of the kind come behind the routes.
+fn comes_last(key: &Key) -> bool {
+    matches!(key, Key::Neighbor(_) | Key::Tenant(_))
 }

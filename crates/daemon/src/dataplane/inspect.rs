@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use api::v1::{
     BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, DropCounter, FibEntry, GraphResponse,
-    InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
+    InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter, SessionState,
+    TenantState, TraceShowResponse,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -32,6 +33,24 @@ pub trait Inspect: Send + Sync + 'static {
     fn neighbors(&self) -> Vec<NeighborState>;
     /// All bridges, ordered by name.
     fn bridges(&self) -> Vec<BridgeState>;
+    /// All tenants, ordered by name.
+    fn tenants(&self) -> Vec<TenantState>;
+    /// Calls `each` with sessions, in no particular order, until it returns false. Waits for workers: they are asked a part at
+    /// a time, between two of their rounds.
+    ///
+    /// # Errors
+    /// [`InspectError::NotFound`] if there is no such tenant, [`InspectError::Invalid`] for a filter that makes no sense,
+    /// [`InspectError::Busy`] if a worker doesn't answer.
+    fn sessions(
+        &self,
+        filter: &SessionFilter,
+        each: &mut dyn FnMut(SessionState) -> bool,
+    ) -> Result<(), InspectError>;
+    /// Ends sessions; gives how many there were.
+    ///
+    /// # Errors
+    /// As [`Inspect::sessions`].
+    fn clear_sessions(&self, filter: &SessionFilter) -> Result<u64, InspectError>;
     /// All memif interfaces, ordered by name.
     fn memifs(&self) -> Vec<MemifState>;
     /// Sockets at which memif peers were turned away that asked for no interface that there is; ordered by socket.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, VrfSpec};
+use crate::model::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, TenantSpec, VrfSpec};
 use crate::model::{Flaw, Key, Refusal, ResolvedPaths, RouteKey};
 
 /// The packet engine as the control thread changes it.
@@ -75,6 +75,8 @@ pub enum Operation {
     Routes(Vec<RouteChange>),
     /// A static neighbour comes, changes or goes.
     Neighbor(Change<NeighborSpec>),
+    /// A tenant comes, changes or goes. Its interfaces are there, and no other tenant's at any point of a plan.
+    Tenant(Change<TenantSpec>),
 }
 
 /// An object comes (`before` is none), changes, or goes (`after` is none).
@@ -161,6 +163,7 @@ impl Operation {
                 _ => None,
             },
             Self::Neighbor(change) => change.either().map(|spec| Key::Neighbor(spec.key.clone())),
+            Self::Tenant(change) => change.either().map(|spec| Key::Tenant(spec.name.clone())),
         }
     }
 
@@ -179,6 +182,7 @@ impl Operation {
             }
             Self::Routes(changes) => Self::Routes(changes.iter().map(RouteChange::inverse).collect()),
             Self::Neighbor(change) => Self::Neighbor(change.inverse()),
+            Self::Tenant(change) => Self::Tenant(change.inverse()),
         }
     }
 }
@@ -195,12 +199,16 @@ impl fmt::Display for Operation {
             Self::Vrf(Change { before: None, .. })
             | Self::Bridge(Change { before: None, .. })
             | Self::Neighbor(Change { before: None, .. })
+            | Self::Tenant(Change { before: None, .. })
             | Self::CreateInterface(_) => "create",
             Self::Vrf(Change { after: None, .. })
             | Self::Bridge(Change { after: None, .. })
             | Self::Neighbor(Change { after: None, .. })
+            | Self::Tenant(Change { after: None, .. })
             | Self::DestroyInterface(_) => "destroy",
-            Self::Vrf(_) | Self::Bridge(_) | Self::Neighbor(_) | Self::Configure { .. } => "change",
+            Self::Vrf(_) | Self::Bridge(_) | Self::Neighbor(_) | Self::Tenant(_) | Self::Configure { .. } => {
+                "change"
+            }
             Self::ClosePort(_) => "close the port of",
             Self::OpenPort(_) => "open the port of",
             Self::Routes(_) => "change",

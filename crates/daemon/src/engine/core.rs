@@ -7,6 +7,7 @@ use features::bridge::Bridges;
 use features::bridge::control::{BridgeConfig, age};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
+use features::session::Tenants;
 use graph::arc::Arcs;
 use graph::packet::OwnedPacket;
 use graph::plan::Plan;
@@ -15,7 +16,7 @@ use graph::publish::{Key as Part, Publisher, Schema};
 use tables::mac::MacTable;
 
 use super::compile;
-use super::directory::{Directory, Inventory};
+use super::directory::{Directory, Inventory, Tenant};
 use super::memif::{LinkChange, Memifs};
 use super::passage::{Arrival, Attachments};
 use super::port::{self, Kind};
@@ -23,7 +24,7 @@ use super::routing::Routing;
 use super::start::EngineError;
 use super::workers::Pool;
 use crate::model::spec::InterfaceSpec;
-use crate::model::{Flaw, Key};
+use crate::model::{Flaw, Key, Name};
 
 /// Where the parts of the tables are that the engine itself writes.
 #[derive(Debug, Clone, Copy)]
@@ -31,13 +32,19 @@ pub(super) struct Keys {
     pub(super) arcs: Part<Arcs>,
     pub(super) interfaces: Part<Interfaces>,
     pub(super) bridges: Part<Bridges>,
+    pub(super) tenants: Part<Tenants>,
 }
 
 impl Keys {
     /// # Errors
     /// [`EngineError::Schema`] where the features don't declare one of them.
     pub(super) fn of(schema: &Schema) -> Result<Self, EngineError> {
-        Ok(Self { arcs: key(schema)?, interfaces: key(schema)?, bridges: key(schema)? })
+        Ok(Self {
+            arcs: key(schema)?,
+            interfaces: key(schema)?,
+            bridges: key(schema)?,
+            tenants: key(schema)?,
+        })
     }
 }
 
@@ -63,6 +70,12 @@ pub(super) struct Core {
     pub(super) routing: Routing,
     /// Packets for the graph that wait until workers know their neighbour: worker, target, packet.
     pub(super) waiting: Vec<(usize, u32, OwnedPacket)>,
+    /// Counts changes of tenants: workers look through their sessions after each.
+    pub(super) tenant_changes: u64,
+    /// Tenants that are gone since tenants were published.
+    pub(super) departed_tenants: BTreeMap<Name, Tenant>,
+    /// The number that the last new tenant was given.
+    pub(super) last_tenant: u16,
     /// Interfaces have changed since they were published.
     pub(super) interfaces_changed: bool,
     /// Interfaces that existed when they were published last.
@@ -99,10 +112,13 @@ impl Core {
             return;
         }
         self.contradiction = None;
+        self.departed_tenants.clear();
         let mut draft = self.publisher.draft();
-        let Keys { arcs, interfaces, bridges } = self.keys;
+        let Keys { arcs, interfaces, bridges, tenants } = self.keys;
         let mut lost = Vec::new();
-        draft.change(arcs, |arcs| self.set_arcs(&inventory, arcs, &table, &mut lost));
+        draft.change(tenants, |tenants| self.compile_tenants(&inventory, tenants));
+        let places = draft.get(tenants).clone();
+        draft.change(arcs, |arcs| self.set_arcs(&inventory, arcs, &table, &places, &mut lost));
         let (compiled, configs) = self.compile_bridges(&inventory, &table, &mut lost);
         draft.set(bridges, compiled);
         draft.set(interfaces, table.clone());
@@ -135,6 +151,7 @@ impl Core {
         inventory: &Inventory,
         arcs: &mut Arcs,
         table: &Interfaces,
+        tenants: &Tenants,
         lost: &mut Vec<(Key, String)>,
     ) {
         let registry = &inventory.registry;
@@ -152,7 +169,8 @@ impl Core {
             let finish = unfinished && !entry.offloads() && kind.output.is_some();
             let output: &[&str] = if finish { &["offload"] } else { &[] };
             let ends = Ends::of(interface, kind.output);
-            let unicast = compile::set_unicast(&self.plan, arcs, index, interface);
+            let unicast =
+                compile::set_unicast(&self.plan, arcs, index, interface, tenants.place(index).is_some());
             if let Err(error) = ends.set(&self.plan, arcs, index, &[], output).and(unicast) {
                 lost.push((Key::Interface(entry.spec.name.clone()), error.to_string()));
             }

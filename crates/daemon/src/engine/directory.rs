@@ -1,4 +1,4 @@
-//! What there is: interfaces, bridges and VRFs, for everybody who looks.
+//! What there is: interfaces, bridges, tenants and VRFs, for everybody who looks.
 //!
 //! It is changed under the engine's lock, in moments, and looked at without it: whoever looks gets all of it as it is at that
 //! moment, may take as long as it likes, and holds nobody up.
@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use features::bridge::{Bridges, Moves};
+use features::session::Occupancy;
 
 use super::registry::Registry;
 use crate::model::Name;
-use crate::model::spec::BridgeSpec;
+use crate::model::spec::{BridgeSpec, TenantSpec};
 
 /// All that there is, by name.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub(super) struct Inventory {
     pub(super) published: Arc<Bridges>,
     /// Index of each VRF.
     pub(super) vrfs: HashMap<Name, u16>,
+    /// Number, configuration and figures of each tenant.
+    pub(super) tenants: HashMap<Name, Tenant>,
 }
 
 /// A bridge as the engine keeps it.
@@ -34,6 +37,17 @@ pub(super) struct Bridge {
     pub(super) spec: Arc<BridgeSpec>,
     /// Addresses that moved from one member to another.
     pub(super) moves: Moves,
+}
+
+/// A tenant as the engine keeps it.
+#[derive(Debug, Clone)]
+pub(super) struct Tenant {
+    /// Its number, never 0.
+    pub(super) index: u16,
+    /// What it is.
+    pub(super) spec: Arc<TenantSpec>,
+    /// Its figures.
+    pub(super) occupancy: Arc<Occupancy>,
 }
 
 impl Inventory {
@@ -56,8 +70,8 @@ impl Directory {
     /// Nothing but the default VRF.
     pub(super) fn new() -> Self {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
-        let (registry, bridges, published) = Default::default();
-        Self(Mutex::new(Arc::new(Inventory { registry, bridges, published, vrfs })))
+        let (registry, bridges, published, tenants) = Default::default();
+        Self(Mutex::new(Arc::new(Inventory { registry, bridges, published, vrfs, tenants })))
     }
 
     /// All of it, as it is at this moment.

@@ -7,6 +7,7 @@
 //! * `life`: interfaces and ports come, change and go; `devices`: what they leave in network namespaces; `passage`: in which
 //!   order queues and ways come and go.
 //! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets.
+//! * `tenants`: tenants, whose sessions are the workers'.
 //! * `memif`: sockets of memif interfaces, and what is known of their links.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
@@ -28,6 +29,7 @@ mod registry;
 mod routing;
 mod service;
 mod start;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod workers;

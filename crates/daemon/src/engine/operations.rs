@@ -46,6 +46,7 @@ impl Dataplane for Engine {
             Operation::Configure { after, .. } => self.configure(after),
             Operation::Routes(changes) => return self.routes(changes),
             Operation::Neighbor(change) => self.shared.core().static_neighbour(change),
+            Operation::Tenant(change) => self.shared.core().tenant(change),
         };
         done.map_err(Rejection::from)
     }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use api::names::DEFAULT_VRF;
-use api::v1::{FibEntry, FibRequest, FibResponse, VersionResponse};
+use api::v1::{
+    FibEntry, FibRequest, FibResponse, SessionState, SessionsRequest, SessionsResponse, VersionResponse,
+};
 use tonic::Status;
 
 use super::get::{Parts, in_parts};
@@ -42,6 +44,24 @@ pub(super) fn fib(request: &FibRequest, inspect: Arc<dyn Inspect>) -> Result<Par
         move |each| inspect.fib(&query, each).map_err(Status::from),
         |entries: Vec<FibEntry>| FibResponse { entries },
     ))
+}
+
+/// The sessions a client asked for.
+pub(super) fn sessions(request: SessionsRequest, inspect: Arc<dyn Inspect>) -> Parts<SessionsResponse> {
+    let SessionsRequest { filter, limit } = request;
+    let filter = filter.unwrap_or_default();
+    let limit = if limit == 0 { u64::MAX } else { limit.into() };
+    in_parts(
+        move |each| {
+            let mut sent = 0;
+            let mut limited = |session: SessionState| {
+                sent += 1;
+                each(session) && sent < limit
+            };
+            inspect.sessions(&filter, &mut limited).map_err(Status::from)
+        },
+        |sessions: Vec<SessionState>| SessionsResponse { sessions },
+    )
 }
 
 /// What runs here.

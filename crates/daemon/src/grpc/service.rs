@@ -8,9 +8,10 @@ use api::client::MAX_MESSAGE;
 use api::v1::quiver_server::{Quiver, QuiverServer};
 use api::v1::{
     ApplyRequest, ApplyResponse, BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse,
-    ClearCountersRequest, ClearCountersResponse, DropsRequest, DropsResponse, Event, FibRequest, FibResponse,
-    GetRequest, GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse,
-    MemifRequest, MemifResponse, NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse,
+    ClearCountersRequest, ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, DropsRequest,
+    DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse, GraphRequest, GraphResponse,
+    InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse, NeighborsRequest, NeighborsResponse,
+    RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse,
     TraceAddRequest, TraceAddResponse, TraceClearRequest, TraceClearResponse, TraceShowRequest,
     TraceShowResponse, VersionRequest, VersionResponse, WatchRequest,
 };
@@ -20,7 +21,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::get::{Parts, get};
-use super::inspect::{fib, named, version};
+use super::inspect::{fib, named, sessions, version};
 use super::watch::watch;
 use crate::control::Handle;
 use crate::dataplane::Inspect;
@@ -136,6 +137,27 @@ impl Quiver for Service {
         let name = request.into_inner().name;
         let bridges = named("bridge", &name, self.inspect.bridges(), |bridge| &bridge.name)?;
         Ok(Response::new(BridgesResponse { bridges }))
+    }
+
+    async fn tenants(&self, request: Request<TenantsRequest>) -> Answer<TenantsResponse> {
+        let name = request.into_inner().name;
+        let tenants = named("tenant", &name, self.inspect.tenants(), |tenant| &tenant.name)?;
+        Ok(Response::new(TenantsResponse { tenants }))
+    }
+
+    type SessionsStream = Parts<SessionsResponse>;
+
+    async fn sessions(&self, request: Request<SessionsRequest>) -> Answer<Self::SessionsStream> {
+        Ok(Response::new(sessions(request.into_inner(), Arc::clone(&self.inspect))))
+    }
+
+    async fn clear_sessions(&self, request: Request<ClearSessionsRequest>) -> Answer<ClearSessionsResponse> {
+        let filter = request.into_inner().filter.unwrap_or_default();
+        let inspect = Arc::clone(&self.inspect);
+        // It waits for workers.
+        let ended = tokio::task::spawn_blocking(move || inspect.clear_sessions(&filter)).await;
+        let ended = ended.map_err(|error| Status::internal(error.to_string()))??;
+        Ok(Response::new(ClearSessionsResponse { ended }))
     }
 
     async fn memif(&self, request: Request<MemifRequest>) -> Answer<MemifResponse> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::text::Words as _;
-use api::v1::InterfaceCounters;
+use api::v1::{InterfaceCounters, TenantState};
 
 use super::exposition::{Exposition, Kind};
 use crate::control::{Census, View};
@@ -82,6 +82,7 @@ impl Collector {
         self.drops(&mut out);
         self.events(&mut out);
         self.tables(&mut out);
+        self.tenants(&mut out);
         self.memifs(&mut out);
         out.finish()
     }
@@ -222,6 +223,38 @@ impl Collector {
             out.metric("quiver_bridge_moves_total", Kind::Counter, "Addresses that moved to another member.");
         for bridge in &bridges {
             metric.sample(&[("bridge", &bridge.name)], bridge.moves);
+        }
+    }
+
+    fn tenants(&self, out: &mut Exposition) {
+        type Figure = (&'static str, Kind, &'static str, fn(&TenantState) -> u64);
+        const FIGURES: &[Figure] = &[
+            ("quiver_tenant_sessions", Kind::Gauge, "Sessions of a tenant.", |tenant| tenant.sessions),
+            ("quiver_tenant_sessions_max", Kind::Gauge, "Sessions that a tenant may have.", |tenant| {
+                tenant.max_sessions
+            }),
+            ("quiver_tenant_sessions_created_total", Kind::Counter, "Sessions that began.", |tenant| {
+                tenant.created
+            }),
+            (
+                "quiver_tenant_sessions_evicted_total",
+                Kind::Counter,
+                "Sessions that had to make room before their time.",
+                |tenant| tenant.evicted,
+            ),
+            (
+                "quiver_tenant_sessions_refused_total",
+                Kind::Counter,
+                "Packets dropped because there was no room for their session.",
+                |tenant| tenant.refused,
+            ),
+        ];
+        let tenants = self.inspect.tenants();
+        for (name, kind, help, figure) in FIGURES {
+            let mut metric = out.metric(name, *kind, help);
+            for tenant in &tenants {
+                metric.sample(&[("tenant", &tenant.name)], figure(tenant));
+            }
         }
     }
 

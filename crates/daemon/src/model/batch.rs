@@ -8,7 +8,7 @@ use api::v1::{Config, ObjectRef, ObjectResult};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
-use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, VrfSpec};
+use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec};
 use super::{Flaw, Key, Name, RouteKey};
 
 /// Objects to put in and to take out, each checked by itself. No object appears twice.
@@ -24,6 +24,8 @@ pub struct Batch {
     pub routes: Vec<RouteSpec>,
     /// Static neighbours to put in.
     pub neighbors: Vec<Arc<NeighborSpec>>,
+    /// Tenants to put in.
+    pub tenants: Vec<Arc<TenantSpec>>,
     /// Objects to take out.
     pub deletes: Vec<Key>,
     /// Whether everything not put in is taken out.
@@ -83,6 +85,12 @@ impl Batch {
                 reader.batch.neighbors.push(Arc::new(spec));
             }
         }
+        for object in &upserts.tenants {
+            let key = |spec: &TenantSpec| Key::Tenant(spec.name.clone());
+            if let Some(spec) = reader.read(object, TenantSpec::parse, key) {
+                reader.batch.tenants.push(Arc::new(spec));
+            }
+        }
         for object in deletes {
             match Key::parse(object) {
                 Ok(key) if reader.name(&key) => reader.batch.deletes.push(key),
@@ -106,13 +114,14 @@ impl Batch {
         keys.any(|key| self.contains(key))
     }
 
-    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, each in the order of the request.
+    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, each in the order of the request.
     pub fn upserts(&self) -> impl Iterator<Item = Key> + '_ {
         (self.vrfs.iter().map(|spec| Key::Vrf(spec.name.clone())))
             .chain(self.bridges.iter().map(|spec| Key::Bridge(spec.name.clone())))
             .chain(self.interfaces.iter().map(|spec| Key::Interface(spec.name.clone())))
             .chain(self.routes.iter().map(|spec| Key::Route(spec.key.clone())))
             .chain(self.neighbors.iter().map(|spec| Key::Neighbor(spec.key.clone())))
+            .chain(self.tenants.iter().map(|spec| Key::Tenant(spec.name.clone())))
     }
 
     /// Objects to put in and to take out by name.
@@ -122,6 +131,7 @@ impl Batch {
             + self.interfaces.len()
             + self.routes.len()
             + self.neighbors.len()
+            + self.tenants.len()
             + self.deletes.len()
     }
 

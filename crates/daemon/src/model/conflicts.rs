@@ -27,6 +27,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.bridges();
     conflicts.cross_connects();
     conflicts.neighbors();
+    conflicts.tenants();
     conflicts.refusals.sort_by(|a, b| a.key.cmp(&b.key));
     conflicts.refusals.dedup_by(|a, b| a.key == b.key);
     conflicts.refusals
@@ -270,6 +271,33 @@ impl<'a> Conflicts<'a> {
                     )
                     .remedy("change one of the two")
                 });
+            }
+        }
+    }
+
+    /// An interface is one tenant's, and its packets belong to one address space.
+    fn tenants(&mut self) {
+        let mut owners = BTreeMap::<&Name, &Name>::new();
+        let mut contexts = BTreeMap::<&Name, (&Name, u16)>::new();
+        for (name, stored) in &self.model.tenants {
+            for interface in &stored.spec.interfaces {
+                if let Some(other) = owners.insert(interface, name) {
+                    self.blame(Key::Tenant(name.clone()), Key::Tenant(other.clone()), |other| {
+                        Flaw::new("interfaces", format!("interface {interface} is already {other}'s"))
+                            .remedy("leave it out here or there")
+                    });
+                }
+            }
+            let context = stored.spec.context;
+            for interface in stored.spec.all_interfaces() {
+                let (other, first) = *contexts.entry(interface).or_insert((name, context));
+                if first != context {
+                    self.blame(Key::Tenant(name.clone()), Key::Tenant(other.clone()), |other| {
+                        let what = format!("{other} has interface {interface} in another context");
+                        Flaw::new("context", what)
+                            .remedy("give tenants that share an interface the same context")
+                    });
+                }
             }
         }
     }

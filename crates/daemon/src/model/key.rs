@@ -41,6 +41,8 @@ pub enum Key {
     Route(RouteKey),
     /// A static neighbour.
     Neighbor(NeighborKey),
+    /// A tenant.
+    Tenant(Name),
 }
 
 impl Key {
@@ -52,13 +54,16 @@ impl Key {
             Self::Interface(_) => Kind::Interface,
             Self::Route(_) => Kind::Route,
             Self::Neighbor(_) => Kind::Neighbor,
+            Self::Tenant(_) => Kind::Tenant,
         }
     }
 
     /// The name a client uses.
     pub fn name(&self) -> String {
         match self {
-            Self::Vrf(name) | Self::Bridge(name) | Self::Interface(name) => name.to_string(),
+            Self::Vrf(name) | Self::Bridge(name) | Self::Interface(name) | Self::Tenant(name) => {
+                name.to_string()
+            }
             Self::Route(route) => format!("{}/{}", route.vrf, route.prefix),
             Self::Neighbor(neighbor) => format!("{}/{}", neighbor.interface, neighbor.address),
         }
@@ -79,6 +84,7 @@ impl Key {
             Kind::Vrf => Ok(Self::Vrf(fields::name("name", text)?)),
             Kind::Bridge => Ok(Self::Bridge(fields::name("name", text)?)),
             Kind::Interface => Ok(Self::Interface(fields::name("name", text)?)),
+            Kind::Tenant => Ok(Self::Tenant(fields::name("name", text)?)),
             Kind::Route => {
                 let (vrf, prefix) = match text.split_once('/') {
                     Some((vrf, rest)) if rest.contains('/') => (vrf, rest),
@@ -125,6 +131,7 @@ mod tests {
             (Kind::Route, "red/::/0"),
             (Kind::Neighbor, "pod-a/10.0.0.2"),
             (Kind::Neighbor, "pod-a/fd00::2"),
+            (Kind::Tenant, "red"),
         ] {
             let object = ObjectRef::new(kind, name);
             assert_eq!(Key::parse(&object).unwrap().to_api(), object);

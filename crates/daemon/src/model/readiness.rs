@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 
-use super::spec::{BridgeSpec, InterfaceSpec, L2, MacTarget, Paths, PortSpec};
+use super::spec::{BridgeSpec, InterfaceSpec, L2, MacTarget, Paths, PortSpec, TenantSpec};
 use super::{
     Connected, Key, Model, Name, NeighborKey, PathStanding, ResolvedPaths, RouteKey, Standing, Waiting,
 };
@@ -21,6 +21,7 @@ pub struct Readiness {
     bridges: BTreeMap<Name, Standing>,
     interfaces: BTreeMap<Name, Standing>,
     neighbors: BTreeMap<NeighborKey, Standing>,
+    tenants: BTreeMap<Name, Standing>,
     paths: BTreeMap<Name, HashMap<Arc<Paths>, PathStanding, RandomState>>,
     connected: Connected,
     /// Which interface is cross-connected to which, in both directions.
@@ -54,6 +55,7 @@ impl Readiness {
             );
             readiness.neighbors.insert(name.clone(), standing);
         }
+        readiness.stand_tenants(model, failures);
         readiness.stand_paths(model);
         readiness.failed_routes = failures
             .iter()
@@ -73,6 +75,7 @@ impl Readiness {
             Key::Interface(name) => self.interfaces.get(name).cloned(),
             Key::Neighbor(key) => self.neighbors.get(key).cloned(),
             Key::Route(key) => self.route_standing(key, &model.route(key)?.paths),
+            Key::Tenant(name) => self.tenants.get(name).cloned(),
         }
     }
 
@@ -108,6 +111,7 @@ impl Readiness {
             Key::Bridge(name) => self.bridges.get(name),
             Key::Interface(name) => self.interfaces.get(name),
             Key::Neighbor(key) => self.neighbors.get(key),
+            Key::Tenant(name) => self.tenants.get(name),
             Key::Route(_) => None,
         };
         match standing {
@@ -148,6 +152,18 @@ impl Readiness {
                     MacTarget::Drop => true,
                 });
                 Some(Arc::new(bridge))
+            }
+            Standing::Pending(_) | Standing::Failed(_) => None,
+        }
+    }
+
+    /// What the dataplane shall have for a tenant: the interfaces that are in force; `None`: it isn't in force.
+    pub fn effective_tenant(&self, spec: &Arc<TenantSpec>) -> Option<Arc<TenantSpec>> {
+        match self.tenants.get(&spec.name)? {
+            Standing::Ready => Some(Arc::clone(spec)),
+            Standing::Partial(_) => {
+                let up = |name: &Name| self.require(&Key::Interface(name.clone())).is_ok();
+                Some(Arc::new(spec.with_interfaces(up)))
             }
             Standing::Pending(_) | Standing::Failed(_) => None,
         }
@@ -286,6 +302,21 @@ impl Readiness {
         match l2 {
             Some(L2::Bridge { name, .. }) if name == bridge => Ok(()),
             _ => Err(Waiting { reason: format!("{key} is no member of the bridge"), on: Some(key) }),
+        }
+    }
+
+    /// Tenants are in force but for interfaces that aren't.
+    fn stand_tenants(&mut self, model: &Model, failures: &Failures) {
+        for (name, stored) in &model.tenants {
+            let standing = failures.get(&Key::Tenant(name.clone())).cloned().map_or_else(
+                || {
+                    let missing = |name: &Name| self.require(&Key::Interface(name.clone())).err();
+                    let waits: Vec<Waiting> = stored.spec.all_interfaces().filter_map(missing).collect();
+                    if waits.is_empty() { Standing::Ready } else { Standing::Partial(waits) }
+                },
+                Standing::Failed,
+            );
+            self.tenants.insert(name.clone(), standing);
         }
     }
 

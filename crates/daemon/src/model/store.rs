@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use ipnet::IpNet;
 
-use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, VrfSpec};
+use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec};
 use super::undo::{Replaced, Undo};
 use super::{Batch, Key, Name, NeighborKey, RouteKey};
 
@@ -53,6 +53,8 @@ pub struct Model {
     pub interfaces: BTreeMap<Name, Stored<InterfaceSpec>>,
     /// Static neighbours.
     pub neighbors: BTreeMap<NeighborKey, Stored<NeighborSpec>>,
+    /// Tenants.
+    pub tenants: BTreeMap<Name, Stored<TenantSpec>>,
     /// Routes by VRF; shared, so that a clone of the model is cheap and copies a table only when it is changed later.
     pub routes: BTreeMap<Name, Arc<RouteTable>>,
 }
@@ -80,6 +82,10 @@ impl Model {
         for spec in &batch.neighbors {
             let old = put(&mut self.neighbors, spec.key.clone(), spec, generation);
             undo.note(old.map(|old| Replaced::Neighbor(spec.key.clone(), old)));
+        }
+        for spec in &batch.tenants {
+            let old = put(&mut self.tenants, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Tenant(spec.name.clone(), old)));
         }
         for spec in &batch.routes {
             let table = match self.routes.get_mut(&spec.key.vrf) {
@@ -110,6 +116,7 @@ impl Model {
                 Replaced::Interface(name, old) => restore(&mut self.interfaces, name, old),
                 Replaced::Neighbor(key, old) => restore(&mut self.neighbors, key, old),
                 Replaced::Route(key, old) => self.put_route(key, old),
+                Replaced::Tenant(name, old) => restore(&mut self.tenants, name, old),
             }
         }
     }
@@ -127,6 +134,7 @@ impl Model {
             Key::Interface(name) => self.interfaces.contains_key(name),
             Key::Neighbor(key) => self.neighbors.contains_key(key),
             Key::Route(key) => self.route(key).is_some(),
+            Key::Tenant(name) => self.tenants.contains_key(name),
         }
     }
 
@@ -138,6 +146,7 @@ impl Model {
             Key::Interface(name) => Object::Interface(self.interfaces.get(name)?.spec.to_api()),
             Key::Neighbor(key) => Object::Neighbor(self.neighbors.get(key)?.spec.to_api()),
             Key::Route(key) => Object::Route(RouteSpec::api_of(key, &self.route(key)?.paths)),
+            Key::Tenant(name) => Object::Tenant(self.tenants.get(name)?.spec.to_api()),
         })
     }
 
@@ -149,13 +158,15 @@ impl Model {
             Key::Interface(name) => self.interfaces.get(name)?.generation,
             Key::Neighbor(key) => self.neighbors.get(key)?.generation,
             Key::Route(key) => self.route(key)?.generation,
+            Key::Tenant(name) => self.tenants.get(name)?.generation,
         })
     }
 
     /// Number of objects.
     pub fn len(&self) -> usize {
         let routes = self.routes.values().map(|table| table.routes.len()).sum::<usize>();
-        self.vrfs.len() + self.bridges.len() + self.interfaces.len() + self.neighbors.len() + routes
+        let others = self.bridges.len() + self.interfaces.len() + self.neighbors.len() + self.tenants.len();
+        self.vrfs.len() + others + routes
     }
 
     /// Whether nothing shall exist.
@@ -179,6 +190,7 @@ impl Model {
                 })
                 .collect(),
             neighbors: self.neighbors.values().map(|stored| stored.spec.to_api()).collect(),
+            tenants: self.tenants.values().map(|stored| stored.spec.to_api()).collect(),
         }
     }
 
@@ -195,6 +207,7 @@ impl Model {
             .chain(self.bridges.keys().cloned().map(Key::Bridge))
             .chain(self.interfaces.keys().cloned().map(Key::Interface))
             .chain(self.neighbors.keys().cloned().map(Key::Neighbor))
+            .chain(self.tenants.keys().cloned().map(Key::Tenant))
             .chain(routes)
             .filter(|key| !batch.contains(key) || kept.contains(key))
             .collect()
@@ -211,6 +224,9 @@ impl Model {
             }
             Key::Neighbor(key) => {
                 self.neighbors.remove(key).map(|old| Replaced::Neighbor(key.clone(), Some(old)))
+            }
+            Key::Tenant(name) => {
+                self.tenants.remove(name).map(|old| Replaced::Tenant(name.clone(), Some(old)))
             }
             Key::Route(key) => {
                 let old = self.routes.get_mut(&key.vrf).and_then(|table| {

@@ -1,6 +1,6 @@
 //! Taking back what a batch changed.
 
-use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, VrfSpec};
+use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, TenantSpec, VrfSpec};
 use super::{Key, Name, NeighborKey, RouteKey, Stored, StoredRoute};
 
 /// What a batch changed, in order: enough to take it back and to say what it was.
@@ -23,6 +23,7 @@ pub(super) enum Replaced {
     Interface(Name, Option<Stored<InterfaceSpec>>),
     Neighbor(NeighborKey, Option<Stored<NeighborSpec>>),
     Route(RouteKey, Option<StoredRoute>),
+    Tenant(Name, Option<Stored<TenantSpec>>),
 }
 
 impl Undo {
@@ -71,6 +72,7 @@ impl Replaced {
             Self::Interface(name, _) => Key::Interface(name.clone()),
             Self::Neighbor(key, _) => Key::Neighbor(key.clone()),
             Self::Route(key, _) => Key::Route(key.clone()),
+            Self::Tenant(name, _) => Key::Tenant(name.clone()),
         }
     }
 }

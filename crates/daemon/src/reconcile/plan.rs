@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Realised;
 use crate::dataplane::{Change, Operation, RouteChange};
-use crate::model::spec::{BridgeSpec, Claim, InterfaceSpec, NeighborSpec, PortSpec, VrfSpec};
+use crate::model::spec::{BridgeSpec, Claim, InterfaceSpec, NeighborSpec, PortSpec, TenantSpec, VrfSpec};
 use crate::model::{Key, Model, Name, NeighborKey, Readiness, ResolvedPaths, RouteKey, Stored};
 
 /// The steps that bring `realised` to what is ready of `model`. Of the routes only `moved` are looked at: those that
@@ -23,6 +23,7 @@ pub fn plan(realised: &Realised, model: &Model, readiness: &Readiness, moved: &[
     planner.configure();
     planner.move_routes(model, readiness, moved);
     planner.put_neighbors();
+    planner.put_tenants();
     planner.remove();
     planner.operations
 }
@@ -35,6 +36,7 @@ struct Planner<'a> {
     bridges: BTreeMap<Name, Arc<BridgeSpec>>,
     interfaces: BTreeMap<Name, Arc<InterfaceSpec>>,
     neighbors: BTreeMap<NeighborKey, Arc<NeighborSpec>>,
+    tenants: BTreeMap<Name, Arc<TenantSpec>>,
     /// What there is at this point of the plan.
     now: Realised,
     /// Interfaces that go before others come.
@@ -51,6 +53,9 @@ impl<'a> Planner<'a> {
         let bridge = |(name, stored): (&Name, &Stored<BridgeSpec>)| {
             Some((name.clone(), readiness.effective_bridge(model, &stored.spec)?))
         };
+        let tenant = |(name, stored): (&Name, &Stored<TenantSpec>)| {
+            Some((name.clone(), readiness.effective_tenant(&stored.spec)?))
+        };
         let interface = |(name, stored): (&Name, &Stored<InterfaceSpec>)| {
             Some((name.clone(), readiness.effective_interface(&stored.spec)?))
         };
@@ -64,6 +69,7 @@ impl<'a> Planner<'a> {
                 .filter(|(key, _)| up(Key::Neighbor((*key).clone())))
                 .map(|(key, stored)| (key.clone(), Arc::clone(&stored.spec)))
                 .collect(),
+            tenants: model.tenants.iter().filter_map(tenant).collect(),
             now: realised.without_routes(),
             early: BTreeSet::new(),
         }
@@ -82,6 +88,16 @@ impl<'a> Planner<'a> {
         for (key, spec) in &self.realised.neighbors {
             if !self.neighbors.contains_key(key) {
                 self.push(Operation::Neighbor(Change::removed(spec)));
+            }
+        }
+        for (name, before) in &self.realised.tenants {
+            match self.tenants.get(name) {
+                None => self.push(Operation::Tenant(Change::removed(before))),
+                Some(after) => {
+                    let kept = |interface: &Name| after.all_interfaces().any(|other| other == interface);
+                    let after = Arc::new(before.with_interfaces(kept));
+                    self.change_tenant(before, &after);
+                }
             }
         }
         for (name, before) in &self.realised.bridges {
@@ -223,6 +239,15 @@ impl<'a> Planner<'a> {
         }
     }
 
+    fn put_tenants(&mut self) {
+        for (name, after) in self.tenants.clone() {
+            match self.now.tenants.get(&name).cloned() {
+                Some(before) => self.change_tenant(&before, &after),
+                None => self.push(Operation::Tenant(Change::added(&after))),
+            }
+        }
+    }
+
     /// What nobody uses any more, goes.
     fn remove(&mut self) {
         for spec in self.going() {
@@ -264,6 +289,13 @@ impl<'a> Planner<'a> {
     fn change_interface(&mut self, before: &Arc<InterfaceSpec>, after: InterfaceSpec) {
         if **before != after {
             self.push(Operation::Configure { before: Arc::clone(before), after: Arc::new(after) });
+        }
+    }
+
+    fn change_tenant(&mut self, before: &Arc<TenantSpec>, after: &Arc<TenantSpec>) {
+        if before != after {
+            let (before, after) = (Some(Arc::clone(before)), Some(Arc::clone(after)));
+            self.push(Operation::Tenant(Change { before, after }));
         }
     }
 

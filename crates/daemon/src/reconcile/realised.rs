@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use ipnet::IpNet;
 
 use crate::dataplane::{Change, Operation, RouteChange};
-use crate::model::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, VrfSpec};
+use crate::model::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, TenantSpec, VrfSpec};
 use crate::model::{Name, NeighborKey, ResolvedPaths, RouteKey};
 
 /// What the dataplane has, kept true by telling it of every operation that was executed.
@@ -22,6 +22,8 @@ pub struct Realised {
     pub interfaces: BTreeMap<Name, Running>,
     /// Static neighbours.
     pub neighbors: BTreeMap<NeighborKey, Arc<NeighborSpec>>,
+    /// Tenants.
+    pub tenants: BTreeMap<Name, Arc<TenantSpec>>,
     routes: BTreeMap<Name, HashMap<IpNet, Arc<ResolvedPaths>, RandomState>>,
 }
 
@@ -43,6 +45,7 @@ impl Default for Realised {
             bridges: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             neighbors: BTreeMap::new(),
+            tenants: BTreeMap::new(),
             routes: BTreeMap::new(),
         }
     }
@@ -55,6 +58,7 @@ impl Realised {
             Operation::Vrf(change) => put(&mut self.vrfs, change, |spec| spec.name.clone()),
             Operation::Bridge(change) => put(&mut self.bridges, change, |spec| spec.name.clone()),
             Operation::Neighbor(change) => put(&mut self.neighbors, change, |spec| spec.key.clone()),
+            Operation::Tenant(change) => put(&mut self.tenants, change, |spec| spec.name.clone()),
             Operation::CreateInterface(spec) => {
                 let running = Running { spec: Arc::new(spec.bare()), open: true };
                 self.interfaces.insert(spec.name.clone(), running);
@@ -95,6 +99,7 @@ impl Realised {
             bridges: self.bridges.clone(),
             interfaces: self.interfaces.clone(),
             neighbors: self.neighbors.clone(),
+            tenants: self.tenants.clone(),
             routes: BTreeMap::new(),
         }
     }

@@ -107,6 +107,9 @@ pub fn write(model: &Model, out: &mut impl Write) -> io::Result<()> {
     for stored in model.neighbors.values() {
         out.line(&AnyObject::Neighbor(stored.spec.to_api()))?;
     }
+    for stored in model.tenants.values() {
+        out.line(&AnyObject::Tenant(stored.spec.to_api()))?;
+    }
     out.finish()
 }
 

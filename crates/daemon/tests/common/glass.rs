@@ -7,7 +7,7 @@ use api::v1::{
     BridgeState, CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, DropCounter,
     DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse, InterfaceCounters, InterfaceState,
     MemifRefusals, MemifSocket, MemifState, NeighborPhase, NeighborState, NodeRuntime, RuntimeResponse,
-    TraceShowResponse, TracedPacket, WorkerRuntime,
+    SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket, WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -30,6 +30,9 @@ impl Glass {
 
 /// Entries of the forwarding table: more than one part.
 pub const FIB_ENTRIES: u32 = 2500;
+
+/// Sessions: more than one part.
+pub const SESSIONS: u32 = 1500;
 
 impl Inspect for Glass {
     fn engine(&self) -> EngineInfo {
@@ -102,6 +105,31 @@ impl Inspect for Glass {
 
     fn bridges(&self) -> Vec<BridgeState> {
         vec![BridgeState { name: "lan".into(), moves: 2, ..BridgeState::default() }]
+    }
+
+    fn tenants(&self) -> Vec<TenantState> {
+        vec![TenantState { name: "red".into(), sessions: 8, max_sessions: 9, ..TenantState::default() }]
+    }
+
+    fn sessions(
+        &self,
+        filter: &SessionFilter,
+        each: &mut dyn FnMut(SessionState) -> bool,
+    ) -> Result<(), InspectError> {
+        if filter.tenant == "ghost" {
+            return Err(InspectError::NotFound("there is no tenant ghost in force".into()));
+        }
+        for number in 0..SESSIONS {
+            if !each(SessionState { initiator_port: number, ..SessionState::default() }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn clear_sessions(&self, filter: &SessionFilter) -> Result<u64, InspectError> {
+        self.note(format!("clear sessions of {:?}", filter.tenant));
+        Ok(3)
     }
 
     fn memifs(&self) -> Vec<MemifState> {

@@ -12,7 +12,7 @@ use api::v1::{ApplyRequest, ApplyResponse, Config, Kind, ObjectRef, Refused, Wai
 pub use disk::{
     ONE, SmallDisk, TWO, files, journaled, load, load_config, many_routes, sorted, two_generations,
 };
-pub use glass::{FIB_ENTRIES, Glass};
+pub use glass::{FIB_ENTRIES, Glass, SESSIONS};
 use quiverd::control::Controller;
 use quiverd::state::StateDirectory;
 pub use referee::World;

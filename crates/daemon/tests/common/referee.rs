@@ -136,6 +136,9 @@ impl State {
             Operation::Neighbor(change) => {
                 known(operation, change, |spec| self.realised.neighbors.get(&spec.key).cloned());
             }
+            Operation::Tenant(change) => {
+                known(operation, change, |spec| self.realised.tenants.get(&spec.name).cloned());
+            }
             Operation::CreateInterface(spec) => {
                 assert!(interface(spec).is_none(), "{operation}: it is there already");
                 if let PortSpec::Vlan(vlan) = &spec.port {
@@ -193,6 +196,15 @@ impl State {
             }
             if let (PortSpec::Vlan(vlan), true) = (&spec.port, open) {
                 assert!(interfaces.contains_key(&vlan.parent), "{operation}: {} lost its parent", spec.name);
+            }
+        }
+        for tenant in self.realised.tenants.values() {
+            for name in tenant.all_interfaces() {
+                assert!(self.realised.interfaces.contains_key(name), "{operation}: {name} isn't there");
+            }
+            for other in self.realised.tenants.values().filter(|other| other.name != tenant.name) {
+                let shared = tenant.interfaces.iter().find(|name| other.interfaces.contains(name));
+                assert_eq!(shared, None, "{operation}: it is {}'s and {}'s", tenant.name, other.name);
             }
         }
         for bridge in self.realised.bridges.values() {

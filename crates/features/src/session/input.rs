@@ -128,7 +128,7 @@ impl<F: Tuple> Tiered for Input<F> {
         let (tenants, arcs) = (tables.get(self.tenants), tables.get(self.arcs));
         let n = frame.slots.len();
         for ((slot, key), mark) in frame.slots.iter().zip(self.keys.iter_mut()).zip(self.marks.iter_mut()) {
-            let context = tenants.place(ctx.packets.meta(*slot).rx_if).context;
+            let context = tenants.place(ctx.packets.meta(*slot).rx_if).unwrap_or_default().context;
             (*key, *mark) = F::read(ctx.packets, *slot, context);
         }
         let sessions = ctx.locals.get(self.sessions);
@@ -150,7 +150,7 @@ impl<F: Tuple> Tiered for Input<F> {
                 self.found[at] = vector.sessions.table.find(&key, hash).unwrap_or(NONE);
             }
             let meta = ctx.packets.meta_mut(*slot);
-            let place = tenants.place(meta.rx_if);
+            let place = tenants.place(meta.rx_if).unwrap_or_default();
             let (verdict, session) =
                 vector.packet(place, (key, hash, self.found[at]), self.marks[at], meta.len());
             meta.next_hop = session;

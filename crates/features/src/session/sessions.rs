@@ -153,6 +153,13 @@ impl Sessions {
         if step != Step::Stays {
             self.moved(tenants, index, tick);
         }
+        if step == Step::Reopened
+            && let Some(session) = self.table.get_mut(index)
+        {
+            // Another connection: what is counted is its own.
+            session.created = tick as u32;
+            (session.packets, session.bytes) = ([1, 0], [u64::from(bytes), 0]);
+        }
         step
     }
 

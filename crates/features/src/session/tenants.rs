@@ -124,7 +124,7 @@ pub struct Tenants {
     /// Sessions that each worker may have.
     pub per_worker: usize,
     tenants: Vec<Option<Arc<Tenant>>>,
-    places: Vec<Place>,
+    places: Vec<Option<Place>>,
 }
 
 impl fmt::Debug for Tenants {
@@ -158,20 +158,26 @@ impl Tenants {
         }
     }
 
-    /// Whose packets the interface's are.
+    /// Whose packets the interface's are; `None`: nobody's, they are let alone.
     #[inline(always)]
     #[must_use]
-    pub fn place(&self, interface: IfIndex) -> Place {
-        self.places.get(usize::from(interface)).copied().unwrap_or_default()
+    pub fn place(&self, interface: IfIndex) -> Option<Place> {
+        *self.places.get(usize::from(interface))?
     }
 
     /// Says whose packets the interface's are.
     pub fn set_place(&mut self, interface: IfIndex, place: Place) {
         let at = usize::from(interface);
         if self.places.len() <= at {
-            self.places.resize(at + 1, Place::default());
+            self.places.resize(at + 1, None);
         }
-        self.places[at] = place;
+        self.places[at] = Some(place);
+    }
+
+    /// Removes all tenants, and all that is said of interfaces.
+    pub fn clear(&mut self) {
+        self.tenants.clear();
+        self.places.clear();
     }
 }
 

@@ -9,6 +9,7 @@ mod interfaces;
 mod memifs;
 mod neighbors;
 mod runtime;
+mod sessions;
 mod trace;
 
 pub(super) use baseline::Baseline;
@@ -16,7 +17,8 @@ pub(super) use runtime::clock_hz;
 
 use api::v1::{
     BridgeState, CaptureRequest, ClearCountersRequest, DropCounter, FibEntry, GraphResponse, InterfaceState,
-    MemifSocket, MemifState, NeighborState, RuntimeResponse, TraceShowResponse,
+    MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter, SessionState, TenantState,
+    TraceShowResponse,
 };
 
 use super::start::EngineHandle;
@@ -54,6 +56,22 @@ impl Inspect for EngineHandle {
 
     fn bridges(&self) -> Vec<BridgeState> {
         bridges::all(&self.shared)
+    }
+
+    fn tenants(&self) -> Vec<TenantState> {
+        sessions::tenants(&self.shared)
+    }
+
+    fn sessions(
+        &self,
+        filter: &SessionFilter,
+        each: &mut dyn FnMut(SessionState) -> bool,
+    ) -> Result<(), InspectError> {
+        sessions::each(&self.shared, filter, each)
+    }
+
+    fn clear_sessions(&self, filter: &SessionFilter) -> Result<u64, InspectError> {
+        sessions::clear(&self.shared, filter)
     }
 
     fn memifs(&self) -> Vec<MemifState> {

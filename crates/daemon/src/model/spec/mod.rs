@@ -13,6 +13,7 @@ mod port;
 mod range;
 mod route;
 mod tap;
+mod tenant;
 mod vlan;
 mod vrf;
 
@@ -26,5 +27,6 @@ pub use port::{AfPacketSpec, Claim, PcapSpec, PortSpec};
 pub use range::IpRange;
 pub use route::{Hop, NextHopSpec, Paths, RouteSpec};
 pub use tap::{HostRouteSpec, TapSpec};
+pub use tenant::TenantSpec;
 pub use vlan::VlanSpec;
 pub use vrf::VrfSpec;

@@ -1,0 +1,216 @@
+//! `show session`, and which sessions are meant.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use api::text::Words;
+use api::v1::{SessionFilter, SessionPhase, SessionState, SessionsRequest, SessionsResponse};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap_complete::ArgValueCandidates;
+
+use super::{Before, View};
+use crate::context::Client;
+use crate::error::{Doing, Error};
+use crate::reference::candidates;
+use crate::render::number::span;
+use crate::render::{Cell, Column, Paint, Table, Tone};
+
+/// IP protocols by name.
+const PROTOCOLS: [(&str, u32); 7] =
+    [("icmp", 1), ("tcp", 6), ("udp", 17), ("dccp", 33), ("icmp6", 58), ("sctp", 132), ("udp-lite", 136)];
+
+/// Which sessions are meant: those that agree with everything that is said.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Filters {
+    /// Sessions of this tenant
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::tenants))]
+    tenant: Option<String>,
+    /// Sessions with this address on either side
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<IpAddr>,
+    /// Sessions with this port on either side, with --address on the same one; for echoes their identifier
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// Sessions of this protocol: tcp, udp, icmp, icmp6, sctp, or a number
+    #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
+    protocol: Option<u32>,
+    /// Sessions that stand there
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(SessionPhase::WORDS))]
+    state: Option<String>,
+}
+
+impl Filters {
+    /// As quiverd is asked.
+    pub(crate) fn to_api(&self) -> SessionFilter {
+        let phase =
+            self.state.as_deref().and_then(|word| SessionPhase::WORDS.iter().position(|one| *one == word));
+        SessionFilter {
+            tenant: self.tenant.clone().unwrap_or_default(),
+            address: self.address.map(|address| address.to_string()).unwrap_or_default(),
+            port: self.port.unwrap_or_default().into(),
+            protocol: self.protocol,
+            // Words leave the first value out, which says nothing.
+            phase: phase.map_or(0, |at| at as i32 + 1),
+        }
+    }
+}
+
+fn protocol(text: &str) -> Result<u32, String> {
+    let known = PROTOCOLS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, number)| *number);
+    let number = known.or_else(|| text.parse::<u8>().ok().map(u32::from));
+    number.ok_or_else(|| {
+        let names = PROTOCOLS.map(|(name, _)| name).join(", ");
+        format!("take one of {names}, or a number from 0 to 255")
+    })
+}
+
+/// Sessions.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    /// Which.
+    pub(super) filters: Filters,
+    /// At most so many.
+    pub(super) limit: u32,
+}
+
+impl View for Sessions {
+    type Answer = SessionsResponse;
+
+    async fn fetch(&self, client: &mut Client) -> Result<SessionsResponse, Error> {
+        let request = SessionsRequest { filter: Some(self.filters.to_api()), limit: self.limit };
+        let mut stream = client.sessions(request).await.doing("show session")?;
+        let mut all = SessionsResponse::default();
+        while let Some(part) = stream.message().await.doing("show session")? {
+            all.sessions.extend(part.sessions);
+        }
+        Ok(all)
+    }
+
+    fn table(
+        &self,
+        answer: &SessionsResponse,
+        _before: Option<Before<'_, SessionsResponse>>,
+        paint: Paint,
+    ) -> String {
+        if answer.sessions.is_empty() {
+            return "no sessions\n".into();
+        }
+        let mut table = Table::new([
+            Column::left("TENANT"),
+            Column::left("PROTOCOL"),
+            Column::left("INITIATOR"),
+            Column::left("RESPONDER"),
+            Column::left("STATE"),
+            Column::right("PACKETS"),
+            Column::right("BYTES"),
+            Column::right("ANSWERS"),
+            Column::right("BYTES"),
+            Column::right("AGE"),
+            Column::right("IDLE"),
+        ]);
+        for session in &answer.sessions {
+            table.row([
+                (&session.tenant).into(),
+                Protocol(session.protocol).to_string().into(),
+                endpoint(&session.initiator, session.initiator_port).into(),
+                endpoint(&session.responder, session.responder_port).into(),
+                phase(session),
+                session.forward_packets.into(),
+                session.forward_bytes.into(),
+                session.reverse_packets.into(),
+                session.reverse_bytes.into(),
+                span(session.age_seconds).into(),
+                span(session.idle_seconds).into(),
+            ]);
+        }
+        let mut text = table.render(paint);
+        if self.limit > 0 && answer.sessions.len() >= self.limit as usize {
+            text.push_str(&format!("the first {} only: --limit says how many, 0: all\n", self.limit));
+        }
+        text
+    }
+}
+
+/// "10.0.0.1:53", "[fd00::1]:53".
+fn endpoint(address: &str, port: u32) -> String {
+    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+}
+
+fn phase(session: &SessionState) -> Cell {
+    let phase = session.phase();
+    let tone = match phase {
+        SessionPhase::Established => Tone::Good,
+        SessionPhase::Embryonic => Tone::Warn,
+        SessionPhase::Closing | SessionPhase::TimeWait | SessionPhase::Unspecified => Tone::Plain,
+    };
+    Cell::toned(phase.word(), tone)
+}
+
+/// An IP protocol, by name where it has one here.
+struct Protocol(u32);
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match PROTOCOLS.iter().find(|(_, number)| *number == self.0) {
+            Some((name, _)) => formatter.write_str(name),
+            None => write!(formatter, "{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_both_versions() {
+        let udp = SessionState {
+            tenant: "red".into(),
+            protocol: 17,
+            initiator: "10.0.0.2".into(),
+            initiator_port: 40000,
+            responder: "10.0.1.2".into(),
+            responder_port: 53,
+            phase: SessionPhase::Embryonic.into(),
+            forward_packets: 2,
+            forward_bytes: 120,
+            age_seconds: 12.34,
+            idle_seconds: 1.0,
+            ..SessionState::default()
+        };
+        let tcp = SessionState {
+            protocol: 6,
+            initiator: "fd00::2".into(),
+            responder: "fd01::2".into(),
+            phase: SessionPhase::TimeWait.into(),
+            reverse_packets: 7,
+            ..udp.clone()
+        };
+        let answer = SessionsResponse { sessions: vec![udp, tcp] };
+        let view = |limit| Sessions { filters: Filters::default(), limit };
+        let all = "TENANT  PROTOCOL  INITIATOR        RESPONDER     STATE      PACKETS  BYTES  ANSWERS  BYTES     AGE  IDLE\n\
+                   red     udp       10.0.0.2:40000   10.0.1.2:53   embryonic        2    120        0      0  12.3 s   1 s\n\
+                   red     tcp       [fd00::2]:40000  [fd01::2]:53  time_wait        2    120        7      0  12.3 s   1 s\n";
+        assert_eq!(view(0).table(&answer, None, Paint::new(false)), all);
+        let cut = view(2).table(&answer, None, Paint::new(false));
+        assert_eq!(cut, format!("{all}the first 2 only: --limit says how many, 0: all\n"));
+        assert_eq!(view(0).table(&SessionsResponse::default(), None, Paint::new(false)), "no sessions\n");
+    }
+
+    #[test]
+    fn protocols_have_names_and_numbers() {
+        assert_eq!((protocol("TCP"), protocol("47")), (Ok(6), Ok(47)));
+        assert!(protocol("300").is_err() && protocol("tpc").is_err());
+        assert_eq!((Protocol(58).to_string(), Protocol(47).to_string()), ("icmp6".into(), "47".into()));
+    }
+
+    #[test]
+    fn a_state_is_asked_for_by_its_word() {
+        for (at, word) in SessionPhase::WORDS.iter().enumerate() {
+            let filters = Filters { state: Some((*word).into()), ..Filters::default() };
+            assert_eq!(filters.to_api().phase().word(), *word, "{at}");
+        }
+        assert_eq!(Filters::default().to_api(), SessionFilter::default());
+    }
+}

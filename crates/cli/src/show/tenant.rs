@@ -1,0 +1,111 @@
+//! `show tenant`.
+
+use api::v1::{TenantsRequest, TenantsResponse};
+
+use super::{Before, View};
+use crate::context::Client;
+use crate::error::{Doing, Error};
+use crate::render::number::{event_rate, growth};
+use crate::render::{Column, Paint, Table};
+
+/// All tenants, or one.
+#[derive(Debug)]
+pub(super) struct Tenants {
+    /// Name; `None`: all.
+    pub(super) name: Option<String>,
+}
+
+impl View for Tenants {
+    type Answer = TenantsResponse;
+
+    async fn fetch(&self, client: &mut Client) -> Result<TenantsResponse, Error> {
+        let request = TenantsRequest { name: self.name.clone().unwrap_or_default() };
+        client.tenants(request).await.doing("show tenant")
+    }
+
+    fn table(
+        &self,
+        answer: &TenantsResponse,
+        before: Option<Before<'_, TenantsResponse>>,
+        paint: Paint,
+    ) -> String {
+        if answer.tenants.is_empty() {
+            return "no tenants\n".into();
+        }
+        let mut table = Table::new([
+            Column::left("NAME"),
+            Column::right("CONTEXT"),
+            Column::right("SESSIONS"),
+            Column::right("LIMIT"),
+            Column::right("CREATED"),
+            Column::right("RATE").optional(),
+            Column::right("EVICTED"),
+            Column::right("REFUSED"),
+            Column::left("INTERFACES"),
+            Column::left("OUTSIDE").optional(),
+            Column::left("SERVICES"),
+        ]);
+        for tenant in &answer.tenants {
+            let earlier = before.and_then(|before| {
+                let then = before.answer.tenants.iter().find(|other| other.name == tenant.name)?;
+                Some(growth(tenant.created, then.created, before.elapsed))
+            });
+            let services = if tenant.forward_services == tenant.reverse_services {
+                tenant.forward_services.join(" ")
+            } else {
+                format!("{} / {}", tenant.forward_services.join(" "), tenant.reverse_services.join(" "))
+            };
+            table.row([
+                (&tenant.name).into(),
+                tenant.context.into(),
+                tenant.sessions.into(),
+                tenant.max_sessions.into(),
+                tenant.created.into(),
+                earlier.map(event_rate).unwrap_or_default().into(),
+                tenant.evicted.into(),
+                tenant.refused.into(),
+                tenant.interfaces.join(" ").into(),
+                tenant.outside_interfaces.join(" ").into(),
+                if services.is_empty() { "none".into() } else { services.into() },
+            ]);
+        }
+        table.render(paint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use api::v1::TenantState;
+
+    use super::*;
+
+    #[test]
+    fn figures_and_rates() {
+        let tenant = TenantState {
+            name: "red".into(),
+            interfaces: vec!["pod-a".into()],
+            outside_interfaces: vec!["uplink".into()],
+            forward_services: vec!["l4-lifecycle".into()],
+            reverse_services: vec!["l4-lifecycle".into()],
+            sessions: 3,
+            max_sessions: 1_000_000,
+            created: 30,
+            evicted: 1,
+            ..TenantState::default()
+        };
+        let before = TenantsResponse { tenants: vec![TenantState { created: 10, ..tenant.clone() }] };
+        let bare = TenantState { name: "blue".into(), ..TenantState::default() };
+        let answer = TenantsResponse { tenants: vec![bare, tenant] };
+        let view = Tenants { name: None };
+        assert_eq!(
+            view.table(&answer, None, Paint::new(false)),
+            "NAME  CONTEXT  SESSIONS    LIMIT  CREATED  EVICTED  REFUSED  INTERFACES  OUTSIDE  SERVICES\n\
+             blue        0         0        0        0        0        0                       none\n\
+             red         0         3  1000000       30        1        0  pod-a       uplink   l4-lifecycle\n"
+        );
+        let before = Before { answer: &before, elapsed: Duration::from_secs(2) };
+        assert!(view.table(&answer, Some(before), Paint::new(false)).contains(&event_rate(10.0)));
+    }
+}

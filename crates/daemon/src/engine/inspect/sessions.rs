@@ -1,0 +1,182 @@
+//! Tenants and their sessions.
+//!
+//! Sessions are a worker's own: whoever looks asks each worker by commands, a part of its table at a time, and waits for the answer.
+//! Between two parts the worker moves packets.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use api::v1::{SessionFilter, SessionPhase, SessionState, TenantState};
+use features::session::tenants::TICK_BITS;
+use features::session::{Filter, Seen, Sessions, State, order};
+use graph::worker::Worker;
+use memory::clock::nanoseconds;
+
+use super::super::directory::Inventory;
+use super::super::start::Shared;
+use crate::dataplane::InspectError;
+
+/// Places of the table that a worker looks at between two rounds: some hundred microseconds' work.
+const SPAN: u32 = 1024;
+/// How long a worker is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// All tenants, ordered by name.
+pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
+    let inventory = shared.directory.get();
+    let each = inventory.tenants.values().map(|tenant| {
+        let (spec, figures) = (&tenant.spec, &tenant.occupancy);
+        let services = |chain| order().names(chain).map(Into::into).collect();
+        TenantState {
+            name: spec.name.to_string(),
+            context: spec.context.into(),
+            interfaces: spec.interfaces.iter().map(ToString::to_string).collect(),
+            outside_interfaces: spec.outside_interfaces.iter().map(ToString::to_string).collect(),
+            forward_services: services(spec.chain[0]),
+            reverse_services: services(spec.chain[1]),
+            sessions: figures.sessions.load(Ordering::Relaxed),
+            max_sessions: spec.max_sessions.into(),
+            created: figures.created.load(Ordering::Relaxed),
+            evicted: figures.evicted.load(Ordering::Relaxed),
+            refused: figures.refused.load(Ordering::Relaxed),
+        }
+    });
+    let mut list: Vec<_> = each.collect();
+    list.sort_by(|a, b| a.name.cmp(&b.name));
+    list
+}
+
+/// Calls `each` with the sessions that are meant until it returns false.
+///
+/// # Errors
+/// [`InspectError`] where the filter names nothing that there is, or a worker doesn't answer.
+pub(super) fn each(
+    shared: &Shared,
+    filter: &SessionFilter,
+    each: &mut dyn FnMut(SessionState) -> bool,
+) -> Result<(), InspectError> {
+    let inventory = shared.directory.get();
+    let filter = read(&inventory, filter)?;
+    let names: HashMap<u16, String> =
+        inventory.tenants.values().map(|tenant| (tenant.index, tenant.spec.name.to_string())).collect();
+    drop(inventory);
+    for worker in shared.pool.workers() {
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let (part, next) = ask(shared, worker, move |sessions| sessions.look(&filter, at, SPAN))?;
+            for seen in part {
+                if !each(state(&seen, &names, worker.number())) {
+                    return Ok(());
+                }
+            }
+            from = next;
+        }
+    }
+    Ok(())
+}
+
+/// Ends the sessions that are meant; gives how many there were.
+///
+/// # Errors
+/// As [`each`].
+pub(super) fn clear(shared: &Shared, filter: &SessionFilter) -> Result<u64, InspectError> {
+    let filter = read(&shared.directory.get(), filter)?;
+    let mut ended = 0;
+    for worker in shared.pool.workers() {
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let (part, next) = ask(shared, worker, move |sessions| sessions.clear(&filter, at, SPAN))?;
+            ended += part;
+            from = next;
+        }
+    }
+    Ok(ended)
+}
+
+/// Has a worker look at its sessions between two rounds.
+fn ask<R: Send + 'static>(
+    shared: &Shared,
+    worker: &Worker,
+    question: impl FnOnce(&mut Sessions) -> R + Send + 'static,
+) -> Result<R, InspectError> {
+    let Some(key) = shared.plan.schema.local_key::<Sessions>() else {
+        return Err(InspectError::NotFound("this graph has no sessions".into()));
+    };
+    let (sender, receiver) = sync_channel(1);
+    worker.send(move |graph| {
+        // An error means that nobody waits any more.
+        let _ = sender.send(question(graph.local(key)));
+    });
+    receiver
+        .recv_timeout(PATIENCE)
+        .map_err(|_| InspectError::Busy(format!("worker {} doesn't answer", worker.number())))
+}
+
+fn read(inventory: &Inventory, filter: &SessionFilter) -> Result<Filter, InspectError> {
+    let invalid = |what: &str, value: &dyn std::fmt::Display| {
+        InspectError::Invalid(format!("there can't be a session with {what} {value}"))
+    };
+    let tenant = match filter.tenant.as_str() {
+        "" => None,
+        name => {
+            let found = inventory.tenants.iter().find(|(other, _)| other.to_string() == name);
+            let missing = || InspectError::NotFound(format!("there is no tenant {name} in force"));
+            Some(found.ok_or_else(missing)?.1.index)
+        }
+    };
+    let address = match filter.address.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| invalid("address", &text))?),
+    };
+    let port = u16::try_from(filter.port).map_err(|_| invalid("port", &filter.port))?;
+    let protocol = filter.protocol.map(u8::try_from).transpose();
+    let state = match filter.phase() {
+        SessionPhase::Unspecified => None,
+        SessionPhase::Embryonic => Some(State::Embryonic),
+        SessionPhase::Established => Some(State::Established),
+        SessionPhase::Closing => Some(State::Closing),
+        SessionPhase::TimeWait => Some(State::TimeWait),
+    };
+    Ok(Filter {
+        tenant,
+        address,
+        port: (port != 0).then_some(port),
+        protocol: protocol.map_err(|_| invalid("protocol", &filter.protocol.unwrap_or_default()))?,
+        state,
+    })
+}
+
+fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionState {
+    let Seen { handle, key, session } = seen;
+    let ((initiator, initiator_port), (responder, responder_port)) = seen.endpoints();
+    let now = (nanoseconds() >> TICK_BITS) as u32;
+    // A packet may have come since the worker took its time.
+    let since =
+        |tick: u32| f64::from((now.wrapping_sub(tick) as i32).max(0)) * (1u64 << TICK_BITS) as f64 / 1e9;
+    let phase = match session.state {
+        State::Embryonic => SessionPhase::Embryonic,
+        State::Established => SessionPhase::Established,
+        State::Closing => SessionPhase::Closing,
+        State::TimeWait => SessionPhase::TimeWait,
+    };
+    SessionState {
+        id: format!("{worker}-{}.{}", handle.index, handle.generation),
+        tenant: tenants.get(&session.tenant).cloned().unwrap_or_default(),
+        context: key.context().into(),
+        protocol: key.protocol().into(),
+        initiator: initiator.to_string(),
+        initiator_port: initiator_port.into(),
+        responder: responder.to_string(),
+        responder_port: responder_port.into(),
+        phase: phase.into(),
+        forward_packets: session.packets[0],
+        forward_bytes: session.bytes[0],
+        reverse_packets: session.packets[1],
+        reverse_bytes: session.bytes[1],
+        age_seconds: since(session.created),
+        idle_seconds: since(session.last_seen),
+        worker: worker as u32,
+    }
+}

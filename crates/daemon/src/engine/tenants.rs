@@ -1,0 +1,90 @@
+//! Tenants: their numbers, and what workers see of them.
+
+use std::sync::Arc;
+
+use features::session::tenants::ticks_of_seconds;
+use features::session::{self, Place, Tenants, Untracked};
+
+use super::core::Core;
+use super::directory::{Inventory, Tenant};
+use crate::dataplane::Change;
+use crate::model::Flaw;
+use crate::model::spec::TenantSpec;
+
+/// Sessions that a worker may have: memory is taken as they come.
+const SESSIONS_PER_WORKER: usize = 1 << 24;
+
+impl Core {
+    /// A tenant comes, changes or goes.
+    pub(super) fn tenant(&mut self, change: &Change<TenantSpec>) -> Result<(), Flaw> {
+        match (&change.before, &change.after) {
+            (_, Some(after)) => {
+                let inventory = self.directory.get();
+                // One that a batch has taken away comes back when the batch is taken back.
+                let departed = self.departed_tenants.remove(&after.name);
+                let before = inventory.tenants.get(&after.name).or(departed.as_ref());
+                let index = match before {
+                    Some(tenant) => tenant.index,
+                    None => {
+                        // Numbers are used again as late as can be: by then the sessions of whoever had it are gone.
+                        let used =
+                            |index: &u16| inventory.tenants.values().any(|tenant| tenant.index == *index);
+                        let later =
+                            (self.last_tenant.saturating_add(1)..=u16::MAX).chain(1..=self.last_tenant);
+                        let index = later.filter(|index| *index > 0).find(|index| !used(index));
+                        let index =
+                            index.ok_or_else(|| Flaw::new("name", "there are 65535 tenants already"))?;
+                        self.last_tenant = index;
+                        index
+                    }
+                };
+                let occupancy = before.map(|tenant| Arc::clone(&tenant.occupancy)).unwrap_or_default();
+                let tenant = Tenant { index, spec: Arc::clone(after), occupancy };
+                drop(inventory);
+                self.directory.change(|inventory| inventory.tenants.insert(after.name.clone(), tenant));
+            }
+            (Some(before), None) => {
+                let gone = self.directory.change(|inventory| inventory.tenants.remove(&before.name));
+                self.departed_tenants.extend(gone.map(|tenant| (before.name.clone(), tenant)));
+            }
+            (None, None) => {}
+        }
+        self.tenant_changes += 1;
+        self.interfaces_changed = true;
+        Ok(())
+    }
+
+    /// The tenants as workers see them.
+    pub(super) fn compile_tenants(&self, inventory: &Inventory, tenants: &mut Tenants) {
+        tenants.generation = self.tenant_changes;
+        tenants.workers = self.pool.workers().len() as u32;
+        tenants.per_worker = SESSIONS_PER_WORKER;
+        compile(inventory, tenants);
+    }
+}
+
+/// All tenants, and whose packets each interface's are.
+fn compile(inventory: &Inventory, tenants: &mut Tenants) {
+    tenants.clear();
+    for tenant in inventory.tenants.values() {
+        let spec = &tenant.spec;
+        let compiled = session::Tenant {
+            name: spec.name.to_string().into(),
+            timeouts: spec.timeouts.map(ticks_of_seconds),
+            max_sessions: spec.max_sessions.into(),
+            chain: spec.chain,
+            untracked: if spec.drop_untracked { Untracked::Drop } else { Untracked::Pass },
+            occupancy: Arc::clone(&tenant.occupancy),
+        };
+        tenants.set(tenant.index, Some(compiled));
+        let context = spec.context;
+        for index in spec.outside_interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
+            // One tenant's outside may be another's inside.
+            let tenant = tenants.place(index).map_or(0, |place| place.tenant);
+            tenants.set_place(index, Place { tenant, context });
+        }
+        for index in spec.interfaces.iter().filter_map(|name| inventory.registry.index(name)) {
+            tenants.set_place(index, Place { tenant: tenant.index, context });
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Tenants.
+
+use std::collections::BTreeSet;
+
+use api::v1::{SessionTimeouts, Tenant, UntrackedAction};
+use features::session::order;
+use features::session::services::{Chain, ServiceError};
+
+use crate::model::{Flaw, Name, fields};
+
+const DEFAULT_MAX_SESSIONS: u32 = 1_000_000;
+/// What a worker's table can count.
+const MAX_SESSIONS: u32 = 1 << 28;
+/// A week: nobody means more, and ticks stay far from overflow.
+const MAX_SECONDS: u32 = 7 * 86_400;
+const DEFAULT_SERVICES: &str = "l4-lifecycle";
+/// Stands for no service at all, where nothing would stand for the default.
+const NO_SERVICE: &str = "none";
+
+/// Default timeouts in seconds, in the order of [`features::session::tenants::Timer`]: RFC 4787 and 5382 ask for two minutes and
+/// for two hours and four minutes at least, RFC 5508 for one minute.
+const DEFAULT_TIMEOUTS: [u32; 6] = [5, 120, 7440, 60, 240, 60];
+
+/// A tenant; see [`Tenant`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantSpec {
+    /// Unique name.
+    pub name: Name,
+    /// Address space of its sessions.
+    pub context: u16,
+    /// Interfaces whose packets begin sessions, ordered.
+    pub interfaces: Vec<Name>,
+    /// Interfaces that answers come in by, ordered.
+    pub outside_interfaces: Vec<Name>,
+    /// Services of packets from the initiator and to it.
+    pub chain: [Chain; 2],
+    /// Timeouts in seconds, in the order of [`features::session::tenants::Timer`].
+    pub timeouts: [u32; 6],
+    /// Sessions at most.
+    pub max_sessions: u32,
+    /// Whether packets that can have no session are dropped.
+    pub drop_untracked: bool,
+}
+
+impl TenantSpec {
+    /// Reads what a client sent.
+    ///
+    /// # Errors
+    /// [`Flaw`] naming the field.
+    pub fn parse(tenant: &Tenant) -> Result<Self, Flaw> {
+        let interfaces = names("interfaces", &tenant.interfaces)?;
+        let outside_interfaces = names("outside_interfaces", &tenant.outside_interfaces)?;
+        if let Some(both) = outside_interfaces.iter().find(|name| interfaces.contains(name)) {
+            let flaw = Flaw::new("outside_interfaces", format!("{both} is one of its interfaces already"));
+            return Err(flaw.remedy("leave it out: answers are found there too"));
+        }
+        let context = u16::try_from(tenant.context).map_err(|_| {
+            Flaw::new("context", format!("{} is out of range", tenant.context)).remedy("take 0 to 65535")
+        })?;
+        let untracked = fields::choice("untracked", tenant.untracked, UntrackedAction::Pass)?;
+        Ok(Self {
+            name: fields::name("name", &tenant.name)?,
+            context,
+            interfaces,
+            outside_interfaces,
+            chain: [
+                chain("forward_services", &tenant.forward_services)?,
+                chain("reverse_services", &tenant.reverse_services)?,
+            ],
+            timeouts: timeouts(tenant.timeouts.as_ref())?,
+            max_sessions: fields::number(
+                "max_sessions",
+                tenant.max_sessions,
+                1..=MAX_SESSIONS,
+                DEFAULT_MAX_SESSIONS,
+            )?,
+            drop_untracked: untracked == UntrackedAction::Drop,
+        })
+    }
+
+    /// The canonical form.
+    pub fn to_api(&self) -> Tenant {
+        let text = |names: &[Name]| names.iter().map(ToString::to_string).collect();
+        let untracked =
+            if self.drop_untracked { UntrackedAction::Drop } else { UntrackedAction::Unspecified };
+        Tenant {
+            name: self.name.to_string(),
+            context: self.context.into(),
+            interfaces: text(&self.interfaces),
+            outside_interfaces: text(&self.outside_interfaces),
+            forward_services: services(self.chain[0]),
+            reverse_services: services(self.chain[1]),
+            timeouts: self.api_timeouts(),
+            max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
+            untracked: untracked.into(),
+        }
+    }
+
+    /// Interfaces of both kinds.
+    pub fn all_interfaces(&self) -> impl Iterator<Item = &Name> {
+        self.interfaces.iter().chain(&self.outside_interfaces)
+    }
+
+    /// The tenant with those of its interfaces that are `kept`.
+    #[must_use]
+    pub fn with_interfaces(&self, kept: impl Fn(&Name) -> bool) -> Self {
+        let mut tenant = self.clone();
+        tenant.interfaces.retain(&kept);
+        tenant.outside_interfaces.retain(&kept);
+        tenant
+    }
+
+    fn api_timeouts(&self) -> Option<SessionTimeouts> {
+        if self.timeouts == DEFAULT_TIMEOUTS {
+            return None;
+        }
+        let said = |at: usize| if self.timeouts[at] == DEFAULT_TIMEOUTS[at] { 0 } else { self.timeouts[at] };
+        Some(SessionTimeouts {
+            embryonic_seconds: said(0),
+            established_seconds: said(1),
+            tcp_established_seconds: said(2),
+            icmp_seconds: said(3),
+            tcp_closing_seconds: said(4),
+            time_wait_seconds: said(5),
+        })
+    }
+}
+
+fn timeouts(said: Option<&SessionTimeouts>) -> Result<[u32; 6], Flaw> {
+    let Some(said) = said else { return Ok(DEFAULT_TIMEOUTS) };
+    let fields = [
+        ("timeouts.embryonic_seconds", said.embryonic_seconds),
+        ("timeouts.established_seconds", said.established_seconds),
+        ("timeouts.tcp_established_seconds", said.tcp_established_seconds),
+        ("timeouts.icmp_seconds", said.icmp_seconds),
+        ("timeouts.tcp_closing_seconds", said.tcp_closing_seconds),
+        ("timeouts.time_wait_seconds", said.time_wait_seconds),
+    ];
+    let mut timeouts = DEFAULT_TIMEOUTS;
+    for (timeout, (field, seconds)) in timeouts.iter_mut().zip(fields) {
+        *timeout = fields::number(field, seconds, 1..=MAX_SECONDS, *timeout)?;
+    }
+    Ok(timeouts)
+}
+
+/// Names in order, none twice.
+fn names(field: &str, texts: &[String]) -> Result<Vec<Name>, Flaw> {
+    let mut names = BTreeSet::new();
+    for (index, text) in texts.iter().enumerate() {
+        let name = fields::name(&format!("{field}[{index}]"), text)?;
+        if !names.insert(name) {
+            return Err(Flaw::new(field, format!("{text} appears twice")).remedy("leave one out"));
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
+    let chosen: Vec<&str> = match names {
+        [] => vec![DEFAULT_SERVICES],
+        [one] if one == NO_SERVICE => Vec::new(),
+        names => names.iter().map(String::as_str).collect(),
+    };
+    order().chain(chosen).map_err(|error| {
+        let flaw = Flaw::new(field, error.to_string());
+        match error {
+            ServiceError::Unknown { known, .. } => {
+                flaw.remedy(format!("take some of: {known}; or {NO_SERVICE} alone"))
+            }
+            _ => flaw.remedy("leave one out"),
+        }
+    })
+}
+
+fn services(chain: Chain) -> Vec<String> {
+    let names: Vec<&str> = order().names(chain).collect();
+    match names[..] {
+        [DEFAULT_SERVICES] => Vec::new(),
+        [] => vec![NO_SERVICE.into()],
+        _ => names.into_iter().map(Into::into).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant() -> Tenant {
+        Tenant { name: "red".into(), interfaces: vec!["a".into()], ..Tenant::default() }
+    }
+
+    #[test]
+    fn the_canonical_form_is_what_differs_from_the_defaults() {
+        for api in [
+            tenant(),
+            Tenant {
+                context: 7,
+                outside_interfaces: vec!["b".into(), "c".into()],
+                forward_services: vec!["none".into()],
+                timeouts: Some(SessionTimeouts { icmp_seconds: 3, ..SessionTimeouts::default() }),
+                max_sessions: 10,
+                untracked: UntrackedAction::Drop.into(),
+                ..tenant()
+            },
+        ] {
+            assert_eq!(TenantSpec::parse(&api).unwrap().to_api(), api);
+        }
+        let spec = TenantSpec::parse(&tenant()).unwrap();
+        assert_eq!((spec.timeouts, spec.max_sessions), (DEFAULT_TIMEOUTS, DEFAULT_MAX_SESSIONS));
+        let said =
+            Tenant { forward_services: vec![DEFAULT_SERVICES.into()], max_sessions: 1_000_000, ..tenant() };
+        assert_eq!(TenantSpec::parse(&said).unwrap().to_api(), tenant());
+    }
+
+    #[test]
+    fn flaws_name_their_field() {
+        let long = SessionTimeouts { time_wait_seconds: MAX_SECONDS + 1, ..SessionTimeouts::default() };
+        for (api, field) in [
+            (Tenant { name: "a b".into(), ..tenant() }, "name"),
+            (Tenant { context: 65_536, ..tenant() }, "context"),
+            (Tenant { interfaces: vec!["a".into(), "b/".into()], ..tenant() }, "interfaces[1]"),
+            (Tenant { interfaces: vec!["a".into(), "a".into()], ..tenant() }, "interfaces"),
+            (Tenant { outside_interfaces: vec!["a".into()], ..tenant() }, "outside_interfaces"),
+            (Tenant { forward_services: vec!["ips".into()], ..tenant() }, "forward_services"),
+            (Tenant { reverse_services: vec![DEFAULT_SERVICES.into(); 2], ..tenant() }, "reverse_services"),
+            (Tenant { timeouts: Some(long), ..tenant() }, "timeouts.time_wait_seconds"),
+            (Tenant { max_sessions: MAX_SESSIONS + 1, ..tenant() }, "max_sessions"),
+            (Tenant { untracked: 9, ..tenant() }, "untracked"),
+        ] {
+            assert_eq!(TenantSpec::parse(&api).unwrap_err().field, field);
+        }
+        let unknown = TenantSpec::parse(&Tenant { forward_services: vec!["ips".into()], ..tenant() });
+        assert_eq!(
+            unknown.unwrap_err().to_string(),
+            "forward_services: there is no service \"ips\"; take some of: l4-lifecycle; or none alone"
+        );
+    }
+}

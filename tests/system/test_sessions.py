@@ -1,0 +1,249 @@
+"""Tenants and their sessions: pods a (10.1.0.2, fd00:1::2) and b (10.2.0.2, fd00:2::2), a tenant on a's tap."""
+
+import contextlib
+import re
+import socket
+
+import pytest
+from lab import eventually
+from lab.laboratory import iperf
+
+# A flow is one worker's: with several, packets that come in at another have no session.
+WORKERS = 1
+
+VERSIONS = pytest.mark.parametrize("family,there", [(socket.AF_INET, "10.2.0.2"), (socket.AF_INET6, "fd00:2::2")])
+
+
+def tap(name, pod, number):
+    return (
+        f'[[interface]]\nname = "{name}"\naddresses = ["10.{number}.0.1/24", "fd00:{number}::1/64"]\n'
+        f'tap = {{ netns = "{pod.name}", host_name = "eth0", host_addresses = ["10.{number}.0.2/24", "fd00:{number}::2/64"], '
+        f'host_gateways = ["10.{number}.0.1", "fd00:{number}::1"] }}\n'
+    )
+
+
+def tenant(*more, name="red", interface="a", outside="b"):
+    return "\n".join(
+        ["[[tenant]]", f'name = "{name}"', f'interfaces = ["{interface}"]', f'outside_interfaces = ["{outside}"]', *more, ""]
+    )
+
+
+def timeouts(**seconds):
+    return "timeouts = { " + ", ".join(f"{name}_seconds = {value}" for name, value in seconds.items()) + " }"
+
+
+@pytest.fixture
+def two(lab):
+    a, b = lab.pod("a"), lab.pod("b")
+    lab.daemon.apply(tap("a", a, 1) + tap("b", b, 2))
+    # Both know their router and their addresses are no longer tentative before anybody counts packets.
+    for address in ("10.2.0.2", "fd00:2::2"):
+        eventually(lambda address=address: a.ping(address, count=1, wait=1).received == 1, lambda: "b answers")
+    return a, b
+
+
+def sessions(daemon, *filters):
+    return daemon.json("show", "session", *filters).get("sessions", [])
+
+
+def only(daemon, *filters):
+    found = sessions(daemon, *filters)
+    events = [line for line in daemon.scrape()[1].splitlines() if "node_events" in line and "session" in line]
+    assert len(found) == 1, (found, events)
+    return found[0]
+
+
+def figures(session):
+    """Phase, packets and bytes there and back."""
+    counters = ("forward_packets", "forward_bytes", "reverse_packets", "reverse_bytes")
+    return session["phase"], *(int(session.get(counter, 0)) for counter in counters)
+
+
+def red(daemon):
+    found = daemon.json("show", "tenant", "red")["tenants"][0]
+    return {name: int(found.get(name, 0)) for name in ("sessions", "created", "evicted", "refused")}
+
+
+@contextlib.contextmanager
+def sockets(pods, family, kind, there, port=0):
+    """A socket in the first pod, and one in the second that is bound to `there`."""
+    with contextlib.ExitStack() as stack:
+        with pods[1].entered():
+            server = stack.enter_context(socket.socket(family, kind))
+        with pods[0].entered():
+            client = stack.enter_context(socket.socket(family, kind))
+        for one in (server, client):
+            one.settimeout(30)
+        server.bind((there, port))
+        yield client, server
+
+
+@VERSIONS
+def test_udp_is_a_session_with_exact_figures(two, daemon, family, there):
+    daemon.apply(tenant())
+    header = (20 if family == socket.AF_INET else 40) + 8
+    with sockets(two, family, socket.SOCK_DGRAM, there) as (client, server):
+        client.sendto(b"x" * 100, server.getsockname())
+        _, asker = server.recvfrom(1000)
+        mine = ("--protocol", "udp", "--address", there)
+        assert figures(only(daemon, *mine)) == ("embryonic", 1, header + 100, 0, 0)
+        for size in (10, 20, 30):
+            server.sendto(b"y" * size, asker)
+            client.recv(1000)
+        session = only(daemon, *mine)
+        assert figures(session) == ("established", 1, header + 100, 3, 3 * header + 60)
+        assert (session["tenant"], session["responder"], session["responder_port"]) == ("red", there, server.getsockname()[1])
+        assert session["initiator_port"] == asker[1]
+
+
+@VERSIONS
+def test_tcp_is_followed_to_its_end(two, daemon, family, there):
+    daemon.apply(tenant(timeouts(time_wait=2)))
+    with sockets(two, family, socket.SOCK_STREAM, there) as (client, server):
+        server.listen()
+        client.connect(server.getsockname())
+        connection, _ = server.accept()
+        connection.settimeout(30)
+        client.sendall(b"z" * 100_000)
+        received = 0
+        while received < 100_000:
+            received += len(connection.recv(65536))
+        mine = ("--protocol", "tcp", "--port", str(server.getsockname()[1]))
+        phase, packets, size, _, back = figures(only(daemon, *mine))
+        assert (phase, packets > 3, size > 100_000, back > 100) == ("established", True, True, True)
+        client.close()
+        assert connection.recv(10) == b""
+        eventually(lambda: only(daemon, *mine)["phase"] == "closing", lambda: f"one side has ended: {sessions(daemon)}")
+        connection.close()
+        eventually(lambda: only(daemon, *mine)["phase"] == "time_wait", lambda: f"it is over: {sessions(daemon)}")
+        assert [one["phase"] for one in sessions(daemon, *mine)] == ["time_wait"], "what is late makes no new session"
+        eventually(lambda: not sessions(daemon, *mine), lambda: f"time-wait ends: {sessions(daemon)}")
+
+
+@VERSIONS
+def test_a_ping_is_one_session(two, daemon, family, there):
+    daemon.apply(tenant())
+    two[0].must_ping(there, count=5)
+    name = "icmp" if family == socket.AF_INET else "icmp6"
+    phase, there_packets, there_bytes, back_packets, back_bytes = figures(only(daemon, "--protocol", name))
+    assert (phase, there_packets, there_bytes) == ("established", back_packets, back_bytes)
+    assert there_packets >= 5
+
+
+def test_bulk_tcp_passes_and_is_counted(two, daemon):
+    daemon.apply(tenant())
+    result = iperf(two, "-n", "20M")
+    received = result["end"]["sum_received"]["bytes"]
+    # iperf3 has a connection for control besides that for data.
+    assert max(figures(one)[2] for one in sessions(daemon, "--protocol", "tcp")) > received
+
+
+def test_an_error_is_counted_at_its_session(two, daemon):
+    daemon.apply(tenant())
+    with two[0].entered():
+        client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with client:
+        client.settimeout(30)
+        client.connect(("10.2.0.2", 9))
+        client.send(b"anybody?")
+        with pytest.raises(ConnectionRefusedError):
+            client.recv(10)
+    phase, packets, _, errors, _ = figures(only(daemon, "--protocol", "udp"))
+    assert (phase, packets, errors) == ("embryonic", 1, 1), "an error is no answer"
+
+
+def test_sessions_expire_are_cleared_and_go_with_their_tenant(two, daemon):
+    daemon.apply(tenant(timeouts(embryonic=1)))
+    with sockets(two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2") as (client, server):
+        client.sendto(b"x", server.getsockname())
+        assert only(daemon)["phase"] == "embryonic"
+        eventually(lambda: not sessions(daemon), lambda: f"nobody has answered: {sessions(daemon)}")
+        assert red(daemon) == {"sessions": 0, "created": 1, "evicted": 0, "refused": 0}
+
+        def talk():
+            client.sendto(b"x", server.getsockname())
+            _, asker = server.recvfrom(10)
+            server.sendto(b"y", asker)
+            client.recv(10)
+
+        talk()
+        two[0].must_ping("10.2.0.2", count=1)
+        assert len(sessions(daemon)) == 2
+        assert daemon.cli("clear", "session", "--protocol", "icmp").stdout == "1 session ended\n"
+        assert only(daemon)["protocol"] == socket.IPPROTO_UDP
+        assert 'quiver_tenant_sessions{tenant="red"} 1' in daemon.scrape()[1]
+        daemon.delete("tenant", "red")
+        eventually(lambda: not sessions(daemon), lambda: f"its tenant is gone: {sessions(daemon)}")
+        talk()
+        assert not sessions(daemon), "nobody's packets have none"
+        daemon.apply(tenant())
+        talk()
+        assert red(daemon) == {"sessions": 1, "created": 1, "evicted": 0, "refused": 0}
+
+
+def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
+    c = lab.pod("c")
+    daemon.apply(tap("c", c, 3) + tenant("max_sessions = 2") + tenant(name="blue", interface="c"))
+    pairs = (two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2")
+    with sockets(*pairs) as (first, one), sockets(*pairs) as (second, other), sockets(*pairs) as (third, last):
+
+        def talk(client, server):
+            client.sendto(b"x", server.getsockname())
+            _, asker = server.recvfrom(10)
+            server.sendto(b"y", asker)
+            assert client.recv(10) == b"y"
+
+        talk(first, one)
+        talk(second, other)
+        third.sendto(b"x", last.getsockname())
+        eventually(lambda: daemon.dropped("quota") == 1, lambda: f"a drop by name: {daemon.drops()}")
+        assert red(daemon) == {"sessions": 2, "created": 2, "evicted": 0, "refused": 1}
+        talk(first, one)
+        talk(second, other)
+        c.must_ping("10.2.0.2")
+        assert [one["tenant"] for one in sessions(daemon, "--protocol", "icmp")] == ["blue"]
+        daemon.cli("clear", "session", "--port", str(other.getsockname()[1]))
+        talk(third, last)
+
+
+def test_what_is_embryonic_makes_room(two, daemon):
+    daemon.apply(tenant("max_sessions = 8"))
+    with sockets(two, socket.AF_INET, socket.SOCK_STREAM, "10.2.0.2") as (client, server):
+        server.listen()
+        client.connect(server.getsockname())
+        # A scan: nobody answers at these addresses of b's network, and each question is a session.
+        two[0].run(
+            "bash", "-c", "for n in $(seq 100 160); do echo x >/dev/udp/10.2.0.$n/53; done", check=False
+        )  # fmt: skip
+        eventually(lambda: red(daemon)["evicted"] >= 50, lambda: f"they make room: {red(daemon)}")
+        connection, _ = server.accept()
+        connection.settimeout(30)
+        client.sendall(b"still here")
+        assert connection.recv(100) == b"still here"
+        assert only(daemon, "--protocol", "tcp")["phase"] == "established"
+        assert red(daemon)["sessions"] <= 8
+        assert daemon.dropped("quota") == 0
+
+
+def test_a_trace_names_the_session(two, daemon):
+    daemon.apply(tenant())
+    daemon.cli("trace", "add", "a", "5")
+    two[0].must_ping("10.2.0.2", count=1)
+    text = eventually(
+        lambda: "ip4-session-input" in (out := daemon.cli("trace", "show").stdout) and out, lambda: "a trace of the ping"
+    )
+    assert re.search(r"ip4-session-input\n *session \d+\n", text), text
+
+
+def test_what_makes_no_sense_is_refused_by_name(two, daemon):
+    status, results, _ = daemon.offer(tenant('forward_services = ["ips"]'))
+    refused = results["red"]["refused"]
+    assert status != 0 and refused["field"] == "forward_services"
+    assert "ips" in refused["reason"] and "l4-lifecycle" in refused["remedy"]
+    daemon.apply(tenant())
+    _, results, _ = daemon.offer(tenant(name="blue"))
+    assert results["blue"]["refused"]["field"] == "interfaces"
+    _, results, _ = daemon.offer(tenant(outside="nowhere"))
+    assert "nowhere" in str(results["red"]["pending"])
+    two[0].must_ping("10.2.0.2", count=1)
+    assert only(daemon)["tenant"] == "red"
