@@ -8,8 +8,8 @@ use std::iter;
 
 use crate::v1::Config;
 
-/// About so many bytes are read at a time.
-const PIECE: usize = 1 << 20;
+/// About so many bytes are read at a time: their tree fits into caches (2 million routes: 4.6 s; 8 s by the MiB).
+const PIECE: usize = 1 << 16;
 
 /// Reads a desired state.
 ///
