@@ -18,7 +18,7 @@ from typing import Any
 from quiver_bench.errors import BenchError, TrialVoid
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.stats import paired_ratio, verdict
-from quiver_bench.trial import Stand, Trial
+from quiver_bench.trial import Stand, Trial, forwarding
 
 #: How many times the pairs asked for are tried, when the host moves cores about.
 PATIENCE = 3
@@ -186,4 +186,4 @@ def _one(make: StandMaker, seconds: float) -> Trial:
     with make() as stand:
         stand.trial(WARM_UP_S)
         stand.clear()
-        return replace(stand.trial(seconds), clocks=stand.clocks())
+        return replace(forwarding(stand.trial(seconds)), clocks=stand.clocks())

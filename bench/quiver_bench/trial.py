@@ -49,6 +49,13 @@ class Trial:
         }
 
 
+def forwarding(trial: Trial) -> Trial:
+    """The trial. :class:`TrialVoid` where the device let nothing through: that is no rate, but a fault."""
+    if not (trial.output.rate_pps or trial.output.rate_bps):
+        raise TrialVoid("the device forwarded nothing: look at its log and configuration")
+    return trial
+
+
 class Stand(Protocol):
     """Something that can be measured: a device with a generator, or a simulation of both."""
 

@@ -86,6 +86,12 @@ def test_a_device_that_dies_makes_the_pair_void_and_its_log_is_kept():
         done.as_dict()
 
 
+def test_a_device_that_forwards_nothing_makes_the_pair_void():
+    done = compare(start(), maker(["near"] * 9), maker(["near"] * 9, capacity=0), 3, 1.0)
+    assert not done.pairs
+    assert "forwarded nothing" in done.voids[0]
+
+
 def test_stopping_keeps_what_was_measured():
     count = iter(range(10))
 

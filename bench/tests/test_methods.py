@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.special import erfc, expit
 
 from quiver_bench import selftest
+from quiver_bench.errors import TrialVoid
 from quiver_bench.methods import mrr, ndrpdr, plr, reconf, soak
 from quiver_bench.simulated import Simulated
 
@@ -16,6 +17,11 @@ from quiver_bench.simulated import Simulated
 @pytest.mark.parametrize("check", selftest.CHECKS, ids=lambda check: check.__name__)
 def test_self_test(check):
     assert check()
+
+
+def test_mrr_of_a_device_that_forwards_nothing_is_no_figure():
+    with pytest.raises(TrialVoid, match="forwarded nothing"):
+        mrr.measure(Simulated(0, 1e3), quiet, trials=4)
 
 
 def test_mrr_keeps_placements_apart_and_leaves_moved_trials_out():

@@ -90,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
     if store is not None:
         result["kept"] = str(store.add(document))
     print(json.dumps(result, indent=2) if options.output == "json" else in_words(result))
+    if comparison.interrupted:
+        return 130
     return BELOW if options.at_least is not None and result["ratio"]["median"] < options.at_least else 0
 
 
