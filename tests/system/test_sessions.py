@@ -23,6 +23,9 @@ def tap(name, pod, number):
 
 
 def tenant(*more, name="red", interface="a", outside="b"):
+    """A tenant. What isn't answered for long stays, unless the test is about that: the machine may stand still meanwhile."""
+    if not any(line.startswith("timeouts") for line in more):
+        more = (*more, timeouts(embryonic=600))
     return "\n".join(
         ["[[tenant]]", f'name = "{name}"', f'interfaces = ["{interface}"]', f'outside_interfaces = ["{outside}"]', *more, ""]
     )
@@ -98,7 +101,7 @@ def test_udp_is_a_session_with_exact_figures(two, daemon, family, there):
 
 @VERSIONS
 def test_tcp_is_followed_to_its_end(two, daemon, family, there):
-    daemon.apply(tenant(timeouts(time_wait=2)))
+    daemon.apply(tenant(timeouts(embryonic=600, time_wait=2)))
     with sockets(two, family, socket.SOCK_STREAM, there) as (client, server):
         server.listen()
         client.connect(server.getsockname())
