@@ -79,8 +79,16 @@ func parseFiles(space []byte) (files []*os.File) {
 	return files
 }
 
+// closeFiles closes what a peer has sent. The last close of a socket takes as long as its owner said it should linger: it is
+// told not to.
 func closeFiles(files []*os.File) {
 	for _, file := range files {
+		if raw, err := file.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) {
+				// Fails where it is no socket.
+				_ = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+			})
+		}
 		_ = file.Close()
 	}
 }

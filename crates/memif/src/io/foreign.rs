@@ -1,9 +1,9 @@
 //! Descriptors from peers that are neither memory nor eventfds.
 //!
 //! Merely closing one can take as long as its owner likes: the last close of a TCP socket waits for its linger
-//! time, every close of a file in user space for its server. So what isn't known to be harmless is never touched
-//! by the thread that serves the sockets: another thread closes it, and something of ours takes its place, that is
-//! refused for the same reason.
+//! time, every close of a file in user space for its server. A socket is told not to linger. And what isn't known to be
+//! harmless is never touched by the thread that serves the sockets: another thread closes it, and something of ours takes its
+//! place, that is refused for the same reason.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +36,8 @@ fn is_eventfd(fd: BorrowedFd<'_>) -> bool {
 }
 
 fn close_elsewhere(fd: OwnedFd) {
+    // Fails where it is no socket. Whoever still has the socket can ask for it again, but then our close isn't the last.
+    let _ = rustix::net::sockopt::set_socket_linger(&fd, None);
     if CLOSERS.fetch_add(1, Ordering::Relaxed) >= MAX_CLOSERS {
         CLOSERS.fetch_sub(1, Ordering::Relaxed);
         std::mem::forget(fd);
@@ -55,7 +57,7 @@ fn close_elsewhere(fd: OwnedFd) {
 mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -70,18 +72,32 @@ mod tests {
         }
     }
 
-    /// Without the thread this test would take the linger time: a day.
-    #[test]
-    fn a_socket_that_lingers_is_closed_by_another_thread() {
+    /// One with unread data, that would linger for a day, and its other end.
+    fn lingering() -> (TcpStream, TcpStream) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-        let (_never_read, _) = server.accept().unwrap();
+        let (never_read, _) = server.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
         while socket.write(&[0; 1 << 16]).is_ok() {}
         socket.set_nonblocking(false).unwrap();
         rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(86_400))).unwrap();
+        (socket, never_read)
+    }
+
+    #[test]
+    fn sockets_that_would_linger_are_closed_however_many_they_are() {
         let (stand_in, _) = rustix::pipe::pipe().unwrap();
-        let instead = harmless(socket.into(), stand_in.as_fd()).unwrap();
-        assert!(!is_eventfd(instead.as_fd()) && fcntl_get_seals(&instead).is_err());
+        let started = Instant::now();
+        let mut ends = Vec::new();
+        for _ in 0..2 * MAX_CLOSERS {
+            let (socket, end) = lingering();
+            let instead = harmless(socket.into(), stand_in.as_fd()).unwrap();
+            assert!(!is_eventfd(instead.as_fd()) && fcntl_get_seals(&instead).is_err());
+            ends.push(end);
+            while CLOSERS.load(Ordering::Relaxed) > 0 {
+                assert!(started.elapsed() < Duration::from_secs(60), "it lingers");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 }
