@@ -26,9 +26,7 @@ def tenant(*more, name="red", interface="a", outside="b"):
     """A tenant. What isn't answered for long stays, unless the test is about that: the machine may stand still meanwhile."""
     if not any(line.startswith("timeouts") for line in more):
         more = (*more, timeouts(embryonic=600))
-    return "\n".join(
-        ["[[tenant]]", f'name = "{name}"', f'interfaces = ["{interface}"]', f'outside_interfaces = ["{outside}"]', *more, ""]
-    )
+    return "\n".join(["[[tenant]]", f'name = "{name}"', f'interfaces = ["{interface}"]', f'outside_interfaces = ["{outside}"]', *more, ""])
 
 
 def timeouts(**seconds):
@@ -233,9 +231,7 @@ def test_a_trace_names_the_session(two, daemon):
     daemon.apply(tenant())
     daemon.cli("trace", "add", "a", "5")
     two[0].must_ping("10.2.0.2", count=1)
-    text = eventually(
-        lambda: "ip4-session-input" in (out := daemon.cli("trace", "show").stdout) and out, lambda: "a trace of the ping"
-    )
+    text = eventually(lambda: "ip4-session-input" in (out := daemon.cli("trace", "show").stdout) and out, lambda: "a trace of the ping")
     assert re.search(r"ip4-session-input\n *session \d+\n", text), text
 
 

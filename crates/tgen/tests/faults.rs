@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Middle, STACK, interfaces, run, socket};
+use common::{Middle, STACK, interfaces, program, run, server, socket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -159,4 +159,54 @@ fn a_slow_device_is_shared_by_all_streams() {
     let sent: Vec<u64> = report.streams.iter().map(|stream| stream.sent).collect();
     assert!(sent.iter().min() > sent.iter().max().map(|most| most / 2).as_ref(), "{sent:?}");
     assert_eq!((report.lost, report.reordered), (0, Some(0)), "{report}");
+}
+
+/// Two memif servers that are connected to and never look at what comes.
+fn standing_still() -> (Vec<memif::app::Port>, [String; 2]) {
+    let sockets = [socket("still"), socket("still")];
+    (sockets.iter().map(|socket| server(socket)).collect(), sockets)
+}
+
+#[test]
+fn a_device_that_takes_nothing_ends_a_replay() {
+    let (mut ports, [left, right]) = standing_still();
+    let output = std::thread::scope(|scope| {
+        let generator = scope.spawn(|| {
+            program(&[
+                "replay",
+                "--client-interface",
+                &left,
+                "--server-interface",
+                &right,
+                "--seconds",
+                "3600",
+            ])
+        });
+        while !generator.is_finished() {
+            for port in &mut ports {
+                // Lets it connect, and takes nothing.
+                port.wait(Some(std::time::Duration::from_millis(5))).unwrap();
+            }
+        }
+        generator.join().unwrap()
+    });
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && words.contains("taken nothing for 5 s"), "{output:?}");
+}
+
+#[test]
+fn a_packet_longer_than_the_ring_is_an_error_and_not_sent() {
+    let output = program(&[
+        "--loop",
+        "--size",
+        "9000",
+        "--ring-size",
+        "64",
+        "--buffer-size",
+        "128",
+        "--seconds",
+        "10",
+    ]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && words.contains("longer than all buffers of the ring"), "{output:?}");
 }

@@ -41,6 +41,22 @@ pub enum LinkError {
         /// Why.
         reason: String,
     },
+    /// It is up, but nobody takes what is sent.
+    #[error("interface {name}: the other side has taken nothing for {seconds} s: it stands still")]
+    Stuck {
+        /// The interface.
+        name: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// All buffers of the ring together are shorter than a packet.
+    #[error(
+        "memif interface {name}: a packet is longer than all buffers of the ring together: take larger ones, or more (--buffer-size, --ring-size)"
+    )]
+    TooLong {
+        /// The interface.
+        name: String,
+    },
     /// There is no such device.
     #[error(
         "interface {name}: there is no device {device} here: make it (ip link add …), or correct the name or its netns"

@@ -160,9 +160,10 @@ impl MemifLink {
     ) -> Result<usize, LinkError> {
         let Some(queue) = self.connection.tx.get_mut(queue) else { return Ok(0) };
         match queue.transmit(n, &mut Source { packets, rest }) {
+            Ok(done) if done.refused > 0 => Err(LinkError::TooLong { name: self.name.clone() }),
             Ok(done) => {
                 queue.notify();
-                Ok(done.done())
+                Ok(done.sent)
             }
             Err(fault) => Err(lost(&self.name, &fault)),
         }

@@ -12,6 +12,8 @@ use std::time::Duration;
 /// Conversations that have the same step sent at once.
 pub const BLOCK: usize = 128;
 const LOOK_NS: u64 = 20_000_000;
+/// How long a device may take nothing.
+const STUCK: Duration = Duration::from_secs(5);
 
 /// What is sent, and how.
 #[derive(Debug)]
@@ -172,7 +174,7 @@ impl Run<'_> {
     #[inline(always)]
     fn send(&mut self, number: usize, block: u64, size: usize) -> Result<(), LinkError> {
         let from = (block % self.blocks) as usize * BLOCK;
-        let mut sent = 0;
+        let (mut sent, mut waiting) = (0, None);
         while sent < size {
             let Some(step) = self.plan.conversation.steps.get(number) else { break };
             let (link, framing) = if step.from_client {
@@ -183,7 +185,18 @@ impl Run<'_> {
             let pairs = self.pairs.get(from + sent..from + size).unwrap_or_default();
             let n = link.transmit(0, pairs.len(), &Source { step, framing, pairs }, true)?;
             sent += n;
+            if n > 0 {
+                waiting = None;
+            }
             if sent < size {
+                let now = nanoseconds();
+                let waited = now - *waiting.get_or_insert(now);
+                if waited > LOOK_NS {
+                    link.check()?;
+                }
+                if waited > STUCK.as_nanos() as u64 {
+                    return Err(LinkError::Stuck { name: link.name().into(), seconds: STUCK.as_secs() });
+                }
                 self.receive()?;
                 if self.stop.load(Ordering::Relaxed) {
                     break;
