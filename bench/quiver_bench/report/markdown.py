@@ -39,7 +39,7 @@ def tables(store: Store) -> str:
         parts.append(_alone(alone, letters))
     measured = [row for row in rows if row["telemetry"]]
     if measured:
-        parts.append(_clocks(measured))
+        parts.append(_clocks(measured, letters))
     return "\n".join(parts)
 
 
@@ -119,11 +119,12 @@ def _placement(row: dict[str, Any]) -> str:
     return f"{row['placement']}, both ways" if row["direction"] == "both ways" else str(row["placement"])
 
 
-def _clocks(rows: list[dict[str, Any]]) -> str:
+def _clocks(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     """Clocks per packet by node; columns are results."""
     columns: dict[str, dict[str, float]] = {}
     for row in rows:
-        title = f"{row['device']} {row['suite']}, {row['placement']}"
+        beside = f" beside {row['other_device']}" if row["other_device"] else ""
+        title = f"{row['device']} {row['suite']}{beside}, {row['placement']}, {row['commit'] or '–'}, {_where(row, letters)}"
         found = (re.match(r'node_clocks_per_packet\{node="([^"]+)"\} ([\d.]+)', line) for line in row["telemetry"])
         columns[title] = {match[1]: float(match[2]) for match in found if match}
     lines = [

@@ -45,31 +45,35 @@ def _in_utc(value: object) -> object:
 
 
 def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """Regular results over time by (device, suite, placement): what a trend is made of. One way and both ways are two places."""
+    """Regular results over time by (device, suite, placement): what a trend is made of. One way and both ways are two places,
+    and so are two processors."""
     rows = ask(
         store,
         f"""
         SELECT device, suite, placement || CASE direction WHEN 'both ways' THEN ', both ways' ELSE '' END AS placement,
-               start_time, commit, dut_version, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
+               start_time, commit, dut_version, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
                coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
         FROM results WHERE test_type <> 'compare' AND passed AND NOT irregular AND figure IS NOT NULL
         ORDER BY start_time
         """,
     )
+    several = len({row["machine_cpu"] for row in rows}) > 1
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["device"], row["suite"], row["placement"]), []).append(row)
+        place = f"{row['placement']}, {row['machine_cpu']}" if several else row["placement"]
+        found.setdefault((row["device"], row["suite"], place), []).append(row)
     return found
 
 
 def latest(store: Store) -> list[dict[str, Any]]:
-    """The newest passed result of every (device, suite, placement, direction, other device)."""
+    """The newest passed result of every (processor, device, suite, placement, direction, other device)."""
     return ask(
         store,
         f"""
         SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed
         QUALIFY row_number() OVER (
-            PARTITION BY test_type, device, suite, placement, direction, coalesce(other_device, '') ORDER BY start_time DESC) = 1
-        ORDER BY area, suite, device, placement, direction, other_device
+            PARTITION BY test_type, machine_cpu, device, suite, placement, direction, coalesce(other_device, '')
+            ORDER BY start_time DESC) = 1
+        ORDER BY area, suite, device, placement, direction, other_device, machine_cpu
         """,
     )
