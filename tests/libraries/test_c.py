@@ -57,9 +57,10 @@ def test_headers_stand_alone():
 @pytest.mark.parametrize("size", [64, 1518, 9000])
 def test_gives_back_every_byte_to_quiver_tgen(cc, start, socket, size):
     start(cc(C / "examples/count.c"), "server", f"@{socket}", "echo")
-    arguments = ["--size", size, "--seconds", 10, "--count", 5000, "--rate", 5000, "--full"]
+    arguments = ["--size", size, "--seconds", 10, "--count", 5000, "--rate", 5000, "--check", "payload", "--full"]
     output = run(RELEASE / "quiver-tgen", "--tx", f"@{socket}", *arguments)
     assert "sent 5000, received 5000, lost 0 " in output
+    assert "corrupted 0" in output
 
 
 @pytest.mark.skipif(

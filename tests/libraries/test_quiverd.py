@@ -193,7 +193,7 @@ def test_a_chain_of_two_peers(daemon, group, size):
         for name, socket, more in zip(("in", "out"), sockets, ('cross_connect = "out"\n', ""), strict=True)
     ]
     daemon.apply("".join(objects))
-    arguments = ["--size", size, "--seconds", 20, "--count", 5000, "--rate", 5000, "--full", "--wait", 20]
+    arguments = ["--size", size, "--seconds", 20, "--count", 5000, "--rate", 5000, "--check", "payload", "--full", "--wait", 20]
 
     def lost_by_name():
         return sum(drop["packets"] for (node, _), drop in daemon.drops().items() if node == "memif-tx")
@@ -208,7 +208,7 @@ def test_a_chain_of_two_peers(daemon, group, size):
             check=False,
         )
         said = re.search(r"sent 5000, received (\d+), lost (\d+) \(", done.stdout)
-        assert said and int(said[1]) > 4000, done.stdout + done.stderr + str(daemon.drops())
+        assert said and int(said[1]) > 4000 and "corrupted 0" in done.stdout, done.stdout + done.stderr + str(daemon.drops())
         # The second link may come up a moment after the first, and a generator that stands takes nothing: both have names.
         assert int(said[2]) <= lost_by_name() - before, done.stdout + done.stderr + str(daemon.drops())
 

@@ -104,6 +104,8 @@ def test_a_parameter_of_a_running_tap_changes(lab, two, daemon, change):
 def test_damage_is_switched_on_and_off_on_running_ports(lab, two, daemon):
     a, b = two
     index = link_index(b)
+    # b is known: else it is asked for once a second, and by the time it can answer more pings wait than may.
+    a.must_ping("10.2.0.2")
     daemon.apply(lab.tap("b", b, "10.2.0", "fault = { drop_ppm = 1000000 }"))
     assert a.ping("10.2.0.2", wait=1).received == 0
     lost = daemon.drops()[("tap-input", "fault")]

@@ -19,13 +19,13 @@ def link(lab, left="", right="", mtu=1500, mode="ethernet"):
 @pytest.mark.parametrize("size", [64, 65, 128, 129, 594, 1514])
 def test_frames_arrive_whole(lab, size):
     link(lab)
-    lab.lossless("m12", "m13", 12, 13, "--size", size, "--full")
+    lab.lossless("m12", "m13", 12, 13, "--size", size, "--check", "payload", "--full")
 
 
 @pytest.mark.parametrize("buffer", [2048, 16384], ids=["chained", "one-buffer"])
 def test_jumbo_frames(lab, buffer):
     link(lab, mtu=9000)
-    lab.lossless("m12", "m13", 12, 13, "--size", 9000, "--full", "--buffer-size", buffer)
+    lab.lossless("m12", "m13", 12, 13, "--size", 9000, "--check", "payload", "--full", "--buffer-size", buffer)
 
 
 def test_packets_longer_than_the_mtu_are_not_sent(lab):
@@ -37,8 +37,8 @@ def test_packets_longer_than_the_mtu_are_not_sent(lab):
 
 def test_ip_mode(lab):
     link(lab, mode="ip")
-    lab.lossless("m12", "m13", 12, 13, "--mode", "ip", "--size", 64, "--full")
-    lab.lossless("m12", "m13", 12, 13, "--mode", "ip", "--size", 1500, "--full")
+    lab.lossless("m12", "m13", 12, 13, "--mode", "ip", "--size", 64, "--check", "payload", "--full")
+    lab.lossless("m12", "m13", 12, 13, "--mode", "ip", "--size", 1500, "--check", "payload", "--full")
 
 
 def test_mode_must_agree(lab, daemon):
@@ -211,7 +211,7 @@ next_hops = [{{ address = "10.20.0.2" }}]
             lambda: f"testpmd forwards\n{dpdk.output()}",
         )
         for size in (64, 1514):
-            lab.lossless("m12", "m13", 12, 13, "--size", size, "--full", rate=2000)
+            lab.lossless("m12", "m13", 12, 13, "--size", size, "--check", "payload", "--full", rate=2000)
         dpdk.signal(signal.SIGKILL)
         dpdk.wait()
     eventually(lambda: not daemon.memif("d0").get("connected") and not daemon.memif("d1").get("connected"), "its end is noticed")

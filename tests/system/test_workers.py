@@ -175,7 +175,7 @@ next_hops = [{{ address = "10.20.0.2" }}]
             30,
         )
         for size in (64, 1514):
-            lab.lossless("m12", "m13", 12, 13, "--queues", 4, "--size", size, "--full", rate=2000)
+            lab.lossless("m12", "m13", 12, 13, "--queues", 4, "--size", size, "--check", "payload", "--full", rate=2000)
         by_worker = packets_by_worker(daemon, "memif-input")
         assert all(count > 1000 for count in by_worker.values()), by_worker
 

@@ -197,9 +197,11 @@ func TestServerOfQuiver(t *testing.T) {
 		}
 	}()
 	for _, size := range []string{"64", "1518", "9000"} { // each is a client that comes anew
-		run := exec.Command(tgen, "--tx", address, "--size", size, "--seconds", "5", "--count", "20000", "--rate", "20000", "--full")
+		run := exec.Command(tgen, "--tx", address, "--size", size, "--seconds", "5", "--count", "20000", "--rate", "20000", "--check", "payload", "--full")
 		output, err := run.CombinedOutput()
-		if err != nil || !strings.Contains(string(output), "lost 0 ") || !strings.Contains(string(output), "sent 20000") {
+		said := string(output)
+		whole := strings.Contains(said, "lost 0 ") && strings.Contains(said, "sent 20000") && strings.Contains(said, "corrupted 0")
+		if err != nil || !whole {
 			t.Errorf("%v: %s", err, output)
 		}
 	}

@@ -86,6 +86,8 @@ class Laboratory:
         # Foreign frames, such as the announcement (gratuitous ARP) of an interface that comes up, are counted apart.
         assert 0 < result["sent"] == result["received"], (result, self.daemon.drops())
         assert count is None or result["received"] == count, result
+        # Where payloads are looked at (`--check payload`).
+        assert not result.get("corrupted") and not result.get("duplicated"), result
         return result
 
 
