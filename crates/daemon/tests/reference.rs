@@ -55,10 +55,10 @@ fn section(plan: &Plan, node: &PlanNode, out: &mut String) {
         NodeKind::Internal => "internal",
         NodeKind::Output => "output: packets end here",
     };
-    let _ = writeln!(out, "- kind: {kind}");
+    out.push_str(kind);
     let mut line = |title: &str, names: &[&str]| {
         if !names.is_empty() {
-            let _ = writeln!(out, "- {title}: {}", list(names));
+            let _ = write!(out, " · {title}: {}", list(names));
         }
     };
     let children: Vec<&str> = node
@@ -74,6 +74,7 @@ fn section(plan: &Plan, node: &PlanNode, out: &mut String) {
     line("begins arc", spec.starts);
     line("feature of arc", &features);
     line("can end arc", spec.ends);
+    out.push('\n');
     if !spec.drops.is_empty() {
         out.push_str("\n| drop reason | severity | meaning |\n|---|---|---|\n");
         for reason in spec.drops {
