@@ -54,14 +54,38 @@ fn signals_count_once_they_are_given_and_taken() {
         let (from, to) = (tx.gauge(), rx.gauge());
         send(tx, &[packet(0, 60)]).unwrap();
         assert!(from.polling() && to.polling());
-        assert_eq!((from.signals(), to.signals()), (0, 0));
+        assert_eq!((from.counters().signals, to.counters().signals), (0, 0));
         receive(rx).unwrap();
         assert_eq!(rx.arm().unwrap(), Armed::Sleep);
         assert!(!from.polling() && !to.polling());
         send(tx, &[packet(1, 60)]).unwrap();
-        assert_eq!((from.signals(), to.signals()), (1, 0));
+        assert_eq!((from.counters().signals, to.counters().signals), (1, 0));
         assert!(rx.take_signal());
         assert!(!rx.take_signal());
-        assert_eq!((from.signals(), to.signals()), (1, 1));
+        assert_eq!((from.counters().signals, to.counters().signals), (1, 1));
+    }
+}
+
+#[test]
+fn packets_and_bytes_are_counted_where_they_were_sent_and_received() {
+    let (mut client, mut server) = in_process(&config()).unwrap();
+    for (tx, rx) in [(&mut client.tx[0], &mut server.rx[0]), (&mut server.tx[0], &mut client.rx[0])] {
+        let (from, to) = (tx.gauge(), rx.gauge());
+        let counts = |gauge: &memif::ring::RingGauge| {
+            let now = gauge.counters();
+            (now.packets, now.bytes, now.full)
+        };
+        // In one buffer, in three, and one that can never be sent.
+        send(tx, &[packet(0, 60), packet(1, 600), Vec::new(), packet(2, 61)]).unwrap();
+        assert_eq!((counts(&from), counts(&to)), ((3, 721, 0), (0, 0, 0)));
+        receive(rx).unwrap();
+        assert_eq!(counts(&to), (3, 721, 0));
+        assert_eq!(send(tx, &vec![packet(0, 60); 100]).unwrap(), 64);
+        assert_eq!(counts(&from), (67, 721 + 64 * 60, 36));
+        assert_eq!(send(tx, &[packet(0, 60)]).unwrap(), 0);
+        assert_eq!(counts(&from), (67, 721 + 64 * 60, 37), "once each time it is offered");
+        receive(rx).unwrap();
+        assert_eq!(counts(&to), (67, 721 + 64 * 60, 0));
+        assert_eq!((tx.counters(), rx.counters()), (from.counters(), to.counters()));
     }
 }

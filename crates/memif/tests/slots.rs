@@ -25,10 +25,16 @@ impl TierTask for Forward<'_> {
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         let Self(rx, tx, packets, max) = self;
+        let before = (rx.counters(), tx.counters());
         let (slots, bytes) = rx.receive_packets(simd, packets, 1, max)?;
         let slots: Vec<_> = slots.map(|slot| slot as SlotId).collect();
         let sent = tx.transmit_packets(simd, packets, &slots)?;
         assert_eq!((sent.packets, sent.bytes, sent.refused), (slots.len(), bytes, false));
+        let after = (rx.counters(), tx.counters());
+        for (before, after) in [(before.0, after.0), (before.1, after.1)] {
+            let counted = (after.packets - before.packets, after.bytes - before.bytes, after.full);
+            assert_eq!(counted, (slots.len() as u64, bytes, 0));
+        }
         rx.release();
         packets.end_round();
         Ok(slots.len())

@@ -1,20 +1,9 @@
 //! Looking at a ring from outside, while a worker has the queue.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::{Endpoint, RingSize, RingView, Slots};
-
-/// Signals of a queue: counted by the thread that has it, read from outside.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Signals(Arc<AtomicU64>);
-
-impl Signals {
-    /// One more.
-    pub(super) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use super::counters::Tally;
+use super::{Endpoint, QueueCounters, RingSize, RingView, Slots};
 
 /// Which way packets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,19 +24,13 @@ pub struct RingGauge {
     /// Packets go from client to server.
     to_server: bool,
     slots: Slots,
-    signals: Signals,
+    tally: Tally,
 }
 
 impl RingGauge {
-    pub(super) fn new(
-        ring: &RingView,
-        endpoint: Endpoint,
-        flow: Flow,
-        slots: Slots,
-        signals: &Signals,
-    ) -> Self {
+    pub(super) fn new(ring: &RingView, endpoint: Endpoint, flow: Flow, slots: Slots, tally: &Tally) -> Self {
         let to_server = endpoint.is_client() == (flow == Flow::Out);
-        Self { ring: ring.clone(), to_server, slots, signals: signals.clone() }
+        Self { ring: ring.clone(), to_server, slots, tally: tally.clone() }
     }
 
     /// Size of the ring.
@@ -87,9 +70,9 @@ impl RingGauge {
         self.ring.indices().masked()
     }
 
-    /// Signals so far: taken, where we receive; given, where we send. Several that come before they are taken count as one.
+    /// What went by the queue so far.
     #[must_use]
-    pub fn signals(&self) -> u64 {
-        self.signals.0.load(Ordering::Relaxed)
+    pub fn counters(&self) -> QueueCounters {
+        self.tally.read()
     }
 }

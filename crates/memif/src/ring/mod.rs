@@ -9,6 +9,7 @@
 //! | `slots` | whose word counts for where a slot's buffer lies: the peer's (server) or our own (client) |
 //! | `pool`, `pooled` | the buffers of a trust group, and queues that exchange them instead of copying |
 //! | `chain` | a packet in several buffers |
+//! | `counters`, `gauge` | what went by a queue, and how full its ring is, for whoever looks from outside |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `packets` | the same loops for a dataplane's packet slots |
 //! | `quad` | four descriptors at a time, for packets like most |
@@ -26,6 +27,7 @@
 #![allow(unsafe_code)]
 
 mod chain;
+mod counters;
 mod cursor;
 mod descriptor;
 mod event;
@@ -44,6 +46,7 @@ mod slots;
 mod tx;
 mod view;
 
+pub use counters::QueueCounters;
 pub use cursor::{Cursor, IndexFault};
 pub use descriptor::{Descriptor, FLAG_NEXT};
 pub use event::Event;

@@ -47,7 +47,9 @@ impl RxQueue {
                     Some(own) => self.walk(own, available, max, &mut sink).map(drop),
                 };
                 received.map_err(|fault| self.blame(fault))?;
-                Ok(sink.0.finish())
+                let (slots, bytes) = sink.0.finish();
+                self.tally.add(slots.len() as u64, bytes, 0);
+                Ok((slots, bytes))
             },
         )
     }
@@ -64,7 +66,7 @@ impl RxQueue {
             packets += usize::from(self.quads(left, max - packets, &mut sink.0));
             let left = available - self.next().wrapping_sub(start);
             let to_next_line = QUAD - usize::from(self.next()) % QUAD;
-            let some = self.walk(PeerSlots, left, to_next_line.min(max - packets), sink)?;
+            let some = self.walk(PeerSlots, left, to_next_line.min(max - packets), sink)?.packets;
             if some == 0 {
                 return Ok(());
             }
@@ -120,8 +122,10 @@ impl TxQueue {
                         self.exchange(&mut source).map_err(|fault| self.blame(fault))?
                     }
                     None => self.lines(&mut source).map_err(|fault| self.blame(fault))?,
-                    Some(_) => self.transmit(slots.len(), &mut source)?.sent,
+                    Some(_) => self.fill(slots.len(), &mut source)?.done.sent,
                 };
+                let left = if source.refused { 0 } else { slots.len() - sent };
+                self.tally.add(sent as u64, source.bytes, left as u64);
                 Ok(PacketsSent { packets: sent, bytes: source.bytes, refused: source.refused })
             },
         )
@@ -146,7 +150,7 @@ impl TxQueue {
             let left = room - self.next().wrapping_sub(start);
             let to_next_line = QUAD - usize::from(self.next()) % QUAD;
             let n = to_next_line.min(source.slots.len() - source.done);
-            let some = self.walk(PeerSlots, left, n, source)?.sent;
+            let some = self.walk(PeerSlots, left, n, source)?.done.sent;
             source.done += some;
             if some < n || n == 0 {
                 self.publish();

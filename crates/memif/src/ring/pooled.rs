@@ -5,8 +5,8 @@ use memory::simd::Simd;
 
 use super::packets::Source;
 use super::pool::PoolSlots;
-use super::rx::RxSink;
-use super::tx::{Transmitted, TxSource};
+use super::rx::{RxSink, Taken};
+use super::tx::{TxSource, Walked};
 use super::{Descriptor, Fault, RxQueue, TxQueue};
 
 impl RxQueue {
@@ -16,9 +16,9 @@ impl RxQueue {
         available: u16,
         max: usize,
         sink: &mut S,
-    ) -> Result<usize, Fault> {
+    ) -> Result<Taken, Fault> {
         // Out of the queue meanwhile, for it is borrowed as a whole.
-        let Some(pool) = self.pool.take() else { return Ok(0) };
+        let Some(pool) = self.pool.take() else { return Ok(Taken::default()) };
         let received = self.walk(pool.addressing(), available, max, sink);
         self.pool = Some(pool);
         received
@@ -32,8 +32,8 @@ impl TxQueue {
         room: u16,
         n: usize,
         source: &mut S,
-    ) -> Result<Transmitted, Fault> {
-        let Some(pool) = self.pool.take() else { return Ok(Transmitted::default()) };
+    ) -> Result<Walked, Fault> {
+        let Some(pool) = self.pool.take() else { return Ok(Walked::default()) };
         let sent = self.walk(pool.addressing(), room, n, source);
         self.pool = Some(pool);
         sent
@@ -82,7 +82,7 @@ impl TxQueue {
             let rest = source.slots.get(source.done..).unwrap_or_default();
             let next = rest.iter().skip(1).position(|slot| self.lies_in(pool, source, *slot).is_some());
             let run = next.map_or(rest.len(), |next| next + 1);
-            let sent = self.walk(pool.addressing(), left, run, source)?.sent;
+            let sent = self.walk(pool.addressing(), left, run, source)?.done.sent;
             source.done += sent;
             if sent < run {
                 break;

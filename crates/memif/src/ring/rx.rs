@@ -7,11 +7,14 @@ use memory::region::{CheckedRange, RegionTable, prefetch_read};
 use memory::simd::Simd;
 
 use super::chain::{Chain, Limits};
-use super::gauge::{Flow, Signals};
+use super::counters::Tally;
+use super::gauge::Flow;
 use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
-use super::{Cursor, Descriptor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
+use super::{
+    Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, RingGauge, RingSize, RingView, Slots,
+};
 
 /// How many slots ahead the first bytes of a packet are prefetched ...
 const PREFETCH: u16 = 8;
@@ -55,7 +58,14 @@ pub struct RxQueue {
     /// The chain being received: may be unfinished between two calls. Holds ranges of `ring.table()`.
     chain: Chain,
     event: Event,
-    signals: Signals,
+    pub(super) tally: Tally,
+}
+
+/// What a walk received.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) packets: usize,
+    pub(super) bytes: u64,
 }
 
 impl RxQueue {
@@ -67,8 +77,8 @@ impl RxQueue {
         event: Event,
     ) -> Self {
         let cursor = Cursor::new(ring.size());
-        let (chain, signals, pool) = Default::default();
-        let queue = Self { ring, cursor, endpoint, slots, pool, max_packet, chain, event, signals };
+        let (chain, tally, pool) = Default::default();
+        let queue = Self { ring, cursor, endpoint, slots, pool, max_packet, chain, event, tally };
         queue.post(0, queue.ring.size().descriptors());
         queue
     }
@@ -106,7 +116,9 @@ impl RxQueue {
             None => self.walk(PeerSlots, available, max, sink),
             Some(own) => self.walk(own, available, max, sink),
         };
-        received.map_err(|fault| self.ring.blame(fault))
+        let taken = received.map_err(|fault| self.ring.blame(fault))?;
+        self.tally.add(taken.packets as u64, taken.bytes, 0);
+        Ok(taken.packets)
     }
 
     /// Slots that the peer has filled and that were not received yet.
@@ -187,11 +199,11 @@ impl RxQueue {
         available: u16,
         max: usize,
         sink: &mut S,
-    ) -> Result<usize, Fault> {
+    ) -> Result<Taken, Fault> {
         let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
         let start = self.cursor.next();
         let limit = self.max_packet.min(slots.limit());
-        let (mut used, mut packets) = (self.chain.slots(), 0);
+        let (mut used, mut packets, mut bytes) = (self.chain.slots(), 0, 0);
         let mut chained = used > 0;
         while used < available && packets < max {
             let index = start.wrapping_add(used);
@@ -211,6 +223,7 @@ impl RxQueue {
                     return Err(bad_length(d.length, limit));
                 }
                 sink.packet(d.check(table)?);
+                bytes += u64::from(d.length);
             } else {
                 let limits = Limits { part: slots.limit(), packet: self.max_packet };
                 self.chain.add(&self.ring, index, d, limits)?;
@@ -220,13 +233,14 @@ impl RxQueue {
                 }
                 let length = self.chain.length()?;
                 sink.chain(self.chain.parts(), length);
+                bytes += u64::from(length);
                 self.chain.clear();
             }
             packets += 1;
         }
         // An unfinished chain is not taken: its slots are asked for again, but not read again.
         self.cursor.take(used - self.chain.slots());
-        Ok(packets)
+        Ok(Taken { packets, bytes })
     }
 
     /// Gives all slots that were received from back to the peer: only after nobody needs their bytes any
@@ -272,15 +286,21 @@ impl RxQueue {
     pub fn take_signal(&self) -> bool {
         let signalled = self.event.clear();
         if signalled {
-            self.signals.add();
+            self.tally.signal();
         }
         signalled
+    }
+
+    /// What was received so far.
+    #[must_use]
+    pub fn counters(&self) -> QueueCounters {
+        self.tally.read()
     }
 
     /// The queue's ring, to look at while another thread has the queue.
     #[must_use]
     pub fn gauge(&self) -> RingGauge {
-        RingGauge::new(&self.ring, self.endpoint, Flow::In, self.slots, &self.signals)
+        RingGauge::new(&self.ring, self.endpoint, Flow::In, self.slots, &self.tally)
     }
 
     /// What the peer signals while the queue is armed.

@@ -6,13 +6,16 @@ use memory::packet::Alike;
 use memory::region::{CheckedRange, RegionTable, prefetch_write};
 use memory::simd::Simd;
 
+use super::counters::Tally;
 use super::gather::{Fit, Gather};
-use super::gauge::{Flow, Signals};
+use super::gauge::Flow;
 use super::packets::LINE;
 use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
-use super::{Cursor, Descriptor, Endpoint, Event, Fault, RingGauge, RingSize, RingView, Slots};
+use super::{
+    Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, RingGauge, RingSize, RingView, Slots,
+};
 
 /// How many slots ahead a buffer's first line is prefetched, to be written ...
 const PREFETCH: u16 = 12;
@@ -72,15 +75,24 @@ pub struct TxQueue {
     /// Their descriptors, as they will be published.
     descriptors: Vec<Descriptor>,
     event: Event,
-    signals: Signals,
+    pub(super) tally: Tally,
+}
+
+/// What a walk sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Walked {
+    pub(super) done: Transmitted,
+    bytes: u64,
+    /// The source didn't want to go on after a packet that can't be sent.
+    stopped: bool,
 }
 
 impl TxQueue {
     pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Event) -> Self {
         let cursor = Cursor::new(ring.size());
         let (parts, descriptors) = (Vec::new(), Vec::new());
-        let (signals, pool) = Default::default();
-        let queue = Self { ring, cursor, endpoint, slots, pool, parts, descriptors, event, signals };
+        let (tally, pool) = Default::default();
+        let queue = Self { ring, cursor, endpoint, slots, pool, parts, descriptors, event, tally };
         queue.lay_out();
         queue
     }
@@ -109,15 +121,24 @@ impl TxQueue {
     /// [`Fault`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
     #[inline]
     pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, Fault> {
+        let Walked { done, bytes, stopped } = self.fill(n, source)?;
+        let left = if stopped { 0 } else { n - done.done() };
+        self.tally.add(done.sent as u64, bytes, left as u64);
+        Ok(done)
+    }
+
+    /// [`transmit`](Self::transmit), not counted.
+    #[inline]
+    pub(super) fn fill<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Walked, Fault> {
         let room = self.checked_room()?;
         let sent = match OwnSlots::of(self.slots) {
             None if self.pool.is_some() => self.walk_pool(room, n, source),
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),
         };
-        let done = sent.map_err(|fault| self.blame(fault))?;
+        let sent = sent.map_err(|fault| self.blame(fault))?;
         self.publish();
-        Ok(done)
+        Ok(sent)
     }
 
     /// [`room`](Self::room), unless the memory is gone.
@@ -207,11 +228,11 @@ impl TxQueue {
         room: u16,
         n: usize,
         source: &mut S,
-    ) -> Result<Transmitted, Fault> {
+    ) -> Result<Walked, Fault> {
         let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
         let start = self.cursor.next();
         let mut used = 0;
-        let mut done = Transmitted::default();
+        let Walked { mut done, mut bytes, mut stopped } = Walked::default();
         while used < room && done.done() < n {
             let packet = done.done();
             let index = start.wrapping_add(used);
@@ -230,6 +251,7 @@ impl TxQueue {
                 source.write(packet, d.check(table)?);
                 slots.fill(ring, index, d);
                 used += 1;
+                bytes += u64::from(length);
                 done.sent += 1;
                 continue;
             }
@@ -242,15 +264,19 @@ impl TxQueue {
                         slots.fill(ring, start.wrapping_add(used), *d);
                         used += 1;
                     }
+                    bytes += u64::from(length);
                     done.sent += 1;
                 }
                 Fit::NoRoom => break,
                 Fit::Never if source.refused(packet) => done.refused += 1,
-                Fit::Never => break,
+                Fit::Never => {
+                    stopped = true;
+                    break;
+                }
             }
         }
         self.cursor.take(used);
-        Ok(done)
+        Ok(Walked { done, bytes, stopped })
     }
 
     /// Signals the peer if it wants to be. After [`transmit`](Self::transmit), once for as many as one likes.
@@ -258,14 +284,20 @@ impl TxQueue {
     pub fn notify(&self) {
         if self.endpoint.wanted(self.ring.indices()) {
             self.event.signal();
-            self.signals.add();
+            self.tally.signal();
         }
+    }
+
+    /// What was sent so far.
+    #[must_use]
+    pub fn counters(&self) -> QueueCounters {
+        self.tally.read()
     }
 
     /// The queue's ring, to look at while another thread has the queue.
     #[must_use]
     pub fn gauge(&self) -> RingGauge {
-        RingGauge::new(&self.ring, self.endpoint, Flow::Out, self.slots, &self.signals)
+        RingGauge::new(&self.ring, self.endpoint, Flow::Out, self.slots, &self.tally)
     }
 
     /// What wakes the peer.
