@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filesSpace is room for more descriptors than any message has, so that a peer that sends more is told so.
-const filesSpace = 8
+// filesSpace is room for as many descriptors as the kernel lets one message have: what it found no room for it would close itself, and
+// a close can take as long as the descriptor's owner likes.
+const filesSpace = 253
 
 // farewellTime bounds how long a message may take that nobody waits for.
 const farewellTime = 100 * time.Millisecond
@@ -34,10 +36,15 @@ func (c channel) send(m *message, file *os.File) error {
 	return channelError(err)
 }
 
-// receive waits for a message. The files are the caller's to close.
-func (c channel) receive() (*message, []*os.File, error) {
+// receive waits for a message. The files are the caller's to close. A message that has some where none are due stays where it is.
+func (c channel) receive(due bool) (*message, []*os.File, error) {
 	buffer := make([]byte, messageSize+1) // one too many is seen as such
-	space := make([]byte, unix.CmsgSpace(4*filesSpace)+unix.CmsgSpace(unix.SizeofUcred))
+	var space []byte
+	if due {
+		space = make([]byte, unix.CmsgSpace(4*filesSpace))
+	} else if has, err := c.hasFiles(buffer); err != nil || has {
+		return nil, nil, cmp.Or(channelError(err), notDue(buffer))
+	}
 	n, controls, flags, _, err := c.socket.ReadMsgUnix(buffer, space)
 	files := parseFiles(space[:controls])
 	if err == nil && flags&unix.MSG_CTRUNC != 0 {
@@ -52,6 +59,59 @@ func (c channel) receive() (*message, []*os.File, error) {
 		return nil, nil, channelError(err)
 	}
 	return m, files, nil
+}
+
+// readable says whether there is something to receive; on a connection that is up, that is its end.
+func (c channel) readable() (is bool) {
+	err := c.control(func(fd int) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
+		is = n > 0 && err == nil
+	})
+	return is || err != nil // closed by us
+}
+
+// notDue is why a message is refused that came with files while none are due.
+func notDue(buffer []byte) error {
+	m, err := decode(buffer[:messageSize])
+	switch {
+	case err != nil:
+		return err
+	case m.takesFile():
+		return detail(UnexpectedMessage, "%s", m.kind)
+	}
+	return detail(FileDescriptors, "some with %s, which has none", m.kind)
+}
+
+// hasFiles waits for a message and says whether files came with it, without taking either.
+func (c channel) hasFiles(buffer []byte) (has bool, failed error) {
+	raw, err := c.socket.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		var flags int
+		_, _, flags, _, failed = unix.Recvmsg(int(fd), buffer, nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		has = flags&unix.MSG_CTRUNC != 0
+		return failed != unix.EAGAIN && failed != unix.EINTR
+	})
+	return has, cmp.Or(err, failed)
+}
+
+// close ends the channel. What the peer has left in it is taken first, or it would be told of that instead of why; it can keep this
+// waiting for as long as it likes.
+func (c channel) close() {
+	_ = c.control(func(fd int) {
+		// From now on nothing comes, and a message, even an empty one, is told from the end by its sender's credentials.
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
+		for {
+			_, _, flags, _, err := unix.Recvmsg(fd, make([]byte, 1), nil, unix.MSG_DONTWAIT)
+			if err != nil || flags&unix.MSG_CTRUNC == 0 {
+				return
+			}
+		}
+	})
+	_ = c.socket.Close()
 }
 
 // farewell tells the peer why it is over, if that is news to it.
@@ -165,9 +225,9 @@ func dialChannel(ctx context.Context, address, netns string) (channel, error) {
 	return channel{conn.(*net.UnixConn)}, nil
 }
 
-func listenSocket(address, netns string, mode os.FileMode) (*net.UnixListener, error) {
+func listenSocket(address string, settings ListenConfig) (*net.UnixListener, error) {
 	var listener net.Listener
-	file := !strings.HasPrefix(address, "@")
+	file, mode := !strings.HasPrefix(address, "@"), settings.FileMode
 	config := net.ListenConfig{}
 	if file {
 		if err := removeStale(address); err != nil {
@@ -180,7 +240,7 @@ func listenSocket(address, netns string, mode os.FileMode) (*net.UnixListener, e
 			return errors.Join(err, failed)
 		}
 	}
-	err := inNetns(netns, func() error {
+	err := inNetns(settings.Netns, func() error {
 		return withAddress(address, func(name string) (err error) {
 			listener, err = config.Listen(context.Background(), network, name)
 			return err
@@ -195,7 +255,8 @@ func listenSocket(address, netns string, mode os.FileMode) (*net.UnixListener, e
 	socket := listener.(*net.UnixListener)
 	socket.SetUnlinkOnClose(false) // Listener does, if the file is still ours
 	if file {
-		if err := os.Chmod(address, mode); err != nil {
+		err := os.Lchown(address, or(settings.FileUID, -1), or(settings.FileGID, -1))
+		if err := cmp.Or(err, os.Chmod(address, mode)); err != nil {
 			return nil, errors.Join(err, socket.Close())
 		}
 	}

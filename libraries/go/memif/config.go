@@ -75,6 +75,11 @@ type ServerConfig struct {
 	MaxMemory     uint64 // bytes of all regions together: 1 GiB. Pages that the client left empty are charged to who touches them
 	MaxPacket     int    // longest packet to receive, in bytes: DefaultMaxPacket
 	AllowUnsealed bool   // also regions that the client could truncate, which costs it its connection
+	// The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract
+	// socket can be reached by every process of its network namespace, so that they, and the secret, are all that keeps others out.
+	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all
+	AllowGIDs         []uint32 // effective groups; supplementary ones don't count: all
+	AllowPIDNamespace string   // the process namespace that the client lives in itself, as a file: /proc/42/ns/pid: any
 }
 
 func or[T comparable](value, otherwise T) T {

@@ -30,6 +30,8 @@ type Info struct {
 	Mode            Mode
 	PeerApplication string // what the peer calls itself
 	PeerInterface   string // what it calls the interface
+	// Peer is its process, as the kernel says; nil where it doesn't.
+	Peer *Credentials
 }
 
 // Conn is an established connection: packets can flow until Close, or until the peer ends it.
@@ -104,7 +106,7 @@ func (c *Conn) start() error {
 
 // listen waits for the end.
 func (c *Conn) listen() {
-	m, files, err := c.channel.receive()
+	m, files, err := c.channel.receive(false)
 	closeFiles(files)
 	switch {
 	case err != nil:
@@ -122,7 +124,6 @@ func (c *Conn) end(reason error) {
 		c.reason = reason
 		close(c.done)
 		c.channel.farewell(reason)
-		_ = c.channel.socket.Close()
 		if len(c.rx) > 1 {
 			_ = c.any.close()
 		}
@@ -134,9 +135,13 @@ func (c *Conn) end(reason error) {
 		}
 		// Nobody can be using it: all queues are closed.
 		_ = c.table.Close()
-		if c.onEnd != nil {
-			c.onEnd()
-		}
+		// What the peer has left in the socket can keep its close waiting: until then it has its interface, and nobody else waits.
+		go func() {
+			c.channel.close()
+			if c.onEnd != nil {
+				c.onEnd()
+			}
+		}()
 	})
 }
 

@@ -128,12 +128,16 @@ func TestSeveralQueuesEachWithItsGoroutine(t *testing.T) {
 					n++
 				}
 			}
-			if packets, octets := q.Counts(); packets != each || octets != uint64(each*(64+i)) {
-				t.Errorf("queue %d counts %d packets, %d bytes", i, packets, octets)
-			}
 		})
 	}
 	all.Wait()
+	for i, q := range server.RxQueues() {
+		for _, counted := range []Counters{q.Counters(), client.TxQueues()[i].Counters()} {
+			if counted.Packets != each || counted.Bytes != uint64(each*(64+i)) {
+				t.Errorf("queue %d counts %+v", i, counted)
+			}
+		}
+	}
 }
 
 // One packet at a time, so that both sleep in between; and over two queues, so that either may wake the reader.

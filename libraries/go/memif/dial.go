@@ -2,7 +2,6 @@ package memif
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -46,7 +45,8 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 		h.memory.close()
 	}
 	ctl.farewell(err)
-	return nil, errors.Join(err, ctl.socket.Close())
+	go ctl.close()
+	return nil, err
 }
 
 // clientHandshake is the client's side of the control channel: it sends one message and waits for its ACK before the next.
@@ -128,7 +128,7 @@ func (h *clientHandshake) say(m *message, file *os.File) error {
 
 // hear waits for the one message that is legal now, besides DISCONNECT.
 func (h *clientHandshake) hear(wanted messageType) (*message, error) {
-	m, files, err := h.channel.receive()
+	m, files, err := h.channel.receive(false)
 	closeFiles(files)
 	switch {
 	case err != nil:
@@ -144,7 +144,7 @@ func (h *clientHandshake) hear(wanted messageType) (*message, error) {
 }
 
 func (h *clientHandshake) connection(address string) (*Conn, error) {
-	info := Info{Client, h.config.ID, h.config.Mode, h.server, h.peer}
+	info := Info{Client, h.config.ID, h.config.Mode, h.server, h.peer, h.channel.credentials()}
 	tx := h.memory.layout.txRings
 	rxEnds, txEnds := h.memory.ends[tx:], h.memory.ends[:tx]
 	conn, err := open(info, address, h.channel, h.memory.table, rxEnds, txEnds, uint32(h.config.MaxPacket))

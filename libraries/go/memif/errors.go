@@ -58,6 +58,7 @@ const (
 	NotASocket   Cause = "file exists and is not a socket"
 	Registered   Cause = "interface id is already registered on this socket"
 	NotListening Cause = "no interface of this id on this socket"
+	HangingFiles Cause = "too many descriptors from peers can't be closed"
 	NeverFits    Cause = "packet is empty or longer than all buffers of the ring"
 	ShortBuffer  Cause = "packet is longer than the buffer to read it into"
 )
@@ -74,6 +75,7 @@ const (
 	Version           Cause = "unsupported version"
 	UnknownInterface  Cause = "unmatched interface id"
 	AlreadyConnected  Cause = "already connected"
+	NotAllowed        Cause = "not allowed to connect"
 	ModeMismatch      Cause = "mode mismatch"
 	SecretRequired    Cause = "secret required"
 	WrongSecret       Cause = "incorrect secret"

@@ -137,7 +137,7 @@ func FuzzClientHandshake(f *testing.F) {
 			_ = client.socket.Close()
 		}
 		for i := 0; ; i++ {
-			m, files, err := server.receive()
+			m, files, err := server.receive(true)
 			closeFiles(files)
 			if err != nil || m.kind == msgDisconnect {
 				break

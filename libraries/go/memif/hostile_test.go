@@ -131,7 +131,7 @@ func TestConnectStormAndSlowHandshakes(t *testing.T) {
 		_ = ctl.socket.SetDeadline(time.Now().Add(patience))
 		told := ""
 		for {
-			m, _, err := ctl.receive()
+			m, _, err := ctl.receive(true)
 			if err != nil {
 				if !errors.Is(err, PeerClosed) && !errors.Is(err, io.EOF) {
 					t.Fatalf("%d: %v", i, err)

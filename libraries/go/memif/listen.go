@@ -15,9 +15,11 @@ import (
 type ListenConfig struct {
 	Application   string        // name of this application, told to peers: "quiver-go"; cut to 31 bytes
 	FileMode      fs.FileMode   // of the socket file: 0660
+	FileUID       int           // user that the socket file belongs to: ours
+	FileGID       int           // group that it belongs to: ours
 	Netns         string        // file of the network namespace of an abstract socket: ours
 	Timeout       time.Duration // from accepting a connection to its CONNECT: 5 s
-	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest: who is slow on purpose keeps nobody out
+	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest of the process that has most: others are kept out by nobody
 	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
 	// came as far. It must not block.
 	Refused func(id *uint32, reason error)
@@ -35,10 +37,11 @@ type Listener struct {
 	done    chan struct{}
 	arrived chan struct{} // one element if something may be in ready
 
+	handshakes handshakes
+	places     chan struct{} // one element for each goroutine of a handshake, also of one that was ended and is not yet closed
+
 	mu         sync.Mutex
 	interfaces map[uint32]*served
-	handshakes map[uint64]channel
-	last       uint64
 	ready      []*Conn
 	closed     bool
 }
@@ -46,8 +49,9 @@ type Listener struct {
 type served struct {
 	config ServerConfig
 	taken  bool
-	conn   *Conn // once connected
-	closed error // why nobody may have it, at present
+	freed  chan struct{} // closed when it isn't taken any more
+	conn   *Conn         // once connected
+	closed error         // why nobody may have it, at present
 }
 
 // Listen serves interfaces at address: a path, or "@name" for an abstract socket.
@@ -56,14 +60,15 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 	config.Timeout, config.MaxHandshakes = or(config.Timeout, 5*time.Second), or(config.MaxHandshakes, 64)
 	l := &Listener{
 		config: config, address: address, done: make(chan struct{}), arrived: make(chan struct{}, 1),
-		interfaces: map[uint32]*served{}, handshakes: map[uint64]channel{},
+		interfaces: map[uint32]*served{}, handshakes: handshakes{list: map[uint64]*handshake{}},
+		places: make(chan struct{}, 2*config.MaxHandshakes+len(interfaces)),
 	}
 	for _, one := range interfaces {
 		if err := l.Register(one); err != nil {
 			return nil, err
 		}
 	}
-	socket, err := listenSocket(address, config.Netns, config.FileMode)
+	socket, err := listenSocket(address, config)
 	if err != nil {
 		return nil, &Error{Op: "listen", Interface: address, Err: err}
 	}
@@ -192,11 +197,8 @@ func (l *Listener) Close() error {
 			conns = append(conns, one.conn)
 		}
 	}
-	for _, ctl := range l.handshakes {
-		ctl.farewell(localReason("server closed"))
-		_ = ctl.socket.Close()
-	}
 	l.mu.Unlock()
+	l.handshakes.endAll(localReason("server closed"))
 	for _, conn := range conns {
 		conn.end(localReason("server closed"))
 	}
@@ -210,16 +212,23 @@ func (l *Listener) Close() error {
 
 func (l *Listener) serve() {
 	told := false
+	tell := func(reason error) {
+		if !told && l.config.NotAccepting != nil {
+			l.config.NotAccepting(reason)
+		}
+		told = true
+	}
 	for {
+		if !l.place(tell) {
+			return
+		}
 		socket, err := l.socket.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // out of descriptors, say: others may be given back
-			if !told && l.config.NotAccepting != nil {
-				l.config.NotAccepting(err)
-			}
-			told = true
+			<-l.places
+			tell(err)
 			select {
 			case <-l.done:
 				return
@@ -229,47 +238,51 @@ func (l *Listener) serve() {
 		}
 		told = false
 		ctl := channel{socket}
-		if number, ok := l.admit(ctl); ok {
-			go l.shake(ctl, number)
+		one := &handshake{channel: ctl, peer: ctl.credentials()}
+		_ = socket.SetDeadline(time.Now().Add(l.config.Timeout))
+		number := l.handshakes.admit(one, l.config.MaxHandshakes)
+		select {
+		case <-l.done: // by now; all others were ended then
+			l.handshakes.endAll(localReason("server closed"))
+		default:
 		}
+		go l.shake(one, number)
 	}
 }
 
-// admit enters one more handshake, ending the oldest if there is no place for it.
-func (l *Listener) admit(ctl channel) (uint64, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		_ = ctl.socket.Close()
-		return 0, false
-	}
-	if len(l.handshakes) >= l.config.MaxHandshakes {
-		oldest := l.last
-		for number := range l.handshakes {
-			oldest = min(oldest, number)
+// place waits until there may be one more goroutine with a handshake; false once the listener is closed. Where all are in use, closes of
+// what peers have sent don't come to an end: who does that is accepted no more.
+func (l *Listener) place(tell func(error)) bool {
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	for {
+		select {
+		case l.places <- struct{}{}:
+			return true
+		case <-l.done:
+			return false
+		case <-late.C:
+			tell(HangingFiles)
 		}
-		l.handshakes[oldest].farewell(TooManyHandshakes)
-		_ = l.handshakes[oldest].socket.Close()
-		delete(l.handshakes, oldest)
 	}
-	l.last++
-	l.handshakes[l.last] = ctl
-	return l.last, true
 }
 
 // shake goes through one handshake.
-func (l *Listener) shake(ctl channel, number uint64) {
+func (l *Listener) shake(one *handshake, number uint64) {
+	defer func() { <-l.places }()
 	var mine *served
 	h := &serverHandshake{claim: func(m *message) (config *ServerConfig, err error) {
-		mine, err = l.claim(m)
+		mine, err = l.claim(m, one)
 		if err != nil {
 			return nil, err
 		}
 		return &mine.config, nil
 	}}
-	conn, err := l.converse(ctl, h, func() { l.release(mine) })
+	conn, err := l.converse(one, h, func() { l.release(mine) })
+	if ended := l.handshakes.settle(number, one); ended != nil {
+		err = ended
+	}
 	l.mu.Lock()
-	delete(l.handshakes, number)
 	if err == nil {
 		if l.closed || l.interfaces[h.config.ID] != mine {
 			err = Deleted
@@ -284,30 +297,28 @@ func (l *Listener) shake(ctl channel, number uint64) {
 		_ = conn.start()
 		return
 	}
-	if conn != nil {
-		conn.end(err)
-	} else {
-		ctl.farewell(err)
-		_ = ctl.socket.Close()
-		h.close()
-		if mine != nil {
-			l.release(mine)
-		}
-	}
 	if l.config.Refused != nil {
 		l.config.Refused(h.id, err)
 	}
+	if conn != nil {
+		conn.end(err)
+		return
+	}
+	one.channel.farewell(err)
+	one.channel.close()
+	h.close()
+	if mine != nil {
+		l.release(mine)
+	}
 }
 
-func (l *Listener) converse(ctl channel, h *serverHandshake, ended func()) (*Conn, error) {
-	if err := ctl.socket.SetDeadline(time.Now().Add(l.config.Timeout)); err != nil {
-		return nil, err
-	}
+func (l *Listener) converse(one *handshake, h *serverHandshake, ended func()) (*Conn, error) {
+	ctl := one.channel
 	if err := ctl.send(l.limits().hello(l.config.Application), nil); err != nil {
 		return nil, err
 	}
 	for {
-		m, files, err := ctl.receive()
+		m, files, err := ctl.receive(h.takesFiles())
 		if err != nil {
 			return nil, err
 		}
@@ -321,6 +332,7 @@ func (l *Listener) converse(ctl channel, h *serverHandshake, ended func()) (*Con
 			}
 			continue
 		}
+		h.peer.Peer = one.peer
 		conn, err := open(h.peer, l.address, ctl, h.table, h.rx, h.tx, uint32(h.config.MaxPacket))
 		h.rx, h.tx, h.table = nil, nil, nil // the connection's now
 		if err != nil {
@@ -343,38 +355,57 @@ func (l *Listener) limits() limits {
 	return all
 }
 
-func (l *Listener) claim(m *message) (*served, error) {
+// handshakeEnd is how long a client waits whose interface another handshake has, which may be about to end: nothing tells.
+const handshakeEnd = 50 * time.Millisecond
+
+func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := l.interfaces[m.id]
-	if one == nil {
-		return nil, detail(UnknownInterface, "%d", m.id)
-	}
-	if err := one.config.admit(m); err != nil {
-		return nil, err
-	}
-	if one.closed != nil {
-		return nil, one.closed
-	}
-	if one.conn != nil {
-		// A client that ended and came back is told apart from a second one: its end may not have been seen yet.
-		ending := one.conn.Done()
+	for started := time.Now(); ; {
+		one := l.interfaces[m.id]
+		if one == nil {
+			return nil, detail(UnknownInterface, "%d", m.id)
+		}
+		// First who it is: a stranger learns nothing of mode and secret.
+		if err := one.config.admitPeer(by.peer, by.channel); err != nil {
+			return nil, err
+		}
+		if err := one.config.admit(m); err != nil {
+			return nil, err
+		}
+		if one.closed != nil {
+			return nil, one.closed
+		}
+		if !one.taken {
+			one.taken, one.freed = true, make(chan struct{})
+			l.handshakes.claims(by)
+			return one, nil
+		}
+		// A client that ended and came back is told apart from a second one: its end is there, but may not be dealt with yet.
+		patience := handshakeEnd
+		if one.conn != nil {
+			patience = 0
+			if one.conn.Err() != nil || one.conn.channel.readable() {
+				patience = l.config.Timeout
+			}
+		}
+		left := time.Until(started.Add(patience))
+		if left <= 0 {
+			return nil, detail(AlreadyConnected, "interface id %d", m.id)
+		}
+		freed := one.freed
 		l.mu.Unlock()
 		select {
-		case <-ending:
-		case <-time.After(50 * time.Millisecond):
+		case <-freed:
+		case <-time.After(left):
 		}
 		l.mu.Lock()
 	}
-	if one.taken {
-		return nil, detail(AlreadyConnected, "interface id %d", m.id)
-	}
-	one.taken = true
-	return one, nil
 }
 
 func (l *Listener) release(one *served) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one.taken, one.conn = false, nil
+	close(one.freed)
 }

@@ -120,7 +120,7 @@ func (r *rawClient) send(bytes []byte, names ...string) {
 // hear waits for a message and compares it with words of the table: ack, connected, refused PHRASE.
 func (r *rawClient) hear(words []string) {
 	r.tb.Helper()
-	m, files, err := r.channel.receive()
+	m, files, err := r.channel.receive(true)
 	closeFiles(files)
 	if err != nil {
 		r.tb.Fatalf("expected %v, got %v", words, err)
@@ -134,7 +134,7 @@ func (r *rawClient) hear(words []string) {
 		if m.kind != msgDisconnect || !strings.Contains(m.reason, phrase(words[1])) {
 			r.tb.Fatalf("expected %v, got %+v", words, m)
 		}
-		if _, _, err := r.channel.receive(); !errors.Is(err, PeerClosed) && !errors.Is(err, io.EOF) {
+		if _, _, err := r.channel.receive(true); !errors.Is(err, PeerClosed) && !errors.Is(err, io.EOF) {
 			r.tb.Fatalf("not closed after %v: %v", words, err)
 		}
 	default:

@@ -3,7 +3,6 @@ package memif
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"quiver/memif/internal/shm"
@@ -19,15 +18,14 @@ type RxQueue struct {
 	chain     []byte // what came of a packet in several buffers
 	parts     uint16 // slots of it; 0 if there is none
 	waiter    *waiter
-	packets   atomic.Uint64
-	bytes     atomic.Uint64
+	tally     tally
 }
 
 // RingSize is the number of descriptors.
 func (q *RxQueue) RingSize() int { return int(q.end.cursor.size) }
 
-// Counts are the packets and bytes received so far.
-func (q *RxQueue) Counts() (packets, bytes uint64) { return q.packets.Load(), q.bytes.Load() }
+// Counters are what was received so far.
+func (q *RxQueue) Counters() Counters { return q.tally.read() }
 
 // TryReadBatch receives packets that are there into batch, after resetting it, and gives how many: 0 if there are none.
 // It polls: the peer isn't asked to signal.
@@ -77,7 +75,9 @@ func (q *RxQueue) take(batch *Batch) error {
 	for used < available && batch.Len() < batch.max {
 		d := e.received(index)
 		if d.HasNext() || q.parts > 0 {
-			err = q.takePart(index, d, batch)
+			var whole uint64
+			whole, err = q.takePart(index, d, batch)
+			bytes += whole
 		} else if d.Length-1 >= limit { // one comparison for both 0 and too long
 			err = badLength(d.Length, limit)
 		} else if packet, ok := e.table.Bytes(d.Region, d.Offset, d.Length); ok {
@@ -98,31 +98,30 @@ func (q *RxQueue) take(batch *Batch) error {
 	e.cursor.released = e.cursor.taken
 	e.post(first, used)
 	e.publish(e.cursor.released)
-	q.packets.Add(uint64(batch.Len() - before))
-	q.bytes.Add(bytes)
+	q.tally.add(uint64(batch.Len()-before), bytes, 0)
 	return nil
 }
 
-// takePart adds a slot to the packet that comes in several.
-func (q *RxQueue) takePart(index uint16, d shm.Descriptor, batch *Batch) error {
+// takePart adds a slot to the packet that comes in several; gives its bytes once it is whole.
+func (q *RxQueue) takePart(index uint16, d shm.Descriptor, batch *Batch) (uint64, error) {
 	e := &q.end
 	if e.client && d.Length > e.capacity {
-		return badLength(d.Length, e.capacity)
+		return 0, badLength(d.Length, e.capacity)
 	}
 	// In 64 bits: no sum can wrap.
 	if total := uint64(len(q.chain)) + uint64(d.Length); total > uint64(q.maxPacket) {
-		return detail(TooLong, "%d bytes, at most %d", total, q.maxPacket)
+		return 0, detail(TooLong, "%d bytes, at most %d", total, q.maxPacket)
 	}
 	part, ok := e.table.Bytes(d.Region, d.Offset, d.Length)
 	// An empty part says nothing wrong, wherever it is: some senders trim the last buffer of a chain to nothing.
 	if !ok && d.Length > 0 {
-		return outside(d)
+		return 0, outside(d)
 	}
 	q.chain = append(q.chain, part...)
 	q.parts++
 	if d.HasNext() {
 		if q.parts == e.cursor.size {
-			return EndlessChain
+			return 0, EndlessChain
 		}
 		if !e.client {
 			// DPDK's copying sender sets NEXT but never clears it when it uses the slot again, and so joins packets that
@@ -130,15 +129,15 @@ func (q *RxQueue) takePart(index uint16, d shm.Descriptor, batch *Batch) error {
 			d.Flags = 0
 			e.ring.SetLength(index, d)
 		}
-		return nil
+		return 0, nil
 	}
 	if len(q.chain) == 0 {
-		return EmptyPacket
+		return 0, EmptyPacket
 	}
 	batch.add(q.chain)
-	q.bytes.Add(uint64(len(q.chain)))
+	whole := uint64(len(q.chain))
 	q.chain, q.parts = q.chain[:0], 0
-	return nil
+	return whole, nil
 }
 
 func badLength(length, most uint32) error {
@@ -168,7 +167,14 @@ func (q *RxQueue) disarm() {
 func (q *RxQueue) signalled() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.closed || q.end.event.Clear()
+	if q.closed {
+		return true
+	}
+	signalled := q.end.event.Clear()
+	if signalled {
+		q.tally.signals.Add(1)
+	}
+	return signalled
 }
 
 // start is for when both sides have mapped the ring. Some servers reset all indices and flags when they do so; what a client

@@ -65,6 +65,9 @@ func (h *serverHandshake) receive(m *message, files []*os.File) (*message, error
 	return nil, detail(UnexpectedMessage, "%s while %s", m.kind, h.activity())
 }
 
+// takesFiles says whether the next message may have a file: a client's that has claimed an interface, and is not connected yet.
+func (h *serverHandshake) takesFiles() bool { return h.config != nil && !h.connected }
+
 func (h *serverHandshake) activity() string {
 	switch {
 	case h.connected:

@@ -3,28 +3,26 @@ package memif
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"quiver/memif/internal/shm"
 )
 
 // TxQueue is one queue to send to.
 type TxQueue struct {
-	conn    *Conn
-	mu      sync.Mutex
-	end     end
-	closed  bool
-	chain   []shm.Descriptor // of the packet being put together
-	parts   [][]byte         // their buffers
-	packets atomic.Uint64
-	bytes   atomic.Uint64
+	conn   *Conn
+	mu     sync.Mutex
+	end    end
+	closed bool
+	chain  []shm.Descriptor // of the packet being put together
+	parts  [][]byte         // their buffers
+	tally  tally
 }
 
 // RingSize is the number of descriptors.
 func (q *TxQueue) RingSize() int { return int(q.end.cursor.size) }
 
-// Counts are the packets and bytes sent so far.
-func (q *TxQueue) Counts() (packets, bytes uint64) { return q.packets.Load(), q.bytes.Load() }
+// Counters are what was sent so far.
+func (q *TxQueue) Counters() Counters { return q.tally.read() }
 
 // TryWriteBatch sends packets as far as there is room, wakes the peer if it sleeps, and gives how many: the rest found no room.
 // Ends with NeverFits before a packet that is empty or longer than the whole ring.
@@ -107,10 +105,14 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 		e.publish(e.cursor.released)
 		if e.ring.Wanted() {
 			e.event.Signal()
+			q.tally.signals.Add(1)
 		}
-		q.packets.Add(uint64(sent))
-		q.bytes.Add(bytes)
 	}
+	full := 0
+	if refused == nil {
+		full = len(packets) - sent
+	}
+	q.tally.add(uint64(sent), bytes, uint64(full))
 	return sent, refused, nil
 }
 

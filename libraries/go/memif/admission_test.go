@@ -1,0 +1,244 @@
+package memif
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Each list that is not empty must hold the peer, and both sides are told who isn't welcome.
+func TestOnlyThoseWhoMayConnect(t *testing.T) {
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	for _, c := range []struct {
+		name   string
+		config ServerConfig
+		words  string // "": welcome
+	}{
+		{"all", ServerConfig{}, ""},
+		{"users", ServerConfig{AllowUIDs: []uint32{uid + 1, uid}}, ""},
+		{"other users", ServerConfig{AllowUIDs: []uint32{uid + 1}}, "not allowed to connect: user "},
+		{"groups", ServerConfig{AllowGIDs: []uint32{gid}}, ""},
+		{"other groups", ServerConfig{AllowUIDs: []uint32{uid}, AllowGIDs: []uint32{gid + 1}}, "not allowed to connect: group "},
+		{"namespace", ServerConfig{AllowPIDNamespace: "/proc/self/ns/pid"}, ""},
+		{"another kind of namespace", ServerConfig{AllowPIDNamespace: "/proc/self/ns/net"}, "not allowed to connect: process namespace"},
+		{"none there", ServerConfig{AllowPIDNamespace: "/proc/0/ns/pid"}, "not allowed to connect: process namespace"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			refused := make(chan error, 1)
+			// Who isn't welcome isn't told of the secret either.
+			if c.words != "" {
+				c.config.Secret = "psst"
+			}
+			l, err := Listen(abstract(), ListenConfig{Refused: func(_ *uint32, reason error) { refused <- reason }}, c.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			conn, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages})
+			if c.words == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				server, err := l.Accept(within(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := Credentials{PID: int32(os.Getpid()), UID: uid, GID: gid}
+				for _, info := range []Info{server.Info(), conn.Info()} {
+					if info.Peer == nil || *info.Peer != want {
+						t.Errorf("the peer is %+v", info.Peer)
+					}
+				}
+				return
+			}
+			var peer *PeerError
+			if !errors.As(err, &peer) || len(peer.Text) < len(c.words) || peer.Text[:len(c.words)] != c.words {
+				t.Error(err)
+			}
+			if reason := <-refused; !errors.Is(reason, NotAllowed) {
+				t.Error(reason)
+			}
+		})
+	}
+}
+
+// TestHelperSlowClient is another process for the tests below: it connects, and says INIT only when it is told to.
+func TestHelperSlowClient(t *testing.T) {
+	address := os.Getenv("MEMIF_SLOW_CLIENT")
+	if address == "" {
+		t.Skip("for others")
+	}
+	raw := newRaw(t, address, true)
+	raw.hear([]string{"hello"})
+	_, _ = os.Stdout.WriteString("connected\n")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	raw.send(readTable(t).message(t, "init"))
+	raw.hear([]string{"ack"})
+	_, _ = os.Stdout.WriteString("served\n")
+}
+
+// However often one process connects: another that is slow, and older than all of these, stays.
+func TestStormOfOneProcessEndsItsOwnOnly(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{MaxHandshakes: 4}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	slow := exec.Command(os.Args[0], "-test.run=^TestHelperSlowClient$")
+	slow.Env = append(os.Environ(), "MEMIF_SLOW_CLIENT="+l.address)
+	in, err := slow.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := slow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close(); _ = slow.Wait() }()
+	said := bufio.NewReader(out)
+	if line, err := said.ReadString('\n'); line != "connected\n" {
+		t.Fatal(line, err)
+	}
+	for range 50 {
+		ctl, err := dialChannel(within(t), l.address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ctl.socket.Close()
+		if _, _, err := ctl.receive(false); err != nil { // HELLO: it was admitted
+			t.Fatal(err)
+		}
+	}
+	_, _ = io.WriteString(in, "go on\n")
+	if line, err := said.ReadString('\n'); line != "served\n" {
+		t.Fatal(line, err)
+	}
+}
+
+// A client that ended and comes back at once is no second one.
+func TestComesBackAtOnce(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 300 {
+		conn, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages, RingSize: 64, BufferSize: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// lingering is a TCP socket whose last close takes a day, or until end is closed.
+func lingering(t *testing.T) (fd int, end net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err == nil {
+		_, err = conn.Write(make([]byte, 1<<16))
+	}
+	raw, _ := conn.(*net.TCPConn).SyscallConn()
+	_ = raw.Control(func(own uintptr) {
+		_ = unix.SetsockoptLinger(int(own), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 86400})
+		fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close() // not the last
+	return fd, end
+}
+
+// Descriptors that nobody takes are closed with the socket in which they wait. While such closes hang, their sender is accepted no more;
+// who is connected notices nothing.
+func TestFilesThatCannotBeClosed(t *testing.T) {
+	var told atomic.Bool
+	config := ListenConfig{MaxHandshakes: 2, NotAccepting: func(reason error) {
+		if errors.Is(reason, HangingFiles) {
+			told.Store(true)
+		}
+	}}
+	l, err := Listen(abstract(), config, ServerConfig{ID: 1}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := Dial(within(t), l.address, ClientConfig{ID: 1, HugePages: NoHugePages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := l.Accept(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	init := readTable(t).message(t, "init")
+	var ends []net.Conn
+	for deadline := time.Now().Add(patience); !told.Load(); {
+		if time.Now().After(deadline) || len(ends) > 50 {
+			t.Fatal("accepted for ever")
+		}
+		fd, end := lingering(t)
+		ends = append(ends, end)
+		ctl, err := dialChannel(within(t), l.address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = ctl.socket.WriteMsgUnix(init, unix.UnixRights(fd), nil)
+		_ = unix.Close(fd)
+		_ = ctl.socket.SetDeadline(time.Now().Add(2 * time.Second))
+		if len(ends) <= 2 { // HELLO, and why it is over
+			if m, _, err := ctl.receive(false); err != nil || m.kind != msgHello {
+				t.Fatal(m, err)
+			}
+			if m, _, err := ctl.receive(false); err != nil || !strings.HasPrefix(m.reason, string(FileDescriptors)) {
+				t.Fatal(m, err)
+			}
+		}
+		for until := time.Now().Add(1200 * time.Millisecond); len(ends) > 5 && !told.Load() && time.Now().Before(until); {
+			time.Sleep(time.Millisecond)
+		}
+		_ = ctl.socket.Close()
+		if _, err := client.WritePacket([]byte("goes on")); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := server.ReadPacket(make([]byte, 100)); n != 7 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	for _, end := range ends {
+		_ = end.Close()
+	}
+	conn, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages})
+	if err != nil {
+		t.Fatal("accepted no more:", err)
+	}
+	_ = conn.Close()
+}

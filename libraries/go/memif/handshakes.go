@@ -1,0 +1,106 @@
+package memif
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// handshake is one that is under way. Whoever ends it lets the goroutine that goes through it close its socket: what a peer has put
+// into it can keep a close waiting.
+type handshake struct {
+	channel channel
+	peer    *Credentials
+	claimed bool // an interface
+	ended   error
+}
+
+// end has the goroutine give up, for this reason.
+func (h *handshake) end(reason error) {
+	if h.ended == nil {
+		h.ended = reason
+		_ = h.channel.socket.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+// handshakes are those of a listener, by number; the oldest has the lowest.
+type handshakes struct {
+	mu   sync.Mutex
+	list map[uint64]*handshake
+	last uint64
+}
+
+// admit enters one more; where most are under way, one that is in the way is ended.
+func (all *handshakes) admit(one *handshake, most int) uint64 {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if number, crowded := all.inTheWay(most); crowded {
+		all.list[number].end(TooManyHandshakes)
+		delete(all.list, number)
+	}
+	all.last++
+	all.list[all.last] = one
+	return all.last
+}
+
+// inTheWay is the oldest of the process that has most of them, so that nobody but who connects too often is the loser. Those that have
+// claimed an interface don't count.
+func (all *handshakes) inTheWay(most int) (number uint64, crowded bool) {
+	type crowd struct {
+		size   int
+		oldest uint64
+	}
+	var crowds map[Credentials]crowd
+	total := 0
+	if len(all.list) >= most {
+		crowds = map[Credentials]crowd{}
+	}
+	for number, one := range all.list {
+		if crowds == nil || one.claimed {
+			continue
+		}
+		peer := Credentials{}
+		if one.peer != nil {
+			peer = *one.peer
+		}
+		c, ok := crowds[peer]
+		if !ok {
+			c.oldest = math.MaxUint64
+		}
+		crowds[peer] = crowd{c.size + 1, min(c.oldest, number)}
+		total++
+	}
+	if total < most {
+		return 0, false
+	}
+	var largest crowd
+	for _, c := range crowds {
+		if c.size > largest.size || c.size == largest.size && c.oldest < largest.oldest {
+			largest = c
+		}
+	}
+	return largest.oldest, true
+}
+
+// settle takes one out that is done; gives why it was ended, if somebody has.
+func (all *handshakes) settle(number uint64, one *handshake) error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.list, number)
+	return one.ended
+}
+
+func (all *handshakes) claims(one *handshake) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	one.claimed = true
+}
+
+// endAll ends all of them.
+func (all *handshakes) endAll(reason error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, one := range all.list {
+		one.end(reason)
+	}
+}
