@@ -65,6 +65,29 @@ def test_queues_are_dealt_out_evenly(lab, two, daemon):
     assert sorted(workers_of(daemon, "a")) == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("workers", [[1, 0], [1, 1]])
+def test_queues_of_a_memif_are_where_they_are_named(lab, daemon, workers):
+    each = ", rx_queues = 2, tx_queues = 2"
+    daemon.apply(lab.memif("m12", 12, memif=f"{each}, rx_workers = {workers}") + lab.memif("m13", 13, memif=each))
+    daemon.cli("clear", "counters")
+    with lab.generator("m12", "m13", 12, 13, "--queues", 2, "--rate", 5000, "--seconds", 60) as generator:
+        # Packets come by both queues, and both ways of telling where they are say the same.
+        def busy():
+            rings = [queue for queue in daemon.memif("m12").get("queues", []) if queue.get("rx")]
+            return len(rings) == 2 and all(int(queue.get("packets", 0)) > 500 for queue in rings) and rings
+
+        rings = eventually(busy, lambda: f"both queues receive\n{generator.output()}")
+        assert [queue.get("worker", 0) for queue in rings] == workers_of(daemon, "m12") == workers
+        assert all(int(queue["bytes"]) == 60 * int(queue["packets"]) for queue in rings), rings
+        # Not even one packet was another worker's to receive.
+        received = packets_by_worker(daemon, "memif-input")
+        assert {worker for worker, count in received.items() if count} == set(workers), received
+        text = daemon.cli("show", "memif", "m12").stdout
+        assert [line.split()[-1] for line in text.splitlines() if line.split()[:1] == ["rx"]] == [str(w) for w in workers], text
+    status, outcomes, text = daemon.offer(lab.memif("m12", 12, memif=f"{each}, rx_workers = [0, {WORKERS}]"))
+    assert status != 0 and f"there is no worker {WORKERS}: quiverd has workers 0 to 1" in str(outcomes) + text
+
+
 def test_flows_of_a_tap_come_by_both_workers(two, daemon):
     a, b = two
     a.must_ping("10.2.0.2")

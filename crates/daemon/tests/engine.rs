@@ -169,8 +169,16 @@ fn what_a_refused_batch_has_touched_runs_as_before() {
 }
 
 fn connect(socket: &str) -> Port {
+    connect_with(socket, 1)
+}
+
+fn connect_with(socket: &str, tx_queues: u16) -> Port {
     let config = memif::ClientConfig {
-        queues: memif::QueueConfig { huge_pages: HugePages::Never, ..memif::QueueConfig::default() },
+        queues: memif::QueueConfig {
+            tx_queues,
+            huge_pages: HugePages::Never,
+            ..memif::QueueConfig::default()
+        },
         ..memif::ClientConfig::default()
     };
     let mut port =
@@ -221,6 +229,48 @@ fn a_memif_is_opened_again_with_other_parameters_and_its_peer_returns() {
     let received = lab.received("one");
     assert_eq!(peer.send(&[[0xff; 60]; 8]).unwrap(), 8);
     eventually(|| lab.received("one") == received + 8);
+}
+
+#[test]
+fn a_memifs_queues_are_the_workers_that_are_named() {
+    let mut lab = Lab::new();
+    let socket = lab.path("one");
+    let memif = |workers: &str| {
+        format!(
+            "[[interface]]\nname = \"one\"\nmemif = {{ socket = \"{socket}\", rx_queues = 3{workers} }}\n"
+        )
+    };
+    let workers = |lab: &Lab| {
+        let memif = lab.look.memifs().remove(0);
+        let rx: Vec<_> = memif.queues.iter().filter(|queue| queue.rx).map(|queue| queue.worker).collect();
+        let interface = lab.look.interfaces().remove(0);
+        let placed: Vec<_> = interface.placement.iter().map(|queue| queue.worker).collect();
+        // Both tell the same, once they are placed.
+        if rx == placed { rx } else { Vec::new() }
+    };
+    for named in [[1, 1, 0], [0, 0, 0], [1, 1, 1]] {
+        lab.apply(&memif(&format!(", rx_workers = {named:?}")));
+        let mut peer = connect_with(&socket, 3);
+        eventually(|| workers(&lab) == named);
+        // It is received from there, and the queue counts.
+        assert_eq!(peer.send(&[[0xff; 60]; 8]).unwrap(), 8);
+        let counted = |queue: &api::v1::MemifQueue| (queue.rx, queue.index, queue.packets, queue.bytes);
+        eventually(|| {
+            lab.look.memifs().remove(0).queues.iter().map(counted).collect::<Vec<_>>()
+                == [(true, 0, 8, 480), (true, 1, 0, 0), (true, 2, 0, 0), (false, 0, 0, 0)]
+        });
+    }
+    for (bad, why) in [
+        ("[0, 1, 2]", "there is no worker 2: quiverd has workers 0 to 1"),
+        ("[0, 1]", "names 2 workers for rx_queues = 3"),
+    ] {
+        let response = refuse(&mut lab.controller, &upserts(&memif(&format!(", rx_workers = {bad}"))));
+        let outcome = outcome(&response, "one");
+        assert!(outcome.starts_with("refused memif.rx_workers") && outcome.contains(why), "{outcome}");
+    }
+    lab.apply(&memif(""));
+    let _peer = connect_with(&socket, 3);
+    eventually(|| workers(&lab) == [0, 1, 0]);
 }
 
 /// A pipe is a file whose other end can go away.

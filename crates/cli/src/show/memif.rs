@@ -124,6 +124,9 @@ fn queues(queues: &[MemifQueue], paint: Paint) -> String {
         Column::right("BUFFER"),
         Column::left("MODE"),
         Column::right("INTERRUPTS"),
+        Column::right("PACKETS"),
+        Column::right("BYTES"),
+        Column::right("FULL"),
         Column::right("WORKER"),
     ]);
     for queue in queues {
@@ -134,6 +137,9 @@ fn queues(queues: &[MemifQueue], paint: Paint) -> String {
             if queue.buffer_size == 0 { "-".into() } else { queue.buffer_size.into() },
             if queue.polling { "polling".into() } else { "interrupt".into() },
             queue.interrupts.into(),
+            queue.packets.into(),
+            queue.bytes.into(),
+            if queue.rx { "-".into() } else { queue.full.into() },
             if queue.rx { queue.worker.into() } else { "any".into() },
         ]);
     }
@@ -155,6 +161,9 @@ mod tests {
             interrupts,
             polling: rx,
             worker: 1,
+            packets: 5_000_000_000,
+            bytes: 320_000_000_000,
+            full: if rx { 0 } else { 9 },
         };
         let refused = |reason: &str, count| MemifRefusals { reason: reason.into(), count };
         let connected = MemifState {
@@ -197,9 +206,9 @@ mod tests {
              \x20 connections  2 made, 1 ended (1 because the peer broke the rules of the rings)\n\
              \x20 turned away  5 (3 mode, 2 wrong-secret)\n\
              \x20 last end     peer closed: \"done\" (22:13:20 UTC)\n\
-             \x20 RING  SIZE  FILLED  BUFFER  MODE       INTERRUPTS  WORKER\n\
-             \x20 rx 0  1024      12       -  polling             7       1\n\
-             \x20 tx 0  1024      12    2048  interrupt           0     any\n\
+             \x20 RING  SIZE  FILLED  BUFFER  MODE       INTERRUPTS     PACKETS         BYTES  FULL  WORKER\n\
+             \x20 rx 0  1024      12       -  polling             7  5000000000  320000000000     -       1\n\
+             \x20 tx 0  1024      12    2048  interrupt           0  5000000000  320000000000     9     any\n\
              \n\
              pod-b: not connected\n\
              \x20 socket       /run/quiver/b.sock id 0, client, ip\n\

@@ -23,7 +23,7 @@ impl Dataplane for Engine {
     fn check(&mut self, operation: &Operation) -> Result<(), Rejection> {
         match operation {
             Operation::CreateInterface(spec) | Operation::OpenPort(spec) => {
-                port::check(spec).map_err(Rejection::from)
+                port::check(spec, self.shared.pool.workers().len()).map_err(Rejection::from)
             }
             _ => Ok(()),
         }

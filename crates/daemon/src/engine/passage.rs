@@ -33,6 +33,8 @@ pub(super) struct Arrival {
     pub(super) mode: RxMode,
     /// The queues.
     pub(super) queues: Vec<Box<dyn RxQueue>>,
+    /// The worker of each, as far as somebody has said so.
+    pub(super) workers: Vec<u32>,
 }
 
 impl std::fmt::Debug for Arrival {
@@ -54,14 +56,14 @@ impl Core {
         tx: Vec<Box<dyn TxQueue>>,
     ) {
         let found = self.directory.change(|inventory| {
-            inventory.registry.get_mut(index).map(|entry| entry.attachment = Some(attachment))
+            let entry = inventory.registry.get_mut(index)?;
+            entry.attachment = Some(attachment);
+            Some(entry.spec.port.rx_workers().to_vec())
         });
-        if found.is_none() {
-            return;
-        }
+        let Some(workers) = found else { return };
         self.pool.attach_tx(index, attachment, tx);
         if let Some(input) = input {
-            self.arrivals.push(Arrival { input, interface: index, attachment, mode, queues: rx });
+            self.arrivals.push(Arrival { input, interface: index, attachment, mode, queues: rx, workers });
         }
     }
 

@@ -71,11 +71,20 @@ impl Opened {
     }
 }
 
-/// Whether the system has what the port needs: the namespace is there and may be used. Nothing is changed.
+/// Whether there is what the port needs: the namespace is there and may be used, and `workers` are enough. Nothing is changed.
 ///
 /// # Errors
 /// [`Flaw`] that names the field.
-pub(super) fn check(spec: &InterfaceSpec) -> Result<(), Flaw> {
+pub(super) fn check(spec: &InterfaceSpec, workers: usize) -> Result<(), Flaw> {
+    if let Some(worker) = spec.port.rx_workers().iter().find(|worker| **worker as usize >= workers) {
+        let why = match workers {
+            1 => format!("there is no worker {worker}: quiverd has only worker 0"),
+            _ => format!("there is no worker {worker}: quiverd has workers 0 to {}", workers - 1),
+        };
+        return Err(
+            Flaw::new("memif.rx_workers", why).remedy("name others, or start quiverd with more workers")
+        );
+    }
     let (field, name) = match &spec.port {
         PortSpec::Memif(memif) => match &memif.socket {
             SocketName::Abstract { netns, .. } => ("memif.netns", netns.as_deref()),

@@ -118,14 +118,16 @@ impl Pool {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deals receive queues out: each to the worker that has the fewest.
+    /// Deals receive queues out: each to the worker that is named for it, or else to the one that has the fewest.
     pub(super) fn attach_rx(&self, arrival: Arrival) {
-        let Arrival { input, interface, attachment, mode, queues } = arrival;
+        let Arrival { input, interface, attachment, mode, queues, workers } = arrival;
         let mut placement = self.placement();
         for (number, rx) in queues.into_iter().enumerate() {
             let number = number as u16;
-            let fewest = placement.iter().enumerate().min_by_key(|(_, queues)| queues.len());
-            let Some((at, _)) = fewest else { return };
+            let named = workers.get(usize::from(number)).map(|worker| *worker as usize);
+            let fewest =
+                placement.iter().enumerate().min_by_key(|(_, queues)| queues.len()).map(|(at, _)| at);
+            let Some(at) = named.filter(|at| *at < placement.len()).or(fewest) else { return };
             placement[at].push((interface, number));
             let rx = Box::new(CaptureRx::new(rx, Arc::clone(&self.captures), at));
             let mut port = RxPort::new(interface, number, mode, rx);

@@ -31,15 +31,21 @@ fn placed(pool: &Pool, index: u16, queue: u16) -> u32 {
 
 fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl Fn(u16) -> u32) -> MemifState {
     let up = link.and_then(|link| link.up.as_ref());
-    let queue = |rx: bool, at: usize, ring: &RingGauge| MemifQueue {
-        rx,
-        index: at as u32,
-        ring_size: ring.size().descriptors().into(),
-        buffer_size: ring.buffer_size().unwrap_or_default(),
-        filled: ring.filled().into(),
-        interrupts: ring.signals(),
-        polling: ring.polling(),
-        worker: if rx { worker(at as u16) } else { 0 },
+    let queue = |rx: bool, at: usize, ring: &RingGauge| {
+        let counters = ring.counters();
+        MemifQueue {
+            rx,
+            index: at as u32,
+            ring_size: ring.size().descriptors().into(),
+            buffer_size: ring.buffer_size().unwrap_or_default(),
+            filled: ring.filled().into(),
+            interrupts: counters.signals,
+            polling: ring.polling(),
+            worker: if rx { worker(at as u16) } else { 0 },
+            packets: counters.packets,
+            bytes: counters.bytes,
+            full: counters.full,
+        }
     };
     let mut queues = Vec::new();
     if let Some(up) = up {

@@ -290,6 +290,7 @@ mod tests {
                 mode: api::v1::MemifMode::Ethernet,
                 secret: String::new(),
                 trust_group: String::new(),
+                rx_workers: Vec::new(),
                 rx_queues: 1,
                 tx_queues: 1,
                 ring_size: 1024,

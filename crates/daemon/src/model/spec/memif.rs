@@ -88,6 +88,8 @@ pub struct MemifSpec {
     pub access: Access,
     /// Client: the group that shares its buffers; empty: none.
     pub trust_group: String,
+    /// Workers that receive, one for each of `rx_queues`; empty: wherever there are fewest queues.
+    pub rx_workers: Vec<u32>,
 }
 
 /// Without the secret: specs go to logs.
@@ -106,6 +108,7 @@ impl fmt::Debug for MemifSpec {
             .field("buffer_size", &self.buffer_size)
             .field("access", &self.access)
             .field("trust_group", &self.trust_group)
+            .field("rx_workers", &self.rx_workers)
             .finish()
     }
 }
@@ -151,18 +154,25 @@ impl MemifSpec {
             let why = "is for clients: a server maps its peer's memory and has no buffers to share";
             return Err(Flaw::new("trust_group", why).remedy("take role = \"client\", or leave it out"));
         }
+        let rx_queues = fields::number("rx_queues", memif.rx_queues, 1..=256, 1)?;
+        let rx_workers = memif.rx_workers.clone();
+        if !rx_workers.is_empty() && rx_workers.len() != rx_queues as usize {
+            let why = format!("names {} workers for rx_queues = {rx_queues}", rx_workers.len());
+            return Err(Flaw::new("rx_workers", why).remedy("name one for each queue, or leave it out"));
+        }
         Ok(Self {
             socket,
             id: memif.id,
             role,
             mode: fields::choice("mode", memif.mode, MemifMode::Ethernet)?,
             secret: memif.secret.clone(),
-            rx_queues: fields::number("rx_queues", memif.rx_queues, 1..=256, 1)?,
+            rx_queues,
             tx_queues: fields::number("tx_queues", memif.tx_queues, 1..=256, 1)?,
             ring_size,
             buffer_size: fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?,
             access,
             trust_group: memif.trust_group.clone(),
+            rx_workers,
         })
     }
 
@@ -188,6 +198,7 @@ impl MemifSpec {
             ring_size: unless(self.ring_size, DEFAULT_RING),
             buffer_size: unless(self.buffer_size, DEFAULT_BUFFER),
             trust_group: self.trust_group.clone(),
+            rx_workers: self.rx_workers.clone(),
             ..Memif::default()
         };
         self.access.write(&mut memif);
@@ -226,11 +237,22 @@ mod tests {
             // A server has no buffers to share.
             (Memif { trust_group: "cnfs".into(), ..good.clone() }, "trust_group"),
             (Memif { trust_group: "x".repeat(64), role: 2, ..good.clone() }, "trust_group"),
+            (Memif { rx_workers: vec![0, 1], ..good.clone() }, "rx_workers"),
+            (Memif { rx_workers: vec![0], rx_queues: 2, ..good.clone() }, "rx_workers"),
         ] {
             assert_eq!(MemifSpec::parse(&memif).unwrap_err().field, field, "{memif:?}");
         }
         let flaw = MemifSpec::parse(&Memif { ring_size: 1000, ..good }).unwrap_err();
         assert_eq!(flaw.remedy, "take 512 or 1024");
+    }
+
+    #[test]
+    fn workers_of_queues_are_kept_in_their_order() {
+        let memif =
+            Memif { socket: "@x".into(), rx_queues: 3, rx_workers: vec![2, 0, 2], ..Memif::default() };
+        let spec = MemifSpec::parse(&memif).unwrap();
+        assert_eq!(spec.rx_workers, [2, 0, 2]);
+        assert_eq!(spec.to_api().rx_workers, [2, 0, 2]);
     }
 
     #[test]

@@ -130,6 +130,14 @@ impl PortSpec {
         }
     }
 
+    /// Workers that are named for its receive queues, by queue; empty: whichever have fewest.
+    pub fn rx_workers(&self) -> &[u32] {
+        match self {
+            Self::Memif(memif) => &memif.rx_workers,
+            _ => &[],
+        }
+    }
+
     /// What it claims for itself alone.
     pub fn claims(&self) -> Vec<Claim> {
         match self {
