@@ -38,6 +38,10 @@ def test_calls(cc):
     assert run(cc(C / "tests/api.c", flags=[*SANITIZERS, "-pthread"])) == "ok\n"
 
 
+def test_survives_its_peers(cc):
+    assert run(cc(C / "tests/hostile.c", flags=[*SANITIZERS, "-pthread"])) == "ok\n"
+
+
 def test_links_statically(cc, tmp_path):
     # --static gives -lpthread and the like; the archive itself is named, or the linker would take the shared library.
     prefix = os.path.dirname(os.path.dirname(ENVIRONMENT["PKG_CONFIG_PATH"]))

@@ -52,10 +52,8 @@ int memif_poll_event(memif_socket_handle_t sock, int timeout)
             tell(c);
             happened |= was != c->up || (c->up && qm_ready(c->port, 0, &ready) == QM_OK && ready);
         }
-        if (s->cancelled) {
-            s->cancelled = 0;
+        if (atomic_exchange(&s->cancelled, 0))
             return MEMIF_ERR_POLL_CANCEL;
-        }
         if (happened)
             break;
     } while (timeout < 0);

@@ -2,6 +2,8 @@
 #ifndef QUIVER_COMPAT_INTERNAL_H
 #define QUIVER_COMPAT_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include <quiver/memif.h>
 
 #include "libmemif.h"
@@ -26,7 +28,7 @@ typedef struct sock {
     char name[32];
     conn_t *conns[MAX_CONNS];
     size_t count;
-    volatile int cancelled;
+    atomic_int cancelled; /* set by any thread */
     memif_control_fd_update_t *on_control_fd_update; /* the application watches descriptors itself */
     void *private_ctx;
 } sock_t;

@@ -25,11 +25,14 @@ impl Piece {
     }
 }
 
-/// What a queue has handed out.
-#[derive(Debug, Default)]
-pub(crate) struct Lent {
+/// What a queue has handed out. Without a connection there is nothing.
+pub(crate) type Lent = Option<Held>;
+
+/// What was received over a connection and not given back.
+#[derive(Debug)]
+pub(crate) struct Held {
     /// The connection whose memory it lies in: kept alive until it is released.
-    pub(crate) link: Option<Arc<Link>>,
+    pub(crate) link: Arc<Link>,
     /// Pieces that found no place in the last call's array.
     pub(crate) rest: VecDeque<Piece>,
 }

@@ -2,7 +2,8 @@
 //!
 //! - [`port`]: an interface with its control channel; safe code, usable by several threads at once.
 //! - [`link`]: an established connection; [`lend`]: what was received and not given back.
-//! - [`wait`]: sleeping until packets or news come, over several ports; [`watch`]: the same in an event loop of the application's.
+//! - [`wait`]: sleeping until packets or news come, over several ports; [`watch`]: the same in an event loop of the application's;
+//!   `sleepers`: that several threads may do so at once.
 //! - [`status`]: error codes, and the text of a thread's last error.
 //! - `ffi`: the C functions, and the only unsafe code: arguments are checked and turned into what `port` takes, and no
 //!   panic leaves.
@@ -14,6 +15,7 @@
 pub mod lend;
 pub mod link;
 pub mod port;
+mod sleepers;
 pub mod status;
 pub mod wait;
 pub mod watch;

@@ -59,20 +59,34 @@ impl Link {
         self.rx.iter().fold(false, |ready, rx| ready | (lock(rx).arm() != Ok(Armed::Sleep)))
     }
 
-    /// Asks for no more signals, and takes back those that came.
+    /// Asks for no more signals.
     pub(crate) fn disarm(&self) {
         for rx in &self.rx {
-            let mut rx = lock(rx);
-            rx.disarm();
-            rx.event().clear();
+            lock(rx).disarm();
         }
     }
 
-    /// Whether a queue has something to receive; `None` if there is no such queue.
-    pub(crate) fn ready(&self, queue: usize) -> Option<bool> {
-        let mut rx = lock(self.rx.get(queue)?);
-        let ready = rx.arm() != Ok(Armed::Sleep);
-        rx.disarm();
-        Some(ready)
+    /// Takes back the signals that came; whether there was one.
+    pub(crate) fn take_signals(&self) -> bool {
+        self.rx.iter().fold(false, |any, rx| any | lock(rx).take_signal())
     }
+
+    /// Whether a queue has something to receive; `None` if there is no such queue. Signals that somebody waits for stay asked for.
+    pub(crate) fn ready(&self, queue: usize, waited_for: bool) -> Option<bool> {
+        self.rx.get(queue).map(|rx| ready(rx, waited_for))
+    }
+
+    /// The same for all queues.
+    pub(crate) fn any_ready(&self, waited_for: bool) -> bool {
+        self.rx.iter().any(|rx| ready(rx, waited_for))
+    }
+}
+
+fn ready(rx: &Mutex<RxQueue>, waited_for: bool) -> bool {
+    let mut rx = lock(rx);
+    let ready = rx.arm() != Ok(Armed::Sleep);
+    if !waited_for {
+        rx.disarm();
+    }
+    ready
 }

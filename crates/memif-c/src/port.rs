@@ -12,8 +12,9 @@ use memif::{
     ServerConfig, ServerEvent, TxSource,
 };
 
-use crate::lend::{Lent, Piece, Sink, whole_packet};
+use crate::lend::{Held, Lent, Piece, Sink, whole_packet};
 use crate::link::{Info, Link};
+use crate::sleepers::Sleepers;
 use crate::status::{Failure, Status};
 use crate::watch::Watch;
 
@@ -35,6 +36,7 @@ pub struct Port {
     lent: Vec<Mutex<Lent>>,
     news: Mutex<VecDeque<LinkEvent>>,
     pub(crate) wake: Event,
+    pub(crate) sleepers: Sleepers,
     /// Once somebody watches the port.
     pub(crate) watch: OnceLock<Watch>,
 }
@@ -79,7 +81,8 @@ impl Port {
         let wake = Event::new().map_err(|errno| Failure::new(Status::System, &name, errno))?;
         let lent = (0..256).map(|_| Mutex::default()).collect();
         let (control, link, news) = (Mutex::new(control), RwLock::new(None), Mutex::default());
-        Ok(Self { name, control, link, lent, news, wake, watch: OnceLock::new() })
+        let (sleepers, watch) = Default::default();
+        Ok(Self { name, control, link, lent, news, wake, sleepers, watch })
     }
 
     /// Socket and id.
@@ -127,6 +130,18 @@ impl Port {
             all.pop_front();
         }
         all.push_back(news);
+        drop(all);
+        self.sleepers.wake();
+    }
+
+    /// Enters a sleeper: gives the link whose signals it waits for, and whether there are packets or news already.
+    pub(crate) fn enter(&self, me: &Arc<Event>) -> (Option<Arc<Link>>, bool) {
+        let (link, ready) = self.sleepers.enter(me, || self.link());
+        (link, ready || self.has_news())
+    }
+
+    pub(crate) fn has_packets(&self) -> bool {
+        self.link().is_some_and(|link| self.sleepers.look(|waited_for| link.any_ready(waited_for)))
     }
 
     /// Receives pieces of packets that are there into `out`; gives how many. They stay readable until
@@ -139,53 +154,68 @@ impl Port {
         let (Some(rx), Some(lent)) = (link.rx.get(queue), self.lent.get(queue)) else {
             return Err(self.no_queue("receive from", queue, link.rx.len()));
         };
-        let mut lent = lock(lent);
-        if lent.link.as_ref().is_some_and(|old| !Arc::ptr_eq(old, &link)) {
-            let text = "release what was received over the last connection first";
-            return Err(Failure::new(Status::Invalid, &self.name, text));
-        }
-        let mut given = 0;
-        while let Some(pieces) = whole_packet(&lent.rest, max, given) {
-            for piece in lent.rest.drain(..pieces) {
-                out(piece);
+        let lent = &mut *lock(lent);
+        let mut first = VecDeque::new();
+        let rest = match lent {
+            Some(held) if !Arc::ptr_eq(&held.link, &link) => {
+                let text = "release what was received over the last connection first";
+                return Err(Failure::new(Status::Invalid, &self.name, text));
             }
+            Some(held) => &mut held.rest,
+            None => &mut first,
+        };
+        let mut given = 0;
+        while let Some(pieces) = whole_packet(rest, max, given) {
+            rest.drain(..pieces).for_each(&mut out);
             given += pieces;
         }
-        if given == max || !lent.rest.is_empty() {
+        if given == max || !rest.is_empty() {
             return Ok(given);
         }
-        let mut sink = Sink { out, given, max, rest: &mut lent.rest };
+        let mut sink = Sink { out, given, max, rest };
         let received = lock(rx).receive(max - given, &mut sink);
-        let Sink { mut out, mut given, .. } = sink;
+        let Sink { mut out, mut given, rest, .. } = sink;
         if let Err(fault) = received {
+            // Of this call nothing is given out; what was given out before keeps its connection.
+            rest.clear();
             return Err(self.broken(&link, &Reason::from(fault)));
         }
         // The first packet has more pieces than the array has places.
         if given == 0
-            && let Some(pieces) = whole_packet(&lent.rest, max, 0)
+            && let Some(pieces) = whole_packet(rest, max, 0)
         {
-            lent.rest.drain(..pieces).for_each(&mut out);
+            rest.drain(..pieces).for_each(&mut out);
             given = pieces;
         }
-        if given > 0 && lent.link.is_none() {
-            lent.link = Some(link);
+        if given > 0 && lent.is_none() {
+            *lent = Some(Held { link, rest: first });
         }
         Ok(given)
     }
 
+    /// What waits of the packet that the last `receive` gave the beginning of, whatever became of the link.
+    pub(crate) fn rest_of_packet(&self, queue: usize, out: impl FnMut(Piece)) {
+        if let Some(lent) = self.lent.get(queue)
+            && let Some(Held { rest, .. }) = &mut *lock(lent)
+            && let Some(pieces) = whole_packet(rest, usize::MAX, 0)
+        {
+            rest.drain(..pieces).for_each(out);
+        }
+    }
+
     /// Gives all slots back that were received from: nobody uses their bytes any more. Without effect if there are none, or while
-    /// pieces wait for the next `receive`.
+    /// pieces wait for the next `receive`; those of a link that is down wait no more, they are lost.
     ///
     /// # Errors
     /// [`Status::Invalid`] if there is no such queue.
     pub fn release(&self, queue: usize) -> Result<(), Failure> {
         let lent = self.lent.get(queue).ok_or_else(|| self.no_queue("release", queue, 256))?;
         let mut lent = lock(lent);
-        if !lent.rest.is_empty() {
-            return Ok(());
-        }
-        if let Some(link) = lent.link.take()
-            && let Some(rx) = link.rx.get(queue)
+        let waits = |held: &Held| {
+            !held.rest.is_empty() && self.link().is_some_and(|now| Arc::ptr_eq(&now, &held.link))
+        };
+        if let Some(held) = lent.take_if(|held| !waits(held))
+            && let Some(rx) = held.link.rx.get(queue)
         {
             lock(rx).release();
         }
@@ -198,7 +228,8 @@ impl Port {
     /// [`Status::Down`], [`Status::Invalid`] if there is no such queue.
     pub fn ready(&self, queue: usize) -> Result<bool, Failure> {
         let link = self.up()?;
-        link.ready(queue).ok_or_else(|| self.no_queue("receive from", queue, link.rx.len()))
+        let ready = self.sleepers.look(|waited_for| link.ready(queue, waited_for));
+        ready.ok_or_else(|| self.no_queue("receive from", queue, link.rx.len()))
     }
 
     /// Sends packets 0..`n` of the source as far as there is room, and wakes the peer if it sleeps; gives how many. A source
@@ -244,44 +275,60 @@ impl Port {
     /// Does what there is to do on the control channel, without waiting; gives when to come again at the latest.
     pub(crate) fn process(&self) -> Result<Option<Instant>, Failure> {
         let mut control = lock(&self.control);
-        let now = Instant::now();
+        let (now, before) = (Instant::now(), control.next_deadline());
+        let mut done = Ok(());
         match &mut *control {
             Control::Client(client) => {
                 for event in client.process(now) {
                     match event {
-                        ClientEvent::Connected(connection) => self.connected(connection)?,
+                        ClientEvent::Connected(connection) => {
+                            if let Err(error) = self.connected(connection) {
+                                client.disconnect(now, &cant_use(&error));
+                                done = Err(Failure::new(Status::System, &self.name, error));
+                            }
+                        }
                         ClientEvent::Disconnected { reason } => self.down(reason),
                         ClientEvent::Refused { reason } => self.tell(LinkEvent::Refused(reason)),
                         ClientEvent::Unreachable { error } => self.tell(LinkEvent::Unreachable(error)),
                     }
                 }
-                Ok(client.next_deadline())
             }
-            Control::Server(listener, _) => {
+            Control::Server(listener, id) => {
                 let events = listener.process(now).map_err(|error| Failure::of(&self.name, &error))?;
                 for event in events {
                     match event {
-                        ServerEvent::Connected(connection) => self.connected(connection)?,
+                        ServerEvent::Connected(connection) => {
+                            if let Err(error) = self.connected(connection) {
+                                listener.disconnect(*id, &cant_use(&error));
+                                done = Err(Failure::new(Status::System, &self.name, error));
+                            }
+                        }
                         ServerEvent::Disconnected { reason, .. } => self.down(reason),
                         ServerEvent::Refused { reason, .. } => self.tell(LinkEvent::Refused(reason)),
                         ServerEvent::NotAccepting { error } => self.tell(LinkEvent::NotAccepting(error)),
                     }
                 }
-                Ok(listener.next_deadline())
             }
         }
+        let after = control.next_deadline();
+        drop(control);
+        if after != before {
+            self.sleepers.wake(); // they have the old one in mind
+        }
+        done.map(|()| after)
     }
 
-    fn connected(&self, connection: Connection) -> Result<(), Failure> {
-        let link = Link::new(connection).map_err(|error| Failure::new(Status::System, &self.name, error))?;
-        self.set_link(Some(Arc::new(link)));
+    fn connected(&self, connection: Connection) -> Result<(), std::io::Error> {
+        self.set_link(Some(Arc::new(Link::new(connection)?)));
         self.tell(LinkEvent::Up);
         Ok(())
     }
 
+    /// The link has gone. One that never came up was refused.
     fn down(&self, reason: Reason) {
+        let was_up = self.link().is_some();
         self.set_link(None);
-        self.tell(LinkEvent::Down(reason));
+        self.tell(if was_up { LinkEvent::Down(reason) } else { LinkEvent::Refused(reason) });
     }
 
     /// Takes the link down, telling the peer why, and keeps it down until [`admin_up`](Self::admin_up).
@@ -311,7 +358,19 @@ impl Port {
     }
 }
 
+/// What a peer is told whose connection we find no means for.
+fn cant_use(error: &std::io::Error) -> Reason {
+    Reason::Local(format!("connection can't be used: {error}").as_str().into())
+}
+
 impl Control {
+    fn next_deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Client(client) => client.next_deadline(),
+            Self::Server(listener, _) => listener.next_deadline(),
+        }
+    }
+
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Client(client) => client.fd(),

@@ -57,14 +57,15 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Keeps a failure's text for this thread, and gives its code.
+/// Keeps a failure's text for this thread, and gives its code. A thread that is about to end may have no place for the text any more.
 pub fn remember(failure: &Failure) -> Status {
     let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
-    LAST.with_borrow_mut(|last| *last = text);
+    let _ = LAST.try_with(|last| last.replace(text));
     failure.status
 }
 
-/// Uses the text of this thread's last error; empty if there was none.
-pub fn last<R>(read: impl FnOnce(&CStr) -> R) -> R {
-    LAST.with_borrow(|last| read(last))
+/// Uses the text of this thread's last error; empty if there was none, or the thread is about to end.
+pub fn last<R>(mut read: impl FnMut(&CStr) -> R) -> R {
+    let there = LAST.try_with(|last| read(&last.borrow()));
+    there.unwrap_or_else(|_| read(c""))
 }

@@ -1,9 +1,11 @@
 //! Sleeping until packets or news come.
 
+use std::fmt::Display;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memif::ring::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -33,7 +35,7 @@ pub fn wake(port: &Port) {
 /// Sleeps until one of the ports has something to receive, or news, or until `timeout` has passed. Connects meanwhile.
 ///
 /// # Errors
-/// [`Failure`] if the system can't tell.
+/// [`Failure`] if the process is out of descriptors, or the system can't tell.
 pub fn wait(ports: &[&Port], timeout: Duration) -> Result<Woken, Failure> {
     let until = Instant::now() + timeout;
     loop {
@@ -44,42 +46,70 @@ pub fn wait(ports: &[&Port], timeout: Duration) -> Result<Woken, Failure> {
         if ports.iter().fold(false, |asked, port| asked | port.wake.clear()) {
             return Ok(Woken::Asked);
         }
-        let links: Vec<_> = ports.iter().filter_map(|port| port.link()).collect();
-        let armed = links.iter().fold(false, |ready, link| ready | link.arm());
-        let ready = armed || ports.iter().any(|port| port.has_news());
-        let now = Instant::now();
-        let slept = if ready || now >= until {
-            Ok(())
-        } else {
-            let deadline = if links.is_empty() { deadline } else { deadline.min(now + NAP) };
-            sleep(ports, &links, deadline.saturating_duration_since(now))
-        };
-        for link in &links {
-            link.disarm();
-        }
-        slept?;
-        if ready {
+        if ports.iter().any(|port| port.has_news() || port.has_packets()) {
             return Ok(Woken::Ready);
         }
+        let now = Instant::now();
         if now >= until {
             return Ok(Woken::Timeout);
+        }
+        let sleeper = Sleeper::new(ports)?;
+        if !sleeper.ready {
+            sleeper.sleep(deadline, now)?;
         }
     }
 }
 
-fn sleep(ports: &[&Port], links: &[Arc<Link>], limit: Duration) -> Result<(), Failure> {
-    let name = ports.first().map_or("", |port| port.name());
-    let failed =
-        |errno: &dyn std::fmt::Display| Failure::new(Status::System, name, format_args!("poll: {errno}"));
-    // Duplicates, so that no lock is held meanwhile.
-    let controls = ports.iter().map(|port| lock(&port.control).fd().try_clone_to_owned());
-    let controls: Vec<OwnedFd> = controls.collect::<Result<_, _>>().map_err(|error| failed(&error))?;
-    let events = links.iter().flat_map(|link| &link.events);
-    let mut fds: Vec<_> = controls.iter().chain(events).map(AsFd::as_fd).collect();
-    fds.extend(ports.iter().map(|port| port.wake.fd()));
-    let mut fds: Vec<_> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    match poll(&mut fds, Timespec::try_from(limit).ok().as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(failed(&errno)),
+/// This thread, entered in all ports it waits for.
+struct Sleeper<'p> {
+    ports: &'p [&'p Port],
+    links: Vec<Option<Arc<Link>>>,
+    me: Arc<Event>,
+    ready: bool,
+}
+
+impl<'p> Sleeper<'p> {
+    fn new(ports: &'p [&'p Port]) -> Result<Self, Failure> {
+        let me = Event::new().map_err(|errno| failed(ports, "eventfd", errno))?;
+        let (me, links) = (Arc::new(me), Vec::with_capacity(ports.len()));
+        let mut sleeper = Self { ports, links, me, ready: false };
+        for port in ports {
+            let (link, ready) = port.enter(&sleeper.me);
+            sleeper.links.push(link);
+            sleeper.ready |= ready;
+        }
+        Ok(sleeper)
     }
+
+    fn sleep(&self, deadline: Instant, now: Instant) -> Result<(), Failure> {
+        let links = || self.links.iter().flatten();
+        let deadline = if links().next().is_some() { deadline.min(now + NAP) } else { deadline };
+        let limit = Timespec::try_from(deadline.saturating_duration_since(now)).ok();
+        // Duplicates, so that no lock is held meanwhile.
+        let controls = self.ports.iter().map(|port| lock(&port.control).fd().try_clone_to_owned());
+        let controls: Vec<OwnedFd> =
+            controls.collect::<Result<_, _>>().map_err(|error| failed(self.ports, "dup", error))?;
+        let events = links().flat_map(|link| &link.events);
+        let mut fds: Vec<_> = controls.iter().chain(events).map(AsFd::as_fd).collect();
+        fds.extend(self.ports.iter().map(|port| port.wake.fd()));
+        fds.push(self.me.fd());
+        let mut fds: Vec<_> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        match poll(&mut fds, limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(failed(self.ports, "poll", errno)),
+        }
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        for (port, link) in self.ports.iter().zip(&self.links) {
+            port.sleepers.leave(&self.me, link.as_deref());
+        }
+    }
+}
+
+fn failed(ports: &[&Port], what: &str, error: impl Display) -> Failure {
+    let name = ports.first().map_or("", |port| port.name());
+    Failure::new(Status::System, name, format_args!("{what}: {error}"))
 }

@@ -1,8 +1,10 @@
 //! One descriptor for all that a port waits for, for an application with an event loop of its own.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memif::ring::Event;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -19,6 +21,8 @@ use crate::wait::NAP;
 pub(crate) struct Watch {
     epoll: OwnedFd,
     timer: OwnedFd,
+    /// What wakes it as one of the port's sleepers.
+    told: Arc<Event>,
 }
 
 impl Watch {
@@ -26,8 +30,9 @@ impl Watch {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let watch = Self { epoll, timer };
+        let watch = Self { epoll, timer, told: Arc::new(Event::new()?) };
         watch.add(watch.timer.as_fd())?;
+        watch.add(watch.told.fd())?;
         watch.add(port.wake.fd())?;
         watch.add(lock(&port.control).fd())?;
         Ok(watch)
@@ -77,10 +82,11 @@ pub fn watch(port: &Port) -> Result<BorrowedFd<'_>, Failure> {
         }
     };
     let deadline = port.process()?;
-    let link = port.link();
-    let ready = link.as_ref().is_some_and(|link| link.arm()) || port.has_news();
+    port.sleepers.leave(&watch.told, port.link().as_deref());
+    watch.told.clear();
+    let (link, ready) = port.enter(&watch.told);
     if ready {
-        port.wake.signal();
+        watch.told.signal();
     }
     let now = Instant::now();
     let nap = link.map(|_| now + NAP);

@@ -20,8 +20,8 @@
  * whatever the peer does, and none ends the process. What a peer writes is checked before it is used: one that breaks the
  * protocol loses its connection, which is told as QM_FAULT and as QM_EVENT_DOWN.
  *
- * A port may be used by several threads at once, a queue by one at a time without contention. Only qm_close needs that nobody
- * else uses the port.
+ * A port may be used by several threads at once, a queue by one at a time without contention. All that sleep in qm_wait are woken for
+ * each queue: the one whose queue it isn't finds nothing and waits again. Only qm_close needs that nobody else uses the port.
  *
  * Structures are to be zeroed first; a field that is zero has the default of its comment. Linux, little-endian.
  */
@@ -153,7 +153,9 @@ int qm_ready(qm_port *port, unsigned queue, int *ready);
  * the next call if it finds no place in this one; only one with more pieces than max goes on in the next call. */
 int qm_receive(qm_port *port, unsigned queue, qm_piece *pieces, size_t max, size_t *count);
 
-/* Gives everything back that was received from the queue; later, if packets wait for the next qm_receive. */
+/* Gives everything back that was received from the queue; later, if packets wait for the next qm_receive. Those that wait are lost when
+ * their link goes down. What is kept from an earlier connection is to be given back before qm_receive takes from the next: it says
+ * QM_INVALID until then. */
 int qm_release(qm_port *port, unsigned queue);
 
 /* Copies one packet that is there into buffer, and gives it back. *length is its bytes, 0 if there is none; QM_TOO_LONG if it is longer

@@ -1,5 +1,6 @@
 //! Receiving and sending.
 
+use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::ptr;
 
@@ -87,23 +88,22 @@ pub unsafe extern "C" fn qm_read(
         if buffer.is_null() {
             return Err(invalid("buffer is NULL"));
         }
-        let (mut total, mut more) = (0_usize, true);
-        while more {
-            let copy = |piece: Piece| {
-                let n = piece.length as usize;
-                if total.checked_add(n).is_some_and(|end| end <= size) {
-                    let from = ptr::with_exposed_provenance::<u8>(piece.address);
-                    // SAFETY: the piece lies in memory that stays mapped until it is released; total + n bytes are
-                    // inside the buffer. They don't overlap unless the caller's buffer is in shared memory, which
-                    // `copy` allows.
-                    unsafe { ptr::copy(from, buffer.cast::<u8>().add(total), n) };
-                }
-                total = total.saturating_add(n);
-                more = piece.more;
-            };
-            if port.receive(queue as usize, copy, 1)? == 0 {
-                break;
+        let (mut total, more) = (0_usize, Cell::new(false));
+        let mut copy = |piece: Piece| {
+            let n = piece.length as usize;
+            if total.checked_add(n).is_some_and(|end| end <= size) {
+                let from = ptr::with_exposed_provenance::<u8>(piece.address);
+                // SAFETY: the piece lies in memory that stays mapped until it is released; total + n bytes are
+                // inside the buffer. They don't overlap unless the caller's buffer is in shared memory, which
+                // `copy` allows.
+                unsafe { ptr::copy(from, buffer.cast::<u8>().add(total), n) };
             }
+            total = total.saturating_add(n);
+            more.set(piece.more);
+        };
+        port.receive(queue as usize, &mut copy, 1)?;
+        if more.get() {
+            port.rest_of_packet(queue as usize, &mut copy);
         }
         port.release(queue as usize)?;
         if total > size {
