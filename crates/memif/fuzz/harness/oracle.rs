@@ -136,6 +136,12 @@ impl Oracle {
         self.end(side, receives).available(peer)
     }
 
+    /// Whether there is a slot to receive from that was not even looked at.
+    pub fn news(&mut self, side: Side) -> Result<bool, Fault> {
+        let available = self.available(side, true)?;
+        Ok(available > self.end(side, true).chain.len() as u64)
+    }
+
     /// What is received: packets up to a fault, and the fault.
     pub fn receive(&mut self, side: Side, max: usize) -> (Vec<Vec<u8>>, Result<(), Fault>) {
         let mut packets = Vec::new();

@@ -183,12 +183,12 @@ impl Both {
             self.end(side).rx[0].disarm();
             return self.oracle.put(ring + FLAGS, &[1, 0]);
         }
-        let verdict = self.oracle.available(side, true);
+        let verdict = self.oracle.news(side);
         self.oracle.put(ring + FLAGS, &[0, 0]);
         let armed = self.end(side).rx[0].arm();
         assert_eq!(
             armed.map(|armed| armed == Armed::AlreadyReady).map_err(Fault::kind),
-            verdict.map(|n| n > 0)
+            verdict
         );
     }
 }

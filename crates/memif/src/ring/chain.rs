@@ -2,6 +2,7 @@
 
 use memory::region::CheckedRange;
 
+use super::fault::{PARTS_A_CALL, most_parts};
 use super::{Descriptor, Fault, RingView};
 
 /// Most bytes.
@@ -21,6 +22,8 @@ pub(super) struct Chain {
     parts: Vec<CheckedRange<'static>>,
     slots: u16,
     length: u32,
+    /// Slots that were added in this call.
+    added: u16,
 }
 
 impl Chain {
@@ -28,6 +31,17 @@ impl Chain {
     #[inline(always)]
     pub const fn slots(&self) -> u16 {
         self.slots
+    }
+
+    /// A call begins.
+    #[inline(always)]
+    pub const fn begin_call(&mut self) {
+        self.added = 0;
+    }
+
+    /// Whether no more is to be added in this call.
+    pub const fn is_enough(&self) -> bool {
+        self.added >= PARTS_A_CALL
     }
 
     /// Its parts, none of them empty.
@@ -66,6 +80,11 @@ impl Chain {
         }
         self.length = length;
         self.slots += 1;
+        self.added += 1;
+        let max = most_parts(limits.packet);
+        if u32::from(self.slots) > max {
+            return Err(Fault::TooManyParts { max });
+        }
         if d.has_next() {
             if self.slots == ring.size().descriptors() {
                 return Err(Fault::EndlessChain);

@@ -2,6 +2,16 @@
 
 use super::IndexFault;
 
+/// Slots of packets in several pieces that one call looks at, besides those of the last such packet: what the pieces cost is the
+/// loss of all who are served in the same round. The rest waits for the next call.
+pub(super) const PARTS_A_CALL: u16 = 2048;
+
+/// Most pieces of a packet of so many bytes: enough for buffers of 64 bytes, the smallest that anybody is known to use, and some
+/// that are hardly used.
+pub(super) const fn most_parts(length: u32) -> u32 {
+    64 + length / 64
+}
+
 /// A peer broke the rules of a ring. The connection is unusable afterwards: disconnect with this as the
 /// reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +43,12 @@ pub enum Fault {
     /// A chain that goes on in all slots of the ring.
     #[error("chain without end")]
     EndlessChain,
+    /// A packet in more pieces, to receive from or to send into, than 64 and one more for every 64 bytes: each of them costs.
+    #[error("packet in more than {max} buffers")]
+    TooManyParts {
+        /// Pieces allowed.
+        max: u32,
+    },
     /// It took pages of a region away.
     #[error("shared memory was truncated")]
     MemoryLost,
@@ -51,6 +67,7 @@ impl Fault {
             Self::Empty => "fault-empty",
             Self::TooLong { .. } => "fault-too-long",
             Self::EndlessChain => "fault-endless-chain",
+            Self::TooManyParts { .. } => "fault-too-many-parts",
             Self::MemoryLost => "fault-memory-lost",
             Self::NoCapacity => "fault-no-capacity",
         }

@@ -3,13 +3,14 @@
 use memory::region::CheckedRange;
 
 use super::slots::Addressing;
+use super::fault::{PARTS_A_CALL, most_parts};
 use super::{Descriptor, FLAG_NEXT, Fault, RingView};
 
 /// Whether a packet can be sent in several buffers.
 pub(super) enum Fit {
     /// The buffers are collected.
     Fits,
-    /// Not in the free slots.
+    /// Not in the free slots, or not in this call.
     NoRoom,
     /// Not in the whole ring.
     Never,
@@ -20,6 +21,8 @@ pub(super) struct Gather<'q> {
     pub(super) ring: &'q RingView,
     pub(super) parts: &'q mut Vec<CheckedRange<'static>>,
     pub(super) descriptors: &'q mut Vec<Descriptor>,
+    /// Slots that were looked at in this call.
+    pub(super) looked_at: &'q mut u16,
 }
 
 impl Gather<'_> {
@@ -37,6 +40,9 @@ impl Gather<'_> {
     ) -> Result<Fit, Fault> {
         if length == 0 {
             return Ok(Fit::Never);
+        }
+        if *self.looked_at >= PARTS_A_CALL {
+            return Ok(Fit::NoRoom);
         }
         self.parts.clear();
         self.descriptors.clear();
@@ -56,11 +62,16 @@ impl Gather<'_> {
             self.parts.push(unsafe { range.detach() });
             self.descriptors.push(d);
             n += 1;
+            *self.looked_at = self.looked_at.saturating_add(1);
             if left == 0 {
                 return Ok(Fit::Fits);
             }
             if n == room {
                 return Ok(if room == self.ring.size().descriptors() { Fit::Never } else { Fit::NoRoom });
+            }
+            let max = most_parts(length);
+            if u32::from(n) >= max {
+                return Err(Fault::TooManyParts { max });
             }
             d = slots.buffer(self.ring.descriptors(), index.wrapping_add(n));
         }

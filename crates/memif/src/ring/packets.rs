@@ -200,11 +200,10 @@ impl<S: Simd> TxSource for Source<'_, S> {
     #[inline(never)]
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]) {
         if let Some(slot) = self.slots.get(self.done + packet) {
-            let mut offset = 0;
+            let mut pieces = self.packets.pieces(*slot);
             for part in into {
-                offset += self.packets.write_part(self.simd, *slot, offset, *part);
+                self.bytes += u64::from(pieces.write(self.simd, *part));
             }
-            self.bytes += u64::from(offset);
         }
     }
 

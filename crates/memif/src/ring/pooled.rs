@@ -68,8 +68,8 @@ impl TxQueue {
             if let Some((buffer, d)) = self.lies_in(pool, source, slot) {
                 // The head, which is private and may have changed; the body is where it was.
                 let head = Descriptor { length: d.length - source.packets.meta(slot).body_len(), ..d };
-                let written =
-                    source.packets.write_part(source.simd, slot, 0, head.check(self.ring.table().extents())?);
+                let into = head.check(self.ring.table().extents())?;
+                let written = source.packets.pieces(slot).write(source.simd, into);
                 debug_assert_eq!(written, head.length);
                 self.ring.descriptors().set(index, d);
                 pool.exchange(index, buffer);

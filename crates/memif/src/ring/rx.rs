@@ -121,9 +121,10 @@ impl RxQueue {
         Ok(taken.packets)
     }
 
-    /// Slots that the peer has filled and that were not received yet.
+    /// Slots that the peer has filled and that were not received yet: a call begins.
     #[inline]
-    pub(super) fn available(&self) -> Result<u16, Fault> {
+    pub(super) fn available(&mut self) -> Result<u16, Fault> {
+        self.chain.begin_call();
         let available = self.endpoint.available(self.ring.indices(), &self.cursor);
         // Zeros in place of lost pages make impossible indices, too: the better reason comes first.
         if self.ring.table().lost() {
@@ -224,6 +225,9 @@ impl RxQueue {
                 }
                 sink.packet(d.check(table)?);
                 bytes += u64::from(d.length);
+            } else if self.chain.is_enough() {
+                used -= 1;
+                break;
             } else {
                 let limits = Limits { part: slots.limit(), packet: self.max_packet };
                 self.chain.add(&self.ring, index, d, limits)?;
@@ -272,7 +276,8 @@ impl RxQueue {
     pub fn arm(&mut self) -> Result<Armed, Fault> {
         match self.endpoint.arm(self.ring.indices(), &self.cursor) {
             Err(fault) => Err(self.ring.blame(fault.into())),
-            Ok(0) => Ok(Armed::Sleep),
+            // Of a chain that isn't finished what is there was read: there is nothing to do until more of it comes.
+            Ok(n) if n <= self.chain.slots() => Ok(Armed::Sleep),
             Ok(_) => Ok(Armed::AlreadyReady),
         }
     }

@@ -74,6 +74,8 @@ pub struct TxQueue {
     parts: Vec<CheckedRange<'static>>,
     /// Their descriptors, as they will be published.
     descriptors: Vec<Descriptor>,
+    /// Slots that were looked at for packets of several buffers in this call.
+    looked_at: u16,
     event: Event,
     pub(super) tally: Tally,
 }
@@ -90,9 +92,9 @@ pub(super) struct Walked {
 impl TxQueue {
     pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Event) -> Self {
         let cursor = Cursor::new(ring.size());
-        let (parts, descriptors) = (Vec::new(), Vec::new());
+        let (parts, descriptors, looked_at) = Default::default();
         let (tally, pool) = Default::default();
-        let queue = Self { ring, cursor, endpoint, slots, pool, parts, descriptors, event, tally };
+        let queue = Self { ring, cursor, endpoint, slots, pool, parts, descriptors, looked_at, event, tally };
         queue.lay_out();
         queue
     }
@@ -141,9 +143,10 @@ impl TxQueue {
         Ok(sent)
     }
 
-    /// [`room`](Self::room), unless the memory is gone.
+    /// [`room`](Self::room), unless the memory is gone: a call begins.
     #[inline]
-    pub(super) fn checked_room(&self) -> Result<u16, Fault> {
+    pub(super) fn checked_room(&mut self) -> Result<u16, Fault> {
+        self.looked_at = 0;
         let room = self.room();
         // Zeros in place of lost pages make impossible indices, too: the better reason comes first.
         if self.ring.table().lost() { Err(Fault::MemoryLost) } else { room }
@@ -255,8 +258,12 @@ impl TxQueue {
                 done.sent += 1;
                 continue;
             }
-            let chain =
-                Gather { ring: &self.ring, parts: &mut self.parts, descriptors: &mut self.descriptors };
+            let chain = Gather {
+                ring: &self.ring,
+                parts: &mut self.parts,
+                descriptors: &mut self.descriptors,
+                looked_at: &mut self.looked_at,
+            };
             match chain.collect(slots, d, index, room - used, length)? {
                 Fit::Fits => {
                     source.write_chain(packet, &self.parts);

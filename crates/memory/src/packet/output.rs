@@ -1,5 +1,6 @@
 //! Giving packets out: the one copy.
 
+use super::meta::Segment;
 use super::slots::{Packets, SlotId};
 use crate::region::CheckedRange;
 use crate::simd::Simd;
@@ -71,27 +72,17 @@ impl Packets {
         true
     }
 
-    /// Writes the packet's bytes from `offset` on to `target`, as many as fit, and returns how many. For packets
-    /// that go into a chain of buffers.
-    pub fn write_part<S: Simd>(&self, simd: S, slot: SlotId, offset: u32, target: CheckedRange<'_>) -> u32 {
-        let head = self.head(slot);
-        let mut skip = offset as usize;
-        let mut done = 0;
-        let room = target.len() as usize;
-        let first = (head.as_ptr(), head.len());
-        let rest = self.segments(slot).map(|segment| (segment.start, segment.len as usize));
-        for (start, len) in core::iter::once(first).chain(rest) {
-            let ahead = skip.min(len);
-            skip -= ahead;
-            let n = (len - ahead).min(room - done);
-            // SAFETY: `ahead + n <= len` bytes are readable there; `done + n <= room` bytes are writable.
-            unsafe { simd.copy(target.as_ptr().add(done), start.add(ahead), n) };
-            done += n;
-            if done == room {
-                break;
-            }
+    /// The packet's bytes from the current header on, to be given out piece by piece. For packets that go into a chain of
+    /// buffers.
+    #[must_use]
+    pub fn pieces(&self, slot: SlotId) -> Pieces<'_> {
+        let (head, m) = (self.head(slot), self.meta(slot));
+        let more = m.more_start as usize..m.more_start as usize + m.more_count as usize;
+        Pieces {
+            now: Segment { start: head.as_ptr(), len: head.len() as u32 },
+            first: Segment { start: m.first_start, len: m.first_len },
+            more: self.segments.get(more).unwrap_or_default().iter(),
         }
-        done as u32
     }
 
     /// Writes `prefix` and the packet to a file descriptor in one system call, without putting it together before.
@@ -118,5 +109,52 @@ impl Packets {
             n if n == all => Ok(n),
             n => Err(io::Error::new(io::ErrorKind::WriteZero, format!("{n} of {all} bytes were written"))),
         }
+    }
+}
+
+/// What is left of a packet that is given out piece by piece: it goes on where the last piece ended, so that the cost is the number of
+/// the packet's pieces and of the buffers together, however small somebody has made either. Made by [`Packets::pieces`].
+#[derive(Debug, Clone)]
+pub struct Pieces<'p> {
+    /// What is left of the piece that was begun.
+    now: Segment,
+    /// The body's first segment, until it is begun.
+    first: Segment,
+    more: core::slice::Iter<'p, Segment>,
+}
+
+impl Pieces<'_> {
+    /// Writes the next bytes to `target`, as many as fit, and returns how many: fewer where the packet ends.
+    pub fn write<S: Simd>(&mut self, simd: S, target: CheckedRange<'_>) -> u32 {
+        simd.run(
+            #[inline(always)]
+            || {
+                let mut done = 0;
+                while done < target.len() {
+                    if self.now.len == 0 && !self.begin_next() {
+                        break;
+                    }
+                    let n = self.now.len.min(target.len() - done);
+                    // SAFETY: the head is borrowed, and segments are readable until the end of the round, as long as they are;
+                    // `done + n` bytes are writable at the target.
+                    unsafe { simd.copy(target.as_ptr().add(done as usize), self.now.start, n as usize) };
+                    self.now = Segment { start: self.now.start.wrapping_add(n as usize), len: self.now.len - n };
+                    done += n;
+                }
+                done
+            },
+        )
+    }
+
+    /// Goes on to the next piece; false where there is none.
+    #[inline(always)]
+    fn begin_next(&mut self) -> bool {
+        let none = Segment { start: ptr::null(), len: 0 };
+        self.now = core::mem::replace(&mut self.first, none);
+        while self.now.len == 0 {
+            let Some(next) = self.more.next() else { return false };
+            self.now = *next;
+        }
+        true
     }
 }
