@@ -2,10 +2,16 @@
 
 use crate::link::spec::LinkMode;
 use crate::link::{InterfaceSpec, MemifSpec};
-use crate::stateless::{Layer, Rate, Size};
+use crate::stateless::{self, Layer, Rate, Size};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Seed where none is given.
+const DEFAULT_SEED: u64 = 1;
+/// What tells a number of a run from other numbers that follow from a seed.
+const RUN: u64 = 0x72_756e;
 
 /// What is looked at in received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, Serialize)]
@@ -42,6 +48,8 @@ pub struct Plan {
     pub check: Check,
     /// For all that is random.
     pub seed: u64,
+    /// Number of the run, by which packets of an earlier one are known.
+    pub run: u16,
     /// Write and read every byte of every packet.
     pub full: bool,
     /// Frame sizes include the FCS, which isn't sent.
@@ -66,6 +74,17 @@ impl Plan {
             return Err("packets of a capture carry no signatures: use check = count and no latency streams beside it".into());
         }
         Ok(self)
+    }
+
+    /// The seed, and the number of the run: with a given seed it follows from that, so that the same bytes are sent again;
+    /// otherwise every run has its own.
+    #[must_use]
+    pub fn seed_and_run(seed: Option<u64>) -> (u64, u16) {
+        let from = seed.unwrap_or_else(|| {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            stateless::seed(time.as_nanos() as u64, std::process::id().into())
+        });
+        (seed.unwrap_or(DEFAULT_SEED), stateless::seed(from, RUN) as u16)
     }
 
     /// Whether packets of an interface begin with an IP header.

@@ -44,8 +44,7 @@ struct File {
     seconds: f64,
     #[serde(default)]
     check: Check,
-    #[serde(default = "one")]
-    seed: u64,
+    seed: Option<u64>,
     #[serde(default)]
     full: bool,
     #[serde(default)]
@@ -128,10 +127,6 @@ const fn ten() -> f64 {
     10.0
 }
 
-const fn one() -> u64 {
-    1
-}
-
 const fn one16() -> u16 {
     1
 }
@@ -208,12 +203,14 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
         })?;
         streams.push(stream(path, name, tx, table).map_err(|reason| wrong(what, reason))?);
     }
+    let (seed, run) = Plan::seed_and_run(file.seed);
     Plan {
         interfaces,
         streams,
         seconds: file.seconds,
         check: file.check,
-        seed: file.seed,
+        seed,
+        run,
         full: file.full,
         fcs: file.fcs,
         drain: file.drain,

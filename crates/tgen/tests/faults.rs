@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Middle, STACK, interfaces, program, run, server, socket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 const COUNT: u64 = 20_000;
 
@@ -209,4 +209,44 @@ fn a_packet_longer_than_the_ring_is_an_error_and_not_sent() {
     ]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && words.contains("longer than all buffers of the ring"), "{output:?}");
+}
+
+/// Runs a profile through a device that first gives back `stale`, and gives the result and the frames that the device saw.
+fn after(stale: Vec<Vec<u8>>, check: &str, seed: &str) -> (quiver_tgen::report::Report, Vec<Vec<u8>>) {
+    let (left, right) = (socket("left"), socket("right"));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (copies, mut stale) = (Arc::clone(&seen), stale);
+    let middle = Middle::new(&left, &right, move |packet: &[u8]| {
+        copies.lock().unwrap().push(packet.to_vec());
+        let mut out = std::mem::take(&mut stale);
+        out.push(packet.to_vec());
+        out
+    });
+    let report = run(&format!(
+        "check = \"{check}\"\nseconds = 60\n{seed}{}[[stream]]\ntx = \"left\"\ncount = 2000\nsize = 64\nrate = 50000\n{STACK}",
+        interfaces(&left, &right)
+    ));
+    drop(middle);
+    (report, Arc::into_inner(seen).unwrap().into_inner().unwrap())
+}
+
+#[test]
+fn packets_of_an_earlier_run_are_foreign() {
+    for check in ["sequence", "payload"] {
+        let (_, mut stale) = after(Vec::new(), check, "");
+        stale.truncate(500);
+        let (report, _) = after(stale, check, "");
+        assert_eq!((report.received, report.lost, report.foreign), (2000, 0, 500), "{check}: {report}");
+        assert_eq!((report.duplicated, report.reordered), (Some(0), Some(0)), "{check}: {report}");
+    }
+}
+
+#[test]
+fn runs_of_a_given_seed_send_the_same_bytes() {
+    let [one, same, other] =
+        ["seed = 1\n", "seed = 1\n", "seed = 2\n"].map(|seed| after(Vec::new(), "payload", seed));
+    assert!(one.1.len() == 2000 && one.1 == same.1);
+    assert_eq!(one.0.run, same.0.run);
+    assert!(one.0.run != other.0.run && one.1 != other.1);
+    assert!(one.1 != after(Vec::new(), "payload", "").1, "without a seed every run has its own number");
 }

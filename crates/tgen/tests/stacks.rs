@@ -7,11 +7,11 @@ use memory::simd::{Simd, Tier, TierTask};
 use quiver_tgen::link::Packets;
 use quiver_tgen::plan::{Content, Plan};
 use quiver_tgen::profile;
-use quiver_tgen::stateless::{Generator, Layout, Recipe};
+use quiver_tgen::stateless::{Generator, Layout, Mark, Recipe};
 use std::path::Path;
 
-/// Lane in the signatures of the vectors.
-const LANE: u16 = 0x1234;
+/// Whose the signatures of the vectors are.
+const MARK: Mark = Mark { run: 0x5678, lane: 0x1234, stamped: false };
 
 struct Row {
     name: &'static str,
@@ -48,9 +48,10 @@ fn recipe(row: &Row) -> Recipe {
     let Content::Made { stack, size } = &row.plan.streams[0].content else { panic!("{}", row.name) };
     let layout = Layout::new(stack).unwrap();
     let (lens, order) = size.pattern(0, 1).unwrap();
-    let lane = row.signed.then_some(LANE);
+    let signature = row.signed.then_some(MARK);
+    let lane = signature.map(|mark| mark.lane);
     let templates = lens.iter().map(|len| layout.template(*len, lane, false).unwrap()).collect();
-    Recipe { layout, templates, order, signature: lane.map(|lane| (lane, false)), seed: 1 }
+    Recipe { layout, templates, order, signature, seed: 1 }
 }
 
 /// The first 300 packets, sent in pieces of several sizes as rings allow.

@@ -111,7 +111,8 @@ pub struct Options {
     /// What to look at in what comes back: frames, their sequence numbers, or also their payload. Default: count.
     #[arg(long, value_enum)]
     pub check: Option<Check>,
-    /// Seed of all that is random. Default: 1.
+    /// Seed of all that is random, and of the number of the run in signatures: the same seed, the same bytes. Default: 1, and a
+    /// number for each run, which tells its packets from those of an earlier one.
     #[arg(long)]
     pub seed: Option<u64>,
     /// Write and read every byte of every packet. Otherwise bytes that stay the same are written once per buffer, and the

@@ -33,7 +33,9 @@ impl Options {
         plan.seconds = self.seconds.unwrap_or(plan.seconds);
         plan.wait = self.wait.unwrap_or(plan.wait);
         plan.drain = self.drain.unwrap_or(plan.drain);
-        plan.seed = self.seed.unwrap_or(plan.seed);
+        if self.seed.is_some() {
+            (plan.seed, plan.run) = Plan::seed_and_run(self.seed);
+        }
         plan.check = self.check.unwrap_or(plan.check);
         plan.full |= self.full;
         plan.checked()
@@ -61,12 +63,14 @@ impl Options {
         if self.bidirectional {
             streams.extend(self.direction("reverse", usize::from(two), &self.reverse())?);
         }
+        let (seed, run) = Plan::seed_and_run(self.seed);
         Ok(Plan {
             interfaces,
             streams,
             seconds: 5.0,
             check: Check::Count,
-            seed: 1,
+            seed,
+            run,
             full: false,
             fcs: self.fcs,
             drain: 0.5,

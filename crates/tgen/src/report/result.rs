@@ -16,6 +16,8 @@ pub struct Report {
     pub check: Check,
     /// Seed of all that is random.
     pub seed: u64,
+    /// Number of the run in signatures. Frames of another run count as foreign.
+    pub run: u16,
     /// Frame length in bytes, without FCS, if all had the same.
     pub frame_size: Option<usize>,
     /// Seconds of sending.
@@ -144,6 +146,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION"),
             check: plan.check,
             seed: plan.seed,
+            run: plan.run,
             frame_size: frame_size(plan),
             seconds: outcome.seconds,
             intended: known(|s| s.intended),

@@ -1,6 +1,6 @@
 //! What came of a run, for people and as JSON.
 
-use super::counts::Counts;
+use super::counts::{Counts, Failed};
 use super::profile::{Profile, Protocol};
 use super::run::{Outcome, Snapshot};
 use super::side::Traffic;
@@ -60,18 +60,15 @@ impl Second {
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let seconds = (after.ns - before.ns).max(1) as f64 * 1e-9;
         let per = |of: fn(&Snapshot) -> u64| (of(after) - of(before)) as f64 / seconds;
-        // Where the clients are somebody else's, what the servers saw.
-        let connections = |of: fn(&Counts) -> u64| {
-            let side = |s: &Snapshot| if after.client.attempted > 0 { s.client } else { s.server };
-            (of(&side(after)) - of(&side(before))) as f64 / seconds
-        };
+        let connections =
+            |of: fn(&Counts) -> u64| (of(after.connections()) - of(before.connections())) as f64 / seconds;
         Self {
             at: after.ns as f64 * 1e-9,
             attempted: connections(|c| c.attempted),
             established: connections(|c| c.established),
             closed: connections(|c| c.closed),
             failed: connections(|c| c.failed.total()),
-            active: if after.client.attempted > 0 { after.client.active() } else { after.server.active() },
+            active: after.connections().active(),
             received_pps: per(|s| s.client_traffic.rx_packets + s.server_traffic.rx_packets),
         }
     }
@@ -113,7 +110,7 @@ pub struct Report {
     pub received_pps: f64,
     /// Payload received by both sides, in bits per second of opening.
     pub goodput_bps: f64,
-    /// Most connections at a time, of those seen once a second.
+    /// Most connections at a time, as seen every 20 ms.
     pub most_active: u64,
     /// Connections that had not ended at the end.
     pub unfinished: u64,
@@ -151,8 +148,8 @@ impl Report {
             closed_per_second: whole.closed,
             received_pps: whole.received_pps,
             goodput_bps: bytes as f64 * 8.0 / whole.at.max(1e-9),
-            most_active: outcome.seconds.iter().map(|second| second.client.active()).max().unwrap_or(0),
-            unfinished: last.client.active(),
+            most_active: outcome.most_active,
+            unfinished: last.connections().active(),
             client: last.client,
             server: last.server,
             client_link: last.client_traffic,
@@ -165,15 +162,16 @@ impl Report {
     /// A few lines for people.
     #[must_use]
     pub fn text(&self) -> String {
-        let (client, server, failed) = (&self.client, &self.server, &self.client.failed);
+        let (client, server) = (&self.client, &self.server);
         let us = |percent: f64| {
             let found = self.connect_latency_ns.percentiles.iter().find(|(of, _)| *of == percent);
             found.map_or(0.0, |(_, ns)| *ns as f64 / 1e3)
         };
         let mut text = format!(
             "{:.1} s: {:.0} connections/s established ({:.0} attempted/s), {:.2} Mpps, {:.2} Gbit/s of payload\n\
-             client: attempted {}, established {}, closed {}, failed {}, unfinished {}, sent again {}\n\
+             client: attempted {}, established {}, closed {}, failed {}, sent again {}\n\
              server: accepted {}, established {}, closed {}, failed {}, sent again {}\n\
+             at a time: up to {}, unfinished {}\n\
              connect latency: min {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, max {:.1} µs",
             self.seconds,
             self.established_per_second,
@@ -183,25 +181,30 @@ impl Report {
             client.attempted,
             client.established,
             client.closed,
-            failed.total(),
-            self.unfinished,
+            client.failed.total(),
             client.retransmitted,
             server.attempted,
             server.established,
             server.closed,
             server.failed.total(),
             server.retransmitted,
+            self.most_active,
+            self.unfinished,
             self.connect_latency_ns.min as f64 / 1e3,
             us(50.0),
             us(99.0),
             us(99.9),
             self.connect_latency_ns.max as f64 / 1e3,
         );
-        if failed.total() > 0 {
-            text.push_str(&format!(
-                "\nfailed: refused {}, reset {}, no answer to SYN {}, timed out {}, closed early {}",
-                failed.refused, failed.reset, failed.connect_timeout, failed.timeout, failed.closed_early
-            ));
+        for (side, Failed { refused, reset, connect_timeout, timeout, closed_early }) in
+            [("client", client.failed), ("server", server.failed)]
+        {
+            if refused + reset + connect_timeout + timeout + closed_early > 0 {
+                text.push_str(&format!(
+                    "\n{side} side failed: refused {refused}, reset {reset}, no answer to SYN {connect_timeout}, \
+                     timed out {timeout}, closed early {closed_early}"
+                ));
+            }
         }
         for (side, link, counts) in
             [("client", &self.client_link, client), ("server", &self.server_link, server)]
@@ -210,6 +213,7 @@ impl Report {
                 ("packets not sent, the ring being full", link.tx_lost),
                 ("wrong checksums", link.bad_checksum),
                 ("malformed", link.malformed),
+                ("datagrams of somebody else's", link.foreign),
                 ("stray segments", counts.stray),
                 ("out of order", counts.out_of_order),
                 ("times no place was free", counts.no_place),

@@ -47,6 +47,8 @@ pub struct Times {
 pub struct Snapshot {
     /// Nanoseconds since the beginning.
     pub ns: u64,
+    /// Whether the clients are ours.
+    pub clients: bool,
     /// The client side.
     pub client: Counts,
     /// The server side.
@@ -64,8 +66,18 @@ pub struct Outcome {
     pub seconds: Vec<Snapshot>,
     /// At the end.
     pub last: Snapshot,
+    /// Most connections at a time, of the moments at which it was looked.
+    pub most_active: u64,
     /// Time from a SYN to the handshake's end, or from a first request to its response, in nanoseconds.
     pub latency: Histogram<u64>,
+}
+
+impl Snapshot {
+    /// Counters of the connections: those of the clients, or where these are somebody else's, what the servers saw.
+    #[must_use]
+    pub const fn connections(&self) -> &Counts {
+        if self.clients { &self.client } else { &self.server }
+    }
 }
 
 /// Runs a profile between two links, with these clients and servers of its. `each_second` is shown every new snapshot with the one before.
@@ -113,13 +125,23 @@ fn drive<C: Opener, S: Endpoint<Packet = C::Packet>>(
     let (client, server) = (Side::new(client, faces.0), Side::new(server, faces.1));
     let seconds = vec![Snapshot::default()];
     let (rate, connections) = (profile.rate, profile.connections);
-    let run = Run { client, server, client_link, server_link, rate, connections, latency, seconds };
-    Tier::detect().dispatch(Task { run, times, stop, each_second })
+    let run = Run {
+        client,
+        server,
+        client_link,
+        server_link,
+        rate,
+        connections,
+        times,
+        most_active: 0,
+        latency,
+        seconds,
+    };
+    Tier::detect().dispatch(Task { run, stop, each_second })
 }
 
 struct Task<'a, 'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
     run: Run<'l, C, S>,
-    times: Times,
     stop: &'a AtomicBool,
     each_second: &'a mut dyn FnMut(&Snapshot, &Snapshot),
 }
@@ -130,10 +152,11 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> TierTask for Task<'_, '_, C, S>
     fn run<T: Simd>(mut self, simd: T) -> Self::Output {
         simd.run(
             #[inline(always)]
-            || self.run.go(self.times, self.stop, self.each_second),
+            || self.run.go(self.stop, self.each_second),
         )?;
         let last = self.run.snapshot(self.run.seconds.last().map_or(0, |last| last.ns));
-        Ok(Outcome { seconds: self.run.seconds, last, latency: self.run.latency })
+        let Run { seconds, most_active, latency, .. } = self.run;
+        Ok(Outcome { seconds, last, most_active, latency })
     }
 }
 
@@ -144,6 +167,8 @@ struct Run<'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
     server_link: &'l mut Link,
     rate: f64,
     connections: u64,
+    times: Times,
+    most_active: u64,
     latency: Histogram<u64>,
     seconds: Vec<Snapshot>,
 }
@@ -152,11 +177,10 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
     #[inline(always)]
     fn go(
         &mut self,
-        times: Times,
         stop: &AtomicBool,
         each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
     ) -> Result<(), RunError> {
-        let begin = nanoseconds();
+        let (begin, times) = (nanoseconds(), self.times);
         let ns = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos() as u64;
         let (mut until, mut opening) = (ns(times.seconds), true);
         let (mut look, mut second) = (LOOK_NS, SECOND_NS);
@@ -170,6 +194,7 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                 let counts =
                     if times.clients { self.client.endpoint.counts() } else { self.server.endpoint.counts() };
                 let (active, all) = (counts.active(), counts.attempted >= self.connections);
+                self.most_active = self.most_active.max(active);
                 if opening && (now >= until || stopped || all && active == 0) {
                     opening = false;
                     self.keep(now, each_second);
@@ -223,6 +248,7 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
     fn snapshot(&self, ns: u64) -> Snapshot {
         Snapshot {
             ns,
+            clients: self.times.clients,
             client: *self.client.endpoint.counts(),
             server: *self.server.endpoint.counts(),
             client_traffic: self.client.traffic,

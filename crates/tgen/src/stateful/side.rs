@@ -34,6 +34,8 @@ pub struct Traffic {
     pub malformed: u64,
     /// Packets received of other protocols.
     pub other: u64,
+    /// Datagrams received that don't begin with our tag: somebody else's. They aren't answered.
+    pub foreign: u64,
 }
 
 /// How a side shows itself on its link.
@@ -180,6 +182,7 @@ impl<E: Endpoint> Sink<'_, E> {
             Refused::Checksum => self.traffic.bad_checksum += 1,
             Refused::Malformed => self.traffic.malformed += 1,
             Refused::Other | Refused::Question => self.traffic.other += 1,
+            Refused::Foreign => self.traffic.foreign += 1,
         }
         refused == Refused::Question
     }

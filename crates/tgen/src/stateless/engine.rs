@@ -70,8 +70,8 @@ pub fn run(
             let ended = observed.by(&mut receiver);
             (receiver.into_links(), None, ended)
         }
-        plan::Check::Sequence => observed.checked::<false>(),
-        plan::Check::Payload => observed.checked::<true>(),
+        plan::Check::Sequence => observed.checked::<false>(plan.run),
+        plan::Check::Payload => observed.checked::<true>(plan.run),
     };
     let Ended { seconds, stopped, lost } = ended;
     Outcome {
@@ -114,9 +114,9 @@ impl Observed<'_> {
     }
 
     /// By looking at signatures.
-    fn checked<const PAYLOAD: bool>(self) -> (Vec<LinkCounts>, Option<Vec<LaneCounts>>, Ended) {
+    fn checked<const PAYLOAD: bool>(self, run: u16) -> (Vec<LinkCounts>, Option<Vec<LaneCounts>>, Ended) {
         let counts = self.lanes.iter().map(|lane| LaneCounts::new(lane.is_stamped())).collect();
-        let mut receiver = Check::<PAYLOAD>::new(self.links.len(), counts);
+        let mut receiver = Check::<PAYLOAD>::new(self.links.len(), counts, run);
         let ended = self.by(&mut receiver);
         let (links, checks) = receiver.into_counts();
         (links, Some(checks), ended)

@@ -5,6 +5,7 @@ use super::layout::Layout;
 use super::pace::Pace;
 use super::replay::{Recording, Replay, ReplayError};
 use super::schedule::Schedule;
+use super::signature::Mark;
 use super::stack::StackError;
 use super::{BURST, modifier};
 use crate::link::{Link, LinkError, Packets};
@@ -161,7 +162,7 @@ impl Lane {
                 let mean = total as f64 / order.len().max(1) as f64;
                 let range = (lens.first().copied().unwrap_or(0), lens.last().copied().unwrap_or(0));
                 let headers = layout.headers;
-                let signature = lane.map(|lane| (lane, stamped));
+                let signature = lane.map(|lane| Mark { run: plan.run, lane, stamped });
                 (make(headers, Recipe { layout, templates, order, signature, seed }), range, mean, None)
             }
             Content::Capture { path, original_timing, repeat } => {

@@ -42,7 +42,7 @@ pub use receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
 pub use replay::{Recording, Replay, ReplayError};
 pub use sequence::Tracker;
 pub use setting::{Number, Setting};
-pub use signature::{LEN as SIGNATURE_LEN, STAMPED_LEN, Signature};
+pub use signature::{LEN as SIGNATURE_LEN, Mark, STAMPED_LEN, Signature};
 pub use size::Size;
 pub use stack::{Echo, Ethernet, Ipv4, Ipv6, Layer, StackError, Tcp, Udp, Vlan, Vxlan};
 pub use template::Template;

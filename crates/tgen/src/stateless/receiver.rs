@@ -150,15 +150,16 @@ pub struct Check<const PAYLOAD: bool> {
     at: usize,
     now: LinkCounts,
     lanes: Vec<LaneCounts>,
+    run: u16,
     scratch: Vec<u8>,
 }
 
 impl<const PAYLOAD: bool> Check<PAYLOAD> {
-    /// For so many links, and these lanes.
+    /// For so many links, and these lanes of the run of that number.
     #[must_use]
-    pub fn new(links: usize, lanes: Vec<LaneCounts>) -> Self {
+    pub fn new(links: usize, lanes: Vec<LaneCounts>, run: u16) -> Self {
         let links = vec![LinkCounts::default(); links];
-        Self { links, at: 0, now: LinkCounts::default(), lanes, scratch: vec![0; super::size::MAX + 64] }
+        Self { links, at: 0, now: LinkCounts::default(), lanes, run, scratch: vec![0; super::size::MAX + 64] }
     }
 
     /// What came in, by link and by lane.
@@ -199,19 +200,23 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
         let mut bytes = [0; signature::LEN];
         let found = frame.array_at(len.wrapping_sub(signature::LEN as u32), &mut bytes);
         let signature = if found { Signature::read(&bytes) } else { None };
-        let Some(signature) = signature.filter(|s| usize::from(s.lane) < self.lanes.len()) else {
+        let Some(signature) = signature.filter(|s| usize::from(s.mark.lane) < self.lanes.len()) else {
             self.now.foreign += 1;
             return;
         };
         let whole = !PAYLOAD || self.is_whole(frame, &signature);
-        let lane = &mut self.lanes[usize::from(signature.lane)];
+        if whole && signature.mark.run != self.run {
+            self.now.foreign += 1;
+            return;
+        }
+        let lane = &mut self.lanes[usize::from(signature.mark.lane)];
         if !whole || signature.sequence >= lane.issued {
             lane.corrupted += 1;
             return;
         }
         lane.tracker.receive(signature.sequence);
         lane.bytes += u64::from(len);
-        if signature.stamped
+        if signature.mark.stamped
             && let Some(latency) = &mut lane.latency
         {
             let mut stamp = [0; 8];

@@ -87,14 +87,6 @@ impl Tracker {
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
-
-    /// Whether a packet of this number can be one of ours, `sent` having been sent: anything else is a signature of another
-    /// run or a broken one.
-    #[inline(always)]
-    #[must_use]
-    pub const fn possible(sequence: u64, sent: u64) -> bool {
-        sequence < sent
-    }
 }
 
 #[cfg(test)]

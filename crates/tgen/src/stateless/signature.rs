@@ -1,11 +1,12 @@
 //! The signature at the end of a payload, by which a receiver knows a packet whatever was put before it.
 //!
 //! ```text
-//!              0        2        4                6       8              16     bytes
-//!  [timestamp] │ magic  │ stream │ payload length │ check │ sequence     │
+//!              0        2        4                6       8     10       16     bytes
+//!  [timestamp] │ magic  │ stream │ payload length │ check │ run │ sequence │
 //!  8 bytes, in latency streams only
 //! ```
-//! Big endian. It ends with the frame: tags, tunnels and rewritten headers don't hide it. *Payload length* counts from the
+//! Big endian. It ends with the frame: tags, tunnels and rewritten headers don't hide it. *Run* tells packets of this run
+//! from those of an earlier one that are still under way. *Payload length* counts from the
 //! first byte after the innermost header to the end. *Check* is chosen so that the payload's 16-bit words, counted from its
 //! first byte, sum up to 0xffff (ones' complement, RFC 1071). So one number says that the payload is whole, and all
 //! payloads of a stream weigh the same in the checksums of UDP, TCP and ICMP, which need no change from packet to packet.
@@ -20,17 +21,29 @@ pub const STAMPED_LEN: usize = 24;
 const MAGIC: u16 = 0x5147;
 const MAGIC_STAMPED: u16 = 0x514c;
 
+/// Bits of a sequence number: a month at 100 million packets per second.
+const SEQUENCE: u32 = 48;
+
+/// What all signatures of a lane say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Number of the run.
+    pub run: u16,
+    /// Number that the packet's lane has in this run.
+    pub lane: u16,
+    /// A timestamp stands before it.
+    pub stamped: bool,
+}
+
 /// What a signature says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Number that the packet's lane has in this run.
-    pub lane: u16,
+    /// Whose it is.
+    pub mark: Mark,
     /// Bytes from the first one of the payload to the end of the frame.
     pub payload_len: u16,
     /// Number of the packet in its lane, from 0.
     pub sequence: u64,
-    /// A timestamp stands before it.
-    pub stamped: bool,
 }
 
 impl Signature {
@@ -38,9 +51,16 @@ impl Signature {
     #[inline(always)]
     #[must_use]
     pub const fn unchecked(self) -> [u8; LEN] {
-        let magic = if self.stamped { MAGIC_STAMPED } else { MAGIC };
-        let front = (magic as u64) << 48 | (self.lane as u64) << 32 | (self.payload_len as u64) << 16;
-        ((front as u128) << 64 | self.sequence as u128).to_be_bytes()
+        let magic = if self.mark.stamped { MAGIC_STAMPED } else { MAGIC };
+        let front = (magic as u64) << 48 | (self.mark.lane as u64) << 32 | (self.payload_len as u64) << 16;
+        ((front as u128) << 64 | self.number() as u128).to_be_bytes()
+    }
+
+    /// Run and sequence as one number; the next packet's is greater by one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        (self.mark.run as u64) << SEQUENCE | self.sequence
     }
 
     /// What the last bytes of a frame say, if they are a signature. The check isn't looked at.
@@ -52,11 +72,12 @@ impl Signature {
         if magic != MAGIC && magic != MAGIC_STAMPED {
             return None;
         }
+        let number = all as u64;
+        let (run, lane, stamped) = ((number >> SEQUENCE) as u16, (all >> 96) as u16, magic == MAGIC_STAMPED);
         Some(Self {
-            lane: (all >> 96) as u16,
+            mark: Mark { run, lane, stamped },
             payload_len: (all >> 80) as u16,
-            sequence: all as u64,
-            stamped: magic == MAGIC_STAMPED,
+            sequence: number & ((1 << SEQUENCE) - 1),
         })
     }
 }
@@ -90,8 +111,8 @@ mod tests {
     #[test]
     fn comes_back_as_it_was_written_at_any_parity() {
         for len in 16..80 {
-            let written =
-                Signature { lane: 7, payload_len: len as u16, sequence: u64::MAX - 5, stamped: len % 3 == 0 };
+            let mark = Mark { run: 0xabcd, lane: 7, stamped: len % 3 == 0 };
+            let written = Signature { mark, payload_len: len as u16, sequence: (1 << SEQUENCE) - 5 };
             let bytes = payload(len, written);
             assert_eq!(Signature::read(bytes.last_chunk().unwrap()), Some(written));
             assert!(is_whole(&bytes), "{len} bytes");
@@ -100,7 +121,8 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_seen() {
-        let written = Signature { lane: 1, payload_len: 45, sequence: 99, stamped: false };
+        let written =
+            Signature { mark: Mark { run: 2, lane: 1, stamped: false }, payload_len: 45, sequence: 99 };
         let whole = payload(45, written);
         for bit in 0..whole.len() * 8 {
             let mut bytes = whole.clone();

@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::modifier::Modifier;
-use super::signature::{self, Signature};
+use super::signature::{self, Mark, Signature};
 use super::stack::{Layer, StackError};
 use core::ops::Range;
 use wire::checksum::Partial;
@@ -160,15 +160,15 @@ fn first(bytes: &[u8], field: &Field) -> u64 {
     (number ^ field.rest) >> field.shift
 }
 
-/// Puts the signature of packet 0 at the end; gives what the payload adds up to without sequence, timestamp and check, from
-/// the signature's point of view (see [`check_of`]).
+/// Puts the signature of packet 0 of run 0 at the end; gives what the payload adds up to without its number, timestamp and
+/// check, from the signature's point of view (see [`check_of`]).
 fn sign(payload: &mut [u8], lane: u16, stamped: bool) -> u32 {
     let len = payload.len();
     let at = len - signature::LEN;
     if stamped && let Some(stamp) = payload.get_mut(len - signature::STAMPED_LEN..at) {
         stamp.fill(0);
     }
-    let signature = Signature { lane, payload_len: len as u16, sequence: 0, stamped };
+    let signature = Signature { mark: Mark { run: 0, lane, stamped }, payload_len: len as u16, sequence: 0 };
     payload.get_mut(at..).unwrap_or_default().copy_from_slice(&signature.unchecked());
     let odd = !at.is_multiple_of(2);
     let sum = Partial::of(payload);
@@ -178,17 +178,17 @@ fn sign(payload: &mut [u8], lane: u16, stamped: bool) -> u32 {
     if odd { u32::from((native as u16).swap_bytes()) } else { native }
 }
 
-/// Check of a packet whose template has `base`: as it stands in memory.
+/// Check of a packet of that [number](Signature::number), whose template has `base`: as it stands in memory.
 #[inline(always)]
 #[must_use]
-pub const fn check_of(base: u32, sequence: u64, stamp: u64) -> u16 {
-    !fold(base + words(sequence) + words(stamp))
+pub const fn check_of(base: u32, number: u64, stamp: u64) -> u16 {
+    !fold(base + words(number) + words(stamp))
 }
 
 /// One length of a stream's frames.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The frame of the first packet.
+    /// The frame of the first packet, of run 0.
     pub bytes: Vec<u8>,
     /// What each checksum covers, added up, without the fields that change.
     pub base: Vec<u32>,

@@ -42,11 +42,11 @@ def udp(**fields):
     return UDP(**{"sport": 1024, "dport": 9, **fields})
 
 
-def signature(payload, n, lane=0x1234):
-    """The payload with the signature of packet `n`: its 16-bit words then add up to 0xffff."""
+def signature(payload, n, lane=0x1234, run=0x5678):
+    """The payload with the signature of packet `n` of a run: its 16-bit words then add up to 0xffff."""
     payload = bytearray(payload)
     at = len(payload) - 16
-    payload[at:] = struct.pack(">HHHHQ", 0x5147, lane, len(payload), 0, n)
+    payload[at:] = struct.pack(">HHHHQ", 0x5147, lane, len(payload), 0, run << 48 | n)
     padded = payload + b"\0" * (len(payload) % 2)
     total = sum(struct.unpack(f">{len(padded) // 2}H", padded)) % 0xFFFF
     check = (0xFFFF - total) or 0xFFFF

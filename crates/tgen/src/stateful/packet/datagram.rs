@@ -14,7 +14,7 @@ pub const TAG_LEN: u16 = 16;
 
 /// A UDP datagram.
 ///
-/// Its tag (four big-endian 32-bit numbers) says which flow, life of the flow and turn it belongs to, whatever is done
+/// Its tag (four big-endian 32-bit numbers, the first of them [`MAGIC`]) says which flow, life of the flow and turn it belongs to, whatever is done
 /// to addresses and ports on the way. A server sends it back as it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram<A = u32> {
@@ -28,8 +28,6 @@ pub struct Datagram<A = u32> {
     pub dst_port: u16,
     /// Bytes of payload, tag included.
     pub len: u16,
-    /// Tag: [`MAGIC`].
-    pub magic: u32,
     /// Tag: number of the flow.
     pub flow: u32,
     /// Tag: how often the flow was used before.
@@ -60,6 +58,13 @@ impl<A: Address> Wire for Datagram<A> {
     }
 }
 
+/// The datagram, if the number that its payload begins with is that of our tag.
+#[inline(always)]
+pub(super) fn ours<A>(magic: u32, datagram: Datagram<A>) -> Result<Datagram<A>, Refused> {
+    // What is behind a short one is padding, whatever it looks like.
+    if magic == MAGIC && datagram.len >= TAG_LEN { Ok(datagram) } else { Err(Refused::Foreign) }
+}
+
 /// Reads a datagram over IPv4; see [`Wire::read`](super::Wire::read).
 #[inline(always)]
 pub fn read(line: &Line, len: usize) -> Result<Datagram, Refused> {
@@ -77,17 +82,17 @@ pub fn read(line: &Line, len: usize) -> Result<Datagram, Refused> {
     if end <= LINE && has_checksum && fold_is_bad(17 + udp as u64 + sum_behind_ip::<HEADERS_UDP>(line, end)) {
         return Err(Refused::Checksum);
     }
-    Ok(Datagram {
+    let datagram = Datagram {
         src: ip.src,
         dst: ip.dst,
         src_port: (w4 >> 32) as u16,
         dst_port: (w4 >> 16) as u16,
         len: (udp - 8) as u16,
-        magic: (w5 >> 16) as u32,
         flow: (w5 << 16) as u32 | (w6 >> 48) as u32,
         life: (w6 >> 16) as u32,
         turn: (w6 << 16) as u32 | (w7 >> 48) as u32,
-    })
+    };
+    ours((w5 >> 16) as u32, datagram)
 }
 
 /// Writes a datagram over IPv4.
@@ -99,7 +104,7 @@ pub fn frame(datagram: &Datagram, framing: &Framing) -> Frame<Line> {
     let (src, dst) = (u64::from(datagram.src), u64::from(datagram.dst));
     let ports = u64::from(datagram.src_port) << 16 | u64::from(datagram.dst_port);
     let ip = 0x4500 + total + 0x4000 + 0x4011 + src + dst;
-    let (magic, flow) = (u64::from(datagram.magic), u64::from(datagram.flow));
+    let (magic, flow) = (u64::from(MAGIC), u64::from(datagram.flow));
     let (life, turn) = (u64::from(datagram.life), u64::from(datagram.turn));
     let (first, second) = framing.payload.start();
     let start = first << 32 | second >> 32;

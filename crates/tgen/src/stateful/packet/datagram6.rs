@@ -1,6 +1,6 @@
 //! UDP datagrams over IPv6: ports in bytes 54 to 57, length 58, checksum 60, tag from 62 on, text from 78 on.
 
-use super::datagram::{Datagram, TAG_LEN};
+use super::datagram::{Datagram, MAGIC, TAG_LEN, ours};
 use super::frame::{Frame, Framing, Refused, UDP, Wire};
 use super::ip6::{checksum, line, read_ip};
 use super::line::Line;
@@ -21,17 +21,17 @@ pub fn read(line: &Line<10>, len: usize) -> Result<Datagram<u128>, Refused> {
     if (w7 >> 16) as u16 == 0 {
         return Err(Refused::Checksum);
     }
-    Ok(Datagram {
+    let datagram = Datagram {
         src: ip.src,
         dst: ip.dst,
         src_port: line.word(6) as u16,
         dst_port: (w7 >> 48) as u16,
         len: (udp - UDP) as u16,
-        magic: (w7 << 16) as u32 | (w8 >> 48) as u32,
         flow: (w8 >> 16) as u32,
         life: (w8 << 16) as u32 | (w9 >> 48) as u32,
         turn: (w9 >> 16) as u32,
-    })
+    };
+    ours((w7 << 16) as u32 | (w8 >> 48) as u32, datagram)
 }
 
 /// Writes a datagram over IPv6.
@@ -39,7 +39,7 @@ pub fn read(line: &Line<10>, len: usize) -> Result<Datagram<u128>, Refused> {
 pub fn frame(datagram: &Datagram<u128>, framing: &Framing) -> Frame<Line<10>> {
     let len = datagram.frame_len();
     let udp = (len - 54) as u64;
-    let (magic, flow) = (u64::from(datagram.magic), u64::from(datagram.flow));
+    let (magic, flow) = (u64::from(MAGIC), u64::from(datagram.flow));
     let (life, turn) = (u64::from(datagram.life), u64::from(datagram.turn));
     let (src_port, dst_port) = (u64::from(datagram.src_port), u64::from(datagram.dst_port));
     let text = datagram.len.saturating_sub(TAG_LEN);

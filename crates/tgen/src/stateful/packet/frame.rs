@@ -80,6 +80,8 @@ pub enum Refused {
     Malformed,
     /// A checksum is wrong.
     Checksum,
+    /// A datagram of somebody else's: it doesn't begin with our tag.
+    Foreign,
 }
 
 /// What of a frame is sent: its first line, and where the payload goes on behind it.

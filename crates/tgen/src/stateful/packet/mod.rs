@@ -16,7 +16,7 @@ pub mod segment;
 pub mod segment6;
 
 pub use checksum::{Payload, checksum_is_right, fold};
-pub use datagram::{Datagram, MAGIC, TAG_LEN};
+pub use datagram::{Datagram, TAG_LEN};
 pub use frame::{Frame, Framing, LineOf, Refused, TCP, UDP, Wire};
 pub use line::{Head, LINE, Line};
 pub use segment::{Segment, mss_option};

@@ -127,12 +127,11 @@ impl<A: Address> Endpoint for Server<A> {
                 self.with(place, now, out, |context, tcb| context.arrive(tcb, segment));
             }
             Found::Room(place) if syn => {
-                let fresh = self.table.get(place).map(|old| self.fresh(segment, old, now));
-                self.table.take(place);
-                self.with(place, now, out, |context, tcb| {
-                    *tcb = fresh.unwrap_or_default();
-                    context.accept(tcb, segment);
-                });
+                let Some(fresh) = self.table.get(place).map(|old| self.fresh(segment, old, now)) else {
+                    return;
+                };
+                self.table.insert(place, fresh);
+                self.with(place, now, out, |context, tcb| context.accept(tcb, segment));
             }
             Found::Full if syn => self.counts.no_place += 1,
             Found::Room(_) | Found::Full => {

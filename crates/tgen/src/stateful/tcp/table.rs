@@ -112,10 +112,13 @@ impl<A: Address> Table<A> {
         self.entries.get_mut(place as usize)
     }
 
-    /// The caller puts a connection into a place that [`find`](Self::find) gave as room.
+    /// Puts a connection into a place that [`find`](Self::find) gave as room.
     #[inline(always)]
-    pub fn take(&mut self, _place: u32) {
-        self.used += 1;
+    pub fn insert(&mut self, place: u32, connection: Tcb<A>) {
+        if let Some(entry) = self.entries.get_mut(place as usize) {
+            *entry = connection;
+            self.used += 1;
+        }
     }
 
     /// The connection at `place` has ended.
@@ -170,8 +173,7 @@ mod tests {
                 }
                 (Found::Room(place), None) => {
                     assert!(model.len() < 64);
-                    table.take(place);
-                    *table.get_mut(place).unwrap() = Tcb {
+                    let connection = Tcb {
                         state: State::Established,
                         remote: key.src,
                         local: key.dst,
@@ -179,6 +181,7 @@ mod tests {
                         local_port: key.dst_port,
                         ..Tcb::default()
                     };
+                    table.insert(place, connection);
                     model.insert(key.src, place);
                 }
                 (Found::Full, None) => assert_eq!(model.len(), 64),

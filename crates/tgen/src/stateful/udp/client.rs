@@ -7,7 +7,7 @@ use crate::stateful::counts::{Cause, Counts};
 use crate::stateful::endpoint::{Endpoint, Opener};
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::outbox::Outbox;
-use crate::stateful::packet::{Datagram, MAGIC, TAG_LEN};
+use crate::stateful::packet::{Datagram, TAG_LEN};
 use memory::region::prefetch_write;
 
 /// What all flows have in common. Times in milliseconds.
@@ -81,7 +81,6 @@ impl<A: Address> Client<A> {
             src_port,
             dst_port,
             len: self.rules.request.max(TAG_LEN),
-            magic: MAGIC,
             flow: place,
             life: flow.life,
             turn: flow.turn,
@@ -132,7 +131,6 @@ impl<A: Address> Endpoint for Client<A> {
     fn arrive(&mut self, place: u32, response: &Datagram<A>, now: Now, out: &mut Outbox<Datagram<A>>) {
         let awaited = |flow: &&mut Flow| {
             flow.state == State::Asked
-                && response.magic == MAGIC
                 && (response.flow, response.life, response.turn) == (place, flow.life, flow.turn)
         };
         let Some(flow) = self.flows.get_mut(place as usize).filter(awaited) else {

@@ -8,7 +8,7 @@ use crate::stateful::outbox::Outbox;
 use crate::stateful::packet::{Datagram, TAG_LEN};
 use core::marker::PhantomData;
 
-/// Servers: they answer every request at whatever address and port, with its own tag.
+/// Servers: they answer every request that begins with our tag, at whatever address and port, with its own tag.
 #[derive(Debug)]
 pub struct Server<A> {
     response: u16,

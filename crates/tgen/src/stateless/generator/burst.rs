@@ -80,7 +80,9 @@ impl<const LINES: usize> Generator<LINES> {
     /// Numbers all packets.
     #[inline(always)]
     fn sign(&mut self) {
-        let Some(mut signature) = self.signature else { return };
+        let Some(signature) = &mut self.signature else { return };
+        let mut number = signature.number();
+        signature.sequence += BURST as u64;
         for packet in 0..BURST {
             let template = &self.templates[usize::from(self.which[packet])];
             let len = template.bytes.len();
@@ -88,16 +90,15 @@ impl<const LINES: usize> Generator<LINES> {
             // Lane and payload length stand in the template.
             let mut bytes = [0; signature::LEN];
             bytes.copy_from_slice(&template.bytes[at..]);
-            let check = check_of(template.check_base, signature.sequence, 0);
+            let check = check_of(template.check_base, number, 0);
             bytes[6..8].copy_from_slice(&check.to_ne_bytes());
-            bytes[8..].copy_from_slice(&signature.sequence.to_be_bytes());
+            bytes[8..].copy_from_slice(&number.to_be_bytes());
             match self.images[packet].as_flattened_mut().get_mut(at..len) {
                 Some(place) => place.copy_from_slice(&bytes),
                 None => self.tails[packet] = bytes,
             }
-            signature.sequence += 1;
+            number += 1;
         }
-        self.signature = Some(signature);
     }
 }
 

@@ -13,7 +13,7 @@ mod packets;
 
 use super::layout::Layout;
 use super::modifier::{Values, seed};
-use super::signature::{self, Signature};
+use super::signature::{self, Mark, Signature};
 use super::template::{Field, Sum, Template};
 
 /// Packets in a burst.
@@ -70,8 +70,8 @@ pub struct Recipe {
     pub templates: Vec<Template>,
     /// Lengths in turn, as places of `templates`.
     pub order: Vec<u16>,
-    /// Number of the lane, where packets carry a signature, and whether they have a timestamp.
-    pub signature: Option<(u16, bool)>,
+    /// Whose packets they are, where they carry a signature.
+    pub signature: Option<Mark>,
     /// For what is random.
     pub seed: u64,
 }
@@ -95,18 +95,13 @@ impl<const LINES: usize> Generator<LINES> {
             fixed: fixed as u32,
             bare: match signature {
                 None => fixed >= LINE * LINES,
-                Some((_, stamped)) => fixed == LINE * LINES && !stamped,
+                Some(mark) => fixed == LINE * LINES && !mark.stamped,
             },
             images: vec![[[0; LINE]; LINES]; BURST],
             tails: Box::new([[0; signature::LEN]; BURST]),
             fields: layout.fields.into_iter().enumerate().map(changing).collect(),
             sums: layout.sums,
-            signature: signature.map(|(lane, stamped)| Signature {
-                lane,
-                payload_len: 0,
-                sequence: 0,
-                stamped,
-            }),
+            signature: signature.map(|mark| Signature { mark, payload_len: 0, sequence: 0 }),
             templates,
             order,
             order_at: 0,

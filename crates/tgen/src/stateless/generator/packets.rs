@@ -2,7 +2,7 @@
 
 use super::{BURST, Generator, LINE};
 use crate::link::{Packets, Target};
-use crate::stateless::signature::{self, Signature};
+use crate::stateless::signature::{self, Mark, Signature};
 use crate::stateless::template::{Template, check_of};
 
 impl<const LINES: usize> Packets for Generator<LINES> {
@@ -57,7 +57,7 @@ impl<const LINES: usize> Packets for Generator<LINES> {
                 }
             }
         }
-        if let Some(Signature { stamped: true, .. }) = self.signature {
+        if let Some(Signature { mark: Mark { stamped: true, .. }, .. }) = self.signature {
             self.stamp(template, packet, into, stamp());
         }
     }
@@ -78,8 +78,8 @@ impl<const LINES: usize> Generator<LINES> {
         let mut bytes = [0; signature::STAMPED_LEN];
         bytes[..8].copy_from_slice(&stamp.to_be_bytes());
         bytes[8..].copy_from_slice(image.get(at..len).unwrap_or(&self.tails[packet]));
-        let sequence = u64::from_be_bytes(bytes[16..].try_into().unwrap_or_default());
-        bytes[14..16].copy_from_slice(&check_of(template.check_base, sequence, stamp).to_ne_bytes());
+        let number = u64::from_be_bytes(bytes[16..].try_into().unwrap_or_default());
+        bytes[14..16].copy_from_slice(&check_of(template.check_base, number, stamp).to_ne_bytes());
         into.put_array((len - signature::STAMPED_LEN) as u32, &bytes);
     }
 }

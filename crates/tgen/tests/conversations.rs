@@ -1,0 +1,62 @@
+//! The program's connections where one side is somebody else's: here, frames that scapy has made.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{PATIENCE, program, server, socket};
+use memif::app::Batch;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// A frame of `vectors/stateful.py`.
+fn vector(name: &str) -> Vec<u8> {
+    let lines = include_str!("vectors/stateful.txt").lines();
+    let (_, hex) = lines.filter_map(|line| line.split_once(' ')).find(|(found, _)| *found == name).unwrap();
+    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+    hex.as_bytes().chunks(2).map(byte).collect()
+}
+
+/// Sends frames to servers whose clients we are; gives what they answer, and the result.
+fn served(profile: &str, frames: &[&str]) -> (Vec<Vec<u8>>, Value) {
+    let socket = socket("served");
+    let mut port = server(&socket);
+    let mut args = vec!["stateful", "--server-interface", &socket, "--profile", profile, "-o", "json"];
+    args.extend(["--seconds", "1", "--drain", "0"]);
+    std::thread::scope(|scope| {
+        let generator = scope.spawn(|| program(&args));
+        let (mut batch, mut answers, mut sent) = (Batch::new(64), Vec::new(), 0);
+        let begun = Instant::now();
+        while !generator.is_finished() && begun.elapsed() < PATIENCE {
+            port.wait(Some(Duration::from_millis(5))).unwrap();
+            let left: Vec<Vec<u8>> = frames[sent..].iter().map(|name| vector(name)).collect();
+            sent += port.send(&left).unwrap_or(0);
+            if port.receive(&mut batch).is_ok_and(|n| n > 0) {
+                answers.extend(batch.packets().map(<[u8]>::to_vec));
+            }
+        }
+        assert_eq!(sent, frames.len());
+        (answers, serde_json::from_slice(&generator.join().unwrap().stdout).unwrap())
+    })
+}
+
+#[test]
+fn servers_answer_only_what_begins_with_the_tag() {
+    let (answers, result) = served("udp-cps", &["udp-dns", "udp-short", "udp-22"]);
+    // The one answer goes from port 53 back to where the request came from, with its tag.
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(
+        (&answers[0][34..38], &answers[0][42..58]),
+        (&[0, 53, 156, 64][..], &vector("udp-22")[42..58])
+    );
+    assert_eq!((&result["server"]["messages"], &result["server"]["stray"]), (&1.into(), &0.into()));
+    assert_eq!((&result["server_link"]["foreign"], &result["server_link"]["other"]), (&2.into(), &0.into()));
+}
+
+#[test]
+fn connections_of_others_clients_are_counted() {
+    let (answers, result) = served("tcp-cps", &["syn"]);
+    assert!(!answers.is_empty());
+    assert_eq!(result["server"]["attempted"], 1);
+    assert_eq!((&result["most_active"], &result["unfinished"]), (&1.into(), &1.into()), "{result}");
+}
