@@ -143,7 +143,11 @@ fn finish(options: &Options, report: &Report) -> ExitCode {
     }
     match options.max_loss {
         Some(most) if report.loss_ratio > most => {
-            eprintln!("quiver-tgen: {} of all packets were lost, more than {most}", report.loss_ratio);
+            let own = match report.receive_drops {
+                Some(own) if own > 0 => format!(" ({own} frames were dropped by the generator itself)"),
+                _ => String::new(),
+            };
+            eprintln!("quiver-tgen: {} of all packets were lost, more than {most}{own}", report.loss_ratio);
             LOSS.into()
         }
         _ => ExitCode::SUCCESS,

@@ -5,7 +5,9 @@
 mod common;
 
 use common::{STACK, root, run};
-use std::process::Command;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 /// A network namespace that ends with the test.
 struct Namespace(String);
@@ -69,6 +71,7 @@ fn frames_cross_a_veth_both_ways() {
         );
         assert_eq!(report.streams[1].received, Some(5000), "a socket doesn't get its own frames back");
         assert_eq!(report.interfaces[1].received, 5000 + report.interfaces[1].foreign);
+        assert_eq!(report.receive_drops, Some(0), "{size}");
     }
 }
 
@@ -105,6 +108,61 @@ fn the_kernels_bridge_between_two_taps() {
     assert!(report.received > 0, "{report}");
     assert_eq!((report.duplicated, report.reordered, report.corrupted), (Some(0), Some(0), Some(0)));
     assert_eq!(report.received + report.lost, report.sent);
+}
+
+/// Sends 40 000 long frames by a device and takes nothing.
+fn flood(namespace: &Namespace, device: &str) {
+    namespace.exec(&["python3", "-c", FLOOD, device]);
+}
+
+const FLOOD: &str = "\
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((sys.argv[1], 0))
+for _ in range(40_000): s.send(bytes(12) + b'\\x88\\xb5' + bytes(1486))
+";
+
+/// Runs the program, stops it for as long as `flood` takes, and gives the result.
+fn held_up(args: &[&str], flood: impl FnOnce()) -> Value {
+    let program = env!("CARGO_BIN_EXE_quiver-tgen");
+    let mut child = Command::new(program)
+        .args(args)
+        .args(["--rate", "1000", "--seconds", "2", "--progress", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    let mut line = String::new();
+    // It is running.
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    flood();
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn what_the_generator_does_not_take_in_time_is_told_apart() {
+    if !root("what_the_generator_does_not_take_in_time_is_told_apart") {
+        return;
+    }
+    let namespace = Namespace::new("slow");
+    namespace.exec(&["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"]);
+    namespace.ip(&["link", "add", "name", "a", "type", "veth", "peer", "name", "b"]);
+    namespace.ip(&["link", "set", "dev", "a", "up"]);
+    namespace.ip(&["link", "set", "dev", "b", "up"]);
+    // 16 MiB of buffer hold fewer, since each frame takes up a page or so.
+    let args =
+        ["--tx", "packet:a", "--tx-netns", &namespace.0, "--rx", "packet:b", "--rx-netns", &namespace.0];
+    let result = held_up(&args, || flood(&namespace, "a"));
+    let (drops, foreign) = (result["receive_drops"].as_u64().unwrap(), result["foreign"].as_u64().unwrap());
+    assert!(drops > 0 && drops + foreign + result["received"].as_u64().unwrap() >= 40_000, "{result}");
+    assert_eq!(result["interfaces"][1]["receive_drops"], drops, "{result}");
+    assert_eq!(result["interfaces"][0]["receive_drops"], 0, "{result}");
+    // The other side of a tap is the kernel: what it sends there waits in a queue that is much shorter.
+    let result = held_up(&["--tx", "tap:t", "--tx-netns", &namespace.0], || flood(&namespace, "t"));
+    assert!(result["receive_drops"].as_u64().unwrap() > 0, "{result}");
 }
 
 #[test]

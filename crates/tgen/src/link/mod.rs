@@ -138,6 +138,20 @@ impl Link {
         }
     }
 
+    /// Frames that came to it since it was opened and that the kernel threw away, because they weren't taken in time. `None`
+    /// where the kernel doesn't say, and for memif: there, whoever sends finds the ring full.
+    pub fn dropped(&mut self) -> Option<u64> {
+        match self {
+            Self::Memif(_) => None,
+            Self::Private(link) => link.dropped(),
+        }
+    }
+
+    /// How many more [were dropped](Self::dropped) than `before`.
+    pub fn dropped_since(&mut self, before: Option<u64>) -> Option<u64> {
+        Some(self.dropped()? - before?)
+    }
+
     /// Whether it is still up.
     ///
     /// # Errors

@@ -15,8 +15,11 @@ pub(super) trait Device: Send + core::fmt::Debug {
     /// Sends one frame. [`io::ErrorKind::WouldBlock`] where there is no room now.
     fn send(&self, frame: &[u8]) -> io::Result<()>;
 
-    /// Receives one frame; gives its length, or `None` for one that isn't meant for us.
-    fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
+    /// Receives one frame; gives its length.
+    fn receive(&self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Frames that came and that the kernel has thrown away since the last call, because we have taken too few of them.
+    fn dropped(&mut self) -> io::Result<u64>;
 }
 
 /// A kernel interface that is up.
@@ -25,11 +28,12 @@ pub struct PrivateLink {
     name: String,
     device: Box<dyn Device>,
     buffer: Vec<u8>,
+    dropped: u64,
 }
 
 impl PrivateLink {
     pub(super) fn new(name: &str, device: Box<dyn Device>) -> Self {
-        Self { name: name.into(), device, buffer: vec![0; BUFFER] }
+        Self { name: name.into(), device, buffer: vec![0; BUFFER], dropped: 0 }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -52,13 +56,17 @@ impl PrivateLink {
     pub(super) fn receive<R: Receiver>(&mut self, receiver: &mut R) -> Result<usize, LinkError> {
         for received in 0..BATCH {
             match self.device.receive(&mut self.buffer) {
-                Ok(Some(n)) => receiver.frame(self.buffer.get(..n).unwrap_or_default()),
-                Ok(None) => {}
+                Ok(n) => receiver.frame(self.buffer.get(..n).unwrap_or_default()),
                 Err(error) if is_full(&error) => return Ok(received),
                 Err(error) => return Err(self.lost(&error)),
             }
         }
         Ok(BATCH)
+    }
+
+    pub(super) fn dropped(&mut self) -> Option<u64> {
+        self.dropped += self.device.dropped().ok()?;
+        Some(self.dropped)
     }
 
     #[cold]

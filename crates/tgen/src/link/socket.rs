@@ -2,8 +2,9 @@
 
 use super::private::{Device, PrivateLink};
 use super::{LinkError, netns};
+use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvfrom, send, setsockopt,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, getsockopt, recv, send, setsockopt,
     socket, sockopt,
 };
 use std::io;
@@ -13,10 +14,26 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const RECEIVE_BUFFER: usize = 16 << 20;
 /// Frames that are thrown away at most, of what came before the socket was bound.
 const SCRAP: u32 = 100_000;
-/// `sll_pkttype` of a frame that leaves by the device (Linux `PACKET_OUTGOING`).
-const OUTGOING: u8 = 4;
 
-/// A socket bound to a device. Frames that it sends itself the kernel doesn't give back to it.
+/// `PACKET_STATISTICS` (packet(7)): packets received and dropped since the last call.
+#[derive(Clone, Copy, Debug)]
+struct Statistics;
+
+nix::getsockopt_impl!(
+    Statistics,
+    libc::SOL_PACKET,
+    libc::PACKET_STATISTICS,
+    libc::tpacket_stats,
+    sockopt::GetStruct<libc::tpacket_stats>
+);
+
+/// `PACKET_IGNORE_OUTGOING` (Linux 4.20): no frames that leave by the device, whoever sends them.
+#[derive(Clone, Copy, Debug)]
+struct IgnoreOutgoing;
+
+nix::setsockopt_impl!(IgnoreOutgoing, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, bool, sockopt::SetBool);
+
+/// A socket bound to a device, which receives what comes in by it.
 #[derive(Debug)]
 struct Socket(OwnedFd);
 
@@ -34,11 +51,13 @@ pub(super) fn open(name: &str, device: &str, netns: Option<&str>) -> Result<Priv
             .map_err(system("open a packet socket"))?;
         // Without the right to a larger one, bursts are lost earlier.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER);
+        setsockopt(&socket, IgnoreOutgoing, &true).map_err(system("ignore what leaves by it"))?;
         bind(socket.as_raw_fd(), &address).map_err(system("bind a packet socket to it"))?;
         // What came from other devices before it was bound.
-        let socket = Socket(socket);
+        let mut socket = Socket(socket);
         let mut scrap = [0; 64];
         let _ = (0..SCRAP).try_for_each(|_| socket.receive(&mut scrap).map(drop));
+        let _ = socket.dropped();
         Ok(PrivateLink::new(name, Box::new(socket)))
     })
 }
@@ -49,8 +68,11 @@ impl Device for Socket {
         Ok(())
     }
 
-    fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        let (n, from) = recvfrom::<LinkAddr>(self.0.as_raw_fd(), into)?;
-        Ok(if from.is_some_and(|from| from.pkttype() == OUTGOING) { None } else { Some(n) })
+    fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(recv(self.0.as_raw_fd(), into, MsgFlags::MSG_DONTWAIT)?)
+    }
+
+    fn dropped(&mut self) -> io::Result<u64> {
+        Ok(getsockopt(&self.0, Statistics)?.tp_drops.into())
     }
 }

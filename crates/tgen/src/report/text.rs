@@ -25,6 +25,12 @@ impl fmt::Display for Report {
         {
             write!(f, "\n{short} packets were not sent in time: the device had no room for them")?;
         }
+        if let Some(own) = self.receive_drops.filter(|own| *own > 0) {
+            write!(f, "\nTHE GENERATOR WAS TOO SLOW: {own} frames came that it didn't take in time")?;
+            if self.lost > 0 {
+                write!(f, "; up to {} of those lost were not lost by the device", own.min(self.lost))?;
+            }
+        }
         if self.foreign > 0 {
             write!(f, "\n{} frames came that aren't ours", self.foreign)?;
         }

@@ -210,6 +210,7 @@ impl Report {
             [("client", &self.client_link, client), ("server", &self.server_link, server)]
         {
             let odd = [
+                ("frames dropped by the generator, which was too slow", link.receive_drops.unwrap_or(0)),
                 ("packets not sent, the ring being full", link.tx_lost),
                 ("wrong checksums", link.bad_checksum),
                 ("malformed", link.malformed),

@@ -150,10 +150,13 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> TierTask for Task<'_, '_, C, S>
     type Output = Result<Outcome, RunError>;
 
     fn run<T: Simd>(mut self, simd: T) -> Self::Output {
+        let before = (self.run.client_link.dropped(), self.run.server_link.dropped());
         simd.run(
             #[inline(always)]
             || self.run.go(self.stop, self.each_second),
         )?;
+        self.run.client.traffic.receive_drops = self.run.client_link.dropped_since(before.0);
+        self.run.server.traffic.receive_drops = self.run.server_link.dropped_since(before.1);
         let last = self.run.snapshot(self.run.seconds.last().map_or(0, |last| last.ns));
         let Run { seconds, most_active, latency, .. } = self.run;
         Ok(Outcome { seconds, last, most_active, latency })

@@ -36,6 +36,9 @@ pub struct Traffic {
     pub other: u64,
     /// Datagrams received that don't begin with our tag: somebody else's. They aren't answered.
     pub foreign: u64,
+    /// Frames that came and that the kernel threw away because the generator took too few: its own losses, not the device's.
+    /// `null` where that can't be known (memif: there the device finds the ring full).
+    pub receive_drops: Option<u64>,
 }
 
 /// How a side shows itself on its link.

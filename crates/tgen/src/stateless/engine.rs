@@ -60,8 +60,9 @@ pub fn run(
 ) -> Outcome {
     let frequency = clock.frequency();
     let ends = Ends { seconds: plan.seconds, drain: plan.drain, frequency };
-    let observed = Observed { links, lanes: &mut lanes, ends, stop, progress };
-    let (links, checks, ended) = match plan.check {
+    let before: Vec<_> = links.iter_mut().map(Link::dropped).collect();
+    let observed = Observed { links: &mut *links, lanes: &mut lanes, ends, stop, progress };
+    let (mut counts, checks, ended) = match plan.check {
         plan::Check::Count => {
             let lens = (observed.lanes.iter())
                 .fold((u32::MAX, 0), |(min, max), lane| (min.min(lane.lens.0), max.max(lane.lens.1)));
@@ -73,10 +74,13 @@ pub fn run(
         plan::Check::Sequence => observed.checked::<false>(plan.run),
         plan::Check::Payload => observed.checked::<true>(plan.run),
     };
+    for ((counts, link), before) in counts.iter_mut().zip(links).zip(before) {
+        counts.dropped = link.dropped_since(before);
+    }
     let Ended { seconds, stopped, lost } = ended;
     Outcome {
         lanes: lanes.iter().map(|lane| lane.sent).collect(),
-        links,
+        links: counts,
         checks,
         seconds,
         frequency,

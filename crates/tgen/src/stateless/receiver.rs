@@ -46,6 +46,9 @@ pub struct LinkCounts {
     pub bytes: u64,
     /// Those that aren't ours.
     pub foreign: u64,
+    /// Frames, whosever they are, that the kernel threw away because they weren't taken in time. `None` where that can't be
+    /// known.
+    pub dropped: Option<u64>,
 }
 
 /// Counts frames and looks at their length and first bytes only.

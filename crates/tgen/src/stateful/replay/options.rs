@@ -76,6 +76,9 @@ pub struct ReplayReport {
     pub received_pps: f64,
     /// Received packets that are no step of a conversation.
     pub other: u64,
+    /// Frames that came and that the kernel threw away because the generator took too few: its own losses, not the device's.
+    /// `null` where that can't be known (memif: there the device finds the ring full).
+    pub receive_drops: Option<u64>,
     /// Step by step.
     pub steps: Vec<StepReport>,
 }
@@ -95,6 +98,7 @@ impl ReplayReport {
             lost: outcome.steps.iter().map(|step| step.sent.saturating_sub(step.received)).sum(),
             received_pps: received as f64 / seconds,
             other: outcome.other,
+            receive_drops: outcome.receive_drops,
             steps: steps.map(|(step, count)| StepReport { step: step.describe(), count: *count }).collect(),
         }
     }
@@ -109,6 +113,11 @@ impl ReplayReport {
             self.received,
             self.lost
         );
+        if let Some(own) = self.receive_drops.filter(|own| *own > 0) {
+            text.push_str(&format!(
+                "\nTHE GENERATOR WAS TOO SLOW: {own} frames came that it didn't take in time"
+            ));
+        }
         for (n, step) in self.steps.iter().enumerate() {
             let StepCount { sent, received } = step.count;
             text.push_str(&format!("\n{n:4}  {:40} sent {sent:>12}  received {received:>12}", step.step));

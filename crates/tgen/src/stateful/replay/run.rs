@@ -52,6 +52,8 @@ pub struct Outcome {
     pub steps: Vec<StepCount>,
     /// Packets received that are no step, or on the wrong side.
     pub other: u64,
+    /// Frames that came and that the kernel threw away because we took too few; `None` where that can't be known.
+    pub receive_drops: Option<u64>,
     /// Conversations begun.
     pub conversations: u64,
     /// Seconds from the first packet to the last one sent.
@@ -92,11 +94,19 @@ impl TierTask for Run<'_> {
     type Output = Result<Outcome, LinkError>;
 
     fn run<S: Simd>(mut self, simd: S) -> Self::Output {
+        let before = (self.links.0.dropped(), self.links.1.dropped());
         let seconds = simd.run(
             #[inline(always)]
             || self.go(),
         )?;
-        Ok(Outcome { steps: self.counts, other: self.other, conversations: self.begun, seconds })
+        let drops = [self.links.0.dropped_since(before.0), self.links.1.dropped_since(before.1)];
+        Ok(Outcome {
+            steps: self.counts,
+            other: self.other,
+            receive_drops: drops.into_iter().flatten().reduce(|a, b| a + b),
+            conversations: self.begun,
+            seconds,
+        })
     }
 }
 

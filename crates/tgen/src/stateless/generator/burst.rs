@@ -81,9 +81,9 @@ impl<const LINES: usize> Generator<LINES> {
     #[inline(always)]
     fn sign(&mut self) {
         let Some(signature) = &mut self.signature else { return };
-        let mut number = signature.number();
+        let first = signature.number();
         signature.sequence += BURST as u64;
-        for packet in 0..BURST {
+        for (packet, number) in (0..BURST).zip(first..) {
             let template = &self.templates[usize::from(self.which[packet])];
             let len = template.bytes.len();
             let at = len - signature::LEN;
@@ -97,7 +97,6 @@ impl<const LINES: usize> Generator<LINES> {
                 Some(place) => place.copy_from_slice(&bytes),
                 None => self.tails[packet] = bytes,
             }
-            number += 1;
         }
     }
 }
