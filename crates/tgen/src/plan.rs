@@ -54,6 +54,8 @@ pub struct Plan {
     pub full: bool,
     /// Frame sizes include the FCS, which isn't sent.
     pub fcs: bool,
+    /// Seconds behind its time after which a packet isn't sent any more, but counted as missed; `None`: all are sent.
+    pub max_late: Option<f64>,
     /// Seconds of silence after which no more packets are waited for.
     pub drain: f64,
     /// Seconds to wait for interfaces to come up.
@@ -72,6 +74,11 @@ impl Plan {
         let captures = self.streams.iter().any(|stream| matches!(stream.content, Content::Capture { .. }));
         if captures && self.check > Check::Count {
             return Err("packets of a capture carry no signatures: use check = count and no latency streams beside it".into());
+        }
+        let timed =
+            |stream: &Stream| matches!(stream.content, Content::Capture { original_timing: true, .. });
+        if self.max_late.is_some() && self.streams.iter().any(timed) {
+            return Err("packets at the times of a capture are never missed: use max-late with a rate".into());
         }
         Ok(self)
     }

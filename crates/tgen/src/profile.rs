@@ -49,6 +49,7 @@ struct File {
     full: bool,
     #[serde(default)]
     fcs: bool,
+    max_late: Option<f64>,
     #[serde(default = "half")]
     drain: f64,
     #[serde(default = "ten")]
@@ -186,7 +187,10 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
     if file.stream.is_empty() {
         return Err(wrong("stream".into(), "there is none: add a [[stream]]".into()));
     }
-    for (field, value) in [("seconds", file.seconds), ("drain", file.drain), ("wait", file.wait)] {
+    let late = file.max_late.unwrap_or_default();
+    for (field, value) in
+        [("seconds", file.seconds), ("drain", file.drain), ("wait", file.wait), ("max_late", late)]
+    {
         if !(0.0..1e9).contains(&value) {
             return Err(wrong(field.into(), format!("is {value}: it must be 0 to 1000000000")));
         }
@@ -213,6 +217,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
         run,
         full: file.full,
         fcs: file.fcs,
+        max_late: file.max_late,
         drain: file.drain,
         wait: file.wait,
     }

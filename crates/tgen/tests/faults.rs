@@ -161,6 +161,41 @@ fn a_slow_device_is_shared_by_all_streams() {
     assert_eq!((report.lost, report.reordered), (0, Some(0)), "{report}");
 }
 
+/// What comes of a second at 50 000 packets a second through a device that stands still for 200 ms of it.
+fn through_a_standstill(more: &str) -> quiver_tgen::report::Report {
+    let (left, right) = (socket("left"), socket("right"));
+    let mut n = 0;
+    let _middle = Middle::new(&left, &right, move |packet: &[u8]| {
+        n += 1;
+        if n == 5_000 {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        vec![packet.to_vec()]
+    });
+    run(&format!(
+        "check = \"sequence\"\nseconds = 1\ndrain = 2\n{more}{}[[stream]]\ntx = \"left\"\nsize = 64\nrate = 50000\n{STACK}",
+        interfaces(&left, &right)
+    ))
+}
+
+#[test]
+fn a_standstill_is_seen_by_who_does_not_catch_up() {
+    let report = through_a_standstill("max_late = 0.001\n");
+    let (missed, overslept) = (report.missed.unwrap(), report.overslept.unwrap());
+    // Of 10 000 packets a ring holds 1024.
+    assert!(missed >= 5_000, "{report}");
+    assert!(overslept <= missed, "{report}");
+    assert_eq!(report.streams[0].missed, Some(missed));
+    assert!(report.sent + missed <= report.intended.unwrap(), "{report}");
+    assert_eq!((report.lost, report.duplicated, report.reordered), (0, Some(0), Some(0)), "{report}");
+}
+
+#[test]
+fn who_catches_up_misses_nothing_and_sees_no_standstill() {
+    let report = through_a_standstill("");
+    assert_eq!((report.missed, report.overslept, report.lost), (None, None, 0), "{report}");
+}
+
 /// Two memif servers that are connected to and never look at what comes.
 fn standing_still() -> (Vec<memif::app::Port>, [String; 2]) {
     let sockets = [socket("still"), socket("still")];

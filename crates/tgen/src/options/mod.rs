@@ -146,6 +146,10 @@ pub struct Options {
     /// Seconds to wait for the interfaces to come up. Default: 10.
     #[arg(long)]
     pub wait: Option<f64>,
+    /// Never catch up: a packet more than so many seconds behind its time isn't sent, but counted as missed. Default: all are
+    /// sent, however late.
+    #[arg(long, value_name = "SECONDS")]
+    pub max_late: Option<f64>,
     /// Seconds of silence after which no more packets are waited for. Default: 0.5.
     #[arg(long)]
     pub drain: Option<f64>,

@@ -25,7 +25,12 @@ impl Options {
             Some(path) => crate::profile::read(path).map_err(|error| error.to_string())?,
             None => self.flags()?,
         };
-        for (field, value) in [("seconds", self.seconds), ("wait", self.wait), ("drain", self.drain)] {
+        for (field, value) in [
+            ("seconds", self.seconds),
+            ("wait", self.wait),
+            ("drain", self.drain),
+            ("max-late", self.max_late),
+        ] {
             if value.is_some_and(|value| !(0.0..1e9).contains(&value)) {
                 return Err(format!("--{field}: it must be 0 to 1000000000"));
             }
@@ -33,6 +38,7 @@ impl Options {
         plan.seconds = self.seconds.unwrap_or(plan.seconds);
         plan.wait = self.wait.unwrap_or(plan.wait);
         plan.drain = self.drain.unwrap_or(plan.drain);
+        plan.max_late = self.max_late.or(plan.max_late);
         if self.seed.is_some() {
             (plan.seed, plan.run) = Plan::seed_and_run(self.seed);
         }
@@ -73,6 +79,7 @@ impl Options {
             run,
             full: false,
             fcs: self.fcs,
+            max_late: None,
             drain: 0.5,
             wait: 10.0,
         })

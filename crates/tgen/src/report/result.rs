@@ -26,6 +26,10 @@ pub struct Report {
     pub intended: Option<u64>,
     /// Packets sent.
     pub sent: u64,
+    /// Packets never sent, because they were more than `max_late` behind their time; `null` where all are sent, however late.
+    pub missed: Option<u64>,
+    /// Those of them whose time passed while the generator itself did not run: no fault of the device.
+    pub overslept: Option<u64>,
     /// Bytes sent.
     pub sent_bytes: u64,
     /// Packets received that are ours; each once, where signatures are looked at.
@@ -81,6 +85,10 @@ pub struct StreamReport {
     pub intended: Option<u64>,
     /// Packets sent.
     pub sent: u64,
+    /// Packets never sent, because their time had passed.
+    pub missed: Option<u64>,
+    /// Those of them that the generator itself slept through.
+    pub overslept: Option<u64>,
     /// Bytes sent.
     pub sent_bytes: u64,
     /// Times that the device had less room than there was to send.
@@ -158,6 +166,8 @@ impl Report {
             seconds: outcome.seconds,
             intended: known(|s| s.intended),
             sent,
+            missed: known(|s| s.missed),
+            overslept: known(|s| s.overslept),
             sent_bytes: sum(|s| s.sent_bytes),
             received,
             received_bytes,
@@ -212,6 +222,8 @@ impl StreamReport {
             tx: of.and_then(|of| names.get(of.tx)).cloned().unwrap_or_default(),
             intended: lanes().map(|lane| lane.intended).sum(),
             sent,
+            missed: plan.max_late.map(|_| lanes().map(|lane| lane.missed).sum()),
+            overslept: plan.max_late.map(|_| lanes().map(|lane| lane.overslept).sum()),
             sent_bytes: lanes().map(|lane| lane.bytes).sum(),
             ring_full: lanes().map(|lane| lane.full).sum(),
             received,

@@ -20,9 +20,15 @@ impl fmt::Display for Report {
                 write!(f, ", {what} {count}")?;
             }
         }
-        if let Some(short) =
-            self.intended.map(|intended| intended.saturating_sub(self.sent)).filter(|short| *short > 0)
-        {
+        let missed = self.missed.unwrap_or(0);
+        if missed > 0 {
+            write!(f, "\n{missed} packets were not sent, as their time had passed")?;
+        }
+        if let Some(overslept) = self.overslept.filter(|count| *count > 0) {
+            write!(f, ": {overslept} of them while the generator itself was kept from running")?;
+        }
+        let short = |intended: u64| intended.saturating_sub(self.sent + missed);
+        if let Some(short) = self.intended.map(short).filter(|short| *short > 0) {
             write!(f, "\n{short} packets were not sent in time: the device had no room for them")?;
         }
         if let Some(own) = self.receive_drops.filter(|own| *own > 0) {

@@ -1,6 +1,7 @@
 //! The loop on one core that sends and receives.
 
 use super::lane::{Lane, LaneSent};
+use super::late::Patience;
 use super::receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
 use crate::clock::Clock;
 use crate::link::{Link, LinkError};
@@ -59,7 +60,7 @@ pub fn run(
     progress: &Progress,
 ) -> Outcome {
     let frequency = clock.frequency();
-    let ends = Ends { seconds: plan.seconds, drain: plan.drain, frequency };
+    let ends = Ends { seconds: plan.seconds, drain: plan.drain, max_late: plan.max_late, frequency };
     let before: Vec<_> = links.iter_mut().map(Link::dropped).collect();
     let observed = Observed { links: &mut *links, lanes: &mut lanes, ends, stop, progress };
     let (mut counts, checks, ended) = match plan.check {
@@ -93,6 +94,7 @@ pub fn run(
 struct Ends {
     seconds: f64,
     drain: f64,
+    max_late: Option<f64>,
     frequency: f64,
 }
 
@@ -159,6 +161,7 @@ impl<R: Observer> Loop<'_, R> {
         for lane in &mut *self.lanes {
             lane.start(start, frequency);
         }
+        let mut patience = Patience::new(self.ends.max_late.map(ticks), start);
         let (mut look, mut looks, mut stopped, mut lost) = (start, 0u32, false, None);
         let last = loop {
             let now = cycles();
@@ -176,10 +179,11 @@ impl<R: Observer> Loop<'_, R> {
                     stopped = true;
                     break now;
                 }
-                if self.lanes.iter().all(|lane| lane.sent.packets >= lane.limit) {
+                if self.lanes.iter().all(|lane| lane.done() >= lane.limit) {
                     break now;
                 }
             }
+            patience.expire(self.lanes, now.min(end));
             match self.turn(now, end) {
                 Ok(true) if now < end + ticks(LATE) => {}
                 Ok(_) if now < end => {}
@@ -210,7 +214,7 @@ impl<R: Observer> Loop<'_, R> {
         self.first = if self.first + 1 < all { self.first + 1 } else { 0 };
         for number in (self.first..all).chain(0..self.first) {
             let Some(lane) = self.lanes.get_mut(number) else { continue };
-            let due = lane.schedule.due(if late { end } else { now }).saturating_sub(lane.sent.packets);
+            let due = lane.schedule.due(if late { end } else { now }).saturating_sub(lane.done());
             if due > 0
                 && (!late || lane.schedule.is_limited())
                 && let Some(link) = self.links.get_mut(lane.link)

@@ -79,6 +79,10 @@ pub struct LaneSent {
     pub intended: Option<u64>,
     /// Times that not everything found room.
     pub full: u64,
+    /// Packets never sent, because their time had passed by more than the plan allows.
+    pub missed: u64,
+    /// Those of them that the generator itself slept through.
+    pub overslept: u64,
 }
 
 /// A stream's part that goes by one queue.
@@ -220,6 +224,12 @@ impl Lane {
                 (*begin, *period) = (start, scale(*period).max(1));
             }
         }
+    }
+
+    /// Packets that need no more care: sent, or missed.
+    #[inline(always)]
+    pub(super) const fn done(&self) -> u64 {
+        self.sent.packets + self.sent.missed
     }
 
     /// Whether its packets have timestamps.

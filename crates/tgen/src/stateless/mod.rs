@@ -10,13 +10,14 @@
 //! | `signature` | what payloads end with, so that a receiver knows them |
 //! | `generator` | packets of templates, a burst at a time |
 //! | `replay` | packets of a capture file |
-//! | `pace`, `schedule` | when packets are due |
+//! | `pace`, `schedule`, `late` | when packets are due, and when it is too late for them |
 //! | `receiver`, `sequence` | counting and checking what comes in |
 //! | `lane`, `engine` | the loop on one core that sends and receives |
 
 mod engine;
 mod generator;
 mod lane;
+mod late;
 mod layout;
 mod modifier;
 mod pace;

@@ -3,7 +3,8 @@
 /// The packets of one lane that are due by now, on a clock that the caller reads: so tests need no time.
 ///
 /// What is due follows from the time since the start alone, not from the last packet, so that no error adds up: whoever was
-/// kept from sending catches up, and over a second exactly the rate is sent if the link takes it.
+/// kept from sending catches up, and over a second exactly the rate is sent if the link takes it. Whoever is not to catch up asks
+/// what is [`overdue`](Self::overdue).
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Packets per tick, in units of 2^-64; `None`: no limit but the link's.
@@ -36,6 +37,16 @@ impl Pace {
             }
         };
         if due < self.limit { due } else { self.limit }
+    }
+
+    /// Packets whose time was more than `bound` ticks before tick `now`; none without a rate.
+    #[inline(always)]
+    #[must_use]
+    pub const fn overdue(&self, now: u64, bound: u64) -> u64 {
+        match now.checked_sub(bound) {
+            Some(then) if then > self.start && self.is_limited() => self.due(then - 1),
+            _ => 0,
+        }
     }
 
     /// Whether the rate has a limit.
@@ -90,6 +101,16 @@ mod tests {
         assert_eq!(Pace::new(None, HZ, 5, 1000).due(5), 1000);
         assert_eq!(Pace::new(Some(1e10), HZ, 5, u64::MAX).due(5), u64::MAX);
         assert_eq!(Pace::new(Some(1e6), HZ, 0, 10).due(u64::MAX), 10);
+    }
+
+    #[test]
+    fn overdue_is_what_was_due_the_bound_ago() {
+        let pace = Pace::new(Some(1e6), 1e9, 5000, 10);
+        // Packet n is due at 5000 + 1000 n.
+        let overdue: Vec<u64> =
+            [0, 5000, 5200, 5201, 6200, 6202, 7202, u64::MAX].map(|now| pace.overdue(now, 200)).into();
+        assert_eq!(overdue, [0, 0, 0, 1, 1, 2, 3, 10]);
+        assert_eq!(Pace::new(None, 1e9, 0, 10).overdue(u64::MAX, 0), 0, "without a rate nothing has a time");
     }
 
     #[test]

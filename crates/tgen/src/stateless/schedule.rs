@@ -36,6 +36,15 @@ impl Schedule {
         }
     }
 
+    /// Packets whose time was more than `bound` ticks before `now`. Those of a recording are never missed.
+    #[inline(always)]
+    pub(super) const fn overdue(&self, now: u64, bound: u64) -> u64 {
+        match self {
+            Self::Pace(pace) => pace.overdue(now, bound),
+            Self::Times { .. } => 0,
+        }
+    }
+
     /// Whether anything but the link limits it.
     pub(super) const fn is_limited(&self) -> bool {
         match self {
