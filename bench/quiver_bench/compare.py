@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from quiver_bench.errors import BenchError, TrialVoid
+from quiver_bench.errors import TrialVoid
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.stats import paired_ratio, verdict
-from quiver_bench.trial import Stand, Trial, forwarding
+from quiver_bench.trial import Stand, Trial, forwarding, limited_in, multiplied
 
 #: How many times the pairs asked for are tried, when the host moves cores about.
 PATIENCE = 3
@@ -32,17 +32,24 @@ Told = Callable[[str], None]
 
 @dataclass
 class Pair:
-    """Two trials, one right after the other."""
+    """Two trials, one right after the other. Where one of them is void, or was stopped, the other is kept alone."""
 
-    a: Trial
-    b: Trial
     number: int
+    a: Trial | None = None
+    b: Trial | None = None
 
     @property
     def placement(self) -> str | None:
         """Their common placement; None where there isn't one."""
+        if self.a is None or self.b is None:
+            return None
         same = self.a.placement == self.b.placement and self.a.placement not in UNSETTLED
         return self.a.placement if same else None
+
+    def as_dict(self, counts: bool) -> dict[str, Any]:
+        """For a result document."""
+        sides = {side: trial and trial.as_dict() for side, trial in (("a", self.a), ("b", self.b))}
+        return {"pair": self.number, "counts": counts, **sides}
 
 
 @dataclass
@@ -77,13 +84,12 @@ class Comparison:
 
     def summary(self, where: str) -> dict[str, Any]:
         """Medians, ratio and verdict of one placement."""
-        pairs = self.counted(where)
-        a = [self.value(pair.a) for pair in pairs]
-        b = [self.value(pair.b) for pair in pairs]
+        pairs = [(pair.a, pair.b) for pair in self.counted(where) if pair.a and pair.b]
+        a, b = ([self.value(trial) for trial in side] for side in zip(*pairs, strict=True))
         ratio = paired_ratio(a, b)
         return {
-            "a": {"name": self.a, "median": statistics.median(a), "samples": a, **self._state([p.a for p in pairs])},
-            "b": {"name": self.b, "median": statistics.median(b), "samples": b, **self._state([p.b for p in pairs])},
+            "a": {"name": self.a, "median": statistics.median(a), "samples": a, **self._state([a for a, _ in pairs])},
+            "b": {"name": self.b, "median": statistics.median(b), "samples": b, **self._state([b for _, b in pairs])},
             "ratio": {
                 "median": ratio.median,
                 "low": ratio.low,
@@ -96,34 +102,45 @@ class Comparison:
             "verdict": verdict(ratio, len(pairs)),
         }
 
+    @property
+    def failure(self) -> str:
+        """Why nothing could be compared; empty where something could."""
+        if self.best_placement():
+            return ""
+        if self.voids:
+            return f"nothing could be compared: {self.voids[-1].splitlines()[0]}"
+        if self.interrupted:
+            return "stopped before a pair was measured"
+        wanted = f"was {self.wanted}" if self.wanted else "had the same placement"
+        return f"nothing could be compared: no pair of trials {wanted} throughout: try again"
+
+    def _nothing(self) -> dict[str, Any]:
+        unknown: dict[str, Any] = {"median": None, "samples": [], "generator_limited": None, "irregular": False}
+        return {
+            "a": {"name": self.a, **unknown},
+            "b": {"name": self.b, **unknown},
+            "ratio": None,
+            "pairs": 0,
+            "placement": None,
+            "verdict": verdict(None, 0),
+        }
+
     @staticmethod
     def _state(trials: list[Trial]) -> dict[str, Any]:
-        limited = sum(trial.generator_limited for trial in trials)
-        state: dict[str, Any] = {"generator_limited": limited * 2 > len(trials)}
+        state: dict[str, Any] = {"generator_limited": limited_in(trials), "irregular": multiplied(trials)}
         clocks = next((trial.clocks for trial in reversed(trials) if trial.clocks), {})
         return {**state, "clocks": clocks} if clocks else state
 
     def as_dict(self) -> dict[str, Any]:
-        """The object that ``--output json`` prints. Raises :class:`BenchError` where no pair counts."""
+        """The object that ``--output json`` prints. Where no pair counts it has no medians and no ratio, but all trials."""
         best = self.best_placement()
-        if best is None:
-            reason = self.voids[-1] if self.voids else "no pair of trials had the same placement throughout: try again"
-            raise BenchError(f"nothing could be compared: {reason}")
         others = {pair.placement for pair in self.pairs if pair.placement} - {best}
         return {
             "suite": self.suite,
             "metric": self.metric,
-            **self.summary(best),
+            **(self.summary(best) if best else self._nothing()),
             "other_placements": [self.summary(str(where)) for where in sorted(map(str, others))],
-            "trials": [
-                {
-                    "pair": pair.number,
-                    "counts": pair.placement == best,
-                    "a": pair.a.as_dict(),
-                    "b": pair.b.as_dict(),
-                }
-                for pair in self.pairs
-            ],
+            "trials": [pair.as_dict(best is not None and pair.placement == best) for pair in self.pairs],
             "void": self.voids,
             "notes": self.notes,
             "interrupted": self.interrupted,
@@ -150,25 +167,24 @@ def compare(
                 tell(f"{within:.0f} s are over")
                 break
             tries += 1
-            # Whoever goes second may find caches warm: they take turns.
-            order = ((make_a, "a"), (make_b, "b")) if tries % 2 else ((make_b, "b"), (make_a, "a"))
-            both = {}
+            pair = Pair(tries)
+            comparison.pairs.append(pair)
             try:
-                for make, side in order:
-                    both[side] = _one(make, seconds)
-                    name = comparison.a if side == "a" else comparison.b
-                    value = comparison.value(both[side])
-                    tell(f"pair {tries} {name}: {value / 1e6:.2f} M/s, {both[side].placement}")
+                # Whoever goes second may find caches warm: they take turns.
+                if tries % 2:
+                    pair.a = _one(make_a, seconds, comparison, comparison.a, tries, tell)
+                    pair.b = _one(make_b, seconds, comparison, comparison.b, tries, tell)
+                else:
+                    pair.b = _one(make_b, seconds, comparison, comparison.b, tries, tell)
+                    pair.a = _one(make_a, seconds, comparison, comparison.a, tries, tell)
             except TrialVoid as void:
                 comparison.voids.append(
                     f"pair {tries}: {void}" + (f"\n{void.log.strip()[-2000:]}" if void.log.strip() else "")
                 )
                 tell(f"pair {tries} is void: {void}")
-                if len(comparison.voids) >= PATIENCE and not comparison.pairs:
+                if len(comparison.voids) >= PATIENCE and len(comparison.voids) == len(comparison.pairs):
                     break
                 continue
-            pair = Pair(both["a"], both["b"], tries)
-            comparison.pairs.append(pair)
             if pair.placement is None:
                 tell(f"pair {tries} doesn't count: {pair.a.placement} and {pair.b.placement}")
     except KeyboardInterrupt:
@@ -182,8 +198,10 @@ def _complete(comparison: Comparison) -> int:
     return len(comparison.counted(best)) if best else 0
 
 
-def _one(make: StandMaker, seconds: float) -> Trial:
+def _one(make: StandMaker, seconds: float, comparison: Comparison, name: str, number: int, tell: Told) -> Trial:
     with make() as stand:
         stand.trial(WARM_UP_S)
         stand.clear()
-        return replace(forwarding(stand.trial(seconds)), clocks=stand.clocks())
+        trial = replace(forwarding(stand.trial(seconds)), clocks=stand.clocks())
+    tell(f"pair {number} {name}: {comparison.value(trial) / 1e6:.2f} M/s, {trial.placement}")
+    return trial

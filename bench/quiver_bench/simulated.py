@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy
 
-from quiver_bench.generators import TrialOutput
+from quiver_bench.generators import Load, TrialOutput
 from quiver_bench.methods import plr
 from quiver_bench.noise import Noise
-from quiver_bench.trial import Trial
+from quiver_bench.trial import Stand, Trial
 
 
 @dataclass
-class Simulated:
+class Simulated(Stand):
     """A device whose loss is Poisson distributed around a model, behind a generator with a highest rate."""
 
     mrr: float
@@ -29,9 +28,17 @@ class Simulated:
     scatter: float = 0.0
     #: Packets lost when the configuration grows.
     reconfiguration_loss: int = 0
+    #: Seconds in which it takes nothing when the configuration grows. Who catches up later sends all the same.
+    reconfiguration_standstill: float = 0.0
+    #: Share of that in which the generator didn't run either.
+    overslept: float = 0.0
+    #: Packets that come twice in each trial.
+    copies: int = 0
     seed: int = 1
     #: From this trial on nothing is lost.
     better_from: int | None = None
+    #: Whether the generator's highest rate is known to who measures.
+    limit_known: bool = True
     #: Directions; capacity and critical load are those of both together.
     ways: int = 1
 
@@ -61,14 +68,9 @@ class Simulated:
             plr.critical_load(plr.MODELS[self.model], numpy.array([self.mrr]), numpy.array([self.spread]), ratio)[0]
         )
 
-    def trial(
-        self,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-        latency: bool = False,
-    ) -> Trial:
+    def offer(self, asked: Load) -> Trial:
         """Sends without waiting, a rate in each direction."""
+        seconds, rate_pps = asked.seconds, asked.rate_pps
         self.asked.append((seconds, rate_pps))
         load = min(self.ways * rate_pps if rate_pps else self.generator_pps, self.generator_pps)
         disturbed = 1 + self.scatter * float(self.random.standard_normal())
@@ -76,13 +78,23 @@ class Simulated:
         lost = min(sent, int(self.random.poisson(self.loss_per_second(load / disturbed) * disturbed * seconds)))
         if self.better_from is not None and len(self.asked) > self.better_from:
             lost = 0
-        if meanwhile:
-            meanwhile()
+        missed = None if asked.max_late is None else 0
+        if asked.meanwhile:
+            asked.meanwhile()
             lost = min(sent, lost + self.reconfiguration_loss)
+            if asked.max_late is not None:
+                missed = round(load * max(0.0, self.reconfiguration_standstill - asked.max_late))
+                sent -= missed
         where = self.placements.pop(0) if len(self.placements) > 1 else self.placements[0]
-        received = sent - lost
+        received = sent - lost + self.copies
         intended = round(self.ways * rate_pps * seconds) if rate_pps else None
         pps = received / seconds
-        output = TrialOutput(sent, received, lost, seconds, pps, pps * 480, intended, ways=self.ways)
-        limited = rate_pps is None and received / seconds >= 0.9 * self.generator_pps
+        output = TrialOutput(
+            *(sent, received, lost, seconds, pps, pps * 480, intended),
+            missed=missed,
+            overslept=round(self.overslept * (missed or 0)),
+            ways=self.ways,
+        )
+        known = rate_pps is None and self.limit_known
+        limited = received / seconds >= 0.9 * self.generator_pps if known else None
         return Trial(output, Noise(), datetime.now(UTC), where, rate_pps, limited)

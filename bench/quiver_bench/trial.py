@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from quiver_bench.devices.base import Device, Setup, running
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.revision import binaries
+from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import TrialVoid, Unsupported
-from quiver_bench.generators import Conversing, Generator, Iperf3, OneEnd, Tgen, TrialOutput
+from quiver_bench.generators import Conversing, Generator, Iperf3, Load, OneEnd, Tgen, TrialOutput
 from quiver_bench.machine import common, placement
 from quiver_bench.noise import Noise, Watch
 
-#: Share of the floor's rate from which on a figure says more about the generator than about the device.
+#: Share of the generator's own rate from which on a figure says more about the generator than about the device.
 GENERATOR_LIMIT = 0.9
 
 #: Where the round trip isn't known.
@@ -34,7 +36,8 @@ class Trial:
     #: ``sibling``, ``near``, ``far``; ``moved`` if it differed before and after; ``disturbed``; ``unknown``.
     placement: str
     load_pps: float | None = None
-    generator_limited: bool = False
+    #: Whether the figure is the generator's rather than the device's; None where its limit isn't known.
+    generator_limited: bool | None = None
     clocks: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -56,20 +59,24 @@ def forwarding(trial: Trial) -> Trial:
     return trial
 
 
-class Stand(Protocol):
+class Stand(ABC):
     """Something that can be measured: a device with a generator, or a simulation of both."""
 
+    @abstractmethod
     def clear(self) -> None:
         """Sets the clocks to zero."""
-        ...
 
+    @abstractmethod
     def clocks(self) -> dict[str, float]:
         """Clocks per packet by node since then, where the device counts them."""
-        ...
 
+    @abstractmethod
     def reconfigure(self) -> str:
         """Lets the configuration grow; says what was done."""
-        ...
+
+    @abstractmethod
+    def offer(self, load: Load) -> Trial:
+        """Sends a load. Raises :class:`TrialVoid` where nothing can be said."""
 
     def trial(
         self,
@@ -77,12 +84,13 @@ class Stand(Protocol):
         rate_pps: float | None = None,
         meanwhile: Callable[[], None] | None = None,
         latency: bool = False,
+        max_late: float | None = None,
     ) -> Trial:
-        """Sends for so long, as fast as can be or at a rate in each direction, with packets that measure latency besides."""
-        ...
+        """:meth:`offer` of a :class:`~quiver_bench.generators.Load` of these."""
+        return self.offer(Load(seconds, rate_pps, meanwhile, latency, max_late))
 
 
-class DeviceStand:
+class DeviceStand(Stand):
     """A device that is up, and its generator."""
 
     def __init__(self, device: Device, generator: Generator, limit: Limit | None = None) -> None:
@@ -91,26 +99,27 @@ class DeviceStand:
         self.limit = limit
         self.suite = device.suite
         self.cores = device.setup.cores
-        self.clear = device.clear
-        self.clocks = device.clocks
-        self.reconfigure = device.reconfigure
 
-    def trial(
-        self,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-        latency: bool = False,
-    ) -> Trial:
-        """Sends for so long. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end."""
+    def clear(self) -> None:
+        """See :meth:`Stand.clear`."""
+        self.device.clear()
+
+    def clocks(self) -> dict[str, float]:
+        """See :meth:`Stand.clocks`."""
+        return self.device.clocks()
+
+    def reconfigure(self) -> str:
+        """See :meth:`Stand.reconfigure`."""
+        return self.device.reconfigure()
+
+    def offer(self, load: Load) -> Trial:
+        """Sends a load. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end."""
         started = datetime.now(UTC)
         own_trips = isinstance(self.generator, Tgen)
         before = None if own_trips else round_trip(self.device.setup)
         try:
             with Watch(self.device.pids(), [self.cores.generator, *self.cores.workers]) as watch:
-                output = self.generator.trial(
-                    self.suite.traffic, self.device.endpoints(), self.cores, seconds, rate_pps, meanwhile, latency
-                )
+                output = self.generator.trial(self.suite.traffic, self.device.endpoints(), self.cores, load)
             self.device.check_alive()
         except TrialVoid as void:
             self.device.check_alive()  # where it died, that is the reason
@@ -119,20 +128,45 @@ class DeviceStand:
             after = round_trip(self.device.setup)
             output = replace(output, round_trip_ns=(before, after) if before and after else None)
         where = placement_of(output)
-        limited = rate_pps is None and self.limit is not None and self.limit.reached(output.rate_pps, where)
-        return Trial(output, watch.noise, started, where, rate_pps, limited)
+        # At a rate that is asked for it doesn't go as fast as it can.
+        limited = self.limit.reached(output, where) if self.limit and load.rate_pps is None else None
+        return Trial(output, watch.noise, started, where, load.rate_pps, limited)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What the generator does with the floor: more isn't to be had from it, in that placement."""
+    """What the generator does with the least that can stand between: more isn't to be had from it, in that placement."""
 
     rate_pps: float
     placement: str
+    #: For generators that count no packets.
+    rate_bps: float = 0.0
 
-    def reached(self, rate_pps: float, where: str) -> bool:
-        """Whether a figure comes so near that it is the generator's."""
-        return where == self.placement and rate_pps >= GENERATOR_LIMIT * self.rate_pps
+    def reached(self, output: TrialOutput, where: str) -> bool | None:
+        """Whether a figure comes so near that it is the generator's. None in another placement, of which nothing is known."""
+        if where != self.placement:
+            return None
+        if self.rate_pps:
+            return output.rate_pps >= GENERATOR_LIMIT * self.rate_pps
+        return output.rate_bps >= GENERATOR_LIMIT * self.rate_bps
+
+
+def multiplied(trials: list[Trial]) -> bool:
+    """Whether in one of them packets came that nobody sent."""
+    return any(trial.output.multiplied for trial in trials)
+
+
+def limited_in(trials: list[Trial]) -> bool | None:
+    """Whether most of the trials whose generator's limit is known are at it; None where it is known of none."""
+    known = [trial.generator_limited for trial in trials if trial.generator_limited is not None]
+    return sum(known) * 2 > len(known) if known else None
+
+
+def limited_in_words(limited: bool | None) -> list[str]:
+    """What must be said of the generator's limit."""
+    if limited is None:
+        return ["generator limit unknown"]
+    return ["generator-limited"] if limited else []
 
 
 def placement_of(output: TrialOutput) -> str:
@@ -165,16 +199,19 @@ def standing(
 
 
 def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
-    """What the generator does with the floor. None where the floor can't stand in: kernel ports, several cores, containers."""
+    """What the generator does with the floor, or with a wire where ports are the kernel's. None where neither can stand in."""
+    kind = Wire if setup.suite.port == "tap" else Floor
+    # They can't be reconfigured, and needn't be.
+    suite = replace(setup.suite, method="ndrpdr") if setup.suite.method == "reconf" else setup.suite
     try:
-        Floor.require(setup.suite)
+        kind.require(suite)
     except Unsupported:
         return None
     # Builds of a commit have neither generator nor floor: those are this checkout's.
-    with standing(Floor, replace(setup, binaries=binaries())) as stand:
+    with standing(kind, replace(setup, suite=suite, binaries=binaries())) as stand:
         stand.trial(seconds / 2)  # warm-up
         trial = stand.trial(seconds)
-    return Limit(trial.output.rate_pps, trial.placement)
+    return Limit(trial.output.rate_pps, trial.placement, trial.output.rate_bps)
 
 
 def round_trip(setup: Setup) -> float | None:

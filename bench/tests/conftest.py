@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,13 +20,14 @@ from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.revision import binaries
 from quiver_bench.machine import Cores
 from quiver_bench.methods import mrr, ndrpdr
-from quiver_bench.results.documents import head, stamp, telemetry, trials_of
+from quiver_bench.results.documents import Versions, comparison_document, figure_document
 from quiver_bench.results.store import Store
 from quiver_bench.simulated import Simulated
 from quiver_bench.suites import find
 
 MRR = "64b-1c-memif-ethip4-ip4base-mrr"
 NDRPDR = "64b-1c-memif-ethip4-ip4base-ndrpdr"
+VERSIONS = Versions("tgen 1.0", "1.0", "2.0")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -57,20 +59,9 @@ def chosen(suite_name, device="quiver", commit="0123456789ab"):
 
 
 def document(figure, suite_name, device="quiver", commit="0123456789ab", at=START):
-    """A result document of a figure."""
-    made = head(find(suite_name), chosen(suite_name, device, commit), "1.0", "tgen 1.0", at)
-    return made | {
-        "start_time": stamp(at),
-        "end_time": stamp(at + timedelta(seconds=20)),
-        "passed": not figure.message,
-        "message": figure.message,
-        "placement": figure.placement,
-        "generator_limited": figure.generator_limited,
-        "irregular": figure.irregular,
-        "result": figure.result,
-        "telemetry": telemetry({"ip4-input": 9.5, "ip4-lookup": 6.25}, at),
-        "trials": trials_of(figure.trials),
-    }
+    """A result document of a figure, with clocks."""
+    figure = replace(figure, clocks={"ip4-input": 9.5, "ip4-lookup": 6.25})
+    return figure_document(figure, chosen(suite_name, device, commit), VERSIONS, at)
 
 
 @pytest.fixture
@@ -93,33 +84,24 @@ def made(tmp_path_factory):
     latency = {"min": 4.0, "avg": 6.5, "max": 50.0, "percentiles": percentiles, "hdrh": "", "unit": "us"}
     search.result["latency_forward"] = {f"pdr_{share}": latency for share in (0, 10, 50, 90)}
     kept.add(document(search, NDRPDR, at=START + timedelta(days=13)))
-    kept.add(comparison_document(START + timedelta(days=14)))
+    kept.add(comparison(START + timedelta(days=14)))
     return kept
 
 
-def comparison_document(at):
-    """A against B, twice as fast."""
+def compared(pairs=7, first=20e6, second=10e6):
+    """Two simulated systems, held against each other."""
     seeds = itertools.count(1)
-    done = Comparison(MRR, "receive_rate_pps", "quiver", "testpmd")
-    compare(
-        done,
-        lambda: contextlib.nullcontext(Simulated(20e6, 1e4, seed=next(seeds))),
-        lambda: contextlib.nullcontext(Simulated(10e6, 1e4, seed=next(seeds))),
-        pairs=5,
-        seconds=1.0,
-    )
-    result = done.as_dict()
-    made = head(find(MRR), chosen(MRR), "1.0", "tgen 1.0", at)
-    return made | {
-        "start_time": stamp(at),
-        "test_type": "compare",
-        "placement": result["placement"],
-        "generator_limited": False,
-        "irregular": False,
-        "other": {"device": "testpmd", "commit": ""},
-        "trials": result.pop("trials"),
-        "result": {"type": "compare", **result},
-    }
+    made = Comparison(MRR, "receive_rate_pps", "quiver", "testpmd")
+    systems = [
+        lambda mrr_pps=mrr_pps: contextlib.nullcontext(Simulated(mrr_pps, 1e4, seed=next(seeds)))
+        for mrr_pps in (first, second)
+    ]
+    return compare(made, *systems, pairs=pairs, seconds=1.0)
+
+
+def comparison(at, **more):
+    """The document of A against B, twice as fast."""
+    return comparison_document(compared(**more), chosen(MRR), chosen(MRR, "testpmd", ""), VERSIONS, at)
 
 
 @pytest.fixture

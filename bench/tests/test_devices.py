@@ -13,12 +13,13 @@ from quiver_bench.devices.kernel import Kernel
 from quiver_bench.devices.quiver import Quiver, routes
 from quiver_bench.devices.registry import device
 from quiver_bench.devices.revision import commit_of
+from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import BadInput, Missing, Unsupported
-from quiver_bench.generators import Endpoint
+from quiver_bench.generators import Endpoint, Load
 from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores
 from quiver_bench.suites import find, traffic
-from quiver_bench.trial import placement_of
+from quiver_bench.trial import Limit, placement_of
 
 IP4 = find("64b-1c-memif-ethip4-ip4base-mrr")
 
@@ -47,6 +48,7 @@ def test_an_unknown_commit_is_refused():
         (Testpmd, "64b-1c-memif-eth-l2bd-1ch-2mif-1dcr1t-testpmd-mrr"),
         (Testpmd, "64b-1c-memif-ethip4-ip4base-reconf"),
         (Floor, "64b-2c-memif-ethip4-ip4base-mrr"),
+        (Wire, "64b-1c-memif-ethip4-ip4base-mrr"),
         (Kernel, "64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps"),
     ],
 )
@@ -148,7 +150,7 @@ def test_both_ways_each_side_sends_to_the_other(tmp_path):
 
     def flags(name, **more):
         traffic_of = replace(find(name), **more).traffic
-        words = Tgen(tmp_path).command(traffic_of, ends, Cores(0, (1,)), 1.0)
+        words = Tgen(tmp_path).command(traffic_of, ends, Cores(0, (1,)), Load(1.0))
         return {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
 
     bridged = flags("64b-1c-memif-eth-l2bdbasemaclrn-mrr")
@@ -159,6 +161,56 @@ def test_both_ways_each_side_sends_to_the_other(tmp_path):
     assert routed["--reverse-destination-mac"] == traffic.DEVICE_RIGHT_MAC
     assert (routed["--source"], routed["--sources"]) == ("16.0.0.1", "10000"), "what comes back has routes, too"
     assert "--reverse-source-mac" not in flags("64b-1c-memif-ethip4-ip4base-mrr")
+
+
+def test_searches_number_their_packets_and_mrr_is_lean(tmp_path):
+    (tmp_path / "quiver-tgen").touch()
+    ends = Endpoint("memif", "l"), Endpoint("memif", "r")
+
+    def command(name, **more):
+        return " ".join(Tgen(tmp_path).command(find(name).traffic, ends, Cores(0, (1,)), Load(1.0, **more)))
+
+    for method in ("ndrpdr", "soak", "reconf"):
+        assert "--check sequence" in command(f"64b-1c-memif-ethip4-ip4base-{method}")
+    assert "--check" not in command("64b-1c-memif-ethip4-ip4base-mrr")
+    assert "--size 60 " in command("64b-1c-memif-ethip4-ip4base-ndrpdr")
+    # A number takes 16 bytes behind the headers.
+    assert f"--size {14 + 4 + 20 + 8 + 16} " in command("64b-1c-memif-dot1q-ip4base-ndrpdr")
+    assert f"--size {14 + 40 + 8 + 16} " in command("78b-1c-memif-ethip6-ip6base-ndrpdr")
+    assert "--max-late 0.0001" in command("64b-1c-memif-ethip4-ip4base-reconf", max_late=1e-4)
+    assert "--max-late" not in command("64b-1c-memif-ethip4-ip4base-reconf")
+
+
+def test_what_a_trial_multiplied_and_missed_is_told():
+    report = {
+        "sent": 100,
+        "received": 100,
+        "lost": 0,
+        "foreign": 0,
+        "seconds": 1.0,
+        "received_pps": 1,
+        "received_bps": 1,
+    }
+    assert not output(report).multiplied
+    assert output({**report, "duplicated": 1}).multiplied
+    assert output({**report, "received": 101}).multiplied
+    missed = output({**report, "intended": 150, "missed": 40, "overslept": 3})
+    assert (missed.unsent, missed.missed, missed.overslept) == (50, 40, 3)
+
+
+def test_a_generators_limit_is_known_in_its_placement_only():
+    limit = Limit(10e6, "near")
+    trial = output(
+        {
+            **dict.fromkeys(("sent", "received", "lost", "foreign", "received_bps"), 0),
+            "seconds": 1,
+            "received_pps": 9.5e6,
+        }
+    )
+    assert limit.reached(trial, "near") is True
+    assert limit.reached(replace(trial, rate_pps=5e6), "near") is False
+    assert limit.reached(trial, "far") is None
+    assert Limit(0.0, "near", 10e9).reached(replace(trial, rate_pps=0.0, rate_bps=9.9e9), "near") is True
 
 
 def test_the_generators_report_is_understood():

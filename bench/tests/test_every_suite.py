@@ -11,7 +11,7 @@ from quiver_bench.devices import NAMES, Setup, device
 from quiver_bench.devices.base import running
 from quiver_bench.devices.quiver import Quiver
 from quiver_bench.errors import TrialVoid, Unsupported
-from quiver_bench.generators import Endpoint
+from quiver_bench.generators import Endpoint, Load
 from quiver_bench.machine import Cores, allot
 from quiver_bench.suites import find, suites
 from quiver_bench.trial import generator_for, standing
@@ -63,7 +63,7 @@ def test_the_generator_takes_the_command_line_of_every_suite(programs):
         ways = [{}] if suite.case.protocol else [{}, {"rate_pps": 1000.0, "latency": True}]
         for more in ways:
             # With no core but its own it has no way to measure.
-            command = generator.command(suite.traffic, None, Cores(here, (here,) * suite.cores), 0.001, **more)
+            command = generator.command(suite.traffic, None, Cores(here, (here,) * suite.cores), Load(0.001, **more))
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             # Nothing established in so short a time is no fault of the command line: that is exit status 2.
             if done.returncode == 2 or not done.stdout.startswith("{"):
@@ -76,7 +76,7 @@ def test_interfaces_are_named_as_the_generator_wants_them(programs):
         ends = Endpoint("packet", "none0", None), Endpoint("packet", "none1", None)
         generator = generator_for(Setup(suite, cores_for(suite), programs))
         generator.require(suite.traffic, ends)
-        command = generator.command(suite.traffic, ends, allot(1), 0.1)
+        command = generator.command(suite.traffic, ends, allot(1), Load(0.1))
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 1, "it can't be opened, but is understood"
         assert "none0" in done.stderr or "none1" in done.stderr

@@ -83,6 +83,38 @@ def test_reconfiguration_is_lost_packets_by_rate():
     assert figure.result["reconfiguration"] == "the simulation grew"
 
 
+def test_a_standstill_is_seen_though_all_packets_come_in_the_end():
+    """Packets wait in a ring for whoever catches up, so that none is lost; who doesn't catch up knows how many were never sent."""
+    system = Simulated(10e6, 1e2, reconfiguration_standstill=0.05)
+    result = reconf.measure(system, quiet, 480, seconds=1.0).result["loss"]
+    assert result["lost"]["value"] == 0
+    assert result["time"]["value"] == pytest.approx(0.05 - reconf.MAX_LATE, rel=0.01)
+    assert result["packet"]["value"] == result["unsent"]["value"]
+    assert result["without"]["value"] == 0
+    system = Simulated(10e6, 1e2, placements=["near"] * 200, reconfiguration_standstill=0.05, overslept=0.5)
+    assert reconf.measure(system, quiet, 480, seconds=1.0).irregular, "the generator itself was kept from running"
+
+
+def test_a_reconfiguration_without_a_rate_to_measure_it_at_has_no_figure():
+    system = Simulated(30e6, 1e3, better_from=2)
+    figure = reconf.measure(system, quiet, 480, seconds=1.0)
+    assert (figure.result["type"], figure.irregular) == ("unknown", True)
+    assert "upper bound" in figure.message
+
+
+def test_a_figure_with_packets_that_nobody_sent_is_irregular():
+    (figure,) = mrr.measure(Simulated(60e6, 1e3, copies=5), quiet, trials=3)
+    assert figure.irregular
+    assert figure.remarks == ["packets came twice, or more came than was sent"]
+    (figure,) = mrr.measure(Simulated(60e6, 1e3), quiet, trials=3)
+    assert (figure.irregular, figure.remarks) == (False, [])
+
+
+def test_where_nothing_tells_the_generators_limit_it_is_unknown():
+    (figure,) = mrr.measure(Simulated(10e6, 1e3, limit_known=False), quiet, trials=3)
+    assert figure.generator_limited is None
+
+
 # The integral of each model's curve, by a quadrature that knows nothing of our formulas.
 CURVES = {"stretch": expit, "erf": lambda x: erfc(-x) / 2}
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from quiver_bench.devices.base import Setup
 from quiver_bench.devices.quiver import Quiver
 from quiver_bench.errors import TrialVoid
 from quiver_bench.machine import allot
+from quiver_bench.methods import reconf
 from quiver_bench.suites import find
-from quiver_bench.trial import standing
+from quiver_bench.trial import generator_limit, standing
 
 pytestmark = pytest.mark.real
 COMMAND = [sys.executable, "-m", "quiver_bench"]
@@ -54,9 +56,62 @@ def test_a_comparison_prints_what_was_promised(programs, cores, tmp_path):
     assert found["placement"] in ("sibling", "near", "far")
     assert found["a"]["median"] > 0 < found["b"]["median"]
     assert found["ratio"]["low"] <= found["ratio"]["median"] <= found["ratio"]["high"]
-    assert found["verdict"].startswith("no verdict: 1 pairs")
+    assert found["verdict"].startswith("no verdict: 1 pair is too few")
     assert found["b"]["clocks"]["ip4-lookup"] > 0
     assert Path(found["kept"]).exists()
+
+
+def test_a_comparison_without_a_pair_that_counts_keeps_its_trials(programs, cores, tmp_path):
+    words = [
+        "--suite",
+        MRR,
+        "--a",
+        "floor",
+        "--b",
+        "floor",
+        "--pairs",
+        "1",
+        "--seconds",
+        "0.05",
+        "--placement",
+        "sibling",
+    ]
+    done = run("compare", *words, "--results", str(tmp_path))
+    if done.returncode == 0:
+        pytest.skip("the cores are siblings here")
+    assert done.returncode == 3, done.stderr
+    assert "no pair of trials was sibling throughout" in done.stderr
+    (kept,) = (json.loads(path.read_text()) for path in tmp_path.rglob("*.json"))
+    assert not kept["passed"]
+    assert [trial["a"]["sent"] > 0 < trial["b"]["sent"] for trial in kept["trials"]] == [True] * 3
+
+
+def test_a_standstill_of_the_device_is_seen_as_long_as_it_was(programs, cores):
+    """200 ms in which quiverd is stopped. Nothing of it is seen by a generator that catches up: the packets come later."""
+    suite = find("64b-1c-memif-ethip4-ip4base-reconf")
+    rate = 100_000.0
+    with standing(Quiver, Setup(suite, cores, programs)) as stand:
+        (process,) = stand.device.processes
+
+        def stop():
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            process.send_signal(signal.SIGCONT)
+
+        stand.trial(0.2, rate)  # makes the neighbour known
+        output = stand.trial(1.0, rate, stop, max_late=reconf.MAX_LATE).output
+    assert (output.lost + output.unsent) / rate >= 0.1
+    assert output.missed >= 0.1 * rate
+    assert output.duplicated == 0
+
+
+def test_the_wire_says_what_the_generator_does_without_a_device(programs, cores):
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    for name in ("64b-1c-tap-ethip4-ip4base-mrr", "78b-1c-tap-ethip6-ip6base-reconf"):
+        limit = generator_limit(Setup(find(name), cores, programs), 0.2)
+        assert limit.rate_pps > 0
+    assert generator_limit(Setup(find("64b-1c-memif-app-receive-mrr"), cores, programs)) is None
 
 
 def test_a_gate_that_is_not_reached_is_exit_status_1(programs, cores):

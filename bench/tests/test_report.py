@@ -7,14 +7,17 @@ import subprocess
 import sys
 import time
 import urllib.request
+from datetime import timedelta
 
 import pytest
-from conftest import MRR, need
+from conftest import MRR, START, comparison, document, need, quiet
 
 from quiver_bench.commands.main import main
 from quiver_bench.errors import BadInput
+from quiver_bench.methods import mrr
 from quiver_bench.report import dashboard, html, markdown
 from quiver_bench.report.figures import FIGURES
+from quiver_bench.simulated import Simulated
 
 CHROMIUM = [
     "--headless",
@@ -46,17 +49,31 @@ def browse(url, tmp_path, *more):
 
 def test_the_tables_replace_what_stands_between_the_marks(store, tmp_path):
     page = tmp_path / "performance.md"
-    page.write_text(f"# Title\nbefore\n{markdown.BEGIN}\nold\n{markdown.END}\nafter\n")
+    page.write_text(f"# Title\nbefore\n{markdown.BEGIN}\nof before\n{markdown.END}\nafter\n")
     markdown.update(store, page)
     text = page.read_text()
     assert text.startswith("# Title\nbefore\n")
     assert text.endswith("after\n")
-    assert "old" not in text
+    assert "of before" not in text
     assert re.search(rf"\| `{MRR}` \| quiver \| testpmd \| near \|.*\*\*2\.00\*\*", text)
     assert "Mpps" in text
     first = text
     markdown.update(store, page)
     assert page.read_text() == first, "the same results make the same page"
+
+
+def test_what_five_pairs_say_is_no_verdict(store, tmp_path):
+    store.add(comparison(START + timedelta(days=30), pairs=5))
+    shown = markdown.tables(store)
+    assert re.search(rf"\| `{MRR}` \| quiver \| testpmd .*\| – \| 5 \| no verdict: too few pairs \|", shown)
+    assert "A is faster" not in shown
+
+
+def test_the_table_says_where_the_generators_limit_is_not_known(store):
+    (figure,) = mrr.measure(Simulated(20e6, 1e4, limit_known=False), quiet, trials=2)
+    store.add(document(figure, "64b-1c-tap-ethip4-ip4base-mrr"))
+    (line,) = [line for line in markdown.tables(store).splitlines() if line.startswith("| `64b-1c-tap")]
+    assert "generator limit unknown" in line
 
 
 def test_a_page_without_marks_is_left_alone(store, tmp_path):

@@ -1,7 +1,9 @@
 """Documents, Parquet, queries, trends, exports."""
 
+import contextlib
 import csv
 import io
+import itertools
 import json
 import re
 from datetime import timedelta
@@ -9,13 +11,15 @@ from datetime import timedelta
 import duckdb
 import jsonschema
 import pytest
-from conftest import MRR, NDRPDR, START, comparison_document, document, quiet
+from conftest import MRR, NDRPDR, START, VERSIONS, chosen, comparison, document, quiet
 
 from quiver_bench.commands.main import main
+from quiver_bench.compare import Comparison, compare
 from quiver_bench.methods import mrr, reconf
 from quiver_bench.methods.base import Figure, rate
 from quiver_bench.methods.soak import Search
 from quiver_bench.report import tables
+from quiver_bench.results.documents import comparison_document
 from quiver_bench.results.query import ask, latest
 from quiver_bench.simulated import Simulated
 from quiver_bench.suites import find
@@ -153,8 +157,24 @@ def test_results_from_before_a_column_came_are_still_read(store):
     assert len(tables.everything(store)) == 1
 
 
+def test_a_comparison_in_which_no_pair_counts_is_kept_and_not_shown(store):
+    places = [itertools.cycle([where]) for where in ("near", "far")]
+    makers = [
+        lambda place=place: contextlib.nullcontext(Simulated(20e6, 1e4, placements=[next(place)])) for place in places
+    ]
+    done = compare(Comparison(MRR, "receive_rate_pps", "quiver", "floor"), *makers, pairs=2, seconds=1.0)
+    at = START + timedelta(days=40)
+    path = store.add(comparison_document(done, chosen(MRR), chosen(MRR, "floor"), VERSIONS, at))
+    kept = json.loads(path.read_text())
+    assert (kept["passed"], len(kept["trials"]), kept["result"]["ratio"]) == (False, 6, None)
+    assert "no pair of trials had the same placement" in kept["message"]
+    assert all(trial["a"]["received"] > 0 for trial in kept["trials"])
+    assert not [row for row in latest(store) if row["other_device"] == "floor"]
+    assert tables.everything(store)[-1]["figure"] is None
+
+
 def test_nothing_is_overwritten(store):
-    document = comparison_document(START)
+    document = comparison(START)
     first, second = store.add(document), store.add(document)
     assert first != second
     assert json.loads(first.read_text())["suite"] == MRR

@@ -33,6 +33,14 @@ class Chosen:
     #: Commit it was built from; empty where that isn't ours to know.
     commit: str
 
+    def version(self) -> str:
+        """As the device tells it, without being brought up."""
+        made = self.kind(self.setup)
+        try:
+            return made.version()
+        finally:
+            made.down()
+
 
 def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
     """The device of that name for a suite, built if a commit was named. Raises what stands in the way of measuring."""

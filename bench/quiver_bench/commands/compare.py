@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import json
 import math
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from quiver_bench.commands.common import (
@@ -20,13 +22,15 @@ from quiver_bench.commands.common import (
 )
 from quiver_bench.compare import Comparison, StandMaker, compare
 from quiver_bench.devices.revision import binaries
-from quiver_bench.errors import BadInput
+from quiver_bench.errors import BadInput, BenchError
 from quiver_bench.machine import PLACEMENTS
-from quiver_bench.results.documents import comparison_document
+from quiver_bench.methods.base import MULTIPLIED
+from quiver_bench.results.documents import Versions, comparison_document
 from quiver_bench.results.store import Store
+from quiver_bench.stats import FEWEST_PAIRS
 from quiver_bench.suites import Suite, find
 from quiver_bench.suites.model import MAXIMUM
-from quiver_bench.trial import Limit, generator_limit, standing
+from quiver_bench.trial import Limit, generator_for, generator_limit, limited_in_words, standing
 
 #: Exit status where ``--at-least`` isn't reached.
 BELOW = 1
@@ -38,7 +42,8 @@ def add(commands: Any) -> None:
         "compare",
         help="hold two devices, or two commits, against each other",
         description="Measures A and B alternately and prints the median of the ratios of neighbours with its bootstrap "
-        "interval. Exit status 0 if it could measure, 1 if --at-least isn't reached, 2 and 3 if it could not.",
+        "interval. Exit status 0 if it could measure, 1 if --at-least isn't reached, 2 and 3 if it could not, 130 if it was stopped. "
+        "Trials are kept in any case.",
     )
     parser.add_argument("--suite", required=True, help="what to measure: a suite of method mrr, cps, tput or replay")
     parser.add_argument(
@@ -53,7 +58,10 @@ def add(commands: Any) -> None:
             help=f"workers of {side.upper()}, instead of the suite's: speed-up",
         )
     parser.add_argument(
-        "--pairs", type=some, default=7, help="pairs of one placement to measure (default: %(default)s)"
+        "--pairs",
+        type=some,
+        default=7,
+        help=f"pairs of one placement to measure (default: %(default)s; a verdict needs {FEWEST_PAIRS})",
     )
     parser.add_argument("--seconds", type=positive, default=1.0, help="length of a trial (default: %(default)s)")
     parser.add_argument(
@@ -73,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(
             f"compare works with suites of methods {', '.join(sorted(MAXIMUM))}: {suite.name.removesuffix(suite.method)}mrr"
         )
+    started = datetime.now(UTC)
     store = None if options.no_store else Store(options.results).ready()
     sides = [_side(suite, cores) for cores in (options.a_cores, options.b_cores)]
     with progress(f"{options.a} against {options.b}: {suite.name}") as tell:
@@ -84,14 +93,19 @@ def run(options: argparse.Namespace) -> int:
         if any(side.setup.cores.shared for side in (a, b)):
             comparison.notes.append("containers share cores: this is the machine's figure, not the device's")
         compare(comparison, maker(a, limit), maker(b, limit), options.pairs, options.seconds, tell, options.within)
-        result = comparison.as_dict()
-    result["generator"] = {"limit_pps": limit.rate_pps, "placement": limit.placement} if limit else None
-    document = comparison_document(comparison, result, a, b, options)
+    generator = generator_for(replace(a.setup, binaries=binaries())).version()
+    document = comparison_document(comparison, a, b, Versions(generator, a.version(), b.version()), started, limit)
+    result = document["result"] | {"trials": document["trials"]}
     if store is not None:
         result["kept"] = str(store.add(document))
-    print(json.dumps(result, indent=2) if options.output == "json" else in_words(result))
+    if options.output == "json":
+        print(json.dumps(result, indent=2))
+    elif not comparison.failure:
+        print(in_words(result))
     if comparison.interrupted:
         return 130
+    if comparison.failure:
+        raise BenchError(comparison.failure + (f" (kept: {result['kept']})" if "kept" in result else ""))
     return BELOW if options.at_least is not None and result["ratio"]["median"] < options.at_least else 0
 
 
@@ -121,13 +135,14 @@ def in_words(result: dict[str, Any]) -> str:
     scale = 1e9 if unit == "Gbit/s" else 1e6
     lines = [f"{result['suite']}, {result['placement']}, {result['pairs']} pairs"]
     for side in ("a", "b"):
-        limited = "  (generator-limited)" if result[side]["generator_limited"] else ""
-        lines.append(f"  {side}  {result[side]['name']:16} {result[side]['median'] / scale:8.2f} {unit}{limited}")
+        marks = limited_in_words(result[side]["generator_limited"])
+        marks += [MULTIPLIED] if result[side]["irregular"] else []
+        said = f"  ({', '.join(marks)})" if marks else ""
+        lines.append(f"  {side}  {result[side]['name']:16} {result[side]['median'] / scale:8.2f} {unit}{said}")
     ratio = result["ratio"]
-    lines.append(
-        f"  a/b {ratio['median']:.3f}  ({ratio['confidence']:.0%} interval {ratio['low']:.3f} to {ratio['high']:.3f}): "
-        f"{result['verdict']}"
-    )
+    share = math.floor(1000 * ratio["confidence"]) / 10
+    interval = f"{share:g} % interval {ratio['low']:.3f} to {ratio['high']:.3f}" if share else "no interval"
+    lines.append(f"  a/b {ratio['median']:.3f}  ({interval}): {result['verdict']}")
     for side in ("a", "b"):
         if clocks := result[side].get("clocks"):
             each = ", ".join(f"{node} {clock:.1f}" for node, clock in clocks.items())

@@ -24,11 +24,11 @@ from quiver_bench.errors import BadInput, BenchError, TrialVoid, Unsupported
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods import mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
-from quiver_bench.results.documents import head, stamp, telemetry, trials_of
+from quiver_bench.results.documents import Versions, figure_document, trials_of
 from quiver_bench.results.store import Store
 from quiver_bench.suites import Suite, find, suites
 from quiver_bench.suites.model import MAXIMUM
-from quiver_bench.trial import DeviceStand, Limit, Trial, generator_limit, standing
+from quiver_bench.trial import DeviceStand, Trial, generator_limit, limited_in_words, standing
 
 
 def add(commands: Any) -> None:
@@ -110,12 +110,12 @@ def _measure(
     started = datetime.now(UTC)
     kept: list[Trial] = []
     maximum = suite.method in MAXIMUM
-    limit: Limit | None = generator_limit(chosen.setup) if options.device != "floor" else None
-    version, generator, stopped = "unknown", "unknown", ""
-    log = ""
+    limit = generator_limit(chosen.setup)
+    versions = Versions()
+    stopped = log = ""
     try:
         with standing(chosen.kind, chosen.setup, limit, binaries()) as stand:
-            version, generator = stand.device.version(), stand.generator.version()
+            versions = Versions(stand.generator.version(), stand.device.version())
             figures = _by_method(stand, suite, options, kept, tell)
     except KeyboardInterrupt:
         if not kept:
@@ -131,20 +131,13 @@ def _measure(
     documents: list[dict] = []
     moved = [trial for trial in kept if trial.placement in UNSETTLED] if maximum else []
     for figure in figures:
-        document = head(suite, chosen, version, generator, started)
-        document |= {
-            "passed": not (stopped or figure.message),
-            "message": stopped or figure.message,
-            "placement": figure.placement,
-            "generator_limited": figure.generator_limited,
-            "irregular": figure.irregular or chosen.setup.cores.shared,
-            "result": figure.result,
-            "telemetry": telemetry(figure.clocks, started),
-            # Every sample is kept: those that belong to no placement stand with the first.
-            "trials": trials_of(figure.trials + ([] if documents or figure.trials == kept else moved)),
-            "limit": {"rate_pps": limit.rate_pps, "placement": limit.placement} if limit else None,
-            "end_time": stamp(datetime.now(UTC)),
-        }
+        document = figure_document(figure, chosen, versions, started, limit)
+        if stopped:
+            document |= {"passed": False, "message": stopped}
+        if (
+            not documents and figure.trials != kept
+        ):  # every sample is kept: those that belong to no placement stand with the first
+            document["trials"] += trials_of(moved)
         if store is not None:
             tell(f"kept: {store.add(document)}")
             if log:
@@ -179,8 +172,9 @@ def in_words(document: dict[str, Any]) -> str:
     """One line for people."""
     result = document["result"]
     marks = [document["placement"], *(["both ways"] if document["direction"] == "both ways" else [])]
-    marks += ["generator-limited"] if document["generator_limited"] else []
+    marks += limited_in_words(document["generator_limited"])
     marks += ["irregular"] if document["irregular"] else []
+    marks += document["remarks"]
     marks += ["containers share cores"] if document["containers"].get("shared") else []
     if document["message"]:
         marks.append(document["message"])

@@ -12,6 +12,7 @@ from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
 from quiver_bench.devices.quiver import Quiver
 from quiver_bench.devices.vpp import Vpp
+from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import BadInput
 
 _CLASSES: dict[str, type[Device]] = {
@@ -22,6 +23,7 @@ _CLASSES: dict[str, type[Device]] = {
     "kernel": Kernel,
     "vpp": Vpp,
     "floor": Floor,
+    "wire": Wire,
     "app-rust": RustApplication,
     "app-c": CApplication,
     "app-go": GoApplication,

@@ -7,10 +7,10 @@
 * :mod:`~quiver_bench.generators.iperf3`: connections of the kernel, for super-frames.
 """
 
-from quiver_bench.generators.base import Endpoint, Generator, Latency, TrialOutput
+from quiver_bench.generators.base import Endpoint, Generator, Latency, Load, TrialOutput
 from quiver_bench.generators.conversations import Conversing
 from quiver_bench.generators.iperf3 import Iperf3
 from quiver_bench.generators.one_end import OneEnd
 from quiver_bench.generators.tgen import Tgen
 
-__all__ = ["Conversing", "Endpoint", "Generator", "Iperf3", "Latency", "OneEnd", "Tgen", "TrialOutput"]
+__all__ = ["Conversing", "Endpoint", "Generator", "Iperf3", "Latency", "Load", "OneEnd", "Tgen", "TrialOutput"]

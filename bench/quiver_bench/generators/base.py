@@ -23,6 +23,22 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What is asked for in a trial."""
+
+    #: Seconds of sending.
+    seconds: float
+    #: Packets, or connections, per second in each direction; None: as many as can be.
+    rate_pps: float | None = None
+    #: Called while packets flow.
+    meanwhile: Callable[[], None] | None = None
+    #: Some packets more carry timestamps.
+    latency: bool = False
+    #: Seconds behind its time after which a packet is never sent, but missed. None: all are sent, however late.
+    max_late: float | None = None
+
+
+@dataclass(frozen=True)
 class Latency:
     """One direction, in microseconds."""
 
@@ -57,6 +73,10 @@ class TrialOutput:
     #: Round trip of a cache line between generator and worker, nanoseconds, before and after.
     round_trip_ns: tuple[float, float] | None = None
     latency: Latency | None = None
+    #: Packets of the intended that were never sent, as their time had passed; None where the generator catches up.
+    missed: int | None = None
+    #: Those of them that the generator itself slept through.
+    overslept: int = 0
     duplicated: int = 0
     reordered: int = 0
     corrupted: int = 0
@@ -74,6 +94,16 @@ class TrialOutput:
         """Share of the packets sent that did not come back."""
         return self.lost / self.sent if self.sent else 0.0
 
+    @property
+    def unsent(self) -> int:
+        """Packets that the rate asked for and the device had no room for."""
+        return max(0, (self.intended or 0) - self.sent)
+
+    @property
+    def multiplied(self) -> bool:
+        """Whether more came than was sent, or some came twice: then a rate counts packets that nobody sent."""
+        return self.duplicated > 0 or self.received > self.sent > 0
+
 
 class Generator(ABC):
     """Sends through a device and counts."""
@@ -86,18 +116,11 @@ class Generator(ABC):
     def require(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint]) -> None:
         """Raises :class:`~quiver_bench.errors.Unsupported` where it can't send that there."""
 
-    @abstractmethod
-    def trial(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint],
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-        latency: bool = False,
-    ) -> TrialOutput:
-        """Sends for so long, as fast as it can or at a rate in each direction; ``meanwhile`` is called while packets flow.
+    def trial(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> TrialOutput:
+        """Sends that load and counts. Raises :class:`~quiver_bench.errors.TrialVoid` where nothing can be said."""
+        self.require(traffic, endpoints)
+        return self.measure(traffic, endpoints, cores, load)
 
-        With ``latency`` some packets more carry timestamps.
-        """
+    @abstractmethod
+    def measure(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> TrialOutput:
+        """:meth:`trial`, between interfaces that it knows."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from quiver_bench.errors import Unsupported
-from quiver_bench.generators.base import Endpoint, TrialOutput
+from quiver_bench.generators.base import Endpoint, Load, TrialOutput
 from quiver_bench.generators.tgen import Program, interface
 from quiver_bench.machine import Cores
 from quiver_bench.suites.traffic import (
@@ -31,14 +30,9 @@ class Conversing(Program):
     """quiver-tgen, clients on the left and servers on the right."""
 
     def command(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint] | None,
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
+        self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint] | None, cores: Cores, load: Load
     ) -> list[str]:
-        """Its command line for a trial; without end points, with no device between the two sides."""
+        """See :meth:`~quiver_bench.generators.tgen.Program.command`. A rate is one of connections."""
         made = _conversations(traffic)
         words: list[object] = [self.program, "replay" if made.replay else "stateful"]
         if endpoints is None:
@@ -46,32 +40,27 @@ class Conversing(Program):
         for side, endpoint in zip(("client", "server"), endpoints or (), strict=False):
             words += [f"--{side}-interface", interface(endpoint)]
             words += [f"--{side}-netns", endpoint.netns] if endpoint.netns else []
-        words += ["--profile", f"{made.protocol}-{made.kind}", "--seconds", f"{seconds:g}", "--drain", f"{DRAIN_S:g}"]
+        words += [
+            "--profile",
+            f"{made.protocol}-{made.kind}",
+            "--seconds",
+            f"{load.seconds:g}",
+            "--drain",
+            f"{DRAIN_S:g}",
+        ]
         words += ["--clients", made.clients, "--servers", made.servers]
         words += ["--core", cores.generator, "--client-mac", PEER_LEFT_MAC, "--server-mac", PEER_RIGHT_MAC]
         words += ["--client-next-hop", DEVICE_LEFT_MAC, "--server-next-hop", DEVICE_RIGHT_MAC]
         if (made.protocol, made.kind) != ("tcp", "cps"):  # whose packets carry nothing
             words += ["--frame-size", round(traffic.mean_size)]
         words += [] if made.replay else ["--concurrent", min(CONCURRENT, made.sessions)]
-        words += ["--rate", f"{rate_pps:.3f}"] if rate_pps else []
+        words += ["--rate", f"{load.rate_pps:.3f}"] if load.rate_pps else []
         return [str(word) for word in [*words, "--output", "json"]]
 
-    def trial(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint],
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-        latency: bool = False,
-    ) -> TrialOutput:
-        """Opens connections for so long; see :meth:`Generator.trial`. A rate is one of connections."""
-        self.require(traffic, endpoints)
-        report = self.run(self.command(traffic, endpoints, cores, seconds, rate_pps), seconds, meanwhile)
-        if _conversations(traffic).replay:
-            return replayed(report)
-        return conversed(report, _conversations(traffic).kind)
+    def read(self, report: dict[str, Any], traffic: Traffic) -> TrialOutput:
+        """See :meth:`~quiver_bench.generators.tgen.Program.read`."""
+        made = _conversations(traffic)
+        return replayed(report) if made.replay else conversed(report, made.kind)
 
 
 def _conversations(traffic: Traffic) -> Conversations:

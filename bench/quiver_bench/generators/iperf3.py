@@ -7,10 +7,9 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 
 from quiver_bench.errors import Missing, TrialVoid, Unsupported
-from quiver_bench.generators.base import Endpoint, Generator, TrialOutput
+from quiver_bench.generators.base import Endpoint, Generator, Load, TrialOutput
 from quiver_bench.machine import Cores
 from quiver_bench.suites.traffic import Traffic
 
@@ -33,18 +32,8 @@ class Iperf3(Generator):
         if any(endpoint.netns is None or endpoint.address is None for endpoint in endpoints):
             raise Unsupported("iperf3 needs a network namespace on either side")
 
-    def trial(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint],
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-        latency: bool = False,
-    ) -> TrialOutput:
-        """Sends for so long; see :meth:`Generator.trial`. A rate can't be asked for."""
-        self.require(traffic, endpoints)
+    def measure(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> TrialOutput:
+        """See :meth:`~quiver_bench.generators.base.Generator.measure`. A rate can't be asked for."""
         left, right = endpoints
         port = "5201"
         inside = ["ip", "netns", "exec"]
@@ -57,8 +46,8 @@ class Iperf3(Generator):
         try:
             self._listening(str(right.netns), port)
             client = [*inside, str(left.netns), "iperf3", "--client", str(right.address), "--port", port, "--json"]
-            client += ["--time", f"{max(1, round(seconds))}", "--length", "128K", "--connect-timeout", "5000"]
-            done = subprocess.run(client, capture_output=True, text=True, timeout=seconds + 30, check=False)
+            client += ["--time", f"{max(1, round(load.seconds))}", "--length", "128K", "--connect-timeout", "5000"]
+            done = subprocess.run(client, capture_output=True, text=True, timeout=load.seconds + 30, check=False)
             report = json.loads(done.stdout or "{}")
             if done.returncode != 0 or "error" in report:
                 raise TrialVoid(f"iperf3: {report.get('error', done.stderr.strip())}", done.stdout[-2000:])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from quiver_bench.errors import Unsupported
-from quiver_bench.generators.base import Endpoint, TrialOutput
+from quiver_bench.generators.base import Endpoint, Load, TrialOutput
 from quiver_bench.generators.tgen import Tgen, interface, output
 from quiver_bench.machine import Cores
 from quiver_bench.suites.traffic import Traffic
@@ -26,38 +25,25 @@ class OneEnd(Tgen):
         self.application = application
 
     def command(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint] | None,
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        latency: bool = False,
+        self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint] | None, cores: Cores, load: Load
     ) -> list[str]:
-        """Its command line for a trial."""
+        """See :meth:`~quiver_bench.generators.tgen.Program.command`."""
         where = ["--loop"] if endpoints is None else ["--tx", interface(endpoints[0])]
-        rate = IDLE_PPS if self.application == "send" else rate_pps
-        words: list[object] = [self.program, *where, "--size", traffic.pattern[0], "--seconds", f"{seconds:g}"]
+        rate = IDLE_PPS if self.application == "send" else load.rate_pps
+        words: list[object] = [self.program, *where, "--size", traffic.pattern[0], "--seconds", f"{load.seconds:g}"]
         words += ["--core", cores.generator, "--peer-core", cores.worker]
         words += ["--rate", f"{rate:.3f}"] if rate else []
         words += ["--full"] if traffic.full else []
         return [str(word) for word in [*words, "--output", "json"]]
 
-    def trial(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint],
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-        latency: bool = False,
-    ) -> TrialOutput:
-        """Sends or takes for so long; see :meth:`~quiver_bench.generators.base.Generator.trial`."""
-        if latency:
+    def measure(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> TrialOutput:
+        """See :meth:`~quiver_bench.generators.base.Generator.measure`."""
+        if load.latency:
             raise Unsupported("nothing comes back from an application: latency can't be measured")
-        self.require(traffic, endpoints)
-        report = self.run(self.command(traffic, endpoints, cores, seconds, rate_pps), seconds, meanwhile)
+        return super().measure(traffic, endpoints, cores, load)
+
+    def read(self, report: dict[str, Any], traffic: Traffic) -> TrialOutput:
+        """See :meth:`~quiver_bench.generators.tgen.Program.read`."""
         return one_way(report, self.application)
 
 

@@ -6,26 +6,25 @@ import functools
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from quiver_bench.errors import Missing, TrialVoid, Unsupported
-from quiver_bench.generators.base import Endpoint, Generator, Latency, TrialOutput
+from quiver_bench.generators.base import Endpoint, Generator, Latency, Load, TrialOutput
 from quiver_bench.machine import Cores
 from quiver_bench.suites.traffic import (
     DEVICE_LEFT_MAC,
     DEVICE_RIGHT_MAC,
     PEER_LEFT_MAC,
     PEER_RIGHT_MAC,
+    SIGNATURE,
     Traffic,
 )
 
 #: Seconds a trial may take besides sending: to connect, to wait for late packets, to measure round trips.
 GRACE_S = 30.0
-
-#: Bytes of a signature: frames of trials that measure latency have room for one.
-SIGNATURE = 16
 
 #: Packets with timestamps per second and direction, as many as CSIT sends.
 LATENCY_PPS = 9000.0
@@ -57,16 +56,28 @@ class Program(Generator):
             if endpoint.kind not in _KINDS:
                 raise Unsupported(f"quiver-tgen has no interfaces of kind {endpoint.kind}")
 
-    def run(
-        self, command: Sequence[str], seconds: float, meanwhile: Callable[[], None] | None = None
-    ) -> dict[str, Any]:
+    @abstractmethod
+    def command(
+        self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint] | None, cores: Cores, load: Load
+    ) -> list[str]:
+        """Its command line for a trial; without end points, with no device between its own two ends."""
+
+    @abstractmethod
+    def read(self, report: dict[str, Any], traffic: Traffic) -> TrialOutput:
+        """A trial's output from its JSON."""
+
+    def measure(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> TrialOutput:
+        """See :meth:`~quiver_bench.generators.base.Generator.measure`."""
+        return self.read(self.run(self.command(traffic, endpoints, cores, load), load), traffic)
+
+    def run(self, command: Sequence[str], load: Load) -> dict[str, Any]:
         """Runs it; returns its JSON. Raises :class:`TrialVoid`."""
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            if meanwhile:
-                time.sleep(seconds / 4)
-                meanwhile()
-            out, err = process.communicate(timeout=seconds + GRACE_S)
+            if load.meanwhile:
+                time.sleep(load.seconds / 4)
+                load.meanwhile()
+            out, err = process.communicate(timeout=load.seconds + GRACE_S)
         except subprocess.TimeoutExpired as error:
             raise TrialVoid(f"quiver-tgen did not end {GRACE_S:.0f} s after its time", " ".join(command)) from error
         finally:
@@ -87,15 +98,9 @@ class Tgen(Program):
     """quiver-tgen, single packets."""
 
     def command(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint] | None,
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        latency: bool = False,
+        self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint] | None, cores: Cores, load: Load
     ) -> list[str]:
-        """Its command line for a trial; without end points, from one end of a memif to the other within the generator."""
+        """See :meth:`Program.command`."""
         words: list[object] = [self.program]
         if endpoints is None:
             words += ["--loop"]
@@ -105,7 +110,7 @@ class Tgen(Program):
                 words += [side, endpoint.netns] if endpoint.netns else []
             if len(cores.workers) > 1 and all(endpoint.kind == "memif" for endpoint in endpoints):
                 words += ["--queues", len(cores.workers)]
-        words += ["--size", _sizes(traffic, latency), "--seconds", f"{seconds:g}"]
+        words += ["--size", _sizes(traffic, load.latency), "--seconds", f"{load.seconds:g}"]
         words += ["--core", cores.generator, "--peer-core", cores.worker]
         words += ["--source", traffic.source, "--sources", traffic.sources]
         words += ["--destination", traffic.destination, "--destinations", traffic.destinations]
@@ -115,30 +120,21 @@ class Tgen(Program):
         words += ["--source-mac", PEER_LEFT_MAC, "--destination-mac", there]
         if traffic.both_ways:
             words += ["--bidirectional", "--reverse-source-mac", PEER_RIGHT_MAC, "--reverse-destination-mac", back]
-        words += ["--latency", f"{LATENCY_PPS:g}"] if latency else []
-        words += ["--rate", f"{rate_pps:.3f}"] if rate_pps else []
+        words += ["--latency", f"{LATENCY_PPS:g}"] if load.latency else []
+        words += ["--rate", f"{load.rate_pps:.3f}"] if load.rate_pps else []
+        words += ["--max-late", f"{load.max_late:g}"] if load.max_late is not None else []
+        words += ["--check", "sequence"] if traffic.sequenced else []
         words += ["--full"] if traffic.full else []
         return [str(word) for word in [*words, "--output", "json"]]
 
-    def trial(
-        self,
-        traffic: Traffic,
-        endpoints: tuple[Endpoint, Endpoint],
-        cores: Cores,
-        seconds: float,
-        rate_pps: float | None = None,
-        meanwhile: Callable[[], None] | None = None,
-        latency: bool = False,
-    ) -> TrialOutput:
-        """Sends for so long; see :meth:`Generator.trial`."""
-        self.require(traffic, endpoints)
-        command = self.command(traffic, endpoints, cores, seconds, rate_pps, latency)
-        return output(self.run(command, seconds, meanwhile), traffic.ways)
+    def read(self, report: dict[str, Any], traffic: Traffic) -> TrialOutput:
+        """See :meth:`Program.read`."""
+        return output(report, traffic.ways)
 
     def round_trip(self, cores: Cores) -> float | None:
         """Round trip of a cache line between the generator's core and the worker's, in nanoseconds, with no device."""
         words = ["--loop", "--seconds", "0.001", "--core", cores.generator, "--peer-core", cores.worker, "-o", "json"]
-        trips = self.run([str(word) for word in (self.program, *words)], 0.001)["round_trip_ns"]
+        trips = self.run([str(word) for word in (self.program, *words)], Load(0.001))["round_trip_ns"]
         return min(trips) if trips else None
 
 
@@ -163,6 +159,8 @@ def output(report: dict[str, Any], ways: int = 1) -> TrialOutput:
         round_trip_ns=(trips[0], trips[1]) if trips else None,
         latency=_latency(streams.get("forward-latency")),
         latency_reverse=_latency(streams.get("reverse-latency")),
+        missed=report.get("missed"),
+        overslept=report.get("overslept") or 0,
         duplicated=report.get("duplicated") or 0,
         reordered=report.get("reordered") or 0,
         corrupted=report.get("corrupted") or 0,

@@ -8,9 +8,11 @@ from typing import Any
 
 from quiver_bench.machine import common
 from quiver_bench.stats import mean_and_deviation
-from quiver_bench.trial import Trial
+from quiver_bench.trial import Trial, limited_in, multiplied
 
 Told = Callable[[str], None]
+
+MULTIPLIED = "packets came twice, or more came than was sent"
 
 
 @dataclass
@@ -20,16 +22,23 @@ class Figure:
     result: dict[str, Any]
     trials: list[Trial]
     placement: str
-    #: A bound is missing, or the search ended before it was sure.
+    #: A bound is missing, the search ended before it was sure, or packets came that nobody sent.
     irregular: bool = False
     message: str = ""
     clocks: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.irregular |= multiplied(self.trials)
+
     @property
-    def generator_limited(self) -> bool:
-        """Whether it is the generator's figure rather than the device's."""
-        unpaced = [trial for trial in self.trials if trial.load_pps is None]
-        return sum(trial.generator_limited for trial in unpaced) * 2 > len(unpaced) > 0
+    def generator_limited(self) -> bool | None:
+        """Whether it is the generator's figure rather than the device's; None where its limit isn't known."""
+        return limited_in([trial for trial in self.trials if trial.load_pps is None])
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader must know of it besides."""
+        return [MULTIPLIED] if multiplied(self.trials) else []
 
 
 def rate(value: float, frame_bits: float) -> dict[str, Any]:

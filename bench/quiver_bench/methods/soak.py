@@ -123,7 +123,7 @@ def measure(
             tell(f"again: cores {trial.placement}, at first {unpaced.placement}")
             continue
         # What could not be sent would have been lost.
-        missing = max(0, (trial.output.intended or 0) - trial.output.sent) + trial.output.lost
+        missing = trial.output.unsent + trial.output.lost
         state = search.learn(load, trial.output.seconds, missing)
         low, high = state.bounds
         tell(

@@ -11,6 +11,7 @@ from plotly.colors import qualitative
 from quiver_bench.report.tables import normal
 from quiver_bench.results.query import latest
 from quiver_bench.results.store import Store
+from quiver_bench.stats import FEWEST_PAIRS
 from quiver_bench.trend import trends
 
 #: Tabs, with what stands above their figure.
@@ -118,7 +119,9 @@ def comparisons(
     figure = _figure("Ratio of two devices, measured alternately", "ratio (95 % interval)", "", 180 + 40 * len(rows))
     for row in rows:
         median, low, high = (row[f"result_ratio_{part}"] for part in ("median", "low", "high"))
-        colour = "#2ca02c" if low > 1 else "#d62728" if high < 1 else "#7f7f7f"
+        colour = (
+            "#7f7f7f" if row["result_pairs"] < FEWEST_PAIRS or low <= 1 <= high else "#2ca02c" if low > 1 else "#d62728"
+        )
         figure.add_scatter(
             x=[median],
             y=[f"{row['device']} / {row['other_device']}<br>{row['suite']}, {row['placement']}"],

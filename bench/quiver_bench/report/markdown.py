@@ -9,6 +9,8 @@ from typing import Any
 from quiver_bench.errors import BadInput
 from quiver_bench.results.query import latest
 from quiver_bench.results.store import Store
+from quiver_bench.stats import FEWEST_PAIRS
+from quiver_bench.trial import limited_in_words
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
@@ -44,17 +46,25 @@ def tables(store: Store) -> str:
 
 
 def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
-    lines = ["### Side by side\n", "Medians; the ratio's interval is a 95 % bootstrap of the median of pairs.\n"]
+    lines = [
+        "### Side by side\n",
+        "Medians of pairs, each of two trials one right after the other. The interval holds the median of their ratios with 95 %:\n"
+        "a bootstrap, no narrower than the order statistics. "
+        f"Fewer than {FEWEST_PAIRS} pairs have no such interval, and get no verdict.\n",
+    ]
     lines.append("| suite | A | B | placement | A | B | A/B | interval | pairs | verdict | commit | machine, day |")
     lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         scale, unit = (1e9, "Gbit/s") if row["suite"].startswith("128kb") else (1e6, _mega(row))
-        limit = " ¹" if row["generator_limited"] else ""
+        limit = " ²" if row["generator_limited"] is None else " ¹" if row["generator_limited"] else ""
+        few = row["result_pairs"] < FEWEST_PAIRS
+        interval = "–" if few else f"{row['result_ratio_low']:.2f} to {row['result_ratio_high']:.2f}"
         lines.append(
             f"| `{row['suite']}` | {row['device']} | {row['other_device']} | {_placement(row)} "
             f"| {row['result_a_median'] / scale:.2f} {unit}{limit} | {row['result_b_median'] / scale:.2f} {unit} "
-            f"| **{row['result_ratio_median']:.2f}** | {row['result_ratio_low']:.2f} to {row['result_ratio_high']:.2f} "
-            f"| {row['result_pairs']} | {row['result_verdict']} | {row['commit'] or '–'} | {_where(row, letters)} |"
+            f"| **{row['result_ratio_median']:.2f}** | {interval} | {row['result_pairs']} "
+            f"| {'no verdict: too few pairs' if few else row['result_verdict']}{', irregular' if row['irregular'] else ''} "
+            f"| {row['commit'] or '–'} | {_where(row, letters)} |"
         )
     lines.append("")
     lines.append("```")
@@ -62,8 +72,10 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines.append("```\n")
     if any(row["generator_limited"] for row in rows):
         lines.append(
-            "¹ One of the two came within a tenth of what the generator does with the floor: it may be faster than that.\n"
+            "¹ One of the two came within a tenth of what the generator does with the floor (on taps: a wire): it may be faster.\n"
         )
+    if any(row["generator_limited"] is None for row in rows):
+        lines.append("² What the generator itself can do there isn't known.\n")
     return "\n".join(lines)
 
 
@@ -75,7 +87,7 @@ def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     ]
     for row in rows:
         remarks = [
-            *(["generator-limited"] if row["generator_limited"] else []),
+            *limited_in_words(row["generator_limited"]),
             *(["irregular"] if row["irregular"] else []),
         ]
         lines.append(
@@ -106,7 +118,7 @@ def _figure(row: dict[str, Any]) -> str:
             ends = [mega(f"result_critical_rate_{end}_rate_value") for end in ("lower", "upper")]
             return f"critical load {ends[0]} to {ends[1]} Mpps"
         case "reconf":
-            return f"{row['result_loss_packet_value']:.0f} packets, {row['result_loss_time_value'] * 1e3:.3f} ms"
+            return f"{row['result_loss_packet_value']:.0f} packets, {row['result_loss_time_value'] * 1e3:.3f} ms of standstill"
     return "–"
 
 

@@ -28,14 +28,14 @@ function rows(now) {
 
 function shown(value, unit) {
   if (typeof value !== "number") return value === null ? "" : String(value);
-  const scale = { pps: [1e6, " Mpps"], bps: [1e9, " Gbit/s"], s: [1e-3, " ms"] }[unit] || [1, ""];
+  const scale = { pps: [1e6, " Mpps"], cps: [1e6, " Mcps"], bps: [1e9, " Gbit/s"], s: [1e-3, " ms"] }[unit] || [1, ""];
   return (value / scale[0]).toFixed(3) + scale[1];
 }
 
 function table(now) {
   const made = document.createElement("table");
   const head = made.createTHead().insertRow();
-  for (const name of data.columns) head.appendChild(document.createElement("th")).textContent = name.replace("_", " ");
+  for (const name of data.columns) head.appendChild(document.createElement("th")).textContent = name.replaceAll("_", " ");
   const body = made.createTBody();
   for (const row of rows(now)) {
     const line = body.insertRow();

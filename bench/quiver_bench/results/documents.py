@@ -6,22 +6,21 @@ Comparisons, which CSIT doesn't have, are documents of test type ``compare`` wit
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from quiver_bench import __version__
-from quiver_bench.devices.revision import binaries
 from quiver_bench.machine import this_machine
 from quiver_bench.suites import Suite, find
-from quiver_bench.trial import Trial
+from quiver_bench.trial import Limit, Trial
 
 if TYPE_CHECKING:
     from quiver_bench.commands.common import Chosen
     from quiver_bench.compare import Comparison
+    from quiver_bench.methods.base import Figure
 
 #: Version of CSIT's schema.
 UTI = "1.4.0"
@@ -95,42 +94,67 @@ def trials_of(trials: list[Trial]) -> list[dict[str, Any]]:
     return [trial.as_dict() for trial in trials]
 
 
+@dataclass(frozen=True)
+class Versions:
+    """What measured, and what was measured."""
+
+    generator: str = "unknown"
+    device: str = "unknown"
+    other: str = ""
+
+
+def figure_document(
+    figure: Figure, chosen: Chosen, versions: Versions, started: datetime, limit: Limit | None = None
+) -> dict[str, Any]:
+    """A figure of one device."""
+    suite = chosen.setup.suite
+    return head(suite, chosen, versions.device, versions.generator, started) | {
+        "passed": not figure.message,
+        "message": figure.message,
+        "placement": figure.placement,
+        "generator_limited": figure.generator_limited,
+        "irregular": figure.irregular or chosen.setup.cores.shared,
+        "remarks": figure.remarks,
+        "result": figure.result,
+        "telemetry": telemetry(figure.clocks, started),
+        "trials": trials_of(figure.trials),
+        "limit": asdict(limit) if limit else None,
+    }
+
+
 def comparison_document(
-    comparison: Comparison, result: dict[str, Any], a: Chosen, b: Chosen, options: argparse.Namespace
+    comparison: Comparison, a: Chosen, b: Chosen, versions: Versions, started: datetime, limit: Limit | None = None
 ) -> dict[str, Any]:
     """A comparison, with both devices."""
+    stopped = "stopped before all pairs were measured" if comparison.interrupted else ""
+    message = comparison.failure or stopped
     suite = find(comparison.suite)
     suite = replace(suite, both_ways=a.setup.suite.both_ways)
-    first = comparison.pairs[0].a.started
-    document = head(suite, a, _version(a), _generator_version(a), first)
+    result = comparison.as_dict() | {"generator": asdict(limit) if limit else None}
+    document = head(suite, a, versions.device, versions.generator, started)
     document |= {
         "test_type": "compare",
         "test_id": f"{document['test_id']}.{a.text}-against-{b.text}",
-        "placement": result["placement"],
-        "generator_limited": result["a"]["generator_limited"] or result["b"]["generator_limited"],
-        "irregular": a.setup.cores.shared or b.setup.cores.shared,
-        "passed": not comparison.interrupted,
-        "message": "stopped before all pairs were measured" if comparison.interrupted else "",
+        "placement": result["placement"] or "unknown",
+        "generator_limited": _either(result["a"]["generator_limited"], result["b"]["generator_limited"]),
+        "irregular": a.setup.cores.shared or any(result[side]["irregular"] for side in ("a", "b")),
+        "passed": not message,
+        "message": message,
         "device": comparison.a,
-        "other": {"device": comparison.b, "dut_type": b.kind.dut_type, "dut_version": _version(b), "commit": b.commit},
+        "other": {
+            "device": comparison.b,
+            "dut_type": b.kind.dut_type,
+            "dut_version": versions.other,
+            "commit": b.commit,
+        },
         "result": {"type": "compare", **result},
-        "telemetry": telemetry(result["a"].get("clocks", {}), first),
+        "telemetry": telemetry(result["a"].get("clocks", {}), started),
         "trials": result["trials"],
-        "seconds": options.seconds,
     }
     del document["result"]["trials"]
     return document
 
 
-def _version(chosen: Chosen) -> str:
-    made = chosen.kind(chosen.setup)
-    try:
-        return made.version()
-    finally:
-        made.down()
-
-
-def _generator_version(chosen: Chosen) -> str:
-    from quiver_bench.trial import generator_for
-
-    return generator_for(replace(chosen.setup, binaries=binaries())).version()
+def _either(a: bool | None, b: bool | None) -> bool | None:
+    """Whether one of the two is so; None where neither is, and one isn't known."""
+    return True if a or b else None if None in (a, b) else False

@@ -141,6 +141,7 @@ class Suite:
             both_ways=self.both_ways or self.case.both_ways,
             bridged=self.case.forwarding in ("l2xc", "l2bd"),
             conversations=self._conversations(),
+            sequenced=self.method not in MAXIMUM,
         )
 
     def _conversations(self) -> Conversations | None:

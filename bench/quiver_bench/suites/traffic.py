@@ -78,6 +78,10 @@ class Conversations:
 CLIENTS, SERVERS = "16.0.0.0/8", "48.0.0.1/32"
 
 
+#: Bytes at a packet's end by which the generator knows it: whose it is, and its number.
+SIGNATURE = 16
+
+
 @dataclass(frozen=True)
 class Traffic:
     """What the generator sends: from left to right, and perhaps the same the other way, too."""
@@ -94,6 +98,8 @@ class Traffic:
     bridged: bool = False
     #: Connections instead of single packets.
     conversations: Conversations | None = None
+    #: Packets are numbered, so that a loss is one though another packet came twice. Frames have room for that.
+    sequenced: bool = False
 
     @property
     def ways(self) -> int:
@@ -111,7 +117,13 @@ class Traffic:
     @property
     def mean_size(self) -> float:
         """Mean frame length in bytes, without checksum."""
-        return sum(size * weight for size, weight in self.sizes) / sum(weight for _, weight in self.sizes)
+        return sum(size * weight for size, weight in self.lengths) / sum(weight for _, weight in self.lengths)
+
+    @property
+    def lengths(self) -> tuple[tuple[int, int], ...]:
+        """The sizes as they are sent: with room for a signature where packets are numbered."""
+        least = self.headers + SIGNATURE if self.sequenced else 0
+        return tuple((max(size, least), weight) for size, weight in self.sizes)
 
     @property
     def full(self) -> bool:
@@ -126,8 +138,8 @@ class Traffic:
     @property
     def pattern(self) -> tuple[int, ...]:
         """Frame lengths in the order of sending: each evenly spread, whoever is furthest behind its share comes next."""
-        common = math.gcd(*(weight for _, weight in self.sizes))
-        sizes = [(size, weight // common) for size, weight in self.sizes]
+        common = math.gcd(*(weight for _, weight in self.lengths))
+        sizes = [(size, weight // common) for size, weight in self.lengths]
         total = sum(weight for _, weight in sizes)
         sent = [0] * len(sizes)
         order = []
