@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from quiver_bench.errors import Missing
+from quiver_bench.errors import BadInput, Missing
 
 # Round trips of a cache line in nanoseconds: between those of hyper-threads of one core (60), of cores with a common
 # last-level cache (105 to 140), and of others (540 to 630), as seen on EPYC. quiver-tgen draws the same lines.
@@ -62,6 +62,12 @@ class Cores:
         return len({self.generator, *self.containers}) <= len(self.containers)
 
     @property
+    def aside(self) -> tuple[int, ...]:
+        """For what a device does besides forwarding: cores that nobody else has, or the generator's."""
+        left = os.sched_getaffinity(0) - {self.generator, *self.workers, *self.containers}
+        return tuple(sorted(left)) or (self.generator,)
+
+    @property
     def worker(self) -> int:
         """The first worker's core, to which the round trip is measured."""
         return self.workers[0]
@@ -80,6 +86,8 @@ def allot(
     first = usable[0] if generator is None else generator
     rest = tuple(core for core in usable if core != first)
     cores = tuple(chosen) if chosen else rest[:workers]
+    if generator is not None and first in (chosen or ()):
+        raise BadInput(f"core {first} is given to the generator and to a worker: each needs one of its own")
     for core in (first, *cores):
         if core not in usable:
             raise Missing(f"core {core} can't be used here: there are {', '.join(map(str, usable))}")

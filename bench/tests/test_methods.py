@@ -91,8 +91,10 @@ def test_a_standstill_is_seen_though_all_packets_come_in_the_end():
     assert result["time"]["value"] == pytest.approx(0.05 - reconf.MAX_LATE, rel=0.01)
     assert result["packet"]["value"] == result["unsent"]["value"]
     assert result["without"]["value"] == 0
-    system = Simulated(10e6, 1e2, placements=["near"] * 200, reconfiguration_standstill=0.05, overslept=0.5)
-    assert reconf.measure(system, quiet, 480, seconds=1.0).irregular, "the generator itself was kept from running"
+    asleep = Simulated(10e6, 1e2, reconfiguration_standstill=0.05, overslept=0.6)
+    figure = reconf.measure(asleep, quiet, 480, seconds=1.0)
+    assert figure.result["loss"]["time"]["value"] == pytest.approx(0.4 * (0.05 - reconf.MAX_LATE), rel=0.01)
+    assert figure.irregular, "most of it the generator didn't see, as it was kept from running itself"
 
 
 def test_a_reconfiguration_without_a_rate_to_measure_it_at_has_no_figure():

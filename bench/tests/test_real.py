@@ -132,7 +132,8 @@ def test_a_gate_that_is_not_reached_is_exit_status_1(programs, cores):
         "64b-1c-memif-ethip4-ip4scale20k-mrr",
     ],
 )
-def test_packets_pass_quiver_in_every_way_it_forwards(programs, cores, suite):
+def test_packets_pass_quiver_in_every_way_it_forwards(programs, cores, suite, monkeypatch):
+    monkeypatch.setenv("QUIVER_SOCKET", "")  # a caller's own daemon is none of ours
     with standing(Quiver, Setup(find(suite), cores, programs)) as stand:
         stand.trial(0.1)  # the first packets make neighbours known
         trial = stand.trial(0.2, 1000.0)
@@ -237,6 +238,9 @@ def test_testpmd_passes_packets(programs, cores):
         (["run", MRR, "--seconds", "2", "--duration-sum", "1"], 2, "less than a trial"),
         (["run", MRR, "--worker-cores", "x"], 2, "numbers with commas"),
         (["run", MRR, "--worker-cores", "999"], 3, "core 999 can't be used"),
+        (["run", MRR, "--generator-core", "0", "--worker-cores", "0"], 2, "given to the generator and to a worker"),
+        (["list", "--device", "nope"], 2, "no device nope. There are"),
+        (["export", "--to", "x.csv", "--results", "/nonexistent"], 2, "there are no results"),
         (["dash", "--port", "99999"], 2, "1 to 65535"),
         (["export", "--to", "/none/x.csv"], 2, "no directory"),
     ],
@@ -246,6 +250,7 @@ def test_bad_input_is_explained(words, status, said):
     assert done.returncode == status, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.stderr.count(said) == 1, "once is enough"
 
 
 def test_missing_programs_are_said_so():

@@ -173,6 +173,31 @@ def test_a_comparison_in_which_no_pair_counts_is_kept_and_not_shown(store):
     assert tables.everything(store)[-1]["figure"] is None
 
 
+def test_a_damaged_file_is_named_and_keeps_nobody_from_the_others(store, capsys):
+    """As a full disk leaves it."""
+    parquet = next((store.directory / "parquet").rglob("*.parquet"))
+    parquet.write_bytes(parquet.read_bytes()[:50])
+    document = next((store.directory / "json").rglob("*.json"))
+    document.write_text(document.read_text()[:50])
+    assert len(tables.everything(store)) == 13
+    assert len(store.documents()) == 13
+    said = capsys.readouterr().err
+    assert said.count(f"{parquet} is left out") == said.count(f"{document} is left out") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["report", "--markdown", "/none/page.md"], "--markdown /none/page.md: No such file"),
+        (["report", "--html", "/proc/none"], "--html /proc/none: No such file"),
+        (["export", "--to", "/proc/none.csv"], "--to /proc/none.csv"),
+    ],
+)
+def test_what_cannot_be_written_is_said(store, words, said, capsys):
+    assert main([*words, "--results", str(store.directory)]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_nothing_is_overwritten(store):
     document = comparison(START)
     first, second = store.add(document), store.add(document)

@@ -72,10 +72,12 @@ def run(options: argparse.Namespace) -> int:
                 interrupted = True
             except Unsupported as error:
                 failures.append(error)
-                tell(f"left out: {error}")
+                if len(wanted) > 1:  # else it is said at the end
+                    tell(f"left out: {error}")
             except BenchError as error:
                 failures.append(error)
-                tell(f"failed: {error}")
+                if len(wanted) > 1:
+                    tell(f"failed: {error}")
             interrupted = interrupted or any(d["message"].startswith("stopped") for d in documents)
             if interrupted:
                 tell("stopped; what was measured is kept" if documents else "stopped before anything was measured")
@@ -86,8 +88,10 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(in_words(document) for document in documents))
     if interrupted:
         return 130
-    if failures and (len(wanted) == 1 or not documents):
+    if failures and len(wanted) == 1:
         raise failures[-1]
+    if failures and not documents:
+        raise BenchError(f"none of {len(wanted)} suites could be measured: see above")
     if documents and not any(document["passed"] for document in documents):
         raise BenchError(documents[-1]["message"])
     return 0

@@ -186,12 +186,19 @@ def write_report(options: argparse.Namespace) -> int:
     if store.empty():
         raise BadInput(f"there are no results in {options.results}: quiver-bench run …")
     if options.markdown:
-        markdown.update(store, options.markdown)
+        try:
+            markdown.update(store, options.markdown)
+        except OSError as error:
+            raise BadInput(f"--markdown {options.markdown}: {error.strerror}") from error
         print(f"{options.markdown}: tables brought up to date")
         return 0
     from quiver_bench.report import html  # Plotly takes its time
 
-    print(html.write(store, options.html or options.results / "html"))
+    pages = options.html or options.results / "html"
+    try:
+        print(html.write(store, pages))
+    except OSError as error:
+        raise BadInput(f"--html {pages}: {error.strerror}") from error
     return 0
 
 
@@ -220,11 +227,17 @@ def write_export(options: argparse.Namespace) -> int:
         raise BadInput(f"{options.to}: there is no directory {options.to.parent}")
     if options.to.exists():
         raise BadInput(f"{options.to} exists already, and nothing is overwritten")
-    database = Store(options.results).rows()
+    store = Store(options.results)
+    if store.empty():
+        raise BadInput(f"there are no results in {options.results}: quiver-bench run …")
+    database = store.rows()
     try:
         count = database.execute(f"SELECT count(*) FROM ({options.sql})").fetchone()
-        database.execute(f"COPY ({options.sql}) TO '{str(options.to).replace(chr(39), chr(39) * 2)}' {form}")
     except duckdb.Error as error:
         raise BadInput(f"--sql: {error}") from error
+    try:
+        database.execute(f"COPY ({options.sql}) TO '{str(options.to).replace(chr(39), chr(39) * 2)}' {form}")
+    except duckdb.Error as error:
+        raise BadInput(f"--to {options.to}: {error}") from error
     print(f"{options.to}: {count[0] if count else 0} row(s)")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import tempfile
 import time
@@ -109,7 +110,12 @@ class Device(ABC):
         path = self.dir / log
         with path.open("ab") as file:
             process = subprocess.Popen(
-                [str(word) for word in command], stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=self.dir
+                [str(word) for word in command],
+                stdout=file,
+                stderr=file,
+                stdin=subprocess.DEVNULL,
+                cwd=self.dir,
+                env=environment(),
             )
         (self.helpers if helper else self.processes).append(process)
         self._logs.append(path)
@@ -166,11 +172,18 @@ def running(made: Device) -> Iterator[Device]:
         made.down()
 
 
+def environment() -> dict[str, str]:
+    """Ours, without what would send Quiver's programs to another daemon than the one under test."""
+    return {name: value for name, value in os.environ.items() if name != "QUIVER_SOCKET"}
+
+
 def call(*command: object, stdin: str | None = None, timeout: float = 300) -> str:
     """Runs a program that must succeed; returns its output. Raises :class:`TrialVoid`."""
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            words, input=stdin, capture_output=True, text=True, timeout=timeout, check=False, env=environment()
+        )
     except subprocess.TimeoutExpired as error:
         raise TrialVoid(f"{' '.join(words[:4])} did not end in {timeout:.0f} s") from error
     if done.returncode != 0:

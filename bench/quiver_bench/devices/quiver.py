@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
+from pathlib import Path
 
 from quiver_bench.devices import containers
-from quiver_bench.devices.base import Device, Setup, call
+from quiver_bench.devices.base import Device, Setup, call, core_list
 from quiver_bench.devices.taps import TapPair
 from quiver_bench.errors import Missing, Unsupported
 from quiver_bench.generators import Endpoint
@@ -60,6 +63,7 @@ class Quiver(Device):
             self.taps.settle()
         else:
             self.wait_for("memif socket", (self.dir / "right").exists)
+        self.step_aside()
         if self.suite.case.containers:
             containers.start(self)
 
@@ -69,13 +73,21 @@ class Quiver(Device):
         # Millions of routes take minutes on a busy machine.
         call(*self._client, "apply", "-f", self.dir / "lab.toml", timeout=1800)
 
+    def step_aside(self) -> None:
+        """Keeps its threads that aren't workers off the workers' cores, as DPDK does with its main thread."""
+        for process in self.processes:
+            for task in Path(f"/proc/{process.pid}/task").iterdir():
+                with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                    if len(os.sched_getaffinity(int(task.name))) > 1:
+                        os.sched_setaffinity(int(task.name), self.setup.cores.aside)
+
     @property
     def _client(self) -> tuple[object, ...]:
         return self.setup.binaries / "quiver", "--socket", self.dir / "api"
 
     def cli(self, *words: object) -> str:
-        """Runs ``quiver``."""
-        return call(*self._client, *words)
+        """Runs ``quiver``, where it takes no time from a worker."""
+        return call("taskset", "--cpu-list", core_list(self.setup.cores.aside), *self._client, *words)
 
     def endpoints(self) -> tuple[Endpoint, Endpoint]:
         """Memif sockets, or namespaces behind taps."""

@@ -50,7 +50,7 @@ def device(text: str) -> Choice:
     name = _ALIASES.get(name, name)
     if name not in _CLASSES:
         near = difflib.get_close_matches(name, NAMES, n=2, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = f"; did you mean {' or '.join(near)}?" if near else "."
         raise BadInput(f"there is no device {text}{hint} There are: {', '.join(NAMES)}, quiver@REV")
     if at and (name != "quiver" or not revision):
         raise BadInput(f"{text}: only quiver@REV names a commit")

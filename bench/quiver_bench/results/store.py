@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from quiver_bench.errors import BadInput
+
+#: With what a Parquet file begins and ends.
+_PARQUET = b"PAR1"
 
 #: Columns of the Parquet files, with DuckDB's types; nested fields are joined by ``_`` as in CSIT's.
 COLUMNS: dict[str, str] = {
@@ -85,6 +89,8 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        #: Files that can't be read, and were said to be left out.
+        self._damaged: set[Path] = set()
 
     def ready(self) -> Store:
         """Itself, once it can be written to. Raises :class:`BadInput`: not after an hour of measuring."""
@@ -122,14 +128,14 @@ class Store:
         for path in sorted((self.directory / "json").rglob("*.json")):
             try:
                 found.append({**json.loads(path.read_text()), "path": str(path)})
-            except json.JSONDecodeError as error:
-                raise BadInput(f"{path} isn't a result: {error}") from error
+            except (json.JSONDecodeError, TypeError) as error:
+                self._leave_out(path, error)
         return sorted(found, key=lambda document: document["start_time"])
 
     def rows(self) -> duckdb.DuckDBPyConnection:
         """A database with a view ``results`` of all rows."""
         database = duckdb.connect()
-        files = [str(file) for file in sorted((self.directory / "parquet").rglob("*.parquet"))]
+        files = [str(file) for file in sorted((self.directory / "parquet").rglob("*.parquet")) if self._readable(file)]
         # Older files lack columns that came later: an empty table has them all.
         database.execute(f"CREATE TABLE declared ({_declared()})")
         kept = (
@@ -141,6 +147,25 @@ class Store:
         )
         database.execute(f"CREATE VIEW results AS SELECT * FROM declared {kept}")
         return database
+
+    def _readable(self, path: Path) -> bool:
+        """Whether it is Parquet from its beginning to its end, where what it holds is told."""
+        try:
+            with path.open("rb") as file:
+                begins = file.read(len(_PARQUET)) == _PARQUET
+                file.seek(-len(_PARQUET), os.SEEK_END)
+                if begins and file.read() == _PARQUET:
+                    return True
+        except OSError:
+            pass
+        self._leave_out(path, "it isn't a whole Parquet file")
+        return False
+
+    def _leave_out(self, path: Path, reason: object) -> None:
+        """Says, once, what can't be read: a damaged file, as a full disk leaves, keeps nobody from the others."""
+        if path not in self._damaged:
+            self._damaged.add(path)
+            print(f"quiver-bench: {path} is left out: {reason}", file=sys.stderr)
 
     @staticmethod
     def _name(document: dict[str, Any]) -> str:
