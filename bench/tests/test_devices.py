@@ -16,6 +16,7 @@ from quiver_bench.devices.revision import commit_of
 from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import BadInput, Missing, Unsupported
 from quiver_bench.generators import Endpoint, Load
+from quiver_bench.generators.conversations import conversed
 from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores
 from quiver_bench.suites import find, traffic
@@ -196,6 +197,22 @@ def test_what_a_trial_multiplied_and_missed_is_told():
     assert output({**report, "received": 101}).multiplied
     missed = output({**report, "intended": 150, "missed": 40, "overslept": 3})
     assert (missed.unsent, missed.missed, missed.overslept) == (50, 40, 3)
+
+
+def test_an_announcement_is_no_packet_of_a_connection():
+    """A device's own ARP isn't the packet too many that makes a figure irregular."""
+    link = {"tx_packets": 50, "rx_packets": 50, "bad_checksum": 0, "other": 0, "malformed": 0}
+    side = {"attempted": 10, "established": 10, "closed": 10, "failed": {}, "retransmitted": 0}
+    report = {
+        "client": side,
+        "server": side,
+        "client_link": {**link, "rx_packets": 51, "other": 1},
+        "server_link": link,
+    }
+    report |= {"seconds": 1.0, "received_pps": 100.0, "goodput_bps": 0.0, "established_per_second": 10.0}
+    report["connect_latency_ns"] = {"percentiles": [[50.0, 1000]]}
+    trial = conversed(report, "cps")
+    assert (trial.sent, trial.received, trial.foreign, trial.multiplied) == (100, 100, 1, False)
 
 
 def test_a_generators_limit_is_known_in_its_placement_only():

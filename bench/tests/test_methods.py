@@ -94,6 +94,7 @@ def test_a_standstill_is_seen_though_all_packets_come_in_the_end():
     asleep = Simulated(10e6, 1e2, reconfiguration_standstill=0.05, overslept=0.6)
     figure = reconf.measure(asleep, quiet, 480, seconds=1.0)
     assert figure.result["loss"]["time"]["value"] == pytest.approx(0.4 * (0.05 - reconf.MAX_LATE), rel=0.01)
+    assert figure.remarks == ["the generator itself was kept from running for 30 ms"]
     assert figure.irregular, "most of it the generator didn't see, as it was kept from running itself"
 
 

@@ -73,7 +73,9 @@ def conversed(report: dict[str, Any], kind: str) -> TrialOutput:
     """A trial's output from the JSON of ``stateful``: connections of ``cps``, packets of ``tput``."""
     client, server = report["client"], report["server"]
     links = report["client_link"], report["server_link"]
+    foreign = sum(link["other"] + link["malformed"] for link in links)
     sent, received = (sum(link[f"{way}_packets"] for link in links) for way in ("tx", "rx"))
+    received -= foreign
     found = TrialOutput(
         sent=sent,
         received=received,
@@ -83,7 +85,7 @@ def conversed(report: dict[str, Any], kind: str) -> TrialOutput:
         rate_pps=report["received_pps"],
         rate_bps=report["goodput_bps"],
         corrupted=sum(link["bad_checksum"] for link in links),
-        foreign=sum(link["other"] + link["malformed"] for link in links),
+        foreign=foreign,
         connections={
             "attempted": client["attempted"],
             "established": client["established"],

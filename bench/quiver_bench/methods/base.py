@@ -27,18 +27,18 @@ class Figure:
     message: str = ""
     clocks: dict[str, float] = field(default_factory=dict)
 
+    #: What a reader must know of it besides.
+    remarks: list[str] = field(default_factory=list)
+
     def __post_init__(self) -> None:
-        self.irregular |= multiplied(self.trials)
+        if multiplied(self.trials):
+            self.irregular = True
+            self.remarks = list(dict.fromkeys([*self.remarks, MULTIPLIED]))
 
     @property
     def generator_limited(self) -> bool | None:
         """Whether it is the generator's figure rather than the device's; None where its limit isn't known."""
         return limited_in([trial for trial in self.trials if trial.load_pps is None])
-
-    @property
-    def remarks(self) -> list[str]:
-        """What a reader must know of it besides."""
-        return [MULTIPLIED] if multiplied(self.trials) else []
 
 
 def rate(value: float, frame_bits: float) -> dict[str, Any]:

@@ -69,7 +69,10 @@ def measure(
     }
     # While it slept it saw nothing of the device.
     asleep = output.overslept > missing
-    return Figure(result, kept, common_placement(trials), irregular=asleep, clocks=stand.clocks())
+    remarks = (
+        [f"the generator itself was kept from running for {output.overslept / load * 1e3:.0f} ms"] if asleep else []
+    )
+    return Figure(result, kept, common_placement(trials), asleep, clocks=stand.clocks(), remarks=remarks)
 
 
 def _missing(trial: Trial) -> int:
