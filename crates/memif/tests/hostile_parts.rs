@@ -91,8 +91,7 @@ fn hostile_chains_of_tiny_parts_are_read_in_several_calls() {
         send(&client, &sent, 1);
         let (mut packets, mut came) = (Packets::new(), Vec::new());
         while came.len() < sent.len() {
-            let (n, went, slots) =
-                tier.dispatch(Round(&mut server, &mut out, &mut packets, 256)).unwrap();
+            let (n, went, slots) = tier.dispatch(Round(&mut server, &mut out, &mut packets, 256)).unwrap();
             assert!(slots <= A_CALL, "{slots} descriptors in a round");
             assert!(n > 0 && n == went);
             came.extend(common::receive(&mut other.rx[0]).unwrap());
@@ -142,8 +141,7 @@ fn hostile_buffers_of_one_byte_to_send_into() {
         post(&other, 1);
         send(&client, &(0..200).map(|n| packet(n, 60)).collect::<Vec<_>>(), 60);
         let mut packets = Packets::new();
-        let (came, went, _) =
-            tier.dispatch(Round(&mut server, &mut out, &mut packets, 256)).unwrap();
+        let (came, went, _) = tier.dispatch(Round(&mut server, &mut out, &mut packets, 256)).unwrap();
         assert_eq!((came, went), (200, A_CALL.div_ceil(60)), "{}", tier.name());
         // What is longer than a few of them can hold is no packet for this peer.
         let (client, mut server) = pair();
@@ -157,7 +155,8 @@ fn hostile_buffers_of_one_byte_to_send_into() {
 #[test]
 fn every_byte_arrives_however_packets_are_cut() {
     for tier in Tier::available() {
-        for (part, buffer) in [(1, 64), (64, 100), (100, 64), (127, 129), (129, 128), (2000, 77), (9000, 333)] {
+        for (part, buffer) in [(1, 64), (64, 100), (100, 64), (127, 129), (129, 128), (2000, 77), (9000, 333)]
+        {
             let (client, mut server) = pair();
             let (mut other, mut out) = pair();
             post(&other, buffer);

@@ -13,25 +13,26 @@ pub(super) const fn length(header: &[u8; Ipv4Header::LEN]) -> u32 {
 /// whole packet, goes from and to unicast addresses, and its checksum is right.
 #[inline(always)]
 pub(super) fn passes(header: &[u8; Ipv4Header::LEN]) -> bool {
-    header[0] == Ipv4Header::VERSION_IHL
+    let [first, second] = [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|n| header[at + n])));
+    let last = u32::from_le_bytes([header[16], header[17], header[18], header[19]]);
+    first & (OFFSET | 0xff) == Ipv4Header::VERSION_IHL as u64
         && length(header) >= Ipv4Header::LEN as u32
-        && u16::from_ne_bytes([header[6], header[7]]) & OFFSET == 0
         && UNICAST[usize::from(header[12])] & UNICAST[usize::from(header[16])] != 0
-        && adds_up(header)
+        && adds_up(first, second, last)
 }
 
 /// RFC 1071: the ones' complement sum of a right header is 0xffff, which is to say that the sum of its words is a multiple of
 /// that. So with words of any length that is a multiple of 16 bits, and in either byte order; and the sum isn't 0, since
 /// the version isn't.
 #[inline(always)]
-fn adds_up(header: &[u8; Ipv4Header::LEN]) -> bool {
-    let (words, _) = header.as_chunks::<4>();
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    sum.is_multiple_of(0xffff)
+fn adds_up(first: u64, second: u64, last: u32) -> bool {
+    let (sum, carry) = first.overflowing_add(second);
+    let (sum, carry) = sum.overflowing_add(u64::from(last) + u64::from(carry));
+    (sum + u64::from(carry)).is_multiple_of(0xffff)
 }
 
-/// The fragment offset as it stands in memory.
-const OFFSET: u16 = 0x1fff_u16.to_be();
+/// The fragment offset within the first eight bytes, the first byte lowest.
+const OFFSET: u64 = (0x1fff_u16.swap_bytes() as u64) << 48;
 
 /// By first octet, 1 where an address is unicast: neither 0/8, 127/8 nor 224/3.
 static UNICAST: [u8; 256] = {

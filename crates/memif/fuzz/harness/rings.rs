@@ -186,9 +186,6 @@ impl Both {
         let verdict = self.oracle.news(side);
         self.oracle.put(ring + FLAGS, &[0, 0]);
         let armed = self.end(side).rx[0].arm();
-        assert_eq!(
-            armed.map(|armed| armed == Armed::AlreadyReady).map_err(Fault::kind),
-            verdict
-        );
+        assert_eq!(armed.map(|armed| armed == Armed::AlreadyReady).map_err(Fault::kind), verdict);
     }
 }

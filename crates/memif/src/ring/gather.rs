@@ -2,8 +2,8 @@
 
 use memory::region::CheckedRange;
 
-use super::slots::Addressing;
 use super::fault::{PARTS_A_CALL, most_parts};
+use super::slots::Addressing;
 use super::{Descriptor, FLAG_NEXT, Fault, RingView};
 
 /// Whether a packet can be sent in several buffers.

@@ -225,18 +225,18 @@ impl Meta {
         (self.end as u32).wrapping_sub(self.data as u32) + self.body_len
     }
 
-    /// Whether the packet is `len` bytes long from the current header on, or longer and all of it in the head.
+    /// What [`end`](Self::end) is of a packet of `len` bytes from position `at` on with this body. Beyond 65535 there is none.
     #[inline(always)]
     #[must_use]
-    pub const fn can_be(&self, len: u32) -> bool {
-        // No branch: of small packets some are padded and some aren't, in no order that could be foretold.
-        (len == self.len()) | ((self.body_len == 0) & (len < self.len()))
+    pub const fn end_of(&self, at: u16, len: u32) -> u32 {
+        (at as u32).wrapping_add(len).wrapping_sub(self.body_len)
     }
 
-    /// Cuts a packet that [can be](Self::can_be) `len` bytes long to that length.
+    /// Whether the packet lies in the head as a whole and goes on behind `end`: it can be cut to there.
     #[inline(always)]
-    pub const fn cut(&mut self, len: u32) {
-        self.end = self.data.wrapping_add(len.wrapping_sub(self.body_len) as u16);
+    #[must_use]
+    pub const fn exceeds(&self, end: u32) -> bool {
+        (self.body_len == 0) & (end < self.end as u32)
     }
 
     /// Whether no byte is left from the current header on.

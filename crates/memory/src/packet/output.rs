@@ -138,7 +138,8 @@ impl Pieces<'_> {
                     // SAFETY: the head is borrowed, and segments are readable until the end of the round, as long as they are;
                     // `done + n` bytes are writable at the target.
                     unsafe { simd.copy(target.as_ptr().add(done as usize), self.now.start, n as usize) };
-                    self.now = Segment { start: self.now.start.wrapping_add(n as usize), len: self.now.len - n };
+                    self.now =
+                        Segment { start: self.now.start.wrapping_add(n as usize), len: self.now.len - n };
                     done += n;
                 }
                 done
