@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -44,13 +45,13 @@ class Dpdk(Device):
         ]
 
     def version(self) -> str:
-        """As ``dpkg`` knows it; without Debian, as testpmd says."""
-        shown = subprocess.run(
-            ["dpkg-query", "-W", "-f=${Version}", "dpdk"], capture_output=True, text=True, check=False
-        )
-        if shown.returncode == 0:
-            return shown.stdout
-        out = subprocess.run(["dpdk-testpmd", "--version"], capture_output=True, text=True, check=False)
+        """As ``dpkg`` knows it; without Debian, as its environment abstraction layer says."""
+        with contextlib.suppress(FileNotFoundError):
+            asked = ["dpkg-query", "-W", "-f=${Version}", "dpdk-dev"]
+            shown = subprocess.run(asked, capture_output=True, text=True, check=False)
+            if shown.returncode == 0 and shown.stdout:  # a package that is known and not installed has none
+                return shown.stdout
+        out = subprocess.run(["dpdk-testpmd", "-v"], capture_output=True, text=True, check=False, timeout=30)
         match = re.search(r"DPDK ([\d.]+)", out.stdout + out.stderr)
         return match[1] if match else "unknown"
 

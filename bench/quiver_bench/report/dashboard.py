@@ -133,8 +133,11 @@ def _shown(row: dict[str, Any], suites: list[str] | None, devices: list[str] | N
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
+    def short(value: Any) -> Any:
+        return float(f"{value:.5g}") if isinstance(value, float) else value
+
     return dash_table.DataTable(  # type: ignore[attr-defined]
-        rows,
+        [{name: short(value) for name, value in row.items()} for row in rows],
         [{"name": name.replace("_", " "), "id": name} for name in tables.COLUMNS],
         id="table",
         sort_action="native",

@@ -89,6 +89,7 @@ def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         remarks = [
             *limited_in_words(row["generator_limited"]),
             *(["irregular"] if row["irregular"] else []),
+            *(row["remarks"] or []),
         ]
         lines.append(
             f"| `{row['suite']}` | {row['device']} | {_placement(row)} | {_figure(row)} | {', '.join(remarks)} "

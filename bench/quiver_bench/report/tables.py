@@ -58,6 +58,7 @@ def _row(row: dict[str, Any], normalise: bool) -> dict[str, Any]:
 
     return {
         **{name: row.get(name) for name in COLUMNS},
+        "generator_limited": "unknown" if row["generator_limited"] is None else row["generator_limited"],
         "figure": shown(row["figure"]),
         "low": shown(low),
         "high": shown(high),

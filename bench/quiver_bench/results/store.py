@@ -45,6 +45,7 @@ COLUMNS: dict[str, str] = {
     "placement": "VARCHAR",
     "generator_limited": "BOOLEAN",
     "irregular": "BOOLEAN",
+    "remarks": "VARCHAR[]",
     "direction": "VARCHAR",
     "command": "VARCHAR",
     "machine_host": "VARCHAR",
