@@ -51,7 +51,7 @@ class Dpdk(Device):
             shown = subprocess.run(asked, capture_output=True, text=True, check=False)
             if shown.returncode == 0 and shown.stdout:  # a package that is known and not installed has none
                 return shown.stdout
-        out = subprocess.run(["dpdk-testpmd", "-v"], capture_output=True, text=True, check=False, timeout=30)
+        out = subprocess.run(["dpdk-testpmd", "-v"], input="", capture_output=True, text=True, check=False)
         match = re.search(r"DPDK ([\d.]+)", out.stdout + out.stderr)
         return match[1] if match else "unknown"
 
