@@ -255,12 +255,35 @@ func listenSocket(address string, settings ListenConfig) (*net.UnixListener, err
 	socket := listener.(*net.UnixListener)
 	socket.SetUnlinkOnClose(false) // Listener does, if the file is still ours
 	if file {
-		err := os.Lchown(address, or(settings.FileUID, -1), or(settings.FileGID, -1))
-		if err := cmp.Or(err, os.Chmod(address, mode)); err != nil {
+		if err := settle(address, settings); err != nil {
 			return nil, errors.Join(err, socket.Close())
 		}
 	}
 	return socket, nil
+}
+
+// settle gives a socket file that was just made its owner and mode. Who may write to its directory may have put something else in its
+// place: whatever isn't a new socket of ours, under one name, is left alone.
+func settle(path string, settings ListenConfig) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var found unix.Stat_t
+	if err := unix.Fstat(fd, &found); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if found.Mode&unix.S_IFMT != unix.S_IFSOCK || found.Nlink != 1 || int(found.Uid) != os.Geteuid() {
+		return Replaced
+	}
+	if uid, gid := or(settings.FileUID, -1), or(settings.FileGID, -1); uid != -1 || gid != -1 {
+		if err := unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH); err != nil {
+			return &os.PathError{Op: "chown", Path: path, Err: err}
+		}
+	}
+	// The file that is open, whatever the path leads to by now.
+	return os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), settings.FileMode)
 }
 
 // removeStale removes a socket file that nobody listens at.

@@ -1,8 +1,10 @@
 package memif
 
 import (
+	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -58,4 +60,48 @@ func TestSocketOfAPeerDoesNotLinger(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("closing it lingers")
 	}
+}
+
+// Who may write to the directory can put another file where the socket was made: its mode and owner stay as they are.
+func TestOnlyASocketOfOursIsSettled(t *testing.T) {
+	directory := t.TempDir()
+	at := func(name string) string { return filepath.Join(directory, name) }
+	private, link, socket := at("private"), at("link"), at("socket")
+	if err := os.WriteFile(private, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(private, link); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(socket, ListenConfig{FileMode: 0o640}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	mode := func(path string, wanted os.FileMode) {
+		t.Helper()
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != wanted {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	mode(socket, 0o640)
+	open := ListenConfig{FileMode: 0o666}
+	for _, path := range []string{private, link} {
+		if err := settle(path, open); !errors.Is(err, Replaced) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	mode(private, 0o600)
+	if err := settle(socket, open); err != nil {
+		t.Error(err)
+	}
+	mode(socket, 0o666)
+	// Another process's socket, under a second name.
+	if err := os.Link(socket, at("second")); err != nil {
+		t.Fatal(err)
+	}
+	if err := settle(at("second"), ListenConfig{FileMode: 0o600}); !errors.Is(err, Replaced) {
+		t.Error(err)
+	}
+	mode(socket, 0o666)
 }

@@ -42,7 +42,7 @@ type Conn struct {
 	table   *shm.Table
 	rx      []*RxQueue
 	tx      []*TxQueue
-	any     *waiter // for all rx queues; that of the first if there is one only
+	waker   *waker // nil if nothing is received
 
 	nextRx        atomic.Uint32
 	readDeadline  atomic.Int64 // in ns since 1970; 0: none
@@ -66,16 +66,8 @@ func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end
 		c.tx = append(c.tx, &TxQueue{conn: c, end: e})
 	}
 	var err error
-	for _, q := range c.rx {
-		if err == nil {
-			q.waiter, err = newWaiter(q.end.event)
-		}
-	}
-	if err == nil && len(c.rx) > 1 {
-		c.any, err = newWaiter(events...)
-	}
-	if len(c.rx) == 1 {
-		c.any = c.rx[0].waiter
+	if len(events) > 0 {
+		c.waker, err = newWaker(c.rx, events)
 	}
 	if err != nil {
 		c.end(err)
@@ -84,8 +76,8 @@ func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end
 	return c, nil
 }
 
-// start makes the rings ready, when both sides have mapped them, and listens to what the peer says.
-func (c *Conn) start() error {
+// prepare makes the rings ready, when both sides have mapped them, and before anybody reads or writes.
+func (c *Conn) prepare() error {
 	var err error
 	for _, q := range c.tx {
 		err = errors.Join(err, q.start())
@@ -93,18 +85,10 @@ func (c *Conn) start() error {
 	for _, q := range c.rx {
 		err = errors.Join(err, q.start())
 	}
-	if err == nil {
-		err = c.channel.socket.SetDeadline(time.Time{})
-	}
-	if err != nil {
-		c.end(err)
-		return err
-	}
-	go c.listen()
-	return nil
+	return errors.Join(err, c.channel.socket.SetDeadline(time.Time{}))
 }
 
-// listen waits for the end.
+// listen waits for the end, in a goroutine of its own.
 func (c *Conn) listen() {
 	m, files, err := c.channel.receive(false)
 	closeFiles(files)
@@ -124,9 +108,7 @@ func (c *Conn) end(reason error) {
 		c.reason = reason
 		close(c.done)
 		c.channel.farewell(reason)
-		if len(c.rx) > 1 {
-			_ = c.any.close()
-		}
+		c.waker.close()
 		for _, q := range c.rx {
 			_ = q.close()
 		}
@@ -227,10 +209,10 @@ func (c *Conn) TryReadBatch(batch *Batch) (int, error) {
 // ReadBatch waits until there are packets in any queue and receives them into batch, after resetting it; gives how many.
 func (c *Conn) ReadBatch(batch *Batch) (int, error) {
 	batch.Reset()
-	return c.read(c.rx, c.any, batch)
+	return c.read(c.rx, batch)
 }
 
-// ReadBatchContext is ReadBatch until ctx is done; then the error wraps ctx.Err(). Other readers of the connection are woken, too.
+// ReadBatchContext is ReadBatch until ctx is done, which is seen after 100 ms at the latest; then the error wraps ctx.Err().
 func (c *Conn) ReadBatchContext(ctx context.Context, batch *Batch) (int, error) {
 	batch.Reset()
 	for {
@@ -238,7 +220,7 @@ func (c *Conn) ReadBatchContext(ctx context.Context, batch *Batch) (int, error) 
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			until = deadline
 		}
-		n, err := c.readUntil(c.rx, c.any, batch, until)
+		n, err := c.readUntil(c.rx, batch, until, ctx.Done())
 		if n > 0 || err != nil {
 			return n, err
 		}
@@ -302,14 +284,14 @@ func (c *Conn) fill(queues []*RxQueue, batch *Batch) (int, error) {
 	return batch.Len(), nil
 }
 
-func (c *Conn) read(queues []*RxQueue, wait *waiter, batch *Batch) (int, error) {
+func (c *Conn) read(queues []*RxQueue, batch *Batch) (int, error) {
 	for {
 		until := time.Now().Add(nap)
 		deadline := c.readDeadline.Load()
 		if deadline != 0 && time.Unix(0, deadline).Before(until) {
 			until = time.Unix(0, deadline)
 		}
-		n, err := c.readUntil(queues, wait, batch, until)
+		n, err := c.readUntil(queues, batch, until, nil)
 		if n > 0 || err != nil {
 			return n, err
 		}
@@ -320,27 +302,23 @@ func (c *Conn) read(queues []*RxQueue, wait *waiter, batch *Batch) (int, error) 
 }
 
 // readUntil receives what is there, after a sleep if that is nothing.
-func (c *Conn) readUntil(queues []*RxQueue, wait *waiter, batch *Batch, until time.Time) (int, error) {
+func (c *Conn) readUntil(queues []*RxQueue, batch *Batch, until time.Time, cancelled <-chan struct{}) (int, error) {
 	if n, err := c.fill(queues, batch); n > 0 || err != nil {
 		return n, err
 	}
-	ready := false
+	me, ready := sleepers.Get().(*sleeper), false
 	for _, q := range queues {
 		// A fault is found again, and told, by fill.
-		armed, err := q.arm()
+		armed, err := q.arm(me)
 		ready = ready || armed || err != nil
 	}
 	if !ready {
-		wait.wait(until, func() (any bool) {
-			for _, q := range queues {
-				any = q.signalled() || any
-			}
-			return any
-		})
+		c.waker.sleep(me, until, cancelled, c.done)
 	}
 	for _, q := range queues {
-		q.disarm()
+		q.disarm(me)
 	}
+	me.free()
 	return c.fill(queues, batch)
 }
 

@@ -151,5 +151,10 @@ func (h *clientHandshake) connection(address string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn, conn.start()
+	if err := conn.prepare(); err != nil {
+		conn.end(err)
+		return nil, err
+	}
+	go conn.listen()
+	return conn, nil
 }

@@ -56,6 +56,7 @@ const (
 	BadSetting   Cause = "setting out of range"
 	InUse        Cause = "another process listens there"
 	NotASocket   Cause = "file exists and is not a socket"
+	Replaced     Cause = "socket file was replaced while it was made"
 	Registered   Cause = "interface id is already registered on this socket"
 	NotListening Cause = "no interface of this id on this socket"
 	HangingFiles Cause = "too many descriptors from peers can't be closed"

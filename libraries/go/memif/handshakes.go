@@ -12,12 +12,13 @@ type handshake struct {
 	channel channel
 	peer    *Credentials
 	claimed bool // an interface
+	settled bool // its outcome stands
 	ended   error
 }
 
 // end has the goroutine give up, for this reason.
 func (h *handshake) end(reason error) {
-	if h.ended == nil {
+	if h.ended == nil && !h.settled {
 		h.ended = reason
 		_ = h.channel.socket.SetDeadline(time.Unix(1, 0))
 	}
@@ -87,6 +88,7 @@ func (all *handshakes) settle(number uint64, one *handshake) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	delete(all.list, number)
+	one.settled = true
 	return one.ended
 }
 
@@ -94,6 +96,13 @@ func (all *handshakes) claims(one *handshake) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	one.claimed = true
+}
+
+// end ends one of them.
+func (all *handshakes) end(one *handshake, reason error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	one.end(reason)
 }
 
 // endAll ends all of them.

@@ -1,6 +1,9 @@
 package memif
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // LinkKind is what happened to a link. The libraries for Rust and C tell the same six, C with the same numbers.
 type LinkKind int
@@ -36,8 +39,37 @@ func (e LinkEvent) String() string {
 	return fmt.Sprint("event ", int(e.Kind))
 }
 
+// news tells events in their order, one at a time, whoever has them: also while one is being told.
+type news struct {
+	link    func(LinkEvent)
+	mu      sync.Mutex
+	waiting []LinkEvent
+	telling bool
+}
+
+func (n *news) tell(event LinkEvent) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiting = append(n.waiting, event)
+	if n.telling {
+		return // who tells goes on with it
+	}
+	n.telling = true
+	for len(n.waiting) > 0 {
+		next := n.waiting[0]
+		n.waiting = n.waiting[1:]
+		n.mu.Unlock()
+		n.link(next)
+		n.mu.Lock()
+	}
+	n.telling = false
+}
+
 // adminReason is AdminDown, with the administrator's words if there are any.
 type adminReason string
+
+// adminWords cuts them to the 63 bytes that a peer is told.
+func adminWords(why string) error { return adminReason(clean(why, 64)) }
 
 func (r adminReason) Is(target error) bool { return target == AdminDown }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -87,4 +89,55 @@ func TestALinkThatIsTakenDownStaysDown(t *testing.T) {
 	expect(t, theirs, LinkUp)
 	_ = client.Close()
 	expect(t, ours, LinkDown)
+}
+
+// Events come one at a time, also where one makes the next.
+func TestEventsComeOneAtATime(t *testing.T) {
+	var telling, together, told atomic.Int32
+	var port *Port
+	opened := make(chan struct{})
+	port, err := OpenClient(abstract(), ClientConfig{}, func(event LinkEvent) {
+		<-opened
+		if telling.Add(1) > 1 {
+			together.Add(1)
+		}
+		time.Sleep(100 * time.Microsecond)
+		if told.Add(1) == 1 {
+			port.AdminUp()
+			port.AdminDown("from within")
+		}
+		telling.Add(-1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Close()
+	close(opened)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				port.AdminDown("")
+				port.AdminUp()
+			}
+		})
+	}
+	all.Wait()
+	for started := time.Now(); told.Load() < 160; time.Sleep(time.Millisecond) {
+		if time.Since(started) > patience {
+			t.Fatalf("%d events", told.Load())
+		}
+	}
+	if together.Load() > 0 {
+		t.Errorf("%d came while another was told", together.Load())
+	}
+}
+
+func TestAdministratorsWordsAreCutBetweenLetters(t *testing.T) {
+	a := strings.Repeat("a", 62)
+	for words, wanted := range map[string]string{a + "é!": a, a + "bc": a + "b", "für alle": "für alle"} {
+		if got := adminWords(words).Error(); got != "administratively down: "+wanted {
+			t.Errorf("%q: %q", words, got)
+		}
+	}
 }

@@ -50,6 +50,7 @@ type served struct {
 	config ServerConfig
 	taken  bool
 	freed  chan struct{} // closed when it isn't taken any more
+	by     *handshake    // who has taken it
 	conn   *Conn         // once connected
 	closed error         // why nobody may have it, at present
 }
@@ -100,23 +101,29 @@ func (l *Listener) Unregister(id uint32) error {
 	l.mu.Lock()
 	one := l.interfaces[id]
 	delete(l.interfaces, id)
-	var conn *Conn
-	if one != nil {
-		conn = one.conn
-	}
 	l.mu.Unlock()
 	if one == nil {
 		return &Error{Op: "unregister", Interface: interfaceName(l.address, id), Err: NotListening}
 	}
-	if conn != nil {
-		conn.end(Deleted)
-	}
+	l.disconnect(one, Deleted)
 	return nil
+}
+
+// disconnect ends the connection that an interface has, or the handshake for one. The interface is closed to others already.
+func (l *Listener) disconnect(one *served, reason error) {
+	l.mu.Lock()
+	conn, by := one.conn, one.by
+	l.mu.Unlock()
+	if conn != nil {
+		conn.end(reason)
+	} else if by != nil {
+		l.handshakes.end(by, reason)
+	}
 }
 
 // AdminDown disconnects the client of an interface and turns others away, in these words.
 func (l *Listener) AdminDown(id uint32, why string) error {
-	return l.setAdmin(id, adminReason(why[:min(len(why), 63)]))
+	return l.setAdmin(id, adminWords(why))
 }
 
 // AdminUp lets clients connect again.
@@ -125,16 +132,15 @@ func (l *Listener) AdminUp(id uint32) error { return l.setAdmin(id, nil) }
 func (l *Listener) setAdmin(id uint32, reason error) error {
 	l.mu.Lock()
 	one := l.interfaces[id]
-	var conn *Conn
 	if one != nil {
-		one.closed, conn = reason, one.conn
+		one.closed = reason
 	}
 	l.mu.Unlock()
 	if one == nil {
 		return &Error{Op: "set", Interface: interfaceName(l.address, id), Err: NotListening}
 	}
-	if conn != nil && reason != nil {
-		conn.end(reason)
+	if reason != nil {
+		l.disconnect(one, reason)
 	}
 	return nil
 }
@@ -282,11 +288,17 @@ func (l *Listener) shake(one *handshake, number uint64) {
 	if ended := l.handshakes.settle(number, one); ended != nil {
 		err = ended
 	}
+	if err == nil {
+		err = conn.prepare() // before anybody has it
+	}
 	l.mu.Lock()
 	if err == nil {
-		if l.closed || l.interfaces[h.config.ID] != mine {
+		switch {
+		case l.closed || l.interfaces[h.config.ID] != mine:
 			err = Deleted
-		} else {
+		case mine.closed != nil:
+			err = mine.closed
+		default:
 			mine.conn, l.ready = conn, append(l.ready, conn)
 			l.tell()
 		}
@@ -294,7 +306,7 @@ func (l *Listener) shake(one *handshake, number uint64) {
 	l.mu.Unlock()
 	if err == nil {
 		// Only now: a connection that ends gives its interface back.
-		_ = conn.start()
+		go conn.listen()
 		return
 	}
 	if l.config.Refused != nil {
@@ -377,7 +389,7 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 			return nil, one.closed
 		}
 		if !one.taken {
-			one.taken, one.freed = true, make(chan struct{})
+			one.taken, one.freed, one.by = true, make(chan struct{}), by
 			l.handshakes.claims(by)
 			return one, nil
 		}
@@ -406,6 +418,6 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 func (l *Listener) release(one *served) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one.taken, one.conn = false, nil
+	one.taken, one.by, one.conn = false, nil, nil
 	close(one.freed)
 }

@@ -17,7 +17,7 @@ const (
 // Port is one interface that connects again by itself, client or server: read and write as if the link never went down.
 type Port struct {
 	name     string
-	link     func(LinkEvent)
+	news     news
 	listener *Listener // of a server
 	id       uint32
 	open     func(context.Context) (*Conn, error)
@@ -32,8 +32,8 @@ type Port struct {
 	change chan struct{}      // closed and replaced when conn or period changes
 }
 
-// OpenClient is a client that connects to a server, whenever there is one. link, if not nil, is told what happens to the link; of attempts
-// that fail, what is news. It must not block.
+// OpenClient is a client that connects to a server, whenever there is one. link, if not nil, is told what happens to the link, one event at a
+// time; of attempts that fail, what is news. It must not block.
 func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Port, error) {
 	name := interfaceName(address, config.ID)
 	if _, err := config.complete(); err != nil {
@@ -50,13 +50,13 @@ func OpenServer(address string, listen ListenConfig, config ServerConfig, link f
 	p := newPort(interfaceName(address, config.ID), link)
 	refused, notAccepting := listen.Refused, listen.NotAccepting
 	listen.Refused = func(id *uint32, reason error) {
-		p.link(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: reason}})
+		p.news.tell(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: reason}})
 		if refused != nil {
 			refused(id, reason)
 		}
 	}
 	listen.NotAccepting = func(reason error) {
-		p.link(LinkEvent{LinkNotAccepting, &Error{Op: "accept", Interface: p.name, Err: reason}})
+		p.news.tell(LinkEvent{LinkNotAccepting, &Error{Op: "accept", Interface: p.name, Err: reason}})
 		if notAccepting != nil {
 			notAccepting(reason)
 		}
@@ -74,7 +74,7 @@ func newPort(name string, link func(LinkEvent)) *Port {
 	if link == nil {
 		link = func(LinkEvent) {}
 	}
-	p := &Port{name: name, link: link, change: make(chan struct{})}
+	p := &Port{name: name, news: news{link: link}, change: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.period, p.finish = context.WithCancel(p.ctx)
 	return p
@@ -99,7 +99,7 @@ func (p *Port) keep() {
 		if err != nil {
 			if period.Err() == nil && err.Error() != told {
 				told = err.Error()
-				p.link(LinkEvent{failure(err), err})
+				p.news.tell(LinkEvent{failure(err), err})
 			}
 			select {
 			case <-period.Done():
@@ -110,7 +110,7 @@ func (p *Port) keep() {
 		}
 		backoff, told = minBackoff, ""
 		p.set(conn)
-		p.link(LinkEvent{Kind: LinkUp})
+		p.news.tell(LinkEvent{Kind: LinkUp})
 		select {
 		case <-conn.Done():
 		case <-period.Done():
@@ -118,7 +118,7 @@ func (p *Port) keep() {
 		}
 		p.set(nil)
 		if !errors.Is(conn.Err(), AdminDown) {
-			p.link(LinkEvent{LinkDown, conn.Err()})
+			p.news.tell(LinkEvent{LinkDown, conn.Err()})
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (p *Port) changed() {
 // AdminDown takes the link down, telling the peer why in these words (up to 63 bytes), and keeps it down: a client doesn't connect, a
 // server turns clients away. Told as LinkAdminDown.
 func (p *Port) AdminDown(why string) {
-	reason := adminReason(why[:min(len(why), 63)])
+	reason := adminWords(why)
 	p.mu.Lock()
 	p.admin = reason
 	p.finish()
@@ -164,7 +164,7 @@ func (p *Port) AdminDown(why string) {
 	if p.listener != nil {
 		_ = p.listener.AdminDown(p.id, why)
 	}
-	p.link(LinkEvent{LinkAdminDown, &Error{Op: "use", Interface: p.name, Err: reason}})
+	p.news.tell(LinkEvent{LinkAdminDown, &Error{Op: "use", Interface: p.name, Err: reason}})
 }
 
 // AdminUp lets the link come up again.
@@ -208,6 +208,14 @@ func (p *Port) ReadBatch(ctx context.Context, batch *Batch) (int, error) {
 			return 0, err
 		}
 		n, err := conn.ReadBatchContext(ctx, batch)
+		if errors.Is(err, NoRings) { // none to receive from: perhaps over the next connection
+			select {
+			case <-conn.Done():
+				continue
+			case <-ctx.Done():
+				return 0, &Error{Op: "use", Interface: p.name, Err: ctx.Err()}
+			}
+		}
 		if err == nil || ctx.Err() != nil {
 			return n, err
 		}

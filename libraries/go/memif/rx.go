@@ -1,7 +1,7 @@
 package memif
 
 import (
-	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +17,7 @@ type RxQueue struct {
 	maxPacket uint32
 	chain     []byte // what came of a packet in several buffers
 	parts     uint16 // slots of it; 0 if there is none
-	waiter    *waiter
+	sleepers  []*sleeper
 	tally     tally
 }
 
@@ -37,7 +37,7 @@ func (q *RxQueue) TryReadBatch(batch *Batch) (int, error) {
 // ReadBatch waits until there are packets and receives them into batch, after resetting it; gives how many.
 func (q *RxQueue) ReadBatch(batch *Batch) (int, error) {
 	batch.Reset()
-	return q.conn.read([]*RxQueue{q}, q.waiter, batch)
+	return q.conn.read([]*RxQueue{q}, batch)
 }
 
 // fill receives as many packets as there are and fit. A fault of the peer ends the connection.
@@ -147,9 +147,10 @@ func badLength(length, most uint32) error {
 	return detail(TooLong, "%d bytes, at most %d", length, most)
 }
 
-// arm asks for signals and says whether there is something already.
-func (q *RxQueue) arm() (ready bool, err error) {
+// arm enters a sleeper, asks for signals and says whether there is something already.
+func (q *RxQueue) arm(s *sleeper) (ready bool, err error) {
 	err = q.locked(func() error {
+		q.sleepers = append(q.sleepers, s)
 		q.end.ring.MaskInterrupt(false)
 		available, err := q.end.available()
 		ready = available > 0
@@ -158,23 +159,30 @@ func (q *RxQueue) arm() (ready bool, err error) {
 	return ready, err
 }
 
-// disarm asks for no signals.
-func (q *RxQueue) disarm() {
-	_ = q.locked(func() error { q.end.ring.MaskInterrupt(true); return nil })
+// disarm takes a sleeper out that is awake, if it is still there. The last one asks for no more signals.
+func (q *RxQueue) disarm(s *sleeper) {
+	_ = q.locked(func() error {
+		q.sleepers = slices.DeleteFunc(q.sleepers, func(one *sleeper) bool { return one == s })
+		if len(q.sleepers) == 0 {
+			q.end.ring.MaskInterrupt(true)
+		}
+		return nil
+	})
 }
 
-// signalled takes a signal back; says whether there was one, or the queue is closed.
-func (q *RxQueue) signalled() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return true
-	}
-	signalled := q.end.event.Clear()
-	if signalled {
-		q.tally.signals.Add(1)
-	}
-	return signalled
+// signalled takes the peer's signal back and wakes all sleepers: each looks for itself.
+func (q *RxQueue) signalled() {
+	_ = q.locked(func() error {
+		if q.end.event.Clear() {
+			q.tally.signals.Add(1)
+		}
+		for _, s := range q.sleepers {
+			s.wake()
+		}
+		q.sleepers = q.sleepers[:0]
+		q.end.ring.MaskInterrupt(true) // no more for the same
+		return nil
+	})
 }
 
 // start is for when both sides have mapped the ring. Some servers reset all indices and flags when they do so; what a client
@@ -198,7 +206,7 @@ func (q *RxQueue) close() error {
 		return nil
 	}
 	q.closed = true
-	return errors.Join(q.waiter.close(), q.end.event.Close())
+	return q.end.event.Close()
 }
 
 // nap is the longest sleep: some peers look at the interrupt flag without a fence, and so may fail to wake us. Deadlines that are
