@@ -242,3 +242,17 @@ func TestFilesThatCannotBeClosed(t *testing.T) {
 	}
 	_ = conn.Close()
 }
+
+func TestAddressesThatNoSocketCanHave(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	for _, address := range []string{"", "@", "@" + long, "/tmp/" + long, "/tmp/a\x00b"} {
+		_, dial := Dial(within(t), address, ClientConfig{})
+		_, open := OpenClient(address, ClientConfig{}, nil)
+		_, listen := Listen(address, ListenConfig{})
+		for _, err := range []error{dial, open, listen} {
+			if !errors.Is(err, BadSetting) {
+				t.Errorf("%q: %v", address, err)
+			}
+		}
+	}
+}

@@ -286,6 +286,19 @@ func settle(path string, settings ListenConfig) error {
 	return os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), settings.FileMode)
 }
 
+// checkAddress says whether there can be such a socket at all.
+func checkAddress(address string) error {
+	name, abstract := strings.CutPrefix(address, "@")
+	length, limit := len(name), 107
+	if !abstract && len(name) > 107 { // goes through its directory's descriptor
+		length, limit = len(name)-1-strings.LastIndexByte(name, '/'), 80
+	}
+	if length < 1 || length > limit || strings.IndexByte(name, 0) >= 0 {
+		return detail(BadSetting, "no socket can have the address %q", address)
+	}
+	return nil
+}
+
 // removeStale removes a socket file that nobody listens at.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)

@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ func Dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 
 func dial(ctx context.Context, address string, config ClientConfig) (*Conn, error) {
 	config, err := config.complete()
-	if err != nil {
+	if err := cmp.Or(err, checkAddress(address)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, HandshakeTimeout)

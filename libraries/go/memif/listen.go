@@ -64,6 +64,9 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 		interfaces: map[uint32]*served{}, handshakes: handshakes{list: map[uint64]*handshake{}},
 		places: make(chan struct{}, 2*config.MaxHandshakes+len(interfaces)),
 	}
+	if err := checkAddress(address); err != nil {
+		return nil, &Error{Op: "listen", Interface: address, Err: err}
+	}
 	for _, one := range interfaces {
 		if err := l.Register(one); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -36,7 +37,8 @@ type Port struct {
 // time; of attempts that fail, what is news. It must not block.
 func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Port, error) {
 	name := interfaceName(address, config.ID)
-	if _, err := config.complete(); err != nil {
+	_, err := config.complete()
+	if err := cmp.Or(err, checkAddress(address)); err != nil {
 		return nil, &Error{Op: "open", Interface: name, Err: err}
 	}
 	p := newPort(name, link)
