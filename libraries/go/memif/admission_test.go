@@ -2,6 +2,7 @@ package memif
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -241,6 +242,22 @@ func TestFilesThatCannotBeClosed(t *testing.T) {
 		t.Fatal("accepted no more:", err)
 	}
 	_ = conn.Close()
+}
+
+// Who sleeps while another reader watches is bound by the own deadline, not by that one's.
+func TestDeadlineWhileAnotherReads(t *testing.T) {
+	server, _ := pair(t, ServerConfig{}, ClientConfig{})
+	<-server.waker.free // somebody reads, and never stops
+	defer func() { server.waker.free <- struct{}{} }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := server.ReadBatchContext(ctx, NewBatch(1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	_ = server.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+	if _, err := server.ReadBatch(NewBatch(1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
 }
 
 func TestAddressesThatNoSocketCanHave(t *testing.T) {

@@ -210,16 +210,16 @@ func (p *Port) ReadBatch(ctx context.Context, batch *Batch) (int, error) {
 			return 0, err
 		}
 		n, err := conn.ReadBatchContext(ctx, batch)
-		if errors.Is(err, NoRings) { // none to receive from: perhaps over the next connection
-			select {
-			case <-conn.Done():
-				continue
-			case <-ctx.Done():
-				return 0, &Error{Op: "use", Interface: p.name, Err: ctx.Err()}
-			}
-		}
 		if err == nil || ctx.Err() != nil {
 			return n, err
+		}
+		if conn.Err() == nil {
+			// Not by its end: a peer that has no ring to us, say. There is nothing to read as long as it stays.
+			select {
+			case <-conn.Done():
+			case <-ctx.Done():
+				return 0, &Error{Op: "read", Interface: p.name, Err: ctx.Err()}
+			}
 		}
 	}
 }
