@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::pieces;
+use super::{TomlError, pieces};
 use crate::v1::Config;
 
 /// A text form.
@@ -63,7 +63,7 @@ pub enum TextError {
     UnknownFormat(String),
     /// Not TOML, or not of the expected shape; the message shows the line.
     #[error("{0}")]
-    Toml(#[from] toml::de::Error),
+    Toml(#[from] TomlError),
     /// Not JSON, or not of the expected shape; the message says line and column.
     #[error("{0}")]
     Json(#[from] serde_json::Error),

@@ -8,9 +8,12 @@ mod format;
 pub mod hex;
 pub(crate) mod interface;
 mod pieces;
+mod strings;
+mod toml_error;
 mod word;
 
 pub use format::{Format, TextError, read_config, write};
+pub use toml_error::TomlError;
 pub use word::{Word, Words};
 
 /// Whether a field has its default value and needn't be written.
