@@ -4,14 +4,14 @@
 
 use clap::{Parser, Subcommand};
 use quiver_tgen::clock::Clock;
-use quiver_tgen::link::Link;
+use quiver_tgen::link::{Link, LinkError};
 use quiver_tgen::options::{Options, Output};
 use quiver_tgen::placement;
 use quiver_tgen::plan::Plan;
 use quiver_tgen::report::{Report, Ticker};
 use quiver_tgen::stateful::options::{StatefulError, StatefulOptions, Verdict};
 use quiver_tgen::stateful::replay::options::ReplayOptions;
-use quiver_tgen::stateless::{self, Lane, Progress};
+use quiver_tgen::stateless::{self, Lane, LaneError, Progress};
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -67,8 +67,7 @@ fn connections(run: impl FnOnce(&AtomicBool) -> Result<Verdict, StatefulError>) 
         Ok(Verdict::NothingEstablished) => {
             (FAILED, "not one connection was established, and nothing came through".into())
         }
-        Err(error @ (StatefulError::Profile(_) | StatefulError::Option(_))) => (USAGE, error.to_string()),
-        Err(error) => (FAILED, error.to_string()),
+        Err(error) => (if error.is_usage() { USAGE } else { FAILED }, error.to_string()),
     };
     eprintln!("quiver-tgen: {error}");
     status.into()
@@ -86,7 +85,11 @@ fn packets_of(options: Options) -> ExitCode {
         Ok(report) => finish(&options, &report),
         Err(error) => {
             eprintln!("quiver-tgen: {error}");
-            FAILED.into()
+            let usage = match error.downcast_ref::<LinkError>() {
+                Some(error) => error.is_usage(),
+                None => error.downcast_ref::<LaneError>().is_some_and(LaneError::is_usage),
+            };
+            if usage { USAGE } else { FAILED }.into()
         }
     }
 }
@@ -107,13 +110,13 @@ fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
     let stop = stop_signal()?;
     let mut links = Link::all(plan)?;
     let lanes = Lane::all(plan, &links)?;
-    let trip = || placement::round_trip_ns(options.core?, options.peer_core?);
+    let trip = || placement::round_trip_ns(options.link.core?, options.peer_core?);
     let before = trip();
     let progress = Arc::new(Progress::default());
     let ticker = (options.progress || std::io::stderr().is_terminal())
         .then(|| Ticker::start(Arc::clone(&progress)))
         .transpose()?;
-    if let Some(core) = options.core {
+    if let Some(core) = options.link.core {
         placement::pin(core)
             .ok_or_else(|| format!("can't run on core {core}: is there one of that number?"))?;
     }

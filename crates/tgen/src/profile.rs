@@ -1,6 +1,7 @@
 //! Runs from a TOML file. See `docs/tgen.md`.
 
 use crate::link::{InterfaceSpec, Kind, MemifSpec};
+use crate::options::WAIT;
 use crate::plan::{Check, Content, Interfaces, Plan, Stream};
 use crate::stateless::{Layer, Rate, Size};
 use serde::Deserialize;
@@ -52,7 +53,7 @@ struct File {
     max_late: Option<f64>,
     #[serde(default = "half")]
     drain: f64,
-    #[serde(default = "ten")]
+    #[serde(default = "wait")]
     wait: f64,
     #[serde(default)]
     interface: Vec<InterfaceTable>,
@@ -124,8 +125,8 @@ const fn half() -> f64 {
     0.5
 }
 
-const fn ten() -> f64 {
-    10.0
+const fn wait() -> f64 {
+    WAIT
 }
 
 const fn one16() -> u16 {

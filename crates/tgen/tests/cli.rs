@@ -148,8 +148,14 @@ fn an_interrupt_gives_the_result_so_far_and_progress_is_told() {
 
 #[test]
 fn bad_arguments_are_named_with_what_would_be_right() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 17] = [
         (&[], "--tx"),
+        (&["--loop", "--size", "50", "--check", "sequence"], "too short"),
+        (&["--loop", "--vlan", "5000"], "4095"),
+        (&["--loop", "--ring-size", "1000"], "power of two"),
+        (&["--loop", "--queues", "0"], "queues"),
+        (&["stateful", "--loop", "--ring-size", "1000"], "power of two"),
+        (&["stateful", "--loop", "--hold", "inf"], "hold is inf"),
         (&["--loop", "--size", "0"], "frame size"),
         (&["--loop", "--rate", "fast"], "is no rate"),
         (&["--loop", "--source", "fd00::1"], "two of IPv6"),
@@ -170,10 +176,8 @@ fn bad_arguments_are_named_with_what_would_be_right() {
 
 #[test]
 fn what_can_not_run_says_why() {
-    let cases: [(&[&str], &str); 7] = [
-        (&["--loop", "--size", "50", "--check", "sequence"], "too short"),
-        (&["--loop", "--ring-size", "1000"], "power of two"),
-        (&["--loop", "--queues", "0"], "queues"),
+    let cases: [(&[&str], &str); 5] = [
+        (&["--loop", "--pcap", "/does/not/exist.pcap"], "/does/not/exist.pcap"),
         (&["--loop", "--buffer-size", "1"], "buffer size"),
         (&["--loop", "--core", "99999"], "99999"),
         (&["--tx", "@nobody-listens-here", "--wait", "0.1"], "did not come up"),

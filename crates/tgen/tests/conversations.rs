@@ -60,3 +60,18 @@ fn connections_of_others_clients_are_counted() {
     assert_eq!(result["server"]["attempted"], 1);
     assert_eq!((&result["most_active"], &result["unfinished"]), (&1.into(), &1.into()), "{result}");
 }
+
+#[test]
+fn bad_times_are_named() {
+    for mode in ["stateful", "replay"] {
+        for args in [["--seconds", "nan"], ["--drain", "-1"], ["--wait", "inf"]] {
+            let argument = format!("{}={}", args[0], args[1]);
+            let output = program(&[mode, "--loop", &argument]);
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                output.status.code() == Some(2) && error.contains(args[0]),
+                "{mode} {argument}: {output:?}"
+            );
+        }
+    }
+}

@@ -110,6 +110,23 @@ fn the_kernels_bridge_between_two_taps() {
     assert_eq!(report.received + report.lost, report.sent);
 }
 
+#[test]
+fn tagged_frames_that_are_counted_are_not_lost() {
+    if !root("tagged_frames_that_are_counted_are_not_lost") {
+        return;
+    }
+    let namespace = Namespace::new("tagged");
+    namespace.exec(&["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"]);
+    namespace.ip(&["link", "add", "name", "a", "type", "veth", "peer", "name", "b"]);
+    namespace.ip(&["link", "set", "dev", "a", "up"]);
+    namespace.ip(&["link", "set", "dev", "b", "up"]);
+    let stack = STACK.replace("  { ipv4", "  { vlan = { id = 7 } },\n  { ipv4");
+    let interfaces = packet("a", "a", &namespace.0) + &packet("b", "b", &namespace.0);
+    let report =
+        run(&format!("seconds = 60\n{interfaces}[[stream]]\ntx = \"a\"\n{STREAM}size = 100\n{stack}"));
+    assert_eq!((report.received, report.lost, report.foreign), (5000, 0, 0), "{report}");
+}
+
 /// Sends 40 000 long frames by a device and takes nothing.
 fn flood(namespace: &Namespace, device: &str) {
     namespace.exec(&["python3", "-c", FLOOD, device]);

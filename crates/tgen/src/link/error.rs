@@ -82,6 +82,12 @@ pub enum LinkError {
 }
 
 impl LinkError {
+    /// Whether what was asked for can't be, whatever the system is like.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::Option { .. })
+    }
+
     /// A failed system call, with what to do where that is known.
     pub(super) fn system(name: &str, action: &'static str, source: impl Into<std::io::Error>) -> Self {
         let source = source.into();

@@ -50,8 +50,8 @@ impl Link {
         let specs = match &plan.interfaces {
             Interfaces::Named(specs) => specs,
             Interfaces::Loop(spec) => {
-                let (client, server) = MemifLink::pair(spec)?;
-                return Ok(vec![Self::Memif(Box::new(client)), Self::Memif(Box::new(server))]);
+                let (client, server) = Self::pair(spec)?;
+                return Ok(vec![client, server]);
             }
         };
         std::thread::scope(|scope| {
@@ -62,6 +62,15 @@ impl Link {
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             opened.collect()
         })
+    }
+
+    /// Both ends of a memif within this process: the client's end, and the server's.
+    ///
+    /// # Errors
+    /// [`LinkError::Option`], [`LinkError::Memif`].
+    pub fn pair(spec: &MemifSpec) -> Result<(Self, Self), LinkError> {
+        let (client, server) = MemifLink::pair(spec)?;
+        Ok((Self::Memif(Box::new(client)), Self::Memif(Box::new(server))))
     }
 
     /// Brings up an interface. Blocks until it is up, or for `wait` seconds.
@@ -135,6 +144,15 @@ impl Link {
         match self {
             Self::Memif(link) => link.receive(receiver),
             Self::Private(link) => link.receive(receiver),
+        }
+    }
+
+    /// Bytes that its frames may lack when they come in: a packet socket doesn't show the outermost VLAN tag.
+    #[must_use]
+    pub fn hidden(&self) -> u32 {
+        match self {
+            Self::Memif(_) => 0,
+            Self::Private(link) => link.hidden(),
         }
     }
 

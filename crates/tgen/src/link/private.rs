@@ -18,6 +18,11 @@ pub(super) trait Device: Send + core::fmt::Debug {
     /// Receives one frame; gives its length.
     fn receive(&self, into: &mut [u8]) -> io::Result<usize>;
 
+    /// Bytes that received frames may lack.
+    fn hidden(&self) -> u32 {
+        0
+    }
+
     /// Frames that came and that the kernel has thrown away since the last call, because we have taken too few of them.
     fn dropped(&mut self) -> io::Result<u64>;
 }
@@ -38,6 +43,10 @@ impl PrivateLink {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn hidden(&self) -> u32 {
+        self.device.hidden()
     }
 
     pub(super) fn transmit<P: Packets>(&mut self, n: usize, packets: &P) -> Result<usize, LinkError> {

@@ -72,6 +72,11 @@ impl Device for Socket {
         Ok(recv(self.0.as_raw_fd(), into, MsgFlags::MSG_DONTWAIT)?)
     }
 
+    /// The kernel takes the outermost VLAN tag off.
+    fn hidden(&self) -> u32 {
+        size_of::<wire::VlanTag>() as u32
+    }
+
     fn dropped(&mut self) -> io::Result<u64> {
         Ok(getsockopt(&self.0, Statistics)?.tp_drops.into())
     }

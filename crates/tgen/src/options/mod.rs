@@ -1,9 +1,11 @@
 //! The command line.
 
+mod link;
 mod streams;
 
+pub use link::{LinkOptions, WAIT, seconds};
+
 use crate::link::Role;
-use crate::link::spec::LinkMode;
 use crate::plan::Check;
 use crate::stateless::{Rate, Size};
 use clap::{Parser, ValueEnum};
@@ -119,33 +121,18 @@ pub struct Options {
     /// first word is read.
     #[arg(long)]
     pub full: bool,
-    /// What the interfaces carry.
-    #[arg(long, value_enum, default_value_t = LinkMode::Ethernet)]
-    pub mode: LinkMode,
     /// Which end of memifs we are.
     #[arg(long, value_enum, default_value_t = Role::Client)]
     pub role: Role,
     /// Queues in each direction.
     #[arg(long, default_value_t = 1)]
     pub queues: u16,
-    /// Ring size, a power of two from 64 to 16384.
-    #[arg(long, default_value_t = 1024)]
-    pub ring_size: u32,
-    /// Bytes per buffer; longer frames are chained.
-    #[arg(long, default_value_t = 2048)]
-    pub buffer_size: u32,
-    /// Secret that the server asks for.
-    #[arg(long)]
-    pub secret: Option<String>,
-    /// Core to run on. Default: any.
-    #[arg(long)]
-    pub core: Option<usize>,
+    /// Interfaces.
+    #[command(flatten)]
+    pub link: LinkOptions,
     /// Core of the device under test, to measure the way to it before and after.
     #[arg(long)]
     pub peer_core: Option<usize>,
-    /// Seconds to wait for the interfaces to come up. Default: 10.
-    #[arg(long)]
-    pub wait: Option<f64>,
     /// Never catch up: a packet more than so many seconds behind its time isn't sent, but counted as missed. Default: all are
     /// sent, however late.
     #[arg(long, value_name = "SECONDS")]

@@ -1,8 +1,8 @@
 //! What flags ask for: interfaces and streams.
 
-use super::{Options, Ports, Protocol};
+use super::{Options, Ports, Protocol, WAIT, seconds};
+use crate::link::InterfaceSpec;
 use crate::link::spec::LinkMode;
-use crate::link::{InterfaceSpec, MemifSpec};
 use crate::plan::{Check, Content, Interfaces, Plan, Stream};
 use crate::stateless::{Echo, Ethernet, Ipv4, Ipv6, Layer, Order, Rate, Setting, Size, Tcp, Udp, Vlan};
 use core::net::{IpAddr, Ipv4Addr};
@@ -25,20 +25,18 @@ impl Options {
             Some(path) => crate::profile::read(path).map_err(|error| error.to_string())?,
             None => self.flags()?,
         };
-        for (field, value) in [
-            ("seconds", self.seconds),
-            ("wait", self.wait),
-            ("drain", self.drain),
-            ("max-late", self.max_late),
+        for (flag, value, of) in [
+            ("seconds", self.seconds, &mut plan.seconds),
+            ("wait", self.link.wait, &mut plan.wait),
+            ("drain", self.drain, &mut plan.drain),
         ] {
-            if value.is_some_and(|value| !(0.0..1e9).contains(&value)) {
-                return Err(format!("--{field}: it must be 0 to 1000000000"));
+            if let Some(value) = value {
+                *of = seconds(flag, value)?;
             }
         }
-        plan.seconds = self.seconds.unwrap_or(plan.seconds);
-        plan.wait = self.wait.unwrap_or(plan.wait);
-        plan.drain = self.drain.unwrap_or(plan.drain);
-        plan.max_late = self.max_late.or(plan.max_late);
+        if let Some(value) = self.max_late {
+            plan.max_late = Some(seconds("max-late", value)?);
+        }
         if self.seed.is_some() {
             (plan.seed, plan.run) = Plan::seed_and_run(self.seed);
         }
@@ -48,12 +46,7 @@ impl Options {
     }
 
     fn flags(&self) -> Result<Plan, String> {
-        let memif = MemifSpec {
-            role: self.role,
-            mode: self.mode,
-            secret: self.secret.clone(),
-            ..MemifSpec::buffers(self.queues, self.ring_size, self.buffer_size)
-        };
+        let memif = self.link.memif(self.role, self.queues);
         let interfaces = match &self.tx {
             None => Interfaces::Loop(memif),
             Some(tx) => {
@@ -81,7 +74,7 @@ impl Options {
             fcs: self.fcs,
             max_late: None,
             drain: 0.5,
-            wait: 10.0,
+            wait: WAIT,
         })
     }
 
@@ -140,7 +133,7 @@ impl Options {
 
     fn stack(&self, ends: &Ends) -> Result<Vec<Layer>, String> {
         let mut stack = Vec::new();
-        if self.mode == LinkMode::Ethernet {
+        if self.link.mode == LinkMode::Ethernet {
             let (src, dst) = (Setting::fixed(ends.macs.0), Setting::fixed(ends.macs.1));
             stack.push(Layer::Ethernet(Ethernet { dst, src }));
         }

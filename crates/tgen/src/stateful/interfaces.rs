@@ -6,7 +6,8 @@ use super::packet::Framing;
 use super::profile::Ends;
 use super::side::Face;
 use crate::link::spec::LinkMode;
-use crate::link::{InterfaceSpec, Link, LinkError, MemifLink, MemifSpec, Role};
+use crate::link::{InterfaceSpec, Link, MemifSpec, Role};
+use crate::options::{LinkOptions, WAIT, seconds};
 use crate::placement::pin;
 use clap::Args;
 use core::net::IpAddr;
@@ -61,24 +62,9 @@ pub struct Interfaces {
     /// The same on the servers' side.
     #[arg(long)]
     pub server_gateway: Option<IpAddr>,
-    /// What the interfaces carry.
-    #[arg(long, value_enum, default_value_t = LinkMode::Ethernet)]
-    pub mode: LinkMode,
-    /// Ring size, a power of two from 64 to 16384.
-    #[arg(long, default_value_t = 1024)]
-    pub ring_size: u32,
-    /// Bytes per buffer; longer frames are chained.
-    #[arg(long, default_value_t = 2048)]
-    pub buffer_size: u32,
-    /// Secret of the interfaces.
-    #[arg(long)]
-    pub secret: Option<String>,
-    /// Core to run on. Default: any.
-    #[arg(long)]
-    pub core: Option<usize>,
-    /// Seconds to wait for the interfaces to come up.
-    #[arg(long, default_value_t = 10.0)]
-    pub wait: f64,
+    /// What they have in common.
+    #[command(flatten)]
+    pub link: LinkOptions,
 }
 
 impl Interfaces {
@@ -99,7 +85,7 @@ impl Interfaces {
     /// # Errors
     /// [`StatefulError::Core`] where it can't be had.
     pub fn pin(&self) -> Result<(), StatefulError> {
-        match self.core {
+        match self.link.core {
             Some(core) => pin(core).ok_or(StatefulError::Core(core)),
             None => Ok(()),
         }
@@ -124,7 +110,7 @@ impl Interfaces {
                     return Err(StatefulError::Option(what));
                 }
             };
-            let framing = match self.mode {
+            let framing = match self.link.mode {
                 LinkMode::Ethernet => Framing::ethernet::<A>(mac, next, max_payload),
                 LinkMode::Ip => Framing::ip::<A>(max_payload),
             };
@@ -143,21 +129,13 @@ impl Interfaces {
     /// # Errors
     /// [`StatefulError::Option`], [`StatefulError::Link`].
     pub fn open(&self) -> Result<Links, StatefulError> {
-        let memif = MemifSpec {
-            mode: self.mode,
-            secret: self.secret.clone(),
-            ..MemifSpec::buffers(1, self.ring_size, self.buffer_size)
-        };
-        let pair = |spec: &MemifSpec| -> Result<(Link, Link), LinkError> {
-            let (client, server) = MemifLink::pair(spec)?;
-            Ok((Link::Memif(Box::new(client)), Link::Memif(Box::new(server))))
-        };
+        let wait = seconds("wait", self.link.wait.unwrap_or(WAIT)).map_err(StatefulError::Option)?;
         if self.in_process {
-            let (client, server) = pair(&memif)?;
+            let (client, server) = Link::pair(&self.link.memif(Role::Client, 1))?;
             return Ok(Links { client, server, other: None });
         }
         let spec = |name: &Option<String>, netns: &Option<String>, role| {
-            let memif = MemifSpec { role, ..memif.clone() };
+            let memif = self.link.memif(role, 1);
             name.as_ref().map(|name| InterfaceSpec::parse(name, netns.as_deref(), &memif)).transpose()
         };
         let client = spec(&self.client_interface, &self.client_netns, self.client_role);
@@ -166,14 +144,14 @@ impl Interfaces {
         let server = server.map_err(StatefulError::Option)?;
         // Both at once: a device may bring up one only after the other.
         let open =
-            |spec: &Option<InterfaceSpec>| spec.as_ref().map(|spec| Link::open(spec, self.wait)).transpose();
+            |spec: &Option<InterfaceSpec>| spec.as_ref().map(|spec| Link::open(spec, wait)).transpose();
         let (client, server) = std::thread::scope(|scope| {
             let client = scope.spawn(|| open(&client));
             let server = open(&server);
             (client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), server)
         });
         // A side that is somebody else's has a link on which nothing ever happens.
-        let (end, other) = pair(&MemifSpec::buffers(1, 64, 64))?;
+        let (end, other) = Link::pair(&MemifSpec::buffers(1, 64, 64))?;
         Ok(match (client?, server?) {
             (Some(client), Some(server)) => Links { client, server, other: None },
             (Some(client), None) => Links { client, server: end, other: Some(other) },

@@ -6,7 +6,7 @@ use super::profile::{AnyEnds, Ends, Profile, Shape};
 use super::report::{Report, Second};
 use super::run::{Outcome, Times, run};
 use crate::link::LinkError;
-use crate::options::Output;
+use crate::options::{Output, seconds};
 use clap::Args;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
@@ -71,6 +71,18 @@ pub enum StatefulError {
     Json(#[from] serde_json::Error),
 }
 
+impl StatefulError {
+    /// Whether what was asked for can't be.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            Self::Profile(_) | Self::Option(_) => true,
+            Self::Link(error) => error.is_usage(),
+            _ => false,
+        }
+    }
+}
+
 /// What a run came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -88,6 +100,9 @@ impl StatefulOptions {
     /// # Errors
     /// What kept it from measuring.
     pub fn run(&self, stop: &AtomicBool) -> Result<Verdict, StatefulError> {
+        for (flag, value) in [("seconds", self.seconds), ("drain", self.drain)] {
+            seconds(flag, value).map_err(StatefulError::Option)?;
+        }
         let profile = Profile::load(&self.profile, self.shape.clone())?;
         let outcome = match &profile.ends {
             AnyEnds::V4(ends) => self.measure(&profile, ends, stop)?,

@@ -146,21 +146,19 @@ impl Profile {
         if !(rate.is_finite() && rate >= 0.0) {
             return Err(ProfileError::Value { what: "rate", value: rate.to_string(), allowed: "0 or more" });
         }
-        let ms = |what, value: Option<f64>, default: f64, least: u64| {
+        let ms = |what, value: Option<f64>, default: f64, least: f64| {
             let value = value.unwrap_or(default);
-            let ms =
-                if value.is_finite() && value >= 0.0 { (value * 1000.0).round() as u64 } else { u64::MAX };
-            within(
-                what,
-                ms,
-                least..=86_400_000,
-                "at most a day, and not negative (times are in seconds, to a millisecond)",
-            )
-            .map(|ms| ms as u32)
+            let ms = (value * 1000.0).round();
+            if (least..=86_400_000.0).contains(&ms) {
+                return Ok(ms as u32);
+            }
+            let allowed = "at most a day, and not negative (times are in seconds, to a millisecond)";
+            Err(ProfileError::Value { what, value: value.to_string(), allowed })
         };
         let seed = shape.seed.unwrap_or(1);
-        let timeout = ms("timeout", shape.timeout, if protocol == Protocol::Tcp { 30.0 } else { 1.0 }, 1)?;
-        let (hold, time_wait) = (ms("hold", shape.hold, 0.0, 0)?, ms("time-wait", shape.time_wait, 0.0, 0)?);
+        let timeout = ms("timeout", shape.timeout, if protocol == Protocol::Tcp { 30.0 } else { 1.0 }, 1.0)?;
+        let (hold, time_wait) =
+            (ms("hold", shape.hold, 0.0, 0.0)?, ms("time-wait", shape.time_wait, 0.0, 0.0)?);
         if protocol == Protocol::Udp {
             let allowed = "16 (the tag) to 8972 bytes (IPv6: 8952) with UDP";
             within("turns", turns.into(), 1..=u32::MAX.into(), "at least 1 with UDP")?;
@@ -185,7 +183,7 @@ impl Profile {
                 mss,
                 close: shape.close.unwrap_or_default(),
                 hold,
-                rto: ms("rto", shape.rto, 1.0, 1)?,
+                rto: ms("rto", shape.rto, 1.0, 1.0)?,
                 retries: shape.retries.unwrap_or(5),
                 timeout,
                 time_wait,

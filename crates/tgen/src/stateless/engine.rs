@@ -68,6 +68,8 @@ pub fn run(
             let lens = (observed.lanes.iter())
                 .fold((u32::MAX, 0), |(min, max), lane| (min.min(lane.lens.0), max.max(lane.lens.1)));
             let lens = if observed.lanes.is_empty() { (0, u32::MAX) } else { lens };
+            let hidden = observed.links.iter().map(Link::hidden).max().unwrap_or(0);
+            let lens = (lens.0.saturating_sub(hidden), lens.1);
             let mut receiver = Count::new(observed.links.len(), lens, plan.full);
             let ended = observed.by(&mut receiver);
             (receiver.into_links(), None, ended)
@@ -231,9 +233,9 @@ impl<R: Observer> Loop<'_, R> {
     fn receive(&mut self) -> Result<usize, LinkError> {
         let mut received = 0;
         for (number, link) in self.links.iter_mut().enumerate() {
-            self.receiver.begin(number);
+            self.receiver.account().begin(number);
             let done = link.receive(self.receiver);
-            self.receiver.end();
+            self.receiver.account().end();
             received += done?;
         }
         Ok(received)

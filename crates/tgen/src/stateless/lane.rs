@@ -57,6 +57,14 @@ pub enum LaneError {
     TooMany(usize),
 }
 
+impl LaneError {
+    /// Whether what was asked for can't be, whatever files and interfaces are like.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        !matches!(self, Self::Replay { .. })
+    }
+}
+
 /// What makes a lane's packets.
 #[derive(Debug)]
 pub(super) enum Maker {

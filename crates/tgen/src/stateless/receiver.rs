@@ -24,11 +24,8 @@ static KEEP_LAST: [[u8; 64]; 65] = {
 
 /// A [`Receiver`] that keeps accounts by link and lane.
 pub trait Observer: Receiver {
-    /// Frames of this link follow.
-    fn begin(&mut self, link: usize);
-
-    /// No more frames of this link for now.
-    fn end(&mut self);
+    /// What came in at links.
+    fn account(&mut self) -> &mut Account;
 
     /// A lane has sent so many packets.
     fn issued(&mut self, lane: usize, packets: u64);
@@ -51,12 +48,40 @@ pub struct LinkCounts {
     pub dropped: Option<u64>,
 }
 
-/// Counts frames and looks at their length and first bytes only.
+/// What came in at links, one of which is at work.
 #[derive(Debug)]
-pub struct Count {
+pub struct Account {
     links: Vec<LinkCounts>,
     at: usize,
     now: LinkCounts,
+}
+
+impl Account {
+    fn new(links: usize) -> Self {
+        Self { links: vec![LinkCounts::default(); links], at: 0, now: LinkCounts::default() }
+    }
+
+    /// Frames of this link follow.
+    #[inline(always)]
+    pub fn begin(&mut self, link: usize) {
+        (self.at, self.now) = (link, LinkCounts::default());
+    }
+
+    /// No more frames of this link for now.
+    #[inline(always)]
+    pub fn end(&mut self) {
+        if let Some(link) = self.links.get_mut(self.at) {
+            link.packets += self.now.packets;
+            link.bytes += self.now.bytes;
+            link.foreign += self.now.foreign;
+        }
+    }
+}
+
+/// Counts frames and looks at their length and first bytes only.
+#[derive(Debug)]
+pub struct Count {
+    account: Account,
     word: u64,
     /// Lengths that are sent.
     min: u32,
@@ -69,15 +94,14 @@ impl Count {
     #[must_use]
     pub fn new(links: usize, lens: (u32, u32), full: bool) -> Self {
         let (min, span) = (lens.0, lens.1 - lens.0);
-        let links = vec![LinkCounts::default(); links];
-        Self { links, at: 0, now: LinkCounts::default(), word: 0, min, span, full }
+        Self { account: Account::new(links), word: 0, min, span, full }
     }
 
     /// What came in, by link.
     #[must_use]
     pub fn into_links(self) -> Vec<LinkCounts> {
         core::hint::black_box(self.word);
-        self.links
+        self.account.links
     }
 }
 
@@ -85,9 +109,9 @@ impl Receiver for Count {
     #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         let len = frame.size();
-        self.now.packets += 1;
-        self.now.bytes += u64::from(len);
-        self.now.foreign += u64::from(len.wrapping_sub(self.min) > self.span);
+        self.account.now.packets += 1;
+        self.account.now.bytes += u64::from(len);
+        self.account.now.foreign += u64::from(len.wrapping_sub(self.min) > self.span);
         let mut word = [0; 8];
         frame.array_at(0, &mut word);
         self.word ^= u64::from_ne_bytes(word);
@@ -103,21 +127,15 @@ impl Receiver for Count {
 
 impl Observer for Count {
     #[inline(always)]
-    fn begin(&mut self, link: usize) {
-        self.at = link;
-        self.now = LinkCounts::default();
-    }
-
-    #[inline(always)]
-    fn end(&mut self) {
-        add(&mut self.links, self.at, self.now);
+    fn account(&mut self) -> &mut Account {
+        &mut self.account
     }
 
     #[inline(always)]
     fn issued(&mut self, _lane: usize, _packets: u64) {}
 
     fn ours(&self) -> u64 {
-        self.links.iter().map(|link| link.packets - link.foreign).sum()
+        self.account.links.iter().map(|link| link.packets - link.foreign).sum()
     }
 }
 
@@ -149,9 +167,7 @@ impl LaneCounts {
 /// Looks at signatures: sequence numbers and timestamps; with `PAYLOAD` also whether payloads are whole.
 #[derive(Debug)]
 pub struct Check<const PAYLOAD: bool> {
-    links: Vec<LinkCounts>,
-    at: usize,
-    now: LinkCounts,
+    account: Account,
     lanes: Vec<LaneCounts>,
     run: u16,
     scratch: Vec<u8>,
@@ -161,14 +177,13 @@ impl<const PAYLOAD: bool> Check<PAYLOAD> {
     /// For so many links, and these lanes of the run of that number.
     #[must_use]
     pub fn new(links: usize, lanes: Vec<LaneCounts>, run: u16) -> Self {
-        let links = vec![LinkCounts::default(); links];
-        Self { links, at: 0, now: LinkCounts::default(), lanes, run, scratch: vec![0; super::size::MAX + 64] }
+        Self { account: Account::new(links), lanes, run, scratch: vec![0; super::size::MAX + 64] }
     }
 
     /// What came in, by link and by lane.
     #[must_use]
     pub fn into_counts(self) -> (Vec<LinkCounts>, Vec<LaneCounts>) {
-        (self.links, self.lanes)
+        (self.account.links, self.lanes)
     }
 
     /// Whether the payload is as it was sent.
@@ -198,18 +213,18 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
     #[inline(always)]
     fn frame<V: View>(&mut self, frame: V) {
         let len = frame.size();
-        self.now.packets += 1;
-        self.now.bytes += u64::from(len);
+        self.account.now.packets += 1;
+        self.account.now.bytes += u64::from(len);
         let mut bytes = [0; signature::LEN];
         let found = frame.array_at(len.wrapping_sub(signature::LEN as u32), &mut bytes);
         let signature = if found { Signature::read(&bytes) } else { None };
         let Some(signature) = signature.filter(|s| usize::from(s.mark.lane) < self.lanes.len()) else {
-            self.now.foreign += 1;
+            self.account.now.foreign += 1;
             return;
         };
         let whole = !PAYLOAD || self.is_whole(frame, &signature);
         if whole && signature.mark.run != self.run {
-            self.now.foreign += 1;
+            self.account.now.foreign += 1;
             return;
         }
         let lane = &mut self.lanes[usize::from(signature.mark.lane)];
@@ -232,14 +247,8 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
 
 impl<const PAYLOAD: bool> Observer for Check<PAYLOAD> {
     #[inline(always)]
-    fn begin(&mut self, link: usize) {
-        self.at = link;
-        self.now = LinkCounts::default();
-    }
-
-    #[inline(always)]
-    fn end(&mut self) {
-        add(&mut self.links, self.at, self.now);
+    fn account(&mut self) -> &mut Account {
+        &mut self.account
     }
 
     #[inline(always)]
@@ -251,14 +260,5 @@ impl<const PAYLOAD: bool> Observer for Check<PAYLOAD> {
 
     fn ours(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.tracker.received()).sum()
-    }
-}
-
-#[inline(always)]
-fn add(links: &mut [LinkCounts], at: usize, now: LinkCounts) {
-    if let Some(link) = links.get_mut(at) {
-        link.packets += now.packets;
-        link.bytes += now.bytes;
-        link.foreign += now.foreign;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::conversation::{Conversation, ConversationError, MAX_STEPS};
 use super::run::{BLOCK, Outcome, Plan, StepCount, run};
-use crate::options::Output;
+use crate::options::{Output, seconds};
 use crate::stateful::interfaces::{Interfaces, Links};
 use crate::stateful::options::{StatefulError, Verdict};
 use crate::stateful::profile::{AnyEnds, Ends, Profile, Shape};
@@ -132,6 +132,9 @@ impl ReplayOptions {
     /// # Errors
     /// What kept it from measuring.
     pub fn run(&self, stop: &AtomicBool) -> Result<Verdict, StatefulError> {
+        for (flag, value) in [("seconds", self.seconds), ("drain", self.drain)] {
+            seconds(flag, value).map_err(StatefulError::Option)?;
+        }
         let profile = Profile::load(&self.profile, self.shape.clone())?;
         if self.interfaces.is_one_sided() {
             return Err(StatefulError::Option(
