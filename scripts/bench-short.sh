@@ -8,25 +8,35 @@ pairs=${PAIRS:-7}
 status=0
 
 # Where the host moves cores about, pairs are made again and again: each comparison has its share of the ten minutes.
-within=${WITHIN:-75}
+within=${WITHIN:-40}
 
 against() {  # SUITE A B
-  bin/quiver-bench compare --suite "$1" --a "$2" --b "$3" --pairs "$pairs" --within "$within" --results "$results" || status=$?
+  bin/quiver-bench compare --suite "$1" --a "$2" --b "$3" --pairs "$pairs" --seconds 0.5 --within "$within" --results "$results" || status=$?
+}
+
+alone() {  # COMMAND WORDS…
+  bin/quiver-bench "$@" --results "$results" || status=$?
 }
 
 [ "$(cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null)" != 1 ] ||
   echo "bench: better after sysctl kernel.sched_autogroup_enabled=0 (docs/benchmarking.md)" >&2
-against 64b-1c-memif-ethip4-ip4base-mrr quiver testpmd
-against 64b-1c-memif-eth-l2xcbase-mrr quiver testpmd
-against 1518b-1c-memif-ethip4-ip4base-mrr quiver testpmd
-against 64b-1c-memif-ethip4-ip4base-mrr quiver floor
+for suite in 64b-1c-memif-ethip4-ip4base 64b-1c-memif-eth-l2xcbase 64b-1c-memif-eth-l2bdbasemaclrn 1518b-1c-memif-ethip4-ip4base; do
+  against "$suite-mrr" quiver testpmd
+done
+for suite in 64b-1c-memif-ethip4-ip4base 78b-1c-memif-ethip6-ip6base 64b-1c-memif-ethip4-ip4scale20k-rnd; do
+  against "$suite-mrr" quiver floor
+done
+against 64b-1c-memif-ethip4-ip4base-mrr quiver l3fwd
 if [ "$(id -u)" -eq 0 ]; then
+  against 64b-1c-tap-ethip4-ip4base-mrr quiver kernel
   against 128kb-1c-tap-ethip4-ip4base-2tap-gso-iperf3-mrr quiver kernel
 fi
-bin/quiver-bench run --trials 5 --results "$results" 64b-1c-memif-ethip4-ip4scale20k-rnd-mrr 64b-1c-memif-ethip4-ip4scale200k-rnd-mrr \
-  64b-1c-memif-eth-l2bdbasemaclrn-mrr 64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps || status=$?
+alone search 64b-1c-memif-ethip4-ip4base-ndrpdr --seconds 0.3 --duration-sum 1.5
+alone run 64b-1c-memif-ethip4-ip4base-reconf --seconds 0.3 --duration-sum 1.5
+alone soak 64b-1c-memif-ethip4-ip4base-soak --soak-seconds 60
+alone run --trials 5 --seconds 0.5 64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps 100b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-tput
 for library in rust c go; do
-  bin/quiver-bench run --trials 5 --results "$results" 64b-1c-memif-app-receive-mrr 64b-1c-memif-app-send-mrr --device "app-$library" || status=$?
+  alone run --trials 3 --seconds 0.5 64b-1c-memif-app-receive-mrr 64b-1c-memif-app-send-mrr --device "app-$library"
 done
 bin/quiver-bench report --results "$results" || status=$?
 exit "$status"

@@ -130,6 +130,8 @@ class DeviceStand(Stand):
         where = placement_of(output)
         # At a rate that is asked for it doesn't go as fast as it can.
         limited = self.limit.reached(output, where) if self.limit and load.rate_pps is None else None
+        if output.untaken > (1 - GENERATOR_LIMIT) / 10 * output.received:
+            limited = True  # it fell short at its own end, at whatever rate
         return Trial(output, watch.noise, started, where, load.rate_pps, limited)
 
 
@@ -158,6 +160,8 @@ def multiplied(trials: list[Trial]) -> bool:
 
 def limited_in(trials: list[Trial]) -> bool | None:
     """Whether most of the trials whose generator's limit is known are at it; None where it is known of none."""
+    if any(trial.generator_limited and trial.load_pps is not None for trial in trials):
+        return True
     known = [trial.generator_limited for trial in trials if trial.generator_limited is not None]
     return sum(known) * 2 > len(known) if known else None
 

@@ -195,6 +195,8 @@ def test_what_a_trial_multiplied_and_missed_is_told():
     assert not output(report).multiplied
     assert output({**report, "duplicated": 1}).multiplied
     assert output({**report, "received": 101}).multiplied
+    assert output({**report, "receive_drops": 7}).untaken == 7
+    assert output({**report, "receive_drops": None}).untaken == 0
     missed = output({**report, "intended": 150, "missed": 40, "overslept": 3})
     assert (missed.unsent, missed.missed, missed.overslept) == (50, 40, 3)
 

@@ -1,6 +1,7 @@
 """Methods against simulated systems, whose capacity is known."""
 
 import math
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -11,6 +12,7 @@ from scipy.special import erfc, expit
 from quiver_bench import selftest
 from quiver_bench.errors import TrialVoid
 from quiver_bench.methods import mrr, ndrpdr, plr, reconf, soak
+from quiver_bench.methods.base import Figure
 from quiver_bench.simulated import Simulated
 
 
@@ -111,6 +113,13 @@ def test_a_figure_with_packets_that_nobody_sent_is_irregular():
     assert figure.remarks == ["packets came twice, or more came than was sent"]
     (figure,) = mrr.measure(Simulated(60e6, 1e3), quiet, trials=3)
     assert (figure.irregular, figure.remarks) == (False, [])
+
+
+def test_a_search_whose_generator_did_not_take_what_came_is_the_generators():
+    """Whatever its rate: at most so much of what it misses at its own end is the device's loss."""
+    trial = Simulated(10e6, 1e3).trial(1.0, 1e6)
+    assert Figure({}, [trial], "near").generator_limited is None
+    assert Figure({}, [replace(trial, generator_limited=True)], "near").generator_limited is True
 
 
 def test_where_nothing_tells_the_generators_limit_it_is_unknown():

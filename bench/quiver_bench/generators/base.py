@@ -77,6 +77,8 @@ class TrialOutput:
     missed: int | None = None
     #: Those of them that the generator itself slept through.
     overslept: int = 0
+    #: Frames that came and that the kernel threw away because the generator took too few: no loss of the device's.
+    untaken: int = 0
     duplicated: int = 0
     reordered: int = 0
     corrupted: int = 0

@@ -161,6 +161,7 @@ def output(report: dict[str, Any], ways: int = 1) -> TrialOutput:
         latency_reverse=_latency(streams.get("reverse-latency")),
         missed=report.get("missed"),
         overslept=report.get("overslept") or 0,
+        untaken=report.get("receive_drops") or 0,
         duplicated=report.get("duplicated") or 0,
         reordered=report.get("reordered") or 0,
         corrupted=report.get("corrupted") or 0,

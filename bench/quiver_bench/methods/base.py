@@ -38,7 +38,7 @@ class Figure:
     @property
     def generator_limited(self) -> bool | None:
         """Whether it is the generator's figure rather than the device's; None where its limit isn't known."""
-        return limited_in([trial for trial in self.trials if trial.load_pps is None])
+        return limited_in(self.trials)
 
 
 def rate(value: float, frame_bits: float) -> dict[str, Any]:
