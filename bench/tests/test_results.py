@@ -14,11 +14,12 @@ import pytest
 from conftest import MRR, NDRPDR, START, VERSIONS, chosen, comparison, document, quiet
 
 from quiver_bench.commands.main import main
+from quiver_bench.commands.measure import in_words
 from quiver_bench.compare import Comparison, compare
 from quiver_bench.methods import mrr, reconf
 from quiver_bench.methods.base import Figure, rate
 from quiver_bench.methods.soak import Search
-from quiver_bench.report import tables
+from quiver_bench.report import markdown, tables
 from quiver_bench.results.documents import comparison_document
 from quiver_bench.results.query import ask, latest
 from quiver_bench.simulated import Simulated
@@ -136,6 +137,15 @@ def test_every_kind_of_result_is_as_csits_schema_wants_it():
         jsonschema.validate(made, UTI)
         assert made["test_type"] == made["result"]["type"], "CSIT's cps and tput are of type mrr"
     assert document(cps, connections)["result"]["receive_rate"]["rate"]["unit"] == "cps"
+
+
+def test_a_standstill_stands_beside_what_there_is_without(store):
+    figure = reconf.measure(Simulated(20e6, 1e2, reconfiguration_standstill=0.05), quiet, 480, seconds=1.0)
+    made = document(figure, MRR.replace("mrr", "reconf"))
+    store.add(made)
+    said = r"49\.\d\d\d ms of standstill, 0\.000 ms without"
+    assert re.search(said, markdown.tables(store))
+    assert re.search(said, in_words(made))
 
 
 def test_one_way_and_both_ways_are_two_series(store):

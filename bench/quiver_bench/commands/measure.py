@@ -202,5 +202,6 @@ def figure_in_words(result: dict[str, Any]) -> str:
             return f"critical load {low:.3f} to {high:.3f} Mpps"
         case "reconf":
             loss = result["loss"]
-            return f"{loss['packet']['value']} packets, {loss['time']['value'] * 1e3:.3f} ms of standstill"
+            without = loss["without"]["value"] / result["aggregate_rate"]["rate"]["value"]
+            return f"{loss['time']['value'] * 1e3:.3f} ms of standstill, {without * 1e3:.3f} ms without"
     return "no figure"

@@ -119,7 +119,11 @@ def _figure(row: dict[str, Any]) -> str:
             ends = [mega(f"result_critical_rate_{end}_rate_value") for end in ("lower", "upper")]
             return f"critical load {ends[0]} to {ends[1]} Mpps"
         case "reconf":
-            return f"{row['result_loss_packet_value']:.0f} packets, {row['result_loss_time_value'] * 1e3:.3f} ms of standstill"
+            standstill = f"{row['result_loss_time_value'] * 1e3:.3f} ms of standstill"
+            if row["result_loss_without_value"] is None:
+                return standstill
+            without = row["result_loss_without_value"] / row["result_aggregate_rate_rate_value"]
+            return f"{standstill}, {without * 1e3:.3f} ms without"
     return "–"
 
 

@@ -69,6 +69,8 @@ COLUMNS: dict[str, str] = {
     "result_critical_rate_upper_rate_value": "DOUBLE",
     "result_loss_packet_value": "DOUBLE",
     "result_loss_time_value": "DOUBLE",
+    "result_loss_without_value": "DOUBLE",
+    "result_aggregate_rate_rate_value": "DOUBLE",
     "result_latency_forward_pdr_0_avg": "DOUBLE",
     "result_latency_forward_pdr_10_avg": "DOUBLE",
     "result_latency_forward_pdr_50_avg": "DOUBLE",
