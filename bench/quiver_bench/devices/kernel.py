@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 
-from quiver_bench.devices.base import Device, Setup, call
-from quiver_bench.devices.taps import TapPair
-from quiver_bench.generators import Endpoint
+from quiver_bench.devices.base import Setup, call
+from quiver_bench.devices.taps import Linux
 from quiver_bench.suites import traffic
 
 #: Routes that a reconfiguration adds while packets flow.
@@ -21,27 +19,15 @@ MACS = {
 }
 
 
-class Kernel(Device):
+class Kernel(Linux):
     """The kernel this runs on."""
 
     name = "kernel"
-    dut_type = "linux"
-    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
-    ports = frozenset({"tap"})
     note = "veth pairs; works in the sender's time, on whatever core that is"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.taps = TapPair(self.suite)
         self.netns = f"qb{os.getpid()}-k"
-
-    def version(self) -> str:
-        """The kernel's release."""
-        return platform.release()
-
-    def endpoints(self) -> tuple[Endpoint, Endpoint]:
-        """The namespaces on both sides."""
-        return self.taps.endpoints()
 
     def up(self) -> None:
         """Makes the namespaces, the wires between them, and a bridge or routes."""
@@ -100,5 +86,4 @@ class Kernel(Device):
     def down(self) -> None:
         """Removes the namespaces."""
         subprocess.run(["ip", "netns", "del", self.netns], capture_output=True, check=False)
-        self.taps.remove_namespaces()
         super().down()

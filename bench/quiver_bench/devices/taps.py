@@ -7,10 +7,11 @@ kernel is kept from saying anything of its own.
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import time
 
-from quiver_bench.devices.base import call
+from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.errors import Missing, TrialVoid
 from quiver_bench.generators import Endpoint
 from quiver_bench.suites import Suite, traffic
@@ -91,3 +92,28 @@ class TapPair:
                 if time.monotonic() > until:
                     raise TrialVoid(f"eth0 in {name} was not up after {seconds:.0f} s")
                 time.sleep(0.05)
+
+
+class Linux(Device):
+    """What the kernel itself does between the two namespaces."""
+
+    dut_type = "linux"
+    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
+    ports = frozenset({"tap"})
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.taps = TapPair(self.suite)
+
+    def version(self) -> str:
+        """The kernel's release."""
+        return platform.release()
+
+    def endpoints(self) -> tuple[Endpoint, Endpoint]:
+        """The namespaces on both sides."""
+        return self.taps.endpoints()
+
+    def down(self) -> None:
+        """Removes the namespaces, with all that is in them."""
+        self.taps.remove_namespaces()
+        super().down()
