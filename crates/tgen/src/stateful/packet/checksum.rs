@@ -6,15 +6,14 @@
 use wire::checksum::Partial;
 use wire::{Header, IpProtocol, Ipv4Header, Ipv6Header};
 
-/// Folds a sum of fields to the checksum that goes into a header.
+/// Folds a sum of fields, below 2^63, to the checksum that goes into a header.
 #[inline(always)]
 #[must_use]
 pub const fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    !(sum as u16)
+    let sum = (sum >> 32) as u32 + sum as u32;
+    // Both halves change places and are added: what the lower ones carry goes to the upper ones.
+    !(sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 /// Whether all that the checksum of a TCP or UDP packet covers says the same as it; true for other packets. `frame` has an
@@ -105,5 +104,21 @@ impl Payload {
     #[must_use]
     pub fn max(&self) -> usize {
         self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fold;
+
+    #[test]
+    fn folding_is_the_rest_by_0xffff() {
+        let sums =
+            (0..63).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 0xfffe, (1 << bit) * 3 / 2]);
+        for sum in sums.chain([0xffff, 0x1_fffe, 0xffff_ffff, 0x1_0000_fffe, 0xffff_0000, (1 << 63) - 1]) {
+            // RFC 1071: 0 only of 0, otherwise the rest, with 0xffff for none.
+            let rest = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
+            assert_eq!(u64::from(!fold(sum)), rest, "{sum:#x}");
+        }
     }
 }

@@ -76,13 +76,15 @@ impl<A: Address> Client<A> {
         if !free {
             return None;
         }
-        let ((local, local_port), (remote, remote_port)) = self.clients.ends(n);
-        // The first number follows from the seed, each further one from the connection before (RFC 9293 section 3.4.1).
-        let iss = if old.local == A::default() {
-            mix(u64::from(n), self.rules.seed) as u32
+        // A place always has the same ends. The first number follows from the seed, each further one from the connection
+        // before (RFC 9293 section 3.4.1).
+        let (ends, iss) = if old.local == A::default() {
+            (self.clients.ends(n), mix(u64::from(n), self.rules.seed) as u32)
         } else {
-            old.max.wrapping_add(0x1_0000)
+            let ends = ((old.local, old.local_port), (old.remote, old.remote_port));
+            (ends, old.max.wrapping_add(0x1_0000))
         };
+        let ((local, local_port), (remote, remote_port)) = ends;
         Some(Tcb {
             local,
             remote,

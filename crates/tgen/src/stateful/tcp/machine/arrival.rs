@@ -184,6 +184,10 @@ impl<A: Address> Context<'_, A> {
             }
         }
         let now = tcb.received();
+        if now == had {
+            // A FIN by itself: nothing to divide.
+            return;
+        }
         self.counts.bytes += u64::from(now.wrapping_sub(had));
         let message = self.rules.exchange.message(self.rules.role);
         if let (Some(a), Some(b)) = (had.checked_div(message), now.checked_div(message)) {
