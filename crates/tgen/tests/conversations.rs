@@ -75,3 +75,16 @@ fn bad_times_are_named() {
         }
     }
 }
+
+#[test]
+fn the_most_connections_at_a_time_are_seen_however_short_they_are() {
+    for profile in ["udp-cps", "tcp-cps"] {
+        let args = ["stateful", "--loop", "--profile", profile, "--connections", "100", "-o", "json"];
+        let result: Value = serde_json::from_slice(&program(&args).stdout).unwrap();
+        assert_eq!(
+            (&result["most_active"], &result["client"]["closed"]),
+            (&100.into(), &100.into()),
+            "{profile}"
+        );
+    }
+}

@@ -110,7 +110,7 @@ pub struct Report {
     pub received_pps: f64,
     /// Payload received by both sides, in bits per second of opening.
     pub goodput_bps: f64,
-    /// Most connections at a time, as seen every 20 ms.
+    /// Most connections at a time.
     pub most_active: u64,
     /// Connections that had not ended at the end.
     pub unfinished: u64,

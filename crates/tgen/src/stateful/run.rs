@@ -66,7 +66,7 @@ pub struct Outcome {
     pub seconds: Vec<Snapshot>,
     /// At the end.
     pub last: Snapshot,
-    /// Most connections at a time, of the moments at which it was looked.
+    /// Most connections at a time.
     pub most_active: u64,
     /// Time from a SYN to the handshake's end, or from a first request to its response, in nanoseconds.
     pub latency: Histogram<u64>,
@@ -197,7 +197,6 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                 let counts =
                     if times.clients { self.client.endpoint.counts() } else { self.server.endpoint.counts() };
                 let (active, all) = (counts.active(), counts.attempted >= self.connections);
-                self.most_active = self.most_active.max(active);
                 if opening && (now >= until || stopped || all && active == 0) {
                     opening = false;
                     self.keep(now, each_second);
@@ -234,10 +233,16 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                 client.open(n as usize, time, out);
             }
         }
+        if self.times.clients {
+            self.most_active = self.most_active.max(self.client.endpoint.counts().active());
+        }
         self.client.expire(time);
         self.client.send(self.client_link)?;
         let time = Now::at(nanoseconds() - begin);
         self.server.receive(self.server_link, time)?;
+        if !self.times.clients {
+            self.most_active = self.most_active.max(self.server.endpoint.counts().active());
+        }
         self.server.expire(time);
         self.server.send(self.server_link)?;
         let time = Now::at(nanoseconds() - begin);
