@@ -150,7 +150,11 @@ fn finish(options: &Options, report: &Report) -> ExitCode {
                 Some(own) if own > 0 => format!(" ({own} frames were dropped by the generator itself)"),
                 _ => String::new(),
             };
-            eprintln!("quiver-tgen: {} of all packets were lost, more than {most}{own}", report.loss_ratio);
+            eprintln!(
+                "quiver-tgen: {} % of all packets were lost, more than {} %{own}",
+                report.loss_ratio * 100.0,
+                most * 100.0
+            );
             LOSS.into()
         }
         _ => ExitCode::SUCCESS,

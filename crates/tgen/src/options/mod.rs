@@ -53,7 +53,7 @@ pub struct Options {
     /// Seconds to send. Default: 5.
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// Packets per second (1000, 2.5Mpps), bits per second (10Gbps, 10Gbps-l1), or max; in each direction.
+    /// Packets per second (1000, 2.5Mpps), bits per second (10Gbps, 10Gbps-l1), or max (also 0); in each direction.
     #[arg(long, default_value = "max")]
     pub rate: Rate,
     /// Packets after which to stop, in each direction; 0: when the time is up.

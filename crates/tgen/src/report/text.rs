@@ -29,7 +29,12 @@ impl fmt::Display for Report {
         }
         let short = |intended: u64| intended.saturating_sub(self.sent + missed);
         if let Some(short) = self.intended.map(short).filter(|short| *short > 0) {
-            write!(f, "\n{short} packets were not sent in time: the device had no room for them")?;
+            let why = if self.stopped || self.error.is_some() {
+                "it ended before their time"
+            } else {
+                "the device had no room for them"
+            };
+            write!(f, "\n{short} packets were not sent in time: {why}")?;
         }
         if let Some(own) = self.receive_drops.filter(|own| *own > 0) {
             write!(f, "\nTHE GENERATOR WAS TOO SLOW: {own} frames came that it didn't take in time")?;
