@@ -123,6 +123,15 @@ pub struct Feature {
     pub runs_after: &'static [&'static str],
 }
 
+/// An arc that packets go on along from a node that is no place on it: a feature of the arc has sent them there.
+#[derive(Clone, Copy, Debug)]
+pub struct Resume {
+    /// Name of the arc.
+    pub arc: &'static str,
+    /// The feature that sends them.
+    pub after: &'static str,
+}
+
 /// Everything a node declares. One `const NODE: NodeSpec` per file.
 #[derive(Clone, Copy)]
 pub struct NodeSpec {
@@ -146,6 +155,8 @@ pub struct NodeSpec {
     pub ends: &'static [&'static str],
     /// Arcs on which it is a feature.
     pub features: &'static [Feature],
+    /// Arcs that packets go on along from here.
+    pub resumes: &'static [Resume],
     /// Makes an instance for one worker.
     pub make: fn(&NodeContext<'_>) -> Box<dyn Node>,
 }
@@ -163,6 +174,7 @@ impl NodeSpec {
         starts: &[],
         ends: &[],
         features: &[],
+        resumes: &[],
         make: |_| unreachable!("a node declares how it is made"),
     };
 }
@@ -195,10 +207,10 @@ impl NodeContext<'_> {
     }
 
     /// First edge of the block that leads to the members of arc `name`: the edge to a member is this plus the
-    /// member's number. For nodes that start the arc or are features of it.
+    /// member's number. For nodes that start the arc, are features of it or resume it.
     ///
     /// # Panics
-    /// If the node has declared neither: a mistake in the node's file, found when the first graph is built.
+    /// If the node has declared none of these: a mistake in the node's file, found when the first graph is built.
     #[must_use]
     pub fn arc(&self, name: &str) -> crate::arc::ArcPlace {
         self.plan.nodes[self.node]
@@ -207,6 +219,29 @@ impl NodeContext<'_> {
             .find(|place| self.plan.arcs[place.arc as usize].name == name)
             .copied()
             .unwrap_or_else(|| panic!("node {} is not on arc {name}", self.plan.nodes[self.node].spec.name))
+    }
+
+    /// Number of the member of arc `arc` that is called `name`, if there is one.
+    #[must_use]
+    pub fn member(&self, arc: &str, name: &str) -> Option<u8> {
+        let arc = self.plan.arcs.iter().find(|other| other.name == arc)?;
+        let at = arc.members.iter().position(|id| self.plan.nodes[usize::from(*id)].spec.name == name)?;
+        Some(at as u8)
+    }
+
+    /// This node's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.plan.nodes[self.node].spec.name
+    }
+
+    /// Graph-wide id of another node's drop reason, for packets that are dropped on its behalf.
+    #[must_use]
+    pub fn drop_of(&self, node: &str, reason: &str) -> Option<u16> {
+        let at = self.plan.drops.iter().position(|(id, spec)| {
+            spec.name == reason && self.plan.nodes[usize::from(*id)].spec.name == node
+        })?;
+        Some(at as u16)
     }
 
     /// Key of what this worker's nodes share.

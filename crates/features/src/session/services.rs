@@ -1,27 +1,33 @@
 //! Services, and the order in which a session's packets pass them.
 //!
-//! A service declares what it runs before and after; the order is resolved once, and a chain is a bitmap whose lowest bit is the
-//! first service. There are at most 64.
+//! A service is a node and a place on the arc `session-services`: what it runs before and after is declared as for any feature, and
+//! resolved once. A chain is a bitmap whose lowest bit is the first service.
 
-/// Services that a chain can have.
-pub const MAX_SERVICES: usize = 64;
+use core::fmt::Write;
+use graph::NodeSpec;
+use graph::plan::features;
+
+/// The arc whose features the services are.
+pub(super) const SERVICES_ARC: &str = "session-services";
+
+/// Services that a chain can have: the last bit of the bitmap says that packets are dropped.
+pub const MAX_SERVICES: usize = 63;
 
 /// What a service declares.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
-    /// Name: lower case, words joined by `-`.
-    pub name: &'static str,
-    /// One sentence: what it does.
-    pub help: &'static str,
-    /// Services that come after this one. Names of services that aren't there are allowed and ignored.
-    pub runs_before: &'static [&'static str],
-    /// Services that come before this one, likewise.
-    pub runs_after: &'static [&'static str],
+    /// Its node. Name, help and place in the order are there.
+    pub node: NodeSpec,
+    /// Whether it has to see the packets of both directions.
+    pub both_ways: bool,
 }
 
 /// Services of one direction: bit `n` is the service that is `n`-th in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chain(pub u64);
+
+/// Set where packets are dropped at once.
+const BLOCKED: u64 = 1 << MAX_SERVICES;
 
 impl Chain {
     /// Whether the service of that number is on it.
@@ -30,13 +36,48 @@ impl Chain {
     pub const fn has(self, service: u8) -> bool {
         self.0 >> service & 1 != 0
     }
+
+    /// The first service, if there is any.
+    #[inline(always)]
+    #[must_use]
+    pub const fn first(self) -> Option<u8> {
+        if self.0 == 0 { None } else { Some(self.0.trailing_zeros() as u8) }
+    }
+
+    /// What is left of it behind the service of that number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn behind(self, service: u8) -> Self {
+        Self(self.0 & (u64::MAX << service << 1))
+    }
+
+    /// It without that service.
+    #[inline(always)]
+    #[must_use]
+    pub const fn without(self, service: u8) -> Self {
+        Self(self.0 & !(1 << service))
+    }
+
+    /// A chain at whose beginning packets are dropped for that reason (graph-wide id).
+    #[inline(always)]
+    #[must_use]
+    pub const fn blocked(reason: u16) -> Self {
+        Self(BLOCKED | reason as u64)
+    }
+
+    /// Why packets are dropped at its beginning, if they are.
+    #[inline(always)]
+    #[must_use]
+    pub const fn block(self) -> Option<u16> {
+        if self.0 & BLOCKED == 0 { None } else { Some(self.0 as u16) }
+    }
 }
 
-/// Services can't be put in order, or a chain names one that isn't there.
+/// Services can't be put in order, or a chain can't be made of those that were asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
     /// Each of them comes before the next, and the last one before the first.
-    #[error("services come before each other: {0}")]
+    #[error("{0}")]
     Cycle(String),
     /// There is no such service.
     #[error("there is no service {name:?}")]
@@ -49,6 +90,9 @@ pub enum ServiceError {
     /// A chain names a service twice.
     #[error("service {0:?} appears twice")]
     Twice(String),
+    /// A service that follows both sides is to see one only.
+    #[error("service {0:?} has to see both directions")]
+    OneWay(&'static str),
     /// More services than a bitmap has bits.
     #[error("there are {0} services, and {MAX_SERVICES} at most can be told apart")]
     TooMany(usize),
@@ -59,7 +103,7 @@ pub enum ServiceError {
 pub struct Order(Vec<Service>);
 
 impl Order {
-    /// Puts services in order; where nothing is declared, by name, so that it doesn't depend on that of registration.
+    /// Puts services in order, as every graph with their nodes does.
     ///
     /// # Errors
     /// [`ServiceError::Cycle`] or [`ServiceError::TooMany`].
@@ -67,17 +111,10 @@ impl Order {
         if services.len() > MAX_SERVICES {
             return Err(ServiceError::TooMany(services.len()));
         }
-        let mut left = services.to_vec();
-        left.sort_by_key(|service| service.name);
-        let mut order = Vec::with_capacity(left.len());
-        while !left.is_empty() {
-            let free = left.iter().position(|at| !left.iter().any(|other| before(other, at)));
-            match free {
-                Some(at) => order.push(left.remove(at)),
-                None => return Err(ServiceError::Cycle(cycle(&left))),
-            }
-        }
-        Ok(Self(order))
+        let nodes: Vec<NodeSpec> = services.iter().map(|service| service.node).collect();
+        let order =
+            features(SERVICES_ARC, &nodes).map_err(|cycle| ServiceError::Cycle(cycle.to_string()))?;
+        Ok(Self(order.into_iter().map(|at| services[at]).collect()))
     }
 
     /// The services.
@@ -89,7 +126,7 @@ impl Order {
     /// The number of a service.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u8> {
-        self.0.iter().position(|service| service.name == name).map(|at| at as u8)
+        self.0.iter().position(|service| service.node.name == name).map(|at| at as u8)
     }
 
     /// The chain of these services.
@@ -99,8 +136,13 @@ impl Order {
     pub fn chain<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Chain, ServiceError> {
         names.into_iter().try_fold(Chain::default(), |chain, name| {
             let number = self.number(name).ok_or_else(|| {
-                let known: Vec<&str> = self.0.iter().map(|service| service.name).collect();
-                ServiceError::Unknown { name: name.into(), known: known.join(", ") }
+                let mut known = String::new();
+                for service in &self.0 {
+                    let comma = if known.is_empty() { "" } else { ", " };
+                    // Writing to a string doesn't fail.
+                    let _ = write!(known, "{comma}{}", service.node.name);
+                }
+                ServiceError::Unknown { name: name.into(), known }
             })?;
             if chain.has(number) {
                 return Err(ServiceError::Twice(name.into()));
@@ -109,54 +151,45 @@ impl Order {
         })
     }
 
+    /// Sees to it that services which follow both sides of a session are on both of its chains.
+    ///
+    /// # Errors
+    /// [`ServiceError::OneWay`].
+    pub fn check(&self, [forward, reverse]: [Chain; 2]) -> Result<(), ServiceError> {
+        let one = |at: &usize| self.0[*at].both_ways && forward.has(*at as u8) != reverse.has(*at as u8);
+        match (0..self.0.len()).find(one) {
+            Some(at) => Err(ServiceError::OneWay(self.0[at].node.name)),
+            None => Ok(()),
+        }
+    }
+
     /// Names of a chain's services, in order.
     pub fn names(&self, chain: Chain) -> impl Iterator<Item = &'static str> + '_ {
         let on = move |at: &usize| chain.has(*at as u8);
-        (0..self.0.len()).filter(on).map(|at| self.0[at].name)
+        (0..self.0.len()).filter(on).map(|at| self.0[at].node.name)
     }
-}
-
-fn before(a: &Service, b: &Service) -> bool {
-    a.runs_before.contains(&b.name) || b.runs_after.contains(&a.name)
-}
-
-/// One cycle among `left`, each of which has a predecessor there.
-fn cycle(left: &[Service]) -> String {
-    let mut path = vec![left[0]];
-    loop {
-        let last = path[path.len() - 1];
-        let Some(earlier) = left.iter().find(|at| before(at, &last)) else { break };
-        if let Some(start) = path.iter().position(|at| at.name == earlier.name) {
-            path.drain(..start);
-            path.reverse();
-            break;
-        }
-        path.push(*earlier);
-    }
-    let names: Vec<&str> = path.iter().chain(path.first()).map(|service| service.name).collect();
-    names.join(" before ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use graph::Feature;
 
-    const fn service(
-        name: &'static str,
-        runs_before: &'static [&'static str],
-        runs_after: &'static [&'static str],
-    ) -> Service {
-        Service { name, help: "", runs_before, runs_after }
+    const fn service(name: &'static str, features: &'static [Feature]) -> Service {
+        Service { node: NodeSpec { name, features, ..NodeSpec::EMPTY }, both_ways: false }
     }
+
+    const fn place(runs_before: &'static [&'static str], runs_after: &'static [&'static str]) -> Feature {
+        Feature { arc: SERVICES_ARC, runs_before, runs_after }
+    }
+
+    const NAT: Service = service("nat", &[place(&[], &["tcp-check", "acl"])]);
+    const ACL: Service = service("acl", &[place(&[], &["gone"])]);
+    const TCP: Service = Service { both_ways: true, ..service("tcp-check", &[place(&["acl"], &[])]) };
 
     #[test]
     fn a_chain_is_in_declared_order_however_it_is_named() {
-        let order = Order::resolve(&[
-            service("nat", &[], &["tcp-check", "acl"]),
-            service("acl", &[], &["gone"]),
-            service("tcp-check", &["acl"], &[]),
-        ])
-        .unwrap();
+        let order = Order::resolve(&[NAT, ACL, TCP]).unwrap();
         let chain = order.chain(["nat", "tcp-check", "acl"]).unwrap();
         assert_eq!(order.names(chain).collect::<Vec<_>>(), ["tcp-check", "acl", "nat"]);
         assert_eq!(chain, Chain(0b111));
@@ -167,14 +200,40 @@ mod tests {
     }
 
     #[test]
+    fn who_follows_both_sides_is_on_both_chains() {
+        let order = Order::resolve(&[NAT, ACL, TCP]).unwrap();
+        let chain = |names: &[&str]| order.chain(names.iter().copied()).unwrap();
+        assert_eq!(order.check([chain(&["nat", "tcp-check"]), chain(&["tcp-check"])]), Ok(()));
+        let error = order.check([chain(&["nat"]), chain(&["tcp-check"])]);
+        assert_eq!(error, Err(ServiceError::OneWay("tcp-check")));
+    }
+
+    #[test]
     fn a_cycle_is_named() {
         let services = [
-            service("a", &["b"], &[]),
-            service("b", &["c"], &[]),
-            service("c", &["a"], &[]),
-            service("d", &[], &[]),
+            service("a", &[place(&["b"], &[])]),
+            service("b", &[place(&["c"], &[])]),
+            service("c", &[place(&["a"], &[])]),
+            service("d", &[place(&[], &[])]),
         ];
         let error = Order::resolve(&services).unwrap_err().to_string();
-        assert_eq!(error, "services come before each other: b before c before a before b");
+        assert!(error.contains("session-services can't be ordered"), "{error}");
+        assert!(error.contains("b before c before a before b"), "{error}");
+    }
+
+    #[test]
+    fn a_chain_has_sixty_three_services_at_most() {
+        let many = [service("a", &[place(&[], &[])]); MAX_SERVICES + 1];
+        assert_eq!(Order::resolve(&many).unwrap_err(), ServiceError::TooMany(64));
+    }
+
+    #[test]
+    fn a_chain_is_walked_from_its_lowest_bit() {
+        let chain = Chain(1 << 62 | 1 << 5 | 1);
+        assert_eq!((chain.first(), chain.behind(0).first()), (Some(0), Some(5)));
+        assert_eq!((chain.behind(5).first(), chain.behind(62).first()), (Some(62), None));
+        assert_eq!(chain.without(5), Chain(1 << 62 | 1));
+        assert_eq!(chain.block(), None);
+        assert_eq!(Chain::blocked(700).block(), Some(700));
     }
 }

@@ -8,6 +8,7 @@ mod resolve;
 mod tests;
 
 pub use error::PlanError;
+pub use order::features;
 
 use crate::arc::ArcPlace;
 use crate::node::{DropSpec, NodeSpec};

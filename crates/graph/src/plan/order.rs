@@ -3,9 +3,12 @@
 use super::error::PlanError;
 use crate::node::{Feature, NodeKind, NodeSpec};
 
-/// Features of arc `arc` in an order that satisfies every declaration; where nothing is declared, by name, so that the
-/// result doesn't depend on the order of registration.
-pub(super) fn features(arc: &str, specs: &[NodeSpec]) -> Result<Vec<usize>, PlanError> {
+/// Features of arc `arc` among `specs`, by position, in an order that satisfies every declaration; where nothing is declared, by name, so
+/// that the result doesn't depend on the order of registration. A plan numbers the members of its arcs so.
+///
+/// # Errors
+/// [`PlanError::Cycle`] names features that come before each other.
+pub fn features(arc: &str, specs: &[NodeSpec]) -> Result<Vec<usize>, PlanError> {
     let on = |spec: &NodeSpec| -> Option<Feature> { spec.features.iter().find(|f| f.arc == arc).copied() };
     let mut left: Vec<usize> = (0..specs.len()).filter(|at| on(&specs[*at]).is_some()).collect();
     left.sort_by_key(|at| specs[*at].name);

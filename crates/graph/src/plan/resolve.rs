@@ -26,8 +26,8 @@ impl Plan {
         let drafts = (0..specs.len())
             .map(|at| draft(at, &specs, &names, &arcs, &members))
             .collect::<Result<Vec<_>, _>>()?;
-        let edges: Vec<Vec<usize>> = drafts.iter().map(|draft| draft.edges.clone()).collect();
-        let order = order::nodes(&specs, &edges);
+        let onward: Vec<Vec<usize>> = drafts.iter().map(|draft| draft.onward.clone()).collect();
+        let order = order::nodes(&specs, &onward);
         let mut ids = vec![0u16; specs.len()];
         order.iter().enumerate().for_each(|(id, at)| ids[*at] = id as u16);
         let mut plan =
@@ -63,6 +63,8 @@ impl Plan {
 /// A node whose edges are positions in the list of declarations.
 struct NodeDraft {
     edges: Vec<usize>,
+    /// Those that packets can take: not those to places of an arc that lie behind them.
+    onward: Vec<usize>,
     children: Vec<(u32, u8)>,
     places: Vec<ArcPlace>,
 }
@@ -125,14 +127,21 @@ fn draft(
     if let Some(unknown) = spec.ends.iter().find(|end| !arcs.iter().any(|arc| arc.name == **end)) {
         return Err(PlanError::UnknownArc { arc: (*unknown).into() });
     }
-    for name in spec.starts.iter().copied().chain(spec.features.iter().map(|feature| feature.arc)) {
+    let mut onward = edges.clone();
+    let starts = spec.starts.iter().map(|arc| (*arc, None));
+    let features = spec.features.iter().map(|feature| (feature.arc, Some(spec.name)));
+    let resumes = spec.resumes.iter().map(|resume| (resume.arc, Some(resume.after)));
+    for (name, after) in starts.chain(features).chain(resumes) {
         let arc = arcs.iter().position(|arc| arc.name == name);
         let arc = arc.ok_or_else(|| PlanError::UnknownArc { arc: name.into() })?;
         places.push(ArcPlace { arc: arc as u16, base: edges.len().min(255) as u8 });
-        edges.extend(members[arc].0.iter().chain(&members[arc].1));
+        let (features, ends) = &members[arc];
+        let passed = features.iter().position(|at| Some(specs[*at].name) == after).map_or(0, |at| at + 1);
+        onward.extend(features[passed..].iter().chain(ends));
+        edges.extend(features.iter().chain(ends));
     }
     if edges.len() > 255 {
         return Err(PlanError::TooManyEdges { node: spec.name.into(), edges: edges.len() });
     }
-    Ok(NodeDraft { edges, children, places })
+    Ok(NodeDraft { edges, onward, children, places })
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::arc::ArcSpec;
 use crate::context::{Ctx, Frame};
-use crate::node::{Attach, Feature, Node, NodeKind};
+use crate::node::{Attach, Feature, Node, NodeKind, Resume};
 
 struct Pass;
 impl Node for Pass {
@@ -64,4 +64,25 @@ fn mistakes_are_named() {
         feature("a", &[Feature { arc: "ip4-unicast", runs_before: &["c"], runs_after: &["b"] }]);
     let cycle = resolve(&[LOOP, B, C]);
     assert!(cycle.contains("ip4-unicast can't be ordered") && cycle.contains(" before "), "{cycle}");
+}
+
+/// A node that a feature sends packets to, and that sends them on along the feature's arc, lies between the two, whatever
+/// else leads to either of them.
+#[test]
+fn who_resumes_an_arc_comes_between_the_feature_and_those_behind_it() {
+    const SIDE: NodeSpec = NodeSpec {
+        name: "side",
+        attach: &[Attach { parent: "b", key: 1 }, Attach { parent: "early", key: 1 }],
+        resumes: &[Resume { arc: "ip4-unicast", after: "b" }],
+        ..PASS
+    };
+    const EARLY: NodeSpec = NodeSpec { name: "early", kind: NodeKind::Input, ..PASS };
+    for specs in [[EARLY, INPUT, LOOKUP, A, B, C, SIDE], [SIDE, C, B, A, LOOKUP, INPUT, EARLY]] {
+        let plan = Plan::resolve(&specs, &[ARC], Schema::default()).unwrap();
+        let id = |name| plan.node(name).unwrap();
+        assert!(id("c") < id("b") && id("b") < id("side") && id("side") < id("a"), "{:?}", plan.dot());
+        let node = &plan.nodes[usize::from(id("side"))];
+        let place = node.arcs[0];
+        assert_eq!(node.edges[usize::from(place.base) + 2], id("a"), "all places can be reached by number");
+    }
 }

@@ -3,6 +3,7 @@
 //! * [`Key`]: the normalised 6-tuple, the same for a packet and its answer, and which of the two it was made from.
 //! * [`Seed`]: the secret of the hash.
 //! * [`SessionTable`]: what is known of each, found a vector at a time.
+//! * [`Beside`]: what somebody else knows of them besides.
 //!
 //! One worker's own: nothing here is shared, locked or atomic.
 //!
@@ -12,6 +13,7 @@
 //! **Growth.** Buckets are split a few at a time by insertions (linear hashing), and everything lies in chunks: the longest
 //! stall is the clearing of a chunk (512 KiB).
 
+mod beside;
 mod bucket;
 mod buckets;
 mod key;
@@ -20,6 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use beside::Beside;
 pub use key::{Endpoint, Key};
 pub use seed::Seed;
 pub use table::{Full, Handle, Inserted, NONE, SessionTable};

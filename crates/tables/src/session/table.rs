@@ -201,6 +201,14 @@ impl<V: Copy + Default> SessionTable<V> {
         self.entries.get_mut(index as usize).filter(|entry| entry.lives()).map(|entry| &mut entry.value)
     }
 
+    /// The session of that number, to change: its handle, its key, and what is known of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn visit(&mut self, index: u32) -> Option<(Handle, &Key, &mut V)> {
+        let entry = self.entries.get_mut(index as usize).filter(|entry| entry.lives())?;
+        Some((Handle { index, generation: entry.generation }, &entry.key, &mut entry.value))
+    }
+
     /// The key of the session of that number.
     #[must_use]
     pub fn key(&self, index: u32) -> Option<Key> {
