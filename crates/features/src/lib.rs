@@ -57,6 +57,7 @@ pub fn nodes() -> Vec<NodeSpec> {
     nodes.extend_from_slice(icmp::NODES);
     nodes.extend_from_slice(local::NODES);
     nodes.extend_from_slice(session::NODES);
+    nodes.extend(session::SERVICES.iter().map(|service| service.node));
     nodes
 }
 
@@ -66,6 +67,10 @@ pub fn arcs() -> Vec<ArcSpec> {
     vec![
         ArcSpec { name: "ip4-unicast", help: "IPv4 packets with a valid header, before their lookup." },
         ArcSpec { name: "ip6-unicast", help: "IPv6 packets with a valid header, before their lookup." },
+        ArcSpec {
+            name: "session-services",
+            help: "Packets of sessions; which services they pass, their session says.",
+        },
     ]
 }
 

@@ -108,8 +108,15 @@ impl Ctx<'_> {
     /// Marks the packet as dropped for `reason` and returns the edge to `drop`, which is edge 0 of every node.
     #[inline]
     pub fn drop(&mut self, slot: SlotId, reason: impl Into<u8>) -> u8 {
-        self.packets.meta_mut(slot).drop_reason = self.first_drop + u16::from(reason.into());
+        self.packets.meta_mut(slot).drop_reason = self.drop_id(reason);
         0
+    }
+
+    /// Graph-wide id of a drop reason of this node.
+    #[must_use]
+    #[inline(always)]
+    pub fn drop_id(&self, reason: impl Into<u8>) -> u16 {
+        self.first_drop + u16::from(reason.into())
     }
 
     /// Marks the packet as dropped for `reason` and returns `edge`, which leads to a node that tells its sender. That node
@@ -134,20 +141,20 @@ impl Ctx<'_> {
     /// Counts a drop of something that never became a packet.
     #[inline]
     pub fn count_drop(&self, reason: impl Into<u8>) {
-        self.counters.drops(self.first_drop + u16::from(reason.into())).add(1);
+        self.counters.drops(self.drop_id(reason)).add(1);
     }
 
     /// Counts drops of packets that came in by `interface` and whose slots are gone: they were kept elsewhere since.
     #[cold]
     pub fn count_lost(&self, interface: u16, reason: impl Into<u8>, packets: usize) {
-        let reason = self.first_drop + u16::from(reason.into());
+        let reason = self.drop_id(reason);
         (0..packets).for_each(|_| self.counters.dropped(interface, reason));
     }
 
     /// Counts drops of packets that never came into a slot.
     #[cold]
     pub fn count_drops(&self, reason: impl Into<u8>, packets: u64) {
-        self.counters.drops(self.first_drop + u16::from(reason.into())).add(packets);
+        self.counters.drops(self.drop_id(reason)).add(packets);
     }
 
     /// Adds to a counter that this node has declared.

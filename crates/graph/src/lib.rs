@@ -33,5 +33,7 @@ pub mod worker;
 pub use context::{Ctx, Frame, GONE};
 pub use memory::packet;
 pub use memory::simd;
-pub use node::{Attach, CounterSpec, DropSpec, Feature, Node, NodeContext, NodeKind, NodeSpec, Resume, Severity};
+pub use node::{
+    Attach, CounterSpec, DropSpec, Feature, Node, NodeContext, NodeKind, NodeSpec, Resume, Severity,
+};
 pub use port::IfIndex;

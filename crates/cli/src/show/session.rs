@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use api::text::Words;
-use api::v1::{SessionFilter, SessionPhase, SessionState, SessionsRequest, SessionsResponse};
+use api::v1::{SessionFilter, SessionPhase, SessionState, SessionsRequest, SessionsResponse, TcpState};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap_complete::ArgValueCandidates;
@@ -144,7 +144,14 @@ fn phase(session: &SessionState) -> Cell {
         SessionPhase::Embryonic => Tone::Warn,
         SessionPhase::Closing | SessionPhase::TimeWait | SessionPhase::Unspecified => Tone::Plain,
     };
-    Cell::toned(phase.word(), tone)
+    let text = match (session.initiator_tcp(), session.responder_tcp()) {
+        _ if session.blocked => "blocked".into(),
+        // An open connection is an established session: said once.
+        (TcpState::Unspecified, _) | (_, TcpState::Unspecified) => phase.word().to_string(),
+        (TcpState::Established, TcpState::Established) => phase.word().to_string(),
+        (initiator, responder) => format!("{} ({}, {})", phase.word(), initiator.word(), responder.word()),
+    };
+    Cell::toned(text, if session.blocked { Tone::Bad } else { tone })
 }
 
 /// An IP protocol, by name where it has one here.
@@ -187,6 +194,17 @@ mod tests {
             reverse_packets: 7,
             ..udp.clone()
         };
+        let halves = |a: TcpState, b: TcpState| SessionState {
+            initiator_tcp: a.into(),
+            responder_tcp: b.into(),
+            phase: SessionPhase::Closing.into(),
+            ..tcp.clone()
+        };
+        assert_eq!(
+            phase(&halves(TcpState::FinWait2, TcpState::CloseWait)).to_string(),
+            "closing (fin_wait_2, close_wait)"
+        );
+        assert_eq!(phase(&SessionState { blocked: true, ..udp.clone() }).to_string(), "blocked");
         let answer = SessionsResponse { sessions: vec![udp, tcp] };
         let view = |limit| Sessions { filters: Filters::default(), limit };
         let all = "TENANT  PROTOCOL  INITIATOR        RESPONDER     STATE      PACKETS  BYTES  ANSWERS  BYTES     AGE  IDLE\n\

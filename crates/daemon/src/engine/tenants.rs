@@ -74,6 +74,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants) {
             max_sessions: spec.max_sessions.into(),
             chain: spec.chain,
             untracked: if spec.drop_untracked { Untracked::Drop } else { Untracked::Pass },
+            midstream: spec.midstream,
             occupancy: Arc::clone(&tenant.occupancy),
         };
         tenants.set(tenant.index, Some(compiled));

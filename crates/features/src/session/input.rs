@@ -1,14 +1,15 @@
 //! The node that finds or begins the sessions of a vector, for both IP versions.
 
-use super::lifecycle::Step;
+use super::entry::Flow;
+use super::services::Chain;
+use super::serving::Onward;
 use super::sessions::{Evicted, NoRoom, Sessions};
 use super::tenants::{Place, TICK_BITS, Tenants, Untracked};
 use super::tuple::{Kind, Mark, Tuple};
-use super::{lifecycle, order};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
-use graph::arc::{ArcPlace, Arcs};
+use graph::arc::Arcs;
 use graph::engine::MAX_VECTOR;
 use graph::locals::LocalKey;
 use graph::packet::{Packets, SlotId};
@@ -16,7 +17,6 @@ use graph::publish::Key as Part;
 use graph::simd::Simd;
 use graph::{Ctx, Frame, Node, NodeContext};
 use tables::session::{Key, NONE};
-use wire::IpProtocol;
 
 graph::drops! {
     /// Why a tenant's packet gets no further.
@@ -33,6 +33,8 @@ graph::drops! {
         TooShort => "too-short", Invalid,
         /// An ICMP error about no session, and the tenant lets nothing pass that has none.
         UnrelatedError => "unrelated-error", Loss,
+        /// The session had to make room for another while its packet was on its way to a service.
+        SessionGone => "session-gone", Loss,
         /// The flow is another worker's, and the tenant lets nothing pass that has no session.
         Foreign => "foreign", Loss,
     }
@@ -43,8 +45,6 @@ graph::counters! {
     pub(super) enum Counter {
         /// Sessions that began.
         Created => "created",
-        /// TCP connections that were over and began anew.
-        Reopened => "reopened",
         /// Sessions ended before their time because their tenant may have no more.
         EvictedForQuota => "evicted-for-quota",
         /// Sessions ended before their time because the worker may have no more.
@@ -69,17 +69,20 @@ graph::counters! {
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    Pass,
+    /// It passes these services, or is dropped at their beginning.
+    Pass(Chain),
     Drop(Drop),
 }
+
+/// It goes on as it is.
+const PASS: Verdict = Verdict::Pass(Chain(0));
 
 /// One worker's instance.
 pub(super) struct Input<F: Tuple> {
     tenants: Part<Tenants>,
     arcs: Part<Arcs>,
     sessions: LocalKey<Sessions>,
-    place: ArcPlace,
-    lifecycle: u8,
+    onward: Onward,
     keys: Box<[Key; MAX_VECTOR]>,
     marks: Box<[Mark; MAX_VECTOR]>,
     hashes: Box<[u32; MAX_VECTOR]>,
@@ -95,13 +98,12 @@ impl<F: Tuple> Input<F> {
             tenants: cx.table(),
             arcs: cx.table(),
             sessions: cx.local(),
-            place: cx.arc(arc),
-            lifecycle: order().number(lifecycle::SERVICE.name).unwrap_or(u8::MAX),
+            onward: Onward::of_input(cx, arc),
             keys: Box::new([Key::NONE; MAX_VECTOR]),
             marks: Box::new([Mark::default(); MAX_VECTOR]),
             hashes: Box::new([0; MAX_VECTOR]),
             found: Box::new([NONE; MAX_VECTOR]),
-            verdicts: Box::new([Verdict::Pass; MAX_VECTOR]),
+            verdicts: Box::new([PASS; MAX_VECTOR]),
             family: PhantomData,
         })
     }
@@ -114,9 +116,9 @@ impl<F: Tuple> Node for Input<F> {
 
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
         // Nobody has looked it up yet: the field is ours until then.
-        match packets.meta(slot).next_hop {
-            NONE => out.write_str("no session"),
-            session => write!(out, "session {session}"),
+        match Flow(packets.meta(slot).next_hop) {
+            Flow::NONE => out.write_str("no session"),
+            flow => write!(out, "session {}", flow.session()),
         }
     }
 }
@@ -138,7 +140,7 @@ impl<F: Tuple> Tiered for Input<F> {
             sessions,
             tick: ctx.now >> TICK_BITS,
             worker: ctx.worker as u32,
-            lifecycle: self.lifecycle,
+            is_v6: F::IS_V6,
             counts: [0; Counter::SPECS.len()],
             evicted: Evicted::default(),
         };
@@ -151,9 +153,10 @@ impl<F: Tuple> Tiered for Input<F> {
             }
             let meta = ctx.packets.meta_mut(*slot);
             let place = tenants.place(meta.rx_if).unwrap_or_default();
-            let (verdict, session) =
-                vector.packet(place, (key, hash, self.found[at]), self.marks[at], meta.len());
-            meta.next_hop = session;
+            let found = (key, hash, self.found[at]);
+            let (verdict, flow, version) = vector.packet(place, found, self.marks[at], meta.len());
+            // Nobody needs these fields before the lookup: services find the session by them.
+            (meta.next_hop, meta.tx_if) = (flow.0, version);
             self.verdicts[at] = verdict;
         }
         let (mut counts, evicted) = (vector.counts, vector.evicted);
@@ -165,11 +168,7 @@ impl<F: Tuple> Tiered for Input<F> {
         for ((slot, next), verdict) in frame.slots.iter().zip(frame.next.iter_mut()).zip(self.verdicts.iter())
         {
             *next = match verdict {
-                Verdict::Pass => {
-                    let meta = ctx.packets.meta_mut(*slot);
-                    let rx_if = meta.rx_if;
-                    self.place.next(arcs, rx_if, meta)
-                }
+                Verdict::Pass(chain) => self.onward.edge(*chain, false, arcs, ctx.packets.meta_mut(*slot)),
                 Verdict::Drop(reason) => ctx.drop(*slot, *reason),
             };
         }
@@ -182,13 +181,15 @@ struct Vector<'a> {
     sessions: &'a mut Sessions,
     tick: u64,
     worker: u32,
-    lifecycle: u8,
+    is_v6: bool,
     counts: [u64; Counter::SPECS.len()],
     evicted: Evicted,
 }
 
+/// What becomes of a packet, its session and the version of that.
+type Passage = (Verdict, Flow, u16);
+
 impl Vector<'_> {
-    /// One packet; gives its session's number too.
     #[inline(always)]
     fn packet(
         &mut self,
@@ -196,19 +197,22 @@ impl Vector<'_> {
         (key, hash, found): (Key, u32, u32),
         mark: Mark,
         bytes: u32,
-    ) -> (Verdict, u32) {
-        if found != NONE && mark.kind == Kind::Flow {
-            return (self.of_session(found, &key, mark, bytes), found);
+    ) -> Passage {
+        if found != NONE
+            && mark.kind == Kind::Flow
+            && let Some(passage) = self.of_session(found, mark, bytes)
+        {
+            return passage;
         }
         self.unusual(place, (key, hash, found), mark, bytes)
     }
 
+    /// `None` where its tenant is gone.
     #[inline(always)]
-    fn of_session(&mut self, session: u32, key: &Key, mark: Mark, bytes: u32) -> Verdict {
-        let packet = (IpProtocol(key.protocol()), mark.from_high, mark.flags, bytes);
-        let step = self.sessions.packet(self.tenants, session, packet, self.lifecycle, self.tick);
-        self.counts[Counter::Reopened as usize] += u64::from(step == Step::Reopened);
-        Verdict::Pass
+    fn of_session(&mut self, session: u32, mark: Mark, bytes: u32) -> Option<Passage> {
+        let packet = (mark.from_high, bytes);
+        let (chain, version) = self.sessions.packet(self.tenants, session, packet, self.tick)?;
+        Some((Verdict::Pass(chain), Flow::new(session, self.is_v6, mark.from_high), version))
     }
 
     /// The first packet of a flow, or one of none.
@@ -219,35 +223,37 @@ impl Vector<'_> {
         (key, hash, found): (Key, u32, u32),
         mark: Mark,
         bytes: u32,
-    ) -> (Verdict, u32) {
+    ) -> Passage {
         let (counter, reason) = match mark.kind {
-            Kind::Link => return (Verdict::Pass, NONE),
+            Kind::Link => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
                 self.counts[Counter::RelatedErrors as usize] += 1;
                 self.sessions.related(found, mark.from_high, bytes);
-                return (Verdict::Pass, found);
+                return (PASS, Flow::new(found, self.is_v6, mark.from_high), 0);
             }
-            Kind::Flow => match self.first(place, key, hash, mark, bytes) {
-                Ok(session) => return (Verdict::Pass, session),
-                Err(None) => (Counter::Foreign, Drop::Foreign),
-                Err(Some(reason)) => return (Verdict::Drop(reason), NONE),
-            },
+            Kind::Flow => {
+                if found != NONE {
+                    // Of a tenant that is gone.
+                    self.sessions.end(found);
+                }
+                match self.first(place, key, hash, mark, bytes) {
+                    Ok(passage) => return passage,
+                    Err(None) => (Counter::Foreign, Drop::Foreign),
+                    Err(Some(reason)) => return (Verdict::Drop(reason), Flow::NONE, 0),
+                }
+            }
             Kind::Error => (Counter::Errors, Drop::UnrelatedError),
             Kind::Fragment => (Counter::Fragments, Drop::Fragment),
             Kind::Protocol => (Counter::Protocols, Drop::Protocol),
             Kind::Short => (Counter::Short, Drop::TooShort),
         };
-        match self.tenants.get(place.tenant).map(|tenant| tenant.untracked) {
-            Some(Untracked::Drop) => (Verdict::Drop(reason), NONE),
-            Some(Untracked::Pass) => {
-                self.counts[counter as usize] += 1;
-                (Verdict::Pass, NONE)
-            }
-            None => {
-                self.counts[Counter::Outside as usize] += 1;
-                (Verdict::Pass, NONE)
-            }
-        }
+        let passed = match self.tenants.get(place.tenant).map(|tenant| tenant.untracked) {
+            Some(Untracked::Drop) => return (Verdict::Drop(reason), Flow::NONE, 0),
+            Some(Untracked::Pass) => counter,
+            None => Counter::Outside,
+        };
+        self.counts[passed as usize] += 1;
+        (PASS, Flow::NONE, 0)
     }
 
     /// A flow's first packet: its session, or why it has none. `None`: another worker has it.
@@ -258,17 +264,14 @@ impl Vector<'_> {
         hash: u32,
         mark: Mark,
         bytes: u32,
-    ) -> Result<u32, Option<Drop>> {
+    ) -> Result<Passage, Option<Drop>> {
+        let none = (PASS, Flow::NONE, 0);
         let Some(tenant) = self.tenants.get(place.tenant) else {
             // An earlier one of this vector may have begun it; else it is nobody's.
             let found = self.sessions.table.find(&key, hash);
-            match found {
-                Some(session) => {
-                    self.of_session(session, &key, mark, bytes);
-                }
-                None => self.counts[Counter::Outside as usize] += 1,
-            }
-            return Ok(found.unwrap_or(NONE));
+            let passage = found.and_then(|session| self.of_session(session, mark, bytes));
+            self.counts[Counter::Outside as usize] += u64::from(passage.is_none());
+            return Ok(passage.unwrap_or(none));
         };
         if self.tenants.workers > 1 && self.tenants.owner(&key) != self.worker {
             return Err(None);
@@ -284,7 +287,6 @@ impl Vector<'_> {
             })
         })?;
         self.counts[Counter::Created as usize] += u64::from(new);
-        self.of_session(session, &key, mark, bytes);
-        Ok(session)
+        Ok(self.of_session(session, mark, bytes).unwrap_or(none))
     }
 }

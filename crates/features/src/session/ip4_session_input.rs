@@ -2,10 +2,12 @@
 //!
 //! | edge | packets |
 //! |---|---|
+//! | *arc `session-services`* | of a session that has services |
 //! | *arc `ip4-unicast`* | of a session, or of none where the tenant allows that |
 //! | `drop` | see [`input::Drop`] |
 
 use super::input::{self, Input};
+use super::services::SERVICES_ARC;
 use crate::ip::family::V4;
 use crate::ip4::UNICAST;
 use graph::{Feature, NodeSpec};
@@ -24,6 +26,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: input::Drop::SPECS,
     counters: input::Counter::SPECS,
+    starts: &[SERVICES_ARC],
     features: &[Feature { arc: UNICAST, runs_before: &[], runs_after: &["ip4-rpf"] }],
     make: |cx| Input::<V4>::boxed(cx, UNICAST),
     ..NodeSpec::EMPTY

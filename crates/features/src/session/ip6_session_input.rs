@@ -2,10 +2,12 @@
 //!
 //! | edge | packets |
 //! |---|---|
+//! | *arc `session-services`* | of a session that has services |
 //! | *arc `ip6-unicast`* | of a session, or of none where the tenant allows that |
 //! | `drop` | see [`input::Drop`] |
 
 use super::input::{self, Input};
+use super::services::SERVICES_ARC;
 use crate::ip::family::V6;
 use crate::ip6::UNICAST;
 use graph::{Feature, NodeSpec};
@@ -24,6 +26,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: input::Drop::SPECS,
     counters: input::Counter::SPECS,
+    starts: &[SERVICES_ARC],
     features: &[Feature { arc: UNICAST, runs_before: &["ip6-nd-proxy"], runs_after: &["ip6-rpf"] }],
     make: |cx| Input::<V6>::boxed(cx, UNICAST),
     ..NodeSpec::EMPTY

@@ -9,18 +9,59 @@
 //! Sequence numbers aren't looked at here: a RST is believed whoever sent it.
 
 use super::entry::{Direction, Session, State};
-use super::services::Service;
+use super::services::{SERVICES_ARC, Service};
+use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
+use super::tuple::tcp_header_at;
+use graph::{Feature, NodeSpec};
 use wire::IpProtocol;
 use wire::TcpFlags;
 
+graph::edges! {
+    /// Where packets go besides other services and their arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
 /// The service's declaration.
-pub const SERVICE: Service = Service {
-    name: "l4-lifecycle",
-    help: "Follows connections from their first packet to their last one.",
-    runs_before: &[],
-    runs_after: &[],
+pub(super) const SERVICE: Service = Service {
+    node: NodeSpec {
+        name: "l4-lifecycle",
+        help: "Follows connections from their first packet to their last one.",
+        edges: Next::NAMES,
+        features: &[Feature { arc: SERVICES_ARC, runs_before: &[], runs_after: &[] }],
+        resumes: RESUMES,
+        make: |cx| Serving::boxed(cx, Lifecycle),
+        ..NodeSpec::EMPTY
+    },
+    both_ways: false,
 };
 
+struct Lifecycle;
+
+impl Serve for Lifecycle {
+    #[inline(always)]
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        let protocol = visit.protocol();
+        let flags = if protocol == IpProtocol::TCP { flags(visit) } else { 0 };
+        visit.step = packet(visit.session, protocol, visit.direction, flags);
+        if protocol != IpProtocol::TCP && visit.session.state == State::Established {
+            // Nothing can happen any more that it would have to know of.
+            visit.session.retire(visit.me);
+        }
+        Verdict::Next
+    }
+}
+
+/// Flags of the segment; none where it has no whole header.
+#[inline(always)]
+fn flags(visit: &Visit<'_>) -> u8 {
+    let at = tcp_header_at(visit.packets, visit.slot, visit.is_v6);
+    at.and_then(|at| visit.packets.area(visit.slot).get(at + FLAGS)).copied().unwrap_or_default()
+}
+
+/// Bytes of a TCP header before its flags.
+const FLAGS: usize = 13;
 const FIN: u8 = TcpFlags::FIN.bits();
 const SYN: u8 = TcpFlags::SYN.bits();
 const RST: u8 = TcpFlags::RST.bits();
@@ -61,7 +102,7 @@ fn segment(session: &mut Session, direction: Direction, flags: u8) -> Step {
             return Step::Stays;
         }
         // Whoever asks first is the initiator now.
-        session.initiator_is_high ^= direction == Direction::Reverse;
+        session.initiated_by(direction);
         session.state = State::Embryonic;
         session.tcp_flags = [SYN, 0];
         return Step::Reopened;
@@ -124,7 +165,7 @@ mod tests {
             assert_eq!(session.state, state, "packet {at}");
         }
         assert_eq!(packet(&mut session, IpProtocol::TCP, Reverse, SYN), Step::Reopened);
-        assert_eq!((session.state, session.initiator_is_high), (State::Embryonic, true));
+        assert_eq!((session.state, session.initiator_is_high()), (State::Embryonic, true));
         assert_eq!(session.direction(true), Forward, "who asks first is the initiator");
     }
 

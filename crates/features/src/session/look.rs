@@ -2,6 +2,7 @@
 
 use super::entry::Session;
 use super::sessions::Sessions;
+use super::tcp_check::{TcpState, Track};
 use core::net::IpAddr;
 use tables::session::{Endpoint, Handle, Key};
 
@@ -45,6 +46,8 @@ pub struct Seen {
     pub key: Key,
     /// The rest.
     pub session: Session,
+    /// Where both sides of a TCP connection stand, if `tcp-check` follows it.
+    pub tcp: Option<[TcpState; 2]>,
 }
 
 impl Seen {
@@ -52,7 +55,7 @@ impl Seen {
     #[must_use]
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
         let (low, high) = self.key.endpoints();
-        if self.session.initiator_is_high { (high, low) } else { (low, high) }
+        if self.session.initiator_is_high() { (high, low) } else { (low, high) }
     }
 }
 
@@ -64,7 +67,8 @@ impl Sessions {
         let seen = part.filter_map(|index| {
             let (handle, key) = self.table.handle(index).zip(self.table.key(index))?;
             let session = *self.table.get(index)?;
-            filter.matches(&key, &session).then_some(Seen { handle, key, session })
+            let tcp = self.tcp.get(handle).and_then(Track::states);
+            filter.matches(&key, &session).then_some(Seen { handle, key, session, tcp })
         });
         (seen.collect(), next)
     }

@@ -5,7 +5,8 @@
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
 //!   `expire`: the node that ends them.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
-//! * [`services`]: what a session's packets pass, in declared order; `lifecycle`: the first of them.
+//! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `lifecycle`,
+//!   `tcp_check`: the services.
 
 mod entry;
 mod expire;
@@ -16,7 +17,9 @@ mod lifecycle;
 mod look;
 mod room;
 pub mod services;
+mod serving;
 mod sessions;
+mod tcp_check;
 pub mod tenants;
 #[cfg(test)]
 mod tests;
@@ -25,17 +28,18 @@ mod tuple;
 pub use entry::{Direction, Session, State};
 pub use look::{Filter, Seen};
 pub use sessions::Sessions;
-pub use tenants::{Occupancy, Place, Tenant, Tenants, Untracked};
+pub use tcp_check::TcpState;
+pub use tenants::{Midstream, Occupancy, Place, Tenant, Tenants, Untracked};
 
 use graph::NodeSpec;
 use services::{Order, Service};
 use std::sync::LazyLock;
 
-/// This folder's nodes.
+/// This folder's nodes besides services.
 pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE];
 
 /// All services.
-pub const SERVICES: &[Service] = &[lifecycle::SERVICE];
+pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE];
 
 /// All services in their order.
 ///

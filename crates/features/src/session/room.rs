@@ -1,5 +1,6 @@
 //! Who makes room for whom: each tenant's sessions that are embryonic or over, the oldest first.
 
+use super::entry::{Marks, Session};
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, Tenant};
 use std::sync::Arc;
@@ -58,14 +59,15 @@ impl Sessions {
         }
         if let Some(session) = self.table.get_mut(index) {
             session.links = [tail, NONE];
-            session.listed = true;
+            session.marks.put(Marks::LISTED, true);
         }
     }
 
     /// Takes a session off the list, if it is on it.
     pub(super) fn unlink(&mut self, index: u32) {
-        let Some(session) = self.table.get_mut(index).filter(|session| session.listed) else { return };
-        session.listed = false;
+        let listed = |session: &&mut Session| session.marks.has(Marks::LISTED);
+        let Some(session) = self.table.get_mut(index).filter(listed) else { return };
+        session.marks.put(Marks::LISTED, false);
         let ([before, after], number) = (session.links, session.tenant);
         if let Some(session) = self.table.get_mut(before) {
             session.links[1] = after;

@@ -112,8 +112,7 @@ impl Order {
             return Err(ServiceError::TooMany(services.len()));
         }
         let nodes: Vec<NodeSpec> = services.iter().map(|service| service.node).collect();
-        let order =
-            features(SERVICES_ARC, &nodes).map_err(|cycle| ServiceError::Cycle(cycle.to_string()))?;
+        let order = features(SERVICES_ARC, &nodes).map_err(|cycle| ServiceError::Cycle(cycle.to_string()))?;
         Ok(Self(order.into_iter().map(|at| services[at]).collect()))
     }
 
@@ -210,21 +209,21 @@ mod tests {
 
     #[test]
     fn a_cycle_is_named() {
-        let services = [
+        const SERVICES: [Service; 4] = [
             service("a", &[place(&["b"], &[])]),
             service("b", &[place(&["c"], &[])]),
             service("c", &[place(&["a"], &[])]),
             service("d", &[place(&[], &[])]),
         ];
-        let error = Order::resolve(&services).unwrap_err().to_string();
+        let error = Order::resolve(&SERVICES).unwrap_err().to_string();
         assert!(error.contains("session-services can't be ordered"), "{error}");
         assert!(error.contains("b before c before a before b"), "{error}");
     }
 
     #[test]
     fn a_chain_has_sixty_three_services_at_most() {
-        let many = [service("a", &[place(&[], &[])]); MAX_SERVICES + 1];
-        assert_eq!(Order::resolve(&many).unwrap_err(), ServiceError::TooMany(64));
+        const MANY: [Service; MAX_SERVICES + 1] = [service("a", &[place(&[], &[])]); MAX_SERVICES + 1];
+        assert_eq!(Order::resolve(&MANY).unwrap_err(), ServiceError::TooMany(64));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
-use super::entry::{Direction, Session, State};
-use super::lifecycle::{self, Step};
+use super::entry::{Flow, Marks, Session, State};
 use super::room::Part;
+use super::services::Chain;
+use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use std::sync::atomic::Ordering;
-use tables::session::{Inserted, Key, Seed, SessionTable};
+use tables::session::{Beside, Inserted, Key, Seed, SessionTable};
 use tables::timer_wheel::TimerWheel;
 use wire::IpProtocol;
 
@@ -28,7 +29,18 @@ pub struct Sessions {
     pub(super) crowd: u16,
     /// Counts removals, so that numbers found before one aren't relied on.
     pub(super) removals: u64,
+    /// What `tcp-check` knows of them.
+    pub(super) tcp: Beside<Track>,
     due: Vec<u32>,
+}
+
+/// A session has its chain of other tenants than there are now: it takes over theirs, and whatever a service had decided about it
+/// is decided anew. `None` where its tenant is gone.
+#[cold]
+fn renew(tenants: &Tenants, session: &mut Session) -> Option<()> {
+    let tenant = tenants.get(session.tenant)?;
+    (session.chain, session.epoch) = (tenant.chain, tenants.generation as u16);
+    Some(())
 }
 
 impl Default for Sessions {
@@ -39,6 +51,7 @@ impl Default for Sessions {
             parts: Vec::new(),
             crowd: 0,
             removals: 0,
+            tcp: Beside::default(),
             due: Vec::new(),
         }
     }
@@ -67,7 +80,7 @@ impl Sessions {
     /// Bytes of memory that they take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.wheel.bytes()
+        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key; gives its number and whether
@@ -87,7 +100,7 @@ impl Sessions {
         if let Some(there) = self.table.find(&key, hash) {
             return Ok((there, false));
         }
-        self.table.set_limit(tenants.per_worker);
+        self.table.set_limit(tenants.per_worker.min(Flow::MAX));
         self.part(number, tenant);
         if !tenant.occupancy.take(tenant.max_sessions) {
             let room = self.evict(number) && tenant.occupancy.take(tenant.max_sessions);
@@ -103,14 +116,15 @@ impl Sessions {
             }
             evicted.for_table += 1;
         }
-        let session = Session {
+        let mut session = Session {
             created: tick as u32,
             last_seen: tick as u32,
             tenant: number,
-            initiator_is_high: from_high,
+            epoch: tenants.generation as u16,
             chain: tenant.chain,
             ..Session::default()
         };
+        session.marks.put(Marks::INITIATOR_IS_HIGH, from_high);
         match self.table.insert(key, hash, session) {
             Ok(Inserted::New(index)) => {
                 self.arm(index, tenant, tick);
@@ -129,38 +143,26 @@ impl Sessions {
         }
     }
 
-    /// Takes a packet of session `index` into account.
+    /// Takes a packet of session `index` into account; gives what it passes next, and the session's version.
     #[inline(always)]
     pub(super) fn packet(
         &mut self,
         tenants: &Tenants,
         index: u32,
-        (protocol, from_high, flags, bytes): (IpProtocol, bool, u8, u32),
-        lifecycle: u8,
+        (from_high, bytes): (bool, u32),
         tick: u64,
-    ) -> Step {
-        let Some(session) = self.table.get_mut(index) else { return Step::Stays };
+    ) -> Option<(Chain, u16)> {
+        let (handle, _, session) = self.table.visit(index)?;
+        if session.epoch != tenants.generation as u16 {
+            renew(tenants, session)?;
+        }
         let direction = session.direction(from_high);
         session.packets[direction as usize] += 1;
         session.bytes[direction as usize] += u64::from(bytes);
         if session.state != State::TimeWait {
             session.last_seen = tick as u32;
         }
-        if !session.chain[direction as usize].has(lifecycle) {
-            return Step::Stays;
-        }
-        let step = self.follow(index, protocol, direction, flags);
-        if step != Step::Stays {
-            self.moved(tenants, index, tick);
-        }
-        if step == Step::Reopened
-            && let Some(session) = self.table.get_mut(index)
-        {
-            // Another connection: what is counted is its own.
-            session.created = tick as u32;
-            (session.packets, session.bytes) = ([1, 0], [u64::from(bytes), 0]);
-        }
-        step
+        Some((session.chain[direction as usize], handle.generation as u16))
     }
 
     /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it.
@@ -172,17 +174,9 @@ impl Sessions {
         }
     }
 
-    #[inline(always)]
-    fn follow(&mut self, index: u32, protocol: IpProtocol, direction: Direction, flags: u8) -> Step {
-        match self.table.get_mut(index) {
-            Some(session) => lifecycle::packet(session, protocol, direction, flags),
-            None => Step::Stays,
-        }
-    }
-
     /// A session stands elsewhere now: another timeout holds, and it may or may not have to make room.
     #[inline(never)]
-    fn moved(&mut self, tenants: &Tenants, index: u32, tick: u64) {
+    pub(super) fn moved(&mut self, tenants: &Tenants, index: u32, tick: u64) {
         self.unlink(index);
         let Some(session) = self.table.get_mut(index) else { return };
         session.last_seen = tick as u32;
@@ -193,6 +187,31 @@ impl Sessions {
         }
         if transient {
             self.link(index);
+        }
+    }
+
+    /// A connection that was over begins anew with a packet of `bytes`: what is counted is its own, and services see it as new.
+    #[cold]
+    pub(super) fn restart(&mut self, tenants: &Tenants, index: u32, bytes: u32, tick: u64) {
+        let Some(session) = self.table.get_mut(index) else { return };
+        session.created = tick as u32;
+        (session.packets, session.bytes) = ([1, 0], [u64::from(bytes), 0]);
+        if let Some(tenant) = tenants.get(session.tenant) {
+            session.chain = tenant.chain;
+        }
+        self.moved(tenants, index, tick);
+    }
+
+    /// From now on the session's packets are dropped for that reason (graph-wide id); with `end` it ends in the next round.
+    #[cold]
+    pub(super) fn block(&mut self, tenants: &Tenants, index: u32, reason: u16, end: bool, tick: u64) {
+        let Some(session) = self.table.get_mut(index) else { return };
+        session.chain = [Chain::blocked(reason); 2];
+        session.marks.put(Marks::ENDING, end);
+        self.moved(tenants, index, tick);
+        if end && let Some(timer) = self.table.get(index).map(|session| session.timer) {
+            self.wheel.cancel(timer);
+            self.arm_at(index, tick);
         }
     }
 
@@ -222,7 +241,7 @@ impl Sessions {
             let timeout =
                 tenant.map_or(0, |tenant| tenant.timeout(session.timer(IpProtocol(key.protocol()))));
             let idle = (tick as u32).wrapping_sub(session.last_seen);
-            if idle < timeout {
+            if idle < timeout && !session.marks.has(Marks::ENDING) {
                 self.arm_at(index, tick + u64::from(timeout - idle));
             } else {
                 self.end(index);
@@ -248,12 +267,12 @@ impl Sessions {
         let mut ended = 0;
         for index in due.drain(..) {
             let Some(session) = self.table.get_mut(index) else { continue };
-            let Some(tenant) = tenants.get(session.tenant) else {
+            let known = tenants.get(session.tenant).is_some();
+            if !known || session.epoch != tenants.generation as u16 && renew(tenants, session).is_none() {
                 self.end(index);
                 ended += 1;
                 continue;
-            };
-            session.chain = tenant.chain;
+            }
             let timer = session.timer;
             // It is looked at in the next round, and armed anew.
             self.wheel.cancel(timer);

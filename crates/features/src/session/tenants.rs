@@ -24,10 +24,12 @@ pub enum Timer {
     TcpClosing,
     /// A TCP connection is over: what is late still belongs to it.
     TimeWait,
+    /// A service lets no packet of the session pass.
+    Blocked,
 }
 
 /// Number of timeouts.
-pub const TIMERS: usize = 6;
+pub const TIMERS: usize = 7;
 
 /// Bits of a nanosecond count below a tick: a tick is 2^24 ns, 17 ms.
 pub const TICK_BITS: u32 = 24;
@@ -40,6 +42,18 @@ pub enum Untracked {
     Pass,
     /// They are dropped, by reason.
     Drop,
+}
+
+/// What `tcp-check` does with a connection whose beginning it hasn't seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Midstream {
+    /// It follows the connection from there on.
+    #[default]
+    Adopt,
+    /// It drops the packet, and the session ends.
+    Remove,
+    /// It drops the packet and all that come later, until none has come for a while.
+    Security,
 }
 
 /// Figures that all workers change. Touched when a session comes or goes, not for each packet.
@@ -84,6 +98,8 @@ pub struct Tenant {
     pub chain: [Chain; 2],
     /// What is done with packets that can't belong to a session.
     pub untracked: Untracked,
+    /// What `tcp-check` does with connections whose beginning it hasn't seen.
+    pub midstream: Midstream,
     /// Its figures: the same through all versions of the tables.
     pub occupancy: Arc<Occupancy>,
 }

@@ -33,18 +33,19 @@ pub(super) struct Mark {
     pub(super) kind: Kind,
     /// The source is the higher endpoint.
     pub(super) from_high: bool,
-    /// Flags of a TCP segment.
-    pub(super) flags: u8,
 }
 
 impl Mark {
     const fn none(kind: Kind) -> (Key, Self) {
-        (Key::NONE, Self { kind, from_high: false, flags: 0 })
+        (Key::NONE, Self { kind, from_high: false })
     }
 }
 
 /// How packets of an IP version are told apart.
 pub(super) trait Tuple: Family {
+    /// Whether it is the sixth.
+    const IS_V6: bool;
+
     /// The key of a packet whose network header is in place, and what else of it matters.
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark);
 }
@@ -74,11 +75,13 @@ impl Transport<'_> {
         (at < self.end).then(|| self.area.get(at).copied())?
     }
 
-    /// Ports, and the flags of a TCP segment.
+    /// Source and destination port; of TCP only where the flags are there, too.
     #[inline(always)]
-    fn ports(&self, protocol: IpProtocol) -> Option<(u16, u16, u8)> {
-        let flags = if protocol == IpProtocol::TCP { self.byte(TCP_FLAGS)? } else { 0 };
-        Some((self.word(0)?, self.word(2)?, flags))
+    fn ports(&self, protocol: IpProtocol) -> Option<(u16, u16)> {
+        if protocol == IpProtocol::TCP {
+            self.byte(TCP_FLAGS)?;
+        }
+        Some((self.word(0)?, self.word(2)?))
     }
 }
 
@@ -90,11 +93,11 @@ const QUOTED: usize = 8;
 #[inline(always)]
 fn flow<A: Copy>(
     (src, dst, protocol): Hosts<A>,
-    (src_port, dst_port, flags): (u16, u16, u8),
+    (src_port, dst_port): (u16, u16),
     make: impl Fn(u8, (A, u16), (A, u16)) -> (Key, bool),
 ) -> (Key, Mark) {
     let (key, from_high) = make(protocol.0, (src, src_port), (dst, dst_port));
-    (key, Mark { kind: Kind::Flow, from_high, flags })
+    (key, Mark { kind: Kind::Flow, from_high })
 }
 
 /// The key of the packet that an ICMP error quotes, seen from the error: it goes to where that came from.
@@ -113,10 +116,12 @@ fn error<A: Copy>(
     };
     let Some((src_port, dst_port)) = ports else { return Mark::none(Kind::Short) };
     let (key, from_high) = make(protocol.0, (src, src_port), (dst, dst_port));
-    (key, Mark { kind: Kind::Error, from_high: !from_high, flags: 0 })
+    (key, Mark { kind: Kind::Error, from_high: !from_high })
 }
 
 impl Tuple for V4 {
+    const IS_V6: bool = false;
+
     #[inline(always)]
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
         let meta = packets.meta(slot);
@@ -146,7 +151,7 @@ fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
     let (Some(kind), Some(id)) = (icmp.byte(0), icmp.word(ECHO_ID)) else { return Mark::none(Kind::Short) };
     let make = |p, a, b| Key::v4(context, p, a, b);
     match Icmpv4Type(kind) {
-        Icmpv4Type::ECHO_REQUEST | Icmpv4Type::ECHO_REPLY => flow(hosts, (id, id, 0), make),
+        Icmpv4Type::ECHO_REQUEST | Icmpv4Type::ECHO_REPLY => flow(hosts, (id, id), make),
         Icmpv4Type::REDIRECT => Mark::none(Kind::Protocol),
         kind if kind.is_error() => {
             let quoted = icmp.at + QUOTED;
@@ -164,6 +169,8 @@ fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
 }
 
 impl Tuple for V6 {
+    const IS_V6: bool = true;
+
     #[inline(always)]
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
         let meta = packets.meta(slot);
@@ -191,6 +198,20 @@ impl Tuple for V6 {
     }
 }
 
+/// Where the header of a TCP segment begins in the head area, of a packet that [`Tuple::read`] has found ports in.
+#[inline(always)]
+pub(super) fn tcp_header_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<usize> {
+    let meta = packets.meta(slot);
+    if is_v6 {
+        let header = packets.header::<Ipv6Header>(slot, meta.l3)?;
+        if header.next_header.is_extension() {
+            let behind = behind_extensions(packets.area(slot), meta.l3.into(), meta.end.into());
+            return behind.ok().map(|(at, _)| at);
+        }
+    }
+    Some(meta.l4.into())
+}
+
 /// Where the transport header is behind extension headers, and its protocol.
 #[cold]
 fn behind_extensions(area: &[u8; HEAD_AREA], l3: usize, end: usize) -> Result<(usize, IpProtocol), Kind> {
@@ -209,7 +230,7 @@ fn icmp6(hosts: Hosts<u128>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) 
     let (Some(kind), Some(id)) = (icmp.byte(0), icmp.word(ECHO_ID)) else { return Mark::none(Kind::Short) };
     let make = |p, a, b| Key::v6(context, p, a, b);
     match Icmpv6Type(kind) {
-        Icmpv6Type::ECHO_REQUEST | Icmpv6Type::ECHO_REPLY => flow(hosts, (id, id, 0), make),
+        Icmpv6Type::ECHO_REQUEST | Icmpv6Type::ECHO_REPLY => flow(hosts, (id, id), make),
         Icmpv6Type(1..=4) => {
             let quoted = icmp.at + QUOTED;
             let bytes = icmp.area.get(quoted..icmp.end).unwrap_or_default();

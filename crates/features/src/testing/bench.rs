@@ -35,6 +35,12 @@ pub struct Bench {
     reader: Reader,
 }
 
+/// All nodes of all features, with the test port and the probe.
+#[must_use]
+pub fn all_nodes() -> Vec<NodeSpec> {
+    [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat()
+}
+
 /// What came out of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -62,8 +68,7 @@ impl Bench {
     /// As [`Bench::new`].
     #[must_use]
     pub fn of_worker(station: Station, tier: Tier) -> Self {
-        let nodes = [crate::nodes(), TEST_NODES.to_vec(), vec![PROBE, PASS_IN, PASS_OUT]].concat();
-        Self::build(station, tier, &nodes)
+        Self::build(station, tier, &all_nodes())
     }
 
     /// The graph of these nodes, compiled for `tier`, with empty tables.

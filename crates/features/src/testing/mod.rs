@@ -13,7 +13,7 @@ mod stand_in;
 mod table;
 mod vectors;
 
-pub use bench::{Bench, Outcome};
+pub use bench::{Bench, Outcome, all_nodes};
 pub use port::{TEST_NODES, TestWire};
 pub use probe::{PASS_IN, PASS_OUT, PROBE, PROBE_IF, probe_header};
 pub use rows::rows;

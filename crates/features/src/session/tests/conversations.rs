@@ -56,7 +56,7 @@ fn tcp_is_followed_from_its_first_packet_to_its_last() {
             (State::Embryonic, [1, 0]),
             "counted from its own beginning"
         );
-        assert_eq!(count(&bench, node, "reopened"), 1);
+        assert_eq!(count(&bench, node, "created"), 1);
     });
 }
 

@@ -2,6 +2,8 @@
 
 mod conversations;
 mod limits;
+mod serving;
+mod tcp;
 mod unchanged;
 
 use super::services::Chain;
@@ -17,15 +19,16 @@ const SECOND: u64 = 1_000_000_000;
 const V4: &str = include_str!("../../../tests/vectors/session4.txt");
 const V6: &str = include_str!("../../../tests/vectors/session6.txt");
 
-/// A tenant with short timeouts: 5, 120, 3600, 60, 240 and 30 seconds.
+/// A tenant with short timeouts: 5, 120, 3600, 60, 240, 30 and 20 seconds.
 fn tenant() -> Tenant {
-    let seconds: [u32; TIMERS] = [5, 120, 3600, 60, 240, 30];
+    let seconds: [u32; TIMERS] = [5, 120, 3600, 60, 240, 30, 20];
     Tenant {
         name: "red".into(),
         timeouts: seconds.map(ticks_of_seconds),
         max_sessions: 1000,
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         untracked: Untracked::Pass,
+        midstream: Midstream::Adopt,
         occupancy: Arc::default(),
     }
 }
@@ -47,7 +50,11 @@ fn set_tenants(bench: &mut Bench, tenants: &[Tenant]) {
 }
 
 fn bench(tier: Tier, tenants: &[Tenant]) -> Bench {
-    let mut bench = Bench::new(tier);
+    furnish(Bench::new(tier), tenants)
+}
+
+/// The network, with sessions on all of its interfaces.
+fn furnish(mut bench: Bench, tenants: &[Tenant]) -> Bench {
     topology::set_up(&mut bench, 1500);
     for index in 1..=6 {
         bench.chain("ip4-unicast", index, &["ip4-session-input"], "ip4-lookup");

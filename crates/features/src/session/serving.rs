@@ -1,0 +1,239 @@
+//! What all services have in common: a node that takes each packet to its session, asks the service, and sends it to the next one.
+//!
+//! A service is one file, which says what it does with a packet ([`Serve`]) and declares a node made by [`Serving`], and one line
+//! in `SERVICES`.
+
+use super::entry::{Direction, Flow, Session};
+use super::lifecycle::Step;
+use super::services::{Chain, SERVICES_ARC};
+use super::sessions::Sessions;
+use super::tcp_check::Track;
+use super::tenants::{TICK_BITS, Tenant, Tenants};
+use crate::{ip4, ip6};
+use core::fmt;
+use graph::arc::{ArcPlace, Arcs};
+use graph::locals::LocalKey;
+use graph::packet::{Meta, Packets, SlotId};
+use graph::publish::Key as Part;
+use graph::{Ctx, Frame, Node, NodeContext, Resume};
+use tables::session::{Beside, Handle, Key};
+use wire::IpProtocol;
+
+/// Counters that a service can have.
+const COUNTERS: usize = 16;
+
+/// Where packets go on that have passed their services: every service's `resumes`.
+pub(super) const RESUMES: &[Resume] = &[
+    Resume { arc: ip4::UNICAST, after: "ip4-session-input" },
+    Resume { arc: ip6::UNICAST, after: "ip6-session-input" },
+];
+
+/// What becomes of a packet that a service has looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It passes the next service.
+    Next,
+    /// It passes none of the services that are left.
+    Skip,
+    /// It is dropped, for that reason of the service's node.
+    Drop(u8),
+    /// So are all that come after it, until its session ends or its tenant changes.
+    Block(u8),
+    /// It is dropped, and its session ends.
+    End(u8),
+}
+
+/// A packet at its session, for a service.
+pub(super) struct Visit<'a> {
+    pub(super) packets: &'a mut Packets,
+    pub(super) slot: SlotId,
+    /// `None` where it has just gone.
+    pub(super) tenant: Option<&'a Tenant>,
+    pub(super) key: &'a Key,
+    pub(super) handle: Handle,
+    pub(super) session: &'a mut Session,
+    pub(super) direction: Direction,
+    pub(super) is_v6: bool,
+    /// What `tcp-check` knows of sessions.
+    pub(super) tcp: &'a mut Beside<Track>,
+    /// What the packet has done to its session.
+    pub(super) step: Step,
+    /// The service's number.
+    pub(super) me: u8,
+    counts: &'a mut [u64; COUNTERS],
+}
+
+impl Visit<'_> {
+    /// The session's protocol.
+    #[inline(always)]
+    pub(super) fn protocol(&self) -> IpProtocol {
+        IpProtocol(self.key.protocol())
+    }
+
+    /// Adds one to a counter of the service's node.
+    #[inline(always)]
+    pub(super) fn count(&mut self, counter: impl Into<u8>) {
+        if let Some(count) = self.counts.get_mut(usize::from(counter.into())) {
+            *count += 1;
+        }
+    }
+}
+
+/// A service.
+pub(super) trait Serve: Send + 'static {
+    /// What becomes of a packet.
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict;
+}
+
+/// One worker's instance of a service's node.
+pub(super) struct Serving<S> {
+    service: S,
+    me: u8,
+    tenants: Part<Tenants>,
+    arcs: Part<Arcs>,
+    sessions: LocalKey<Sessions>,
+    onward: Onward,
+    /// Drop reason of a packet whose session had to make room between two nodes.
+    gone: u16,
+    counts: [u64; COUNTERS],
+}
+
+/// Ways from a node of sessions to the services, and from them back.
+#[derive(Clone, Copy)]
+pub(super) struct Onward {
+    services: ArcPlace,
+    arcs: [ArcPlace; 2],
+}
+
+impl Onward {
+    /// The ways of a node that finds sessions, for packets of an IP version.
+    pub(super) fn of_input(cx: &NodeContext<'_>, arc: &str) -> Self {
+        Self { services: cx.arc(SERVICES_ARC), arcs: [cx.arc(arc); 2] }
+    }
+
+    /// Edge of a packet with that chain before it.
+    #[inline(always)]
+    pub(super) fn edge(&self, chain: Chain, is_v6: bool, arcs: &Arcs, meta: &mut Meta) -> u8 {
+        let Some(first) = chain.first() else {
+            let interface = meta.rx_if;
+            return self.arcs[usize::from(is_v6)].next(arcs, interface, meta);
+        };
+        match chain.block() {
+            None => self.services.base + first,
+            Some(reason) => {
+                meta.drop_reason = reason;
+                0
+            }
+        }
+    }
+}
+
+impl<S: Serve> Serving<S> {
+    /// The node of a service.
+    pub(super) fn boxed(cx: &NodeContext<'_>, service: S) -> Box<dyn Node> {
+        Box::new(Self {
+            service,
+            me: cx.member(SERVICES_ARC, cx.name()).unwrap_or_default(),
+            tenants: cx.table(),
+            arcs: cx.table(),
+            sessions: cx.local(),
+            onward: Onward {
+                services: cx.arc(SERVICES_ARC),
+                arcs: [cx.arc(ip4::UNICAST), cx.arc(ip6::UNICAST)],
+            },
+            gone: cx.drop_of("ip4-session-input", "session-gone").unwrap_or_default(),
+            counts: [0; COUNTERS],
+        })
+    }
+}
+
+impl<S: Serve> Node for Serving<S> {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let tables = ctx.tables;
+        let (tenants, arcs) = (tables.get(self.tenants), tables.get(self.arcs));
+        let (tick, own) = (ctx.now >> TICK_BITS, ctx.drop_id(0));
+        let sessions = ctx.locals.get(self.sessions);
+        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
+            let flow = Flow(ctx.packets.meta(*slot).next_hop);
+            let passage = self.packet(ctx.packets, *slot, flow, sessions, tenants, (tick, own));
+            let meta = ctx.packets.meta_mut(*slot);
+            *next = match passage {
+                Ok(rest) => self.onward.edge(rest, flow.is_v6(), arcs, meta),
+                Err(reason) => {
+                    meta.drop_reason = reason;
+                    0
+                }
+            };
+        }
+        for (counter, count) in self.counts.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
+            ctx.count(counter as u8, core::mem::take(count));
+        }
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "session {}", Flow(packets.meta(slot).next_hop).session())
+    }
+}
+
+impl<S: Serve> Serving<S> {
+    /// One packet: the services that it still passes, or why it is dropped (graph-wide id).
+    #[inline(always)]
+    fn packet(
+        &mut self,
+        packets: &mut Packets,
+        slot: SlotId,
+        flow: Flow,
+        sessions: &mut Sessions,
+        tenants: &Tenants,
+        (tick, own): (u64, u16),
+    ) -> Result<Chain, u16> {
+        let meta = packets.meta(slot);
+        let (version, bytes) = (meta.tx_if, meta.len());
+        // Its session may have made room for another since, which has its number now.
+        let there = sessions.table.visit(flow.session());
+        let there = there.filter(|(handle, ..)| handle.generation as u16 == version);
+        let (handle, key, session) = there.ok_or(self.gone)?;
+        let direction = session.direction(flow.from_high());
+        // A packet before this one in the vector may have had it blocked.
+        if let Some(reason) = session.chain[direction as usize].block() {
+            return Err(reason);
+        }
+        let mut visit = Visit {
+            packets,
+            slot,
+            tenant: tenants.get(session.tenant),
+            key,
+            handle,
+            session,
+            direction,
+            is_v6: flow.is_v6(),
+            tcp: &mut sessions.tcp,
+            step: Step::Stays,
+            me: self.me,
+            counts: &mut self.counts,
+        };
+        let verdict = self.service.packet(&mut visit);
+        let step = visit.step;
+        let mut rest = session.chain[direction as usize].behind(self.me);
+        match step {
+            Step::Stays => {}
+            Step::Moved => sessions.moved(tenants, flow.session(), tick),
+            Step::Reopened => {
+                sessions.restart(tenants, flow.session(), bytes, tick);
+                let session = sessions.table.get(flow.session());
+                rest = session.map_or(rest, |session| session.chain[0].behind(self.me));
+            }
+        }
+        let end = matches!(verdict, Verdict::End(_));
+        match verdict {
+            Verdict::Next => Ok(rest),
+            Verdict::Skip => Ok(Chain::default()),
+            Verdict::Drop(reason) => Err(own + u16::from(reason)),
+            Verdict::Block(reason) | Verdict::End(reason) => {
+                let reason = own + u16::from(reason);
+                sessions.block(tenants, flow.session(), reason, end, tick);
+                Err(reason)
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The service `tcp-check`: both sides of TCP connections, by flags, sequence numbers and windows.
+//!
+//! | packet | what becomes of it |
+//! |---|---|
+//! | a segment that the receiver can take (RFC 9293 section 3.10.7.4) | passes, and the connection goes on |
+//! | RST with the very number that is expected (RFC 5961 section 3.2) | passes, and the connection is over |
+//! | RST elsewhere in the window, SYN in a connection (RFC 5961 section 4.2) | passes and changes nothing: the receiver asks whether it is meant |
+//! | data, acknowledgments, RSTs outside the windows; flags that make no sense | dropped, by reason |
+//! | SYN of a new connection in TIME-WAIT (RFC 9293 section 3.6.1, RFC 6191) | passes, and the session begins anew |
+//! | the first one of a session, which isn't a SYN | as the tenant's `midstream` says |
+//!
+//! It stands in for `l4-lifecycle` where both are on a chain: a session is where its connection is. What isn't TCP it lets alone.
+//! [`Segment`] is what matters of a packet, [`Track`] what is known of a connection.
+
+mod segment;
+mod track;
+
+pub use track::{TcpState, Track};
+
+use super::entry::{Direction, State};
+use super::lifecycle::{self, Step};
+use super::services::{SERVICES_ARC, Service};
+use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
+use super::tenants::Midstream;
+use graph::{Feature, NodeSpec};
+use segment::Segment;
+use track::{Doubt, Outcome, Refusal};
+use wire::IpProtocol;
+
+graph::edges! {
+    /// Where packets go besides other services and their arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+graph::drops! {
+    /// Why a segment gets no further.
+    enum Drop {
+        /// The TCP header isn't whole, or its length can't be.
+        BadHeader => "bad-header", Invalid,
+        /// Flags that no TCP sends together, or none that it always sends.
+        BadFlags => "bad-flags", Invalid,
+        /// The beginning of the connection was never seen, and the tenant wants no such connections.
+        Midstream => "midstream", Loss,
+        /// An earlier segment of a connection whose beginning was never seen has it blocked until it is silent.
+        Blocked => "blocked", Loss,
+        /// Its sequence numbers are none that the receiver takes: a forgery, or a segment that was under way for very long.
+        OutOfWindow => "out-of-window", Invalid,
+        /// It acknowledges what was never sent, or what was sent very long ago.
+        BadAcknowledgment => "bad-acknowledgment", Invalid,
+        /// A RST outside the window, or one that answers no SYN: a forgery, or one that comes very late.
+        RstOutOfWindow => "rst-out-of-window", Invalid,
+    }
+}
+
+graph::counters! {
+    /// What is counted besides drops.
+    enum Counter {
+        /// Connections that were opened by both sides.
+        Established => "established",
+        /// Connections that both sides have closed.
+        Closed => "closed",
+        /// Connections that a RST has ended, or refused.
+        Reset => "reset",
+        /// Connections that were followed from somewhere in the middle.
+        Adopted => "adopted",
+        /// Connections that were over and began anew.
+        Reopened => "reopened",
+        /// RSTs in the window, but without the number that is expected: they pass and change nothing.
+        DoubtfulRst => "doubtful-rst",
+        /// SYNs in a connection: they pass and change nothing.
+        DoubtfulSyn => "doubtful-syn",
+        /// Acknowledgments from where no SYN has come from: they pass and change nothing.
+        DoubtfulAck => "doubtful-ack",
+    }
+}
+
+/// The service's declaration.
+pub(super) const SERVICE: Service = Service {
+    node: NodeSpec {
+        name: "tcp-check",
+        help: "Follows both sides of TCP connections and drops what can't be theirs.",
+        edges: Next::NAMES,
+        drops: Drop::SPECS,
+        counters: Counter::SPECS,
+        features: &[Feature { arc: SERVICES_ARC, runs_before: &["l4-lifecycle"], runs_after: &[] }],
+        resumes: RESUMES,
+        make: |cx| {
+            let lifecycle = cx.member(SERVICES_ARC, lifecycle::SERVICE.node.name).unwrap_or_default();
+            Serving::boxed(cx, TcpCheck { lifecycle })
+        },
+        ..NodeSpec::EMPTY
+    },
+    both_ways: true,
+};
+
+struct TcpCheck {
+    /// Number of the service that it stands in for.
+    lifecycle: u8,
+}
+
+impl Serve for TcpCheck {
+    #[inline(always)]
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        if visit.protocol() != IpProtocol::TCP {
+            visit.session.retire(visit.me);
+            return Verdict::Next;
+        }
+        visit.session.retire(self.lifecycle);
+        let Some(segment) = Segment::read(visit.packets, visit.slot, visit.is_v6) else {
+            return Verdict::Drop(Drop::BadHeader.into());
+        };
+        let Some((track, _)) = visit.tcp.get_mut(visit.handle) else { return Verdict::Next };
+        let outcome = track.segment(visit.direction, &segment);
+        if outcome == Outcome::Fits {
+            let state = track.phase();
+            return if state == visit.session.state { Verdict::Next } else { moved(visit, state) };
+        }
+        unusual(visit, &segment, outcome)
+    }
+}
+
+/// The connection stands elsewhere now.
+#[inline(never)]
+fn moved(visit: &mut Visit<'_>, state: State) -> Verdict {
+    let reset = visit.tcp.get(visit.handle).is_some_and(Track::is_reset);
+    visit.session.state = state;
+    visit.step = Step::Moved;
+    match state {
+        State::Established => visit.count(Counter::Established),
+        State::TimeWait if reset => visit.count(Counter::Reset),
+        State::TimeWait => visit.count(Counter::Closed),
+        State::Embryonic | State::Closing => {}
+    }
+    Verdict::Next
+}
+
+#[inline(never)]
+fn unusual(visit: &mut Visit<'_>, segment: &Segment, outcome: Outcome) -> Verdict {
+    match outcome {
+        Outcome::Fits => return Verdict::Next,
+        Outcome::Refused(refusal) => {
+            let reason = match refusal {
+                Refusal::Flags => Drop::BadFlags,
+                Refusal::Window => Drop::OutOfWindow,
+                Refusal::Acknowledgment => Drop::BadAcknowledgment,
+                Refusal::Rst => Drop::RstOutOfWindow,
+            };
+            return Verdict::Drop(reason.into());
+        }
+        Outcome::Doubtful(doubt) => visit.count(match doubt {
+            Doubt::Rst => Counter::DoubtfulRst,
+            Doubt::Syn => Counter::DoubtfulSyn,
+            Doubt::Ack => Counter::DoubtfulAck,
+        }),
+        Outcome::Reopens => {
+            visit.session.initiated_by(visit.direction);
+            visit.session.state = State::Embryonic;
+            visit.step = Step::Reopened;
+            visit.count(Counter::Reopened);
+        }
+        Outcome::Midstream => return midstream(visit, segment),
+    }
+    Verdict::Next
+}
+
+/// The session's first segment here isn't the first one of its connection.
+fn midstream(visit: &mut Visit<'_>, segment: &Segment) -> Verdict {
+    // Whoever has seen its beginning was another service, or it wasn't checked then: its tenant has this service since.
+    let session = &visit.session;
+    let seen_before = session.state != State::Embryonic
+        || session.tcp_flags != [0; 2]
+        || visit.direction == Direction::Reverse;
+    match visit.tenant.map(|tenant| tenant.midstream).unwrap_or_default() {
+        Midstream::Remove if !seen_before => Verdict::End(Drop::Midstream.into()),
+        Midstream::Security if !seen_before => Verdict::Block(Drop::Blocked.into()),
+        _ => {
+            let Some((track, _)) = visit.tcp.get_mut(visit.handle) else { return Verdict::Next };
+            track.adopt(visit.direction, segment, seen_before);
+            let state = track.phase();
+            visit.count(Counter::Adopted);
+            if state == visit.session.state { Verdict::Next } else { moved(visit, state) }
+        }
+    }
+}

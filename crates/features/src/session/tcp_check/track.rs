@@ -1,0 +1,417 @@
+//! What is known of a connection.
+//!
+//! Which segments can be a side's follows from what the other side has said it takes (van Rooij, "Real stateful TCP packet filtering
+//! in IP Filter", 2001): nothing beyond the highest window that was offered, nothing older than one window, no acknowledgment of what
+//! was never sent. Numbers are compared as RFC 9293 section 3.4 says, so that they may wrap.
+
+use super::segment::{ACK, FIN, MAX_SCALE, RST, SYN, Segment};
+use crate::session::entry::{Direction, State};
+
+/// What becomes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It can be the connection's.
+    Fits,
+    /// It passes, and changes nothing: only the receiver can tell.
+    Doubtful(Doubt),
+    /// It begins a new connection where one is over; its sender is the initiator.
+    Reopens,
+    /// It is the first one, and none that a connection begins with.
+    Midstream,
+    /// The receiver couldn't take it.
+    Refused(Refusal),
+}
+
+/// What is let pass without being believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    Rst,
+    Syn,
+    Ack,
+}
+
+/// What isn't let pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Flags,
+    Window,
+    Acknowledgment,
+    Rst,
+}
+
+/// Where a side stands (RFC 9293 section 3.3.2), as far as can be seen on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpState {
+    /// It was asked and hasn't answered.
+    Listen,
+    /// It has asked.
+    SynSent,
+    /// It has asked and was asked, and its SYN isn't acknowledged.
+    SynReceived,
+    /// Open.
+    Established,
+    /// It has closed; that isn't acknowledged.
+    FinWait1,
+    /// It has closed, the other side hasn't.
+    FinWait2,
+    /// The other side has closed.
+    CloseWait,
+    /// Both have closed at the same time.
+    Closing,
+    /// It has closed after the other side; that isn't acknowledged.
+    LastAck,
+    /// Both have closed, and know of it.
+    TimeWait,
+    /// A RST has ended the connection.
+    Closed,
+}
+
+/// How far a side has got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Stage {
+    #[default]
+    Silent,
+    SynSent,
+    /// Its SYN is acknowledged.
+    Open,
+    FinSent,
+    FinAcked,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+enum Over {
+    #[default]
+    No,
+    /// Both sides have closed.
+    Closed,
+    Reset,
+}
+
+/// One side.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    /// Its first sequence number.
+    first: u32,
+    /// One more than the highest that it has used.
+    end: u32,
+    /// What `end` may become: what the other side has said it takes.
+    limit: u32,
+    /// Highest acknowledgment that it has sent.
+    acked: u32,
+    /// The largest window that it has offered, in bytes.
+    window: u32,
+    /// One more than its FIN's.
+    fin: u32,
+    /// What its windows are shifted by; [`UNSCALED`] where its SYN didn't say.
+    scale: u8,
+    stage: Stage,
+    /// It hasn't sent anything since it is followed.
+    unseen: bool,
+}
+
+/// What is known of a connection: of the side that is the session's initiator, and of the other one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Track {
+    sides: [Side; 2],
+    over: Over,
+    /// Both SYNs had timestamps.
+    timestamps: bool,
+}
+
+const UNSCALED: u8 = u8::MAX;
+/// How far an acknowledgment may lie behind, where windows are small.
+const LATEST: u32 = 65_536 + 1024;
+/// A window of somebody whose windows aren't known.
+const WIDE: u32 = 1 << 30;
+
+/// Whether `a` comes after `b`.
+#[inline(always)]
+const fn after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+/// The later one.
+#[inline(always)]
+const fn later(a: u32, b: u32) -> u32 {
+    if after(a, b) { a } else { b }
+}
+
+impl Side {
+    /// Of whoever sends that SYN.
+    fn asks(segment: &Segment) -> Self {
+        let end = segment.end();
+        Self {
+            first: segment.sequence,
+            end,
+            limit: end,
+            window: u32::from(segment.window),
+            scale: segment.scale.unwrap_or(UNSCALED),
+            stage: Stage::SynSent,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a SYN's acknowledgment is one of its SYN, and of no more than it has sent.
+    const fn has_asked(&self, acknowledgment: u32) -> bool {
+        after(acknowledgment, self.first) && !after(acknowledgment, self.end)
+    }
+
+    /// Whether sequence numbers from `sequence` up to `end` are some that the other side takes.
+    #[inline(always)]
+    const fn may_send(&self, sequence: u32, end: u32, other: &Self) -> bool {
+        let window = if other.window == 0 { 1 } else { other.window };
+        !after(end, self.limit) && !after(self.end.wrapping_sub(window), sequence)
+    }
+}
+
+impl Track {
+    /// Takes a segment into account.
+    #[inline(always)]
+    pub(super) fn segment(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        if !segment.makes_sense() {
+            return Outcome::Refused(Refusal::Flags);
+        }
+        if self.over == Over::No && segment.flags & (SYN | RST) == 0 && !self.is_new() {
+            return self.data(from, segment);
+        }
+        self.mark(from, segment)
+    }
+
+    /// Where its session stands.
+    #[inline(always)]
+    pub(super) fn phase(&self) -> State {
+        let [a, b] = &self.sides;
+        if self.over != Over::No {
+            State::TimeWait
+        } else if a.stage < Stage::Open || b.stage < Stage::Open || a.unseen || b.unseen {
+            State::Embryonic
+        } else if a.stage > Stage::Open || b.stage > Stage::Open {
+            State::Closing
+        } else {
+            State::Established
+        }
+    }
+
+    /// Whether a RST has ended it.
+    pub(super) fn is_reset(&self) -> bool {
+        self.over == Over::Reset
+    }
+
+    /// Where initiator and responder stand; `None` before the first segment.
+    #[must_use]
+    pub fn states(&self) -> Option<[TcpState; 2]> {
+        let [a, b] = &self.sides;
+        (!self.is_new()).then(|| [self.state(a.stage, b.stage), self.state(b.stage, a.stage)])
+    }
+
+    fn state(&self, own: Stage, other: Stage) -> TcpState {
+        match (self.over, own) {
+            (Over::Closed, _) => TcpState::TimeWait,
+            (Over::Reset, _) => TcpState::Closed,
+            (Over::No, Stage::Silent) => TcpState::Listen,
+            (Over::No, Stage::SynSent) if other == Stage::Silent => TcpState::SynSent,
+            (Over::No, Stage::SynSent) => TcpState::SynReceived,
+            (Over::No, Stage::Open) if other >= Stage::FinSent => TcpState::CloseWait,
+            (Over::No, Stage::Open) => TcpState::Established,
+            (Over::No, Stage::FinSent) if other == Stage::FinAcked => TcpState::LastAck,
+            (Over::No, Stage::FinSent) if other == Stage::FinSent => TcpState::Closing,
+            (Over::No, Stage::FinSent) => TcpState::FinWait1,
+            (Over::No, Stage::FinAcked) => TcpState::FinWait2,
+        }
+    }
+
+    #[inline(always)]
+    fn is_new(&self) -> bool {
+        self.sides[0].stage == Stage::Silent && self.sides[1].stage == Stage::Silent
+    }
+
+    /// Sender and receiver.
+    #[inline(always)]
+    fn both(&mut self, from: Direction) -> (&mut Side, &mut Side) {
+        let [initiator, responder] = &mut self.sides;
+        match from {
+            Direction::Forward => (initiator, responder),
+            Direction::Reverse => (responder, initiator),
+        }
+    }
+
+    /// A SYN, a RST, the first segment, or one that comes after the end.
+    #[inline(never)]
+    fn mark(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        if self.over != Over::No {
+            return self.late(from, segment);
+        }
+        if self.is_new() {
+            if segment.flags != SYN {
+                return Outcome::Midstream;
+            }
+            self.begin(segment);
+            return Outcome::Fits;
+        }
+        if segment.has(RST) { self.rst(from, segment) } else { self.syn(from, segment) }
+    }
+
+    /// The initiator asks.
+    fn begin(&mut self, segment: &Segment) {
+        *self = Self { timestamps: segment.timestamps, ..Self::default() };
+        self.sides[0] = Side::asks(segment);
+        self.sides[1].acked = segment.sequence;
+    }
+
+    fn syn(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let (side, other) = self.both(from);
+        let acknowledges = segment.has(ACK);
+        if acknowledges && !other.has_asked(segment.acknowledgment) {
+            return Outcome::Refused(Refusal::Acknowledgment);
+        }
+        match side.stage {
+            Stage::Silent => {
+                // An answer, or both ask at the same time.
+                let taken = if acknowledges { segment.acknowledgment } else { other.end };
+                *side = Side { acked: side.acked, ..Side::asks(segment) };
+                side.limit = later(side.end, segment.sequence.wrapping_add(1 + other.window.max(1)));
+                other.limit = later(other.limit, taken.wrapping_add(u32::from(segment.window).max(1)));
+                other.acked = segment.sequence;
+                if side.scale == UNSCALED || other.scale == UNSCALED {
+                    (side.scale, other.scale) = (0, 0);
+                }
+                if acknowledges {
+                    (side.acked, other.stage) = (segment.acknowledgment, Stage::Open);
+                }
+                self.timestamps &= segment.timestamps;
+                Outcome::Fits
+            }
+            // Once more; with an acknowledgment, it answers a SYN that has crossed it.
+            _ if segment.sequence == side.first => {
+                if acknowledges {
+                    side.acked = later(side.acked, segment.acknowledgment);
+                    other.stage = other.stage.max(Stage::Open);
+                }
+                Outcome::Fits
+            }
+            Stage::SynSent if other.stage == Stage::Silent => {
+                // Nobody has answered: it asks anew.
+                self.begin(segment);
+                Outcome::Fits
+            }
+            _ => Outcome::Doubtful(Doubt::Syn),
+        }
+    }
+
+    fn rst(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let (side, other) = self.both(from);
+        let sequence = segment.sequence;
+        let outcome = match (side.stage, other.stage) {
+            (Stage::Silent, _) if segment.has(ACK) && other.has_asked(segment.acknowledgment) => {
+                Outcome::Fits
+            }
+            (Stage::Silent, _) => Outcome::Refused(Refusal::Rst),
+            // What the other side expects lies between what it has acknowledged and what was sent.
+            _ if !after(other.acked, sequence) && !after(sequence, side.end) => Outcome::Fits,
+            // It may answer what came from a side that knows of an earlier connection.
+            (_, Stage::Silent) => Outcome::Doubtful(Doubt::Rst),
+            _ if side.may_send(sequence, sequence, other) => Outcome::Doubtful(Doubt::Rst),
+            _ => Outcome::Refused(Refusal::Rst),
+        };
+        if outcome == Outcome::Fits {
+            self.over = Over::Reset;
+        }
+        outcome
+    }
+
+    #[inline(always)]
+    fn data(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let (side, other) = self.both(from);
+        let (sequence, acknowledgment, end) = (segment.sequence, segment.acknowledgment, segment.end());
+        if side.stage == Stage::Silent {
+            // It knows of an earlier connection: whoever asks will end that.
+            return Outcome::Doubtful(Doubt::Ack);
+        }
+        let beyond_fin = side.stage >= Stage::FinSent && after(end, side.fin);
+        if !side.may_send(sequence, end, other) || beyond_fin {
+            return Outcome::Refused(Refusal::Window);
+        }
+        if other.unseen
+            && after(acknowledgment, other.end)
+            && !after(acknowledgment, other.end.wrapping_add(WIDE))
+        {
+            other.end = acknowledgment;
+        }
+        let oldest = other.end.wrapping_sub(side.window.max(LATEST));
+        if after(acknowledgment, other.end) || after(oldest, acknowledgment) || other.stage == Stage::Silent {
+            return Outcome::Refused(Refusal::Acknowledgment);
+        }
+        let window = u32::from(segment.window) << side.scale.min(MAX_SCALE);
+        side.unseen = false;
+        side.end = later(side.end, end);
+        side.window = side.window.max(window);
+        side.acked = later(side.acked, acknowledgment);
+        other.limit = later(other.limit, acknowledgment.wrapping_add(window.max(1)));
+        if segment.has(FIN) && side.stage < Stage::FinSent {
+            (side.stage, side.fin) = (Stage::FinSent, end);
+        }
+        if other.stage != Stage::Open {
+            let (syn, fin) = (after(acknowledgment, other.first), !after(other.fin, acknowledgment));
+            match other.stage {
+                Stage::SynSent if syn => other.stage = Stage::Open,
+                Stage::FinSent if fin => other.stage = Stage::FinAcked,
+                _ => {}
+            }
+            if side.stage == Stage::FinAcked && other.stage == Stage::FinAcked {
+                self.over = Over::Closed;
+            }
+        }
+        Outcome::Fits
+    }
+
+    /// A segment of a connection that is over.
+    fn late(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let (reset, timestamps) = (self.is_reset(), self.timestamps && segment.timestamps);
+        let (side, other) = self.both(from);
+        if segment.flags == SYN {
+            if reset || timestamps || !after(side.end, segment.sequence) {
+                self.begin(segment);
+                return Outcome::Reopens;
+            }
+            return Outcome::Doubtful(Doubt::Syn);
+        }
+        let fits = segment.has(RST) || side.may_send(segment.sequence, segment.end(), other);
+        if fits { Outcome::Fits } else { Outcome::Refused(Refusal::Window) }
+    }
+
+    /// Follows a connection from this segment on. How windows are scaled was said in its SYNs: the most is assumed. With `both`,
+    /// the other side has been seen, too, by whoever followed it before.
+    pub(super) fn adopt(&mut self, from: Direction, segment: &Segment, both: bool) {
+        let Segment { sequence, acknowledgment, .. } = *segment;
+        let common = Side { window: WIDE, scale: MAX_SCALE, stage: Stage::Open, ..Side::default() };
+        let (side, other) = self.both(from);
+        *side = Side {
+            first: sequence.wrapping_sub(1),
+            end: sequence,
+            limit: sequence.wrapping_add(WIDE),
+            acked: acknowledgment,
+            ..common
+        };
+        *other = Side {
+            first: acknowledgment.wrapping_sub(1),
+            end: acknowledgment,
+            limit: acknowledgment.wrapping_add(WIDE),
+            acked: sequence,
+            unseen: true,
+            ..common
+        };
+        if segment.has(RST) {
+            self.over = Over::Reset;
+            return;
+        }
+        let syn = u32::from(segment.has(SYN));
+        let rest = Segment { flags: segment.flags & !SYN, sequence: sequence.wrapping_add(syn), ..*segment };
+        // It fits: these sides were made for it.
+        self.data(from, &rest);
+        if both {
+            self.sides.iter_mut().for_each(|side| side.unseen = false);
+        }
+    }
+}

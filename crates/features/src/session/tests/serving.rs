@@ -1,0 +1,203 @@
+//! What services may do, with two that are there for it: one judges by the initiator's port, one behind it sees what comes by.
+
+use super::super::services::{Order, SERVICES_ARC, Service};
+use super::super::serving::{RESUMES, Serve, Serving, Verdict as Passes, Visit};
+use super::*;
+use graph::{Feature, NodeSpec};
+
+graph::drops! {
+    /// Why the judge drops.
+    enum Reason {
+        /// This packet.
+        Once => "once", Info,
+        /// This packet, and all of its session.
+        ForGood => "for-good", Info,
+        /// This packet, and its session.
+        Ended => "ended", Info,
+    }
+}
+
+graph::counters! {
+    /// What the witness counts.
+    enum Counter {
+        /// Packets that came by.
+        Seen => "seen",
+    }
+}
+
+struct Judge;
+
+impl Serve for Judge {
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Passes {
+        let (low, high) = visit.key.endpoints();
+        match low.1.max(high.1) {
+            40000 => Passes::Block(Reason::ForGood.into()),
+            40001 => Passes::Skip,
+            40002 => {
+                visit.session.retire(visit.me);
+                Passes::Drop(Reason::Once.into())
+            }
+            _ => Passes::End(Reason::Ended.into()),
+        }
+    }
+}
+
+struct Witness;
+
+impl Serve for Witness {
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Passes {
+        visit.count(Counter::Seen);
+        Passes::Next
+    }
+}
+
+const JUDGE: Service = Service {
+    node: NodeSpec {
+        name: "judge",
+        help: "Judges.",
+        edges: &["drop"],
+        drops: Reason::SPECS,
+        features: &[Feature {
+            arc: SERVICES_ARC,
+            runs_before: &["l4-lifecycle", "tcp-check"],
+            runs_after: &[],
+        }],
+        resumes: RESUMES,
+        make: |cx| Serving::boxed(cx, Judge),
+        ..NodeSpec::EMPTY
+    },
+    both_ways: false,
+};
+
+const WITNESS: Service = Service {
+    node: NodeSpec {
+        name: "witness",
+        help: "Sees.",
+        edges: &["drop"],
+        counters: Counter::SPECS,
+        features: &[Feature { arc: SERVICES_ARC, runs_before: &[], runs_after: &["l4-lifecycle", "judge"] }],
+        resumes: RESUMES,
+        make: |cx| Serving::boxed(cx, Witness),
+        ..NodeSpec::EMPTY
+    },
+    both_ways: false,
+};
+
+fn all() -> Order {
+    let services: Vec<Service> = SERVICES.iter().copied().chain([WITNESS, JUDGE]).collect();
+    Order::resolve(&services).unwrap()
+}
+
+fn served(names: &[&str]) -> Tenant {
+    Tenant { chain: [all().chain(names.iter().copied()).unwrap(); 2], ..tenant() }
+}
+
+fn bench(tier: Tier, names: &[&str]) -> Bench {
+    let nodes = [crate::testing::all_nodes(), vec![JUDGE.node, WITNESS.node]].concat();
+    furnish(Bench::with_nodes(tier, &nodes), &[served(names)])
+}
+
+const EVERYTHING: &[&str] = &["witness", "judge", "l4-lifecycle"];
+
+#[test]
+fn services_are_ordered_as_they_declare() {
+    let names: Vec<&str> = all().services().iter().map(|service| service.node.name).collect();
+    assert_eq!(names, ["judge", "tcp-check", "l4-lifecycle", "witness"]);
+}
+
+#[test]
+fn a_packet_passes_the_services_of_its_chain_in_order_and_no_others() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &["l4-lifecycle", "witness"]);
+        pass(&mut bench, text, "udp");
+        pass(&mut bench, text, "udp answer");
+        assert_eq!(
+            (one(&mut bench).session.state, count(&bench, "witness", "seen")),
+            (State::Established, 2)
+        );
+    });
+}
+
+#[test]
+fn each_direction_has_its_own_chain() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[]);
+        let chain =
+            [all().chain(["l4-lifecycle"]).unwrap(), all().chain(["witness", "l4-lifecycle"]).unwrap()];
+        set_tenants(&mut bench, &[Tenant { chain, ..tenant() }]);
+        ["udp", "udp answer", "udp"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        assert_eq!(count(&bench, "witness", "seen"), 1);
+    });
+}
+
+#[test]
+fn a_service_may_let_a_packet_skip_the_others() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, EVERYTHING);
+        pass(&mut bench, text, "another udp");
+        assert_eq!((seen(&mut bench).len(), count(&bench, "witness", "seen")), (1, 0));
+    });
+}
+
+#[test]
+fn a_service_may_leave_a_session_alone_from_then_on() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, EVERYTHING);
+        dropped(&mut bench, text, "a third udp", "judge once");
+        pass(&mut bench, text, "a third udp");
+        assert_eq!(count(&bench, "witness", "seen"), 1);
+    });
+}
+
+#[test]
+fn a_session_s_packets_may_be_dropped_for_good_and_its_tenant_s_change_decides_anew() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, EVERYTHING);
+        let frame = packet(text, "udp").frame;
+        let outcome = bench.run(2, &vec![frame; 8], 8);
+        assert_eq!(
+            outcome.drops,
+            [("judge for-good".to_string(), 8)].into(),
+            "also those of the same vector"
+        );
+        let calls = |bench: &Bench| {
+            let id = bench.plan.node("judge").unwrap();
+            bench.graph.counters().runtime[usize::from(id)].packets.get()
+        };
+        let before = calls(&bench);
+        dropped(&mut bench, text, "udp", "judge for-good");
+        dropped(&mut bench, text, "udp answer", "judge for-good");
+        assert_eq!(calls(&bench), before, "they don't come to the service any more");
+        // No round in between: the next packet is treated as the tenant says now.
+        set_tenants(&mut bench, &[served(&["l4-lifecycle", "witness"])]);
+        pass(&mut bench, text, "udp");
+        assert_eq!((count(&bench, "witness", "seen"), one(&mut bench).session.is_blocked()), (1, false));
+        set_tenants(&mut bench, &[served(EVERYTHING)]);
+        dropped(&mut bench, text, "udp", "judge for-good");
+    });
+}
+
+#[test]
+fn a_service_may_end_a_session() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, EVERYTHING);
+        dropped(&mut bench, text, "echo", "judge ended");
+        assert_eq!(seen(&mut bench).len(), 1);
+        wait(&mut bench, 1);
+        assert!(seen(&mut bench).is_empty());
+    });
+}
+
+/// A session makes room for another between the node that finds sessions and the services: its packet isn't taken for the
+/// other's.
+#[test]
+fn a_packet_whose_session_is_gone_is_dropped_by_name() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &["l4-lifecycle", "witness"]);
+        set_tenants(&mut bench, &[Tenant { max_sessions: 1, ..served(&["witness"]) }]);
+        let frames = ["udp", "another udp", "a third udp"].map(|name| packet(text, name).frame);
+        let outcome = bench.run(2, &frames, 3);
+        assert_eq!(outcome.drops, [("ip4-session-input session-gone".to_string(), 2)].into());
+        assert_eq!((outcome.sent.get(&3).map(Vec::len), count(&bench, "witness", "seen")), (Some(1), 1));
+    });
+}

@@ -1,0 +1,265 @@
+#!/usr/bin/python3
+"""TCP conversations for the tests of `tcp-check`, built by scapy (format: `testing::rows`).
+
+Run:  /usr/bin/python3 crates/features/tests/vectors/tcp.py 4 > crates/features/tests/vectors/tcp4.txt   (likewise 6)
+
+The topology is that of `src/ip/topology.rs`: A (interface 2) begins, B is behind interface 3. A row's name is "conversation,
+number: where A stands, where B stands" after the packet, by RFC 9293 section 3.3.2 as seen between the two.
+"""
+
+import sys
+
+from scapy.layers.inet import IP, TCP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+V6 = sys.argv[1] == "6"
+A, B = ("2001:db8:2::2", "2001:db8:1002::9") if V6 else ("10.0.2.2", "10.2.0.9")
+
+
+def ip(src, dst, ttl):
+    return IPv6(src=src, dst=dst, hlim=ttl) if V6 else IP(src=src, dst=dst, ttl=ttl, id=1)
+
+
+def row(name, there, segment, verdict):
+    src, dst = (A, B) if there else (B, A)
+    ethernet = {"type": 0x86DD if V6 else 0x0800}
+    came, left = (bytes(ip(src, dst, ttl) / segment) for ttl in (64, 63))
+    if there:
+        rx_if, came = 2, bytes(Ether(dst="02:fe:00:00:00:02", src="02:00:00:00:02:02", **ethernet)) + came
+        tx_if = 3
+    else:
+        rx_if, tx_if = 3, 2
+        left = bytes(Ether(dst="02:00:00:00:02:02", src="02:fe:00:00:00:02", **ethernet)) + left
+    print(f"\nrow {name}\nin {rx_if} {came.hex()}")
+    print(f"out {tx_if} {left.hex()}" if verdict == "pass" else f"drop tcp-check {verdict}")
+
+
+def conversation(name, *packets):
+    """Each packet: from whom, flags, sequence and acknowledgment number, where A and B stand then; data, window, options, verdict."""
+    for number, (who, flags, seq, ack, states, *more) in enumerate(packets, 1):
+        given = more[0] if more else {}
+        data, verdict = given.pop("data", 0), given.pop("verdict", "pass")
+        ports = {"sport": 40000, "dport": 80} if who == "A" else {"sport": 80, "dport": 40000}
+        segment = TCP(**ports, flags=flags, seq=seq % 2**32, ack=ack % 2**32, **{"window": 1000, **given}) / Raw(b"x" * data)
+        row(f"{name}, {number}: {states}", who == "A", segment, verdict)
+
+
+def opened(a=100, b=500, **more):
+    """The three packets with which A opens a connection to B; then A has sent up to `a` + 1, B up to `b` + 1."""
+    return (
+        ("A", "S", a, 0, "SynSent Listen", dict(more)),
+        ("B", "SA", b, a + 1, "Established SynReceived", dict(more)),
+        ("A", "A", a + 1, b + 1, "Established Established"),
+    )
+
+
+print(f"# Made by tcp.py {sys.argv[1]} with scapy.")
+OPEN = "Established Established"
+conversation(
+    "whole life",
+    *opened(),
+    ("A", "PA", 101, 501, OPEN, {"data": 100}),
+    ("B", "PA", 501, 201, OPEN, {"data": 50}),
+    ("A", "FA", 201, 551, "FinWait1 CloseWait"),
+    ("B", "A", 551, 202, "FinWait2 CloseWait"),
+    ("B", "FA", 551, 202, "FinWait2 LastAck"),
+    ("A", "A", 202, 552, "TimeWait TimeWait"),
+    ("B", "FA", 551, 202, "TimeWait TimeWait"),
+    ("A", "A", 202, 552, "TimeWait TimeWait"),
+)
+conversation(
+    "half-close",
+    *opened(),
+    ("A", "FA", 101, 501, "FinWait1 CloseWait", {"data": 10}),
+    ("B", "A", 501, 112, "FinWait2 CloseWait", {"data": 400}),
+    ("A", "A", 112, 901, "FinWait2 CloseWait"),
+    ("B", "A", 901, 112, "FinWait2 CloseWait", {"data": 400}),
+    # Who has closed sends no more.
+    ("A", "PA", 112, 1301, "FinWait2 CloseWait", {"data": 1, "verdict": "out-of-window"}),
+    ("A", "A", 112, 1301, "FinWait2 CloseWait"),
+    ("B", "FA", 1301, 112, "FinWait2 LastAck"),
+    ("A", "A", 112, 1302, "TimeWait TimeWait"),
+)
+conversation(
+    "fin with data",
+    *opened(),
+    ("A", "FA", 101, 501, "FinWait1 CloseWait", {"data": 20}),
+    # Acknowledges the data and not the FIN.
+    ("B", "A", 501, 121, "FinWait1 CloseWait"),
+    ("A", "FA", 101, 501, "FinWait1 CloseWait", {"data": 20}),
+    ("B", "FA", 501, 122, "FinWait2 LastAck", {"data": 30}),
+    ("A", "A", 122, 531, "FinWait2 LastAck"),
+    ("A", "A", 122, 532, "TimeWait TimeWait"),
+)
+conversation(
+    "both close at once",
+    *opened(),
+    ("A", "FA", 101, 501, "FinWait1 CloseWait"),
+    ("B", "FA", 501, 101, "Closing Closing"),
+    ("A", "A", 102, 502, "LastAck FinWait2"),
+    ("B", "A", 502, 102, "TimeWait TimeWait"),
+)
+conversation(
+    "simultaneous open",
+    ("A", "S", 100, 0, "SynSent Listen"),
+    ("B", "S", 500, 0, "SynReceived SynReceived"),
+    ("A", "SA", 100, 501, "SynReceived Established"),
+    ("B", "SA", 500, 101, OPEN),
+    ("A", "PA", 101, 501, OPEN, {"data": 10}),
+)
+conversation(
+    "syn again",
+    ("A", "S", 100, 0, "SynSent Listen"),
+    ("A", "S", 100, 0, "SynSent Listen"),
+    # The same host asks anew, with other numbers.
+    ("A", "S", 7000, 0, "SynSent Listen"),
+    ("B", "SA", 500, 101, "SynSent Listen", {"verdict": "bad-acknowledgment"}),
+    ("B", "SA", 500, 7001, "Established SynReceived"),
+    ("B", "SA", 500, 7001, "Established SynReceived"),
+    ("A", "A", 7001, 501, OPEN),
+    ("A", "S", 7000, 0, OPEN),
+    ("B", "SA", 500, 7001, OPEN),
+    # RFC 5961 section 4.2: the receiver asks whether it is meant, whatever its number is.
+    ("A", "S", 7100, 0, OPEN),
+    ("B", "A", 501, 7001, OPEN),
+    ("A", "S", 2**31, 0, OPEN),
+)
+conversation(
+    "refused",
+    ("A", "S", 100, 0, "SynSent Listen"),
+    ("B", "R", 0, 0, "SynSent Listen", {"verdict": "rst-out-of-window"}),
+    ("B", "RA", 0, 777, "SynSent Listen", {"verdict": "rst-out-of-window"}),
+    ("B", "RA", 0, 101, "Closed Closed"),
+    ("A", "S", 50, 0, "SynSent Listen"),
+)
+conversation(
+    "rst out of window",
+    *opened(),
+    ("A", "A", 101, 501, OPEN, {"data": 100}),
+    ("B", "A", 501, 201, OPEN),
+    # Beyond the window, behind it, and in it without the number that is expected.
+    ("A", "R", 201 + 1001, 0, OPEN, {"verdict": "rst-out-of-window"}),
+    ("A", "R", 201 - 1001, 0, OPEN, {"verdict": "rst-out-of-window"}),
+    ("A", "R", 2**31, 0, OPEN, {"verdict": "rst-out-of-window"}),
+    ("A", "R", 202, 0, OPEN),
+    ("B", "A", 501, 201, OPEN),
+    ("A", "R", 201, 0, "Closed Closed"),
+    # What was under way then, and what never was.
+    ("B", "A", 501, 201, "Closed Closed", {"data": 10}),
+    ("B", "A", 501 + 2**31, 201, "Closed Closed", {"data": 10, "verdict": "out-of-window"}),
+)
+conversation(
+    "an earlier connection is still known",
+    ("A", "S", 100, 0, "SynSent Listen"),
+    # RFC 9293 figure 9: B answers by what it knows, A resets that, B is ready.
+    ("B", "A", 30000, 40000, "SynSent Listen"),
+    ("A", "R", 40000, 0, "SynSent Listen"),
+    ("A", "S", 100, 0, "SynSent Listen"),
+    ("B", "SA", 500, 101, "Established SynReceived"),
+)
+conversation(
+    "data out of window",
+    *opened(),
+    ("A", "A", 101, 501, OPEN, {"data": 1000}),
+    ("A", "A", 1101, 501, OPEN, {"data": 1, "verdict": "out-of-window"}),
+    ("B", "A", 501, 1101, OPEN),
+    ("A", "A", 1101, 501, OPEN, {"data": 1}),
+    ("A", "A", 101 - 10, 501, OPEN, {"data": 1, "verdict": "out-of-window"}),
+    ("A", "A", 1102, 502, OPEN, {"verdict": "bad-acknowledgment"}),
+    ("A", "A", 1102, 501 - 70000, OPEN, {"verdict": "bad-acknowledgment"}),
+    # A keep-alive (RFC 9293 section 3.8.4), and a probe of a window that is shut.
+    ("A", "A", 1101, 501, OPEN),
+    ("B", "A", 501, 1102, OPEN, {"window": 0}),
+)
+conversation(
+    "zero window",
+    ("A", "S", 100, 0, "SynSent Listen"),
+    ("B", "SA", 500, 101, "Established SynReceived", {"window": 0}),
+    ("A", "A", 101, 501, OPEN),
+    ("A", "A", 101, 501, OPEN, {"data": 1}),
+    ("A", "A", 101, 501, OPEN, {"data": 2, "verdict": "out-of-window"}),
+)
+WRAP = 2**32 - 51
+conversation(
+    "sequence wrap",
+    *opened(a=WRAP, b=2**32 - 1),
+    ("A", "A", WRAP + 1, 0, OPEN, {"data": 100}),
+    ("B", "A", 0, WRAP + 101, OPEN, {"data": 10}),
+    ("A", "A", WRAP + 101, 10, OPEN, {"data": 100}),
+    ("A", "R", WRAP + 101 - 1001, 0, OPEN, {"verdict": "rst-out-of-window"}),
+    ("A", "FA", WRAP + 201, 10, "FinWait1 CloseWait"),
+    ("B", "A", 10, WRAP + 202, "FinWait2 CloseWait"),
+)
+SCALED = {"options": [("WScale", 7)]}
+conversation(
+    "scaled windows",
+    *opened(**SCALED),
+    # The window of a SYN isn't scaled, all others are: 1000 × 128.
+    ("B", "A", 501, 101, OPEN),
+    ("A", "A", 101, 501, OPEN, {"data": 1400}),
+    ("A", "A", 101 + 127_000, 501, OPEN, {"data": 1000}),
+    ("A", "A", 101 + 127_000, 501, OPEN, {"data": 1001, "verdict": "out-of-window"}),
+)
+conversation(
+    "scaled by one side only",
+    ("A", "S", 100, 0, "SynSent Listen", dict(SCALED)),
+    ("B", "SA", 500, 101, "Established SynReceived"),
+    ("A", "A", 101, 501, OPEN),
+    ("A", "A", 101, 501, OPEN, {"data": 1001, "verdict": "out-of-window"}),
+)
+CLOSED = (
+    *opened(),
+    ("A", "FA", 101, 501, "FinWait1 CloseWait"),
+    ("B", "FA", 501, 102, "FinWait2 LastAck"),
+    ("A", "A", 102, 502, "TimeWait TimeWait"),
+)
+conversation(
+    "time-wait reuse",
+    *CLOSED,
+    # RFC 9293 section 3.6.1: only with a number that is larger than any of before.
+    ("A", "S", 90, 0, "TimeWait TimeWait"),
+    ("A", "S", 102, 0, "SynSent Listen"),
+    ("B", "SA", 9000, 103, "Established SynReceived"),
+    ("A", "A", 103, 9001, OPEN),
+)
+conversation(
+    "time-wait, begun by the other side",
+    *CLOSED,
+    # The session's initiator is B from here on.
+    ("B", "S", 9000, 0, "SynSent Listen"),
+    ("A", "SA", 200, 9001, "Established SynReceived"),
+    ("B", "A", 9001, 201, OPEN),
+)
+STAMPED = {"options": [("Timestamp", (1, 0))]}
+conversation(
+    "time-wait reuse by timestamps",
+    *opened(**STAMPED),
+    ("A", "FA", 101, 501, "FinWait1 CloseWait"),
+    ("B", "FA", 501, 102, "FinWait2 LastAck"),
+    ("A", "A", 102, 502, "TimeWait TimeWait"),
+    # RFC 6191 section 2: the clock tells, whatever the number is.
+    ("A", "S", 50, 0, "SynSent Listen", dict(STAMPED)),
+)
+conversation(
+    "flags",
+    *opened(),
+    *(("A", flags, 101, 501, OPEN, {"verdict": "bad-flags"}) for flags in ("SF", "SR", "SFR", "F", "RF", "", "PU", "SAF", "FPU")),
+    ("A", "PA", 101, 501, OPEN, {"data": 4}),
+)
+conversation(
+    "header",
+    *opened(),
+    ("A", "A", 101, 501, OPEN, {"dataofs": 4, "verdict": "bad-header"}),
+    ("A", "A", 101, 501, OPEN, {"dataofs": 15, "verdict": "bad-header"}),
+)
+conversation(
+    "midstream",
+    ("A", "A", 5000, 6000, OPEN, {"data": 10}),
+    ("B", "A", 6000, 5010, OPEN, {"data": 10}),
+    ("A", "A", 5010, 6010, OPEN, {"data": 10}),
+    ("A", "R", 4000, 0, OPEN),
+    ("A", "R", 5010 + 2**31, 0, OPEN, {"verdict": "rst-out-of-window"}),
+    ("A", "R", 5020, 0, "Closed Closed"),
+)
