@@ -19,6 +19,9 @@ from quiver_bench.suites.traffic import Addresses
 #: Largest frame on a memif or tap of ours, without Ethernet header.
 JUMBO_MTU = 9000
 
+#: Kinds of forwarding by addresses.
+ROUTED = ("ip4", "ip6", "ip4session")
+
 #: Routes that a reconfiguration adds while packets flow.
 GROWTH = 10_000
 
@@ -28,7 +31,7 @@ class Quiver(Device):
 
     name = "quiver"
     dut_type = "quiver"
-    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
+    forwards = frozenset({"l2xc", "l2bd", *ROUTED})
     ports = frozenset({"memif", "tap"})
     chains = True
     ours = True
@@ -119,7 +122,7 @@ class Quiver(Device):
 
     def reconfigure(self) -> str:
         """Adds routes nobody sends to, in one batch, and takes them away again."""
-        if self.suite.case.forwarding not in ("ip4", "ip6"):
+        if self.suite.case.forwarding not in ROUTED:
             raise Unsupported("reconfiguration is measured by adding routes: choose a suite that routes")
         side = traffic.sides(self.suite.case.ipv6)[1]
         first = "2001:9::1" if self.suite.case.ipv6 else "30.0.0.1"
@@ -137,13 +140,15 @@ class Quiver(Device):
         for number, (left, right) in enumerate(pairs):
             parts.append(self._interface(left, right, number))
             parts.append(self._interface(right, left, number))
-        if case.forwarding in ("ip4", "ip6") and not (self.taps and self.taps.addressed):
+        if case.forwarding in ROUTED and not (self.taps and self.taps.addressed):
             peers = traffic.PEER_LEFT_MAC, traffic.PEER_RIGHT_MAC
             ends = zip(("left", "right"), traffic.sides(case.ipv6), peers, self.suite.traffic.prefixes, strict=True)
             for name, side, mac, prefixes in ends:
                 leg = f"{name}.{case.vlan}" if case.vlan else name
                 parts.append(f'[[neighbor]]\ninterface = "{leg}"\naddress = "{side.peer}"\nmac = "{mac}"\n')
                 parts.append(routes(side, prefixes))
+        if case.tenant:
+            parts.append(f'[[tenant]]\nname = "bench"\ninterfaces = ["left"]\noutside_interfaces = ["right"]\n{case.tenant}')
         return "\n".join(parts)
 
     def _interface(self, name: str, other: str, number: int) -> str:

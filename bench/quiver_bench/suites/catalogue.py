@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from quiver_bench.errors import BadInput
+from quiver_bench.suites import sessions
 from quiver_bench.suites.model import METHODS, Case, Suite, take_apart
 
 _ALL = ("mrr", "ndrpdr", "soak")
@@ -105,6 +106,7 @@ CASES: tuple[Case, ...] = (
     Case("ethip6-ip6base", "ip6", "ip6", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_IP6),
     *_scales(6),
     *_connections(),
+    *sessions.cases(),
     *_chains(),
     *_applications(),
     Case(

@@ -40,7 +40,7 @@ class Case:
 
     name: str
     area: str
-    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding; of applications ``receive`` or ``send``.
+    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding, ``ip4session`` that with sessions; of applications ``receive`` or ``send``.
     forwarding: str
     #: Kinds of port it is published for.
     ports: tuple[str, ...] = ("memif",)
@@ -63,6 +63,10 @@ class Case:
     #: ``tcp`` or ``udp``: connections, from so many clients' addresses.
     protocol: str = ""
     hosts: int = 0
+    #: Source addresses of single packets: each is a flow.
+    flows: int = 1
+    #: Fields of the tenant whose sessions they are, as Quiver's configuration has them.
+    tenant: str = ""
     methods: tuple[str, ...] = ("mrr", "ndrpdr")
     frames: tuple[str, ...] = ("64b", "1518b", "imix")
     tags: tuple[str, ...] = ()
@@ -137,6 +141,7 @@ class Suite:
             ipv6=self.case.ipv6,
             destinations=self.case.routes,
             random=self.case.random,
+            flows=self.case.flows,
             vlan=self.case.vlan,
             both_ways=self.both_ways or self.case.both_ways,
             bridged=self.case.forwarding in ("l2xc", "l2bd"),
@@ -162,11 +167,13 @@ class Suite:
             {"memif": "MEMIF", "tap": "TUNTAP"}[self.port],
             *case.tags,
         }
-        kinds = {"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD"}
+        kinds = {"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD", "ip4session": "IP4FWD"}
         tags.add(kinds.get(case.forwarding, f"APP_{case.forwarding.upper()}"))
         tags.add("DOT1Q" if case.vlan else "ETH")
         if case.protocol:
             tags |= {case.protocol.upper(), f"HOSTS_{case.hosts}"}
+        if case.tenant:
+            tags.add("SESSION")
         if case.routes > 1:
             scale = 2 * case.routes
             tags |= {"SCALE", f"FIB_{scale // 1_000_000}M" if scale >= 1_000_000 else f"FIB_{scale // 1000}K"}

@@ -91,6 +91,8 @@ class Traffic:
     ipv6: bool = False
     destinations: int = 1
     random: bool = False
+    #: Source addresses of what goes from left to right.
+    flows: int = 1
     vlan: int | None = None
     #: Sent in both directions, each at the load that is asked for.
     both_ways: bool = False
@@ -153,12 +155,12 @@ class Traffic:
     def source(self) -> str:
         """First source address. Where packets go both ways it is what the others are sent to."""
         left = sides(self.ipv6)[0]
-        return left.first if self.both_ways and self.destinations > 1 else left.peer
+        return left.first if self.flows > 1 or (self.both_ways and self.destinations > 1) else left.peer
 
     @property
     def sources(self) -> int:
         """How many source addresses there are."""
-        return self.destinations if self.both_ways else 1
+        return self.destinations if self.both_ways else self.flows
 
     @property
     def destination(self) -> str:

@@ -11,11 +11,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use graph::arc::Arcs;
 use graph::engine::MAX_VECTOR;
+use graph::handover::Full;
 use graph::locals::LocalKey;
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, Node, NodeContext};
+use graph::{Ctx, Frame, GONE, Node, NodeContext};
 use tables::session::{Key, NONE};
 
 graph::drops! {
@@ -35,8 +36,8 @@ graph::drops! {
         UnrelatedError => "unrelated-error", Loss,
         /// The session had to make room for another while its packet was on its way to a service.
         SessionGone => "session-gone", Loss,
-        /// The flow is another worker's, and the tenant lets nothing pass that has no session.
-        Foreign => "foreign", Loss,
+        /// The worker that has the flow doesn't keep up with the packets that others hand over to it.
+        HandoverFull => "handover-full", Loss,
     }
 }
 
@@ -61,8 +62,8 @@ graph::counters! {
         Short => "passed-short",
         /// ICMP errors about no session that went on.
         Errors => "passed-errors",
-        /// Packets of flows that are another worker's: they went on without a session.
-        Foreign => "passed-foreign",
+        /// Packets of flows that are another worker's: they were handed over to it.
+        HandedOver => "handed-over",
     }
 }
 
@@ -72,6 +73,8 @@ enum Verdict {
     /// It passes these services, or is dropped at their beginning.
     Pass(Chain),
     Drop(Drop),
+    /// This worker has its flow.
+    HandOver(u32),
 }
 
 /// It goes on as it is.
@@ -170,6 +173,13 @@ impl<F: Tuple> Tiered for Input<F> {
             *next = match verdict {
                 Verdict::Pass(chain) => self.onward.edge(*chain, false, arcs, ctx.packets.meta_mut(*slot)),
                 Verdict::Drop(reason) => ctx.drop(*slot, *reason),
+                Verdict::HandOver(owner) => match ctx.hand_over(*slot, *owner as usize, F::HANDOVER) {
+                    Ok(()) => {
+                        ctx.count(Counter::HandedOver, 1);
+                        GONE
+                    }
+                    Err(Full) => ctx.drop(*slot, Drop::HandoverFull),
+                },
             };
         }
     }
@@ -224,6 +234,12 @@ impl Vector<'_> {
         mark: Mark,
         bytes: u32,
     ) -> Passage {
+        if found == NONE
+            && matches!(mark.kind, Kind::Flow | Kind::Error)
+            && let Some(owner) = self.elsewhere(&key)
+        {
+            return (Verdict::HandOver(owner), Flow::NONE, 0);
+        }
         let (counter, reason) = match mark.kind {
             Kind::Link => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
@@ -238,8 +254,7 @@ impl Vector<'_> {
                 }
                 match self.first(place, key, hash, mark, bytes) {
                     Ok(passage) => return passage,
-                    Err(None) => (Counter::Foreign, Drop::Foreign),
-                    Err(Some(reason)) => return (Verdict::Drop(reason), Flow::NONE, 0),
+                    Err(reason) => return (Verdict::Drop(reason), Flow::NONE, 0),
                 }
             }
             Kind::Error => (Counter::Errors, Drop::UnrelatedError),
@@ -256,7 +271,13 @@ impl Vector<'_> {
         (PASS, Flow::NONE, 0)
     }
 
-    /// A flow's first packet: its session, or why it has none. `None`: another worker has it.
+    /// The worker that has the flow, where that is another one.
+    #[inline(always)]
+    fn elsewhere(&self, key: &Key) -> Option<u32> {
+        (self.tenants.workers > 1).then(|| self.tenants.owner(key)).filter(|owner| *owner != self.worker)
+    }
+
+    /// A flow's first packet here: its session, or why it has none.
     fn first(
         &mut self,
         place: Place,
@@ -264,7 +285,7 @@ impl Vector<'_> {
         hash: u32,
         mark: Mark,
         bytes: u32,
-    ) -> Result<Passage, Option<Drop>> {
+    ) -> Result<Passage, Drop> {
         let none = (PASS, Flow::NONE, 0);
         let Some(tenant) = self.tenants.get(place.tenant) else {
             // An earlier one of this vector may have begun it; else it is nobody's.
@@ -273,18 +294,15 @@ impl Vector<'_> {
             self.counts[Counter::Outside as usize] += u64::from(passage.is_none());
             return Ok(passage.unwrap_or(none));
         };
-        if self.tenants.workers > 1 && self.tenants.owner(&key) != self.worker {
-            return Err(None);
-        }
         let key_of_it = (key, hash, mark.from_high);
         let begun =
             self.sessions.begin(self.tenants, place.tenant, tenant, key_of_it, self.tick, &mut self.evicted);
         let (session, new) = begun.map_err(|why| {
             tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-            Some(match why {
+            match why {
                 NoRoom::Quota => Drop::Quota,
                 NoRoom::Table => Drop::TableFull,
-            })
+            }
         })?;
         self.counts[Counter::Created as usize] += u64::from(new);
         Ok(self.of_session(session, mark, bytes).unwrap_or(none))

@@ -8,9 +8,10 @@
 
 use super::input::{self, Input};
 use super::services::SERVICES_ARC;
+use super::tuple::HANDOVER_IP4;
 use crate::ip::family::V4;
 use crate::ip4::UNICAST;
-use graph::{Feature, NodeSpec};
+use graph::{Attach, Feature, NodeSpec};
 
 graph::edges! {
     /// Where packets go besides the arc.
@@ -26,6 +27,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: input::Drop::SPECS,
     counters: input::Counter::SPECS,
+    attach: &[Attach { parent: "handover", key: HANDOVER_IP4 }],
     starts: &[SERVICES_ARC],
     features: &[Feature { arc: UNICAST, runs_before: &[], runs_after: &["ip4-rpf"] }],
     make: |cx| Input::<V4>::boxed(cx, UNICAST),

@@ -8,9 +8,10 @@
 
 use super::input::{self, Input};
 use super::services::SERVICES_ARC;
+use super::tuple::HANDOVER_IP6;
 use crate::ip::family::V6;
 use crate::ip6::UNICAST;
-use graph::{Feature, NodeSpec};
+use graph::{Attach, Feature, NodeSpec};
 
 graph::edges! {
     /// Where packets go besides the arc.
@@ -26,6 +27,7 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     drops: input::Drop::SPECS,
     counters: input::Counter::SPECS,
+    attach: &[Attach { parent: "handover", key: HANDOVER_IP6 }],
     starts: &[SERVICES_ARC],
     features: &[Feature { arc: UNICAST, runs_before: &["ip6-nd-proxy"], runs_after: &["ip6-rpf"] }],
     make: |cx| Input::<V6>::boxed(cx, UNICAST),

@@ -46,6 +46,9 @@ pub(super) trait Tuple: Family {
     /// Whether it is the sixth.
     const IS_V6: bool;
 
+    /// Key under which the node takes packets that other workers hand over.
+    const HANDOVER: u32;
+
     /// The key of a packet whose network header is in place, and what else of it matters.
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark);
 }
@@ -85,6 +88,10 @@ impl Transport<'_> {
     }
 }
 
+/// Keys under which the nodes that find sessions take packets of other workers.
+pub(super) const HANDOVER_IP4: u32 = 14;
+pub(super) const HANDOVER_IP6: u32 = 16;
+
 /// Bytes of a TCP header before its flags, and of an ICMP message before an echo's identifier and a quoted packet.
 const TCP_FLAGS: usize = 13;
 const ECHO_ID: usize = 4;
@@ -121,6 +128,7 @@ fn error<A: Copy>(
 
 impl Tuple for V4 {
     const IS_V6: bool = false;
+    const HANDOVER: u32 = HANDOVER_IP4;
 
     #[inline(always)]
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
@@ -170,6 +178,7 @@ fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
 
 impl Tuple for V6 {
     const IS_V6: bool = true;
+    const HANDOVER: u32 = HANDOVER_IP6;
 
     #[inline(always)]
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {

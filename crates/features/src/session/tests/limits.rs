@@ -125,30 +125,6 @@ fn what_has_no_session_passes_or_is_dropped_as_the_tenant_says() {
     });
 }
 
-/// What is another worker's isn't begun twice, but counted.
-#[test]
-fn a_flow_of_another_worker_has_no_session_here() {
-    everywhere(|tier, text, node| {
-        let (mut here, mut elsewhere) = (0, 0);
-        for _ in 0..16 {
-            let mut bench = bench(tier, &[tenant()]);
-            let key = bench.key::<Tenants>();
-            bench.publish(|draft| {
-                draft.change(key, |all| {
-                    all.workers = 2;
-                    all.shares = tables::session::Seed::random();
-                });
-            });
-            pass(&mut bench, text, "udp");
-            let sessions = seen(&mut bench).len() as u64;
-            assert_eq!(count(&bench, node, "passed-foreign"), 1 - sessions);
-            here += sessions;
-            elsewhere += 1 - sessions;
-        }
-        assert!(here > 0 && elsewhere > 0, "{here} of 16");
-    });
-}
-
 #[test]
 fn sessions_are_found_and_ended_by_what_is_asked_for() {
     everywhere(|tier, text, _| {

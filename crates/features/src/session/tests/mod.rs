@@ -1,6 +1,7 @@
 //! Sessions in the graph: conversations made by scapy, on every SIMD tier.
 
 mod conversations;
+mod handover;
 mod limits;
 mod serving;
 mod tcp;

@@ -1,0 +1,86 @@
+//! Flows that come by several workers.
+
+use super::*;
+use tables::session::Seed;
+
+const WORKERS: usize = 2;
+
+/// Workers that share flows out by that seed.
+fn workers(tier: Tier, seed: [u64; 4]) -> Vec<Bench> {
+    let stations = graph::handover::exchange(WORKERS).unwrap_or_else(|error| panic!("{error}"));
+    let made = stations.into_iter().map(|station| {
+        let mut bench = furnish(Bench::of_worker(station, tier), &[Tenant { max_sessions: 1 << 20, ..tenant() }]);
+        let key = bench.key::<Tenants>();
+        bench.publish(|draft| {
+            draft.change(key, |all| (all.workers, all.shares) = (WORKERS as u32, Seed::known(seed)));
+        });
+        bench
+    });
+    made.collect()
+}
+
+/// Sends a packet in at a worker and lets all of them work; where it came out, and whether as the row says.
+fn send(workers: &mut [Bench], at: usize, text: &'static str, name: &str) -> usize {
+    let row = packet(text, name);
+    let Verdict::Sent(expected) = row.verdict else { panic!("{name}: {:?}", row.verdict) };
+    let (interface, frame) = expected[0].clone();
+    let mut came = workers[at].run(row.rx_if, &[row.frame], 1).sent;
+    let mut by = at;
+    for (number, worker) in workers.iter_mut().enumerate().filter(|(number, _)| *number != at) {
+        worker.round();
+        worker.settle();
+        let frames = worker.wires[&interface].take();
+        if !frames.is_empty() {
+            by = number;
+            came.insert(interface, frames);
+        }
+    }
+    assert_eq!(came.get(&interface), Some(&vec![frame]), "{name}");
+    by
+}
+
+/// SFDP's weaknesses 3 and 9: one worker has the sessions of both directions, whichever their packets come in at.
+#[test]
+fn both_directions_meet_at_one_worker() {
+    everywhere(|tier, text, node| {
+        let mut owners = [0; WORKERS];
+        for seed in 1..9 {
+            let mut workers = workers(tier, [seed; 4]);
+            let owner = send(&mut workers, 0, text, "udp");
+            assert_eq!(send(&mut workers, 1, text, "udp answer"), owner);
+            assert_eq!(send(&mut workers, 1, text, "udp"), owner);
+            assert_eq!(send(&mut workers, 0, text, "error of a router"), owner, "errors go where their session is");
+            let session = one(&mut workers[owner]).session;
+            assert_eq!((session.state, session.packets), (State::Established, [2, 2]));
+            assert!(seen(&mut workers[1 - owner]).is_empty());
+            // Two of the four came in at either worker: those of the other one were handed over, once.
+            assert_eq!(count(&workers[1 - owner], node, "handed-over"), 2);
+            assert_eq!(count(&workers[owner], node, "handed-over"), 0);
+            owners[owner] += 1;
+        }
+        assert!(owners.iter().all(|flows| *flows > 0), "flows are shared out: {owners:?}");
+    });
+}
+
+/// A worker that stands still costs the others the packets that are its own, and those are counted.
+#[test]
+fn a_worker_that_does_not_keep_up_is_no_other_s_trouble() {
+    everywhere(|tier, text, node| {
+        let mut workers = workers(tier, [3; 4]);
+        let row = packet(text, "udp");
+        let port = if text == V4 { 14 + 20 } else { 14 + 40 };
+        let frames: Vec<Vec<u8>> = (0..4096_u16)
+            .map(|n| {
+                let mut frame = row.frame.clone();
+                frame[port..port + 2].copy_from_slice(&(1000 + n).to_be_bytes());
+                frame
+            })
+            .collect();
+        let outcome = workers[0].run(2, &frames, 256);
+        let (own, lost) = (seen(&mut workers[0]).len() as u64, outcome.drops.values().sum::<u64>());
+        let handed = count(&workers[0], node, "handed-over");
+        assert_eq!(outcome.drops.keys().collect::<Vec<_>>(), [&format!("{node} handover-full")]);
+        assert_eq!((own + handed + lost, outcome.sent.get(&3).map(Vec::len)), (4096, Some(own as usize)));
+        assert!(own > 1000 && handed >= 256 && lost > 0, "{own} here, {handed} handed over, {lost} lost");
+    });
+}
