@@ -8,8 +8,10 @@ import pytest
 from lab import eventually
 from lab.laboratory import iperf
 
-# A flow is one worker's: with several, packets that come in at another have no session.
-WORKERS = 1
+# A tap's packets come in at one worker: those of a and b at different ones, and each flow is one of the two's.
+WORKERS = 2
+
+CHECKED = tuple(f'{way}_services = ["tcp-check", "l4-lifecycle"]' for way in ("forward", "reverse"))
 
 VERSIONS = pytest.mark.parametrize("family,there", [(socket.AF_INET, "10.2.0.2"), (socket.AF_INET6, "fd00:2::2")])
 
@@ -52,6 +54,11 @@ def only(daemon, *filters):
     events = [line for line in daemon.scrape()[1].splitlines() if "node_events" in line and "session" in line]
     assert len(found) == 1, "\n".join([str(found), *events])
     return found[0]
+
+
+def checked_out(daemon):
+    """What tcp-check has dropped, by reason."""
+    return {reason: int(drop["packets"]) for (node, reason), drop in daemon.drops().items() if node == "tcp-check"}
 
 
 def figures(session):
@@ -119,6 +126,78 @@ def test_tcp_is_followed_to_its_end(two, daemon, family, there):
         eventually(lambda: only(daemon, *mine)["phase"] == "time_wait", lambda: f"it is over: {sessions(daemon)}")
         assert [one["phase"] for one in sessions(daemon, *mine)] == ["time_wait"], "what is late makes no new session"
         eventually(lambda: not sessions(daemon, *mine), lambda: f"time-wait ends: {sessions(daemon)}")
+
+
+@VERSIONS
+def test_tcp_check_knows_where_both_sides_stand(two, daemon, family, there):
+    daemon.apply(tenant(timeouts(embryonic=600), *CHECKED))
+    with sockets(two, family, socket.SOCK_STREAM, there) as (client, server):
+        server.listen()
+        client.connect(server.getsockname())
+        connection, _ = server.accept()
+        connection.settimeout(30)
+        mine = ("--protocol", "tcp", "--port", str(server.getsockname()[1]))
+
+        def stand(*expected):
+            def there():
+                found = only(daemon, *mine)
+                return tuple(found.get(field) for field in ("phase", "initiator_tcp", "responder_tcp")) == expected
+
+            eventually(there, lambda: f"{expected}: {sessions(daemon, *mine)}")
+
+        stand("established", "established", "established")
+        client.shutdown(socket.SHUT_WR)
+        stand("closing", "fin_wait_2", "close_wait")
+        connection.sendall(b"z" * 100_000)
+        received = 0
+        while received < 100_000:
+            received += len(client.recv(65536))
+        connection.close()
+        stand("time_wait", "time_wait", "time_wait")
+        assert "time_wait (time_wait, time_wait)" in daemon.cli("show", "session", *mine).stdout
+    assert not checked_out(daemon), "nothing of a real connection is taken for a forgery"
+
+
+def test_bulk_tcp_fits_its_windows(two, daemon):
+    daemon.apply(tenant(*CHECKED))
+    result = iperf(two, "-n", "50M")
+    assert result["end"]["sum_received"]["bytes"] >= 50_000_000
+    assert not checked_out(daemon)
+
+
+def test_connections_from_before_are_dropped_or_followed_as_their_tenant_says(two, daemon):
+    with sockets(two, socket.AF_INET, socket.SOCK_STREAM, "10.2.0.2") as (client, server):
+        server.listen()
+        client.connect(server.getsockname())
+        connection, _ = server.accept()
+        connection.settimeout(60)
+        daemon.apply(tenant(timeouts(embryonic=600), *CHECKED, 'midstream = "remove"'))
+        client.sendall(b"anybody?")
+        eventually(lambda: daemon.dropped("midstream") > 0, lambda: f"its beginning wasn't seen: {daemon.drops()}")
+        daemon.apply(tenant(timeouts(embryonic=600), *CHECKED))
+        # It is sent again, sooner or later.
+        assert connection.recv(100) == b"anybody?"
+        connection.sendall(b"yes")
+        assert client.recv(100) == b"yes"
+        assert only(daemon, "--protocol", "tcp")["phase"] == "established"
+
+
+def test_both_directions_meet_at_one_worker(two, daemon):
+    daemon.apply(tenant())
+    with contextlib.ExitStack() as stack:
+        pairs = [stack.enter_context(sockets(two, socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2")) for _ in range(24)]
+        for client, server in pairs:
+            for _ in range(3):
+                client.sendto(b"x" * 10, server.getsockname())
+                _, asker = server.recvfrom(100)
+                server.sendto(b"y" * 20, asker)
+                assert client.recv(100) == b"y" * 20
+        found = sessions(daemon, "--protocol", "udp")
+        assert [figures(one) for one in found] == [("established", 3, 3 * 38, 3, 3 * 48)] * 24, "each is one session, and whole"
+        assert {one.get("worker", 0) for one in found} == {0, 1}, "they are shared out (all at one by chance: once in 8 million)"
+    handed = [line for line in daemon.scrape()[1].splitlines() if "handed-over" in line and "ip4" in line]
+    assert sum(float(line.rsplit(" ", 1)[1]) for line in handed) > 0, handed
+    assert not daemon.dropped("handover-full")
 
 
 @VERSIONS

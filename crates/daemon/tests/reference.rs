@@ -73,7 +73,9 @@ fn section(plan: &Plan, node: &PlanNode, out: &mut String) {
     line("attached to", &unique(parents));
     line("begins arc", spec.starts);
     line("feature of arc", &features);
+    let resumed: Vec<&str> = spec.resumes.iter().map(|resume| resume.arc).collect();
     line("can end arc", spec.ends);
+    line("goes on along arc", &resumed);
     out.push('\n');
     if !spec.drops.is_empty() {
         out.push_str("\n| drop reason | severity | meaning |\n|---|---|---|\n");

@@ -72,6 +72,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants) {
             name: spec.name.to_string().into(),
             timeouts: spec.timeouts.map(ticks_of_seconds),
             max_sessions: spec.max_sessions.into(),
+            max_new_per_second: spec.max_new_per_second,
             chain: spec.chain,
             untracked: if spec.drop_untracked { Untracked::Drop } else { Untracked::Pass },
             midstream: spec.midstream,

@@ -74,7 +74,7 @@ pub struct Session {
     /// Services that packets from the initiator and to it still pass.
     pub chain: [Chain; 2],
     pub(super) timer: TimerId,
-    /// Its neighbours on its tenant's list of sessions that make room for others.
+    /// Its neighbours on its tenant's list.
     pub(super) links: [u32; 2],
 }
 
@@ -85,8 +85,10 @@ pub(super) struct Marks(u8);
 impl Marks {
     /// The initiator is the higher endpoint.
     pub(super) const INITIATOR_IS_HIGH: Self = Self(1);
-    /// It is on its tenant's list.
+    /// It is on one of its tenant's lists.
     pub(super) const LISTED: Self = Self(2);
+    /// That is the one of established sessions.
+    pub(super) const SETTLED: Self = Self(8);
     /// It ends in the next round.
     pub(super) const ENDING: Self = Self(4);
 

@@ -24,6 +24,8 @@ graph::drops! {
     pub(super) enum Drop {
         /// The tenant has as many sessions as it may, and none of them makes room: raise its quota or see who fills it.
         Quota => "quota", Loss,
+        /// The tenant's sessions begin faster than they may.
+        Rate => "new-session-rate", Loss,
         /// The worker has as many sessions as it may, and none of them makes room.
         TableFull => "table-full", Loss,
         /// A fragment without ports, and the tenant lets nothing pass that has no session.
@@ -141,6 +143,7 @@ impl<F: Tuple> Tiered for Input<F> {
         let mut vector = Vector {
             tenants,
             sessions,
+            now: ctx.now,
             tick: ctx.now >> TICK_BITS,
             worker: ctx.worker as u32,
             is_v6: F::IS_V6,
@@ -189,6 +192,7 @@ impl<F: Tuple> Tiered for Input<F> {
 struct Vector<'a> {
     tenants: &'a Tenants,
     sessions: &'a mut Sessions,
+    now: u64,
     tick: u64,
     worker: u32,
     is_v6: bool,
@@ -278,14 +282,7 @@ impl Vector<'_> {
     }
 
     /// A flow's first packet here: its session, or why it has none.
-    fn first(
-        &mut self,
-        place: Place,
-        key: Key,
-        hash: u32,
-        mark: Mark,
-        bytes: u32,
-    ) -> Result<Passage, Drop> {
+    fn first(&mut self, place: Place, key: Key, hash: u32, mark: Mark, bytes: u32) -> Result<Passage, Drop> {
         let none = (PASS, Flow::NONE, 0);
         let Some(tenant) = self.tenants.get(place.tenant) else {
             // An earlier one of this vector may have begun it; else it is nobody's.
@@ -296,12 +293,13 @@ impl Vector<'_> {
         };
         let key_of_it = (key, hash, mark.from_high);
         let begun =
-            self.sessions.begin(self.tenants, place.tenant, tenant, key_of_it, self.tick, &mut self.evicted);
+            self.sessions.begin(self.tenants, place.tenant, tenant, key_of_it, self.now, &mut self.evicted);
         let (session, new) = begun.map_err(|why| {
             tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
             match why {
                 NoRoom::Quota => Drop::Quota,
                 NoRoom::Table => Drop::TableFull,
+                NoRoom::Rate => Drop::Rate,
             }
         })?;
         self.counts[Counter::Created as usize] += u64::from(new);

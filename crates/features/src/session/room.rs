@@ -1,21 +1,45 @@
-//! Who makes room for whom: each tenant's sessions that are embryonic or over, the oldest first.
+//! Who makes room for whom: of each tenant's sessions the oldest that is embryonic or over, then one that nothing was heard of for long.
 
 use super::entry::{Marks, Session};
 use super::sessions::Sessions;
-use super::tenants::{Occupancy, Tenant};
+use super::tenants::{Occupancy, Tenant, ticks_of_seconds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::session::NONE;
+
+/// Seconds of silence after which an established session makes room, where no other one does.
+const IDLE_SECONDS: u32 = 60;
+/// Established sessions that are looked at for one that is idle.
+const LOOKS: usize = 8;
 
 /// What a tenant has at this worker.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     /// Its figures, which outlive it.
     pub(super) occupancy: Arc<Occupancy>,
-    /// Sessions that make room for new ones: embryonic and ended, the oldest first.
+    /// Embryonic and ended sessions, the oldest first.
+    transient: List,
+    /// All others, about in the order in which something was heard of them.
+    settled: List,
+}
+
+#[derive(Debug)]
+struct List {
     head: u32,
     tail: u32,
     len: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE, len: 0 }
+    }
+}
+
+impl Part {
+    fn list(&mut self, settled: bool) -> &mut List {
+        if settled { &mut self.settled } else { &mut self.transient }
+    }
 }
 
 impl Sessions {
@@ -23,7 +47,7 @@ impl Sessions {
     pub(super) fn part(&mut self, number: u16, tenant: &Tenant) {
         let at = usize::from(number);
         if self.parts.len() <= at {
-            self.parts.resize_with(at + 1, || Part { head: NONE, tail: NONE, ..Part::default() });
+            self.parts.resize_with(at + 1, Part::default);
         }
         let occupancy = &mut self.parts[at].occupancy;
         if !Arc::ptr_eq(occupancy, &tenant.occupancy) {
@@ -31,44 +55,63 @@ impl Sessions {
         }
     }
 
-    /// Ends the oldest session of a tenant that makes room. False where it has none.
-    pub(super) fn evict(&mut self, number: u16) -> bool {
-        let Some(part) = self.parts.get(usize::from(number)).filter(|part| part.head != NONE) else {
-            return false;
-        };
-        part.occupancy.evicted.fetch_add(1, Ordering::Relaxed);
-        self.end(part.head);
+    /// Ends the session of a tenant that makes room first. False where it has none.
+    pub(super) fn evict(&mut self, number: u16, tick: u64) -> bool {
+        let Some(part) = self.parts.get(usize::from(number)) else { return false };
+        let transient = (part.transient.head != NONE).then_some(part.transient.head);
+        let Some(session) = transient.or_else(|| self.idle(number, tick)) else { return false };
+        if let Some(part) = self.parts.get(usize::from(number)) {
+            part.occupancy.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+        self.end(session);
         true
     }
 
-    /// Puts a session at the end of its tenant's list of those that make room.
-    pub(super) fn link(&mut self, index: u32) {
-        let Some(number) = self.table.get(index).map(|session| session.tenant) else { return };
-        let Some(part) = self.parts.get_mut(usize::from(number)) else { return };
-        let tail = core::mem::replace(&mut part.tail, index);
-        part.len += 1;
-        if tail == NONE {
-            part.head = index;
+    /// An established session of the tenant that nothing was heard of for long. Those that it isn't so with are put behind
+    /// all others: next time, others are looked at.
+    fn idle(&mut self, number: u16, tick: u64) -> Option<u32> {
+        for _ in 0..LOOKS {
+            let head = self.parts.get(usize::from(number))?.settled.head;
+            let silent = (tick as u32).wrapping_sub(self.table.get(head)?.last_seen);
+            if silent >= ticks_of_seconds(IDLE_SECONDS) {
+                return Some(head);
+            }
+            self.unlink(head);
+            self.link(head);
         }
-        let len = part.len;
-        if self.parts.get(usize::from(self.crowd)).is_none_or(|crowd| crowd.len < len) {
+        None
+    }
+
+    /// Puts a session at the end of the list of its tenant that it belongs to.
+    pub(super) fn link(&mut self, index: u32) {
+        let Some(session) = self.table.get_mut(index) else { return };
+        let (number, settled) = (session.tenant, !session.state.is_transient());
+        let Some(part) = self.parts.get_mut(usize::from(number)) else { return };
+        let list = part.list(settled);
+        let tail = core::mem::replace(&mut list.tail, index);
+        if tail == NONE {
+            list.head = index;
+        }
+        list.len += 1;
+        session.links = [tail, NONE];
+        session.marks.put(Marks::LISTED, true);
+        session.marks.put(Marks::SETTLED, settled);
+        let len = part.transient.len;
+        if self.parts.get(usize::from(self.crowd)).is_none_or(|crowd| crowd.transient.len < len) {
             self.crowd = number;
         }
         if let Some(before) = self.table.get_mut(tail) {
             before.links[1] = index;
         }
-        if let Some(session) = self.table.get_mut(index) {
-            session.links = [tail, NONE];
-            session.marks.put(Marks::LISTED, true);
-        }
     }
 
-    /// Takes a session off the list, if it is on it.
+    /// Takes a session off its list, if it is on one.
     pub(super) fn unlink(&mut self, index: u32) {
         let listed = |session: &&mut Session| session.marks.has(Marks::LISTED);
         let Some(session) = self.table.get_mut(index).filter(listed) else { return };
         session.marks.put(Marks::LISTED, false);
         let ([before, after], number) = (session.links, session.tenant);
+        let settled = session.marks.has(Marks::SETTLED);
         if let Some(session) = self.table.get_mut(before) {
             session.links[1] = after;
         }
@@ -76,12 +119,13 @@ impl Sessions {
             session.links[0] = before;
         }
         let Some(part) = self.parts.get_mut(usize::from(number)) else { return };
-        part.len -= 1;
-        if part.head == index {
-            part.head = after;
+        let list = part.list(settled);
+        list.len -= 1;
+        if list.head == index {
+            list.head = after;
         }
-        if part.tail == index {
-            part.tail = before;
+        if list.tail == index {
+            list.tail = before;
         }
     }
 }

@@ -34,6 +34,7 @@ pub(super) enum Verdict {
     /// It passes the next service.
     Next,
     /// It passes none of the services that are left.
+    #[cfg_attr(not(test), expect(dead_code, reason = "none of the services here lets packets skip others"))]
     Skip,
     /// It is dropped, for that reason of the service's node.
     Drop(u8),

@@ -17,6 +17,8 @@ pub(super) enum NoRoom {
     Quota,
     /// The worker has as many as it may, all of them in use.
     Table,
+    /// Its tenant's begin faster than they may.
+    Rate,
 }
 
 /// One worker's sessions.
@@ -94,23 +96,27 @@ impl Sessions {
         number: u16,
         tenant: &Tenant,
         (key, hash, from_high): (Key, u32, bool),
-        tick: u64,
+        now: u64,
         evicted: &mut Evicted,
     ) -> Result<(u32, bool), NoRoom> {
         if let Some(there) = self.table.find(&key, hash) {
             return Ok((there, false));
         }
+        if !tenant.occupancy.admit(tenant.max_new_per_second, now) {
+            return Err(NoRoom::Rate);
+        }
+        let tick = now >> TICK_BITS;
         self.table.set_limit(tenants.per_worker.min(Flow::MAX));
         self.part(number, tenant);
         if !tenant.occupancy.take(tenant.max_sessions) {
-            let room = self.evict(number) && tenant.occupancy.take(tenant.max_sessions);
+            let room = self.evict(number, tick) && tenant.occupancy.take(tenant.max_sessions);
             if !room {
                 return Err(NoRoom::Quota);
             }
             evicted.for_quota += 1;
         }
         if self.table.len() >= self.table.limit() {
-            if !self.evict(number) && !self.evict(self.crowd) {
+            if !self.evict(number, tick) && !self.evict(self.crowd, tick) {
                 tenant.occupancy.give();
                 return Err(NoRoom::Table);
             }
@@ -180,14 +186,12 @@ impl Sessions {
         self.unlink(index);
         let Some(session) = self.table.get_mut(index) else { return };
         session.last_seen = tick as u32;
-        let (timer, tenant, transient) = (session.timer, session.tenant, session.state.is_transient());
+        let (timer, tenant) = (session.timer, session.tenant);
         self.wheel.cancel(timer);
         if let Some(tenant) = tenants.get(tenant) {
             self.arm(index, tenant, tick);
         }
-        if transient {
-            self.link(index);
-        }
+        self.link(index);
     }
 
     /// A connection that was over begins anew with a packet of `bytes`: what is counted is its own, and services see it as new.

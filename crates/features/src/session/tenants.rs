@@ -67,7 +67,12 @@ pub struct Occupancy {
     pub evicted: AtomicU64,
     /// Packets that found no room for their session.
     pub refused: AtomicU64,
+    /// When the next session would begin if they began evenly, as fast as they may (monotonic nanoseconds).
+    next: AtomicU64,
 }
+
+/// How far new sessions may run ahead of their rate, in nanoseconds: a tenth of a second's may begin at once.
+const AHEAD: u64 = 100_000_000;
 
 impl Occupancy {
     /// Takes one of `quota` places; false where all are taken.
@@ -77,6 +82,17 @@ impl Occupancy {
             self.sessions.fetch_sub(1, Ordering::Relaxed);
         }
         !full
+    }
+
+    /// Whether one more session may begin at `now`, where `per_second` may (0: any number), of all workers together: the generic cell
+    /// rate algorithm (ITU-T I.371 annex A).
+    pub(super) fn admit(&self, per_second: u32, now: u64) -> bool {
+        let Some(apart) = 1_000_000_000_u64.checked_div(per_second.into()) else { return true };
+        let admitted = |next: u64| {
+            let at = next.max(now);
+            (at - now <= AHEAD.saturating_sub(apart)).then_some(at + apart)
+        };
+        self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, admitted).is_ok()
     }
 
     /// Gives one back.
@@ -94,6 +110,8 @@ pub struct Tenant {
     pub timeouts: [u32; TIMERS],
     /// Sessions at most, of all workers together.
     pub max_sessions: u64,
+    /// New sessions per second, likewise; 0: as many as come.
+    pub max_new_per_second: u32,
     /// Services of packets from the initiator and to it.
     pub chain: [Chain; 2],
     /// What is done with packets that can't belong to a session.
@@ -209,6 +227,25 @@ mod tests {
         assert!(occupancy.take(3));
         assert!(!occupancy.take(3));
         assert_eq!(occupancy.sessions.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn new_sessions_keep_to_their_rate() {
+        const SECOND: u64 = 1_000_000_000;
+        let occupancy = Occupancy::default();
+        assert_eq!((0..5000).filter(|_| occupancy.admit(0, SECOND)).count(), 5000, "no rate");
+        assert_eq!(
+            (0..5000).filter(|_| occupancy.admit(1000, SECOND)).count(),
+            100,
+            "a tenth of a second's at once"
+        );
+        assert!(!occupancy.admit(1000, SECOND + SECOND / 1001));
+        assert!(occupancy.admit(1000, SECOND + SECOND / 1000));
+        let many = (0..100_000).filter(|n| occupancy.admit(1000, 5 * SECOND + n * SECOND / 10_000)).count();
+        assert!((10_000..=10_100).contains(&many), "{many} in ten seconds");
+        let slow = Occupancy::default();
+        let few = (0..1000).filter(|n| slow.admit(2, SECOND + n * SECOND / 100)).count();
+        assert_eq!(few, 20, "fewer than one in a tenth of a second");
     }
 
     #[test]

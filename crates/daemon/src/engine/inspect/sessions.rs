@@ -41,6 +41,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             created: figures.created.load(Ordering::Relaxed),
             evicted: figures.evicted.load(Ordering::Relaxed),
             refused: figures.refused.load(Ordering::Relaxed),
+            max_new_sessions_per_second: spec.max_new_per_second,
         }
     });
     let mut list: Vec<_> = each.collect();

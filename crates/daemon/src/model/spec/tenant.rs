@@ -39,6 +39,8 @@ pub struct TenantSpec {
     pub timeouts: [u32; TIMERS],
     /// Sessions at most.
     pub max_sessions: u32,
+    /// New sessions per second at most; 0: as many as come.
+    pub max_new_per_second: u32,
     /// Whether packets that can have no session are dropped.
     pub drop_untracked: bool,
     /// What becomes of TCP connections whose beginning was never seen.
@@ -87,6 +89,7 @@ impl TenantSpec {
                 1..=MAX_SESSIONS,
                 DEFAULT_MAX_SESSIONS,
             )?,
+            max_new_per_second: tenant.max_new_sessions_per_second,
             drop_untracked: untracked == UntrackedAction::Drop,
             midstream,
         })
@@ -106,6 +109,7 @@ impl TenantSpec {
             reverse_services: services(self.chain[1]),
             timeouts: self.api_timeouts(),
             max_sessions: if self.max_sessions == DEFAULT_MAX_SESSIONS { 0 } else { self.max_sessions },
+            max_new_sessions_per_second: self.max_new_per_second,
             untracked: untracked.into(),
             midstream: match self.midstream {
                 Midstream::Adopt => MidstreamAction::Unspecified,
@@ -228,6 +232,7 @@ mod tests {
                 forward_services: vec!["tcp-check".into(), "l4-lifecycle".into()],
                 reverse_services: vec!["tcp-check".into()],
                 midstream: MidstreamAction::Security.into(),
+                max_new_sessions_per_second: 5000,
                 ..tenant()
             },
         ] {

@@ -9,7 +9,8 @@ const WORKERS: usize = 2;
 fn workers(tier: Tier, seed: [u64; 4]) -> Vec<Bench> {
     let stations = graph::handover::exchange(WORKERS).unwrap_or_else(|error| panic!("{error}"));
     let made = stations.into_iter().map(|station| {
-        let mut bench = furnish(Bench::of_worker(station, tier), &[Tenant { max_sessions: 1 << 20, ..tenant() }]);
+        let mut bench =
+            furnish(Bench::of_worker(station, tier), &[Tenant { max_sessions: 1 << 20, ..tenant() }]);
         let key = bench.key::<Tenants>();
         bench.publish(|draft| {
             draft.change(key, |all| (all.workers, all.shares) = (WORKERS as u32, Seed::known(seed)));
@@ -49,7 +50,11 @@ fn both_directions_meet_at_one_worker() {
             let owner = send(&mut workers, 0, text, "udp");
             assert_eq!(send(&mut workers, 1, text, "udp answer"), owner);
             assert_eq!(send(&mut workers, 1, text, "udp"), owner);
-            assert_eq!(send(&mut workers, 0, text, "error of a router"), owner, "errors go where their session is");
+            assert_eq!(
+                send(&mut workers, 0, text, "error of a router"),
+                owner,
+                "errors go where their session is"
+            );
             let session = one(&mut workers[owner]).session;
             assert_eq!((session.state, session.packets), (State::Established, [2, 2]));
             assert!(seen(&mut workers[1 - owner]).is_empty());

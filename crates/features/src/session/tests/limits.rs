@@ -34,6 +34,93 @@ fn embryonic_sessions_make_room_and_established_ones_last() {
     });
 }
 
+/// SYNs of as many clients, none of which ever answers.
+fn flood(text: &'static str, clients: std::ops::Range<u16>) -> Vec<Vec<u8>> {
+    let frame = packet(text, "tcp syn").frame;
+    let port = if text == V4 { 14 + 20 } else { 14 + 40 };
+    let of = |client: u16| {
+        let mut frame = frame.clone();
+        frame[port..port + 2].copy_from_slice(&client.to_be_bytes());
+        frame
+    };
+    clients.map(of).collect()
+}
+
+/// SFDP's weakness 7, once more: a SYN flood at full rate costs established sessions nothing, and others are admitted.
+#[test]
+fn a_syn_flood_harms_nobody_else() {
+    everywhere(|tier, text, node| {
+        for services in [&["l4-lifecycle"][..], &["tcp-check", "l4-lifecycle"]] {
+            let chain = [order().chain(services.iter().copied()).unwrap(); 2];
+            let mut bench = bench(tier, &[Tenant { max_sessions: 600, chain, ..tenant() }]);
+            ["udp", "udp answer"].into_iter().for_each(|name| pass(&mut bench, text, name));
+            for turn in 0..20 {
+                // A vector of the flood before each packet of those that mean it.
+                let mut vector = |from: u16| bench.run(2, &flood(text, from..from + 256), 256);
+                let outcome = vector(1000 + turn * 256);
+                assert_eq!(outcome.sent.get(&3).map(Vec::len), Some(256), "{:?}", outcome.drops);
+                pass(&mut bench, text, "udp");
+                pass(&mut bench, text, "udp answer");
+            }
+            pass(&mut bench, text, "echo");
+            bench.run(2, &flood(text, 10_000..10_256), 256);
+            pass(&mut bench, text, "echo answer");
+            let all = seen(&mut bench);
+            assert_eq!(all.len(), 600);
+            let open = all.iter().filter(|seen| seen.session.state == State::Established);
+            assert_eq!(
+                open.map(|seen| seen.session.packets).max(),
+                Some([21, 21]),
+                "none of its packets is lost"
+            );
+            assert_eq!(count(&bench, node, "evicted-for-quota"), 20 * 256 + 256 + 2 - 600);
+        }
+    });
+}
+
+/// Established sessions come last: those that are silent go, those that aren't stay.
+#[test]
+fn idle_sessions_make_room_where_no_others_do() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[Tenant { max_sessions: 2, ..tenant() }]);
+        ["udp", "udp answer", "tcp syn", "tcp syn-ack answer", "tcp ack"]
+            .into_iter()
+            .for_each(|name| pass(&mut bench, text, name));
+        wait(&mut bench, 55);
+        pass(&mut bench, text, "udp");
+        dropped(&mut bench, text, "another udp", &format!("{node} quota"));
+        wait(&mut bench, 4);
+        dropped(&mut bench, text, "another udp", &format!("{node} quota"));
+        wait(&mut bench, 2);
+        // The connection has been silent for a minute.
+        pass(&mut bench, text, "another udp");
+        let all = seen(&mut bench);
+        assert_eq!((all.len(), count(&bench, node, "evicted-for-quota")), (2, 1));
+        assert!(all.iter().all(|seen| seen.key.protocol() == 17));
+        pass(&mut bench, text, "udp answer");
+    });
+}
+
+#[test]
+fn new_sessions_keep_to_their_rate_and_others_go_on() {
+    everywhere(|tier, text, node| {
+        let mut bench = bench(tier, &[Tenant { max_new_per_second: 100, ..tenant() }]);
+        pass(&mut bench, text, "udp");
+        let outcome = bench.run(2, &flood(text, 1000..1100), 100);
+        assert_eq!(
+            outcome.drops,
+            [(format!("{node} new-session-rate"), 91)].into(),
+            "ten at once, one of them before"
+        );
+        pass(&mut bench, text, "udp answer");
+        pass(&mut bench, text, "udp");
+        bench.now += SECOND / 10;
+        pass(&mut bench, text, "echo");
+        let tenants = bench.publisher.current().get(bench.key::<Tenants>());
+        assert_eq!(tenants.get(1).unwrap().occupancy.refused.load(Ordering::Relaxed), 91);
+    });
+}
+
 #[test]
 fn a_full_table_evicts_who_has_most_to_give() {
     everywhere(|tier, text, node| {

@@ -27,6 +27,7 @@ fn tenant() -> Tenant {
         name: "red".into(),
         timeouts: seconds.map(ticks_of_seconds),
         max_sessions: 1000,
+        max_new_per_second: 0,
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         untracked: Untracked::Pass,
         midstream: Midstream::Adopt,
