@@ -148,7 +148,9 @@ class Quiver(Device):
                 parts.append(f'[[neighbor]]\ninterface = "{leg}"\naddress = "{side.peer}"\nmac = "{mac}"\n')
                 parts.append(routes(side, prefixes))
         if case.tenant:
-            parts.append(f'[[tenant]]\nname = "bench"\ninterfaces = ["left"]\noutside_interfaces = ["right"]\n{case.tenant}')
+            parts.append(
+                f'[[tenant]]\nname = "bench"\ninterfaces = ["left"]\noutside_interfaces = ["right"]\n{case.tenant}'
+            )
         return "\n".join(parts)
 
     def _interface(self, name: str, other: str, number: int) -> str:

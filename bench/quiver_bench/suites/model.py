@@ -40,7 +40,8 @@ class Case:
 
     name: str
     area: str
-    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding, ``ip4session`` that with sessions; of applications ``receive`` or ``send``.
+    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding, ``ip4session`` that with sessions; of
+    #: applications ``receive`` or ``send``.
     forwarding: str
     #: Kinds of port it is published for.
     ports: tuple[str, ...] = ("memif",)

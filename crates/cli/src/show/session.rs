@@ -147,8 +147,8 @@ fn phase(session: &SessionState) -> Cell {
     let text = match (session.initiator_tcp(), session.responder_tcp()) {
         _ if session.blocked => "blocked".into(),
         // An open connection is an established session: said once.
-        (TcpState::Unspecified, _) | (_, TcpState::Unspecified) => phase.word().to_string(),
-        (TcpState::Established, TcpState::Established) => phase.word().to_string(),
+        (TcpState::Unspecified, _) | (_, TcpState::Unspecified) => phase.word(),
+        (TcpState::Established, TcpState::Established) => phase.word(),
         (initiator, responder) => format!("{} ({}, {})", phase.word(), initiator.word(), responder.word()),
     };
     Cell::toned(text, if session.blocked { Tone::Bad } else { tone })
@@ -194,23 +194,22 @@ mod tests {
             reverse_packets: 7,
             ..udp.clone()
         };
-        let halves = |a: TcpState, b: TcpState| SessionState {
-            initiator_tcp: a.into(),
-            responder_tcp: b.into(),
+        let halves = SessionState {
+            initiator_tcp: TcpState::FinWait2.into(),
+            responder_tcp: TcpState::CloseWait.into(),
             phase: SessionPhase::Closing.into(),
             ..tcp.clone()
         };
-        assert_eq!(
-            phase(&halves(TcpState::FinWait2, TcpState::CloseWait)).to_string(),
-            "closing (fin_wait_2, close_wait)"
-        );
-        assert_eq!(phase(&SessionState { blocked: true, ..udp.clone() }).to_string(), "blocked");
+        let blocked = SessionState { blocked: true, ..udp.clone() };
         let answer = SessionsResponse { sessions: vec![udp, tcp] };
         let view = |limit| Sessions { filters: Filters::default(), limit };
         let all = "TENANT  PROTOCOL  INITIATOR        RESPONDER     STATE      PACKETS  BYTES  ANSWERS  BYTES     AGE  IDLE\n\
                    red     udp       10.0.0.2:40000   10.0.1.2:53   embryonic        2    120        0      0  12.3 s   1 s\n\
                    red     tcp       [fd00::2]:40000  [fd01::2]:53  time_wait        2    120        7      0  12.3 s   1 s\n";
         assert_eq!(view(0).table(&answer, None, Paint::new(false)), all);
+        let more =
+            view(0).table(&SessionsResponse { sessions: vec![halves, blocked] }, None, Paint::new(false));
+        assert!(more.contains(" closing (fin_wait_2, close_wait) ") && more.contains(" blocked "), "{more}");
         let cut = view(2).table(&answer, None, Paint::new(false));
         assert_eq!(cut, format!("{all}the first 2 only: --limit says how many, 0: all\n"));
         assert_eq!(view(0).table(&SessionsResponse::default(), None, Paint::new(false)), "no sessions\n");

@@ -184,7 +184,7 @@ impl Flow {
 
     /// Whether the higher endpoint has sent the packet.
     #[inline(always)]
-    pub(super) const fn from_high(self) -> bool {
+    pub(super) const fn is_from_high(self) -> bool {
         self.0 & 1 != 0
     }
 }

@@ -1,6 +1,6 @@
 //! The node that finds or begins the sessions of a vector, for both IP versions.
 
-use super::entry::Flow;
+use super::entry::{Flow, Session};
 use super::services::Chain;
 use super::serving::Onward;
 use super::sessions::{Evicted, NoRoom, Sessions};
@@ -139,7 +139,8 @@ impl<F: Tuple> Tiered for Input<F> {
             (*key, *mark) = F::read(ctx.packets, *slot, context);
         }
         let sessions = ctx.locals.get(self.sessions);
-        sessions.table.lookup(&self.keys[..n], &mut self.hashes[..], &mut self.found[..]);
+        let counted = |session: &Session| session.packets[0];
+        sessions.table.lookup(&self.keys[..n], &mut self.hashes[..], &mut self.found[..], counted);
         let mut vector = Vector {
             tenants,
             sessions,

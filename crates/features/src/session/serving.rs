@@ -194,7 +194,7 @@ impl<S: Serve> Serving<S> {
         let there = sessions.table.visit(flow.session());
         let there = there.filter(|(handle, ..)| handle.generation as u16 == version);
         let (handle, key, session) = there.ok_or(self.gone)?;
-        let direction = session.direction(flow.from_high());
+        let direction = session.direction(flow.is_from_high());
         // A packet before this one in the vector may have had it blocked.
         if let Some(reason) = session.chain[direction as usize].block() {
             return Err(reason);

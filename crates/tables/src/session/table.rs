@@ -107,22 +107,35 @@ impl<V: Copy + Default> SessionTable<V> {
         self.seed.hash(key)
     }
 
-    /// Looks a vector's keys up: the number of each one's session or [`NONE`], and its hash.
+    /// Looks a vector's keys up: the number of each one's session or [`NONE`], and its hash. `touch` reads what the caller will
+    /// want of a session behind its first 16 bytes.
     ///
-    /// In passes over the vector, none of which waits for one packet before it looks at the next: the processor has many
-    /// cache lines on their way at once, which is what a prefetch would do.
+    /// In passes over the vector, none of which waits for one packet before it looks at the next. Passes that only read a word of
+    /// each line come before those that work on it: their turns are so short that the processor has as many lines on their way
+    /// as it can have at all, which is what a prefetch would do.
     ///
     /// # Panics
     /// If the lists are not as long as `keys`.
     #[inline(always)]
-    pub fn lookup(&self, keys: &[Key], hashes: &mut [u32], found: &mut [u32]) {
+    pub fn lookup(&self, keys: &[Key], hashes: &mut [u32], found: &mut [u32], touch: impl Fn(&V) -> u64) {
         let (hashes, found) = (&mut hashes[..keys.len()], &mut found[..keys.len()]);
         for (key, hash) in keys.iter().zip(hashes.iter_mut()) {
             *hash = self.hash(key);
         }
+        let mut read = 0;
+        for hash in &*hashes {
+            read ^= u64::from(self.buckets.home(*hash).more);
+        }
         for (hash, found) in hashes.iter().zip(found.iter_mut()) {
             *found = self.buckets.home(*hash).candidate(tag(*hash));
         }
+        for found in &*found {
+            if let Some(entry) = self.entries.get(*found as usize) {
+                read ^= u64::from(entry.generation) ^ touch(&entry.value);
+            }
+        }
+        // Else nobody would want what was read, and it wouldn't be.
+        core::hint::black_box(read);
         for ((key, hash), found) in keys.iter().zip(&*hashes).zip(found) {
             let right = self.entries.get(*found as usize).is_some_and(|entry| entry.key == *key);
             if !right {

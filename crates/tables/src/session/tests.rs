@@ -112,7 +112,7 @@ fn grows_in_small_steps_and_keeps_everything() {
     let (mut hashes, mut found) = ([0; 256], [0; 256]);
     for first in (0..N).step_by(256) {
         let keys: Vec<Key> = (first..first + 256).map(key).collect();
-        table.lookup(&keys, &mut hashes, &mut found);
+        table.lookup(&keys, &mut hashes, &mut found, |value| *value);
         for (n, session) in (first..first + 256).zip(found) {
             assert_eq!(table.get(session).copied(), (n < N).then_some(u64::from(n)));
         }
@@ -135,7 +135,7 @@ fn collisions_spill_over_and_are_all_found() {
             assert!(matches!(insert(&mut table, *key, 999), Ok(Inserted::There(_))));
         }
         let (mut hashes, mut found) = (vec![0; keys.len()], vec![0; keys.len()]);
-        table.lookup(&keys, &mut hashes, &mut found);
+        table.lookup(&keys, &mut hashes, &mut found, |value| *value);
         for (n, session) in found.iter().enumerate() {
             assert_eq!(table.get(*session), Some(&(n as u64)));
         }
@@ -220,7 +220,7 @@ proptest! {
                 _ => {
                     let keys: Vec<Key> = (n..n + 40).map(self::key).collect();
                     let (mut hashes, mut found) = ([0; 40], [0; 40]);
-                    table.lookup(&keys, &mut hashes, &mut found);
+                    table.lookup(&keys, &mut hashes, &mut found, |value| *value);
                     for (key, session) in keys.iter().zip(found) {
                         prop_assert_eq!(table.get(session), model.get(key));
                         prop_assert_eq!(table.key(session), model.get_key_value(key).map(|(key, _)| *key));
