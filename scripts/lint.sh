@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Formatting, clippy, unsafe only where it may be, shell syntax, ruff over all Python but what makes vectors. (Types of
-# quiver-bench: scripts/bench.sh)
+# Formatting, clippy, unsafe only where it may be, documentation of the published crates, shell syntax, ruff over all Python but what
+# makes vectors. (Types of quiver-bench: scripts/bench.sh)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --locked --workspace --all-targets -- -D warnings
+# What is published on its own: its documentation, and that it can be packaged.
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps -p quiver-memory -p memif
+cargo package --locked --allow-dirty --no-verify --quiet -p quiver-memory -p memif
 for script in scripts/*.sh .ci/run; do bash -n "$script"; done
 python3 -m compileall -q scripts tests bench
 export QUIVER_BENCH_DEV=1

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Connection, Error, Reason};
 
-/// How a [`Listener`] behaves, besides its interfaces.
+/// How a [`Listener`](super::Listener) behaves, besides its interfaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerSettings {
     /// Name of this application, told to peers; cut to 31 bytes.
@@ -37,7 +37,7 @@ impl Default for ListenerSettings {
     }
 }
 
-/// What happened at a [`Listener`].
+/// What happened at a [`Listener`](super::Listener).
 #[derive(Debug)]
 pub enum ServerEvent {
     /// The link of an interface is up.
