@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
-use memif::ring::Armed;
+use memif::io::Credentials;
+use memif::ring::{Armed, RingGauge};
 use memif::{Connection, RxQueue, TxQueue};
 
 use crate::port::lock;
@@ -15,6 +16,8 @@ pub(crate) struct Link {
     pub(crate) tx: Vec<Mutex<TxQueue>>,
     /// What wakes the receiver of each queue: duplicates, so that nobody needs a lock to sleep on them.
     pub(crate) events: Vec<OwnedFd>,
+    /// To look at the queues without a lock.
+    pub(crate) gauges: (Vec<RingGauge>, Vec<RingGauge>),
     /// What both sides agreed on.
     pub(crate) info: Info,
 }
@@ -32,6 +35,8 @@ pub struct Info {
     pub tx_queues: usize,
     /// Descriptors of the first ring.
     pub ring_size: u32,
+    /// The peer's process, as the kernel says.
+    pub peer: Option<Credentials>,
 }
 
 impl Link {
@@ -48,10 +53,12 @@ impl Link {
             rx_queues: rx.len(),
             tx_queues: tx.len(),
             ring_size: ring_size.map_or(0, |size| size.descriptors().into()),
+            peer: peer.credentials,
         };
+        let gauges = (rx.iter().map(RxQueue::gauge).collect(), tx.iter().map(TxQueue::gauge).collect());
         let rx = rx.into_iter().map(Mutex::new).collect();
         let tx = tx.into_iter().map(Mutex::new).collect();
-        Ok(Self { rx, tx, events, info })
+        Ok(Self { rx, tx, events, gauges, info })
     }
 
     /// Asks for signals of all queues; whether one has something already (or a fault, which `receive` will find).

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use memif::app::LinkEvent;
-use memif::ring::Event;
+use memif::ring::{Event, QueueCounters};
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Listener, ListenerSettings, Reason,
     ServerConfig, ServerEvent, TxSource,
@@ -113,6 +113,20 @@ impl Port {
     /// [`Status::Down`].
     pub fn info(&self) -> Result<Info, Failure> {
         Ok(self.up()?.info.clone())
+    }
+
+    /// What went by a queue to receive from, or to send to, since the link came up.
+    ///
+    /// # Errors
+    /// [`Status::Down`], [`Status::Invalid`] if there is no such queue.
+    pub fn counters(&self, receives: bool, queue: usize) -> Result<QueueCounters, Failure> {
+        let link = self.up()?;
+        let (gauges, what) = match receives {
+            true => (&link.gauges.0, "receive from"),
+            false => (&link.gauges.1, "send to"),
+        };
+        let gauge = gauges.get(queue).ok_or_else(|| self.no_queue(what, queue, gauges.len()))?;
+        Ok(gauge.counters())
     }
 
     /// What happened next, the oldest first.

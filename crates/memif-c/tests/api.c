@@ -183,14 +183,18 @@ static void threads(void)
     qm_close(ends[1]);
 }
 
+static char last_cause[32];
+
 static void next_event(qm_port *a, qm_port *b, qm_port *of, uint32_t kind, const char *words)
 {
     qm_port *both[] = {a, b};
     qm_event event = {0};
     for (int i = 0; i < 2000; i++) {
         while (qm_next_event(of, &event) == QM_OK)
-            if (event.kind == kind && strstr(event.reason, words))
+            if (event.kind == kind && strstr(event.reason, words)) {
+                memcpy(last_cause, event.cause, sizeof last_cause);
                 return;
+            }
         CHECK(qm_wait(both, 2, 10) == QM_OK);
     }
     errx(1, "no event %u \"%s\"", kind, words);
@@ -215,6 +219,73 @@ static void admin(void)
     next_event(server, client, server, QM_EVENT_DOWN, "administratively down");
     CHECK(qm_admin_up(client) == QM_OK && qm_admin_up(NULL) == QM_INVALID);
     wait_up(server, client);
+    qm_close(client);
+    qm_close(server);
+}
+
+/* Who isn't on the list is told so, and so is the server; in a word, too. */
+static void admission(void)
+{
+    uint32_t uid = geteuid(), gid = getegid(), other[] = {uid + 1, uid + 2};
+    qm_port *server, *client;
+    qm_server_options options[] = {
+        {.allow_uids = other, .allow_uid_count = 2, .secret = "not asked for"},
+        {.allow_uids = &uid, .allow_uid_count = 1, .allow_gids = (uint32_t[]){gid + 1}, .allow_gid_count = 1},
+        {.allow_pid_namespace = "/proc/self/ns/net"},
+    };
+    const char *words[] = {"not allowed to connect: user ", "not allowed to connect: group ", "not allowed to connect: process namespace"};
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(qm_open_server(address, &options[i], &server) == QM_OK);
+        client = open_client(1);
+        next_event(server, client, server, QM_EVENT_REFUSED, words[i]);
+        CHECK(!strcmp(last_cause, "not-allowed"));
+        next_event(server, client, client, QM_EVENT_REFUSED, words[i]);
+        qm_close(client);
+        qm_close(server);
+    }
+    qm_server_options good = {
+        .allow_uids = (uint32_t[]){uid + 1, uid}, .allow_uid_count = 2, .allow_gids = &gid, .allow_gid_count = 1,
+        .allow_pid_namespace = "/proc/self/ns/pid",
+    };
+    CHECK(qm_open_server(address, &good, &server) == QM_OK);
+    client = open_client(1);
+    wait_up(server, client);
+    qm_info info;
+    CHECK(qm_get_info(server, &info) == QM_OK && info.peer_known && info.peer_pid == (uint32_t)getpid());
+    CHECK(info.peer_uid == uid && info.peer_gid == gid);
+    qm_close(client);
+    qm_close(server);
+    CHECK(qm_open_server(address, &(qm_server_options){.allow_uid_count = 1}, &server) == QM_INVALID);
+    CHECK(qm_open_server(address, &(qm_server_options){.allow_gids = &gid, .allow_gid_count = 65537}, &server) == QM_INVALID);
+}
+
+/* Both ends of both queues count the same packets. */
+static void counters(void)
+{
+    qm_port *server = open_server(), *client = open_client(2);
+    qm_counters tx, rx, none = {0};
+    CHECK(qm_get_counters(client, QM_TX, 0, &tx) == QM_DOWN);
+    wait_up(server, client);
+    static uint8_t bytes[5000];
+    size_t n;
+    for (unsigned queue = 0; queue < 2; queue++) {
+        for (uint32_t i = 0; i < 300; i++) {
+            uint32_t length = i % 3 == 2 ? 5000 : 60 + queue;
+            CHECK(qm_send(client, queue, &(qm_piece){bytes, length, 0}, 1, &n) == QM_OK && n == 1);
+            CHECK(qm_read(server, queue, bytes, sizeof bytes, &n) == QM_OK && n == length);
+        }
+        CHECK(qm_get_counters(client, QM_TX, queue, &tx) == QM_OK && qm_get_counters(server, QM_RX, queue, &rx) == QM_OK);
+        CHECK(tx.packets == 300 && tx.bytes == 100 * 5000 + 200 * (60 + queue) && tx.full == 0);
+        CHECK(rx.packets == tx.packets && rx.bytes == tx.bytes && rx.full == 0);
+        CHECK(qm_get_counters(server, QM_TX, queue, &tx) == QM_OK && !memcmp(&tx, &none, sizeof none));
+    }
+    static qm_piece many[2000];
+    for (size_t i = 0; i < 2000; i++)
+        many[i] = (qm_piece){bytes, 1, 0};
+    CHECK(qm_send(client, 0, many, 2000, &n) == QM_OK && n == 1024);
+    CHECK(qm_get_counters(client, QM_TX, 0, &tx) == QM_OK && tx.packets == 300 + 1024 && tx.full == 2000 - 1024);
+    CHECK(qm_get_counters(client, QM_TX, 2, &tx) == QM_INVALID && qm_get_counters(client, 2, 0, &tx) == QM_INVALID);
+    CHECK(qm_get_counters(NULL, QM_TX, 0, &tx) == QM_INVALID && qm_get_counters(client, QM_TX, 0, NULL) == QM_INVALID);
     qm_close(client);
     qm_close(server);
 }
@@ -269,6 +340,8 @@ int main(void)
     packets();
     threads();
     admin();
+    admission();
+    counters();
     watched();
     puts("ok");
 }

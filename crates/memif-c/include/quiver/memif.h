@@ -77,6 +77,15 @@ typedef struct qm_server_options {
     uint64_t max_memory;     /* bytes of the client's regions together: 1 GiB */
     uint32_t file_mode;      /* of the socket file: 0660 */
     uint32_t allow_unsealed; /* 1: also regions that the client could truncate, which costs it its connection */
+    uint32_t file_uid;       /* user that the socket file belongs to: that of this process */
+    uint32_t file_gid;       /* group that it belongs to: that of this process */
+    /* The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract
+     * socket can be reached by every process of its network namespace, so that they, and the secret, are all that keeps others out. */
+    const uint32_t *allow_uids;      /* effective users, as our user namespace numbers them: all */
+    size_t allow_uid_count;          /* up to 65536 */
+    const uint32_t *allow_gids;      /* effective groups; supplementary ones don't count: all */
+    size_t allow_gid_count;          /* up to 65536 */
+    const char *allow_pid_namespace; /* the process namespace that the client lives in itself, as a file, "/proc/42/ns/pid": any */
 } qm_server_options;
 
 /* A packet, or a part of one. */
@@ -100,6 +109,8 @@ typedef enum qm_event_kind {
 typedef struct qm_event {
     uint32_t kind;     /* a qm_event_kind */
     char reason[160];  /* why: text, ended by NUL */
+    char cause[32];    /* the same in a word, for programs: "wrong-secret", "not-allowed", "mode", "timeout", "peer", "closed", …; a
+                          link that is up has none */
 } qm_event;
 
 typedef struct qm_info {
@@ -108,7 +119,21 @@ typedef struct qm_info {
     uint32_t rx_queues;
     uint32_t tx_queues;
     uint32_t ring_size;
+    uint32_t peer_known; /* 1: the kernel says which process it is, as it was when it connected (a server: when it began to listen) */
+    uint32_t peer_pid;   /* 0: in a process namespace that ours doesn't see into */
+    uint32_t peer_uid;   /* effective */
+    uint32_t peer_gid;   /* effective */
 } qm_info;
+
+typedef enum qm_direction { QM_RX = 0, QM_TX = 1 } qm_direction;
+
+/* What went by a queue since the link came up. */
+typedef struct qm_counters {
+    uint64_t packets; /* received or sent */
+    uint64_t bytes;   /* of these packets */
+    uint64_t full;    /* packets that found no room in the ring, to send by: again each time they are offered */
+    uint64_t signals; /* taken, to receive from, or given, to send by; several that come before they are taken count as one */
+} qm_counters;
 
 /* Opens a client of the server at address: a path, or "@name" for an abstract socket. It connects during qm_wait. */
 int qm_open_client(const char *address, const qm_client_options *options, qm_port **port);
@@ -143,6 +168,9 @@ int qm_watch(qm_port *port, int *fd);
 
 /* What both sides agreed on. QM_DOWN while there is no connection. */
 int qm_get_info(qm_port *port, qm_info *info);
+
+/* Counts of one queue; direction is a qm_direction. QM_DOWN while there is no connection. */
+int qm_get_counters(qm_port *port, int direction, unsigned queue, qm_counters *counters);
 
 /* Whether a queue has packets: *ready is 1 or 0. */
 int qm_ready(qm_port *port, unsigned queue, int *ready);

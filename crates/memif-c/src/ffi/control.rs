@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use memif::app::LinkEvent;
+use memif::ring::QueueCounters;
 
 use super::{call, fill, given, invalid, put, qm_port, text};
 use crate::status::{Failure, Status, last};
@@ -22,6 +23,7 @@ const LONGEST: c_int = 3_600_000;
 pub struct Event {
     kind: u32,
     reason: [c_char; 160],
+    cause: [c_char; 32],
 }
 
 /// `qm_info`.
@@ -33,6 +35,20 @@ pub struct Info {
     rx_queues: u32,
     tx_queues: u32,
     ring_size: u32,
+    peer_known: u32,
+    peer_pid: u32,
+    peer_uid: u32,
+    peer_gid: u32,
+}
+
+/// `qm_counters`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Counters {
+    packets: u64,
+    bytes: u64,
+    full: u64,
+    signals: u64,
 }
 
 /// See `qm_wait` in the header.
@@ -82,16 +98,17 @@ pub unsafe extern "C" fn qm_next_event(port: *const qm_port, event: *mut Event) 
             return Err(invalid("event is NULL"));
         }
         let news = port.next_news().ok_or_else(|| Failure::new(Status::Down, port.name(), "no event"))?;
-        let (kind, reason) = match news {
-            LinkEvent::Up => (1, String::new()),
-            LinkEvent::Down(reason) => (2, reason.to_string()),
-            LinkEvent::Refused(reason) => (3, reason.to_string()),
-            LinkEvent::Unreachable(error) => (4, error.to_string()),
-            LinkEvent::AdminDown(reason) => (5, reason.to_string()),
-            LinkEvent::NotAccepting(error) => (6, error.to_string()),
+        let (kind, reason, cause) = match news {
+            LinkEvent::Up => (1, String::new(), ""),
+            LinkEvent::Down(reason) => (2, reason.to_string(), reason.kind()),
+            LinkEvent::Refused(reason) => (3, reason.to_string(), reason.kind()),
+            LinkEvent::Unreachable(error) => (4, error.to_string(), "no-server"),
+            LinkEvent::AdminDown(reason) => (5, reason.to_string(), reason.kind()),
+            LinkEvent::NotAccepting(error) => (6, error.to_string(), "not-accepting"),
         };
-        let mut result = Event { kind, reason: [0; 160] };
+        let mut result = Event { kind, reason: [0; 160], cause: [0; 32] };
         fill(&mut result.reason, &reason);
+        fill(&mut result.cause, cause);
         // SAFETY: as above.
         unsafe { put(event, result, "event") }
     })
@@ -155,11 +172,40 @@ pub unsafe extern "C" fn qm_get_info(port: *const qm_port, info: *mut Info) -> i
             rx_queues: u32::try_from(now.rx_queues).unwrap_or(u32::MAX),
             tx_queues: u32::try_from(now.tx_queues).unwrap_or(u32::MAX),
             ring_size: now.ring_size,
+            peer_known: now.peer.is_some().into(),
+            peer_pid: now.peer.and_then(|peer| peer.pid).unwrap_or_default(),
+            peer_uid: now.peer.map_or(0, |peer| peer.uid),
+            peer_gid: now.peer.map_or(0, |peer| peer.gid),
         };
         fill(&mut result.peer_application, &now.application);
         fill(&mut result.peer_interface, &now.interface);
         // SAFETY: as above.
         unsafe { put(info, result, "info") }
+    })
+}
+
+/// See `qm_get_counters` in the header.
+///
+/// # Safety
+/// The port is null or open, `counters` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_get_counters(
+    port: *const qm_port,
+    direction: c_int,
+    queue: c_uint,
+    counters: *mut Counters,
+) -> i32 {
+    call(|| {
+        let receives = match direction {
+            0 => true,
+            1 => false,
+            other => return Err(invalid(&format!("direction {other} is none: 0 is QM_RX, 1 is QM_TX"))),
+        };
+        // SAFETY: the caller's promise.
+        let now = unsafe { given(port, "port") }?.counters(receives, queue as usize)?;
+        let QueueCounters { packets, bytes, full, signals, .. } = now;
+        // SAFETY: as above.
+        unsafe { put(counters, Counters { packets, bytes, full, signals }, "counters") }
     })
 }
 

@@ -3,7 +3,9 @@
 use std::ffi::c_char;
 
 use memif::region::{HugePages, SealPolicy};
-use memif::{Address, ClientConfig, ListenerSettings, Mode, QueueConfig, RingSize, Secret, ServerConfig};
+use memif::{
+    Address, Admission, ClientConfig, ListenerSettings, Mode, QueueConfig, RingSize, Secret, ServerConfig,
+};
 
 use super::{call, given, invalid, put, qm_port, text};
 use crate::port::Port;
@@ -38,6 +40,13 @@ pub struct ServerOptions {
     max_memory: u64,
     file_mode: u32,
     allow_unsealed: u32,
+    file_uid: u32,
+    file_gid: u32,
+    allow_uids: *const u32,
+    allow_uid_count: usize,
+    allow_gids: *const u32,
+    allow_gid_count: usize,
+    allow_pid_namespace: *const c_char,
 }
 
 const fn or(value: u32, default: u32) -> u32 {
@@ -69,6 +78,23 @@ fn queues(count: u16, default: u16, name: &str) -> Result<u16, Failure> {
 fn secret(secret: Option<&str>) -> Result<Option<Secret>, Failure> {
     let secret = secret.filter(|secret| !secret.is_empty());
     secret.map(Secret::new).transpose().map_err(|error| invalid(&error.to_string()))
+}
+
+/// Most users or groups of a list.
+const MOST_IDS: usize = 65_536;
+
+/// A list of users or groups.
+///
+/// # Safety
+/// `ids` is null or an array of `count` numbers.
+unsafe fn ids(ids: *const u32, count: usize, name: &str) -> Result<Vec<u32>, Failure> {
+    match count {
+        0 => Ok(Vec::new()),
+        _ if ids.is_null() => Err(invalid(&format!("{name} is NULL, its count is {count}"))),
+        // SAFETY: the caller's promise.
+        1..=MOST_IDS => Ok(unsafe { std::slice::from_raw_parts(ids, count) }.to_vec()),
+        _ => Err(invalid(&format!("{name} has {count} elements, {MOST_IDS} are allowed"))),
+    }
 }
 
 /// # Safety
@@ -137,6 +163,15 @@ pub unsafe extern "C" fn qm_open_server(
         let (at, options) = unsafe { (address(at)?, given(options, "options")?) };
         // SAFETY: as above.
         let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
+        let admission = Admission {
+            // SAFETY: as above.
+            uids: unsafe { ids(options.allow_uids, options.allow_uid_count, "allow_uids") }?,
+            // SAFETY: as above.
+            gids: unsafe { ids(options.allow_gids, options.allow_gid_count, "allow_gids") }?,
+            // SAFETY: as above.
+            pid_namespace: unsafe { text(options.allow_pid_namespace, "allow_pid_namespace") }?
+                .map(Into::into),
+        };
         let defaults = ServerConfig::default();
         let config = ServerConfig {
             mode: mode(options.mode)?,
@@ -147,9 +182,16 @@ pub unsafe extern "C" fn qm_open_server(
             max_ring_size: ring_size(or(options.max_ring_size, 16_384))?,
             max_memory: if options.max_memory == 0 { defaults.max_memory } else { options.max_memory },
             seals: if options.allow_unsealed == 0 { SealPolicy::Require } else { SealPolicy::Allow },
+            admission,
             ..defaults
         };
-        let settings = ListenerSettings { mode: or(options.file_mode, 0o660) & 0o777, ..Default::default() };
+        let given = |id: u32| (id != 0).then_some(id);
+        let settings = ListenerSettings {
+            mode: or(options.file_mode, 0o660) & 0o777,
+            owner: given(options.file_uid),
+            group: given(options.file_gid),
+            ..ListenerSettings::default()
+        };
         let opened = Box::into_raw(Box::new(Port::server(&at, options.id, config, settings)?));
         // SAFETY: as above.
         unsafe { put(port, opened, "port") }
