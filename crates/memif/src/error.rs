@@ -83,6 +83,9 @@ pub enum Error {
         /// Its number.
         id: u32,
     },
+    /// Descriptors that peers have sent can't be closed, for their owner doesn't let that end: nobody else is connected with meanwhile.
+    #[error("too many descriptors from peers can't be closed")]
+    HangingDescriptors,
     /// A system call failed.
     #[error("{call}: {errno}")]
     System {

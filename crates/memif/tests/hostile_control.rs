@@ -269,8 +269,15 @@ fn descriptors_where_none_belong() {
     let mut server = Server::new("fds");
     let event = memif::ring::Event::new().unwrap();
     for message in [init(), connect_message(), Message::Ack] {
+        // From a stranger they aren't even taken.
+        let reason = server.reason(|raw| raw.send(&message.encode(), &[event.fd()]));
+        assert_eq!(reason, Reason::DescriptorsNotDue { message: message.name() });
         let wrong = Reason::FileDescriptors { message: message.name(), count: 1, expected: 0 };
-        assert_eq!(server.reason(|raw| raw.send(&message.encode(), &[event.fd()])), wrong);
+        let reason = server.reason(|raw| {
+            raw.send(&init().encode(), &[]);
+            raw.send(&message.encode(), &[event.fd()]);
+        });
+        assert_eq!(reason, wrong);
     }
     server.still_serves();
 }

@@ -8,6 +8,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use super::{Batch, LinkEvent, PortError};
+use crate::control::Text;
 use crate::ring::Armed;
 use crate::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Error, Fault, Listener,
@@ -118,7 +119,8 @@ impl Port {
     /// # Errors
     /// [`Error::System`] if the system can't tell.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<LinkEvent>, PortError> {
-        let until = timeout.map(|timeout| Instant::now() + timeout);
+        // Later than the clock can say is never.
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let wake = match self.poll()? {
                 Progress::Ready(events) => return Ok(events),
@@ -165,10 +167,11 @@ impl Port {
         let Some(connection) = &mut self.connection else { return Ok(0) };
         let queues = connection.rx.len();
         let mut fault = None;
-        for _ in 0..queues {
-            self.next_rx = (self.next_rx + 1) % queues;
-            fault = connection.rx[self.next_rx].recv_batch(batch).err().or(fault);
+        for at in 0..queues {
+            let queue = &mut connection.rx[(self.next_rx + at) % queues];
+            fault = queue.recv_batch(batch).err().or(fault);
         }
+        self.next_rx = self.next_rx.wrapping_add(1);
         self.check(fault)?;
         Ok(batch.len())
     }
@@ -218,12 +221,7 @@ impl Port {
     fn check(&mut self, fault: Option<Fault>) -> Result<(), PortError> {
         let Some(fault) = fault else { return Ok(()) };
         let reason = Reason::from(fault);
-        match &mut self.control {
-            Control::Client(client) => client.disconnect(Instant::now(), &reason),
-            Control::Server(listener, id) => {
-                listener.disconnect(*id, &reason);
-            }
-        }
+        self.control.disconnect(&reason);
         self.connect(None);
         self.happened.push(LinkEvent::Down(reason.clone()));
         Err(self.error(reason.into()))
@@ -239,12 +237,12 @@ impl Port {
     }
 
     fn process(&mut self) -> Result<(), Error> {
-        let now = Instant::now();
+        let (now, mut failed) = (Instant::now(), None);
         match &mut self.control {
             Control::Client(client) => {
                 for event in client.process(now) {
                     match event {
-                        ClientEvent::Connected(connection) => self.up(connection)?,
+                        ClientEvent::Connected(connection) => failed = self.up(connection).err().or(failed),
                         ClientEvent::Disconnected { reason } => self.down(reason),
                         ClientEvent::Refused { reason } => self.happened.push(LinkEvent::Refused(reason)),
                         ClientEvent::Unreachable { error } => {
@@ -256,7 +254,7 @@ impl Port {
             Control::Server(listener, _) => {
                 for event in listener.process(now)? {
                     match event {
-                        ServerEvent::Connected(connection) => self.up(connection)?,
+                        ServerEvent::Connected(connection) => failed = self.up(connection).err().or(failed),
                         ServerEvent::Disconnected { reason, .. } => self.down(reason),
                         ServerEvent::Refused { reason, .. } => self.happened.push(LinkEvent::Refused(reason)),
                         ServerEvent::NotAccepting { error } => {
@@ -266,15 +264,20 @@ impl Port {
                 }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     fn up(&mut self, connection: Connection) -> Result<(), Error> {
-        self.connect(None);
-        for queue in &connection.rx {
-            watch(&self.epoll, queue.event().fd())?;
+        self.connect(Some(connection));
+        let mut queues = self.connection.iter().flat_map(|connection| &connection.rx);
+        if let Err(error) = queues.try_for_each(|queue| watch(&self.epoll, queue.event().fd())) {
+            // The peer must not think that it has somebody here.
+            let reason = Reason::Local(Text::new(&error.to_string()));
+            self.control.disconnect(&reason);
+            self.connect(None);
+            self.happened.push(LinkEvent::Refused(reason));
+            return Err(error);
         }
-        self.connection = Some(connection);
         self.happened.push(LinkEvent::Up);
         Ok(())
     }
@@ -303,6 +306,15 @@ impl Port {
 }
 
 impl Control {
+    fn disconnect(&mut self, reason: &Reason) {
+        match self {
+            Self::Client(client) => client.disconnect(Instant::now(), reason),
+            Self::Server(listener, id) => {
+                listener.disconnect(*id, reason);
+            }
+        }
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Client(client) => client.fd(),

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use super::message::{RING_S2M, VERSION};
+use super::server::not_due;
 use super::{AddRegion, AddRing, ClientConfig, Hello, Init, Message, QueueConfig, Reason, Text};
 use crate::Error;
 use crate::connection::{ClientMemory, Connection, Peer, Role, duplicate, offset};
@@ -60,6 +61,12 @@ impl ClientMachine {
     #[must_use]
     pub const fn is_connected(&self) -> bool {
         matches!(self.state, State::Connected)
+    }
+
+    /// Why a message with descriptors is refused: servers send none, and these were not even taken.
+    #[must_use]
+    pub fn not_due(&self, bytes: &[u8]) -> Reason {
+        not_due(bytes, self.state.activity())
     }
 
     /// Takes a message as it came off the socket, and the descriptors that came with it, of which there must

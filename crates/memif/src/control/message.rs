@@ -106,6 +106,12 @@ pub struct AddRing {
 pub const RING_S2M: u16 = 1;
 
 impl Message {
+    /// Whether a descriptor comes with it.
+    #[must_use]
+    pub const fn has_descriptor(&self) -> bool {
+        matches!(self, Self::AddRegion(_) | Self::AddRing(_))
+    }
+
     /// Its name in the protocol.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -61,6 +61,12 @@ pub enum Reason {
         /// How many it has.
         expected: usize,
     },
+    /// File descriptors came along with a message that has none; they were left where they are.
+    #[error("file descriptors with {message}, which has none")]
+    DescriptorsNotDue {
+        /// The message.
+        message: &'static str,
+    },
     /// Ancillary data that didn't fit the space for what is allowed.
     #[error("too much ancillary data")]
     AncillaryData,
@@ -203,7 +209,7 @@ impl Reason {
             Self::MessageSize(_) => "message-size",
             Self::UnknownMessage(_) => "unknown-message",
             Self::Unexpected { .. } => "unexpected-message",
-            Self::FileDescriptors { .. } => "file-descriptors",
+            Self::FileDescriptors { .. } | Self::DescriptorsNotDue { .. } => "file-descriptors",
             Self::AncillaryData => "ancillary-data",
             Self::Version(_) => "version",
             Self::UnknownInterface(_) => "unknown-interface",

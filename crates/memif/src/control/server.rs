@@ -84,6 +84,15 @@ pub struct ServerStep {
     pub connection: Option<Connection>,
 }
 
+/// Why a message is refused that came with descriptors while none are due.
+pub(super) fn not_due(bytes: &[u8], state: &'static str) -> Reason {
+    match Message::decode(bytes) {
+        Err(reason) => reason,
+        Ok(message) if message.has_descriptor() => Reason::Unexpected { message: message.name(), state },
+        Ok(message) => Reason::DescriptorsNotDue { message: message.name() },
+    }
+}
+
 /// The server's side of one control channel.
 ///
 /// ```text
@@ -139,10 +148,22 @@ impl ServerMachine {
         self.asked
     }
 
+    /// Whether the next message may have a descriptor: a client's that has claimed an interface, and is not connected yet.
+    #[must_use]
+    pub const fn takes_descriptors(&self) -> bool {
+        matches!(self.state, State::Announcing(_))
+    }
+
     /// Whether the handshake is done.
     #[must_use]
     pub const fn is_connected(&self) -> bool {
         matches!(self.state, State::Connected { .. })
+    }
+
+    /// Why a message with descriptors is refused while [none are due](Self::takes_descriptors), which were not even taken.
+    #[must_use]
+    pub fn not_due(&self, bytes: &[u8]) -> Reason {
+        not_due(bytes, self.state.activity())
     }
 
     /// Takes a message as it came off the socket, and the descriptors that came with it. Those not used are
@@ -157,7 +178,7 @@ impl ServerMachine {
         interfaces: &mut impl Interfaces,
     ) -> Result<ServerStep, Reason> {
         let message = Message::decode(bytes)?;
-        let takes_fd = matches!(message, Message::AddRegion(_) | Message::AddRing(_));
+        let takes_fd = message.has_descriptor();
         let name = message.name();
         let mut fds = fds.into_iter();
         let wrong = Reason::FileDescriptors { message: name, count: fds.len(), expected: takes_fd.into() };

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::Error;
+
 /// Name of a unix socket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SocketName {
@@ -43,6 +45,26 @@ impl Address {
         let path =
             if netns.contains('/') { PathBuf::from(netns) } else { Path::new("/run/netns").join(netns) };
         Self { netns: Some(path), ..self }
+    }
+
+    /// Whether there can be such a socket at all.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(&self) -> Result<(), Error> {
+        let (setting, length, most) = match &self.name {
+            SocketName::Abstract(name) => ("length of the abstract socket's name", name.len(), 107),
+            // What is longer than a socket address goes through its directory's descriptor.
+            SocketName::Path(path) if path.as_os_str().len() > 107 => {
+                ("length of the socket's file name", path.file_name().map_or(0, |name| name.len()), 80)
+            }
+            SocketName::Path(path) => ("length of the socket's path", path.as_os_str().len(), 107),
+        };
+        if (1..=most).contains(&length) {
+            return Ok(());
+        }
+        let allowed = if most == 80 { "1..=80" } else { "1..=107" };
+        Err(Error::Setting { setting, value: length as u64, allowed })
     }
 
     /// Its name.
@@ -85,6 +107,24 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_no_socket_can_have_are_told_at_once() {
+        let long = |n| "x".repeat(n);
+        for (text, works) in [
+            ("@a".into(), true),
+            ("/a".into(), true),
+            (format!("@{}", long(107)), true),
+            (format!("/{}/{}", long(300), long(80)), true),
+            (String::new(), false),
+            ("@".into(), false),
+            (format!("@{}", long(108)), false),
+            (format!("/{}/{}", long(300), long(81)), false),
+        ] {
+            let Ok(address) = text.parse::<Address>();
+            assert_eq!(address.check().is_ok(), works, "{text}: {:?}", address.check());
+        }
+    }
 
     #[test]
     fn reads_and_prints() {

@@ -3,25 +3,49 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown, sockopt::set_socket_passcred,
 };
 
 use super::credentials::{self, Credentials};
-use super::foreign::harmless;
+use super::foreign::{Closing, Departing, harmless};
 use crate::Reason;
 use crate::control::{MESSAGE_SIZE, Message};
 
-/// Space for more descriptors than any message has, so that a peer that sends more is told so.
-const FDS: usize = 8;
+/// Space for as many descriptors as the kernel lets one message have: what it found no space for it would close in our thread.
+const FDS: usize = 253;
 
 /// A connected control socket. Never blocks.
+///
+/// Descriptors in messages that nobody reads are closed with the socket, which can take as long as their sender likes: see
+/// [`foreign`](super::foreign). So no message with descriptors is read where none are due, and a socket with messages left in it is
+/// closed elsewhere.
 #[derive(Debug)]
 pub(super) struct Channel {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
+    closing: Closing,
+    /// Dropped after `fd`, and so with the last hold on the socket.
+    departing: Departing,
+}
+
+/// What waits to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    Message { bytes: usize, ancillary: bool },
+}
+
+/// A message, or one that was left.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// As it came.
+    Message(Received),
+    /// The bytes of one with descriptors where none are due: it was not taken.
+    NotDue(Vec<u8>),
 }
 
 /// One message as it came: up to one byte too many, and all descriptors.
@@ -32,8 +56,8 @@ pub(super) struct Received {
 }
 
 impl Channel {
-    pub const fn new(fd: OwnedFd) -> Self {
-        Self { fd }
+    pub fn new(fd: OwnedFd, closing: &Closing) -> Self {
+        Self { fd: Arc::new(fd), closing: closing.clone(), departing: Departing::new(closing) }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -65,11 +89,31 @@ impl Channel {
         }
     }
 
-    /// Receives a message, if there is one.
-    pub fn receive(&self) -> Result<Option<Received>, Reason> {
+    /// Looks at the next message, without taking it or anything that came with it.
+    fn peek(&self, buffer: &mut [u8]) -> Result<Next, Errno> {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        match next(&self.fd, buffer, flags) {
+            // An error is told once.
+            Err(_) => next(&self.fd, buffer, flags),
+            found => found,
+        }
+    }
+
+    /// Receives a message, if there is one. One with descriptors stays where it is unless some may be `due`.
+    pub fn receive(&self, due: bool) -> Result<Option<Heard>, Reason> {
         let mut buffer = [0; MESSAGE_SIZE + 1];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS), ScmCredentials(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+        let room = if due { space.len() } else { 0 };
+        let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
+        if !due {
+            match self.peek(&mut buffer) {
+                Ok(Next::Nothing) => return Ok(None),
+                Ok(Next::Message { bytes, ancillary: true }) => {
+                    return Ok(Some(Heard::NotDue(buffer[..bytes.min(MESSAGE_SIZE + 1)].to_vec())));
+                }
+                Ok(Next::Message { .. }) | Err(_) => {}
+            }
+        }
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut receive = || recvmsg(&self.fd, &mut [IoSliceMut::new(&mut buffer)], &mut control, flags);
         // A peer that closed with something unread: that is told first and once, then what it said last.
@@ -83,7 +127,7 @@ impl Channel {
         let mut fds = Vec::new();
         for ancillary in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
-                fds.extend(rights.map(|fd| harmless(fd, self.fd())));
+                fds.extend(rights.map(|fd| harmless(fd, self.fd(), &self.closing)));
             }
         }
         let fds = fds.into_iter().collect::<Result<Vec<_>, _>>().map_err(Reason::Socket)?;
@@ -93,7 +137,8 @@ impl Channel {
         if message.flags.contains(ReturnFlags::CTRUNC) {
             return Err(Reason::AncillaryData);
         }
-        Ok(Some(Received { bytes: buffer[..message.bytes.min(MESSAGE_SIZE + 1)].to_vec(), fds }))
+        let bytes = buffer[..message.bytes.min(MESSAGE_SIZE + 1)].to_vec();
+        Ok(Some(Heard::Message(Received { bytes, fds })))
     }
 
     /// Tells the peer why it is over, if that is news to it and it still listens: it may have closed its half only,
@@ -105,29 +150,71 @@ impl Channel {
     }
 }
 
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // From now on nothing comes, and a message, even an empty one, is told from the end by its sender's credentials.
+        let _ = set_socket_passcred(&self.fd, true);
+        let _ = shutdown(&self.fd, Shutdown::Both);
+        if !matches!(self.peek(&mut [0]), Ok(Next::Message { ancillary: false, .. })) {
+            self.departing.last(Rest(Arc::clone(&self.fd)));
+        }
+    }
+}
+
+/// A socket in which messages are left. Its peer has still to read why: it would be told of them instead, were they left when it is
+/// closed.
+#[derive(Debug)]
+pub(super) struct Rest(Arc<OwnedFd>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        while let Ok(Next::Message { ancillary: true, .. }) = next(&self.0, &mut [0], RecvFlags::DONTWAIT) {}
+    }
+}
+
+/// The next message, without space for what came with it.
+fn next(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Result<Next, Errno> {
+    let mut control = RecvAncillaryBuffer::default();
+    match recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
+        Ok(message) => {
+            let ancillary = message.flags.contains(ReturnFlags::CTRUNC);
+            Ok(Next::Message { bytes: message.bytes, ancillary })
+        }
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Next::Nothing),
+        Err(errno) => Err(errno),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
 
+    fn received(channel: &Channel) -> Received {
+        match channel.receive(true).unwrap().unwrap() {
+            Heard::Message(message) => message,
+            Heard::NotDue(bytes) => panic!("left {bytes:?}"),
+        }
+    }
+
     fn pair() -> (Channel, Channel) {
         let flags = SocketFlags::CLOEXEC;
         let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        (Channel::new(a), Channel::new(b))
+        (Channel::new(a, &Closing::default()), Channel::new(b, &Closing::default()))
     }
 
     #[test]
     fn a_message_and_its_descriptor_arrive() {
         let (a, b) = pair();
-        assert!(b.receive().unwrap().is_none());
+        assert!(b.receive(true).unwrap().is_none());
         let event = crate::ring::Event::new().unwrap();
         a.send(&Message::Ack, Some(event.fd())).unwrap();
-        let received = b.receive().unwrap().unwrap();
+        let received = received(&b);
         assert_eq!((&received.bytes[..], received.fds.len()), (&Message::Ack.encode()[..], 1));
         drop(a);
         drop(received);
-        assert_eq!(b.receive().unwrap_err(), Reason::Closed);
+        assert_eq!(b.receive(true).unwrap_err(), Reason::Closed);
         assert_eq!(b.send(&Message::Ack, None).unwrap_err(), Reason::Closed);
     }
 
@@ -138,7 +225,7 @@ mod tests {
         let stdin = std::io::stdin();
         assert_eq!(std::os::fd::AsRawFd::as_raw_fd(&stdin), 0);
         a.send(&Message::Ack, Some(stdin.as_fd())).unwrap();
-        assert_eq!(b.receive().unwrap().unwrap().fds.len(), 1);
+        assert_eq!(received(&b).fds.len(), 1);
     }
 
     #[test]
@@ -147,13 +234,11 @@ mod tests {
         a.send(&Message::Ack, None).unwrap();
         b.farewell(&Reason::Timeout);
         drop(b);
-        let Message::Disconnect { reason, .. } =
-            Message::decode(&a.receive().unwrap().unwrap().bytes).unwrap()
-        else {
+        let Message::Disconnect { reason, .. } = Message::decode(&received(&a).bytes).unwrap() else {
             panic!("no last words")
         };
         assert_eq!(reason, Reason::Timeout.text());
-        assert_eq!(a.receive().unwrap_err(), Reason::Closed);
+        assert_eq!(a.receive(false).unwrap_err(), Reason::Closed);
     }
 
     #[test]
@@ -161,7 +246,7 @@ mod tests {
         let (a, b) = pair();
         for size in [1, 127, 129, 300] {
             rustix::io::write(a.fd(), &vec![1; size]).unwrap();
-            let received = b.receive().unwrap().unwrap();
+            let received = received(&b);
             assert_eq!(
                 Message::decode(&received.bytes).unwrap_err(),
                 Reason::MessageSize(size.min(MESSAGE_SIZE + 1))
@@ -173,20 +258,23 @@ mod tests {
     fn unexpected_descriptors_are_closed() {
         let (a, b) = pair();
         let (read_end, write_end) = rustix::pipe::pipe().unwrap();
-        for count in [2, FDS + 5] {
+        for (due, count) in [(true, 2), (true, FDS), (false, 1)] {
             let fds = vec![write_end.as_fd(); count];
-            let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS + 5))];
+            let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
             let mut control = SendAncillaryBuffer::new(&mut space);
             assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
             let bytes = Message::Ack.encode();
             sendmsg(a.fd(), &[IoSlice::new(&bytes)], &mut control, SendFlags::empty()).unwrap();
-            match b.receive() {
-                Ok(received) => assert_eq!(received.unwrap().fds.len(), count),
-                Err(reason) => assert_eq!((reason, count), (Reason::AncillaryData, FDS + 5)),
+            match b.receive(due) {
+                Ok(Some(Heard::Message(received))) => assert_eq!((received.fds.len(), due), (count, true)),
+                Ok(Some(Heard::NotDue(bytes))) => {
+                    assert_eq!((bytes, due), (Message::Ack.encode().to_vec(), false))
+                }
+                other => panic!("{other:?}"),
             }
         }
-        drop(write_end);
-        // All copies of the write end are gone: the pipe has ended.
+        drop((write_end, b));
+        // All copies of the write end are gone, or will be: the pipe ends.
         assert_eq!(rustix::io::read(&read_end, &mut [0; 1]).unwrap(), 0);
     }
 }

@@ -6,10 +6,15 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 
 use super::Address;
-use super::channel::Channel;
+use super::channel::{Channel, Heard};
+use super::foreign::Closing;
+use super::later;
 use super::socket::connect_to;
 use crate::control::ClientMachine;
 use crate::{ClientConfig, Connection, Error, Reason};
+
+/// Whatever was asked for: a client that tries all the time keeps a processor busy.
+const LEAST_BACKOFF: Duration = Duration::from_millis(1);
 
 /// When a [`Client`] gives up and tries again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +73,8 @@ pub struct Client {
     backoff: Duration,
     /// What was told last to be the reason that there is no server.
     told: Option<Error>,
+    /// What servers have sent, on its way out.
+    closing: Closing,
 }
 
 #[derive(Debug)]
@@ -90,12 +97,13 @@ impl Client {
     /// An interface that will connect at the first [`process`](Self::process).
     ///
     /// # Errors
-    /// [`Error::System`] if the process is out of descriptors.
+    /// [`Error::System`] if the process is out of descriptors, [`Error::Setting`] for an address that no socket can have.
     pub fn new(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, Error> {
+        address.check()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| Error::System { call: "epoll_create", errno })?;
-        let backoff = timing.min_backoff;
-        Ok(Self { address, config, timing, epoll, state: State::Waiting(None), backoff, told: None })
+        let (backoff, closing) = (timing.min_backoff, Closing::default());
+        Ok(Self { address, config, timing, epoll, state: State::Waiting(None), backoff, told: None, closing })
     }
 
     /// Readable when there is something to [`process`](Self::process).
@@ -170,8 +178,9 @@ impl Client {
     }
 
     fn open(&mut self, now: Instant, events: &mut Vec<ClientEvent>) {
-        let opened = connect_to(&self.address).and_then(|fd| {
-            let channel = Channel::new(fd);
+        let hangs = if self.closing.hangs() { Err(Error::HangingDescriptors) } else { Ok(()) };
+        let opened = hangs.and_then(|()| connect_to(&self.address)).and_then(|fd| {
+            let channel = Channel::new(fd, &self.closing);
             epoll::add(&self.epoll, channel.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)
                 .map_err(|errno| Error::System { call: "epoll_ctl", errno })?;
             Ok(channel)
@@ -180,7 +189,7 @@ impl Client {
             Ok(channel) => {
                 self.told = None;
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
-                let deadline = Some(now + self.timing.handshake_timeout);
+                let deadline = Some(later(now, self.timing.handshake_timeout));
                 self.state = State::Open { channel, machine, deadline, since: None };
             }
             Err(error) => {
@@ -213,14 +222,18 @@ impl Client {
         {
             self.backoff = self.timing.min_backoff;
         }
-        self.state = State::Waiting(Some(now + self.backoff));
-        self.backoff = (self.backoff * 2).min(self.timing.max_backoff);
+        self.state = State::Waiting(Some(later(now, self.backoff.max(LEAST_BACKOFF))));
+        self.backoff = self.backoff.saturating_mul(2).min(self.timing.max_backoff);
     }
 }
 
 /// One message: nothing to read, or read, perhaps with a connection as the result.
 fn step(channel: &Channel, machine: &mut ClientMachine) -> Result<Option<Option<Connection>>, Reason> {
-    let Some(received) = channel.receive()? else { return Ok(None) };
+    let received = match channel.receive(false)? {
+        None => return Ok(None),
+        Some(Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
+        Some(Heard::Message(received)) => received,
+    };
     let step = machine.receive(&received.bytes, received.fds)?;
     if let Some((message, fd)) = step.send {
         channel.send(&message, fd.as_ref().map(AsFd::as_fd))?;

@@ -11,8 +11,10 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
 use super::Address;
-use super::channel::Channel;
+use super::channel::{Channel, Heard};
+use super::foreign::Closing;
 use super::interfaces::{Interface, View};
+use super::later;
 use super::server::{ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
@@ -36,6 +38,8 @@ pub struct Listener {
     socket: Bound,
     interfaces: BTreeMap<u32, Interface>,
     sessions: Sessions,
+    /// What peers have sent, on its way out.
+    closing: Closing,
     /// What a new connection is told of the interfaces, until one comes or goes.
     limits: Option<Limits>,
     last_token: u64,
@@ -50,16 +54,30 @@ impl Listener {
     /// Listens at an address.
     ///
     /// # Errors
-    /// [`Error::InUse`], [`Error::NotASocket`], [`Error::NoDirectory`], [`Error::Netns`], [`Error::Socket`].
+    /// [`Error::InUse`], [`Error::NotASocket`], [`Error::NoDirectory`], [`Error::Netns`], [`Error::Socket`];
+    /// [`Error::Setting`] for an address that no socket can have.
     pub fn bind(address: &Address, settings: ListenerSettings) -> Result<Self, Error> {
+        address.check()?;
         let socket = listen_at(address, &settings)?;
         let system = |call| move |errno| Error::System { call, errno };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
-        let (interfaces, sessions, limits) = Default::default();
+        let (interfaces, sessions, closing, limits) = Default::default();
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
-        Ok(Self { settings, epoll, socket, interfaces, sessions, limits, last_token, paused, told, ended })
+        Ok(Self {
+            settings,
+            epoll,
+            socket,
+            interfaces,
+            sessions,
+            closing,
+            limits,
+            last_token,
+            paused,
+            told,
+            ended,
+        })
     }
 
     /// Gives the socket's file, if it has one, another mode and owner; see [`ListenerSettings`].
@@ -194,13 +212,16 @@ impl Listener {
         let limits = self.limits.get_or_insert_with(all).clone();
         let system = |call| move |errno| Error::System { call, errno };
         for _ in 0..BATCH {
+            if self.closing.hangs() {
+                return Err(Error::HangingDescriptors);
+            }
             let fd = match accept_with(&self.socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(fd) => fd,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(()),
                 Err(errno) => return Err(system("accept")(errno)),
             };
             let (machine, hello) = ServerMachine::new(limits.clone());
-            let channel = Channel::new(fd);
+            let channel = Channel::new(fd, &self.closing);
             if channel.send(&hello, None).is_err() {
                 continue;
             }
@@ -211,8 +232,9 @@ impl Listener {
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
-            let (peer, deadline) = (channel.credentials(), now + self.settings.handshake_timeout);
-            self.sessions.insert(self.last_token, Session { channel, peer, machine, deadline });
+            let (peer, deadline) = (channel.credentials(), later(now, self.settings.handshake_timeout));
+            let session = Session { channel, peer, machine, deadline, told: false };
+            self.sessions.insert(self.last_token, session);
             self.told = false;
         }
         Ok(())
@@ -234,6 +256,7 @@ impl Listener {
                 Ok(Some(None)) => {}
                 Ok(Some(Some(mut connection))) => {
                     connection.peer.credentials = session.peer;
+                    session.told = true;
                     self.sessions.settled(token);
                     events.push(ServerEvent::Connected(connection));
                 }
@@ -247,9 +270,7 @@ impl Listener {
         let Some(session) = self.sessions.get(token) else { return };
         let id = session.machine.id();
         events.push(match id {
-            Some(id) if session.machine.is_connected() => {
-                ServerEvent::Disconnected { id, reason: reason.clone() }
-            }
+            Some(id) if session.told => ServerEvent::Disconnected { id, reason: reason.clone() },
             _ => ServerEvent::Refused { id: session.machine.asked(), reason: reason.clone() },
         });
         self.close(token, &reason);
@@ -274,7 +295,11 @@ fn step(
     token: u64,
 ) -> Result<Option<Option<Connection>>, Reason> {
     let Session { channel, peer, machine, .. } = session;
-    let Some(received) = channel.receive()? else { return Ok(None) };
+    let received = match channel.receive(machine.takes_descriptors())? {
+        None => return Ok(None),
+        Some(Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
+        Some(Heard::Message(received)) => received,
+    };
     let mut view = View { interfaces, token, channel, peer: *peer };
     let step = machine.receive(&received.bytes, received.fds, &mut view)?;
     if let Some(reply) = step.reply {

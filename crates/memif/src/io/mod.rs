@@ -16,6 +16,14 @@ mod server;
 mod sessions;
 mod socket;
 
+use std::time::{Duration, Instant};
+
+/// The time `wait` after `now`; far away where that is beyond what the clock can say.
+fn later(now: Instant, wait: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(366 * 86_400);
+    now.checked_add(wait).unwrap_or(now + FAR)
+}
+
 pub use address::{Address, SocketName};
 pub use client::{Client, ClientEvent, ClientTiming};
 pub use credentials::Credentials;

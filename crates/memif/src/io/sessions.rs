@@ -16,6 +16,8 @@ pub(super) struct Session {
     pub(super) machine: ServerMachine,
     /// When the handshake must be done.
     pub(super) deadline: Instant,
+    /// Whether it was told that it is connected.
+    pub(super) told: bool,
 }
 
 /// All of them, each with a token.

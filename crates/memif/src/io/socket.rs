@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chown, fchmod, open, stat, unlink};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chownat, fchmod, fstat, lstat, open, stat, unlink,
+};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -23,28 +25,52 @@ const BACKLOG: i32 = 64;
 #[derive(Debug)]
 pub(super) struct Bound {
     pub fd: OwnedFd,
-    file: Option<(PathBuf, u64)>,
+    file: Option<File>,
+}
+
+/// The socket's file: the very one that was bound, whatever may stand at its path by now.
+#[derive(Debug)]
+struct File {
+    path: PathBuf,
+    /// Opened without following a link.
+    fd: OwnedFd,
+}
+
+impl File {
+    fn open(path: &Path) -> Result<Self, Errno> {
+        let fd = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
+            FileType::Socket => Ok(Self { path: path.to_owned(), fd }),
+            _ => Err(Errno::NOTSOCK),
+        }
+    }
+
+    /// Whether its path still leads to it.
+    fn is_there(&self) -> bool {
+        let (Ok(ours), Ok(there)) = (fstat(&self.fd), lstat(&self.path)) else { return false };
+        (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+    }
 }
 
 impl Bound {
     /// Gives the file, if there is one, another mode and owner.
     pub fn set_file(&self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
-        let Some((path, _)) = &self.file else { return Ok(()) };
+        let Some(File { path, fd }) = &self.file else { return Ok(()) };
         let failed = |step| move |errno| Error::Socket { address: path.display().to_string(), step, errno };
         let owner = owner.map_or_else(geteuid, Uid::from_raw);
         let group = group.map_or_else(getegid, Gid::from_raw);
-        chown(path, Some(owner), Some(group)).map_err(failed("chown"))?;
-        chmod(path, Mode::from_raw_mode(mode)).map_err(failed("chmod"))
+        // Never by its path, where a peer that may write to the directory may have put a link to another file.
+        chownat(fd, "", Some(owner), Some(group), AtFlags::EMPTY_PATH).map_err(failed("chown"))?;
+        let same = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        chmod(same, Mode::from_raw_mode(mode)).map_err(failed("chmod"))
     }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
         // Only if it is still ours: a successor may have taken the path.
-        if let Some((path, inode)) = &self.file
-            && stat(path).is_ok_and(|stat| stat.st_ino == *inode)
-        {
-            let _ = unlink(path);
+        if let Some(file) = self.file.as_ref().filter(|file| file.is_there()) {
+            let _ = unlink(&file.path);
         }
     }
 }
@@ -75,8 +101,7 @@ pub(super) fn listen_at(address: &Address, settings: &ListenerSettings) -> Resul
                 Errno::ADDRINUSE => Error::InUse { address: address.to_string() },
                 errno => failed(address, "bind")(errno),
             })?;
-            let inode = stat(path).map_err(failed(address, "stat"))?.st_ino;
-            Some((path.clone(), inode))
+            Some(File::open(path).map_err(failed(address, "open"))?)
         }
     };
     // Owned from here on, so that an error removes the file.

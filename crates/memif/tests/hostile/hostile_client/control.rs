@@ -1,13 +1,16 @@
 //! On the control channel.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
-use memif::Secret;
+use memif::{Error, Secret};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::SealFlags;
 
-use super::peer::{MEMORY, RX, RX_RING, TX_RING, memfd};
+use super::peer::{MEMORY, RX, RX_RING, TX_RING, init, memfd};
 use crate::arena::Arena;
-use crate::wire::{ACK, CONNECTED, Ring, message, put};
+use crate::wire::{ACK, CONNECTED, PATIENCE, Ring, message, put};
 
 #[test]
 fn version_of_another_protocol() {
@@ -305,11 +308,12 @@ fn fd_too_many() {
         peer.init();
         peer.region_with(0, MEMORY, &[memory.as_fd(); 2]);
     });
-    arena.turned_away("ancillary-data", "too much ancillary data", |peer| {
+    let words = "200 file descriptors with ADD_REGION, expected 1";
+    arena.turned_away("file-descriptors", words, |peer| {
         peer.init();
         peer.region_with(0, MEMORY, &[memory.as_fd(); 200]);
     });
-    arena.disconnected("file-descriptors", "1 file descriptors with ACK, expected 0", |peer| {
+    arena.disconnected("file-descriptors", "file descriptors with ACK, which has none", |peer| {
         peer.send(&message(ACK, &[]), &[memory.as_fd()]);
     });
     arena.finish();
@@ -359,22 +363,24 @@ fn fd_of_a_wrong_kind_for_an_eventfd() {
     arena.finish();
 }
 
-/// The last close of a socket that lingers takes as long as its owner likes: here a day.
+/// The last close of a socket that lingers takes as long as its owner likes: here a day, or until the other end is dropped.
+fn lingering() -> (TcpStream, TcpStream) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+    let (unread, _) = server.accept().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 1 << 16]).is_ok() {}
+    socket.set_nonblocking(false).unwrap();
+    let day = std::time::Duration::from_secs(86_400);
+    rustix::net::sockopt::set_socket_linger(&socket, Some(day)).unwrap();
+    (socket, unread)
+}
+
 #[test]
 fn fd_that_cannot_be_closed() {
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-
     let arena = Arena::new("linger", |_| ());
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
     for _ in 0..4 {
-        let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-        let (_unread, _) = server.accept().unwrap();
-        socket.set_nonblocking(true).unwrap();
-        while socket.write(&[0; 1 << 16]).is_ok() {}
-        socket.set_nonblocking(false).unwrap();
-        let day = std::time::Duration::from_secs(86_400);
-        rustix::net::sockopt::set_socket_linger(&socket, Some(day)).unwrap();
+        let (socket, _unread) = lingering();
         let words = "the region's file descriptor is not a memfd: Invalid argument (os error 22)";
         arena.turned_away("region-not-memory", words, |peer| {
             peer.init();
@@ -384,5 +390,80 @@ fn fd_that_cannot_be_closed() {
         });
         arena.shared.traffic_flows(100);
     }
+    arena.finish();
+}
+
+/// It goes with the socket in whose queue it waits.
+#[test]
+fn fd_in_a_message_that_nobody_reads() {
+    let arena = Arena::new("unread", |_| ());
+    let (one, _unread) = lingering();
+    arena.turned_away("file-descriptors", "file descriptors with INIT, which has none", |peer| {
+        peer.send(&init(0x0200, 0, 0, ""), &[one.as_fd()]);
+        drop(one);
+    });
+    arena.shared.traffic_flows(100);
+    // Behind a message that ends the connection, empty ones between.
+    let (one, _unread) = lingering();
+    arena.turned_away("message-size", "message of 1 bytes, all have 128", |peer| {
+        peer.send(&[1], &[]);
+        for _ in 0..20 {
+            peer.send(&[], &[]);
+        }
+        peer.send(&[], &[one.as_fd()]);
+        drop(one);
+    });
+    arena.shared.traffic_flows(100);
+    // Far more of them than any message has.
+    let many: Vec<_> = (0..20).map(|_| lingering()).collect();
+    arena.turned_away("file-descriptors", "20 file descriptors with ADD_REGION, expected 1", |peer| {
+        peer.init();
+        peer.region_with(0, MEMORY, &many.iter().map(|(one, _)| one.as_fd()).collect::<Vec<_>>());
+        drop(many);
+    });
+    arena.shared.traffic_flows(100);
+    arena.finish();
+}
+
+/// Whoever goes on with that is accepted no more, for as long as closes hang: others have lost nothing.
+#[test]
+fn fds_that_cannot_be_closed_again_and_again() {
+    let arena = Arena::new("hanging", |_| ());
+    let mut ends = Vec::new();
+    let refuses = |arena: &Arena| arena.shared.log().failed.contains(&Error::HangingDescriptors);
+    while !refuses(&arena) {
+        assert!(ends.len() < 100, "accepted for ever");
+        let (socket, unread) = lingering();
+        ends.push(unread);
+        let (peer, before) = (arena.peer(), arena.shared.log().count());
+        peer.send(&init(0x0200, 0, 0, ""), &[socket.as_fd()]);
+        drop(socket);
+        arena.shared.wait("ended, or not accepted any more", |log| {
+            (log.count() > before || !log.failed.is_empty()).then_some(())
+        });
+    }
+    arena.shared.traffic_flows(100);
+    assert!(ends.len() >= 32, "{} closes hang", ends.len());
+    drop(ends);
+    arena.finish();
+}
+
+/// None of them stays open, however many come at once.
+#[test]
+fn fds_of_pipes_by_the_hundred() {
+    let arena = Arena::new("pipes", |_| ());
+    let (pipe, end) = rustix::pipe::pipe().unwrap();
+    for _ in 0..30 {
+        let (peer, before) = (arena.peer(), arena.shared.log().count());
+        peer.init();
+        peer.region_with(0, MEMORY, &[end.as_fd(); 100]);
+        arena.shared.wait("ended", |log| (log.count() > before).then_some(()));
+    }
+    drop(end);
+    // The other end is closed once none of three thousand is open any more.
+    let wait = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    let mut hung_up = [PollFd::new(&pipe, PollFlags::empty())];
+    assert_eq!(poll(&mut hung_up, Some(&wait)), Ok(1), "some are open");
+    assert!(hung_up[0].revents().contains(PollFlags::HUP));
     arena.finish();
 }

@@ -41,6 +41,12 @@ pub fn memfd(size: u64, seals: SealFlags) -> OwnedFd {
     fd
 }
 
+/// INIT.
+pub fn init(version: u16, id: u32, mode: u8, secret: &str) -> Vec<u8> {
+    let (secret, name) = (text::<24>(secret), text::<32>("\u{1b}[31mraw"));
+    message(INIT, &[&version.to_le_bytes(), &id.to_le_bytes(), &[mode], &secret, &name])
+}
+
 impl Peer {
     pub fn connect(name: &str) -> Self {
         Self::with_memory(name, memfd(MEMORY, SealFlags::SHRINK))
@@ -90,8 +96,7 @@ impl Peer {
     }
 
     pub fn init_with(&self, version: u16, id: u32, mode: u8, secret: &str) {
-        let (secret, name) = (text::<24>(secret), text::<32>("\u{1b}[31mraw"));
-        self.send(&message(INIT, &[&version.to_le_bytes(), &id.to_le_bytes(), &[mode], &secret, &name]), &[]);
+        self.send(&init(version, id, mode, secret), &[]);
     }
 
     pub fn region(&self) {

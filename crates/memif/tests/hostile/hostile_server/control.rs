@@ -86,10 +86,10 @@ fn message_out_of_place() {
 fn fd_where_none_belongs() {
     let victim = Victim::new("fd", |_| ());
     let (pipe, _end) = rustix::pipe::pipe().unwrap();
-    victim.leaves("1 file descriptors with ACK, expected 0", |served| {
+    victim.leaves("file descriptors with ACK, which has none", |served| {
         send(&served.socket, &message(ACK, &[]), &[pipe.as_fd()]);
     });
-    victim.disconnects("too much ancillary data", |served| {
+    victim.disconnects("file descriptors with ACK, which has none", |served| {
         send(&served.socket, &message(ACK, &[]), &[pipe.as_fd(); 100]);
     });
     victim.finish();
