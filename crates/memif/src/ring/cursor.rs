@@ -73,13 +73,6 @@ impl Cursor {
         self.released
     }
 
-    /// Slots of the ring.
-    #[inline(always)]
-    #[must_use]
-    pub const fn size(&self) -> u16 {
-        self.size
-    }
-
     /// Takes `n` slots, at most as many as [`available`](Self::available) gave.
     #[inline(always)]
     pub const fn take(&mut self, n: u16) {

@@ -47,21 +47,27 @@ mod tx;
 mod view;
 
 pub use counters::QueueCounters;
-pub use cursor::{Cursor, IndexFault};
-pub use descriptor::{Descriptor, FLAG_NEXT};
+pub use cursor::IndexFault;
 pub use event::Event;
 pub use fault::Fault;
 pub use gauge::RingGauge;
-pub use indices::{Indices, Word};
 pub use packets::PacketsSent;
 pub use pool::Pool;
 pub use rx::{Armed, RxQueue, RxSink};
 pub use size::RingSize;
-pub use slots::Slots;
 pub use tx::{Transmitted, TxQueue, TxSource};
-pub use view::{COOKIE, Descriptors, RING_ALIGNMENT, RING_HEADER, RingError, RingView};
+pub use view::RingError;
 
-pub(crate) use indices::Endpoint;
+// For tests that are a peer by hand: what is in the memory, not how this crate goes about it.
+#[doc(hidden)]
+pub use descriptor::{Descriptor, FLAG_NEXT};
+#[doc(hidden)]
+pub use view::{COOKIE, RING_ALIGNMENT, RING_HEADER, RingView};
+
+pub(crate) use cursor::Cursor;
+pub(crate) use indices::{Endpoint, Indices};
+pub(crate) use slots::Slots;
+pub(crate) use view::Descriptors;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

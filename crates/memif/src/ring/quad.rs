@@ -60,12 +60,10 @@ impl Usual {
 pub(super) struct Quad(Line);
 
 impl Quad {
-    /// Reads the line that begins with the slot of index `first`.
+    /// Reads, once, the line that begins with the slot of index `first`.
     #[inline(always)]
     pub fn read(simd: impl Simd, ring: Descriptors<'_>, first: u16) -> Self {
-        let mut quad = Self([0; 16]);
-        ring.copy_line(simd, first, &mut quad.0);
-        quad
+        Self(ring.read_line(simd, first))
     }
 
     /// Whether the four are as they should be.

@@ -20,6 +20,8 @@ const TAIL: usize = 64;
 const DESCRIPTOR: usize = 16;
 /// What the offset of a ring is a multiple of.
 pub const RING_ALIGNMENT: u32 = 64;
+const _: () =
+    assert!(RING_HEADER.is_multiple_of(RING_ALIGNMENT) && RING_ALIGNMENT as usize == size_of::<Line>());
 /// Descriptors in a cache line.
 const QUAD: u16 = 4;
 
@@ -127,14 +129,14 @@ impl RingView {
     /// The shared words.
     #[inline(always)]
     #[must_use]
-    pub fn indices(&self) -> Indices<'_, AtomicU16> {
+    pub(crate) fn indices(&self) -> Indices<'_, AtomicU16> {
         Indices { head: self.word(HEAD), tail: self.word(TAIL), flags: self.word(FLAGS) }
     }
 
     /// The descriptors.
     #[inline(always)]
     #[must_use]
-    pub fn descriptors(&self) -> Descriptors<'_> {
+    pub(crate) fn descriptors(&self) -> Descriptors<'_> {
         // Descriptors are only accessed through these atomics here; that the peer's accesses are atomic, too, can't be
         // had, but then only the values suffer.
         // SAFETY: `new` found the ring inside a region that `table` keeps mapped: its header (128 bytes) and behind it `size`
@@ -230,13 +232,13 @@ impl<'r> Descriptors<'r> {
         prefetch_write(std::ptr::from_ref(self.slot(index)).cast());
     }
 
-    /// Copies the line of the slot of this index: what the peer writes meanwhile may be seen or not.
+    /// Reads the line of the slot of this index, once: what the peer writes meanwhile may be seen or not.
     #[inline(always)]
-    pub(super) fn copy_line(self, simd: impl Simd, index: u16, into: &mut Line) {
+    pub(super) fn read_line(self, simd: impl Simd, index: u16) -> Line {
         let first = self.slot(index & !(QUAD - 1));
-        // SAFETY: a ring has a multiple of QUAD slots, so QUAD descriptors, 64 bytes, are there from `first` on; `into` is 64
-        // bytes of private memory.
-        unsafe { simd.copy_line(std::ptr::from_mut(into).cast(), std::ptr::from_ref(first).cast()) };
+        // SAFETY: a ring has a multiple of QUAD slots, so QUAD descriptors, 64 bytes, are there from `first` on; a ring is aligned to
+        // that, and its descriptors begin at a multiple of it.
+        unsafe { simd.read_line(std::ptr::from_ref(first).cast()) }
     }
 
     #[inline(always)]

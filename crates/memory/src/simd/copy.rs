@@ -4,6 +4,7 @@
 //! packet. Each loop takes the tail with one overlapping or masked move, so no byte outside is touched.
 #![cfg(target_arch = "x86_64")]
 
+use super::Line;
 use core::arch::x86_64::*;
 
 /// # Safety
@@ -48,6 +49,32 @@ pub(super) unsafe fn avx512(dst: *mut u8, src: *const u8, len: usize) {
 pub(super) unsafe fn line_avx512(dst: *mut u8, src: *const u8) {
     // SAFETY: 64 bytes on both sides, as the caller promises.
     unsafe { _mm512_storeu_si512(dst.cast(), _mm512_loadu_si512(src.cast())) }
+}
+
+/// # Safety
+/// As [`Simd::read_line`](super::Simd::read_line), and the CPU has AVX-512 F.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) unsafe fn read_line_avx512(src: *const Line) -> Line {
+    let mut line = [0; 16];
+    // SAFETY: 64 aligned bytes to read, as the caller promises, and a line to write.
+    unsafe { _mm512_storeu_si512(line.as_mut_ptr().cast(), src.cast::<__m512i>().read_volatile()) };
+    line
+}
+
+/// # Safety
+/// As [`Simd::read_line`](super::Simd::read_line), and the CPU has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) unsafe fn read_line_avx2(src: *const Line) -> Line {
+    let mut line = [0; 16];
+    // SAFETY: twice 32 aligned bytes to read, as the caller promises, and as many to write.
+    unsafe {
+        let (a, b) = (src.cast::<__m256i>().read_volatile(), src.cast::<__m256i>().add(1).read_volatile());
+        _mm256_storeu_si256(line.as_mut_ptr().cast(), a);
+        _mm256_storeu_si256(line.as_mut_ptr().add(8).cast(), b);
+    }
+    line
 }
 
 /// # Safety

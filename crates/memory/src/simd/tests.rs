@@ -27,6 +27,25 @@ fn every_tier_copies_every_length_and_nothing_beyond() {
     }
 }
 
+struct Read<'a>(&'a Aligned);
+#[repr(C, align(64))]
+struct Aligned(Line);
+impl TierTask for Read<'_> {
+    type Output = Line;
+    fn run<S: Simd>(self, s: S) -> Line {
+        // SAFETY: a line, aligned as one.
+        s.run(|| unsafe { s.read_line(&raw const self.0.0) })
+    }
+}
+
+#[test]
+fn every_tier_reads_all_of_a_line() {
+    let line = Aligned(core::array::from_fn(|i| 0x0102_0304 * (i as u32 + 1)));
+    for tier in Tier::available() {
+        assert_eq!(tier.dispatch(Read(&line)), line.0, "{}", tier.name());
+    }
+}
+
 struct Front<'a>(&'a mut [u8], &'a [u8; 64]);
 impl TierTask for Front<'_> {
     type Output = ();

@@ -28,6 +28,13 @@ pub trait Simd: Copy + Send + fmt::Debug + 'static {
     /// `src` must be readable and `dst` writable for 64 bytes. They may overlap, as with [`copy`](Self::copy).
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8);
 
+    /// Reads a cache line that somebody else may be writing, each byte of it once: what was found good is what is used afterwards,
+    /// whatever the compiler thinks of reading it again.
+    ///
+    /// # Safety
+    /// `src` must be readable for 64 bytes and aligned to them.
+    unsafe fn read_line(self, src: *const Line) -> Line;
+
     /// Copies the first `len` bytes of a line, 1 to 64.
     ///
     /// # Safety
@@ -88,6 +95,14 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    unsafe fn read_line(self, src: *const Line) -> Line {
+        // SAFETY: 8 numbers of 8 bytes, as the caller promises.
+        let read = |at| unsafe { src.cast::<u64>().add(at).read_volatile() };
+        let numbers: [u64; 8] = core::array::from_fn(read);
+        zerocopy::transmute!(numbers)
+    }
+
+    #[inline(always)]
     fn within(self, row: &Row, look: &Row, low: &Row, span: &Row) -> bool {
         let beyond: Row =
             core::array::from_fn(|at| (row[at] & look[at]).wrapping_sub(low[at]).saturating_sub(span[at]));
@@ -130,6 +145,12 @@ impl Simd for Avx2 {
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
         // SAFETY: as above.
         unsafe { copy::line_avx2(dst, src) }
+    }
+
+    #[inline(always)]
+    unsafe fn read_line(self, src: *const Line) -> Line {
+        // SAFETY: the line as promised by the caller; features as promised by `self`.
+        unsafe { copy::read_line_avx2(src) }
     }
 
     #[inline(always)]
@@ -176,6 +197,12 @@ impl Simd for Avx512 {
     unsafe fn copy_line(self, dst: *mut u8, src: *const u8) {
         // SAFETY: as above.
         unsafe { copy::line_avx512(dst, src) }
+    }
+
+    #[inline(always)]
+    unsafe fn read_line(self, src: *const Line) -> Line {
+        // SAFETY: the line as promised by the caller; features as promised by `self`.
+        unsafe { copy::read_line_avx512(src) }
     }
 
     #[inline(always)]
