@@ -26,12 +26,16 @@ impl Event {
     /// One that came from a peer.
     ///
     /// # Errors
-    /// [`Errno::INVAL`] if it is not an eventfd.
+    /// [`Errno::INVAL`] if it is not an eventfd, [`Errno::NOTSUP`] if it is a semaphore: signalled once with a large number, such a
+    /// one wakes whoever waits for as long.
     pub fn from_peer(fd: OwnedFd) -> Result<Self, Errno> {
         // The kernel tells what a descriptor is by its link's name only.
         let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
         if name.as_bytes() != b"anon_inode:[eventfd]" {
             return Err(Errno::INVAL);
+        }
+        if is_semaphore(&fd) {
+            return Err(Errno::NOTSUP);
         }
         Ok(Self { fd })
     }
@@ -63,6 +67,15 @@ impl Event {
     }
 }
 
+/// Whether taking a signal back leaves all but one of those that were given. Not told before Linux 6.7.
+fn is_semaphore(fd: &OwnedFd) -> bool {
+    let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()));
+    let says = |line: &str| line.split_once(':').is_some_and(|(key, value)| (key, value.trim()) == SEMAPHORE);
+    facts.is_ok_and(|facts| facts.lines().any(says))
+}
+
+const SEMAPHORE: (&str, &str) = ("eventfd-semaphore", "1");
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +106,15 @@ mod tests {
         let (read_end, write_end) = rustix::pipe::pipe().unwrap();
         assert!(Event::from_peer(read_end).is_err());
         assert!(Event::from_peer(write_end).is_err());
+    }
+
+    /// A number of signals that are taken back one by one would keep us awake for years.
+    #[test]
+    fn hostile_semaphore_is_refused() {
+        let semaphore = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE).unwrap();
+        let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", semaphore.as_raw_fd())).unwrap();
+        if facts.contains("eventfd-semaphore") {
+            assert_eq!(Event::from_peer(semaphore).unwrap_err(), Errno::NOTSUP);
+        }
     }
 }
