@@ -76,6 +76,34 @@ fn a_socket_file_has_the_owner_it_is_given() {
     assert_eq!(file(), (0o600, 0, 7));
 }
 
+/// A peer that may write to the socket's directory puts something else in the file's place.
+#[test]
+fn hostile_link_in_place_of_the_socket_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("memif.sock");
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "").unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut listener = Listener::bind(&Address::path(&path), ListenerSettings::default()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(&secret, &path).unwrap();
+    let refused = listener.set_file(0o666, None, None).unwrap_err();
+    assert!(matches!(refused, Error::Socket { step: "find the socket's file", .. }), "{refused}");
+    assert_eq!(mode(&secret), 0o600);
+    // Another one's socket as well, be it by a hard link.
+    std::fs::remove_file(&path).unwrap();
+    let other = directory.path().join("other.sock");
+    let _other = std::os::unix::net::UnixListener::bind(&other).unwrap();
+    std::fs::set_permissions(&other, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::hard_link(&other, &path).unwrap();
+    listener.set_file(0o666, None, None).unwrap_err();
+    assert_eq!(mode(&other), 0o600);
+    // What isn't ours isn't removed either.
+    drop(listener);
+    assert!(path.exists());
+}
+
 #[test]
 fn only_who_is_let_in_is_served() {
     use memif::control::{Admission, Stranger};

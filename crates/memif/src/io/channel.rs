@@ -69,6 +69,14 @@ impl Channel {
         credentials::of(self.fd.as_fd())
     }
 
+    /// What stands for the process at the other end, if its id can't be told.
+    pub fn hidden_process(&self) -> Option<u64> {
+        match self.credentials() {
+            Some(Credentials { pid: None, .. }) => credentials::process(self.fd.as_fd()),
+            _ => None,
+        }
+    }
+
     /// Sends a message. Both sides speak in turn, so that a full socket means a peer that doesn't read: an
     /// error.
     pub fn send(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> Result<(), Reason> {
@@ -135,7 +143,9 @@ impl Channel {
             return Err(Reason::Closed);
         }
         if message.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(Reason::AncillaryData);
+            // There is space for all that there can be: if some are missing, it is we who have no descriptors left.
+            let ours = Reason::Socket(Errno::MFILE);
+            return Err(if fds.len() < FDS { ours } else { Reason::AncillaryData });
         }
         let bytes = buffer[..message.bytes.min(MESSAGE_SIZE + 1)].to_vec();
         Ok(Some(Heard::Message(Received { bytes, fds })))

@@ -2,7 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::fstat;
 
 /// The process at the other end, as it was when it connected (for a client's peer: when it began to listen).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -23,6 +26,15 @@ pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Credentials> {
     Some(Credentials { pid, uid: peer.uid(), gid: peer.gid() })
 }
 
+/// A number that stands for the process at the other end, also where its process id can't be told; `None` before Linux 6.9, where all
+/// processes have the same.
+pub(super) fn process(socket: BorrowedFd<'_>) -> Option<u64> {
+    let process = getsockopt(&socket, PeerPidfd).ok()?;
+    let (process, other) = (fstat(&process).ok()?, fstat(eventfd(0, EventfdFlags::CLOEXEC).ok()?).ok()?);
+    // An inode of its own, not the one that all files without a file system share.
+    (process.st_dev != other.st_dev || process.st_ino != other.st_ino).then_some(process.st_ino)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
@@ -39,6 +51,31 @@ mod tests {
         assert_eq!(credentials.pid, Some(std::process::id()));
         assert_eq!(credentials.uid, rustix::process::geteuid().as_raw());
         assert_eq!(credentials.gid, rustix::process::getegid().as_raw());
+    }
+
+    #[test]
+    fn a_process_is_told_from_others() {
+        let address = std::env::temp_dir().join(format!("quiver-process-{}", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&address).unwrap();
+        let accept = || process(listener.accept().unwrap().0.as_fd());
+        let connect = || std::os::unix::net::UnixStream::connect(&address).unwrap();
+        let (_one, first) = (connect(), accept());
+        let (_two, second) = (connect(), accept());
+        let other = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); input()";
+        let mut other = std::process::Command::new("python3")
+            .args(["-c", other])
+            .arg(&address)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let third = accept();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        std::fs::remove_file(&address).unwrap();
+        assert_eq!(first, second);
+        // All, or none.
+        assert_eq!(first.is_some(), third.is_some());
+        assert!(first.is_none() || first != third);
     }
 
     #[test]

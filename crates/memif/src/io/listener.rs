@@ -83,8 +83,9 @@ impl Listener {
     /// Gives the socket's file, if it has one, another mode and owner; see [`ListenerSettings`].
     ///
     /// # Errors
-    /// [`Error::Socket`] if that isn't allowed.
+    /// [`Error::Socket`] if that isn't allowed, or if the file isn't there any more: what is in its place isn't touched.
     pub fn set_file(&mut self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+        self.socket.check_file()?;
         self.socket.set_file(mode, owner, group)?;
         self.settings = ListenerSettings { mode, owner, group, ..std::mem::take(&mut self.settings) };
         Ok(())
@@ -232,8 +233,9 @@ impl Listener {
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
-            let (peer, deadline) = (channel.credentials(), later(now, self.settings.handshake_timeout));
-            let session = Session { channel, peer, machine, deadline, told: false };
+            let (peer, process) = (channel.credentials(), channel.hidden_process());
+            let deadline = later(now, self.settings.handshake_timeout);
+            let session = Session { channel, peer, process, machine, deadline, told: false };
             self.sessions.insert(self.last_token, session);
             self.told = false;
         }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chownat, fchmod, fstat, lstat, open, stat, unlink,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chownat, fchmod, fstat, lstat, open, unlink,
 };
 use rustix::io::Errno;
 use rustix::net::{
@@ -25,51 +25,70 @@ const BACKLOG: i32 = 64;
 #[derive(Debug)]
 pub(super) struct Bound {
     pub fd: OwnedFd,
-    file: Option<File>,
+    file: Option<SocketFile>,
 }
 
-/// The socket's file: the very one that was bound, whatever may stand at its path by now.
+/// The file that a socket was bound to: itself, whatever somebody who may write to the directory puts in its place.
 #[derive(Debug)]
-struct File {
+struct SocketFile {
     path: PathBuf,
-    /// Opened without following a link.
-    fd: OwnedFd,
+    /// `O_PATH`: nothing but a name for it.
+    file: OwnedFd,
+    /// Device and inode.
+    identity: (u64, u64),
 }
 
-impl File {
-    fn open(path: &Path) -> Result<Self, Errno> {
-        let fd = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-        match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
-            FileType::Socket => Ok(Self { path: path.to_owned(), fd }),
-            _ => Err(Errno::NOTSOCK),
+impl SocketFile {
+    /// The file that was made just now at `path`: a socket, ours, and without another name.
+    fn just_made(path: &Path) -> Result<Self, Errno> {
+        let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let stat = fstat(&file)?;
+        let ours = (stat.st_uid, stat.st_nlink) == (geteuid().as_raw(), 1);
+        if !ours || FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            return Err(Errno::STALE);
         }
+        Ok(Self { path: path.to_owned(), file, identity: (stat.st_dev, stat.st_ino) })
     }
 
-    /// Whether its path still leads to it.
-    fn is_there(&self) -> bool {
-        let (Ok(ours), Ok(there)) = (fstat(&self.fd), lstat(&self.path)) else { return false };
-        (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+    /// Whether it is still where it was made.
+    fn is_in_place(&self) -> bool {
+        lstat(&self.path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.identity)
     }
 }
 
 impl Bound {
-    /// Gives the file, if there is one, another mode and owner.
+    /// Gives the file, if there is one, another mode and owner. Nothing that somebody put in its place is touched.
     pub fn set_file(&self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
-        let Some(File { path, fd }) = &self.file else { return Ok(()) };
+        let Some(SocketFile { path, file, .. }) = &self.file else { return Ok(()) };
         let failed = |step| move |errno| Error::Socket { address: path.display().to_string(), step, errno };
         let owner = owner.map_or_else(geteuid, Uid::from_raw);
         let group = group.map_or_else(getegid, Gid::from_raw);
-        // Never by its path, where a peer that may write to the directory may have put a link to another file.
-        chownat(fd, "", Some(owner), Some(group), AtFlags::EMPTY_PATH).map_err(failed("chown"))?;
-        let same = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        chmod(same, Mode::from_raw_mode(mode)).map_err(failed("chmod"))
+        chownat(file, "", Some(owner), Some(group), AtFlags::EMPTY_PATH).map_err(failed("chown"))?;
+        // There is no such call for the mode before Linux 6.6.
+        let file = format!("/proc/self/fd/{}", file.as_raw_fd());
+        chmod(file, Mode::from_raw_mode(mode)).map_err(failed("chmod"))
+    }
+
+    /// # Errors
+    /// [`Error::Socket`] if the file isn't there any more, or something else is in its place.
+    pub fn check_file(&self) -> Result<(), Error> {
+        match &self.file {
+            Some(file) if !file.is_in_place() => Err(Error::Socket {
+                address: file.path.display().to_string(),
+                step: "find the socket's file",
+                errno: Errno::STALE,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
         // Only if it is still ours: a successor may have taken the path.
-        if let Some(file) = self.file.as_ref().filter(|file| file.is_there()) {
+        if let Some(file) = &self.file
+            && file.is_in_place()
+        {
             let _ = unlink(&file.path);
         }
     }
@@ -101,7 +120,7 @@ pub(super) fn listen_at(address: &Address, settings: &ListenerSettings) -> Resul
                 Errno::ADDRINUSE => Error::InUse { address: address.to_string() },
                 errno => failed(address, "bind")(errno),
             })?;
-            Some(File::open(path).map_err(failed(address, "open"))?)
+            Some(SocketFile::just_made(path).map_err(failed(address, "find the socket's file"))?)
         }
     };
     // Owned from here on, so that an error removes the file.
@@ -120,7 +139,7 @@ pub(super) fn connect_to(address: &Address) -> Result<OwnedFd, Error> {
 
 /// Removes a socket file that nobody listens at.
 fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
-    let Ok(stat) = stat(path) else { return Ok(()) };
+    let Ok(stat) = lstat(path) else { return Ok(()) };
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
         return Err(Error::NotASocket { path: path.to_owned() });
     }
