@@ -9,6 +9,12 @@ use std::os::fd::OwnedFd;
 /// two wake-ups cost.
 const IDLE_ROUNDS: u32 = 2000;
 
+/// Longest sleep of a worker that has queues: some peers look at the interrupt flag of memif without a fence, and so may fail to wake
+/// us. A lost event costs delay then, not traffic.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Longest sleep of one that has none.
+const IDLE_NAP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
 /// Whether the worker may sleep now, having found nothing in `idle` rounds in a row.
 pub(super) fn may_sleep(graph: &mut Graph, idle: u32) -> bool {
     if graph.busy() {
@@ -54,9 +60,8 @@ pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) {
     let (station, queues) = graph.sources();
     list.extend(station.descriptor().map(listen));
     list.extend(queues.flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd()).map(listen));
-    // Wakes once a second without a reason, so that a lost event (a peer that never signals) costs delay, not traffic.
-    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-    if let Err(error) = poll(&mut list, Some(&second))
+    let nap = if list.len() > 1 { NAP } else { IDLE_NAP };
+    if let Err(error) = poll(&mut list, Some(&nap))
         && error != rustix::io::Errno::INTR
     {
         // Nothing to wait for is left to do but yield; the loop will find out what is wrong with the queue.
