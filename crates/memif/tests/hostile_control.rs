@@ -281,3 +281,43 @@ fn descriptors_where_none_belong() {
     }
     server.still_serves();
 }
+
+/// Answers that nobody reads fill the socket: one that ends the handshake then can't be sent. Who was never told that a link is up must
+/// not be told that it is down.
+#[test]
+fn hostile_peer_that_reads_no_answer() {
+    let name = format!("quiver-hostile-unread-{}", std::process::id());
+    let mut listener = Listener::bind(&Address::abstract_name(&name), ListenerSettings::default()).unwrap();
+    let limits = ServerConfig { max_rx_queues: 256, max_tx_queues: 256, ..server() };
+    listener.register(0, limits).unwrap();
+    let mut full = 0;
+    for count in 200..400_u16 {
+        let raw = Raw::connect(&name);
+        let mut messages = vec![init(), region()];
+        messages.extend((0..count).map(|n| {
+            let flags = if n < 256 { RING_S2M } else { 0 };
+            ring(|ring| (ring.index, ring.flags) = (n % 256, flags))
+        }));
+        messages.push(connect_message());
+        let mut events = Vec::new();
+        for some in messages.chunks(20) {
+            some.iter().for_each(|message| raw.say(message));
+            for _ in 0..3 {
+                events.extend(listener.process(Instant::now()).unwrap());
+            }
+        }
+        drop(raw);
+        for _ in 0..3 {
+            events.extend(listener.process(Instant::now()).unwrap());
+        }
+        match &events[..] {
+            [ServerEvent::Connected(_), ServerEvent::Disconnected { .. }] => assert_eq!(full, 0),
+            [ServerEvent::Refused { id: Some(0), reason: Reason::Socket(_) }] => full += 1,
+            other => panic!("{count} rings: {other:?}"),
+        }
+        if full == 3 {
+            return;
+        }
+    }
+    panic!("the socket is never full");
+}

@@ -337,3 +337,6 @@ fn sleep(epoll: &OwnedFd, limit: Option<Duration>) -> Result<(), Error> {
         Err(errno) => Err(Error::System { call: "epoll_wait", errno }),
     }
 }
+
+#[cfg(test)]
+mod tests;
