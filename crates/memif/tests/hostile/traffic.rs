@@ -1,7 +1,10 @@
-//! The well-behaved peer: numbered packets that must all come back.
+//! The well-behaved peer: numbered packets at a fixed rate, that must all come back, and soon.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use memif::app::Batch;
 use memif::region::HugePages;
@@ -9,6 +12,10 @@ use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection
 
 use crate::wire::PATIENCE;
 
+/// Time from one packet to the next: by the clock, not when others have come back.
+const PACE: Duration = Duration::from_millis(1);
+/// Longest time in which no packet comes back, besides what the machine takes itself: see [`Pulse`].
+const GAP: Duration = Duration::from_millis(250);
 /// Packets on their way at most: less than a ring holds, so that not one is dropped for want of room.
 const WINDOW: usize = 12;
 /// One buffer, two, and the shortest.
@@ -26,6 +33,44 @@ pub fn client(name: &str, id: u32) -> Client {
     Client::new(Address::abstract_name(name), config, timing).unwrap()
 }
 
+/// A thread that does nothing but sleep for a moment again and again, and so shows for how long threads of this process don't get to
+/// run: other tests, other programs, a debugger.
+struct Pulse {
+    stop: Arc<AtomicBool>,
+    /// Longest time between two of its moments, in microseconds.
+    longest: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pulse {
+    fn new() -> Self {
+        let (stop, longest) = <(Arc<AtomicBool>, Arc<AtomicU64>)>::default();
+        let (stopped, seen) = (Arc::clone(&stop), Arc::clone(&longest));
+        let thread = std::thread::spawn(move || {
+            let mut last = Instant::now();
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(PACE);
+                let now = Instant::now();
+                seen.fetch_max((now - last).as_micros() as u64, Ordering::Relaxed);
+                last = now;
+            }
+        });
+        Self { stop, longest, thread: Some(thread) }
+    }
+
+    /// The longest time that somebody may have to wait without anybody else's fault: three threads in turn, each as late as this.
+    fn excuse(&self) -> Duration {
+        Duration::from_micros(self.longest.load(Ordering::Relaxed)) * 3
+    }
+}
+
+impl Drop for Pulse {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
 /// A client of a server that sends everything back, and what it has on its way.
 pub struct Traffic {
     client: Client,
@@ -33,6 +78,12 @@ pub struct Traffic {
     batch: Batch,
     flying: VecDeque<Vec<u8>>,
     next: u64,
+    /// When the next packet is due.
+    due: Instant,
+    /// When the last one came back, and the longest time between two.
+    last: Option<Instant>,
+    gap: Duration,
+    pulse: Pulse,
     /// Packets that came back.
     pub back: u64,
 }
@@ -40,7 +91,9 @@ pub struct Traffic {
 impl Traffic {
     pub fn new(client: Client) -> Self {
         let batch = Batch::new(64);
-        Self { client, link: None, batch, flying: VecDeque::new(), next: 0, back: 0 }
+        let (due, pulse) = (Instant::now(), Pulse::new());
+        let (link, flying, last, gap) = Default::default();
+        Self { client, link, batch, flying, next: 0, due, last, gap, pulse, back: 0 }
     }
 
     /// A packet whose bytes say which it is and where each belongs.
@@ -75,7 +128,14 @@ impl Traffic {
             );
             self.back += 1;
         }
-        while more && self.flying.len() < WINDOW {
+        let now = Instant::now();
+        if self.batch.packets().next().is_some() {
+            self.gap = self.gap.max(self.last.replace(now).map_or(Duration::ZERO, |last| now - last));
+        }
+        // What was due while this thread didn't run is left out.
+        self.due = self.due.max(now - 2 * PACE);
+        while more && self.due <= now && self.flying.len() < WINDOW {
+            self.due += PACE;
             let packet = self.packet();
             let link = self.link.as_mut().unwrap();
             assert_eq!(link.tx[0].send_batch(&[&packet]).unwrap(), 1, "no room");
@@ -92,6 +152,11 @@ impl Traffic {
             std::thread::yield_now();
         }
         assert_eq!(self.back, self.next);
+        let (gap, excuse) = (self.gap, self.pulse.excuse());
+        assert!(
+            gap <= GAP + excuse,
+            "nothing came back for {gap:?}, of which the machine took {excuse:?} at most"
+        );
         self.back
     }
 }

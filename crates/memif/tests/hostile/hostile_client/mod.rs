@@ -2,6 +2,7 @@
 
 mod control;
 mod descriptors;
+mod fds;
 mod floods;
 mod memory;
 mod peer;
