@@ -5,6 +5,9 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use common::packet;
 use memif::ring::{Armed, Descriptor, FLAG_NEXT, RING_HEADER, RingView};
 use memif::{Connection, Fault, QueueConfig, RingSize, in_process};
@@ -170,5 +173,83 @@ fn every_byte_arrives_however_packets_are_cut() {
             }
             assert!(came == sent, "{}: from {part} to {buffer} bytes", tier.name());
         }
+    }
+}
+
+/// Changes descriptors and indices all the time while a dataplane uses them: packets or a fault, on every tier, and never anything else.
+#[test]
+fn hostile_words_that_change_while_a_dataplane_reads_them() {
+    let config =
+        QueueConfig { ring_size: RingSize::MIN, huge_pages: HugePages::Never, ..QueueConfig::default() };
+    for tier in Tier::available() {
+        let (mut packets, mut forwarded, mut faults) = (Packets::new(), 0, 0);
+        for round in 0..12 {
+            let ((from, mut server), (to, mut out)) =
+                (in_process(&config).unwrap(), in_process(&config).unwrap());
+            let (tables, stop) = ([from.tx[0].regions(), to.rx[0].regions()], AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| change(tables, round, &stop));
+                for _ in 0..400 {
+                    let done = tier.dispatch(Round(&mut server, &mut out, &mut packets, 256));
+                    packets.end_round();
+                    match done {
+                        Ok((came, went, _)) => {
+                            assert!(went <= came);
+                            forwarded += went;
+                        }
+                        Err(fault) => {
+                            assert!(!matches!(fault, Fault::MemoryLost), "{fault}");
+                            faults += 1;
+                            break;
+                        }
+                    }
+                    std::thread::yield_now();
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+        }
+        assert!(forwarded > 0 && faults > 0, "{}: {forwarded} packets, {faults} faults", tier.name());
+    }
+}
+
+/// The two clients: one fills slots and empties buffers, mostly as one should, and both change their minds about it.
+fn change(tables: [&Arc<RegionTable>; 2], round: u64, stop: &AtomicBool) {
+    let ring = RingView::bytes(RingSize::MIN);
+    let mut dice = (round + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut step = 0_u32;
+    while !stop.load(Ordering::Relaxed) {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        let to_fill = dice & 1 == 0;
+        let (table, at) = if to_fill { (tables[0], 0) } else { (tables[1], ring) };
+        let slot = step / 2 % 64;
+        // Whole lines that are alike, for the most part: these are read four at a time.
+        let d = match dice >> 1 & 0x3fff {
+            0 => Descriptor {
+                flags: 0,
+                region: (dice >> 16) as u16,
+                length: (dice >> 8) as u32,
+                offset: u32::MAX,
+            },
+            n if n < 400 => {
+                Descriptor { flags: FLAG_NEXT, region: 0, length: 1 + n as u32, offset: 2 * ring }
+            }
+            _ => Descriptor {
+                flags: 0,
+                region: 0,
+                length: if to_fill { 64 } else { 2048 },
+                offset: 2 * ring + slot * 2048,
+            },
+        };
+        let range = table.check(0, at + RING_HEADER + slot * 16, 16).unwrap();
+        range.write(&[d.first_word().to_le_bytes(), d.second_word().to_le_bytes()].concat());
+        // As many as there can be, by what the other side has taken.
+        let mut taken = [0; 2];
+        table.check(0, at + 64, 2).unwrap().read(&mut taken);
+        let ahead = if dice >> 40 & 0x3fff == 0 { (dice >> 16) as u16 } else { 64 };
+        let head = u16::from_le_bytes(taken).wrapping_add(ahead);
+        table.check(0, at + HEAD, 2).unwrap().write(&head.to_le_bytes());
+        step += 1;
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use memif::region::{CheckedRange, HugePages, RegionTable};
 use memif::ring::Armed;
-use memif::{Connection, Fault, QueueConfig, RingSize, RxSink, TxSource, in_process};
+use memif::{Connection, Fault, QueueConfig, RingSize, RxQueue, RxSink, TxQueue, TxSource, in_process};
+use memory::packet::{OwnedPacket, Packets as Worker, SlotId};
+use memory::simd::{Simd, Tier, TierTask};
 
 use super::bytes::Bytes;
 use super::oracle::{BUFFER, FLAGS, HEAD, M2S, MAX_PACKET, Oracle, S2M, SLOTS, Side, TAIL};
@@ -48,11 +50,45 @@ impl TxSource for Source<'_> {
     }
 }
 
+/// What a dataplane receives into its slots, and what it sends from them: packets or fault.
+struct Dataplane<'a>(Way<'a>, &'a mut Worker);
+
+enum Way<'a> {
+    In(&'a mut RxQueue, usize),
+    Out(&'a mut TxQueue, &'a [Vec<u8>]),
+}
+
+impl TierTask for Dataplane<'_> {
+    /// The packets received; or how many were sent, and of how many it was found that they can't be.
+    type Output = Result<(Vec<Vec<u8>>, usize, usize), Fault>;
+
+    fn run<S: Simd>(self, simd: S) -> Self::Output {
+        let Self(way, worker) = self;
+        match way {
+            Way::In(queue, max) => {
+                let (slots, bytes) = queue.receive_packets(simd, worker, 1, max)?;
+                let packets: Vec<_> = slots.map(|slot| worker.own(slot as SlotId).bytes().to_vec()).collect();
+                assert_eq!(packets.iter().map(|packet| packet.len() as u64).sum::<u64>(), bytes);
+                Ok((packets, 0, 0))
+            }
+            Way::Out(queue, packets) => {
+                let owned = packets.iter().map(|packet| OwnedPacket::new(1, packet.clone()));
+                let slots: Vec<_> = owned.map(|packet| worker.adopt(&packet).unwrap()).collect();
+                let sent = queue.transmit_packets(simd, worker, &slots)?;
+                let bytes: usize = packets[..sent.packets].iter().map(Vec::len).sum();
+                assert_eq!(sent.bytes, bytes as u64);
+                Ok((Vec::new(), sent.packets, sent.refused.into()))
+            }
+        }
+    }
+}
+
 struct Both {
     client: Connection,
     server: Connection,
     table: Arc<RegionTable>,
     oracle: Oracle,
+    worker: Worker,
     /// Queues that had a fault: their connection would be closed.
     dead: [bool; 4],
 }
@@ -69,7 +105,7 @@ pub fn rings(data: &[u8]) {
     let (client, server) = in_process(&config).unwrap();
     let table = Arc::clone(client.tx[0].regions());
     let oracle = Oracle::new(snapshot(&table));
-    let mut both = Both { client, server, table, oracle, dead: [false; 4] };
+    let mut both = Both { client, server, table, oracle, worker: Worker::new(), dead: [false; 4] };
     let mut bytes = Bytes(data);
     while !bytes.is_empty() {
         both.step(&mut bytes);
@@ -86,11 +122,14 @@ impl Both {
         let choice = bytes.byte();
         let side = if choice & 1 == 0 { Side::Server } else { Side::Client };
         let ring = if choice & 2 == 0 { S2M } else { M2S };
+        // By the application's calls, or by a dataplane's on one of the tiers.
+        let tiers = Tier::available();
+        let tier = (choice & 32 != 0).then(|| tiers[usize::from(choice >> 6) % tiers.len()]);
         match choice >> 2 & 7 {
             0 => self.move_index(ring, bytes),
             1 | 2 => self.describe(ring, bytes),
-            3 | 4 => self.receive(side, bytes),
-            5 => self.transmit(side, bytes),
+            3 | 4 => self.receive(side, tier, bytes),
+            5 => self.transmit(side, tier, bytes),
             6 => self.release(side),
             _ => self.arm(side, bytes),
         }
@@ -140,16 +179,25 @@ impl Both {
         }
     }
 
-    fn receive(&mut self, side: Side, bytes: &mut Bytes<'_>) {
+    fn receive(&mut self, side: Side, tier: Option<Tier>, bytes: &mut Bytes<'_>) {
         if *self.dead(side, true) {
             return;
         }
         let max = usize::from(bytes.byte());
         let (expected, verdict) = self.oracle.receive(side, max);
-        let mut packets = Packets::default();
-        let result = self.end(side).rx[0].receive(max, &mut packets);
-        assert_eq!(packets.0, expected);
-        assert_eq!(result.map_err(Fault::kind), verdict.map(|()| expected.len()));
+        if let Some(tier) = tier {
+            let Self { client, server, worker, .. } = self;
+            let end = if side == Side::Client { client } else { server };
+            let result = tier.dispatch(Dataplane(Way::In(&mut end.rx[0], max), worker));
+            // Those before a fault are lost with it.
+            assert_eq!(result.map(|found| found.0).map_err(Fault::kind), verdict.map(|()| expected));
+            worker.end_round();
+        } else {
+            let mut packets = Packets::default();
+            let result = self.end(side).rx[0].receive(max, &mut packets);
+            assert_eq!(packets.0, expected);
+            assert_eq!(result.map_err(Fault::kind), verdict.map(|()| expected.len()));
+        }
         *self.dead(side, true) = verdict.is_err();
     }
 
@@ -160,7 +208,7 @@ impl Both {
         }
     }
 
-    fn transmit(&mut self, side: Side, bytes: &mut Bytes<'_>) {
+    fn transmit(&mut self, side: Side, tier: Option<Tier>, bytes: &mut Bytes<'_>) {
         if *self.dead(side, false) {
             return;
         }
@@ -171,9 +219,20 @@ impl Both {
                 if n % 8 == 0 { bytes.one_of(&[60, 128, 1, 129, 500, 0, 1000, 8192, 8193]) } else { 60 };
             packets.push((0..length.min(9000)).map(|i| (i as u8).wrapping_mul(7).wrapping_add(n)).collect());
         }
-        let verdict = self.oracle.transmit(side, &packets);
-        let result = self.end(side).tx[0].transmit(packets.len(), &mut Source(&packets));
-        assert_eq!(result.map(|done| (done.sent, done.refused)).map_err(Fault::kind), verdict);
+        // A dataplane stops at the first that can't be sent.
+        let most = if tier.is_some() { 0 } else { usize::MAX };
+        let verdict = self.oracle.transmit(side, &packets, most);
+        let result = if let Some(tier) = tier {
+            let Self { client, server, worker, .. } = self;
+            let end = if side == Side::Client { client } else { server };
+            let result = tier.dispatch(Dataplane(Way::Out(&mut end.tx[0], &packets), worker));
+            worker.end_round();
+            result.map(|(_, sent, refused)| (sent, refused))
+        } else {
+            let result = self.end(side).tx[0].transmit(packets.len(), &mut Source(&packets));
+            result.map(|done| (done.sent, done.refused))
+        };
+        assert_eq!(result.map_err(Fault::kind), verdict);
         *self.dead(side, false) = verdict.is_err();
     }
 
