@@ -259,17 +259,6 @@ impl RxQueue {
         self.endpoint.publish(self.ring.indices(), released);
     }
 
-    /// [`release`](Self::release) of the first `n` slots that are held, all if there are fewer: slots go back in the order in which
-    /// they came.
-    pub fn release_first(&mut self, n: u16) {
-        let n = n.min(self.cursor.held());
-        if n > 0 {
-            self.post(self.cursor.first_held(), n);
-            let released = self.cursor.release_first(n);
-            self.endpoint.publish(self.ring.indices(), released);
-        }
-    }
-
     /// Slots received and not yet released.
     #[inline]
     #[must_use]
