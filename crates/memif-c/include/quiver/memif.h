@@ -23,7 +23,9 @@
  * A port may be used by several threads at once, a queue by one at a time without contention. All that sleep in qm_wait are woken for
  * each queue: the one whose queue it isn't finds nothing and waits again. Only qm_close needs that nobody else uses the port.
  *
- * Structures are to be zeroed first; a field that is zero has the default of its comment. Linux, little-endian.
+ * Structures are to be zeroed first; a field that is zero has the default of its comment. They may get more fields at their end: calls
+ * that take or fill one are told how long it is in the program (qm_open_client is qm_open_client_sized, and so on), so that a program
+ * goes on with a newer library, and with an older one as long as it uses none of the new fields. Linux, little-endian.
  */
 #ifndef QUIVER_MEMIF_H
 #define QUIVER_MEMIF_H
@@ -136,10 +138,18 @@ typedef struct qm_counters {
 } qm_counters;
 
 /* Opens a client of the server at address: a path, or "@name" for an abstract socket. It connects during qm_wait. */
-int qm_open_client(const char *address, const qm_client_options *options, qm_port **port);
+int qm_open_client_sized(const char *address, const qm_client_options *options, size_t size, qm_port **port);
+static inline int qm_open_client(const char *address, const qm_client_options *options, qm_port **port)
+{
+    return qm_open_client_sized(address, options, sizeof *options, port);
+}
 
 /* Opens a server of one interface at address. */
-int qm_open_server(const char *address, const qm_server_options *options, qm_port **port);
+int qm_open_server_sized(const char *address, const qm_server_options *options, size_t size, qm_port **port);
+static inline int qm_open_server(const char *address, const qm_server_options *options, qm_port **port)
+{
+    return qm_open_server_sized(address, options, sizeof *options, port);
+}
 
 /* Ends the connection, telling the peer, and frees the port. Nobody may use it any more. NULL is fine. */
 void qm_close(qm_port *port);
@@ -152,7 +162,11 @@ int qm_wait(qm_port *const *ports, size_t count, int timeout_ms);
 int qm_wake(qm_port *port);
 
 /* Takes the oldest event. QM_DOWN if there is none. */
-int qm_next_event(qm_port *port, qm_event *event);
+int qm_next_event_sized(qm_port *port, qm_event *event, size_t size);
+static inline int qm_next_event(qm_port *port, qm_event *event)
+{
+    return qm_next_event_sized(port, event, sizeof *event);
+}
 
 /* Takes the link down, telling the peer why in these words (up to 63 bytes, NULL is none), and keeps it down: a client doesn't connect,
  * a server turns clients away. An event tells, too. */
@@ -167,10 +181,18 @@ int qm_admin_up(qm_port *port);
 int qm_watch(qm_port *port, int *fd);
 
 /* What both sides agreed on. QM_DOWN while there is no connection. */
-int qm_get_info(qm_port *port, qm_info *info);
+int qm_get_info_sized(qm_port *port, qm_info *info, size_t size);
+static inline int qm_get_info(qm_port *port, qm_info *info)
+{
+    return qm_get_info_sized(port, info, sizeof *info);
+}
 
 /* Counts of one queue; direction is a qm_direction. QM_DOWN while there is no connection. */
-int qm_get_counters(qm_port *port, int direction, unsigned queue, qm_counters *counters);
+int qm_get_counters_sized(qm_port *port, int direction, unsigned queue, qm_counters *counters, size_t size);
+static inline int qm_get_counters(qm_port *port, int direction, unsigned queue, qm_counters *counters)
+{
+    return qm_get_counters_sized(port, direction, queue, counters, sizeof *counters);
+}
 
 /* Whether a queue has packets: *ready is 1 or 0. */
 int qm_ready(qm_port *port, unsigned queue, int *ready);

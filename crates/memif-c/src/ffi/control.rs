@@ -7,7 +7,7 @@ use std::time::Duration;
 use memif::app::LinkEvent;
 use memif::ring::QueueCounters;
 
-use super::{call, fill, given, invalid, put, qm_port, text};
+use super::{call, check_size, fill, given, invalid, put, put_sized, qm_port, text};
 use crate::status::{Failure, Status, last};
 use crate::wait::{wait, wake};
 use crate::watch::watch;
@@ -51,6 +51,9 @@ pub struct Counters {
     signals: u64,
 }
 
+// No padding: what is written to C has no byte that isn't.
+const _: () = assert!(size_of::<Event>() == 196 && size_of::<Info>() == 92 && size_of::<Counters>() == 32);
+
 /// See `qm_wait` in the header.
 ///
 /// # Safety
@@ -88,15 +91,13 @@ pub unsafe extern "C" fn qm_wake(port: *const qm_port) -> i32 {
 /// See `qm_next_event` in the header.
 ///
 /// # Safety
-/// The port is null or open, `event` null or valid.
+/// The port is null or open, `event` null or room for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn qm_next_event(port: *const qm_port, event: *mut Event) -> i32 {
+pub unsafe extern "C" fn qm_next_event_sized(port: *const qm_port, event: *mut Event, size: usize) -> i32 {
     call(|| {
         // SAFETY: the caller's promise.
         let port = unsafe { given(port, "port") }?;
-        if event.is_null() {
-            return Err(invalid("event is NULL"));
-        }
+        check_size(event, size, "event")?; // before one is taken
         let news = port.next_news().ok_or_else(|| Failure::new(Status::Down, port.name(), "no event"))?;
         let (kind, reason, cause) = match news {
             LinkEvent::Up => (1, String::new(), ""),
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn qm_next_event(port: *const qm_port, event: *mut Event) 
         fill(&mut result.reason, &reason);
         fill(&mut result.cause, cause);
         // SAFETY: as above.
-        unsafe { put(event, result, "event") }
+        unsafe { put_sized(event, size, &result, "event") }
     })
 }
 
@@ -160,9 +161,9 @@ pub unsafe extern "C" fn qm_watch(port: *const qm_port, fd: *mut c_int) -> i32 {
 /// See `qm_get_info` in the header.
 ///
 /// # Safety
-/// The port is null or open, `info` null or valid.
+/// The port is null or open, `info` null or room for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn qm_get_info(port: *const qm_port, info: *mut Info) -> i32 {
+pub unsafe extern "C" fn qm_get_info_sized(port: *const qm_port, info: *mut Info, size: usize) -> i32 {
     call(|| {
         // SAFETY: the caller's promise.
         let now = unsafe { given(port, "port") }?.info()?;
@@ -180,20 +181,21 @@ pub unsafe extern "C" fn qm_get_info(port: *const qm_port, info: *mut Info) -> i
         fill(&mut result.peer_application, &now.application);
         fill(&mut result.peer_interface, &now.interface);
         // SAFETY: as above.
-        unsafe { put(info, result, "info") }
+        unsafe { put_sized(info, size, &result, "info") }
     })
 }
 
 /// See `qm_get_counters` in the header.
 ///
 /// # Safety
-/// The port is null or open, `counters` null or valid.
+/// The port is null or open, `counters` null or room for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn qm_get_counters(
+pub unsafe extern "C" fn qm_get_counters_sized(
     port: *const qm_port,
     direction: c_int,
     queue: c_uint,
     counters: *mut Counters,
+    size: usize,
 ) -> i32 {
     call(|| {
         let receives = match direction {
@@ -205,7 +207,7 @@ pub unsafe extern "C" fn qm_get_counters(
         let now = unsafe { given(port, "port") }?.counters(receives, queue as usize)?;
         let QueueCounters { packets, bytes, full, signals, .. } = now;
         // SAFETY: as above.
-        unsafe { put(counters, Counters { packets, bytes, full, signals }, "counters") }
+        unsafe { put_sized(counters, size, &Counters { packets, bytes, full, signals }, "counters") }
     })
 }
 

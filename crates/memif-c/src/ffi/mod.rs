@@ -9,7 +9,9 @@ mod open;
 mod packets;
 
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 
 use crate::port::Port;
 use crate::status::{Failure, Status, remember};
@@ -55,6 +57,54 @@ unsafe fn put<T>(pointer: *mut T, value: T, name: &str) -> Result<(), Failure> {
     }
     // SAFETY: the caller's promise. Nothing is dropped: what stood there was C's.
     unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// Longest structure that is taken from, or given to, C.
+const LONGEST: usize = 4096;
+
+fn check_size<T>(pointer: *const T, size: usize, name: &str) -> Result<(), Failure> {
+    match size {
+        _ if pointer.is_null() => Err(invalid(&format!("{name} is NULL"))),
+        1..=LONGEST => Ok(()),
+        _ => Err(invalid(&format!("{name}: size {size} is not in 1..={LONGEST}"))),
+    }
+}
+
+/// A structure of C's whose length in the caller's program is `size`. What the caller doesn't know of ours yet is zero, its default; what
+/// we don't know of the caller's must be zero.
+///
+/// # Safety
+/// `pointer` is null or valid for reads of `size` bytes. Zeros are a `T`, and so is what C writes there.
+unsafe fn taken<T>(pointer: *const T, size: usize, name: &str) -> Result<T, Failure> {
+    check_size(pointer, size, name)?;
+    // SAFETY: the caller's promise.
+    let theirs = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), size) };
+    if theirs.iter().skip(size_of::<T>()).any(|byte| *byte != 0) {
+        return Err(invalid(&format!("{name} asks for something that this version doesn't know")));
+    }
+    let mut ours = MaybeUninit::<T>::zeroed();
+    // SAFETY: as many bytes as both have.
+    unsafe {
+        ptr::copy_nonoverlapping(theirs.as_ptr(), ours.as_mut_ptr().cast(), size.min(size_of::<T>()));
+    }
+    // SAFETY: zeros and C's bytes, which the caller promises are a `T`.
+    Ok(unsafe { ours.assume_init() })
+}
+
+/// Writes a structure where C has `size` bytes for it: as much as fits, and zeros where the caller's goes on.
+///
+/// # Safety
+/// `pointer` is null or valid for writes of `size` bytes. `T` has no padding.
+unsafe fn put_sized<T>(pointer: *mut T, size: usize, value: &T, name: &str) -> Result<(), Failure> {
+    check_size(pointer, size, name)?;
+    let common = size.min(size_of::<T>());
+    let to = pointer.cast::<u8>();
+    // SAFETY: the caller's promise; the value is a Rust object of its own.
+    unsafe {
+        ptr::copy_nonoverlapping(ptr::from_ref(value).cast(), to, common);
+        to.add(common).write_bytes(0, size - common);
+    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use memif::{
     Address, Admission, ClientConfig, ListenerSettings, Mode, QueueConfig, RingSize, Secret, ServerConfig,
 };
 
-use super::{call, given, invalid, put, qm_port, text};
+use super::{call, invalid, put, qm_port, taken, text};
 use crate::port::Port;
 use crate::status::Failure;
 
@@ -48,6 +48,9 @@ pub struct ServerOptions {
     allow_gid_count: usize,
     allow_pid_namespace: *const c_char,
 }
+
+// No padding at their end: a field that is added later begins behind all that programs of today know.
+const _: () = assert!(size_of::<ClientOptions>() == 40 && size_of::<ServerOptions>() == 96);
 
 const fn or(value: u32, default: u32) -> u32 {
     if value == 0 { default } else { value }
@@ -109,18 +112,19 @@ unsafe fn address(pointer: *const c_char) -> Result<Address, Failure> {
 /// See `qm_open_client` in the header.
 ///
 /// # Safety
-/// All pointers, also in the options, are null or valid; strings end with a NUL.
+/// All pointers, also in the options, are null or valid; the options have `size` bytes; strings end with a NUL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn qm_open_client(
+pub unsafe extern "C" fn qm_open_client_sized(
     at: *const c_char,
     options: *const ClientOptions,
+    size: usize,
     port: *mut *mut qm_port,
 ) -> i32 {
     call(|| {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(port, std::ptr::null_mut(), "port") }?;
         // SAFETY: as above.
-        let (at, options) = unsafe { (address(at)?, given(options, "options")?) };
+        let (at, options) = unsafe { (address(at)?, taken(options, size, "options")?) };
         // SAFETY: as above.
         let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
         let config = ClientConfig {
@@ -149,18 +153,19 @@ pub unsafe extern "C" fn qm_open_client(
 /// See `qm_open_server` in the header.
 ///
 /// # Safety
-/// All pointers, also in the options, are null or valid; strings end with a NUL.
+/// All pointers, also in the options, are null or valid; the options have `size` bytes; strings end with a NUL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn qm_open_server(
+pub unsafe extern "C" fn qm_open_server_sized(
     at: *const c_char,
     options: *const ServerOptions,
+    size: usize,
     port: *mut *mut qm_port,
 ) -> i32 {
     call(|| {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(port, std::ptr::null_mut(), "port") }?;
         // SAFETY: as above.
-        let (at, options) = unsafe { (address(at)?, given(options, "options")?) };
+        let (at, options) = unsafe { (address(at)?, taken(options, size, "options")?) };
         // SAFETY: as above.
         let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
         let admission = Admission {
