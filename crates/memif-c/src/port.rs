@@ -169,6 +169,8 @@ impl Port {
             return Err(self.no_queue("receive from", queue, link.rx.len()));
         };
         let lent = &mut *lock(lent);
+        // What nobody has got of an earlier connection nobody gets.
+        lent.take_if(|held| !held.kept && !Arc::ptr_eq(&held.link, &link));
         let mut first = VecDeque::new();
         let rest = match lent {
             Some(held) if !Arc::ptr_eq(&held.link, &link) => {
@@ -184,6 +186,9 @@ impl Port {
             given += pieces;
         }
         if given == max || !rest.is_empty() {
+            if let Some(held) = lent {
+                held.kept |= given > 0;
+            }
             return Ok(given);
         }
         let mut sink = Sink { out, given, max, rest };
@@ -201,8 +206,8 @@ impl Port {
             rest.drain(..pieces).for_each(&mut out);
             given = pieces;
         }
-        if given > 0 && lent.is_none() {
-            *lent = Some(Held { link, rest: first });
+        if given > 0 {
+            lent.get_or_insert_with(|| Held { link, rest: first, kept: true }).kept = true;
         }
         Ok(given)
     }
@@ -224,7 +229,10 @@ impl Port {
     /// [`Status::Invalid`] if there is no such queue.
     pub fn release(&self, queue: usize) -> Result<(), Failure> {
         let lent = self.lent.get(queue).ok_or_else(|| self.no_queue("release", queue, 256))?;
-        let mut lent = lock(lent);
+        let lent = &mut *lock(lent);
+        if let Some(held) = lent {
+            held.kept = false;
+        }
         let waits = |held: &Held| {
             !held.rest.is_empty() && self.link().is_some_and(|now| Arc::ptr_eq(&now, &held.link))
         };
