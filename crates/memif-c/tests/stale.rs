@@ -34,7 +34,7 @@ fn connect(address: &Address, server: &Port) -> (Client, Connection) {
 
 #[test]
 fn pieces_that_wait_end_with_a_connection_that_ends_by_a_fault() {
-    let address = Address::abstract_name(&format!("quiver/stale-{}", std::process::id()));
+    let address = Address::abstract_name(format!("quiver/stale-{}", std::process::id()));
     let server = Port::server(&address, 0, ServerConfig::default(), ListenerSettings::default()).unwrap();
     let (client, mut connection) = connect(&address, &server);
     // A packet of five slots, and then an empty one, which is against the rules.
