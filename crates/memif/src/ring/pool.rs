@@ -6,7 +6,11 @@
 //!
 //! Which buffer a slot has stands here, in private memory. Peers see the same in descriptors, and can write what they like there.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+#[cfg(all(test, loom))]
+use loom::sync::atomic::AtomicU32;
+#[cfg(not(all(test, loom)))]
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memory::region::{HugePages, Region, RegionOptions};
@@ -230,3 +234,6 @@ impl Addressing for PoolAddressing<'_> {
         self.capacity
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;
