@@ -17,7 +17,9 @@ pub struct QueueCounters {
     pub signals: u64,
 }
 
+/// Two cache lines of its own, which are fetched in pairs: whoever has the next queue writes at every call, too.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 struct Words {
     packets: AtomicU64,
     bytes: AtomicU64,

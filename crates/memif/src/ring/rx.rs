@@ -46,7 +46,10 @@ pub enum Armed {
 }
 
 /// One queue to receive from.
+//
+// In cache lines of its own, which are fetched in pairs: what lies beside it in memory may be a queue that another thread has.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct RxQueue {
     ring: RingView,
     cursor: Cursor,

@@ -62,7 +62,10 @@ impl Transmitted {
 }
 
 /// One queue to send to.
+//
+// In cache lines of its own, which are fetched in pairs: what lies beside it in memory may be a queue that another thread has.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct TxQueue {
     pub(super) ring: RingView,
     pub(super) cursor: Cursor,
