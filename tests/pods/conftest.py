@@ -9,8 +9,8 @@ import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "system")]
 
-from lab import Daemon  # noqa: E402 (found by the line above)
-from node import Node  # noqa: E402 (found by the line above)
+from lab import Daemon, Pod  # noqa: E402 (found by the line above)
+from node import RANGES, Node  # noqa: E402 (found by the line above)
 
 
 def pytest_collection_modifyitems(items):
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_makereport(item):
     """A failure shows what both daemons logged."""
     report = (yield).get_result()
-    node = item.funcargs.get("node")
+    node = item.funcargs.get("node") or item.funcargs.get("host_node")
     if report.failed and node is not None and node.agent is not None:
         report.sections += [("quiver-agent log", node.log()[-8000:]), ("quiverd log", node.daemon.log()[-8000:])]
 
@@ -37,6 +37,39 @@ def node():
         try:
             yield node.start()
             assert node.agent.alive() and "panic" not in node.log(), node.log()
+        finally:
+            node.close()
+
+
+@pytest.fixture
+def host():
+    """The host of a node, and its only neighbour in the node's network, which leads there to pods' addresses."""
+    pods = host, neighbour = Pod("host"), Pod("neighbour")
+    try:
+        host.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", neighbour.name)
+        for pod, number in ((host, 1), (neighbour, 2)):
+            pod.ip("link", "set", "eth0", "up")
+            pod.ip("address", "add", f"192.168.7.{number}/24", "dev", "eth0")
+            pod.ip("address", "add", f"fd00:7::{number}/64", "dev", "eth0", "nodad")
+        for setting in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
+            host.run("sysctl", "-q", "-w", f"{setting}=1")
+        for prefix, via in zip(RANGES, ("192.168.7.1", "fd00:7::1"), strict=True):
+            neighbour.ip("route", "add", prefix, "via", via)
+        host.neighbour = neighbour
+        yield host
+    finally:
+        for pod in pods:
+            pod.remove()
+
+
+@pytest.fixture
+def host_node(host):
+    """A node that runs in a namespace of its own, through which its pods reach everything else."""
+    with tempfile.TemporaryDirectory(prefix="qt-", dir="/tmp") as directory:
+        node = Node(directory, host=host)
+        try:
+            yield node.start()
+            assert "panic" not in node.log(), node.log()
         finally:
             node.close()
 

@@ -14,9 +14,12 @@ RANGES = "10.244.7.0/24", "fd00:10:244:7::/64"
 class Node:
     """One of each, in one directory."""
 
-    def __init__(self, directory, ranges=RANGES):
+    def __init__(self, directory, ranges=RANGES, host=None):
         self.directory = pathlib.Path(directory)
-        self.daemon = Daemon(directory)
+        # The namespace that is the node's own; without one, pods reach each other only: the machine's is left alone.
+        # (No `ip netns exec`: in its copy of the mounts, namespaces that are made later would be missing.)
+        self.inside = ("nsenter", f"--net=/run/netns/{host.name}") if host else ()
+        self.daemon = Daemon(directory, inside=self.inside)
         self.ranges = ranges
         self.agent = None
         self.past = ""
@@ -42,12 +45,21 @@ class Node:
     def start_agent(self):
         """Starts quiver-agent and waits until quiver-cni would find it ready."""
         self.agent = Process(
-            tool("quiver-agent"), "--standalone", "--pod-cidr", ",".join(self.ranges), "--quiverd", self.daemon.socket,
+            *self.inside, tool("quiver-agent"), "--standalone", "--host-device", "quiver0" if self.inside else "",
+            "--pod-cidr", ",".join(self.ranges), "--quiverd", self.daemon.socket,
             "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"],
         )  # fmt: skip
         eventually(lambda: "ready" in self.agent.output() or not self.agent.alive(), self.log)
         assert self.agent.alive(), self.log()
         return self
+
+    def uninstall(self):
+        """Ends quiver-agent, and has it take away what it made."""
+        self.agent.stop()
+        self.past += self.agent.output()
+        return run(
+            *self.inside, tool("quiver-agent"), "--uninstall", "--quiverd", self.daemon.socket, "--state", self.network["stateDirectory"]
+        )
 
     def kill_agent(self):
         """Ends quiver-agent without a chance to tidy up."""
@@ -99,8 +111,8 @@ class Node:
         return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}
 
     def attached(self):
-        """Interfaces of pods that quiverd has, the gateway apart."""
-        return sorted(name for name in self.daemon.names("interface") if name != "pod:gateway")
+        """Interfaces of pods that quiverd has, the node's own apart."""
+        return sorted(set(self.daemon.names("interface")) - {"pod:gateway", "pod:host"})
 
     def kept(self):
         """Attachments on disk."""

@@ -22,13 +22,14 @@ import (
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/host"
 	"quiver/kubernetes/internal/pods"
 )
 
 type options struct {
-	socket, quiverd, state, node, kubeconfig, ranges string
-	standalone                                       bool
-	mtu                                              uint
+	socket, quiverd, state, node, kubeconfig, ranges, device string
+	standalone, uninstall                                    bool
+	mtu                                                      uint
 }
 
 func main() {
@@ -41,12 +42,18 @@ func main() {
 	flag.BoolVar(&o.standalone, "standalone", false, "without a cluster: addresses from --pod-cidr, annotations from the runtime")
 	flag.StringVar(&o.ranges, "pod-cidr", "", "standalone: ranges of pods' addresses, \"10.244.0.0/24,fd00:10:244::/64\"")
 	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
+	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
+	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
 	flag.Parse()
 
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx, o, log); err != nil {
+	work := run
+	if o.uninstall {
+		work = uninstall
+	}
+	if err := work(ctx, o, log); err != nil {
 		log.Error("ended", "why", err)
 		os.Exit(1)
 	}
@@ -82,12 +89,15 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return fmt.Errorf("API server: %w", err)
 		}
 		go cluster.Run(ctx)
+		if o.device != "" {
+			go follow(ctx, cluster, log)
+		}
 		source = cluster
 		ranges = func() ([]netip.Prefix, error) {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
-	settings := agent.Settings{MTU: uint32(o.mtu), Farewells: attachment.Farewells(filepath.Join(o.state, "deleted"))}
+	settings := agent.Settings{MTU: uint32(o.mtu), HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted"))}
 	server := agent.New(settings, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.
@@ -117,6 +127,13 @@ func learn(ctx context.Context, server *agent.Agent, ranges func() ([]netip.Pref
 	}
 	if err != nil && ctx.Err() == nil {
 		log.Error("addresses for pods", "why", err)
+	}
+}
+
+// follow keeps the host's routes to other nodes' pods.
+func follow(ctx context.Context, cluster *pods.Cluster, log *slog.Logger) {
+	if err := host.Follow(ctx, cluster, log); err != nil {
+		log.Error("routes to other nodes", "why", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -30,6 +29,8 @@ const (
 type Settings struct {
 	// MTU of pods' interfaces, in bytes.
 	MTU uint32
+	// HostDevice is what the host's device towards pods is called; empty: pods don't reach the host.
+	HostDevice string
 	// Farewells left by quiver-cni.
 	Farewells attachment.Farewells
 }
@@ -110,7 +111,7 @@ func pause(ctx context.Context, time_ time.Duration) bool {
 }
 
 func (a *Agent) reconcile(ctx context.Context, why string) {
-	if err := a.Reconcile(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {
 		a.log.Error("the dataplane is not what it shall be; trying again", "occasion", why, "why", err)
 	}
 }

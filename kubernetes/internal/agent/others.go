@@ -78,11 +78,11 @@ func (a *Agent) Check(ctx context.Context, request *agentv1.CheckRequest) (*agen
 	if record == nil {
 		return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s is not known", idOf(request.Attachment))
 	}
-	there, err := a.quiverd.Ours(ctx)
+	there, err := a.quiverd.Objects(ctx)
 	if err != nil {
 		return nil, failure(codes.Unavailable, "see why quiverd doesn't run on this node", "quiverd doesn't answer: %v", err)
 	}
-	if missing := dataplane.Without(dataplane.Refs(dataplane.Objects(record)), there); len(missing) > 0 {
+	if missing := dataplane.Without(dataplane.Refs(dataplane.Objects(record)), there.Pods); len(missing) > 0 {
 		return nil, failure(codes.NotFound, "wait: the agent brings it back", "%s: quiverd has no %s", record.Pod(), missing[0].Name)
 	}
 	if err := inPod(request.Netns, record); err != nil {

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"net/netip"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
@@ -20,18 +19,21 @@ func (a *Agent) Reconcile(ctx context.Context) error {
 		a.log.Error("word of a pod that went could not be heard", "why", err)
 	}
 
-	there, err := a.quiverd.Ours(ctx)
+	there, err := a.quiverd.Objects(ctx)
 	if err != nil {
 		return err
 	}
-	all, keep := &quiver.Config{}, dataplane.Refs(dataplane.Gateway(nil))
+	// Without ranges it isn't known what the node shall have: nothing of it is changed.
+	node, removable := &quiver.Config{}, there.Pods
 	if a.pools != nil {
-		merge(all, a.gateway())
+		node, removable = dataplane.Spare(a.node(), there.Others), there.Ours()
 	}
+	all := &quiver.Config{}
+	merge(all, node)
 	for _, record := range a.store.All() {
 		merge(all, dataplane.Objects(record))
 	}
-	surplus := dataplane.Without(there, append(keep, dataplane.Refs(all)...))
+	surplus := dataplane.Without(removable, dataplane.Refs(all))
 	err = a.quiverd.Apply(ctx, all, surplus)
 	var refused *dataplane.RefusedError
 	if !errors.As(err, &refused) {
@@ -39,22 +41,20 @@ func (a *Agent) Reconcile(ctx context.Context) error {
 	}
 
 	// One pod that can't be must not stand in the way of the others.
-	failed := a.quiverd.Apply(ctx, nil, surplus)
-	if a.pools != nil {
-		failed = errors.Join(failed, a.quiverd.Apply(ctx, a.gateway(), nil))
-	}
+	failed := errors.Join(a.quiverd.Apply(ctx, nil, surplus), a.quiverd.Apply(ctx, node, nil))
 	for _, record := range a.store.All() {
 		failed = errors.Join(failed, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
 	}
 	return failed
 }
 
-func (a *Agent) gateway() *quiver.Config {
-	var addresses []netip.Addr
+// node is what the dataplane has besides pods.
+func (a *Agent) node() *quiver.Config {
+	var ranges []dataplane.Range
 	for _, pool := range a.pools {
-		addresses = append(addresses, pool.Gateway())
+		ranges = append(ranges, dataplane.Range{Prefix: pool.Prefix(), Gateway: pool.Gateway()})
 	}
-	return dataplane.Gateway(addresses)
+	return dataplane.Node(ranges, dataplane.Uplink{Device: a.settings.HostDevice, MTU: a.settings.MTU})
 }
 
 // withdraw takes the objects of an attachment away; what fails is made good by Reconcile.

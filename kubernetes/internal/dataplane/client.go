@@ -79,24 +79,29 @@ func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 	return nil
 }
 
-// Ours are the objects in the dataplane that the agent made, now or in an earlier life.
-func (c *Client) Ours(ctx context.Context) ([]*quiver.ObjectRef, error) {
+// Objects are those in the dataplane.
+func (c *Client) Objects(ctx context.Context) (*Found, error) {
 	stream, err := c.quiver.Get(ctx, &quiver.GetRequest{})
 	if err != nil {
 		return nil, err
 	}
-	var refs []*quiver.ObjectRef
+	all := &quiver.Config{}
 	for {
 		part, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return refs, nil
+			return sort(all), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, object := range part.Objects {
-			if ref := ourRef(object); ref != nil {
-				refs = append(refs, ref)
+			switch {
+			case object.GetInterface() != nil:
+				all.Interfaces = append(all.Interfaces, object.GetInterface())
+			case object.GetRoute() != nil:
+				all.Routes = append(all.Routes, object.GetRoute())
+			case object.GetNeighbor() != nil:
+				all.Neighbors = append(all.Neighbors, object.GetNeighbor())
 			}
 		}
 	}
@@ -117,29 +122,6 @@ func (c *Client) Watch(ctx context.Context, up func()) error {
 			return err
 		}
 	}
-}
-
-// ourRef names an object if it is one of the agent's.
-func ourRef(object *quiver.Object) *quiver.ObjectRef {
-	config := &quiver.Config{}
-	device := ""
-	switch {
-	case object.GetInterface() != nil:
-		config.Interfaces = []*quiver.Interface{object.GetInterface()}
-		device = object.GetInterface().Name
-	case object.GetRoute() != nil:
-		config.Routes = []*quiver.Route{object.GetRoute()}
-		if hops := object.GetRoute().NextHops; len(hops) == 1 {
-			device = hops[0].Interface
-		}
-	case object.GetNeighbor() != nil:
-		config.Neighbors = []*quiver.Neighbor{object.GetNeighbor()}
-		device = object.GetNeighbor().Interface
-	}
-	if !strings.HasPrefix(device, ours) {
-		return nil
-	}
-	return Refs(config)[0]
 }
 
 // Refs names the objects of a configuration.

@@ -13,10 +13,6 @@ import (
 const (
 	// Objects whose interface begins so are the agent's, all others are none of its business.
 	ours = "pod:"
-	// The interface that carries the addresses from which pods are told of errors.
-	gateway = ours + "gateway"
-	// Addresses that every pod can take for its router.
-	routerAddress4 = "169.254.1.1/32"
 	// Names of interfaces have at most 63 characters.
 	longestName = 63
 	// The Ethernet address that clients of an Ethernet memif have in Calico/VPP.
@@ -25,17 +21,6 @@ const (
 
 // Socket is the abstract socket of a pod's memif beside the interface of that name.
 func Socket(interfaceName string) string { return "@vpp/memif-" + interfaceName }
-
-// Gateway is what the dataplane has besides pods.
-func Gateway(addresses []netip.Addr) *quiver.Config {
-	own := []string{routerAddress4}
-	for _, address := range addresses {
-		own = append(own, host(address))
-	}
-	return &quiver.Config{Interfaces: []*quiver.Interface{
-		{Name: gateway, Addresses: own, Port: &quiver.Interface_Loopback{Loopback: &quiver.Loopback{}}},
-	}}
-}
 
 // Objects are those of one attachment: a tun and routes to it, and the same for the memif.
 func Objects(record *attachment.Record) *quiver.Config {

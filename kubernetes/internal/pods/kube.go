@@ -15,11 +15,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster knows the pods of one node from the API server.
+// Cluster knows the pods of one node, and the other nodes, from the API server.
 type Cluster struct {
 	client   client.CoreV1Interface
 	node     string
 	informer cache.SharedInformer
+	nodes    cache.SharedInformer
+	changed  chan struct{}
 }
 
 // Connect prepares to ask the API server that a kubeconfig names (empty: the one of the cluster we run in).
@@ -32,10 +34,16 @@ func Connect(kubeconfig, node string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCluster(core, cache.NewListWatchFromClient(core.RESTClient(), "pods", "", fields.OneTermEqualSelector("spec.nodeName", node)), node)
+	cluster := &Cluster{client: core, node: node, changed: make(chan struct{}, 1)}
+	cluster.informer, err = newPods(cache.NewListWatchFromClient(core.RESTClient(), "pods", "", fields.OneTermEqualSelector("spec.nodeName", node)))
+	if err != nil {
+		return nil, err
+	}
+	cluster.nodes, err = newNodes(cache.NewListWatchFromClient(core.RESTClient(), "nodes", "", fields.Everything()), cluster.changed)
+	return cluster, err
 }
 
-func newCluster(client client.CoreV1Interface, pods cache.ListerWatcher, node string) (*Cluster, error) {
+func newPods(pods cache.ListerWatcher) (cache.SharedInformer, error) {
 	informer := cache.NewSharedInformer(pods, &core.Pod{}, 0)
 	// Annotations are all that is wanted; the rest of a pod needn't stay in memory.
 	err := informer.SetTransform(func(object any) (any, error) {
@@ -44,11 +52,14 @@ func newCluster(client client.CoreV1Interface, pods cache.ListerWatcher, node st
 		}
 		return object, nil
 	})
-	return &Cluster{client, node, informer}, err
+	return informer, err
 }
 
-// Run follows the node's pods until the context ends.
-func (c *Cluster) Run(ctx context.Context) { c.informer.Run(ctx.Done()) }
+// Run follows the node's pods, and the other nodes, until the context ends.
+func (c *Cluster) Run(ctx context.Context) {
+	go c.nodes.Run(ctx.Done())
+	c.informer.Run(ctx.Done())
+}
 
 // Annotations are those that the API server has, whatever was given.
 func (c *Cluster) Annotations(ctx context.Context, id ID, _ map[string]string) (map[string]string, error) {

@@ -21,12 +21,18 @@ type apiServer struct {
 	lists, gets atomic.Int32
 	// ranged tells whether the node has its ranges.
 	ranged atomic.Bool
+	// events are told to who watches the nodes.
+	events chan string
 }
 
 const podText = `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"default","name":%q,"uid":%q,"resourceVersion":"7","annotations":{"a":%q}},"spec":{"nodeName":"n1"}}`
 
+const nodeText = `{"kind":"Node","apiVersion":"v1","metadata":{"name":%q,"resourceVersion":"7"},"spec":{"podCIDRs":["10.244.%d.0/24","fd00:10:244:%d::/64"]},` +
+	`"status":{"addresses":[{"type":"Hostname","address":"10.9.9.9"},{"type":"ExternalIP","address":"192.0.2.1"},` +
+	`{"type":"InternalIP","address":"192.168.7.%d"},{"type":"InternalIP","address":"fd00:7::%d"}]}}`
+
 func startAPI(t *testing.T) *apiServer {
-	api := &apiServer{}
+	api := &apiServer{events: make(chan string)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/pods", func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("fieldSelector") != "spec.nodeName=n1" {
@@ -66,6 +72,28 @@ func startAPI(t *testing.T) *apiServer {
 			spec = `{"podCIDR":"10.244.1.0/24","podCIDRs":["10.244.1.0/24","fd00:10:244:1::/64"]}`
 		}
 		fmt.Fprintf(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"spec":%s}`, spec)
+	})
+	mux.HandleFunc("GET /api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.FormValue("watch") == "" {
+			fmt.Fprintf(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[`+nodeText+","+nodeText+`]}`,
+				"n1", 1, 1, 1, 1, "n3", 3, 3, 3, 3)
+			return
+		}
+		if r.FormValue("sendInitialEvents") == "true" {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+			return
+		}
+		for {
+			select {
+			case <-r.Context().Done():
+				return
+			case event := <-api.events:
+				fmt.Fprintln(w, event)
+				w.(http.Flusher).Flush()
+			}
+		}
 	})
 	api.Server = httptest.NewServer(mux)
 	t.Cleanup(api.CloseClientConnections)
@@ -143,6 +171,42 @@ func TestRangesAreWaitedFor(t *testing.T) {
 	if len(troubles) != 1 || !strings.Contains(troubles[0], "n1 has no podCIDRs") {
 		t.Errorf("told %q", troubles)
 	}
+}
+
+func TestOtherNodesAreFollowed(t *testing.T) {
+	api := startAPI(t)
+	cluster, ctx := connect(t, api)
+	if others, known := cluster.Others(); known {
+		t.Errorf("known before anything was asked: %v", others)
+	}
+	go cluster.Run(ctx)
+	expect := func(want string) {
+		t.Helper()
+		for {
+			others, known := cluster.Others()
+			if got := fmt.Sprint(others); known && got == want {
+				return
+			} else if ctx.Err() != nil {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+			// A change is told.
+			select {
+			case <-cluster.NodesChanged():
+			case <-ctx.Done():
+			}
+		}
+	}
+	n3 := "{n3 [10.244.3.0/24 fd00:10:244:3::/64] [192.168.7.3 fd00:7::3]}"
+	expect("[" + n3 + "]")
+	text := func(kind, name string, number int) string {
+		return fmt.Sprintf(`{"type":%q,"object":`+nodeText+"}", kind, name, number, number, number, number)
+	}
+	api.events <- text("ADDED", "n2", 2)
+	expect("[{n2 [10.244.2.0/24 fd00:10:244:2::/64] [192.168.7.2 fd00:7::2]} " + n3 + "]")
+	api.events <- text("MODIFIED", "n2", 4)
+	expect("[{n2 [10.244.4.0/24 fd00:10:244:4::/64] [192.168.7.4 fd00:7::4]} " + n3 + "]")
+	api.events <- text("DELETED", "n2", 4)
+	expect("[" + n3 + "]")
 }
 
 func TestTwoRangesOfOneFamilyAreRefused(t *testing.T) {

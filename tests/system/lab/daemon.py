@@ -13,7 +13,7 @@ from .process import HANGS, Process, eventually, run, tool
 class Daemon:
     """A quiverd with socket, state and log in one directory."""
 
-    def __init__(self, directory, state=None, workers=None, extra=""):
+    def __init__(self, directory, state=None, workers=None, extra="", inside=()):
         self.directory = pathlib.Path(directory)
         self.socket = self.directory / "quiver.sock"
         self.metrics = self.directory / "metrics.sock"
@@ -23,6 +23,8 @@ class Daemon:
             f'[api]\nsocket = "{self.socket}"\n[state]\ndirectory = "{self.state}"\n'
             f'[metrics]\nlisten = "unix:{self.metrics}"\n[workers]\ncores = {worker_cores(workers)}\n{extra}'
         )
+        # Words of a command that runs it somewhere else than here.
+        self.inside = inside
         self.process = None
         self.past = []
         # Where in the log the present test begins.
@@ -32,7 +34,7 @@ class Daemon:
 
     def start(self):
         """Starts it and waits until it answers."""
-        self.process = Process(tool("quiverd"), "--config", self.settings)
+        self.process = Process(*self.inside, tool("quiverd"), "--config", self.settings)
         eventually(self._answers, lambda: f"quiverd answers\n{self.log()}")
         return self
 

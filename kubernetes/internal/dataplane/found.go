@@ -1,0 +1,61 @@
+package dataplane
+
+import (
+	"strings"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+)
+
+// Found are the objects in the dataplane by whose they are. The agent's own may be of an earlier life of it.
+type Found struct {
+	// Pods are the agent's, made for pods.
+	Pods []*quiver.ObjectRef
+	// Node are the agent's, made for the node as a whole.
+	Node []*quiver.ObjectRef
+	// Others are none of the agent's business.
+	Others []*quiver.ObjectRef
+}
+
+// Ours are all that the agent made.
+func (f *Found) Ours() []*quiver.ObjectRef {
+	return append(append([]*quiver.ObjectRef(nil), f.Pods...), f.Node...)
+}
+
+// sort tells whose objects are. The agent's are interfaces with names of a certain form, what leads through them, and routes without
+// a next hop for the ranges that the host is told to reach through quiverd.
+func sort(all *quiver.Config) *Found {
+	pods, node, others := &quiver.Config{}, &quiver.Config{}, &quiver.Config{}
+	whose := func(device string) *quiver.Config {
+		switch {
+		case device == gateway || device == uplink:
+			return node
+		case strings.HasPrefix(device, ours):
+			return pods
+		}
+		return others
+	}
+	ranges := map[string]bool{}
+	for _, device := range all.Interfaces {
+		to := whose(device.Name)
+		to.Interfaces = append(to.Interfaces, device)
+		if device.Name == uplink {
+			for _, route := range device.GetTap().GetHostRoutes() {
+				ranges[route.Prefix] = true
+			}
+		}
+	}
+	for _, route := range all.Routes {
+		to := others
+		if hops := route.NextHops; len(hops) == 1 {
+			to = whose(hops[0].Interface)
+		} else if len(hops) == 0 && ranges[route.Prefix] {
+			to = node
+		}
+		to.Routes = append(to.Routes, route)
+	}
+	for _, neighbor := range all.Neighbors {
+		to := whose(neighbor.Interface)
+		to.Neighbors = append(to.Neighbors, neighbor)
+	}
+	return &Found{Refs(pods), Refs(node), Refs(others)}
+}

@@ -1,0 +1,183 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netns"
+
+	"quiver/kubernetes/internal/pods"
+)
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+func addresses(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+var n2 = pods.Node{Name: "n2", Ranges: prefixes("10.244.2.0/24", "fd00:10:244:2::/64"), Addresses: addresses("192.168.7.2", "fd00:7::2")}
+
+func TestRoutesLeadToTheAddressOfTheRangesFamily(t *testing.T) {
+	v4only := pods.Node{Name: "n3", Ranges: prefixes("fd00:10:244:3::/64", "10.244.3.0/24"), Addresses: addresses("192.168.7.3")}
+	fresh := pods.Node{Name: "n4", Addresses: addresses("192.168.7.4")}
+	wanted, err := Wanted([]pods.Node{n2, v4only, fresh})
+	want := []Route{
+		{netip.MustParsePrefix("10.244.2.0/24"), netip.MustParseAddr("192.168.7.2")},
+		{netip.MustParsePrefix("fd00:10:244:2::/64"), netip.MustParseAddr("fd00:7::2")},
+		{netip.MustParsePrefix("10.244.3.0/24"), netip.MustParseAddr("192.168.7.3")},
+	}
+	if !slices.Equal(wanted, want) {
+		t.Errorf("got %v", wanted)
+	}
+	if err == nil || !strings.Contains(err.Error(), "n3") || !strings.Contains(err.Error(), "fd00:10:244:3::/64") || strings.Contains(err.Error(), "n4") {
+		t.Errorf("told %v", err)
+	}
+}
+
+// inNamespace is a network namespace of the test's own, in which it goes on: a device with the addresses of a node, and a route of
+// somebody else's.
+func inNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := netns.Set(home); err != nil {
+			t.Error(err)
+		}
+		own.Close()
+		home.Close()
+		runtime.UnlockOSThread()
+	})
+	for _, words := range []string{
+		"link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up", "address add 192.168.7.1/24 dev eth0", "address add fd00:7::1/64 dev eth0 nodad",
+		"route add 10.244.9.0/24 via 192.168.7.9",
+	} {
+		ip(t, strings.Fields(words)...)
+	}
+}
+
+func ip(t *testing.T, words ...string) string {
+	out, err := exec.Command("ip", words...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ip %v: %v\n%s", words, err, out)
+	}
+	return string(out)
+}
+
+// routes are those to pods, as the kernel's own tool tells them.
+func routes(t *testing.T) (all []string) {
+	for line := range strings.Lines(ip(t, "-4", "route") + ip(t, "-6", "route")) {
+		if strings.Contains(line, "10.244.") || strings.HasPrefix(line, "fd00:10:") {
+			words := strings.Fields(line)
+			all = append(all, strings.Join(words[:min(len(words), 7)], " "))
+		}
+	}
+	return all
+}
+
+const foreign = "10.244.9.0/24 via 192.168.7.9 dev eth0"
+
+func TestRoutesBecomeWhatIsWantedAndOthersStay(t *testing.T) {
+	inNamespace(t)
+	table, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	both := []string{"10.244.2.0/24 via 192.168.7.2 dev eth0 proto 81", foreign, "fd00:10:244:2::/64 via fd00:7::2 dev eth0 proto 81"}
+	expect := func(told string, want []string) {
+		t.Helper()
+		if got := routes(t); told != "" || !slices.Equal(got, want) {
+			t.Errorf("told %q; routes:\n%s", told, strings.Join(got, "\n"))
+		}
+	}
+	expect(bring(table, []pods.Node{n2}), both)
+	expect(bring(table, []pods.Node{n2}), both)
+	// Somebody takes one away.
+	ip(t, "route", "del", "10.244.2.0/24")
+	expect(bring(table, []pods.Node{n2}), both)
+	// The node moves.
+	moved := n2
+	moved.Addresses = addresses("192.168.7.22", "fd00:7::22")
+	expect(bring(table, []pods.Node{moved}), []string{"10.244.2.0/24 via 192.168.7.22 dev eth0 proto 81", foreign, "fd00:10:244:2::/64 via fd00:7::22 dev eth0 proto 81"})
+	// Routes that can't be are told, and don't stand in the way of others.
+	told := bring(table, []pods.Node{
+		{Name: "far", Ranges: prefixes("10.244.1.0/24"), Addresses: addresses("172.16.0.1")}, n2,
+		{Name: "taken", Ranges: prefixes("10.244.9.0/24"), Addresses: addresses("192.168.7.3")},
+	})
+	for _, words := range []string{"10.244.1.0/24 via 172.16.0.1: network is unreachable: the node is no direct neighbour", "10.244.9.0/24 via 192.168.7.3: somebody else"} {
+		if !strings.Contains(told, words) {
+			t.Errorf("told %q, not %q", told, words)
+		}
+	}
+	expect("", both)
+	// The node goes.
+	expect(bring(table, nil), []string{foreign})
+}
+
+// nodes come and go.
+type nodes struct {
+	changed chan struct{}
+	others  []pods.Node
+	known   bool
+}
+
+func (n *nodes) Others() ([]pods.Node, bool)   { return n.others, n.known }
+func (n *nodes) NodesChanged() <-chan struct{} { return n.changed }
+
+func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
+	inNamespace(t)
+	ip(t, "route", "add", "10.244.5.0/24", "via", "192.168.7.5", "proto", "81")
+	source := &nodes{changed: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() {
+		// Taking the second word means that the first was acted upon.
+		source.changed <- struct{}{}
+		source.changed <- struct{}{}
+		cancel()
+	}()
+	if err := Follow(ctx, source, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if got := routes(t); !slices.Equal(got, []string{"10.244.5.0/24 via 192.168.7.5 dev eth0 proto 81", foreign}) {
+		t.Errorf("before anything is known: %q", got)
+	}
+	source.others, source.known = []pods.Node{n2}, true
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	go func() {
+		source.changed <- struct{}{}
+		cancel()
+	}()
+	if err := Follow(ctx, source, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if got := routes(t); len(got) != 3 || strings.Contains(strings.Join(got, " "), "10.244.5.0") {
+		t.Errorf("when the nodes are known: %q", got)
+	}
+}

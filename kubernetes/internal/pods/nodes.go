@@ -1,0 +1,81 @@
+package pods
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Node is what there is to know of another node to reach its pods.
+type Node struct {
+	// Name of the node.
+	Name string
+	// Ranges of its pods' addresses, at most one per family.
+	Ranges []netip.Prefix
+	// Addresses of the node itself (InternalIP), in the order of the node object.
+	Addresses []netip.Addr
+}
+
+func newNodes(nodes cache.ListerWatcher, changed chan<- struct{}) (cache.SharedInformer, error) {
+	informer := cache.NewSharedInformer(nodes, &core.Node{}, 0)
+	err := informer.SetTransform(func(object any) (any, error) {
+		if node, is := object.(*core.Node); is {
+			return &core.Node{
+				ObjectMeta: meta.ObjectMeta{Name: node.Name, ResourceVersion: node.ResourceVersion},
+				Spec:       core.NodeSpec{PodCIDRs: node.Spec.PodCIDRs},
+				Status:     core.NodeStatus{Addresses: node.Status.Addresses},
+			}, nil
+		}
+		return object, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// What changed doesn't matter: whoever is told looks at all of it. One word is enough for any number of changes.
+	tell := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { tell() },
+		UpdateFunc: func(any, any) { tell() },
+		DeleteFunc: func(any) { tell() },
+	})
+	return informer, err
+}
+
+// NodesChanged tells that Others may have another answer than before.
+func (c *Cluster) NodesChanged() <-chan struct{} { return c.changed }
+
+// Others are all nodes but this one, by name. Nothing is known before the API server has answered once.
+func (c *Cluster) Others() (others []Node, known bool) {
+	if !c.nodes.HasSynced() {
+		return nil, false
+	}
+	for _, object := range c.nodes.GetStore().List() {
+		node := object.(*core.Node)
+		if node.Name == c.node {
+			continue
+		}
+		// A node whose ranges can't be read is one without ranges: its own agent says what is wrong with them.
+		ranges, _ := ParseRanges(node.Spec.PodCIDRs)
+		others = append(others, Node{node.Name, ranges, internal(node.Status.Addresses)})
+	}
+	slices.SortFunc(others, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	return others, true
+}
+
+func internal(all []core.NodeAddress) (addresses []netip.Addr) {
+	for _, address := range all {
+		if parsed, err := netip.ParseAddr(address.Address); err == nil && address.Type == core.NodeInternalIP {
+			addresses = append(addresses, parsed.Unmap())
+		}
+	}
+	return addresses
+}

@@ -1,0 +1,104 @@
+"""Pods and what is outside of quiverd: their host, and through its kernel other nodes."""
+
+import pathlib
+import re
+import socket
+import tomllib
+
+from lab.laboratory import iperf
+from lab.process import HANGS, eventually
+from node import RANGES, addresses
+
+HOST = "192.168.7.1", "fd00:7::1"
+NEIGHBOUR = "192.168.7.2", "fd00:7::2"
+
+
+def network(pod):
+    """Devices, addresses and routes of a namespace, without numbers, lifetimes, and what still settles."""
+    text = pod.ip("address").stdout + pod.ip("-4", "route").stdout + pod.ip("-6", "route").stdout
+    return re.sub(r"^\d+: |@if\d+|valid_lft.*| tentative", "", text, flags=re.MULTILINE)
+
+
+def test_host_neighbour_and_pods_reach_each_other(host_node, host):
+    pod = host_node.pod("a")
+    theirs = addresses(host_node.add(pod))
+    for address in theirs:
+        host.must_ping(address)
+        host.neighbour.must_ping(address)
+    for address in HOST + NEIGHBOUR:
+        pod.must_ping(address)
+    for client, server, to in ((host, pod, theirs), (host.neighbour, pod, theirs), (pod, host, HOST), (pod, host.neighbour, NEIGHBOUR)):
+        for address in to:
+            assert iperf((client, server), "-n", "20M", to=address)["end"]["sum_received"]["bytes"] > 10_000_000
+    # Others see pods under the pods' own addresses.
+    for own, address in zip(theirs, NEIGHBOUR, strict=True):
+        with host.neighbour.entered():
+            server = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+        with server:
+            server.settimeout(HANGS)
+            with pod.start("bash", "-c", f"exec 3<>/dev/tcp/{address}/{server.getsockname()[1]}"):
+                assert server.accept()[1][0] == own
+
+
+def test_an_address_that_no_pod_has_is_unreachable(host_node, host):
+    with host.neighbour.start("ping", "-n", "-c", "2", "-W", "5", "10.244.7.77") as ping:
+        eventually(lambda: "Destination Host Unreachable" in ping.output() or "Net Unreachable" in ping.output(), ping.output)
+    # It didn't go to and fro until its hops were used up.
+    assert int(host_node.daemon.counter("pod:host", "rx_packets")) < 10
+
+
+def test_the_way_to_the_host_outlives_agent_and_quiverd(host_node, host):
+    pod = host_node.pod("a")
+    (address, _) = addresses(host_node.add(pod))
+    with host.pinging(address), pod.pinging(NEIGHBOUR[1]):
+        host_node.kill_agent()
+        host_node.start_agent()
+    host_node.daemon.kill()
+    host_node.daemon.start()
+    for there in (*HOST, *NEIGHBOUR):
+        pod.must_ping(there)
+    host.must_ping(address)
+
+
+def test_uninstalling_leaves_the_host_as_it_was(host_node, host):
+    # As it was: what the fixture has started is taken away and put there again.
+    host_node.uninstall()
+    before = network(host)
+    assert "quiver0" not in before and not any(prefix in before for prefix in RANGES)
+    host_node.daemon.apply('[[interface]]\nname = "mine"\naddresses = ["10.3.0.1/24"]\nloopback = {}\n')
+    host_node.daemon.apply('[[route]]\nprefix = "10.244.0.0/16"\naction = "unreachable"\n')
+    others = host_node.daemon.names()
+    host_node.start_agent()
+    pod = host_node.pod("a")
+    host_node.add(pod)
+    pod.must_ping(HOST[0])
+    # A node that is gone since.
+    host.ip("route", "add", "10.244.9.0/24", "via", NEIGHBOUR[0], "proto", "81")
+    host_node.uninstall()
+    assert network(host) == before
+    assert host_node.daemon.names() == others
+    assert not pathlib.Path(host_node.network["stateDirectory"]).exists()
+    assert "eth0" not in pod.ip("link").stdout
+
+
+def test_a_default_route_of_others_is_left_to_them(host_node, host):
+    host_node.uninstall()
+    host_node.daemon.apply("""
+[[interface]]
+name = "mine"
+addresses = ["10.3.0.1/24"]
+loopback = {}
+[[route]]
+prefix = "0.0.0.0/0"
+action = "prohibit"
+""")
+    host_node.start_agent()
+    pod = host_node.pod("a")
+    host_node.add(pod)
+    get = lambda: tomllib.loads(host_node.daemon.cli("get", "route", "-o", "toml").stdout)["route"]
+    ways = lambda: {route["prefix"]: route for route in get()}
+    eventually(lambda: "::/0" in ways(), ways)
+    assert ways()["::/0"]["next_hops"] == [{"interface": "pod:host"}]
+    assert "next_hops" not in ways()["0.0.0.0/0"]
+    pod.must_ping(HOST[1])
+    assert "filtered" in pod.ping(HOST[0], count=1).text
