@@ -237,6 +237,10 @@ impl Both {
     }
 
     fn arm(&mut self, side: Side, bytes: &mut Bytes<'_>) {
+        // Of a queue that has met a fault nothing is said but that.
+        if *self.dead(side, true) {
+            return;
+        }
         let ring = if side == Side::Server { S2M } else { M2S };
         if bytes.byte() & 1 == 0 {
             self.end(side).rx[0].disarm();
