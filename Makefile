@@ -1,7 +1,7 @@
 # Quiver: `make run` shows it working, `make test` tests everything. Both set up what they need.
 CARGO ?= cargo
 
-.PHONY: help setup build run test lint unit model miri libraries fuzz system pods bench bench-test clean
+.PHONY: help setup build run test lint unit model miri libraries fuzz system pods cluster bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,11 @@ system: ## whole-system tests: network namespaces, ping, iperf3, testpmd
 
 pods: ## the CNI plugin and the agent for Kubernetes: build, lint, unit tests, pods in network namespaces
 	scripts/pods.sh
+
+cluster: ## Quiver as the network of a real Kubernetes cluster of two nodes; not part of `test`: it builds all of Kubernetes first
+	scripts/setup.sh cluster
+	$(CARGO) build --locked --release --bins
+	scripts/cluster.sh
 
 bench-test: ## tests of quiver-bench, and its self-test
 	QUIVER_REQUIRE_PEERS=1 scripts/bench.sh

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Installs what is missing: setup.sh [build|run|test], each with what the ones before it need. Default: test.
+# Installs what is missing: setup.sh [build|run|test|cluster], each with what the ones before it need. Default: test.
 set -euo pipefail
 
 build=(gcc libc6-dev make python3 python3-venv)
 run=(iproute2 iputils-ping iperf3)
 test=(iputils-arping traceroute dpdk-dev pkg-config python3-scapy python3-pytest ethtool procps bsdutils chromium)
+cluster=(containerd runc containernetworking-plugins busybox-static openssl)
 
 case "${1:-test}" in
   build) packages=("${build[@]}") ;;
   run) packages=("${build[@]}" "${run[@]}") ;;
   test) packages=("${build[@]}" "${run[@]}" "${test[@]}") ;;
-  *) echo "usage: $0 [build|run|test]" >&2; exit 2 ;;
+  cluster) packages=("${build[@]}" "${run[@]}" "${test[@]}" "${cluster[@]}") ;;
+  *) echo "usage: $0 [build|run|test|cluster]" >&2; exit 2 ;;
 esac
 
 missing=()
@@ -32,6 +34,6 @@ if [ "${#missing[@]}" -gt 0 ]; then
 fi
 
 command -v cargo >/dev/null || { echo "setup: cargo is missing: install Rust (https://rustup.rs)" >&2; exit 1; }
-if [ "${1:-test}" = test ]; then
+if [[ "${1:-test}" = @(test|cluster) ]]; then
   command -v go >/dev/null || { echo "setup: go is missing: install Go 1.26 (https://go.dev/dl)" >&2; exit 1; }
 fi

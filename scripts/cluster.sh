@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Quiver as the network of a real Kubernetes cluster of two nodes on this machine: builds what is needed, and tests. cluster.sh
+# [build]: builds only; arguments for pytest otherwise. Needs root, and quiverd and quiver in target/release.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
+
+if [ "$(id -u)" -ne 0 ]; then
+  echo "a cluster needs root for its nodes' namespaces: sudo make cluster" >&2
+  exit 1
+fi
+scripts/setup.sh cluster
+scripts/pods.sh build
+
+# All of Kubernetes in one program: the first time eight minutes of a processor, then seconds.
+version="$(sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$|\1|p' tests/cluster/k8sbox/go.mod)"
+minor="${version#v1.}"
+flags="-s -w"
+for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+  flags+=" -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
+done
+mkdir -p "$target/cluster"
+(cd tests/cluster/k8sbox && CGO_ENABLED=0 nice go build -trimpath -ldflags "$flags" -o "$target/cluster/k8sbox" .)
+
+[ "${1:-}" = build ] || /usr/bin/python3 -m pytest -q tests/cluster "$@"

@@ -1,0 +1,39 @@
+"""Fixture: a cluster. The laboratory is that of tests/system."""
+
+import os
+import pathlib
+import sys
+import tempfile
+
+import pytest
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "system")]
+
+from testbed import Cluster  # noqa: E402 (found by the line above)
+
+
+def pytest_collection_modifyitems(items):
+    """Without root there are no namespaces."""
+    if os.geteuid() != 0:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="namespaces need root"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """A failure shows the ends of all logs."""
+    report = (yield).get_result()
+    cluster = item.funcargs.get("cluster")
+    if report.failed and cluster:
+        report.sections.append(("logs of the nodes", cluster.logs()))
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Two nodes with Quiver, for all tests: they leave no pods behind."""
+    with tempfile.TemporaryDirectory(prefix="qk-", dir="/tmp", ignore_cleanup_errors=True) as directory:
+        cluster = Cluster(directory)
+        try:
+            yield cluster.start()
+        finally:
+            cluster.stop()

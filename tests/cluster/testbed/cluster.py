@@ -1,0 +1,117 @@
+"""The cluster: a switch, two nodes at it, and the control plane on the first."""
+
+import os
+import pathlib
+
+from lab.process import ROOT, eventually, run
+
+from . import image
+from .control import ControlPlane
+from .node import Node
+
+ROLE = ROOT / "deploy/kubernetes/agent-role.yaml"
+# The role's service account, as the API server calls it.
+AGENT = "/O=system:serviceaccounts/CN=system:serviceaccount:kube-system:quiver-agent"
+
+# What kubelet sets for the machine as a whole.
+KERNEL = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+
+
+class Cluster:
+    """Nodes n1 and n2, with 10.200.0.x and fd00:200::x, and Quiver as their pods' network."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.box = str(ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "cluster/k8sbox")
+        assert os.path.exists(self.box), f"{self.box} is missing: scripts/cluster.sh builds it"
+        prefix = f"qk{os.getpid()}"
+        self.switch = f"{prefix}-switch"
+        self.nodes = [
+            Node(self.directory / f"n{number}", f"n{number}", f"{prefix}-n{number}", (f"10.200.0.{number}", f"fd00:200::{number}"))
+            for number in (1, 2)
+        ]
+        self.control = None
+        self.kernel = {path: path.read_text() for path in (pathlib.Path("/proc/sys", name) for name in KERNEL)}
+
+    def start(self):
+        """Starts everything and waits until all nodes are ready for pods."""
+        self._cable()
+        first = self.nodes[0]
+        self.control = control = ControlPlane(self.directory, self.box, first.namespace, first.addresses[0])
+        control.start()
+        control.kubectl("apply", "-f", ROLE)
+        archive = image.pack(self.directory / "image.tar")
+        for node in self.nodes:
+            node.boot()
+            node.start_containerd(archive)
+            names = ",".join([f"DNS:{node.name}", *(f"IP:{address}" for address in node.addresses)])
+            control.authority.issue(node.name, f"/O=system:nodes/CN=system:node:{node.name}", names)
+            kubeconfig = control.kubeconfig(f"{node.name}-kubelet", f"/O=system:nodes/CN=system:node:{node.name}")
+            node.start_kubelet(self.box, kubeconfig, control.authority.directory)
+            node.install(control.kubeconfig(f"{node.name}-agent", AGENT))
+        for node in self.nodes:
+            eventually(lambda node=node: self._ready(node), lambda node=node: self._trouble(node), timeout=180, interval=0.3)
+        return self
+
+    def _cable(self):
+        """The network between the nodes: Ethernet, and nothing that knows of pods."""
+        run("ip", "netns", "add", self.switch)
+        run("ip", "-n", self.switch, "link", "add", "br0", "up", "type", "bridge")
+        for number, node in enumerate(self.nodes, 1):
+            run("ip", "netns", "add", node.namespace)
+            run("ip", "-n", node.namespace, "link", "set", "lo", "up")
+            port = f"port{number}"
+            run("ip", "-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
+            run("ip", "-n", self.switch, "link", "set", port, "master", "br0", "up")
+            for address, length in zip(node.addresses, (24, 64), strict=True):
+                run(
+                    "ip",
+                    "-n",
+                    node.namespace,
+                    "address",
+                    "add",
+                    f"{address}/{length}",
+                    "dev",
+                    "eth0",
+                    *(("nodad",) if length == 64 else ()),
+                )
+            run("ip", "-n", node.namespace, "link", "set", "eth0", "up")
+            # Nobody is there, but components take the device of the default route for the node's.
+            run("ip", "-n", node.namespace, "route", "add", "default", "via", "10.200.0.254")
+            run("ip", "-n", node.namespace, "route", "add", "default", "via", "fd00:200::254")
+
+    def _ready(self, node):
+        shown = self.control.kubectl("get", "node", node.name, "-o", "json", check=False).stdout
+        return '"reason": "KubeletReady"' in shown and len(self.ranges(node)) == 2
+
+    def ranges(self, node):
+        """Ranges of addresses that the cluster has given a node."""
+        return self.control.get("node", node.name)["spec"].get("podCIDRs", [])
+
+    def _trouble(self, node):
+        return f"{node.name} is ready\n{self.logs()}"
+
+    def logs(self):
+        """The ends of all logs."""
+        parts = [f"--- {name}\n{self.control.log(name)[-1000:]}" for name in self.control.components]
+        for node in self.nodes:
+            parts += [f"--- {node.name} {name}\n{node.log(name)[-3000:]}" for name in node.services]
+        return "\n".join(parts)
+
+    def stop(self):
+        """Takes everything away, whatever of it is there."""
+        for node in self.nodes:
+            node.shut_down()
+        if self.control:
+            self.control.stop()
+        for path, text in self.kernel.items():
+            path.write_text(text)
+        for namespace in (self.switch, *(node.namespace for node in self.nodes)):
+            run("ip", "netns", "del", namespace, check=False)

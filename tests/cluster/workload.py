@@ -1,0 +1,98 @@
+"""Pods of the tests."""
+
+import contextlib
+import ipaddress
+import json
+
+from lab.process import HANGS, eventually
+from testbed import image
+
+PORT = 8080
+SERVE = f"mkdir -p /www && hostname > /www/index.html && exec httpd -f -p {PORT} -h /www"
+PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
+
+
+def server(name, node):
+    """A pod on a node that serves its name by HTTP, and is ready when kubelet has got it from there."""
+    probe = {"httpGet": {"port": PORT, "path": "/"}, "periodSeconds": 1, "timeoutSeconds": 10}
+    return _pod(name, node, {"command": ["sh", "-c", SERVE], "readinessProbe": probe})
+
+
+def memif(name, node):
+    """A pod on a node with a memif beside eth0, whose application sends back what it gets."""
+    pod = _pod(name, node, {"command": ["memif-echo", "-client", "@vpp/memif-eth0"]})
+    pod["metadata"]["annotations"] = {PORTS: "tcp:4444"}
+    return pod
+
+
+def _pod(name, node, container):
+    container = {"name": "it", "image": image.NAME, "imagePullPolicy": "Never", **container}
+    spec = {"nodeName": node.name, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@contextlib.contextmanager
+def pods(cluster, *wanted):
+    """Pods that are ready, by name: their addresses. Afterwards they are gone."""
+    names = [pod["metadata"]["name"] for pod in wanted]
+    control = cluster.control
+    control.apply(*wanted)
+    try:
+        ready = control.kubectl(
+            "wait", "--for=condition=Ready", f"--timeout={HANGS}s", *(f"pod/{name}" for name in names), check=False, timeout=2 * HANGS
+        )
+        assert ready.returncode == 0, ready.stderr + control.kubectl("describe", "pods").stdout
+        yield {name: addresses(control.get("pod", name)) for name in names}
+    finally:
+        control.kubectl("delete", "pod", *names, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+
+def addresses(pod):
+    """Addresses of a pod, by its status."""
+    return [entry["ip"] for entry in pod["status"]["podIPs"]]
+
+
+def within(texts, ranges):
+    """Whether each address is of one of the ranges, and each range has one."""
+    return len(texts) == len(ranges) and all(
+        ipaddress.ip_address(text) in ipaddress.ip_network(prefix) for text, prefix in zip(texts, ranges, strict=True)
+    )
+
+
+def must_ping(cluster, pod, address, count=3):
+    """Pings from a pod. An answer may take its time, as the machine may have others to serve."""
+    done = cluster.control.exec(pod, "ping", "-c", count, "-W", "30", address)
+    assert f"{count} packets received" in done.stdout, done.stdout
+
+
+def pings_again(cluster, pod, address):
+    """Waits until an address answers a pod."""
+    answered = lambda: cluster.control.exec(pod, "ping", "-c", 1, "-W", "2", address, check=False).returncode == 0
+    eventually(answered, lambda: f"{address} answers {pod}", timeout=60)
+
+
+def must_fetch(cluster, pod, address, name):
+    """Fetches a server's name from a pod, by TCP."""
+    # (wget of a static busybox looks for libraries, which the image hasn't.)
+    ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 30 {address} {PORT}"
+    answer = cluster.control.exec(pod, "sh", "-c", ask).stdout
+    assert "200 OK" in answer and answer.split()[-1] == name, answer
+
+
+def nothing_left(cluster, before):
+    """What nodes have of pods becomes what it was."""
+    eventually(lambda: left(cluster) == before, lambda: json.dumps([before, left(cluster)]), timeout=60)
+
+
+def left(cluster):
+    """What nodes have of pods: interfaces and routes in quiverd, attachments, devices, namespaces."""
+    return [
+        {
+            "interfaces": node.interfaces(),
+            "routes": sorted(entry["object"]["route"]["prefix"] for entry in node.quiver("get", "route", "--status").get("objects", [])),
+            "attachments": node.kept(),
+            "devices": sorted(link["ifname"] for link in json.loads(node.run("ip", "-j", "link").stdout)),
+            "namespaces": sorted(node.run("ls", "/run/netns").stdout.split()),
+        }
+        for node in cluster.nodes
+    ]
