@@ -64,7 +64,7 @@ fn pieces(text: &str, size: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where lines begin that are headers of objects. `[[name.part]]` is none: it belongs to the object before it.
+/// Where headers of objects are. `[[name.part]]` is none: it belongs to the object before it.
 fn headers(text: &str) -> impl Iterator<Item = usize> {
     lines(text, "[[").filter(|header| {
         let name = text.get(header + 2..).unwrap_or_default();
@@ -72,15 +72,16 @@ fn headers(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Where lines begin with `start`, one bracket or two, that don't lie in a string.
+/// Where `start`, one bracket or two, is the first of its line but for blanks, and doesn't lie in a string.
 fn lines<'a>(text: &'a str, start: &'static str) -> impl Iterator<Item = usize> + 'a {
     let mut strings = strings(text).peekable();
-    let first = text.starts_with(start).then_some(0);
-    let others = text.match_indices("\n[").map(|(newline, _)| newline + 1);
-    first.into_iter().chain(others).filter(move |line| {
-        while strings.next_if(|string| string.end <= *line).is_some() {}
-        strings.peek().is_none_or(|string| *line < string.start)
-            && text.get(*line..).is_some_and(|line| line.starts_with(start))
+    let begins_line = |at: usize| {
+        let before = text.get(..at).unwrap_or_default().trim_end_matches([' ', '\t']);
+        before.is_empty() || before.ends_with('\n')
+    };
+    text.match_indices(start).map(|(at, _)| at).filter(move |at| {
+        while strings.next_if(|string| string.end <= *at).is_some() {}
+        strings.peek().is_none_or(|string| *at < string.start) && begins_line(*at)
     })
 }
 
@@ -177,6 +178,16 @@ prefix = "10.2.0.0/16"
         assert_eq!(whole.len(), 5);
         for size in [1, 60, 200, LAB.len()] {
             assert_eq!(read_by(LAB, size).unwrap(), whole, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn headers_may_be_indented() {
+        let indented = LAB.replace("\n[[", "\n \t[[").replace("\n[", "\n  [");
+        assert_eq!(pieces(&indented, 1).count(), pieces(LAB, 1).count());
+        for size in [1, 60, LAB.len()] {
+            let both = format!("{indented}{LAB}");
+            assert_eq!(read_by(&both, size).unwrap(), toml::from_str::<Config>(&both).unwrap());
         }
     }
 
