@@ -7,8 +7,10 @@ mod common;
 #[path = "common/raw.rs"]
 mod raw;
 
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{connect, exchange, small_queues};
 use memif::control::{AddRegion, AddRing, Init, Message, RING_S2M, VERSION};
@@ -19,6 +21,7 @@ use memif::{
     ServerEvent,
 };
 use raw::{RING, Raw, SIZE, connect_message, handshake, init, region, rings};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 fn server() -> ServerConfig {
@@ -320,4 +323,32 @@ fn hostile_peer_that_reads_no_answer() {
         }
     }
     panic!("the socket is never full");
+}
+
+/// A close that hangs holds the socket that it waits in, which is readable for ever then: nobody must be woken by it.
+#[test]
+fn hostile_close_that_hangs_keeps_nobody_awake() {
+    let mut server = Server::new("awake");
+    let (lingers, _unread) = lingering();
+    server.reason(|raw| {
+        // Behind a message that ends the connection: this one is never read.
+        raw.send(&[1], &[]);
+        raw.send(&init().encode(), &[lingers.as_fd()]);
+        drop(lingers);
+    });
+    let mut ready = [PollFd::from_borrowed_fd(server.listener.fd(), PollFlags::IN)];
+    assert_eq!(rustix::event::poll(&mut ready, Some(&Timespec::default())).unwrap(), 0);
+    server.still_serves();
+}
+
+/// A socket whose close takes a day, or until the other end is dropped.
+fn lingering() -> (TcpStream, TcpStream) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+    let (unread, _) = server.accept().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 1 << 16]).is_ok() {}
+    socket.set_nonblocking(false).unwrap();
+    rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(86_400))).unwrap();
+    (socket, unread)
 }

@@ -156,17 +156,15 @@ impl Client {
 
     /// Disconnects, telling the server why; connects again later. Makes no event.
     pub fn disconnect(&mut self, now: Instant, reason: &Reason) {
-        if let State::Open { channel, .. } = &self.state {
-            channel.farewell(reason);
+        self.leave(reason);
+        if let State::Open { .. } = &self.state {
             self.wait(now);
         }
     }
 
     /// Disconnects, telling the server why in these words, and doesn't connect again. Makes no event.
     pub fn admin_down(&mut self, why: &str) {
-        if let State::Open { channel, .. } = &self.state {
-            channel.farewell(&Reason::admin_down(why));
-        }
+        self.leave(&Reason::admin_down(why));
         self.state = State::AdminDown;
     }
 
@@ -203,8 +201,8 @@ impl Client {
     }
 
     fn end(&mut self, now: Instant, reason: Reason, events: &mut Vec<ClientEvent>) {
-        if let State::Open { channel, machine, .. } = &self.state {
-            channel.farewell(&reason);
+        self.leave(&reason);
+        if let State::Open { machine, .. } = &self.state {
             events.push(if machine.is_connected() {
                 ClientEvent::Disconnected { reason }
             } else {
@@ -212,6 +210,14 @@ impl Client {
             });
         }
         self.wait(now);
+    }
+
+    /// Tells the server why, before its channel is dropped. Its socket stays as long as closing it may hang, readable all that time.
+    fn leave(&self, reason: &Reason) {
+        if let State::Open { channel, .. } = &self.state {
+            channel.farewell(reason);
+            let _ = epoll::delete(&self.epoll, channel.fd());
+        }
     }
 
     fn wait(&mut self, now: Instant) {
@@ -243,8 +249,6 @@ fn step(channel: &Channel, machine: &mut ClientMachine) -> Result<Option<Option<
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if let State::Open { channel, .. } = &self.state {
-            channel.farewell(&Reason::Local("client closed".into()));
-        }
+        self.leave(&Reason::Local("client closed".into()));
     }
 }

@@ -51,23 +51,30 @@ impl std::fmt::Debug for Leaving {
 impl Closing {
     /// Whether so much waits that its senders must not send more: closes hang, or peers are faster than we are.
     pub(super) fn hangs(&self) -> bool {
-        lock(&self.0).waiting.len() >= WAITING
+        let mut leaving = lock(&self.0);
+        if leaving.closers == 0 && !leaving.waiting.is_empty() {
+            self.employ(&mut leaving);
+        }
+        leaving.waiting.len() >= WAITING
     }
 
     /// Closes it on another thread.
     fn close(&self, held: impl Send + 'static) {
         let mut leaving = lock(&self.0);
         leaving.waiting.push_back(Box::new(held));
-        if leaving.closers == CLOSERS {
-            return;
+        if leaving.closers < CLOSERS {
+            self.employ(&mut leaving);
         }
+    }
+
+    /// One more closer. Where there can be no thread it waits for the next that can, which is asked for again.
+    fn employ(&self, leaving: &mut Leaving) {
         let all = Arc::clone(&self.0);
         let closer = move || {
             while let Some(one) = next(&all) {
                 drop(one);
             }
         };
-        // Where there can be no thread, it waits for the next that can.
         if std::thread::Builder::new().name("memif-close".into()).spawn(closer).is_ok() {
             leaving.closers += 1;
         }

@@ -281,6 +281,8 @@ impl Listener {
     fn close(&mut self, token: u64, reason: &Reason) -> bool {
         let Some(session) = self.sessions.remove(token) else { return false };
         session.channel.farewell(reason);
+        // The socket stays as long as closing it may hang, readable all that time.
+        let _ = epoll::delete(&self.epoll, session.channel.fd());
         *self.ended.entry(reason.kind()).or_default() += 1;
         let claimed = session.machine.id().and_then(|id| self.interfaces.get_mut(&id));
         if let Some(interface) = claimed.filter(|interface| interface.owner == Some(token)) {

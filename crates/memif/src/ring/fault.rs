@@ -5,6 +5,9 @@ use super::IndexFault;
 /// Slots of packets in several pieces that one call looks at, besides those of the last such packet: what the pieces cost is the
 /// loss of all who are served in the same round. The rest waits for the next call.
 pub(super) const PARTS_A_CALL: u16 = 2048;
+/// Buffers to send into of fewer bytes count towards that; with others, it is the copied bytes that cost. What finds no place any more is
+/// lost as if the ring were full.
+pub(super) const SMALL: u32 = 512;
 
 /// Most pieces of a packet of so many bytes: enough for buffers of 64 bytes, the smallest that anybody is known to use, and some
 /// that are hardly used.

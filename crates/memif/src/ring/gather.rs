@@ -2,7 +2,7 @@
 
 use memory::region::CheckedRange;
 
-use super::fault::{PARTS_A_CALL, most_parts};
+use super::fault::{PARTS_A_CALL, SMALL, most_parts};
 use super::slots::Addressing;
 use super::{Descriptor, FLAG_NEXT, Fault, RingView};
 
@@ -21,7 +21,7 @@ pub(super) struct Gather<'q> {
     pub(super) ring: &'q RingView,
     pub(super) parts: &'q mut Vec<CheckedRange<'static>>,
     pub(super) descriptors: &'q mut Vec<Descriptor>,
-    /// Slots that were looked at in this call.
+    /// Small buffers that were looked at in this call.
     pub(super) looked_at: &'q mut u16,
 }
 
@@ -52,6 +52,7 @@ impl Gather<'_> {
             if d.length == 0 {
                 return Err(Fault::NoCapacity);
             }
+            *self.looked_at = self.looked_at.saturating_add(u16::from(d.length < SMALL));
             let part = d.length.min(left);
             left -= part;
             d = Descriptor { flags: if left > 0 { FLAG_NEXT } else { 0 }, length: part, ..d };
@@ -62,7 +63,6 @@ impl Gather<'_> {
             self.parts.push(unsafe { range.detach() });
             self.descriptors.push(d);
             n += 1;
-            *self.looked_at = self.looked_at.saturating_add(1);
             if left == 0 {
                 return Ok(Fit::Fits);
             }

@@ -77,7 +77,7 @@ pub struct TxQueue {
     parts: Vec<CheckedRange<'static>>,
     /// Their descriptors, as they will be published.
     descriptors: Vec<Descriptor>,
-    /// Slots that were looked at for packets of several buffers in this call.
+    /// Small buffers that were looked at for packets of several in this call.
     looked_at: u16,
     event: Event,
     pub(super) tally: Tally,
