@@ -89,7 +89,9 @@ class Cluster:
 
     def _ready(self, node):
         shown = self.control.kubectl("get", "node", node.name, "-o", "json", check=False).stdout
-        return '"reason": "KubeletReady"' in shown and len(self.ranges(node)) == 2
+        # Kubelet is content with the runtime's configuration; the agent may still wait for the node's ranges.
+        ways = node.run("ip", "-6", "route", "show", "dev", "quiver0", check=False).stdout
+        return '"reason": "KubeletReady"' in shown and len(self.ranges(node)) == 2 and self.ranges(node)[1] in ways
 
     def ranges(self, node):
         """Ranges of addresses that the cluster has given a node."""
