@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -31,6 +32,8 @@ def pytest_runtest_makereport(item):
 @pytest.fixture(scope="session")
 def cluster():
     """Two nodes with Quiver, for all tests: they leave no pods behind."""
+    # Whoever ends the tests means the nodes, too: without this their namespaces and processes would stay.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="qk-", dir="/tmp", ignore_cleanup_errors=True) as directory:
         cluster = Cluster(directory)
         try:
