@@ -11,7 +11,7 @@ from scipy.special import erfc, expit
 
 from quiver_bench import selftest
 from quiver_bench.errors import TrialVoid
-from quiver_bench.methods import mrr, ndrpdr, plr, reconf, soak
+from quiver_bench.methods import mrr, ndrpdr, plr, reconf, soak, steady
 from quiver_bench.methods.base import Figure
 from quiver_bench.simulated import Simulated
 
@@ -64,6 +64,46 @@ def test_trials_of_another_placement_are_made_again():
     loads = [trial.load_pps for trial in figure.trials]
     assert [trial.placement for trial in figure.trials[:4]] == ["near", "far", "moved", "near"]
     assert loads[1] == loads[2] == loads[3]
+
+
+@pytest.mark.parametrize("where", ["moved", "far"])
+def test_a_search_whose_cores_never_stand_as_at_first_has_no_figure(where):
+    """Trials that were moved, or stand elsewhere, are kept and decide nothing."""
+    system = Simulated(10e6, 1e3, placements=["near", "near", where])
+    figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    assert (figure.result["type"], figure.placement, figure.irregular) == ("unknown", "near", True)
+    assert f"the cores were {where}, and at first near" in figure.message
+    assert [trial.placement for trial in figure.trials] == ["near", *[where] * steady.PATIENCE]
+
+
+def standing_elsewhere_from(trial, where, capacity, **more):
+    """A system whose host moves the cores, and with them its capacity, from that trial on."""
+    system = Simulated(30e6, 1e3, **more)
+    offer = system.offer
+
+    def moving(load):
+        if len(system.asked) == trial:
+            system.placements, system.mrr = [where], capacity
+        return offer(load)
+
+    system.offer = moving
+    return system
+
+
+def test_a_reconfiguration_is_measured_where_its_rate_was_found():
+    trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
+    for late in (1, 0):  # both trials after the search stand elsewhere, or the last one
+        figure = reconf.measure(standing_elsewhere_from(trials - late, "far", 13e6), quiet, 480, seconds=1.0)
+        assert (figure.result["type"], figure.placement, figure.irregular) == ("unknown", "near", True)
+        assert "the cores were far, and at first near" in figure.message
+
+
+def test_a_reconfiguration_at_a_load_that_is_lost_anyway_is_irregular():
+    trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
+    slower = standing_elsewhere_from(trials - 1, "near", 20e6, reconfiguration_loss=1000)
+    figure = reconf.measure(slower, quiet, 480, seconds=1.0)
+    assert figure.irregular
+    assert "are missing without a reconfiguration" in figure.remarks[0]
 
 
 def test_loads_are_of_one_direction_and_figures_of_both():

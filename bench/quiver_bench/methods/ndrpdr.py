@@ -12,9 +12,9 @@ from typing import Any
 
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
-from quiver_bench.errors import TrialVoid
-from quiver_bench.machine import UNSETTLED
-from quiver_bench.methods.base import Figure, Told, common_placement, rate
+from quiver_bench.generators import Load
+from quiver_bench.methods.base import Figure, Told, rate
+from quiver_bench.methods.steady import Unsteady, first_settled, steady
 from quiver_bench.trial import Stand, Trial
 
 NDR = SearchGoal(loss_ratio=0.0)
@@ -22,10 +22,6 @@ PDR = SearchGoal(loss_ratio=0.005)
 
 MIN_LOAD = 9001.0
 SEARCH_SECONDS = 1200.0
-
-#: How many times a trial is made again because the cores were moved; and the first, which all others are held against.
-PATIENCE = 3
-FIRST_PATIENCE = 20
 
 #: The load offered at most, as a multiple of what came out when as much went in as could.
 HEADROOM = 1.25
@@ -65,19 +61,12 @@ class Measurer(AbstractMeasurer):
         self.stand = stand
         self.tell = tell
         self.kept = kept
-        #: Those that the search heard of, the first included.
-        self.heard = list(kept)
+        self.where = kept[0].placement
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
         """One trial, made again while the cores are moved."""
         begun = time.monotonic()
-        for _ in range(1 + PATIENCE):
-            trial = self.stand.trial(intended_duration, intended_load)
-            self.kept.append(trial)
-            if trial.placement == self.kept[0].placement:
-                break
-            self.tell(f"again: cores {trial.placement}, at first {self.kept[0].placement}")
-        self.heard.append(trial)
+        trial = steady(self.stand, Load(intended_duration, intended_load), self.where, self.kept, self.tell)
         output = trial.output
         result = MeasurementResult(
             intended_duration=intended_duration,
@@ -123,15 +112,8 @@ def measure(
     measurer = Measurer(stand, tell, kept)
     try:
         found = MultipleLossRatioSearch(config).search(measurer)
-    except RuntimeError as error:  # the library's: time is up, or loss even at the least load
-        return Figure(
-            {"type": "unknown"},
-            kept,
-            common_placement(measurer.heard),
-            True,
-            f"the search failed: {error}",
-            stand.clocks(),
-        )
+    except (RuntimeError, Unsteady) as error:  # the library's: time is up, or loss even at the least load
+        return Figure({"type": "unknown"}, kept, measurer.where, True, f"the search failed: {error}", stand.clocks())
     for name, goal in wanted.items():
         answer = found[goal]
         payload, regular = bounds(answer, frame_bits, ways)
@@ -142,19 +124,7 @@ def measure(
     clocks = stand.clocks()
     if latency and "pdr" in result and not irregular:
         result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"] / ways, tell, effort.trial_seconds)
-    return Figure(result, kept, common_placement(measurer.heard), irregular, message, clocks)
-
-
-def first_settled(stand: Stand, seconds: float, tell: Told) -> Trial:
-    """A trial at the greatest load, made again while the cores are moved: all others are held against its placement."""
-    for _ in range(FIRST_PATIENCE):
-        trial = stand.trial(seconds)
-        if trial.placement not in UNSETTLED:
-            return trial
-        tell(f"again: cores {trial.placement}")
-    raise TrialVoid(
-        f"the cores were {trial.placement} in {FIRST_PATIENCE} trials running: try again when it is quieter"
-    )
+    return Figure(result, kept, measurer.where, irregular, message, clocks)
 
 
 def bounds(answer: GoalResult, frame_bits: float, ways: int = 1) -> tuple[dict[str, Any], bool]:

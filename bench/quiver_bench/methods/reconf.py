@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quiver_bench.machine import UNSETTLED
+from quiver_bench.generators import Load
 from quiver_bench.methods import ndrpdr
-from quiver_bench.methods.base import Figure, Told, common_placement, rate
+from quiver_bench.methods.base import Figure, Told, rate
+from quiver_bench.methods.steady import Unsteady, steady
 from quiver_bench.trial import Stand, Trial
 
 SECONDS = 5.0
@@ -21,6 +22,9 @@ MAX_LATE = 1e-4
 
 #: Share of NDR that is offered, so that the loss is the reconfiguration's.
 SHARE = 0.9
+
+#: Share of what is missing that may be missing without a reconfiguration, too: the figure isn't the reconfiguration's beyond.
+SMALL = 0.1
 
 #: The short search before it.
 EFFORT = ndrpdr.Effort(duration_sum=5.0, search_seconds=300.0)
@@ -42,14 +46,13 @@ def measure(
     load = SHARE * search.result["ndr"]["lower"]["rate"]["value"]  # of all directions together
     done: list[str] = []
     each = load / kept[0].output.ways
-    for _ in range(1 + ndrpdr.PATIENCE):
-        before = stand.trial(seconds, each, max_late=MAX_LATE)
-        during = stand.trial(seconds, each, lambda: done.append(stand.reconfigure()), max_late=MAX_LATE)
-        trials = [before, during]
-        kept += trials
-        if common_placement(trials) not in UNSETTLED:
-            break
-        tell(f"again: cores {common_placement(trials)}")
+    where = search.placement
+    try:
+        before = steady(stand, Load(seconds, each, max_late=MAX_LATE), where, kept, tell)
+        grow = Load(seconds, each, lambda: done.append(stand.reconfigure()), max_late=MAX_LATE)
+        during = steady(stand, grow, where, kept, tell)
+    except Unsteady as unsteady:
+        return replace(search, result={"type": "unknown"}, irregular=True, message=str(unsteady), trials=kept)
     output = during.output
     missing, without = (_missing(trial) for trial in (during, before))
     what = done[0] if done else "nothing was done"
@@ -67,12 +70,12 @@ def measure(
         },
         "reconfiguration": done[0] if done else "",
     }
-    # While it slept it saw nothing of the device.
-    asleep = output.overslept > missing
-    remarks = (
-        [f"the generator itself was kept from running for {output.overslept / load * 1e3:.0f} ms"] if asleep else []
-    )
-    return Figure(result, kept, common_placement(trials), asleep, clocks=stand.clocks(), remarks=remarks)
+    remarks = []
+    if output.overslept > missing:  # while it slept it saw nothing of the device
+        remarks.append(f"the generator itself was kept from running for {output.overslept / load * 1e3:.0f} ms")
+    if without > SMALL * missing:
+        remarks.append(f"{without} packets are missing without a reconfiguration: it was no load without loss")
+    return Figure(result, kept, where, bool(remarks), clocks=stand.clocks(), remarks=remarks)
 
 
 def _missing(trial: Trial) -> int:

@@ -10,8 +10,9 @@ import math
 import time
 from dataclasses import dataclass
 
-from quiver_bench.methods import ndrpdr, plr
+from quiver_bench.methods import plr
 from quiver_bench.methods.base import Figure, Told, common_placement, rate
+from quiver_bench.methods.steady import first_settled
 from quiver_bench.trial import Stand, Trial
 
 TARGET = 1e-7
@@ -108,7 +109,7 @@ def measure(
     """Searches for so long. Raises nothing on few trials: the deviation tells."""
     kept = kept if kept is not None else []
     stand.trial(1.0)  # warm-up
-    unpaced = ndrpdr.first_settled(stand, 1.0, tell)
+    unpaced = first_settled(stand, 1.0, tell)
     kept.append(unpaced)
     ways = unpaced.output.ways  # loads are those of all directions together
     search = Search(1.25 * unpaced.output.rate_pps, target=target)

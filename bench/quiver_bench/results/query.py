@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from quiver_bench.machine import UNSETTLED
 from quiver_bench.results.store import Store
 
 #: One figure per result, whatever its method: what trends and tables show. Lower is better for ``reconf`` only.
@@ -26,6 +27,9 @@ CASE
     ELSE coalesce(result_receive_rate_rate_unit, 'pps')
 END
 """
+
+#: Cores that were moved, or taken, are no placement: such results stand in no series and no table.
+SETTLED = f"placement NOT IN ({', '.join(repr(where) for where in sorted(UNSETTLED))})"
 
 
 def ask(store: Store, sql: str, *parameters: object) -> list[dict[str, Any]]:
@@ -53,7 +57,7 @@ def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
         SELECT device, suite, placement || CASE direction WHEN 'both ways' THEN ', both ways' ELSE '' END AS placement,
                start_time, commit, dut_version, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
                coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
-        FROM results WHERE test_type <> 'compare' AND passed AND NOT irregular AND figure IS NOT NULL
+        FROM results WHERE test_type <> 'compare' AND passed AND NOT irregular AND figure IS NOT NULL AND {SETTLED}
         ORDER BY start_time
         """,
     )
@@ -70,7 +74,7 @@ def latest(store: Store) -> list[dict[str, Any]]:
     return ask(
         store,
         f"""
-        SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed
+        SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed AND {SETTLED}
         QUALIFY row_number() OVER (
             PARTITION BY test_type, machine_cpu, device, suite, placement, direction, coalesce(other_device, '')
             ORDER BY start_time DESC) = 1
