@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 
 import numpy
 
-from quiver_bench.generators import Load, TrialOutput
+from quiver_bench.generators import Latency, Load, TrialOutput
 from quiver_bench.methods import plr
 from quiver_bench.noise import Noise
 from quiver_bench.trial import Stand, Trial
+
+#: Microseconds that a packet is under way, by placement.
+LATENCY_US = {"sibling": 3.0, "near": 5.0, "far": 11.0, "moved": 8.0, "disturbed": 99.0}
 
 
 @dataclass
@@ -94,6 +97,7 @@ class Simulated(Stand):
             missed=missed,
             overslept=round(self.overslept * (missed or 0)),
             ways=self.ways,
+            latency=Latency(LATENCY_US[where], LATENCY_US[where], LATENCY_US[where]) if asked.latency else None,
         )
         known = rate_pps is None and self.limit_known
         limited = received / seconds >= 0.9 * self.generator_pps if known else None

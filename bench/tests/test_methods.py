@@ -90,6 +90,46 @@ def standing_elsewhere_from(trial, where, capacity, **more):
     return system
 
 
+def test_latency_is_of_the_placement_of_its_search_and_its_trials_are_kept():
+    effort = ndrpdr.Effort(duration_sum=3.0)
+    straight = ndrpdr.measure(Simulated(30e6, 1e3), quiet, 480, effort)
+    offered = len(straight.trials) + 1  # and the warm-up
+    system = standing_elsewhere_from(offered - 2, "far", 30e6)
+    system.placements = ["near"]
+    figure = ndrpdr.measure(system, quiet, 480, effort)
+    assert {share: found["avg"] for share, found in figure.result["latency_forward"].items()} == {
+        "pdr_0": 5,
+        "pdr_10": 5,
+    }
+    assert [trial.placement for trial in figure.trials[-2 * steady.PATIENCE - 1 :]] == [
+        "near",
+        *["far"] * 2 * steady.PATIENCE,
+    ]
+    assert [remark.split(":")[0] for remark in figure.remarks] == [
+        "no latency at 50 % of PDR",
+        "no latency at 90 % of PDR",
+    ]
+    # Made again, they are those of the search's placement.
+    system = standing_elsewhere_from(offered - 2, "far", 30e6)
+    system.placements = ["near"]
+    offer = system.offer
+    system.offer = lambda load: (
+        setattr(system, "placements", ["near"]) if len(system.asked) > offered else None,
+        offer(load),
+    )[1]
+    figure = ndrpdr.measure(system, quiet, 480, effort)
+    assert {found["avg"] for found in figure.result["latency_forward"].values()} == {5.0}
+    assert (len(figure.result["latency_forward"]), figure.remarks) == (4, [])
+
+
+def test_latency_under_loss_says_so():
+    effort = ndrpdr.Effort(duration_sum=3.0)
+    offered = len(ndrpdr.measure(Simulated(30e6, 1e3), quiet, 480, effort).trials) + 1
+    figure = ndrpdr.measure(standing_elsewhere_from(offered - 1, "near", 20e6), quiet, 480, effort)
+    assert len(figure.remarks) == 1
+    assert figure.remarks[0].startswith("latency at 90 % of PDR was measured while 2")
+
+
 def test_a_reconfiguration_is_measured_where_its_rate_was_found():
     trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
     for late in (1, 0):  # both trials after the search stand elsewhere, or the last one

@@ -109,6 +109,7 @@ def measure(
     stand.clear()
     result: dict[str, Any] = {"type": "ndrpdr"}
     irregular, message = False, ""
+    remarks: list[str] = []
     measurer = Measurer(stand, tell, kept)
     try:
         found = MultipleLossRatioSearch(config).search(measurer)
@@ -123,8 +124,10 @@ def measure(
             message = f"{name.upper()} has no {'upper' if answer.relevant_upper_bound is None else 'lower'} bound"
     clocks = stand.clocks()
     if latency and "pdr" in result and not irregular:
-        result |= latencies(stand, result["pdr"]["lower"]["rate"]["value"] / ways, tell, effort.trial_seconds)
-    return Figure(result, kept, measurer.where, irregular, message, clocks)
+        pdr = result["pdr"]["lower"]["rate"]["value"] / ways
+        found_latencies, remarks = latencies(stand, pdr, measurer.where, kept, tell, effort.trial_seconds)
+        result |= found_latencies
+    return Figure(result, kept, measurer.where, irregular, message, clocks, remarks)
 
 
 def bounds(answer: GoalResult, frame_bits: float, ways: int = 1) -> tuple[dict[str, Any], bool]:
@@ -135,17 +138,27 @@ def bounds(answer: GoalResult, frame_bits: float, ways: int = 1) -> tuple[dict[s
     return {"lower": rate(lower * ways, frame_bits), "upper": rate(upper * ways, frame_bits)}, regular
 
 
-def latencies(stand: Stand, pdr: float, tell: Told, trial_seconds: float = 1.0) -> dict[str, Any]:
-    """Latency at shares of PDR, of one direction; at 0 % of it only the packets that measure are sent."""
+def latencies(
+    stand: Stand, pdr: float, where: str, kept: list[Trial], tell: Told, trial_seconds: float = 1.0
+) -> tuple[dict[str, Any], list[str]]:
+    """Latency at shares of PDR, of one direction, and what must be said of it; at 0 % of it only the packets that measure are sent."""
     found: dict[str, dict[str, Any]] = {}
+    remarks: list[str] = []
     for share in LATENCY_SHARES:
         # What measures is part of the load. A rate of nothing would be as much as can be.
-        load = max(1.0, pdr * share / 100 - LATENCY_LOAD)
-        output = stand.trial(LATENCY_TRIALS * trial_seconds, load, latency=True).output
+        load = Load(LATENCY_TRIALS * trial_seconds, max(1.0, pdr * share / 100 - LATENCY_LOAD), latency=True)
+        at = f"at {share} % of PDR"
+        try:
+            output = steady(stand, load, where, kept, tell).output
+        except Unsteady as unsteady:
+            remarks.append(f"no latency {at}: {unsteady}")
+            continue
+        if (ratio := output.loss_ratio) > PDR.loss_ratio:
+            remarks.append(f"latency {at} was measured while {ratio:.1%} was lost")
         for name, latency in (("latency_forward", output.latency), ("latency_reverse", output.latency_reverse)):
             if latency is not None:
                 found.setdefault(name, {})[f"pdr_{share}"] = latency.as_dict()
-                tell(f"{name.replace('_', ' ')} at {share} % of PDR: {latency.avg:.1f} us")
+                tell(f"{name.replace('_', ' ')} {at}: {latency.avg:.1f} us, loss {ratio:.1e}")
         if output.latency is None:
-            tell(f"latency at {share} % of PDR: not one of the packets that measure it came back")
-    return found
+            tell(f"latency {at}: not one of the packets that measure it came back")
+    return found, remarks
