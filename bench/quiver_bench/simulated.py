@@ -37,6 +37,8 @@ class Simulated(Stand):
     overslept: float = 0.0
     #: Packets that come twice in each trial.
     copies: int = 0
+    #: Share of what comes that the generator doesn't take at a rate that was asked for: lost at its own end.
+    untaken: float = 0.0
     seed: int = 1
     #: From this trial on nothing is lost.
     better_from: int | None = None
@@ -88,6 +90,8 @@ class Simulated(Stand):
             if asked.max_late is not None:
                 missed = round(load * max(0.0, self.reconfiguration_standstill - asked.max_late))
                 sent -= missed
+        untaken = round(self.untaken * (sent - lost)) if rate_pps else 0
+        lost += untaken
         where = self.placements.pop(0) if len(self.placements) > 1 else self.placements[0]
         received = sent - lost + self.copies
         intended = round(self.ways * rate_pps * seconds) if rate_pps else None
@@ -96,6 +100,7 @@ class Simulated(Stand):
             *(sent, received, lost, seconds, pps, pps * 480, intended),
             missed=missed,
             overslept=round(self.overslept * (missed or 0)),
+            untaken=untaken,
             ways=self.ways,
             latency=Latency(LATENCY_US[where], LATENCY_US[where], LATENCY_US[where]) if asked.latency else None,
         )

@@ -1,5 +1,6 @@
 """Methods against simulated systems, whose capacity is known."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -200,6 +201,43 @@ def test_a_search_whose_generator_did_not_take_what_came_is_the_generators():
     trial = Simulated(10e6, 1e3).trial(1.0, 1e6)
     assert Figure({}, [trial], "near").generator_limited is None
     assert Figure({}, [replace(trial, generator_limited=True)], "near").generator_limited is True
+
+
+@pytest.mark.parametrize("share, limited", [(0.0, None), (1e-6, True), (0.006, True)])
+def test_what_the_generator_does_not_take_is_weighed_against_the_loss_that_is_looked_for(share, limited):
+    """Less than a hundredth of what comes decides NDR by one packet, and PDR by half a percent."""
+    figure = ndrpdr.measure(Simulated(10e6, 1e3, limit_known=False, untaken=share), quiet, 480, ndrpdr.Effort(3.0))
+    assert figure.generator_limited is limited
+
+
+def test_a_trial_that_the_generator_decided_is_made_again():
+    system = Simulated(10e6, 1e3)
+    offer, spoilt = system.offer, iter([0.0] * 3 + [1e-5])
+    system.offer = lambda load: (setattr(system, "untaken", next(spoilt, 0.0)), offer(load))[1]
+    figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    (number,) = (n for n, trial in enumerate(figure.trials) if trial.output.untaken)
+    spoilt, again = figure.trials[number : number + 2]
+    assert (spoilt.load_pps, again.output.untaken) == (again.load_pps, 0)
+    assert not figure.generator_limited
+
+
+def test_a_soak_that_the_generator_spoils_is_marked(monkeypatch):
+    monkeypatch.setattr(soak.time, "monotonic", itertools.count(0, 5.0).__next__)
+    figure = soak.measure(Simulated(10e6, 1e4, limit_known=False, untaken=1e-5), quiet, 480, soak_seconds=40.0)
+    assert figure.generator_limited
+    monkeypatch.setattr(soak.time, "monotonic", itertools.count(0, 5.0).__next__)
+    assert (
+        soak.measure(Simulated(10e6, 1e4, limit_known=False), quiet, 480, soak_seconds=40.0).generator_limited is None
+    )
+
+
+def test_a_reconfiguration_whose_generator_did_not_take_what_came_is_irregular():
+    trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
+    system = standing_elsewhere_from(trials, "near", 30e6, reconfiguration_loss=100)
+    system.placements, offer = ["near"], system.offer
+    system.offer = lambda load: (setattr(system, "untaken", 1e-6 if load.meanwhile else 0.0), offer(load))[1]
+    figure = reconf.measure(system, quiet, 480, seconds=1.0)
+    assert (figure.irregular, figure.remarks[0][:32]) == (True, "the generator itself didn't take")
 
 
 def test_where_nothing_tells_the_generators_limit_it_is_unknown():

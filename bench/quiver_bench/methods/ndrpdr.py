@@ -57,16 +57,19 @@ class Effort:
 class Measurer(AbstractMeasurer):
     """Answers MLRsearch's questions with trials."""
 
-    def __init__(self, stand: Stand, tell: Told, kept: list[Trial]) -> None:
+    def __init__(self, stand: Stand, tell: Told, kept: list[Trial], targets: tuple[float, ...]) -> None:
         self.stand = stand
         self.tell = tell
         self.kept = kept
+        self.targets = targets
         self.where = kept[0].placement
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
         """One trial, made again while the cores are moved."""
         begun = time.monotonic()
-        trial = steady(self.stand, Load(intended_duration, intended_load), self.where, self.kept, self.tell)
+        trial = steady(
+            self.stand, Load(intended_duration, intended_load), self.where, self.kept, self.tell, self.targets
+        )
         output = trial.output
         result = MeasurementResult(
             intended_duration=intended_duration,
@@ -110,7 +113,7 @@ def measure(
     result: dict[str, Any] = {"type": "ndrpdr"}
     irregular, message = False, ""
     remarks: list[str] = []
-    measurer = Measurer(stand, tell, kept)
+    measurer = Measurer(stand, tell, kept, tuple(goal.loss_ratio for _, goal in goals))
     try:
         found = MultipleLossRatioSearch(config).search(measurer)
     except (RuntimeError, Unsteady) as error:  # the library's: time is up, or loss even at the least load
@@ -149,7 +152,7 @@ def latencies(
         load = Load(LATENCY_TRIALS * trial_seconds, max(1.0, pdr * share / 100 - LATENCY_LOAD), latency=True)
         at = f"at {share} % of PDR"
         try:
-            output = steady(stand, load, where, kept, tell).output
+            output = steady(stand, load, where, kept, tell, (PDR.loss_ratio,)).output
         except Unsteady as unsteady:
             remarks.append(f"no latency {at}: {unsteady}")
             continue

@@ -75,6 +75,8 @@ def measure(
         remarks.append(f"the generator itself was kept from running for {output.overslept / load * 1e3:.0f} ms")
     if without > SMALL * missing:
         remarks.append(f"{without} packets are missing without a reconfiguration: it was no load without loss")
+    if output.untaken > SMALL * missing:
+        remarks.append(f"the generator itself didn't take {output.untaken} packets")
     return Figure(result, kept, where, bool(remarks), clocks=stand.clocks(), remarks=remarks)
 
 

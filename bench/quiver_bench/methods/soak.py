@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quiver_bench.methods import plr
 from quiver_bench.methods.base import Figure, Told, common_placement, rate
-from quiver_bench.methods.steady import first_settled
+from quiver_bench.methods.steady import OWN_PATIENCE, first_settled
 from quiver_bench.trial import Stand, Trial
 
 TARGET = 1e-7
@@ -116,13 +116,20 @@ def measure(
     stand.clear()
     until = time.monotonic() + soak_seconds
     state = None
+    own = 0
     while time.monotonic() + search.seconds() <= until:
         load, seconds = search.next_load(), search.seconds()
         trial = stand.trial(seconds, load / ways)
-        kept.append(trial)
         if trial.placement != unpaced.placement:
+            kept.append(trial)
             tell(f"again: cores {trial.placement}, at first {unpaced.placement}")
             continue
+        own = own + 1 if trial.output.lost and trial.output.untaken > target * trial.output.sent else 0
+        kept.append(replace(trial, generator_limited=True) if own == OWN_PATIENCE else trial)
+        if 0 < own < OWN_PATIENCE:
+            tell(f"again: the generator itself didn't take {trial.output.untaken} packets")
+            continue
+        own = 0
         # What could not be sent would have been lost.
         missing = trial.output.unsent + trial.output.lost
         state = search.learn(load, trial.output.seconds, missing)

@@ -6,11 +6,16 @@ were moved, is kept with the others and counts for nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quiver_bench.errors import TrialVoid
-from quiver_bench.generators import Load
+from quiver_bench.generators import Load, TrialOutput
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import Told
 from quiver_bench.trial import Stand, Trial
+
+#: How many times in all a trial is made while the generator's own drops decide it.
+OWN_PATIENCE = 4
 
 #: How many times in all a trial is made while the cores don't stand as they should.
 PATIENCE = 20
@@ -30,12 +35,37 @@ def first_settled(stand: Stand, seconds: float, tell: Told) -> Trial:
     raise Unsteady(f"the cores were {trial.placement} in {PATIENCE} trials running: try again when it is quieter")
 
 
-def steady(stand: Stand, load: Load, where: str, kept: list[Trial], tell: Told) -> Trial:
-    """A trial of that placement; those of others go to ``kept`` as well. Raises :class:`Unsteady` where patience ends."""
+def steady(
+    stand: Stand, load: Load, where: str, kept: list[Trial], tell: Told, targets: tuple[float, ...] = (0.0,)
+) -> Trial:
+    """A trial of that placement; those of others go to ``kept`` as well. Raises :class:`Unsteady` where patience ends.
+
+    One that keeps within a loss ratio of ``targets`` or not only by what the generator didn't take is made again as well; where
+    it is always so, the trial is marked as the generator's.
+    """
+    own = 0
     for _ in range(PATIENCE):
         trial = stand.offer(load)
+        if trial.placement == where and decided_by_generator(trial.output, targets):
+            own += 1
+            trial = replace(trial, generator_limited=True) if own == OWN_PATIENCE else trial
+            kept.append(trial)
+            if own == OWN_PATIENCE:
+                return trial
+            tell(f"again: the generator itself didn't take {trial.output.untaken} packets")
+            continue
         kept.append(trial)
         if trial.placement == where:
             return trial
         tell(f"again: cores {trial.placement}, at first {where}")
     raise Unsteady(f"the cores were {trial.placement}, and at first {where}, at the end of {PATIENCE} trials running")
+
+
+def decided_by_generator(output: TrialOutput, targets: tuple[float, ...]) -> bool:
+    """Whether the trial would keep within one of these loss ratios, had the generator taken all that came.
+
+    What it didn't take may be its own packets or strangers', so this is the most that can be its fault.
+    """
+    wanted = max(output.intended or 0, output.sent)
+    missing = output.lost + output.unsent
+    return any(missing - output.untaken <= target * wanted < missing for target in targets)
