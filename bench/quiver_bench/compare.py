@@ -203,5 +203,7 @@ def _one(make: StandMaker, seconds: float, comparison: Comparison, name: str, nu
         stand.trial(WARM_UP_S)
         stand.clear()
         trial = replace(forwarding(stand.trial(seconds)), clocks=stand.clocks())
+    if not comparison.value(trial):
+        raise TrialVoid(f"{name} has no {comparison.metric}, and nothing can be held against it")
     tell(f"pair {number} {name}: {comparison.value(trial) / 1e6:.2f} M/s, {trial.placement}")
     return trial

@@ -1,6 +1,7 @@
 """Comparisons of simulated systems."""
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 
@@ -89,6 +90,21 @@ def test_a_device_that_forwards_nothing_makes_the_pair_void():
     done = compare(start(), maker(["near"] * 9), maker(["near"] * 9, capacity=0), 3, 1.0)
     assert done.best_placement() is None
     assert "forwarded nothing" in done.voids[0]
+
+
+def test_a_device_that_has_none_of_what_is_compared_makes_the_pair_void():
+    """Such as bits of strangers, and not a packet: a ratio to nothing is none."""
+    strange = Simulated(10e6, 1e4)
+    offer = strange.offer
+
+    def strangers(load):
+        trial = offer(load)
+        return replace(trial, output=replace(trial.output, rate_pps=0.0))
+
+    strange.offer = strangers
+    done = compare(start(), maker(["near"] * 9), lambda: contextlib.nullcontext(strange), 3, 1.0)
+    assert done.as_dict()["ratio"] is None
+    assert "b has no receive_rate_pps" in done.voids[0]
 
 
 def test_what_counts_for_nothing_is_kept_all_the_same():

@@ -1,6 +1,7 @@
 """Adapters: what they write for the devices they bring up."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,14 @@ from quiver_bench.devices.quiver import Quiver, routes
 from quiver_bench.devices.registry import device
 from quiver_bench.devices.revision import commit_of
 from quiver_bench.devices.wire import Wire
-from quiver_bench.errors import BadInput, Missing, Unsupported
+from quiver_bench.errors import BadInput, Missing, TrialVoid, Unsupported
 from quiver_bench.generators import Endpoint, Load
 from quiver_bench.generators.conversations import conversed
 from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores
+from quiver_bench.noise import Noise
 from quiver_bench.suites import find, traffic
-from quiver_bench.trial import Limit, placement_of
+from quiver_bench.trial import Limit, Trial, forwarding, placement_of
 
 IP4 = find("64b-1c-memif-ethip4-ip4base-mrr")
 
@@ -196,6 +198,9 @@ def test_what_a_trial_multiplied_and_missed_is_told():
     assert output({**report, "duplicated": 1}).multiplied
     assert output({**report, "received": 101}).multiplied
     assert output({**report, "receive_drops": 7}).untaken == 7
+    with pytest.raises(TrialVoid, match="forwarded nothing"):  # an ICMP unreachable is all that it says
+        strangers = output({**report, "received": 0, "received_pps": 0.0, "received_bps": 800.0, "foreign": 1})
+        forwarding(Trial(strangers, Noise(), datetime.now(UTC), "near"))
     assert output({**report, "receive_drops": None}).untaken == 0
     missed = output({**report, "intended": 150, "missed": 40, "overslept": 3})
     assert (missed.unsent, missed.missed, missed.overslept) == (50, 40, 3)

@@ -154,7 +154,8 @@ def output(report: dict[str, Any], ways: int = 1) -> TrialOutput:
         lost=report["lost"],
         seconds=report["seconds"],
         rate_pps=report["received_pps"],
-        rate_bps=report["received_bps"],
+        # It counts strangers' bytes as well: where nothing else came there is no rate.
+        rate_bps=report["received_bps"] if report["received"] else 0.0,
         intended=report.get("intended"),
         round_trip_ns=(trips[0], trips[1]) if trips else None,
         latency=_latency(streams.get("forward-latency")),
