@@ -1,5 +1,6 @@
 """Adapters: what they write for the devices they bring up."""
 
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quiver_bench import machine
-from quiver_bench.devices import Setup, containers, vpp
+from quiver_bench.devices import Setup, containers, revision, vpp
 from quiver_bench.devices.dpdk import L3fwd, Testpmd
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
@@ -39,6 +40,52 @@ def test_an_unknown_device_is_refused_with_the_nearest():
 def test_an_unknown_commit_is_refused():
     with pytest.raises(BadInput, match="no such commit"):
         commit_of("no-such-branch")
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout of one commit, and its programs, of which quiverd tells another."""
+
+    def git(*words):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        return subprocess.run(
+            ["git", "-C", tmp_path, *identity, *words], check=True, capture_output=True, text=True
+        ).stdout
+
+    git("init", "-q")
+    (tmp_path / "source").write_text("as committed")
+    git("add", "source")
+    git("commit", "-qm", "one")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+
+    def tell(told):
+        (programs / "quiverd").write_text(f"#!/bin/sh\necho 'quiverd {told}'\n")
+        (programs / "quiverd").chmod(0o755)
+
+    monkeypatch.setenv("QUIVER_BIN", str(programs))
+    return tmp_path, git("rev-parse", "--short=12", "HEAD").strip(), tell
+
+
+def test_the_commit_is_that_of_the_programs_and_not_of_the_checkout(checkout):
+    root, head, tell = checkout
+    tell("0.1.0 (commit aaaaaaaaaaaa), release build for x by rustc 1.0")
+    assert revision.here() == "aaaaaaaaaaaa"
+    assert f"built at aaaaaaaaaaaa, and the checkout is at {head}" in revision.outdated()
+    tell(f"0.1.0 (commit {head}), release build")
+    assert (revision.here(), revision.outdated()) == (head, "")
+    (root / "source").write_text("changed")
+    assert revision.here() == f"{head}+"
+    tell("0.1.0 (commit unknown), release build")
+    assert (revision.here(), revision.outdated()) == ("", "")
+
+
+def test_quivers_version_has_its_commit(programs):
+    out = subprocess.run([programs / "quiverd", "--version"], capture_output=True, text=True, check=True).stdout
+    made = Quiver(Setup(IP4, Cores(0, (1,)), programs))
+    made.down()
+    assert out.startswith(f"quiverd {made.version()}")
+    assert "(commit " in made.version()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from quiver_bench import machine
 from quiver_bench.devices import Device, Setup
 from quiver_bench.devices.registry import device
-from quiver_bench.devices.revision import binaries, build, here
+from quiver_bench.devices.revision import binaries, build, here, outdated
 from quiver_bench.errors import BadInput
 from quiver_bench.suites import Suite
 
@@ -30,7 +30,7 @@ class Chosen:
     text: str
     kind: type[Device]
     setup: Setup
-    #: Commit it was built from; empty where that isn't ours to know.
+    #: Commit it was built from (of floor and applications: that of the ``quiverd`` beside them); empty where that isn't ours to know.
     commit: str
 
     def version(self) -> str:
@@ -128,5 +128,5 @@ def progress(title: str, quiet: bool = False) -> Iterator[Callable[[str], None]]
 
 def warn_of_noise(tell: Callable[[str], None]) -> None:
     """Says what makes figures of this machine worth less."""
-    for warning in machine.warnings():
+    for warning in [*filter(None, [outdated()]), *machine.warnings()]:
         tell(f"note: {warning}")

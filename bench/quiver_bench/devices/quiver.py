@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from pathlib import Path
 
 from quiver_bench.devices import containers
 from quiver_bench.devices.base import Device, Setup, call, core_list
+from quiver_bench.devices.revision import told_by
 from quiver_bench.devices.taps import TapPair
 from quiver_bench.errors import Missing, Unsupported
 from quiver_bench.generators import Endpoint
@@ -47,8 +47,8 @@ class Quiver(Device):
 
     def version(self) -> str:
         """As ``quiverd`` tells it."""
-        out = subprocess.run([self.setup.binaries / "quiver", "--version"], capture_output=True, text=True, check=False)
-        return out.stdout.strip().removeprefix("quiver ")
+        version, commit = told_by(self.setup.binaries)
+        return f"{version} (commit {commit})" if commit else version
 
     def up(self) -> None:
         """Starts it and applies the suite's configuration."""

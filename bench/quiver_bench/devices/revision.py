@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,14 +36,41 @@ def commit_of(revision: str) -> str:
     return done.stdout.strip()
 
 
+def told_by(programs: Path) -> tuple[str, str]:
+    """Version and commit that the ``quiverd`` of a directory tells of itself; empty where it isn't there or doesn't know."""
+    try:
+        done = subprocess.run([programs / "quiverd", "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return "", ""
+    told = re.match(r"quiverd (\S+)(?: \(commit ([0-9a-f]{7,40})\))?", done.stdout)
+    return (told[1], told[2] or "") if told else ("", "")
+
+
 def here() -> str:
-    """Commit of the checkout that the programs lie in, with ``+`` where something isn't committed; empty outside git."""
-    where = ("-C", str(binaries()))
-    done = _git(*where, "rev-parse", "--short=12", "HEAD")
-    if done.returncode != 0:
+    """Commit that the programs were built from, as ``quiverd`` tells it: the checkout may have gone on since. With ``+`` where it
+    hasn't, and something in it isn't committed. Empty where it isn't known.
+    """
+    built = told_by(binaries())[1][:12]
+    dirty = (
+        built == checked_out()
+        and _git("-C", str(binaries()), "status", "--porcelain", "--untracked-files=no").stdout.strip()
+    )
+    return built + ("+" if built and dirty else "")
+
+
+def checked_out() -> str:
+    """Commit of the checkout that the programs lie in; empty outside git."""
+    return _git("-C", str(binaries()), "rev-parse", "--short=12", "HEAD").stdout.strip()
+
+
+def outdated() -> str:
+    """What must be said where the programs aren't those of the checkout."""
+    built, head = told_by(binaries())[1][:12], checked_out()
+    if not built or not head or built == head:
         return ""
-    dirty = _git(*where, "status", "--porcelain", "--untracked-files=no").stdout.strip()
-    return done.stdout.strip() + ("+" if dirty else "")
+    return (
+        f"the programs were built at {built}, and the checkout is at {head}: figures are those of {built} (make build)"
+    )
 
 
 def build(revision: str) -> tuple[Path, str]:
