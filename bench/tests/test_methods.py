@@ -11,6 +11,7 @@ from scipy.integrate import quad
 from scipy.special import erfc, expit
 
 from quiver_bench import selftest
+from quiver_bench.commands.measure import figure_in_words
 from quiver_bench.errors import TrialVoid
 from quiver_bench.methods import mrr, ndrpdr, plr, reconf, soak, steady
 from quiver_bench.methods.base import Figure
@@ -347,6 +348,26 @@ def test_a_soak_finds_a_known_critical_load(model, mrr_pps, spread):
     low, high = state.bounds
     assert math.exp(state.log_load) == pytest.approx(true, rel=0.05)
     assert low * 0.99 <= true <= high * 1.01
+
+
+@pytest.mark.parametrize("soak_seconds", [15.0, 40.0])
+def test_a_soak_that_lost_nothing_has_a_lower_bound_only(monkeypatch, soak_seconds):
+    monkeypatch.setattr(soak.time, "monotonic", itertools.count(0, 5.0).__next__)
+    figure = soak.measure(Simulated(30e6, 1e3, better_from=2), quiet, 480, soak_seconds=soak_seconds)
+    offered = max(trial.load_pps for trial in figure.trials if trial.load_pps)
+    assert list(figure.result["critical_rate"]) == ["lower"]
+    assert figure.result["critical_rate"]["lower"]["rate"]["value"] == pytest.approx(offered)
+    assert (figure.irregular, figure.message[:20]) == (True, "nothing was lost up ")
+    assert figure_in_words(figure.result) == f"critical load at least {offered / 1e6:.3f} Mpps"
+
+
+def test_a_soak_that_always_lost_has_an_upper_bound_only(monkeypatch):
+    monkeypatch.setattr(soak.time, "monotonic", itertools.count(0, 5.0).__next__)
+    system = Simulated(30e6, 1e3)
+    system.loss_per_second = lambda load: 0.9 * load
+    figure = soak.measure(system, quiet, 480, soak_seconds=60.0)
+    assert list(figure.result["critical_rate"]) == ["upper"]
+    assert (figure.irregular, "no lower bound" in figure.message) == (True, True)
 
 
 def test_a_soak_without_any_loss_claims_no_more_than_was_offered():

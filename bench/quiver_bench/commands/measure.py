@@ -198,8 +198,13 @@ def figure_in_words(result: dict[str, Any]) -> str:
             ndr, pdr = (result[goal]["lower"]["rate"]["value"] / 1e6 for goal in ("ndr", "pdr"))
             return f"NDR {ndr:.3f}, PDR {pdr:.3f} Mpps"
         case "soak":
-            low, high = (result["critical_rate"][end]["rate"]["value"] / 1e6 for end in ("lower", "upper"))
-            return f"critical load {low:.3f} to {high:.3f} Mpps"
+            ends = {end: found["rate"]["value"] / 1e6 for end, found in result["critical_rate"].items()}
+            if len(ends) == 1:
+                return " ".join(
+                    f"critical load at {'least' if end == 'lower' else 'most'} {load:.3f} Mpps"
+                    for end, load in ends.items()
+                )
+            return f"critical load {ends['lower']:.3f} to {ends['upper']:.3f} Mpps"
         case "reconf":
             loss = result["loss"]
             without = loss["without"]["value"] / result["aggregate_rate"]["rate"]["value"]

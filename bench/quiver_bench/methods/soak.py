@@ -145,14 +145,27 @@ def measure(
             True,
             "too short for a trial that stands as the first did",
         )
-    low, high = state.bounds
-    result = {"type": "soak", "critical_rate": {"lower": rate(low, frame_bits), "upper": rate(high, frame_bits)}}
-    early = len(search.trials) <= OPENING
+    critical, message = _bounds(search, state)
+    if not message and len(search.trials) <= OPENING:
+        message = f"ended after {len(search.trials)} trials, before the models were asked"
+    ends = {end: rate(value, frame_bits) for end, value in critical.items()}
     return Figure(
-        result,
+        {"type": "soak", "critical_rate": ends},
         kept,
         unpaced.placement,
-        irregular=early,
-        message=f"ended after {len(search.trials)} trials, before the models were asked" if early else "",
+        irregular=bool(message),
+        message=message,
         clocks=stand.clocks(),
     )
+
+
+def _bounds(search: Search, state: Searched) -> tuple[dict[str, float], str]:
+    """The critical load's bounds, and what must be said where there is one of them only: it lies beyond all that was offered."""
+    loads = [trial.load_pps for trial in search.trials]
+    if not any(trial.lost for trial in search.trials):
+        return {"lower": max(loads)}, f"nothing was lost up to {max(loads) / 1e6:.3f} Mpps: there is no upper bound"
+    too_much = [trial.lost > search.target * trial.load_pps * trial.seconds for trial in search.trials]
+    if all(too_much) and min(loads) <= search.min_rate:
+        return {"upper": min(loads)}, f"more was lost even at {min(loads) / 1e6:.3f} Mpps: there is no lower bound"
+    low, high = state.bounds
+    return {"lower": low, "upper": high}, ""
