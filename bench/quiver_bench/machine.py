@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,11 @@ def allot(
     taken = cores[:workers]
     left = [core for core in usable if core != first and core not in taken] or [first]
     return Cores(first, taken, tuple(left[n % len(left)] for n in range(containers)))
+
+
+def core_list(cores: Iterable[int]) -> str:
+    """Cores as programs want them: ``1,2``."""
+    return ",".join(str(core) for core in cores)
 
 
 def huge_pages_free() -> int:

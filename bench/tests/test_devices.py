@@ -1,5 +1,6 @@
 """Adapters: what they write for the devices they bring up."""
 
+import os
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from quiver_bench.devices.registry import device
 from quiver_bench.devices.revision import commit_of
 from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import BadInput, Missing, TrialVoid, Unsupported
-from quiver_bench.generators import Endpoint, Load
+from quiver_bench.generators import Endpoint, Load, iperf3
 from quiver_bench.generators.conversations import conversed
 from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores
@@ -211,6 +212,17 @@ def test_both_ways_each_side_sends_to_the_other(tmp_path):
     assert routed["--reverse-destination-mac"] == traffic.DEVICE_RIGHT_MAC
     assert (routed["--source"], routed["--sources"]) == ("16.0.0.1", "10000"), "what comes back has routes, too"
     assert "--reverse-source-mac" not in flags("64b-1c-memif-ethip4-ip4base-mrr")
+
+
+def test_iperf3_keeps_off_the_workers_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    ends = [Endpoint("packet", f"eth{n}", f"ns{n}", f"10.0.0.{n}") for n in (1, 2)]
+    for line in iperf3.commands(tuple(ends), Cores(0, (1, 2)), Load(0.5)):
+        assert line[:6] == ["taskset", "--cpu-list", "0,3", "ip", "netns", "exec"]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    listen, connect = iperf3.commands(tuple(ends), Cores(0, (1,)), Load(0.5))
+    assert listen[2] == connect[2] == "0"
+    assert connect[connect.index("--time") + 1] == "1"
 
 
 def test_searches_number_their_packets_and_mrr_is_lean(tmp_path):

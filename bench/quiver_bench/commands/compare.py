@@ -23,6 +23,7 @@ from quiver_bench.commands.common import (
 from quiver_bench.compare import Comparison, StandMaker, compare
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError
+from quiver_bench.generators.iperf3 import whole
 from quiver_bench.machine import PLACEMENTS
 from quiver_bench.methods.base import MULTIPLIED
 from quiver_bench.results.documents import Versions, comparison_document
@@ -92,6 +93,8 @@ def run(options: argparse.Namespace) -> int:
         comparison.notes = list(dict.fromkeys(f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note))
         if any(side.setup.cores.shared for side in (a, b)):
             comparison.notes.append("containers share cores: this is the machine's figure, not the device's")
+        if suite.case.generator == "iperf3" and (length := whole(options.seconds)) != options.seconds:
+            comparison.notes.append(f"iperf3 knows whole seconds only: trials of {length} s")
         compare(comparison, maker(a, limit), maker(b, limit), options.pairs, options.seconds, tell, options.within)
     generator = generator_for(replace(a.setup, binaries=binaries())).version()
     document = comparison_document(comparison, a, b, Versions(generator, a.version(), b.version()), started, limit)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -189,8 +189,3 @@ def call(*command: object, stdin: str | None = None, timeout: float = 300) -> st
     if done.returncode != 0:
         raise TrialVoid(f"{' '.join(words[:6])}: {done.stderr.strip() or done.stdout.strip()}", done.stderr)
     return done.stdout
-
-
-def core_list(cores: Sequence[int]) -> str:
-    """Cores as programs want them: ``1,2``."""
-    return ",".join(str(core) for core in cores)

@@ -10,9 +10,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from quiver_bench.devices.base import Device, Setup, call, core_list
+from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.errors import Missing, Unsupported
-from quiver_bench.machine import huge_pages_free
+from quiver_bench.machine import core_list, huge_pages_free
 from quiver_bench.suites import Suite, traffic
 
 #: Huge pages of 2 MiB that one of them takes.

@@ -8,11 +8,12 @@ import os
 from pathlib import Path
 
 from quiver_bench.devices import containers
-from quiver_bench.devices.base import Device, Setup, call, core_list
+from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.devices.revision import told_by
 from quiver_bench.devices.taps import TapPair
 from quiver_bench.errors import Missing, Unsupported
 from quiver_bench.generators import Endpoint
+from quiver_bench.machine import core_list
 from quiver_bench.suites import traffic
 from quiver_bench.suites.traffic import Addresses
 

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-from quiver_bench.devices.base import Device, Setup, call, core_list
+from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.errors import Missing
+from quiver_bench.machine import core_list
 from quiver_bench.suites import Suite, traffic
 
 #: Routes that a reconfiguration adds while packets flow.

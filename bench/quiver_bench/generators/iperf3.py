@@ -10,8 +10,10 @@ import time
 
 from quiver_bench.errors import Missing, TrialVoid, Unsupported
 from quiver_bench.generators.base import Endpoint, Generator, Load, TrialOutput
-from quiver_bench.machine import Cores
+from quiver_bench.machine import Cores, core_list
 from quiver_bench.suites.traffic import Traffic
+
+PORT = "5201"
 
 
 class Iperf3(Generator):
@@ -34,20 +36,11 @@ class Iperf3(Generator):
 
     def measure(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> TrialOutput:
         """See :meth:`~quiver_bench.generators.base.Generator.measure`. A rate can't be asked for."""
-        left, right = endpoints
-        port = "5201"
-        inside = ["ip", "netns", "exec"]
-        server = subprocess.Popen(
-            [*inside, str(right.netns), "iperf3", "--server", "--one-off", "--port", port],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        listen, connect = commands(endpoints, cores, load)
+        server = subprocess.Popen(listen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
-            self._listening(str(right.netns), port)
-            client = [*inside, str(left.netns), "iperf3", "--client", str(right.address), "--port", port, "--json"]
-            client += ["--time", f"{max(1, round(load.seconds))}", "--length", "128K", "--connect-timeout", "5000"]
-            done = subprocess.run(client, capture_output=True, text=True, timeout=load.seconds + 30, check=False)
+            self._listening(str(endpoints[1].netns), PORT)
+            done = subprocess.run(connect, capture_output=True, text=True, timeout=load.seconds + 30, check=False)
             report = json.loads(done.stdout or "{}")
             if done.returncode != 0 or "error" in report:
                 raise TrialVoid(f"iperf3: {report.get('error', done.stderr.strip())}", done.stdout[-2000:])
@@ -73,6 +66,21 @@ class Iperf3(Generator):
                 return
             time.sleep(0.05)
         raise TrialVoid("iperf3's server did not come up")
+
+
+def whole(seconds: float) -> int:
+    """The length of a trial: iperf3 knows whole seconds only."""
+    return max(1, round(seconds))
+
+
+def commands(endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> tuple[list[str], list[str]]:
+    """Server's and client's command line: on the generator's core and those that nobody has, so that no worker shares its own."""
+    left, right = endpoints
+    pinned = ["taskset", "--cpu-list", core_list(sorted({cores.generator, *cores.aside})), "ip", "netns", "exec"]
+    listen = [*pinned, str(right.netns), "iperf3", "--server", "--one-off", "--port", PORT]
+    connect = [*pinned, str(left.netns), "iperf3", "--client", str(right.address), "--port", PORT, "--json"]
+    connect += ["--time", f"{whole(load.seconds)}", "--length", "128K", "--connect-timeout", "5000"]
+    return listen, connect
 
 
 def output(report: dict) -> TrialOutput:
