@@ -58,6 +58,9 @@ impl Tracker {
                     (true, true) => {
                         gap.end = sequence;
                         self.gaps.insert(at + 1, Gap { first: sequence + 1, end });
+                        if self.gaps.len() > GAPS {
+                            self.gaps.pop_front();
+                        }
                     }
                     (true, false) => gap.end = sequence,
                     (false, true) => gap.first = sequence + 1,
@@ -124,6 +127,23 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (n as u64).saturating_sub(state >> 59) + (state >> 40) % 7
         }));
+    }
+
+    #[test]
+    fn gaps_that_are_split_stay_within_the_limit() {
+        for split in [1, GAPS as u64 / 2] {
+            let mut tracker = Tracker::default();
+            // Gaps of three, as many as are remembered; one packet in the middle of one of them makes two of it.
+            let last = 4 * GAPS as u64;
+            (0..=last).step_by(4).for_each(|sequence| tracker.receive(sequence));
+            assert_eq!(tracker.gaps.len(), GAPS);
+            tracker.receive(4 * split - 2);
+            assert_eq!((tracker.reordered(), tracker.gaps.len()), (1, GAPS), "the oldest is forgotten");
+            (last + 4..=last + 400).step_by(4).for_each(|sequence| tracker.receive(sequence));
+            assert_eq!(tracker.gaps.len(), GAPS);
+            tracker.receive(last + 399);
+            assert_eq!((tracker.reordered(), tracker.duplicated()), (2, 0));
+        }
     }
 
     #[test]
