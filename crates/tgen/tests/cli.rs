@@ -147,6 +147,28 @@ fn an_interrupt_gives_the_result_so_far_and_progress_is_told() {
 }
 
 #[test]
+fn a_standstill_of_the_generator_is_told() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quiver-tgen"))
+        .args(["--loop", "--seconds", "3", "--rate", "10000", "--progress", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut progress = BufReader::new(child.stderr.take().unwrap());
+    progress.read_line(&mut String::new()).unwrap();
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(pid, Signal::CONT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [longest, all, packets] =
+        ["longest_stall_ns", "stalled_ns", "stalled_packets"].map(|name| result[name].as_u64().unwrap());
+    assert!(longest >= 250_000_000 && all >= longest && packets >= 2_500, "{result}");
+}
+
+#[test]
 fn bad_arguments_are_named_with_what_would_be_right() {
     let cases: [(&[&str], &str); 17] = [
         (&[], "--tx"),

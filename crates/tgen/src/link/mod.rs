@@ -107,6 +107,12 @@ impl Link {
         }
     }
 
+    /// Whether each of its frames is a system call.
+    #[must_use]
+    pub const fn is_kernel(&self) -> bool {
+        matches!(self, Self::Private(_))
+    }
+
     /// Number of buffers of a queue whose bytes nobody else writes: what was written there before is still there when the
     /// buffer comes round again. With the buffers' size.
     #[must_use]

@@ -30,6 +30,14 @@ pub struct Report {
     pub missed: Option<u64>,
     /// Those of them whose time passed while the generator itself did not run: no fault of the device.
     pub overslept: Option<u64>,
+    /// Longest time in nanoseconds from one turn of the generator's loop to the next. While it is kept from running, a device
+    /// finds the receive ring full after ring size / rate.
+    pub longest_stall_ns: u64,
+    /// Sum in nanoseconds of all those longer than 50 µs (1 ms with interfaces of the kernel).
+    pub stalled_ns: u64,
+    /// Packets that became due in those: late, or never sent, because of the generator itself. Streams without a rate and
+    /// captures at their own times have none.
+    pub stalled_packets: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
     /// Packets received that are ours; each once, where signatures are looked at.
@@ -156,6 +164,7 @@ impl Report {
         let received_bytes = interfaces.iter().map(|i| i.received_bytes).sum();
         let lost = sent.saturating_sub(received);
         let seconds = outcome.seconds.max(f64::MIN_POSITIVE);
+        let ns = |ticks: u64| (ticks as f64 * 1e9 / outcome.frequency) as u64;
         let histograms = outcome.checks.iter().flatten().filter_map(|lane| lane.latency.as_deref());
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -168,6 +177,9 @@ impl Report {
             sent,
             missed: known(|s| s.missed),
             overslept: known(|s| s.overslept),
+            longest_stall_ns: ns(outcome.stalled.longest),
+            stalled_ns: ns(outcome.stalled.total),
+            stalled_packets: outcome.stalled.packets,
             sent_bytes: sum(|s| s.sent_bytes),
             received,
             received_bytes,

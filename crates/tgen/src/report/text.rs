@@ -36,6 +36,14 @@ impl fmt::Display for Report {
             };
             write!(f, "\n{short} packets were not sent in time: {why}")?;
         }
+        if self.stalled_ns > 0 {
+            let ms = |ns: u64| ns as f64 / 1e6;
+            let (all, longest) = (ms(self.stalled_ns), ms(self.longest_stall_ns));
+            write!(f, "\nthe generator itself did not run for {all:.2} ms in all, {longest:.2} ms at a time")?;
+            if self.stalled_packets > 0 {
+                write!(f, ": {} packets became due meanwhile", self.stalled_packets)?;
+            }
+        }
         if let Some(own) = self.receive_drops.filter(|own| *own > 0) {
             write!(f, "\nTHE GENERATOR WAS TOO SLOW: {own} frames came that it didn't take in time")?;
             if self.lost > 0 {

@@ -3,6 +3,7 @@
 use super::lane::{Lane, LaneSent};
 use super::late::Patience;
 use super::receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
+use super::stall::{Stalled, Stalls};
 use crate::clock::Clock;
 use crate::link::{Link, LinkError};
 use crate::plan::{self, Plan};
@@ -17,6 +18,10 @@ const LOOK: f64 = 0.001;
 const CONTROL: u32 = 100;
 /// Seconds after the end in which what was due before is still sent, if the link takes it at once.
 const LATE: f64 = 0.01;
+/// Seconds that a turn may take before it counts as a stall: a few times what one takes in which a ring is emptied and filled.
+const STALL: f64 = 50e-6;
+/// The same where a turn makes a system call for each frame.
+const STALL_KERNEL: f64 = 1e-3;
 /// Seconds after the last packet was sent in which packets still count as received, however many come.
 const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
@@ -40,6 +45,8 @@ pub struct Outcome {
     pub checks: Option<Vec<LaneCounts>>,
     /// Seconds of sending.
     pub seconds: f64,
+    /// Times in which the generator itself did not run.
+    pub stalled: Stalled,
     /// Clock ticks in a second.
     pub frequency: f64,
     /// Was stopped before its time.
@@ -60,7 +67,8 @@ pub fn run(
     progress: &Progress,
 ) -> Outcome {
     let frequency = clock.frequency();
-    let ends = Ends { seconds: plan.seconds, drain: plan.drain, max_late: plan.max_late, frequency };
+    let stall = if links.iter().any(Link::is_kernel) { STALL_KERNEL } else { STALL };
+    let ends = Ends { seconds: plan.seconds, drain: plan.drain, max_late: plan.max_late, stall, frequency };
     let before: Vec<_> = links.iter_mut().map(Link::dropped).collect();
     let observed = Observed { links: &mut *links, lanes: &mut lanes, ends, stop, progress };
     let (mut counts, checks, ended) = match plan.check {
@@ -80,12 +88,13 @@ pub fn run(
     for ((counts, link), before) in counts.iter_mut().zip(links).zip(before) {
         counts.dropped = link.dropped_since(before);
     }
-    let Ended { seconds, stopped, lost } = ended;
+    let Ended { seconds, stalled, stopped, lost } = ended;
     Outcome {
         lanes: lanes.iter().map(|lane| lane.sent).collect(),
         links: counts,
         checks,
         seconds,
+        stalled,
         frequency,
         stopped,
         lost,
@@ -97,11 +106,13 @@ struct Ends {
     seconds: f64,
     drain: f64,
     max_late: Option<f64>,
+    stall: f64,
     frequency: f64,
 }
 
 struct Ended {
     seconds: f64,
+    stalled: Stalled,
     stopped: bool,
     lost: Option<LinkError>,
 }
@@ -164,9 +175,11 @@ impl<R: Observer> Loop<'_, R> {
             lane.start(start, frequency);
         }
         let mut patience = Patience::new(self.ends.max_late.map(ticks), start);
+        let mut stalls = Stalls::new(ticks(self.ends.stall), start);
         let (mut look, mut looks, mut stopped, mut lost) = (start, 0u32, false, None);
         let last = loop {
             let now = cycles();
+            stalls.turn(now, self.lanes);
             if now >= look {
                 look = now + ticks(LOOK);
                 looks = looks.wrapping_add(1);
@@ -198,12 +211,12 @@ impl<R: Observer> Loop<'_, R> {
         };
         let seconds = last.saturating_sub(start) as f64 / frequency;
         if lost.is_none()
-            && let Err(error) = self.drain()
+            && let Err(error) = self.drain(&mut stalls)
         {
             lost = Some(error);
         }
         self.publish();
-        Ended { seconds, stopped, lost }
+        Ended { seconds, stalled: stalls.seen, stopped, lost }
     }
 
     /// Each lane sends what is due, then everything that is there is received. Another lane begins each time, so that none
@@ -242,7 +255,7 @@ impl<R: Observer> Loop<'_, R> {
     }
 
     /// Waits for what is under way: until all is there, or nothing has come for a while.
-    fn drain(&mut self) -> Result<(), LinkError> {
+    fn drain(&mut self, stalls: &mut Stalls) -> Result<(), LinkError> {
         let sent: u64 = self.lanes.iter().map(|lane| lane.sent.packets).sum();
         let begun = Instant::now();
         let mut last = begun;
@@ -250,6 +263,7 @@ impl<R: Observer> Loop<'_, R> {
             && last.elapsed().as_secs_f64() < self.ends.drain
             && begun.elapsed() < DRAIN_LIMIT.max(Duration::from_secs_f64(self.ends.drain))
         {
+            stalls.turn(cycles(), self.lanes);
             if self.receive()? > 0 {
                 last = Instant::now();
             }

@@ -12,6 +12,7 @@
 //! | `replay` | packets of a capture file |
 //! | `pace`, `schedule`, `late` | when packets are due, and when it is too late for them |
 //! | `receiver`, `sequence` | counting and checking what comes in |
+//! | `stall` | times in which the loop did not come round |
 //! | `lane`, `engine` | the loop on one core that sends and receives |
 
 mod engine;
@@ -30,6 +31,7 @@ mod setting;
 mod signature;
 mod size;
 mod stack;
+mod stall;
 mod template;
 
 pub use engine::{Outcome, Progress, run};
@@ -46,4 +48,5 @@ pub use setting::{Number, Setting};
 pub use signature::{LEN as SIGNATURE_LEN, Mark, STAMPED_LEN, Signature};
 pub use size::Size;
 pub use stack::{Echo, Ethernet, Ipv4, Ipv6, Layer, StackError, Tcp, Udp, Vlan, Vxlan};
+pub use stall::Stalled;
 pub use template::Template;
