@@ -72,7 +72,25 @@ fn a_rate_is_sent_to_the_packet() {
     );
     let report = run(&text);
     assert_eq!(report.intended, Some(10_000));
+    assert!((report.seconds - 0.5).abs() < 1e-6, "{report}");
     assert!(report.sent <= 10_000 && report.lost == 0, "{report}");
+    // What was not sent became due while this process did not run.
+    assert!(report.sent > 0 && report.sent + report.stalled_packets >= 10_000, "{report}");
+}
+
+#[test]
+fn the_gap_behind_the_last_packet_belongs_to_a_rate() {
+    let at = |rate: &str| {
+        let text =
+            format!("seconds = 1\n[loop]\n[[stream]]\ntx = \"loop-client\"\nsize = 64\n{rate}\n{STACK}");
+        run(&text)
+    };
+    let report = at("rate = 4");
+    assert_eq!(report.sent, 4);
+    assert!((report.seconds - 1.0).abs() < 1e-6 && (report.sent_pps - 4.0).abs() < 1e-3, "{report}");
+    let report = at("rate = 10\ncount = 5");
+    assert_eq!(report.sent, 5);
+    assert!(report.seconds >= 0.4999, "{report}");
 }
 
 #[test]

@@ -174,6 +174,10 @@ impl<R: Observer> Loop<'_, R> {
         for lane in &mut *self.lanes {
             lane.start(start, frequency);
         }
+        // At a rate, the gap behind the last packet belongs to the time that they take.
+        let span = self.lanes.iter().map(|lane| lane.span).fold(0.0, f64::max);
+        let whole = start.saturating_add(ticks(span)).min(end);
+        let mut done = None;
         let mut patience = Patience::new(self.ends.max_late.map(ticks), start);
         let mut stalls = Stalls::new(ticks(self.ends.stall), start);
         let (mut look, mut looks, mut stopped, mut lost) = (start, 0u32, false, None);
@@ -194,8 +198,13 @@ impl<R: Observer> Loop<'_, R> {
                     stopped = true;
                     break now;
                 }
-                if self.lanes.iter().all(|lane| lane.done() >= lane.limit) {
-                    break now;
+                if done.is_none() && self.lanes.iter().all(|lane| lane.done() >= lane.limit) {
+                    done = Some(now.max(whole));
+                }
+                if let Some(done) = done
+                    && now >= done
+                {
+                    break done;
                 }
             }
             patience.expire(self.lanes, now.min(end));

@@ -104,6 +104,8 @@ pub struct Lane {
     queue: usize,
     /// Packets per second.
     rate: Option<f64>,
+    /// Seconds that its packets take at its rate, the gap behind the last one with them; 0 without a rate.
+    pub(super) span: f64,
     /// Length of all packets, if there is one.
     fixed: Option<u32>,
     /// Packets whose constant bytes have to be written, too.
@@ -190,11 +192,12 @@ impl Lane {
             }
         };
         let rate = of.rate.packets(mean).map(|rate| rate / parts as f64);
-        let mut intended = None;
+        let (mut intended, mut span) = (None, 0.0);
         if let Some(rate) = rate.filter(|_| times.is_none()) {
             // A count is reached at the rate, too.
             limit = limit.min((rate * plan.seconds).ceil() as u64);
             intended = Some(limit);
+            span = (limit as f64 / rate).min(plan.seconds);
         }
         let schedule = match times {
             // In nanoseconds until the start is known.
@@ -210,6 +213,7 @@ impl Lane {
         Ok(Self {
             maker,
             rate,
+            span,
             schedule,
             link: of.tx,
             limit,
