@@ -112,6 +112,8 @@ pub struct Stream {
     pub name: String,
     /// Interface it is sent to, by number.
     pub tx: usize,
+    /// Where its packets are to come in.
+    pub arrival: Arrival,
     /// Queue of the interface; `None`: all of them, each with an equal part.
     pub queue: Option<usize>,
     /// What is sent.
@@ -122,6 +124,27 @@ pub struct Stream {
     pub count: u64,
     /// Packets carry a timestamp.
     pub latency: bool,
+}
+
+/// Interfaces, by number, at which packets of a stream are to come in. At any other they are misdirected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// This one only.
+    At(usize),
+    /// Any but this one, to which they were sent.
+    NotAt(usize),
+}
+
+impl Arrival {
+    /// Whether an interface is one of them.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_at(self, interface: usize) -> bool {
+        match self {
+            Self::At(only) => interface == only,
+            Self::NotAt(tx) => interface != tx,
+        }
+    }
 }
 
 /// What a stream sends.

@@ -2,7 +2,7 @@
 
 use crate::link::{InterfaceSpec, Kind, MemifSpec};
 use crate::options::WAIT;
-use crate::plan::{Check, Content, Interfaces, Plan, Stream};
+use crate::plan::{Arrival, Check, Content, Interfaces, Plan, Stream};
 use crate::stateless::{Layer, Rate, Size};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -94,6 +94,7 @@ struct LoopTable {
 struct StreamTable {
     name: Option<String>,
     tx: String,
+    rx: Option<String>,
     queue: Option<usize>,
     stack: Option<Vec<Layer>>,
     size: Option<Size>,
@@ -200,13 +201,19 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
     for (n, table) in file.stream.into_iter().enumerate() {
         let name = table.name.clone().unwrap_or_else(|| format!("stream-{n}"));
         let what = format!("stream {name:?}");
-        let tx = names.iter().position(|name| *name == table.tx).ok_or_else(|| {
-            wrong(
-                what.clone(),
-                format!("tx = {:?} is no interface: there are {}", table.tx, names.join(", ")),
-            )
-        })?;
-        streams.push(stream(path, name, tx, table).map_err(|reason| wrong(what, reason))?);
+        let number = |field: &str, of: &str| {
+            names.iter().position(|name| name == of).ok_or_else(|| {
+                let reason = format!("{field} = {of:?} is no interface: there are {}", names.join(", "));
+                wrong(what.clone(), reason)
+            })
+        };
+        let tx = number("tx", &table.tx)?;
+        let arrival = match &table.rx {
+            Some(rx) => Arrival::At(number("rx", rx)?),
+            None if names.len() == 1 => Arrival::At(tx),
+            None => Arrival::NotAt(tx),
+        };
+        streams.push(stream(path, name, tx, arrival, table).map_err(|reason| wrong(what, reason))?);
     }
     let (seed, run) = Plan::seed_and_run(file.seed);
     Plan {
@@ -235,7 +242,13 @@ fn kind(table: InterfaceTable) -> Result<Kind, String> {
     }
 }
 
-fn stream(profile: &Path, name: String, tx: usize, table: StreamTable) -> Result<Stream, String> {
+fn stream(
+    profile: &Path,
+    name: String,
+    tx: usize,
+    arrival: Arrival,
+    table: StreamTable,
+) -> Result<Stream, String> {
     let content = match (table.stack, table.pcap) {
         (Some(stack), None) => {
             if table.repeat.is_some() || table.timing == Timing::Original {
@@ -266,6 +279,7 @@ fn stream(profile: &Path, name: String, tx: usize, table: StreamTable) -> Result
     Ok(Stream {
         name,
         tx,
+        arrival,
         queue: table.queue,
         content,
         rate: table.rate,

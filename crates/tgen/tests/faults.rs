@@ -196,6 +196,40 @@ fn who_catches_up_misses_nothing_and_sees_no_standstill() {
     assert_eq!((report.missed, report.overslept, report.lost), (None, None, 0), "{report}");
 }
 
+#[test]
+fn packets_that_come_back_where_they_were_sent_are_lost() {
+    for (check, signed) in [("count", false), ("sequence", true), ("payload", true)] {
+        let (left, right) = (socket("left"), socket("right"));
+        let _middle = Middle::back(&left, &right);
+        let report = |rx: &str| {
+            run(&format!(
+                "check = \"{check}\"\nseconds = 60\ndrain = 5\n{}[[stream]]\ntx = \"left\"\n{rx}count = 2000\nsize = 64\nrate = 50000\n{STACK}",
+                interfaces(&left, &right)
+            ))
+        };
+        let wrong = report("");
+        assert_eq!(
+            (wrong.received, wrong.lost, wrong.misdirected, wrong.foreign),
+            (0, 2000, 2000, 0),
+            "{wrong}"
+        );
+        assert_eq!(wrong.streams[0].misdirected, signed.then_some(2000));
+        let [left, right] = &wrong.interfaces[..] else { panic!("two interfaces") };
+        assert_eq!((left.misdirected, left.received, right.received), (2000, 2000, 0), "{check}");
+    }
+}
+
+#[test]
+fn a_reflector_is_no_fault_where_it_is_asked_for() {
+    let (left, right) = (socket("left"), socket("right"));
+    let _middle = Middle::back(&left, &right);
+    let report = run(&format!(
+        "check = \"sequence\"\nseconds = 60\n{}[[stream]]\ntx = \"left\"\nrx = \"left\"\ncount = 2000\nsize = 64\nrate = 50000\n{STACK}",
+        interfaces(&left, &right)
+    ));
+    assert_eq!((report.received, report.lost, report.misdirected), (2000, 0, 0), "{report}");
+}
+
 /// Two memif servers that are connected to and never look at what comes.
 fn standing_still() -> (Vec<memif::app::Port>, [String; 2]) {
     let sockets = [socket("still"), socket("still")];

@@ -3,7 +3,7 @@
 use super::{Options, Ports, Protocol, WAIT, seconds};
 use crate::link::InterfaceSpec;
 use crate::link::spec::LinkMode;
-use crate::plan::{Check, Content, Interfaces, Plan, Stream};
+use crate::plan::{Arrival, Check, Content, Interfaces, Plan, Stream};
 use crate::stateless::{Echo, Ethernet, Ipv4, Ipv6, Layer, Order, Rate, Setting, Size, Tcp, Udp, Vlan};
 use core::net::{IpAddr, Ipv4Addr};
 use wire::MacAddr;
@@ -58,9 +58,9 @@ impl Options {
             }
         };
         let two = self.r#loop || self.rx.is_some();
-        let mut streams = self.direction("forward", 0, &self.forward())?;
+        let mut streams = self.direction("forward", (0, usize::from(two)), &self.forward())?;
         if self.bidirectional {
-            streams.extend(self.direction("reverse", usize::from(two), &self.reverse())?);
+            streams.extend(self.direction("reverse", (usize::from(two), 0), &self.reverse())?);
         }
         let (seed, run) = Plan::seed_and_run(self.seed);
         Ok(Plan {
@@ -96,7 +96,7 @@ impl Options {
     }
 
     /// The streams of a direction: packets, and those that measure latency.
-    fn direction(&self, name: &str, tx: usize, ends: &Ends) -> Result<Vec<Stream>, String> {
+    fn direction(&self, name: &str, (tx, rx): (usize, usize), ends: &Ends) -> Result<Vec<Stream>, String> {
         let content = match &self.pcap {
             Some(path) => Content::Capture {
                 path: path.clone(),
@@ -105,9 +105,11 @@ impl Options {
             },
             None => Content::Made { stack: self.stack(ends)?, size: self.size.clone() },
         };
+        let arrival = Arrival::At(rx);
         let main = Stream {
             name: name.into(),
             tx,
+            arrival,
             queue: None,
             content,
             rate: self.rate,
@@ -126,7 +128,16 @@ impl Options {
             let size = Size::Fixed(least.max(if let Size::Fixed(size) = self.size { size } else { 0 }));
             let content = Content::Made { stack, size };
             let (name, rate) = (format!("{name}-latency"), Rate::Packets(pps));
-            streams.push(Stream { name, tx, queue: Some(0), content, rate, count: 0, latency: true });
+            streams.push(Stream {
+                name,
+                tx,
+                arrival,
+                queue: Some(0),
+                content,
+                rate,
+                count: 0,
+                latency: true,
+            });
         }
         Ok(streams)
     }

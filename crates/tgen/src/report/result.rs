@@ -56,6 +56,8 @@ pub struct Report {
     pub corrupted: Option<u64>,
     /// Frames received that aren't ours.
     pub foreign: u64,
+    /// Packets of ours that came in where they were not to, such as at the interface that they were sent to: they count as lost.
+    pub misdirected: u64,
     /// Frames that came and that the kernel threw away because the generator took too few: its own losses, which `lost` and
     /// `loss_ratio` contain as far as they hit packets of ours. `null` where no interface can tell (memif: there the device
     /// finds the ring full).
@@ -113,6 +115,8 @@ pub struct StreamReport {
     pub reordered: Option<u64>,
     /// Packets whose payload isn't what was sent.
     pub corrupted: Option<u64>,
+    /// Packets that came in where they were not to.
+    pub misdirected: Option<u64>,
     /// Its latency.
     pub latency_ns: Option<Latency>,
 }
@@ -130,6 +134,8 @@ pub struct InterfaceReport {
     pub received_bytes: u64,
     /// Frames received that aren't ours.
     pub foreign: u64,
+    /// Packets of ours received that were to come in elsewhere.
+    pub misdirected: u64,
     /// Frames that came and that the kernel threw away because the generator took too few.
     pub receive_drops: Option<u64>,
 }
@@ -150,6 +156,7 @@ impl Report {
                 received: counts.packets,
                 received_bytes: counts.bytes,
                 foreign: counts.foreign,
+                misdirected: counts.misdirected,
                 receive_drops: counts.dropped,
             }
         };
@@ -158,9 +165,10 @@ impl Report {
         let known = |of: fn(&StreamReport) -> Option<u64>| streams.iter().map(of).sum::<Option<u64>>();
         let (sent, foreign) = (sum(|s| s.sent), interfaces.iter().map(|i| i.foreign).sum());
         let all: u64 = interfaces.iter().map(|i| i.received).sum();
+        let misdirected: u64 = interfaces.iter().map(|i| i.misdirected).sum();
         let signed = outcome.checks.is_some();
         // Frames that aren't ours (the announcement of an interface that comes up) make up for none of ours.
-        let received = known(|s| s.received).filter(|_| signed).unwrap_or(all - foreign);
+        let received = known(|s| s.received).filter(|_| signed).unwrap_or(all - foreign - misdirected);
         let received_bytes = interfaces.iter().map(|i| i.received_bytes).sum();
         let lost = sent.saturating_sub(received);
         let seconds = outcome.seconds.max(f64::MIN_POSITIVE);
@@ -189,6 +197,7 @@ impl Report {
             reordered: known(|s| s.reordered).filter(|_| signed),
             corrupted: known(|s| s.corrupted).filter(|_| signed),
             foreign,
+            misdirected,
             receive_drops: interfaces.iter().filter_map(|i| i.receive_drops).reduce(|a, b| a + b),
             sent_pps: sent as f64 / seconds,
             received_pps: received as f64 / seconds,
@@ -244,6 +253,7 @@ impl StreamReport {
             duplicated: checked(|counts| counts.tracker.duplicated()),
             reordered: checked(|counts| counts.tracker.reordered()),
             corrupted: checked(|counts| counts.corrupted).filter(|_| plan.check == Check::Payload),
+            misdirected: checked(|counts| counts.misdirected),
             latency_ns: Latency::of(histograms, outcome.frequency),
         }
     }

@@ -39,7 +39,10 @@ impl fmt::Display for Report {
         if self.stalled_ns > 0 {
             let ms = |ns: u64| ns as f64 / 1e6;
             let (all, longest) = (ms(self.stalled_ns), ms(self.longest_stall_ns));
-            write!(f, "\nthe generator itself did not run for {all:.2} ms in all, {longest:.2} ms at a time")?;
+            write!(
+                f,
+                "\nthe generator itself did not run for {all:.2} ms in all, {longest:.2} ms at a time"
+            )?;
             if self.stalled_packets > 0 {
                 write!(f, ": {} packets became due meanwhile", self.stalled_packets)?;
             }
@@ -49,6 +52,9 @@ impl fmt::Display for Report {
             if self.lost > 0 {
                 write!(f, "; up to {} of those lost were not lost by the device", own.min(self.lost))?;
             }
+        }
+        if self.misdirected > 0 {
+            write!(f, "\n{} packets came in where they were not to, and count as lost", self.misdirected)?;
         }
         if self.foreign > 0 {
             write!(f, "\n{} frames came that aren't ours", self.foreign)?;

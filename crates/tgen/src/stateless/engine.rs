@@ -78,7 +78,9 @@ pub fn run(
             let lens = if observed.lanes.is_empty() { (0, u32::MAX) } else { lens };
             let hidden = observed.links.iter().map(Link::hidden).max().unwrap_or(0);
             let lens = (lens.0.saturating_sub(hidden), lens.1);
-            let mut receiver = Count::new(observed.links.len(), lens, plan.full);
+            let expects = |link| plan.streams.iter().any(|stream| stream.arrival.is_at(link));
+            let expected = (0..observed.links.len()).map(expects).collect();
+            let mut receiver = Count::new(expected, lens, plan.full);
             let ended = observed.by(&mut receiver);
             (receiver.into_links(), None, ended)
         }
@@ -134,7 +136,7 @@ impl Observed<'_> {
 
     /// By looking at signatures.
     fn checked<const PAYLOAD: bool>(self, run: u16) -> (Vec<LinkCounts>, Option<Vec<LaneCounts>>, Ended) {
-        let counts = self.lanes.iter().map(|lane| LaneCounts::new(lane.is_stamped())).collect();
+        let counts = self.lanes.iter().map(|lane| LaneCounts::new(lane.is_stamped(), lane.arrival)).collect();
         let mut receiver = Check::<PAYLOAD>::new(self.links.len(), counts, run);
         let ended = self.by(&mut receiver);
         let (links, checks) = receiver.into_counts();

@@ -9,7 +9,7 @@ use super::signature::Mark;
 use super::stack::StackError;
 use super::{BURST, modifier};
 use crate::link::{Link, LinkError, Packets};
-use crate::plan::{self, Check, Content, Plan};
+use crate::plan::{self, Arrival, Check, Content, Plan};
 
 /// Why a stream can't be sent.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +99,7 @@ pub struct Lane {
     pub(super) maker: Maker,
     pub(super) schedule: Schedule,
     pub(super) link: usize,
+    pub(super) arrival: Arrival,
     pub(super) limit: u64,
     pub(super) sent: LaneSent,
     queue: usize,
@@ -216,6 +217,7 @@ impl Lane {
             span,
             schedule,
             link: of.tx,
+            arrival: of.arrival,
             limit,
             sent: LaneSent { stream, intended, ..LaneSent::default() },
             queue,

@@ -3,6 +3,7 @@
 use super::sequence::Tracker;
 use super::signature::{self, Signature};
 use crate::link::{Receiver, View};
+use crate::plan::Arrival;
 use hdrhistogram::Histogram;
 use memory::clock::cycles;
 use wire::checksum::Partial;
@@ -43,6 +44,8 @@ pub struct LinkCounts {
     pub bytes: u64,
     /// Those that aren't ours.
     pub foreign: u64,
+    /// Those that are ours and that were to come in elsewhere: they count as lost.
+    pub misdirected: u64,
     /// Frames, whosever they are, that the kernel threw away because they weren't taken in time. `None` where that can't be
     /// known.
     pub dropped: Option<u64>,
@@ -74,6 +77,7 @@ impl Account {
             link.packets += self.now.packets;
             link.bytes += self.now.bytes;
             link.foreign += self.now.foreign;
+            link.misdirected += self.now.misdirected;
         }
     }
 }
@@ -87,21 +91,27 @@ pub struct Count {
     min: u32,
     span: u32,
     full: bool,
+    /// Whether packets are to come in at a link.
+    expected: Vec<bool>,
 }
 
 impl Count {
-    /// For so many links; frames of other than `lens` (least and most) bytes are foreign. `full` reads a word of every line.
+    /// For links at which packets are to come in, or not; frames of other than `lens` (least and most) bytes are foreign. `full` reads a word of every line.
     #[must_use]
-    pub fn new(links: usize, lens: (u32, u32), full: bool) -> Self {
+    pub fn new(expected: Vec<bool>, lens: (u32, u32), full: bool) -> Self {
         let (min, span) = (lens.0, lens.1 - lens.0);
-        Self { account: Account::new(links), word: 0, min, span, full }
+        Self { account: Account::new(expected.len()), word: 0, min, span, full, expected }
     }
 
     /// What came in, by link.
     #[must_use]
     pub fn into_links(self) -> Vec<LinkCounts> {
         core::hint::black_box(self.word);
-        self.account.links
+        let mut links = self.account.links;
+        for (link, _) in links.iter_mut().zip(self.expected).filter(|(_, expected)| !*expected) {
+            link.misdirected = link.packets - link.foreign;
+        }
+        links
     }
 }
 
@@ -135,12 +145,13 @@ impl Observer for Count {
     fn issued(&mut self, _lane: usize, _packets: u64) {}
 
     fn ours(&self) -> u64 {
-        self.account.links.iter().map(|link| link.packets - link.foreign).sum()
+        let links = self.account.links.iter().zip(&self.expected).filter(|(_, expected)| **expected);
+        links.map(|(link, _)| link.packets - link.foreign).sum()
     }
 }
 
 /// What came of a lane's packets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LaneCounts {
     /// Received, duplicated, reordered.
     pub tracker: Tracker,
@@ -150,17 +161,28 @@ pub struct LaneCounts {
     pub corrupted: u64,
     /// Times under way, in clock ticks.
     pub latency: Option<Box<Histogram<u64>>>,
+    /// Packets that came in where they were not to: they aren't received, either.
+    pub misdirected: u64,
+    arrival: Arrival,
     /// Packets sent.
     issued: u64,
 }
 
 impl LaneCounts {
-    /// Of a lane with or without timestamps.
+    /// Of a lane with or without timestamps, whose packets are to come in there.
     #[must_use]
-    pub fn new(stamped: bool) -> Self {
+    pub fn new(stamped: bool, arrival: Arrival) -> Self {
         // Three digits; minutes, in ticks of any clock there is.
         let latency = stamped.then(|| Histogram::new_with_bounds(1, 1 << 40, 3).ok()).flatten();
-        Self { latency: latency.map(Box::new), ..Self::default() }
+        Self {
+            tracker: Tracker::default(),
+            bytes: 0,
+            corrupted: 0,
+            latency: latency.map(Box::new),
+            misdirected: 0,
+            arrival,
+            issued: 0,
+        }
     }
 }
 
@@ -230,6 +252,11 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
         let lane = &mut self.lanes[usize::from(signature.mark.lane)];
         if !whole || signature.sequence >= lane.issued {
             lane.corrupted += 1;
+            return;
+        }
+        if !lane.arrival.is_at(self.account.at) {
+            lane.misdirected += 1;
+            self.account.now.misdirected += 1;
             return;
         }
         lane.tracker.receive(signature.sequence);

@@ -65,9 +65,19 @@ pub struct Middle {
 }
 
 impl Middle {
-    pub fn new(
+    pub fn new(left: &str, right: &str, deal: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Self {
+        Self::start(left, right, false, deal)
+    }
+
+    /// One that sends everything back where it came from.
+    pub fn back(left: &str, right: &str) -> Self {
+        Self::start(left, right, true, |packet: &[u8]| vec![packet.to_vec()])
+    }
+
+    fn start(
         left: &str,
         right: &str,
+        back: bool,
         mut deal: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static,
     ) -> Self {
         let (mut left, mut right) = (server(left), server(right));
@@ -83,7 +93,8 @@ impl Middle {
                     let out: Vec<Vec<u8>> = batch.packets().flat_map(&mut deal).collect();
                     let (mut sent, begun) = (0, Instant::now());
                     while sent < out.len() && begun.elapsed() < PATIENCE {
-                        sent += right.send(&out[sent..]).unwrap_or(0);
+                        let out_at = if back { &mut left } else { &mut right };
+                        sent += out_at.send(&out[sent..]).unwrap_or(0);
                     }
                 }
             }
