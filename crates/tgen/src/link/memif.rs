@@ -211,6 +211,9 @@ fn lost(name: &str, fault: &memif::Fault) -> LinkError {
     LinkError::Lost { name: name.into(), reason: format!("the peer broke the protocol: {fault}") }
 }
 
+/// Most queues in each direction: what memif devices (VPP, Quiver) take.
+const QUEUES: u16 = 256;
+
 fn queues(name: &str, spec: &MemifSpec) -> Result<QueueConfig, LinkError> {
     let ring_size = RingSize::from_descriptors(spec.ring_size).ok_or_else(|| LinkError::Option {
         name: name.into(),
@@ -218,13 +221,12 @@ fn queues(name: &str, spec: &MemifSpec) -> Result<QueueConfig, LinkError> {
         value: spec.ring_size.to_string(),
         reason: "a power of two from 64 to 16384".into(),
     })?;
-    if spec.queues == 0 {
-        let (what, value) = ("queues", "0".into());
+    if !(1..=QUEUES).contains(&spec.queues) {
         return Err(LinkError::Option {
             name: name.into(),
-            what,
-            value,
-            reason: "at least 1 is needed".into(),
+            what: "queues",
+            value: spec.queues.to_string(),
+            reason: format!("1 to {QUEUES}"),
         });
     }
     let (rx_queues, tx_queues) = (spec.queues, spec.queues);

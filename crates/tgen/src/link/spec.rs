@@ -137,7 +137,15 @@ impl InterfaceSpec {
         } else if let Some(device) = text.strip_prefix("tap:") {
             Kind::Tap { device: device.into(), netns }
         } else {
-            let text = text.strip_prefix("memif:").unwrap_or(text);
+            let socket = text.strip_prefix("memif:");
+            if let (None, Some((kind, _))) = (socket, text.split_once(':'))
+                && !kind.contains(['/', '@', '#', '.'])
+            {
+                return Err(format!(
+                    "{text}: there is no kind of interface {kind:?}: there are memif:SOCKET, packet:DEVICE and tap:DEVICE (a socket of that name is memif:{text})"
+                ));
+            }
+            let text = socket.unwrap_or(text);
             let (socket, id) = text.rsplit_once('#').unwrap_or((text, "0"));
             let id = id
                 .parse()

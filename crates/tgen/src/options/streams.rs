@@ -37,6 +37,9 @@ impl Options {
         if let Some(value) = self.max_late {
             plan.max_late = Some(seconds("max-late", value)?);
         }
+        if let Some(share) = self.max_loss.filter(|share| !(0.0..=1.0).contains(share)) {
+            return Err(format!("--max-loss {share}: it must be 0 to 1, where 0.005 is half a percent"));
+        }
         if self.seed.is_some() {
             (plan.seed, plan.run) = Plan::seed_and_run(self.seed);
         }

@@ -1,5 +1,6 @@
 //! A line each second while it runs.
 
+use super::text::scaled;
 use crate::stateless::Progress;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,11 +29,14 @@ impl Ticker {
             let mut at = begun;
             while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
                 let now = (progress.sent.load(Ordering::Relaxed), progress.received.load(Ordering::Relaxed));
-                let rate = |now: u64, last: u64| now.saturating_sub(last) as f64 / at.elapsed().as_secs_f64() / 1e6;
+                let rate = |now: u64, last: u64| now.saturating_sub(last) as f64 / at.elapsed().as_secs_f64();
+                let pps = |now: u64, last: u64| scaled(rate(now, last), 3) + "pps";
                 let (seconds, sent, received) =
-                    (begun.elapsed().as_secs_f64(), rate(now.0, last.0), rate(now.1, last.1));
+                    (begun.elapsed().as_secs_f64(), pps(now.0, last.0), pps(now.1, last.1));
                 let open = now.0.saturating_sub(now.1);
-                eprintln!("{seconds:5.0} s  sent {sent:8.3} Mpps  received {received:8.3} Mpps  lost or under way {open}");
+                eprintln!(
+                    "{seconds:5.0} s  sent {sent:>12}  received {received:>12}  lost or under way {open}"
+                );
                 (last, at) = (now, Instant::now());
             }
         })?;

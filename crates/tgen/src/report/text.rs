@@ -3,14 +3,25 @@
 use super::{Latency, Report};
 use core::fmt;
 
+/// A number with so many decimals and the prefix of its unit.
+pub(super) fn scaled(value: f64, decimals: usize) -> String {
+    let (scale, prefix) = match value {
+        1e9.. => (1e9, "G"),
+        1e6.. => (1e6, "M"),
+        1e3.. => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    format!("{:.decimals$} {prefix}", value / scale)
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.frame_size {
             Some(size) => write!(f, "{size} B frames")?,
             None => f.write_str("frames of several sizes")?,
         }
-        let (seconds, mpps, gbps) = (self.seconds, self.received_pps / 1e6, self.received_bps / 1e9);
-        writeln!(f, ", {seconds:.1} s: {mpps:.2} Mpps, {gbps:.1} Gbit/s received")?;
+        let (seconds, pps, bps) = (self.seconds, scaled(self.received_pps, 2), scaled(self.received_bps, 1));
+        writeln!(f, ", {seconds:.1} s: {pps}pps, {bps}bit/s received")?;
         let percent = self.loss_ratio * 100.0;
         write!(f, "sent {}, received {}, lost {} ({percent:.4} %)", self.sent, self.received, self.lost)?;
         let parts =
@@ -105,5 +116,16 @@ impl fmt::Display for Latency {
             write!(f, ", {name} {:.2}", us(value))?;
         }
         write!(f, ", max {:.2}", us(self.max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scaled;
+
+    #[test]
+    fn units_scale() {
+        let told = [0.0, 50.0, 1_000.0, 50_000.0, 28_314_000.0, 4.2e9].map(|value| scaled(value, 2) + "pps");
+        assert_eq!(told, ["0.00 pps", "50.00 pps", "1.00 kpps", "50.00 kpps", "28.31 Mpps", "4.20 Gpps"]);
     }
 }
