@@ -144,15 +144,20 @@ fn finish(options: &Options, report: &Report) -> ExitCode {
         eprintln!("quiver-tgen: {error}");
         return FAILED.into();
     }
+    let missing = report.missing_ratio();
     match options.max_loss {
-        Some(most) if report.loss_ratio > most => {
+        Some(_) if report.sent == 0 => {
+            eprintln!("quiver-tgen: nothing was sent, so --max-loss can't be judged");
+            FAILED.into()
+        }
+        Some(most) if missing > most => {
             let own = match report.receive_drops {
                 Some(own) if own > 0 => format!(" ({own} frames were dropped by the generator itself)"),
                 _ => String::new(),
             };
             eprintln!(
-                "quiver-tgen: {} % of all packets were lost, more than {} %{own}",
-                report.loss_ratio * 100.0,
+                "quiver-tgen: {} % of all packets were lost or not sent in time, more than {} %{own}",
+                missing * 100.0,
                 most * 100.0
             );
             LOSS.into()

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{PATIENCE, STACK, program, server, socket};
+use common::{Middle, PATIENCE, STACK, program, server, socket};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -136,7 +136,7 @@ fn an_interrupt_gives_the_result_so_far_and_progress_is_told() {
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("sent") && line.contains("Mpps"), "{line}");
+    assert!(line.contains("sent") && line.contains("pps"), "{line}");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -144,6 +144,24 @@ fn an_interrupt_gives_the_result_so_far_and_progress_is_told() {
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["stopped"], true);
     assert!(result["sent"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn what_was_never_sent_is_no_success() {
+    let (status, error) = fails(&["--loop", "--seconds", "0", "--max-loss", "0"]);
+    assert_eq!((status, error.contains("nothing was sent")), (Some(1), true), "{error}");
+    // All that is sent comes through, but the device has no room for most of what the rate asks for.
+    let (left, right) = (socket("left"), socket("right"));
+    let _middle = Middle::new(&left, &right, |packet: &[u8]| {
+        std::thread::sleep(Duration::from_micros(50));
+        vec![packet.to_vec()]
+    });
+    let rate = ["--rate", "1Mpps", "--seconds", "0.2", "--ring-size", "64", "--drain", "5"];
+    let args = [&["--tx", &left, "--rx", &right, "-o", "json", "--max-loss", "0.2"], &rate[..]].concat();
+    let output = program(&args);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(result["sent"].as_u64() < result["intended"].as_u64(), "{result}");
+    assert_eq!((output.status.code(), &result["lost"]), (Some(3), &0.into()), "{output:?}");
 }
 
 #[test]
@@ -170,12 +188,17 @@ fn a_standstill_of_the_generator_is_told() {
 
 #[test]
 fn bad_arguments_are_named_with_what_would_be_right() {
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 22] = [
         (&[], "--tx"),
         (&["--loop", "--size", "50", "--check", "sequence"], "too short"),
         (&["--loop", "--vlan", "5000"], "4095"),
         (&["--loop", "--ring-size", "1000"], "power of two"),
         (&["--loop", "--queues", "0"], "queues"),
+        (&["--loop", "--queues", "5000"], "1 to 256"),
+        (&["--loop", "--max-loss", "2"], "0 to 1"),
+        (&["--loop", "--max-loss", "nan"], "0 to 1"),
+        (&["--tx", "blah:foo"], "packet:DEVICE"),
+        (&["--tx", "/a", "--rx", "pkt:eth0"], "memif:pkt:eth0"),
         (&["stateful", "--loop", "--ring-size", "1000"], "power of two"),
         (&["stateful", "--loop", "--hold", "inf"], "hold is inf"),
         (&["--loop", "--size", "0"], "frame size"),

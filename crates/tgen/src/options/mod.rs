@@ -140,7 +140,8 @@ pub struct Options {
     /// Seconds of silence after which no more packets are waited for. Default: 0.5.
     #[arg(long)]
     pub drain: Option<f64>,
-    /// Exit with status 3 if a greater share of the packets is lost: 0.005 is half a percent.
+    /// Exit with status 3 if a greater share of the packets is lost, or not sent though --rate asked for them: 0.005 is half a
+    /// percent. Status 1 if nothing was sent.
     #[arg(long, value_name = "SHARE")]
     pub max_loss: Option<f64>,
     /// Print what is going on each second, also where standard error is no terminal.

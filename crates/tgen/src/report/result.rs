@@ -212,6 +212,17 @@ impl Report {
         }
     }
 
+    /// Packets that did not come through as a share of those that should have been sent: at a rate, those not sent in time
+    /// are missing, too, unless the run was ended before their time.
+    #[must_use]
+    pub fn missing_ratio(&self) -> f64 {
+        if self.stopped {
+            return self.loss_ratio;
+        }
+        let wanted: u64 = self.streams.iter().map(|s| s.intended.unwrap_or(s.sent).max(s.sent)).sum();
+        if wanted == 0 { 0.0 } else { wanted.saturating_sub(self.received) as f64 / wanted as f64 }
+    }
+
     /// As JSON.
     ///
     /// # Errors
