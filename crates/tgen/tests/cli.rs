@@ -168,7 +168,7 @@ fn what_was_never_sent_is_no_success() {
 fn a_standstill_of_the_generator_is_told() {
     use rustix::process::{Pid, Signal, kill_process};
     let mut child = Command::new(env!("CARGO_BIN_EXE_quiver-tgen"))
-        .args(["--loop", "--seconds", "3", "--rate", "10000", "--progress", "-o", "json"])
+        .args(["--loop", "--seconds", "600", "--rate", "10000", "--progress", "-o", "json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -179,6 +179,7 @@ fn a_standstill_of_the_generator_is_told() {
     kill_process(pid, Signal::STOP).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     kill_process(pid, Signal::CONT).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let [longest, all, packets] =
@@ -188,7 +189,7 @@ fn a_standstill_of_the_generator_is_told() {
 
 #[test]
 fn bad_arguments_are_named_with_what_would_be_right() {
-    let cases: [(&[&str], &str); 22] = [
+    let cases: [(&[&str], &str); 24] = [
         (&[], "--tx"),
         (&["--loop", "--size", "50", "--check", "sequence"], "too short"),
         (&["--loop", "--vlan", "5000"], "4095"),
@@ -207,6 +208,8 @@ fn bad_arguments_are_named_with_what_would_be_right() {
         (&["--loop", "--source-port", "9-1"], "swap them"),
         (&["--loop", "--destination", "255.255.255.250", "--destinations", "10"], "beyond 255.255.255.255"),
         (&["--loop", "--latency=-1"], "--latency"),
+        (&["--loop", "--latency", "0"], "more than 0"),
+        (&["--loop", "--latency", "5Gbps"], "more than 0"),
         (&["--loop", "--seconds=-1"], "--seconds"),
         (&["--profile", "/does/not/exist.toml"], "/does/not/exist.toml"),
         (&["--tx", "/a#x"], "interface id"),

@@ -108,7 +108,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub repeat: u64,
     /// Besides, this many packets per second with timestamps, to measure latency; in each direction.
-    #[arg(long, value_name = "PPS")]
+    #[arg(long, value_name = "PPS", value_parser = packets_per_second)]
     pub latency: Option<f64>,
     /// What to look at in what comes back: frames, their sequence numbers, or also their payload. Default: count.
     #[arg(long, value_enum)]
@@ -150,6 +150,14 @@ pub struct Options {
     /// What to print.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+}
+
+/// Packets per second, more than 0.
+fn packets_per_second(text: &str) -> Result<f64, String> {
+    match text.parse()? {
+        Rate::Packets(pps) => Ok(pps),
+        _ => Err(format!("{text:?}: give packets per second, more than 0 (9000, 10kpps)")),
+    }
 }
 
 /// What IP carries.

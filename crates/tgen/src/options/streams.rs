@@ -121,9 +121,6 @@ impl Options {
         };
         let mut streams = vec![main];
         if let Some(pps) = self.latency {
-            if !(pps > 0.0 && pps.is_finite()) {
-                return Err(format!("--latency {pps}: it must be more than 0 packets per second"));
-            }
             let stack = self.stack(ends)?;
             // Where frames are too short for a timestamp, these are a little longer.
             let headers: usize = stack.iter().map(Layer::len).sum();
