@@ -10,26 +10,41 @@ status=0
 # Where the host moves cores about, pairs are made again and again: each comparison has its share of the ten minutes.
 within=${WITHIN:-40}
 
-against() {  # SUITE A B
-  bin/quiver-bench compare --suite "$1" --a "$2" --b "$3" --pairs "$pairs" --seconds 0.5 --within "$within" --results "$results" || status=$?
+alone() {  # COMMAND WORDS…
+  local ended=0
+  bin/quiver-bench "$@" --results "$results" || ended=$?
+  # Who ends itself on Ctrl-C, with 130, doesn't end the script that runs it.
+  [ "$ended" -ne 130 ] || exit 130
+  [ "$ended" -eq 0 ] || status=$ended
 }
 
-alone() {  # COMMAND WORDS…
-  bin/quiver-bench "$@" --results "$results" || status=$?
+against() {  # SUITE A B
+  alone compare --suite "$1" --a "$2" --b "$3" --pairs "$pairs" --seconds 0.5 --within "$within"
+}
+
+# Whether a peer's program is there; what isn't installed is no failure.
+installed() {  # PROGRAM
+  command -v "$1" >/dev/null || { echo "bench: left out: $1 isn't installed" >&2; return 1; }
 }
 
 [ "$(cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null)" != 1 ] ||
   echo "bench: better after sysctl kernel.sched_autogroup_enabled=0 (docs/benchmarking.md)" >&2
-for suite in 64b-1c-memif-ethip4-ip4base 64b-1c-memif-eth-l2xcbase 64b-1c-memif-eth-l2bdbasemaclrn 1518b-1c-memif-ethip4-ip4base; do
-  against "$suite-mrr" quiver testpmd
-done
+if installed dpdk-testpmd; then
+  for suite in 64b-1c-memif-ethip4-ip4base 64b-1c-memif-eth-l2xcbase 64b-1c-memif-eth-l2bdbasemaclrn 1518b-1c-memif-ethip4-ip4base; do
+    against "$suite-mrr" quiver testpmd
+  done
+  against 64b-1c-memif-ethip4-ip4base-mrr quiver l3fwd
+fi
 for suite in 64b-1c-memif-ethip4-ip4base 78b-1c-memif-ethip6-ip6base 64b-1c-memif-ethip4-ip4scale20k-rnd; do
   against "$suite-mrr" quiver floor
 done
-against 64b-1c-memif-ethip4-ip4base-mrr quiver l3fwd
 if [ "$(id -u)" -eq 0 ]; then
   against 64b-1c-tap-ethip4-ip4base-mrr quiver kernel
-  against 128kb-1c-tap-ethip4-ip4base-2tap-gso-iperf3-mrr quiver kernel
+  if installed iperf3; then
+    against 128kb-1c-tap-ethip4-ip4base-2tap-gso-iperf3-mrr quiver kernel
+  fi
+else
+  echo "bench: left out: tap suites need root" >&2
 fi
 alone search 64b-1c-memif-ethip4-ip4base-ndrpdr --seconds 0.3 --duration-sum 1.5
 alone run 64b-1c-memif-ethip4-ip4base-reconf --seconds 0.3 --duration-sum 1.5
@@ -38,5 +53,5 @@ alone run --trials 5 --seconds 0.5 64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s645
 for library in rust c go; do
   alone run --trials 3 --seconds 0.5 64b-1c-memif-app-receive-mrr 64b-1c-memif-app-send-mrr --device "app-$library"
 done
-bin/quiver-bench report --results "$results" || status=$?
+alone report
 exit "$status"
