@@ -63,6 +63,8 @@ class Comparison:
     pairs: list[Pair] = field(default_factory=list)
     voids: list[str] = field(default_factory=list)
     interrupted: bool = False
+    #: What ended it that was no fault of a trial's; empty where nothing did.
+    broken: str = ""
     notes: list[str] = field(default_factory=list)
     #: Count only pairs of this placement.
     wanted: str | None = None

@@ -1,13 +1,22 @@
 """Comparisons of simulated systems."""
 
 import contextlib
+import itertools
+import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from conftest import chosen
 
+from quiver_bench.commands import compare as command_module
+from quiver_bench.commands.common import Chosen
+from quiver_bench.commands.main import main
 from quiver_bench.compare import Comparison, compare
 from quiver_bench.errors import TrialVoid
+from quiver_bench.results.store import Store
 from quiver_bench.simulated import Simulated
+from quiver_bench.trial import Limit
 
 
 def maker(placements, capacity=10e6):
@@ -154,3 +163,78 @@ def test_stopping_keeps_what_was_measured():
     result = done.as_dict()
     assert (result["interrupted"], result["pairs"]) == (True, 2)
     assert result["ratio"]["median"] == pytest.approx(2.0, rel=0.01)
+
+
+RUN = ["compare", "--suite", "64b-1c-memif-ethip4-ip4base-mrr", "--a", "quiver", "--b", "testpmd", "--seconds", "0.1"]
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path):
+    """The command between simulated systems of these capacities; returns its status, and what it kept."""
+
+    def run(*words, a=20e6, b=10e6, made=None):
+        systems = iter([maker(["near"] * 99, a), made or maker(["near"] * 99, b)])
+        monkeypatch.setattr(command_module, "choose", lambda text, suite, options: chosen(suite.name, text))
+        monkeypatch.setattr(command_module, "generator_limit", lambda setup: Limit(float(setup.suite.cores), "near"))
+        monkeypatch.setattr(command_module, "generator_for", lambda setup: SimpleNamespace(version=lambda: "1.0"))
+        monkeypatch.setattr(Chosen, "version", lambda self: "1.0")
+        monkeypatch.setattr(command_module, "maker", lambda side, limit: next(systems))
+        return main([*RUN, *words, "--results", str(tmp_path)]), Store(tmp_path).documents()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--pairs", "6", "--at-least", "1.8"], 0, " ≥ 1.8\n"),
+        (["--pairs", "6", "--at-least", "2.5"], 1, " < 2.5\n"),
+        (["--pairs", "5", "--at-least", "1.8"], 3, "gate: 5 pairs are too few to judge by (6 are needed)"),
+        (["--pairs", "5"], 0, ""),
+    ],
+)
+def test_a_gate_says_what_it_found_and_judges_by_enough_only(command, capsys, words, status, said):
+    ended, documents = command(*words)
+    assert (ended, len(documents)) == (status, 1)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ratio", ["nan", "0", "-1", "inf"])
+def test_a_gate_that_says_nothing_is_refused(command, ratio):
+    with pytest.raises(SystemExit) as ended:
+        command("--at-least", ratio)
+    assert ended.value.code == 2
+
+
+def test_what_was_measured_is_kept_whatever_ends_it(command, tmp_path):
+    count = itertools.count()
+
+    def full():
+        if next(count) == 3:
+            raise OSError("no space left on device")
+        return contextlib.nullcontext(Simulated(10e6, 1e4))
+
+    with pytest.raises(OSError):
+        command("--pairs", "6", made=full)
+    (kept,) = Store(tmp_path).documents()
+    assert (kept["passed"], kept["message"]) == (False, "OSError: no space left on device")
+    assert kept["result"]["pairs"] == 3
+
+
+def test_each_side_has_the_limit_of_its_own_cores(monkeypatch):
+    asked = []
+    monkeypatch.setattr(command_module, "generator_limit", lambda setup: asked.append(setup.suite.cores) or asked[-1])
+    one, two = (chosen(f"64b-{cores}c-memif-ethip4-ip4base-mrr") for cores in (1, 2))
+    assert command_module._limits(one, two) == (1, 2)
+    assert command_module._limits(one, one) == (1, 1)
+    assert asked == [1, 2, 1], "the same isn't measured twice"
+
+
+def test_a_terminal_that_goes_away_ends_it_as_ctrl_c_does(monkeypatch):
+    for before, kept in ((signal.SIG_DFL, signal.default_int_handler), (signal.SIG_IGN, signal.SIG_IGN)):
+        old = signal.signal(signal.SIGHUP, before)
+        try:
+            main(["list"])
+            assert signal.getsignal(signal.SIGHUP) is kept
+        finally:
+            signal.signal(signal.SIGHUP, old)

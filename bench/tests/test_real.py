@@ -115,9 +115,9 @@ def test_the_wire_says_what_the_generator_does_without_a_device(programs, cores)
 
 
 def test_a_gate_that_is_not_reached_is_exit_status_1(programs, cores):
-    words = ["--suite", MRR, "--a", "floor", "--b", "floor", "--pairs", "1", "--seconds", "0.1", "--no-store"]
+    words = ["--suite", MRR, "--a", "floor", "--b", "floor", "--pairs", "6", "--seconds", "0.05", "--no-store"]
     done = run("compare", *words, "--at-least", "1000")
-    if done.returncode == 3 and "same placement" in done.stderr:
+    if done.returncode == 3 and ("same placement" in done.stderr or "too few" in done.stderr):
         pytest.skip("the host moved the cores in every pair")
     assert done.returncode == 1, done.stderr
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -65,6 +66,14 @@ def positive(text: str) -> float:
     number = float(text)
     if not 0 < number <= 86_400:
         raise argparse.ArgumentTypeError(f"{text}: give seconds, more than 0 and at most 86400")
+    return number
+
+
+def ratio(text: str) -> float:
+    """A ratio that must be reached, for a parser: more than nothing, and a number."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: give a ratio greater than 0, such as 1.8")
     return number
 
 

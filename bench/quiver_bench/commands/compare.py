@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import math
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +18,7 @@ from quiver_bench.commands.common import (
     choose,
     positive,
     progress,
+    ratio,
     some,
     warn_of_noise,
 )
@@ -69,7 +71,12 @@ def add(commands: Any) -> None:
         "--within", type=positive, default=math.inf, metavar="SECONDS", help="begin no more pairs after so long"
     )
     parser.add_argument("--placement", choices=PLACEMENTS, help="count only pairs of this placement")
-    parser.add_argument("--at-least", type=float, metavar="RATIO", help="exit 1 if the median ratio is lower")
+    parser.add_argument(
+        "--at-least",
+        type=ratio,
+        metavar="RATIO",
+        help=f"exit 1 if the median ratio is lower, 3 if there are fewer than {FEWEST_PAIRS} pairs or the figures are irregular",
+    )
     add_measuring(parser)
     add_results(parser)
     parser.set_defaults(run=run)
@@ -88,16 +95,26 @@ def run(options: argparse.Namespace) -> int:
     with progress(f"{options.a} against {options.b}: {suite.name}") as tell:
         a, b = choose(options.a, sides[0], options), choose(options.b, sides[1], options)
         warn_of_noise(tell)
-        limit = generator_limit(a.setup)
+        limits = _limits(a, b)
         comparison = Comparison(suite.name, suite.metric, _name(a, suite), _name(b, suite), wanted=options.placement)
         comparison.notes = list(dict.fromkeys(f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note))
         if any(side.setup.cores.shared for side in (a, b)):
             comparison.notes.append("containers share cores: this is the machine's figure, not the device's")
         if suite.case.generator == "iperf3" and (length := whole(options.seconds)) != options.seconds:
             comparison.notes.append(f"iperf3 knows whole seconds only: trials of {length} s")
-        compare(comparison, maker(a, limit), maker(b, limit), options.pairs, options.seconds, tell, options.within)
-    generator = generator_for(replace(a.setup, binaries=binaries())).version()
-    document = comparison_document(comparison, a, b, Versions(generator, a.version(), b.version()), started, limit)
+        generator = generator_for(replace(a.setup, binaries=binaries())).version()
+        versions = Versions(generator, a.version(), b.version())
+        make_a, make_b = maker(a, limits[0]), maker(b, limits[1])
+        try:
+            compare(comparison, make_a, make_b, options.pairs, options.seconds, tell, options.within)
+        except Exception as error:
+            # What was measured until then is kept, whatever it was.
+            comparison.broken = f"{type(error).__name__}: {error}"
+            if store is not None and comparison.pairs:
+                kept = store.add(comparison_document(comparison, a, b, versions, started, limits))
+                tell(f"kept: {kept}")
+            raise
+    document = comparison_document(comparison, a, b, versions, started, limits)
     result = document["result"] | {"trials": document["trials"]}
     if store is not None:
         result["kept"] = str(store.add(document))
@@ -109,7 +126,28 @@ def run(options: argparse.Namespace) -> int:
         return 130
     if comparison.failure:
         raise BenchError(comparison.failure + (f" (kept: {result['kept']})" if "kept" in result else ""))
-    return BELOW if options.at_least is not None and result["ratio"]["median"] < options.at_least else 0
+    return gate(result, options.at_least)
+
+
+def gate(result: dict[str, Any], wanted: float | None) -> int:
+    """Exit status of a comparison against the ratio that must be reached. Raises :class:`BenchError` on too little to judge by."""
+    if wanted is None:
+        return 0
+    if result["pairs"] < FEWEST_PAIRS:
+        raise BenchError(f"gate: {result['pairs']} pairs are too few to judge by ({FEWEST_PAIRS} are needed)")
+    if result["a"]["irregular"] or result["b"]["irregular"]:
+        raise BenchError("gate: the figures are irregular, and nothing can be judged by them")
+    median = result["ratio"]["median"]
+    reached = median >= wanted
+    print(f"gate: {median:.3f} {'≥' if reached else '<'} {wanted:g}", file=sys.stderr)
+    return 0 if reached else BELOW
+
+
+def _limits(a: Chosen, b: Chosen) -> tuple[Limit | None, Limit | None]:
+    """What the generator does at most for A and for B: measured once where they are set up alike."""
+    first = generator_limit(a.setup)
+    alike = (a.setup.suite, a.setup.cores) == (b.setup.suite, b.setup.cores)
+    return first, first if alike else generator_limit(b.setup)
 
 
 def _side(suite: Suite, cores: int | None) -> Suite:

@@ -30,6 +30,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # devices are taken down, results kept
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has its way
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     options = parser().parse_args(arguments)
     try:
         return int(options.run(options) or 0)

@@ -123,14 +123,22 @@ def figure_document(
 
 
 def comparison_document(
-    comparison: Comparison, a: Chosen, b: Chosen, versions: Versions, started: datetime, limit: Limit | None = None
+    comparison: Comparison,
+    a: Chosen,
+    b: Chosen,
+    versions: Versions,
+    started: datetime,
+    limits: tuple[Limit | None, Limit | None] = (None, None),
 ) -> dict[str, Any]:
     """A comparison, with both devices."""
     stopped = "stopped before all pairs were measured" if comparison.interrupted else ""
-    message = comparison.failure or stopped
+    message = comparison.broken or comparison.failure or stopped
     suite = find(comparison.suite)
     suite = replace(suite, both_ways=a.setup.suite.both_ways)
-    result = comparison.as_dict() | {"generator": asdict(limit) if limit else None}
+    of_a, of_b = (asdict(limit) if limit else None for limit in limits)
+    result = comparison.as_dict() | {"generator": of_a}
+    if of_b != of_a:
+        result["generator_b"] = of_b
     document = head(suite, a, versions.device, versions.generator, started)
     document |= {
         "test_type": "compare",
