@@ -78,7 +78,7 @@ def test_queues_of_a_memif_are_where_they_are_named(lab, daemon, workers):
 
         rings = eventually(busy, lambda: f"both queues receive\n{generator.output()}")
         assert [queue.get("worker", 0) for queue in rings] == workers_of(daemon, "m12") == workers
-        assert all(int(queue["bytes"]) == 60 * int(queue["packets"]) for queue in rings), rings
+        assert all(int(queue["bytes"]) == 64 * int(queue["packets"]) for queue in rings), rings
         # Not even one packet was another worker's to receive.
         received = packets_by_worker(daemon, "memif-input")
         assert {worker for worker, count in received.items() if count} == set(workers), received
