@@ -62,6 +62,8 @@ class Comparison:
     b: str
     pairs: list[Pair] = field(default_factory=list)
     voids: list[str] = field(default_factory=list)
+    #: What devices said before they died.
+    logs: list[str] = field(default_factory=list)
     interrupted: bool = False
     #: What ended it that was no fault of a trial's; empty where nothing did.
     broken: str = ""
@@ -180,9 +182,9 @@ def compare(
                     pair.b = _one(make_b, seconds, comparison, comparison.b, tries, tell)
                     pair.a = _one(make_a, seconds, comparison, comparison.a, tries, tell)
             except TrialVoid as void:
-                comparison.voids.append(
-                    f"pair {tries}: {void}" + (f"\n{void.log.strip()[-2000:]}" if void.log.strip() else "")
-                )
+                comparison.voids.append(f"pair {tries}: {void}")
+                if void.log.strip():
+                    comparison.logs.append(f"pair {tries}: {void}\n{void.log.strip()}\n")
                 tell(f"pair {tries} is void: {void}")
                 if len(comparison.voids) >= PATIENCE and len(comparison.voids) == len(comparison.pairs):
                     break

@@ -91,7 +91,7 @@ def test_a_device_that_dies_makes_the_pair_void_and_its_log_is_kept():
 
     done = compare(start(), dying, maker(["near"] * 9), 3, 1.0)
     assert len(done.voids) == 3
-    assert "out of luck" in done.voids[0]
+    assert "out of luck" in done.logs[0]
     assert "device died" in done.failure
 
 
@@ -219,6 +219,16 @@ def test_what_was_measured_is_kept_whatever_ends_it(command, tmp_path):
     (kept,) = Store(tmp_path).documents()
     assert (kept["passed"], kept["message"]) == (False, "OSError: no space left on device")
     assert kept["result"]["pairs"] == 3
+
+
+def test_the_log_of_a_void_pair_stands_beside_its_document_and_is_named_there(command, tmp_path):
+    def dying():
+        raise TrialVoid("device died", "out of luck")
+
+    status, (kept,) = command("--pairs", "6", made=dying)
+    assert status == 3
+    assert "out of luck" in (tmp_path / kept["log"]).read_text()
+    assert kept["path"].endswith(kept["log"].removeprefix("logs/").replace(".log", ".json"))
 
 
 def test_each_side_has_the_limit_of_its_own_cores(monkeypatch):

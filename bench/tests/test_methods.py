@@ -59,6 +59,14 @@ def test_a_search_without_an_upper_bound_is_irregular():
     assert "upper bound" in figure.message
 
 
+def test_a_search_that_always_loses_says_so_in_words():
+    system = Simulated(10e6, 1e3)
+    system.loss_per_second = lambda load: 0.5 * load
+    figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    assert (figure.result["type"], figure.irregular) == ("unknown", True)
+    assert figure.message == "the search failed: more is lost than is looked for even at the least load, 0.009 Mpps"
+
+
 def test_trials_of_another_placement_are_made_again():
     system = Simulated(10e6, 1e3, placements=["near", "near", "far", "moved", "near"])
     figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))

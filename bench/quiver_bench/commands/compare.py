@@ -111,13 +111,15 @@ def run(options: argparse.Namespace) -> int:
             # What was measured until then is kept, whatever it was.
             comparison.broken = f"{type(error).__name__}: {error}"
             if store is not None and comparison.pairs:
-                kept = store.add(comparison_document(comparison, a, b, versions, started, limits))
+                kept = store.add(
+                    comparison_document(comparison, a, b, versions, started, limits), "\n".join(comparison.logs)
+                )
                 tell(f"kept: {kept}")
             raise
     document = comparison_document(comparison, a, b, versions, started, limits)
     result = document["result"] | {"trials": document["trials"]}
     if store is not None:
-        result["kept"] = str(store.add(document))
+        result["kept"] = str(store.add(document, "\n".join(comparison.logs)))
     if options.output == "json":
         print(json.dumps(result, indent=2))
     elif not comparison.failure:

@@ -143,13 +143,11 @@ def _measure(
         ):  # every sample is kept: those that belong to no placement stand with the first
             document["trials"] += trials_of(moved)
         if store is not None:
-            tell(f"kept: {store.add(document)}")
-            if log:
-                where = store.add_log(document, log)
-                tell(f"log: {where}")
+            tell(f"kept: {store.add(document, log)}")
         documents.append(document)
     if log:
-        raise TrialVoid(f"{documents[0]['message']} (log: {where})", log)
+        where = f" (log: {store.directory / documents[0]['log']})" if store and "log" in documents[0] else ""
+        raise TrialVoid(f"{documents[0]['message']}{where}", log)
     return documents
 
 

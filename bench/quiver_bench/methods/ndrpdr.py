@@ -113,11 +113,19 @@ def measure(
     result: dict[str, Any] = {"type": "ndrpdr"}
     irregular, message = False, ""
     remarks: list[str] = []
+    begun = time.monotonic()
     measurer = Measurer(stand, tell, kept, tuple(goal.loss_ratio for _, goal in goals))
     try:
         found = MultipleLossRatioSearch(config).search(measurer)
     except (RuntimeError, Unsteady) as error:  # the library's: time is up, or loss even at the least load
-        return Figure({"type": "unknown"}, kept, measurer.where, True, f"the search failed: {error}", stand.clocks())
+        return Figure(
+            {"type": "unknown"},
+            kept,
+            measurer.where,
+            True,
+            f"the search failed: {_why(error, config, ways, time.monotonic() - begun)}",
+            stand.clocks(),
+        )
     for name, goal in wanted.items():
         answer = found[goal]
         payload, regular = bounds(answer, frame_bits, ways)
@@ -131,6 +139,17 @@ def measure(
         found_latencies, remarks = latencies(stand, pdr, measurer.where, kept, tell, effort.trial_seconds)
         result |= found_latencies
     return Figure(result, kept, measurer.where, irregular, message, clocks, remarks)
+
+
+def _why(error: Exception, config: Config, ways: int, seconds: float) -> str:
+    """Why a search failed. The library shows its own objects."""
+    if isinstance(error, Unsteady):
+        return str(error)
+    if seconds >= config.search_duration_max:
+        return f"its {config.search_duration_max:g} s were over"
+    if "lower bound" in str(error):
+        return f"more is lost than is looked for even at the least load, {config.min_load * ways / 1e6:.3f} Mpps"
+    return str(error).split(":")[0]
 
 
 def bounds(answer: GoalResult, frame_bits: float, ways: int = 1) -> tuple[dict[str, Any], bool]:

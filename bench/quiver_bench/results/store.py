@@ -110,19 +110,16 @@ class Store:
         """Whether there are no results."""
         return not any((self.directory / "json").rglob("*.json"))
 
-    def add(self, document: dict[str, Any]) -> Path:
-        """Keeps a document under a name of its own; returns where."""
+    def add(self, document: dict[str, Any], log: str = "") -> Path:
+        """Keeps a document under a name of its own, and what a device said before it died beside it; returns where."""
         name = self._name(document)
         day = document["start_time"][:10].split("-")
         path = self.directory.joinpath("json", *day, f"{name}.json")
+        if log.strip():
+            document["log"] = f"logs/{name}.log"
+            _write_new(self.directory / document["log"], log)
         _write_new(path, json.dumps(document, indent=1) + "\n")
         self._add_row(document, name)
-        return path
-
-    def add_log(self, document: dict[str, Any], log: str) -> Path:
-        """Keeps what a device said before it died."""
-        path = self.directory / "logs" / f"{self._name(document)}.log"
-        _write_new(path, log)
         return path
 
     def documents(self) -> list[dict[str, Any]]:
