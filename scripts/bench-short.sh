@@ -9,6 +9,8 @@ status=0
 
 # Where the host moves cores about, pairs are made again and again: each comparison has its share of the ten minutes.
 within=${WITHIN:-40}
+# And so has each of the two searches; one that isn't done by then has failed.
+search=${SEARCH:-40}
 
 alone() {  # COMMAND WORDS…
   local ended=0
@@ -46,8 +48,8 @@ if [ "$(id -u)" -eq 0 ]; then
 else
   echo "bench: left out: tap suites need root" >&2
 fi
-alone search 64b-1c-memif-ethip4-ip4base-ndrpdr --seconds 0.3 --duration-sum 1.5
-alone run 64b-1c-memif-ethip4-ip4base-reconf --seconds 0.3 --duration-sum 1.5
+alone search 64b-1c-memif-ethip4-ip4base-ndrpdr --seconds 0.3 --duration-sum 1.5 --search-seconds "$search"
+alone run 64b-1c-memif-ethip4-ip4base-reconf --seconds 0.3 --duration-sum 1.5 --search-seconds "$search"
 alone soak 64b-1c-memif-ethip4-ip4base-soak --soak-seconds 60
 alone run --trials 5 --seconds 0.5 64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps 100b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-tput
 for library in rust c go; do

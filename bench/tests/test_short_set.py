@@ -41,6 +41,8 @@ def test_what_fails_is_told_at_the_end(script):
     done, asked = script('[ "$1" != search ] || exit 3')
     assert done.returncode == 3
     assert asked[-1] == "report --results here"
+    bounded = [line for line in asked if line.startswith(("compare", "search")) or "reconf" in line]
+    assert all("--within 40" in line or "--search-seconds 40" in line for line in bounded)
 
 
 def test_a_peer_that_is_not_installed_is_left_out_and_no_failure(script, tmp_path):

@@ -46,6 +46,12 @@ def add(commands: Any) -> None:
         parser.add_argument("--trials", type=some, default=mrr.TRIALS, help="trials of MRR (default: %(default)s)")
         parser.add_argument("--seconds", type=positive, default=1.0, help="length of a trial (default: %(default)s)")
         parser.add_argument("--duration-sum", type=positive, default=21.0, help="MLRsearch: seconds that decide a load")
+        parser.add_argument(
+            "--search-seconds",
+            type=positive,
+            default=ndrpdr.SEARCH_SECONDS,
+            help="a search that isn't done after so long has failed (default: %(default)g)",
+        )
         parser.add_argument("--soak-seconds", type=positive, default=soak.SOAK_SECONDS, help="length of a soak")
         add_measuring(parser)
         add_results(parser)
@@ -94,6 +100,9 @@ def run(options: argparse.Namespace) -> int:
         raise BenchError(f"none of {len(wanted)} suites could be measured: see above")
     if documents and not any(document["passed"] for document in documents):
         raise BenchError(documents[-1]["message"])
+    broken = [failure for failure in failures if not isinstance(failure, Unsupported)]
+    if broken:
+        raise BenchError(f"{len(broken)} of {len(wanted)} suites could not be measured: see above")
     return 0
 
 
@@ -157,12 +166,16 @@ def _by_method(
     bits = suite.traffic.mean_size * 8
     if suite.method in MAXIMUM:
         return mrr.measure(stand, tell, options.trials, options.seconds, kept, suite.unit)
-    effort = ndrpdr.Effort(options.duration_sum, options.seconds)
+    effort = ndrpdr.Effort(options.duration_sum, options.seconds, options.search_seconds)
     if suite.method == "ndrpdr":
         return [ndrpdr.measure(stand, tell, bits, effort, kept)]
     if suite.method == "soak":
         return [soak.measure(stand, tell, bits, options.soak_seconds, kept)]
-    short = ndrpdr.Effort(min(options.duration_sum, reconf.EFFORT.duration_sum), options.seconds, 300.0)
+    short = ndrpdr.Effort(
+        min(options.duration_sum, reconf.EFFORT.duration_sum),
+        options.seconds,
+        min(options.search_seconds, reconf.EFFORT.search_seconds),
+    )
     return [reconf.measure(stand, tell, bits, reconf.SECONDS * options.seconds, short, kept)]
 
 
