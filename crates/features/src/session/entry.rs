@@ -91,6 +91,8 @@ impl Marks {
     pub(super) const SETTLED: Self = Self(8);
     /// It ends in the next round.
     pub(super) const ENDING: Self = Self(4);
+    /// It was there before its tenant was given `tcp-check`, or when it was without: that hasn't seen all of its packets.
+    pub(super) const UNCHECKED: Self = Self(16);
 
     /// Whether all of `other`'s are there.
     #[inline(always)]
@@ -129,6 +131,14 @@ impl Session {
     #[inline(always)]
     pub(super) fn retire(&mut self, service: u8) {
         self.chain = self.chain.map(|chain| chain.without(service));
+    }
+
+    /// A packet of it has come that nobody refuses. How long it is over isn't changed by any.
+    #[inline(always)]
+    pub(super) const fn heard(&mut self, tick: u64) {
+        if !matches!(self.state, State::TimeWait) {
+            self.last_seen = tick as u32;
+        }
     }
 
     /// The direction of a packet, by whether its source is the higher endpoint.

@@ -249,8 +249,8 @@ impl Vector<'_> {
             Kind::Link => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
                 self.counts[Counter::RelatedErrors as usize] += 1;
-                self.sessions.related(found, mark.from_high, bytes);
-                return (PASS, Flow::new(found, self.is_v6, mark.from_high), 0);
+                let chain = self.sessions.related(found, mark.from_high, bytes);
+                return (Verdict::Pass(chain), Flow::new(found, self.is_v6, mark.from_high), 0);
             }
             Kind::Flow => {
                 if found != NONE {

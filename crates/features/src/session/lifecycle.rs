@@ -57,7 +57,7 @@ impl Serve for Lifecycle {
 #[inline(always)]
 fn flags(visit: &Visit<'_>) -> u8 {
     let at = tcp_header_at(visit.packets, visit.slot, visit.is_v6);
-    at.and_then(|at| visit.packets.area(visit.slot).get(at + FLAGS)).copied().unwrap_or_default()
+    at.and_then(|(at, _)| visit.packets.area(visit.slot).get(at + FLAGS)).copied().unwrap_or_default()
 }
 
 /// Bytes of a TCP header before its flags.
@@ -72,6 +72,8 @@ const ACK: u8 = TcpFlags::ACK.bits();
 pub(super) enum Step {
     /// Nothing that anybody has to know of.
     Stays,
+    /// It may be anybody's: it goes on, and the session's time isn't longer for it.
+    Doubted,
     /// It stands elsewhere now.
     Moved,
     /// A connection that was over begins anew.

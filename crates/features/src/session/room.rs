@@ -11,6 +11,8 @@ use tables::session::NONE;
 const IDLE_SECONDS: u32 = 60;
 /// Established sessions that are looked at for one that is idle.
 const LOOKS: usize = 8;
+/// Tenants that are looked at for one with sessions that make room; the next packet looks on from there.
+const TENANTS: usize = 64;
 
 /// What a tenant has at this worker.
 #[derive(Debug, Default)]
@@ -65,6 +67,19 @@ impl Sessions {
         }
         self.end(session);
         true
+    }
+
+    /// Ends a session of the tenant with most that make room. The one that had most may have none left: then of the next one that has any.
+    pub(super) fn evict_of_crowd(&mut self, tick: u64) -> bool {
+        for _ in 0..TENANTS {
+            let crowd = self.parts.get(usize::from(self.crowd));
+            if crowd.is_some_and(|crowd| crowd.transient.len > 0) {
+                break;
+            }
+            let next = usize::from(self.crowd) + 1;
+            self.crowd = if next < self.parts.len() { next as u16 } else { 0 };
+        }
+        self.evict(self.crowd, tick)
     }
 
     /// An established session of the tenant that nothing was heard of for long. Those that it isn't so with are put behind

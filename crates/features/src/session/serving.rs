@@ -215,9 +215,12 @@ impl<S: Serve> Serving<S> {
         };
         let verdict = self.service.packet(&mut visit);
         let step = visit.step;
+        if step == Step::Stays && matches!(verdict, Verdict::Next | Verdict::Skip) {
+            session.heard(tick);
+        }
         let mut rest = session.chain[direction as usize].behind(self.me);
         match step {
-            Step::Stays => {}
+            Step::Stays | Step::Doubted => {}
             Step::Moved => sessions.moved(tenants, flow.session(), tick),
             Step::Reopened => {
                 sessions.restart(tenants, flow.session(), bytes, tick);

@@ -1,12 +1,12 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
-use super::entry::{Flow, Marks, Session, State};
+use super::entry::{Flow, Marks, Session};
 use super::room::Part;
 use super::services::Chain;
-use super::tcp_check::Track;
+use super::tcp_check::{self, Track};
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use std::sync::atomic::Ordering;
-use tables::session::{Beside, Inserted, Key, Seed, SessionTable};
+use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable};
 use tables::timer_wheel::TimerWheel;
 use wire::IpProtocol;
 
@@ -37,10 +37,23 @@ pub struct Sessions {
 }
 
 /// A session has its chain of other tenants than there are now: it takes over theirs, and whatever a service had decided about it
-/// is decided anew. `None` where its tenant is gone.
+/// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more.
+/// `None` where its tenant is gone.
 #[cold]
-fn renew(tenants: &Tenants, session: &mut Session) -> Option<()> {
+fn renew(tenants: &Tenants, session: &mut Session, handle: Handle, tracks: &mut Beside<Track>) -> Option<()> {
     let tenant = tenants.get(session.tenant)?;
+    if let Some(check) = super::order().number(tcp_check::SERVICE.node.name)
+        && !session.is_blocked()
+        && !session.chain[0].has(check)
+        && tenant.chain[0].has(check)
+    {
+        session.marks.put(Marks::UNCHECKED, true);
+        if tracks.get(handle).is_some()
+            && let Some((track, _)) = tracks.get_mut(handle)
+        {
+            *track = Track::default();
+        }
+    }
     (session.chain, session.epoch) = (tenant.chain, tenants.generation as u16);
     Some(())
 }
@@ -116,7 +129,7 @@ impl Sessions {
             evicted.for_quota += 1;
         }
         if self.table.len() >= self.table.limit() {
-            if !self.evict(number, tick) && !self.evict(self.crowd, tick) {
+            if !self.evict(number, tick) && !self.evict_of_crowd(tick) {
                 tenant.occupancy.give();
                 return Err(NoRoom::Table);
             }
@@ -160,24 +173,27 @@ impl Sessions {
     ) -> Option<(Chain, u16)> {
         let (handle, _, session) = self.table.visit(index)?;
         if session.epoch != tenants.generation as u16 {
-            renew(tenants, session)?;
+            renew(tenants, session, handle, &mut self.tcp)?;
         }
         let direction = session.direction(from_high);
         session.packets[direction as usize] += 1;
         session.bytes[direction as usize] += u64::from(bytes);
-        if session.state != State::TimeWait {
-            session.last_seen = tick as u32;
+        let chain = session.chain[direction as usize];
+        // Else, services say whether it is one of its packets.
+        if chain.first().is_none() || chain.block().is_some() {
+            session.heard(tick);
         }
-        Some((session.chain[direction as usize], handle.generation as u16))
+        Some((chain, handle.generation as u16))
     }
 
-    /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it.
-    pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) {
-        if let Some(session) = self.table.get_mut(index) {
-            let direction = session.direction(from_high) as usize;
-            session.packets[direction] += 1;
-            session.bytes[direction] += u64::from(bytes);
-        }
+    /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it. Gives what it passes next:
+    /// no services, but where the session is blocked, it is, too.
+    pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) -> Chain {
+        let Some(session) = self.table.get_mut(index) else { return Chain::default() };
+        let direction = session.direction(from_high) as usize;
+        session.packets[direction] += 1;
+        session.bytes[direction] += u64::from(bytes);
+        if session.is_blocked() { session.chain[direction] } else { Chain::default() }
     }
 
     /// A session stands elsewhere now: another timeout holds, and it may or may not have to make room.
@@ -270,9 +286,11 @@ impl Sessions {
         due.extend(part);
         let mut ended = 0;
         for index in due.drain(..) {
-            let Some(session) = self.table.get_mut(index) else { continue };
+            let Some((handle, _, session)) = self.table.visit(index) else { continue };
             let known = tenants.get(session.tenant).is_some();
-            if !known || session.epoch != tenants.generation as u16 && renew(tenants, session).is_none() {
+            let renewed = session.epoch == tenants.generation as u16
+                || renew(tenants, session, handle, &mut self.tcp).is_some();
+            if !known || !renewed {
                 self.end(index);
                 ended += 1;
                 continue;

@@ -207,18 +207,21 @@ impl Tuple for V6 {
     }
 }
 
-/// Where the header of a TCP segment begins in the head area, of a packet that [`Tuple::read`] has found ports in.
+/// Where the header of a TCP segment begins in the head area, of a packet that [`Tuple::read`] has found ports in, and whether
+/// the packet is a first fragment.
 #[inline(always)]
-pub(super) fn tcp_header_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<usize> {
+pub(super) fn tcp_header_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<(usize, bool)> {
     let meta = packets.meta(slot);
     if is_v6 {
         let header = packets.header::<Ipv6Header>(slot, meta.l3)?;
         if header.next_header.is_extension() {
-            let behind = behind_extensions(packets.area(slot), meta.l3.into(), meta.end.into());
-            return behind.ok().map(|(at, _)| at);
+            let l3 = usize::from(meta.l3);
+            let upper = walk(packets.area(slot).get(l3..meta.end.into())?).ok()?;
+            return Some((l3 + upper.offset, upper.is_fragment()));
         }
+        return Some((meta.l4.into(), false));
     }
-    Some(meta.l4.into())
+    Some((meta.l4.into(), packets.header::<Ipv4Header>(slot, meta.l3)?.is_fragment()))
 }
 
 /// Where the transport header is behind extension headers, and its protocol.

@@ -10,7 +10,7 @@ number: where A stands, where B stands" after the packet, by RFC 9293 section 3.
 import sys
 
 from scapy.layers.inet import IP, TCP
-from scapy.layers.inet6 import IPv6
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -22,10 +22,19 @@ def ip(src, dst, ttl):
     return IPv6(src=src, dst=dst, hlim=ttl) if V6 else IP(src=src, dst=dst, ttl=ttl, id=1)
 
 
-def row(name, there, segment, verdict):
+def first_fragment(src, dst, ttl, segment, size):
+    """The first fragment of a segment's packet, with so many bytes of the segment."""
+    whole = ip(src, dst, ttl) / segment
+    part = Raw(bytes(whole)[-len(segment) :][:size])
+    if V6:
+        return IPv6(src=src, dst=dst, hlim=ttl) / IPv6ExtHdrFragment(nh=6, m=1, id=7) / part
+    return IP(src=src, dst=dst, ttl=ttl, id=1, flags="MF", proto=6) / part
+
+
+def row(name, there, segment, verdict, cut=0):
     src, dst = (A, B) if there else (B, A)
     ethernet = {"type": 0x86DD if V6 else 0x0800}
-    came, left = (bytes(ip(src, dst, ttl) / segment) for ttl in (64, 63))
+    came, left = (bytes(first_fragment(src, dst, ttl, segment, cut) if cut else ip(src, dst, ttl) / segment) for ttl in (64, 63))
     if there:
         rx_if, came = 2, bytes(Ether(dst="02:fe:00:00:00:02", src="02:00:00:00:02:02", **ethernet)) + came
         tx_if = 3
@@ -37,13 +46,14 @@ def row(name, there, segment, verdict):
 
 
 def conversation(name, *packets):
-    """Each packet: from whom, flags, sequence and acknowledgment number, where A and B stand then; data, window, options, verdict."""
+    """Each packet: from whom, flags, sequence and acknowledgment number, where A and B stand then; data, window, options, verdict;
+    bytes of the segment in the first fragment of its packet."""
     for number, (who, flags, seq, ack, states, *more) in enumerate(packets, 1):
         given = more[0] if more else {}
-        data, verdict = given.pop("data", 0), given.pop("verdict", "pass")
+        data, verdict, cut = given.pop("data", 0), given.pop("verdict", "pass"), given.pop("cut", 0)
         ports = {"sport": 40000, "dport": 80} if who == "A" else {"sport": 80, "dport": 40000}
         segment = TCP(**ports, flags=flags, seq=seq % 2**32, ack=ack % 2**32, **{"window": 1000, **given}) / Raw(b"x" * data)
-        row(f"{name}, {number}: {states}", who == "A", segment, verdict)
+        row(f"{name}, {number}: {states}", who == "A", segment, verdict, cut)
 
 
 def opened(a=100, b=500, **more):
@@ -262,4 +272,88 @@ conversation(
     ("A", "R", 4000, 0, OPEN),
     ("A", "R", 5010 + 2**31, 0, OPEN, {"verdict": "rst-out-of-window"}),
     ("A", "R", 5020, 0, "Closed Closed"),
+)
+conversation(
+    "midstream by a retransmission",
+    # B has all of what A had under way, and its acknowledgments were lost.
+    ("A", "A", 1000, 6000, OPEN, {"data": 100}),
+    ("B", "A", 6000, 2000, OPEN),
+    ("A", "A", 2000, 6000, OPEN, {"data": 100}),
+    ("B", "A", 6000, 2100, OPEN, {"data": 10}),
+)
+conversation(
+    "much in flight",
+    *opened(),
+    ("A", "A", 101, 501, OPEN, {"data": 900}),
+    ("B", "A", 501, 301, OPEN),
+    ("B", "A", 501, 801, OPEN),
+    ("A", "A", 101, 501, OPEN, {"data": 100}),
+    ("B", "A", 501, 1001, OPEN, {"data": 10}),
+    ("A", "A", 1001, 511, OPEN, {"data": 100}),
+)
+# Ten megabytes that nobody has followed lie before the last three.
+conversation(
+    "later",
+    *opened(),
+    ("A", "A", 10_000_101, 501, OPEN, {"data": 100}),
+    ("B", "A", 501, 10_000_201, OPEN, {"data": 10}),
+    ("A", "A", 10_000_201, 511, OPEN, {"data": 100}),
+)
+conversation(
+    "one direction only",
+    ("A", "S", 100, 0, "SynSent Listen"),
+    # Not with a number that A hasn't come to.
+    ("A", "A", 5000, 501, "SynSent Listen", {"verdict": "out-of-window"}),
+    ("A", "A", 101, 501, OPEN),
+    ("A", "A", 101, 501, OPEN, {"data": 1400}),
+    ("A", "A", 1501, 200_501, OPEN, {"data": 1400}),
+    ("A", "A", 2901 + 2**31, 200_501, OPEN, {"data": 1, "verdict": "out-of-window"}),
+    ("A", "FA", 2901, 400_501, "FinWait1 CloseWait"),
+    ("A", "A", 2902, 400_502, "FinWait1 CloseWait"),
+    ("A", "S", 2**31, 0, "SynSent Listen"),
+    ("A", "A", 2**31 + 1, 9001, OPEN),
+    ("A", "R", 2**31 + 1, 0, "Closed Closed"),
+)
+conversation(
+    "an answer that comes another way at first",
+    ("A", "S", 100, 0, "SynSent Listen"),
+    ("A", "A", 101, 501, OPEN),
+    ("B", "SA", 500, 101, "Established SynReceived"),
+    ("A", "A", 101, 501, OPEN),
+    ("B", "A", 501, 101, OPEN, {"data": 1001, "verdict": "out-of-window"}),
+)
+conversation(
+    "in fragments",
+    *opened(window=5000),
+    ("A", "A", 101, 501, OPEN, {"data": 1400, "cut": 576}),
+    ("B", "A", 501, 1501, OPEN, {"window": 5000}),
+    ("B", "A", 501, 1501 + 5001, OPEN, {"verdict": "bad-acknowledgment"}),
+    # What number its FIN has isn't seen.
+    ("A", "FA", 1501, 501, OPEN, {"data": 1400, "cut": 576}),
+    ("B", "A", 501, 2902, OPEN, {"window": 5000}),
+    ("B", "FA", 501, 2902, "CloseWait FinWait1"),
+    ("A", "A", 2902, 502, "CloseWait FinWait2"),
+)
+conversation(
+    "rst in flight",
+    *opened(),
+    ("A", "A", 101, 501, OPEN, {"data": 1000}),
+    # RFC 5961 section 3.2: neither what B expects nor the end of what A has sent.
+    ("A", "R", 600, 0, OPEN),
+    ("A", "R", 1101, 0, "Closed Closed"),
+    # B expects something else still, asks, and A goes on: it wasn't A.
+    ("B", "A", 501, 101, "Closed Closed", {"data": 1000}),
+    ("A", "A", 101, 1501, "Closed Closed", {"data": 1000}),
+    ("B", "A", 1501, 1101, "Closed Closed", {"data": 1000}),
+    ("B", "A", 2501, 1101, "Closed Closed", {"data": 1, "verdict": "out-of-window"}),
+)
+conversation(
+    "a fin of long ago",
+    *opened(),
+    ("A", "A", 101, 501, OPEN, {"data": 1000}),
+    ("B", "A", 501, 1101, OPEN),
+    ("A", "A", 1101, 501, OPEN, {"data": 500}),
+    ("A", "FA", 700, 501, OPEN),
+    ("A", "A", 1601, 501, OPEN, {"data": 100}),
+    ("A", "FA", 1701, 501, "FinWait1 CloseWait"),
 )

@@ -8,16 +8,18 @@
 //! | data, acknowledgments, RSTs outside the windows; flags that make no sense | dropped, by reason |
 //! | SYN of a new connection in TIME-WAIT (RFC 9293 section 3.6.1, RFC 6191) | passes, and the session begins anew |
 //! | the first one of a session, which isn't a SYN | as the tenant's `midstream` says |
+//! | a segment behind a SYN whose answer wasn't seen | passes: what takes another way isn't checked |
 //!
 //! It stands in for `l4-lifecycle` where both are on a chain: a session is where its connection is. What isn't TCP it lets alone.
 //! [`Segment`] is what matters of a packet, [`Track`] what is known of a connection.
 
 mod segment;
+mod side;
 mod track;
 
 pub use track::{TcpState, Track};
 
-use super::entry::{Direction, State};
+use super::entry::{Marks, State};
 use super::lifecycle::{self, Step};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
@@ -131,7 +133,9 @@ fn moved(visit: &mut Visit<'_>, state: State) -> Verdict {
         State::Established => visit.count(Counter::Established),
         State::TimeWait if reset => visit.count(Counter::Reset),
         State::TimeWait => visit.count(Counter::Closed),
-        State::Embryonic | State::Closing => {}
+        // A SYN, in a session that was there before the service was on its chain.
+        State::Embryonic => return reopened(visit),
+        State::Closing => {}
     }
     Verdict::Next
 }
@@ -149,35 +153,41 @@ fn unusual(visit: &mut Visit<'_>, segment: &Segment, outcome: Outcome) -> Verdic
             };
             return Verdict::Drop(reason.into());
         }
-        Outcome::Doubtful(doubt) => visit.count(match doubt {
-            Doubt::Rst => Counter::DoubtfulRst,
-            Doubt::Syn => Counter::DoubtfulSyn,
-            Doubt::Ack => Counter::DoubtfulAck,
-        }),
-        Outcome::Reopens => {
-            visit.session.initiated_by(visit.direction);
-            visit.session.state = State::Embryonic;
-            visit.step = Step::Reopened;
-            visit.count(Counter::Reopened);
+        Outcome::Doubtful(doubt) => {
+            visit.step = Step::Doubted;
+            visit.count(match doubt {
+                Doubt::Rst => Counter::DoubtfulRst,
+                Doubt::Syn => Counter::DoubtfulSyn,
+                Doubt::Ack => Counter::DoubtfulAck,
+            });
         }
+        Outcome::Reopens => return reopened(visit),
         Outcome::Midstream => return midstream(visit, segment),
     }
     Verdict::Next
 }
 
+/// A connection begins in a session that is there already.
+fn reopened(visit: &mut Visit<'_>) -> Verdict {
+    visit.session.initiated_by(visit.direction);
+    visit.session.state = State::Embryonic;
+    // What `l4-lifecycle` has seen was of the one before.
+    visit.session.tcp_flags = [0; 2];
+    visit.step = Step::Reopened;
+    visit.count(Counter::Reopened);
+    Verdict::Next
+}
+
 /// The session's first segment here isn't the first one of its connection.
 fn midstream(visit: &mut Visit<'_>, segment: &Segment) -> Verdict {
-    // Whoever has seen its beginning was another service, or it wasn't checked then: its tenant has this service since.
-    let session = &visit.session;
-    let seen_before = session.state != State::Embryonic
-        || session.tcp_flags != [0; 2]
-        || visit.direction == Direction::Reverse;
+    let seen_before = visit.session.marks.has(Marks::UNCHECKED);
+    let other = visit.session.packets[1 - visit.direction as usize];
     match visit.tenant.map(|tenant| tenant.midstream).unwrap_or_default() {
         Midstream::Remove if !seen_before => Verdict::End(Drop::Midstream.into()),
         Midstream::Security if !seen_before => Verdict::Block(Drop::Blocked.into()),
         _ => {
             let Some((track, _)) = visit.tcp.get_mut(visit.handle) else { return Verdict::Next };
-            track.adopt(visit.direction, segment, seen_before);
+            track.adopt(visit.direction, segment, seen_before && other > 0);
             let state = track.phase();
             visit.count(Counter::Adopted);
             if state == visit.session.state { Verdict::Next } else { moved(visit, state) }

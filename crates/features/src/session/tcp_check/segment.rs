@@ -23,6 +23,8 @@ pub(super) struct Segment {
     pub(super) window: u16,
     /// Bytes of data.
     pub(super) payload: u32,
+    /// It is the first fragment of a packet: there is more data than that.
+    pub(super) cut: bool,
     /// Of a SYN: what its sender shifts windows by, if it can.
     pub(super) scale: Option<u8>,
     /// Of a SYN: it has timestamps.
@@ -33,7 +35,7 @@ impl Segment {
     /// The segment of a packet whose network header its metadata points to; `None` where its header can't be.
     #[inline(always)]
     pub(super) fn read(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<Self> {
-        let at = tcp_header_at(packets, slot, is_v6)?;
+        let (at, cut) = tcp_header_at(packets, slot, is_v6)?;
         let meta = packets.meta(slot);
         let head = packets.area(slot).get(at..meta.end.into())?;
         let len = (meta.len() as usize).checked_sub(at - usize::from(meta.data))?;
@@ -48,6 +50,7 @@ impl Segment {
             acknowledgment: header.acknowledgment.get(),
             window: header.window.get(),
             payload: (len - header_len) as u32,
+            cut,
             ..Self::default()
         };
         if segment.flags & SYN != 0 {

@@ -5,6 +5,7 @@
 //! was never sent. Numbers are compared as RFC 9293 section 3.4 says, so that they may wrap.
 
 use super::segment::{ACK, FIN, MAX_SCALE, RST, SYN, Segment};
+use super::side::{LATEST, Reach, Side, Stage, UNSCALED, WIDE, after, later};
 use crate::session::entry::{Direction, State};
 
 /// What becomes of a segment.
@@ -66,19 +67,6 @@ pub enum TcpState {
     Closed,
 }
 
-/// How far a side has got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-enum Stage {
-    #[default]
-    Silent,
-    SynSent,
-    /// Its SYN is acknowledged.
-    Open,
-    FinSent,
-    FinAcked,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 enum Over {
@@ -89,28 +77,6 @@ enum Over {
     Reset,
 }
 
-/// One side.
-#[derive(Clone, Copy, Debug, Default)]
-struct Side {
-    /// Its first sequence number.
-    first: u32,
-    /// One more than the highest that it has used.
-    end: u32,
-    /// What `end` may become: what the other side has said it takes.
-    limit: u32,
-    /// Highest acknowledgment that it has sent.
-    acked: u32,
-    /// The largest window that it has offered, in bytes.
-    window: u32,
-    /// One more than its FIN's.
-    fin: u32,
-    /// What its windows are shifted by; [`UNSCALED`] where its SYN didn't say.
-    scale: u8,
-    stage: Stage,
-    /// It hasn't sent anything since it is followed.
-    unseen: bool,
-}
-
 /// What is known of a connection: of the side that is the session's initiator, and of the other one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Track {
@@ -118,52 +84,6 @@ pub struct Track {
     over: Over,
     /// Both SYNs had timestamps.
     timestamps: bool,
-}
-
-const UNSCALED: u8 = u8::MAX;
-/// How far an acknowledgment may lie behind, where windows are small.
-const LATEST: u32 = 65_536 + 1024;
-/// A window of somebody whose windows aren't known.
-const WIDE: u32 = 1 << 30;
-
-/// Whether `a` comes after `b`.
-#[inline(always)]
-const fn after(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) > 0
-}
-
-/// The later one.
-#[inline(always)]
-const fn later(a: u32, b: u32) -> u32 {
-    if after(a, b) { a } else { b }
-}
-
-impl Side {
-    /// Of whoever sends that SYN.
-    fn asks(segment: &Segment) -> Self {
-        let end = segment.end();
-        Self {
-            first: segment.sequence,
-            end,
-            limit: end,
-            window: u32::from(segment.window),
-            scale: segment.scale.unwrap_or(UNSCALED),
-            stage: Stage::SynSent,
-            ..Self::default()
-        }
-    }
-
-    /// Whether a SYN's acknowledgment is one of its SYN, and of no more than it has sent.
-    const fn has_asked(&self, acknowledgment: u32) -> bool {
-        after(acknowledgment, self.first) && !after(acknowledgment, self.end)
-    }
-
-    /// Whether sequence numbers from `sequence` up to `end` are some that the other side takes.
-    #[inline(always)]
-    const fn may_send(&self, sequence: u32, end: u32, other: &Self) -> bool {
-        let window = if other.window == 0 { 1 } else { other.window };
-        !after(end, self.limit) && !after(self.end.wrapping_sub(window), sequence)
-    }
 }
 
 impl Track {
@@ -248,7 +168,8 @@ impl Track {
                 return Outcome::Midstream;
             }
             self.begin(segment);
-            return Outcome::Fits;
+            // A session that was there before: its initiator may be the other one.
+            return if from == Direction::Forward { Outcome::Fits } else { Outcome::Reopens };
         }
         if segment.has(RST) { self.rst(from, segment) } else { self.syn(from, segment) }
     }
@@ -263,11 +184,20 @@ impl Track {
     fn syn(&mut self, from: Direction, segment: &Segment) -> Outcome {
         let (side, other) = self.both(from);
         let acknowledges = segment.has(ACK);
+        if other.unseen && side.stage >= Stage::FinSent && segment.sequence != side.first {
+            // It has closed. Whether the other side has, too, isn't seen: it may begin anew.
+            if acknowledges {
+                *self = Self::default();
+                return Outcome::Midstream;
+            }
+            self.begin(segment);
+            return Outcome::Reopens;
+        }
         if acknowledges && !other.has_asked(segment.acknowledgment) {
             return Outcome::Refused(Refusal::Acknowledgment);
         }
         match side.stage {
-            Stage::Silent => {
+            stage if stage == Stage::Silent || side.unseen && acknowledges => {
                 // An answer, or both ask at the same time.
                 let taken = if acknowledges { segment.acknowledgment } else { other.end };
                 *side = Side { acked: side.acked, ..Side::asks(segment) };
@@ -308,8 +238,8 @@ impl Track {
                 Outcome::Fits
             }
             (Stage::Silent, _) => Outcome::Refused(Refusal::Rst),
-            // What the other side expects lies between what it has acknowledged and what was sent.
-            _ if !after(other.acked, sequence) && !after(sequence, side.end) => Outcome::Fits,
+            // What the other side expects: behind what it has acknowledged last, or behind all that was sent.
+            _ if sequence == other.acked || sequence == side.end => Outcome::Fits,
             // It may answer what came from a side that knows of an earlier connection.
             (_, Stage::Silent) => Outcome::Doubtful(Doubt::Rst),
             _ if side.may_send(sequence, sequence, other) => Outcome::Doubtful(Doubt::Rst),
@@ -329,18 +259,18 @@ impl Track {
             // It knows of an earlier connection: whoever asks will end that.
             return Outcome::Doubtful(Doubt::Ack);
         }
+        if other.stage == Stage::Silent {
+            return self.one_way(from, segment);
+        }
         let beyond_fin = side.stage >= Stage::FinSent && after(end, side.fin);
         if !side.may_send(sequence, end, other) || beyond_fin {
             return Outcome::Refused(Refusal::Window);
         }
-        if other.unseen
-            && after(acknowledgment, other.end)
-            && !after(acknowledgment, other.end.wrapping_add(WIDE))
-        {
-            other.end = acknowledgment;
+        if after(acknowledgment, other.end) {
+            other.learn(acknowledgment);
         }
         let oldest = other.end.wrapping_sub(side.window.max(LATEST));
-        if after(acknowledgment, other.end) || after(oldest, acknowledgment) || other.stage == Stage::Silent {
+        if after(acknowledgment, other.end) || after(oldest, acknowledgment) {
             return Outcome::Refused(Refusal::Acknowledgment);
         }
         let window = u32::from(segment.window) << side.scale.min(MAX_SCALE);
@@ -349,7 +279,18 @@ impl Track {
         side.window = side.window.max(window);
         side.acked = later(side.acked, acknowledgment);
         other.limit = later(other.limit, acknowledgment.wrapping_add(window.max(1)));
-        if segment.has(FIN) && side.stage < Stage::FinSent {
+        if other.unseen {
+            // Its acknowledgments aren't seen either.
+            side.limit = later(side.limit, end.wrapping_add(WIDE));
+        }
+        if segment.cut && side.reach == Reach::Known {
+            side.reach = Reach::Pieces;
+        }
+        if side.reach != Reach::Known {
+            side.has_sent();
+        }
+        // The last thing that it sends, or it is one of long ago; in a fragment, its number isn't seen.
+        if segment.has(FIN) && side.stage < Stage::FinSent && end == side.end && !segment.cut {
             (side.stage, side.fin) = (Stage::FinSent, end);
         }
         if other.stage != Stage::Open {
@@ -366,6 +307,21 @@ impl Track {
         Outcome::Fits
     }
 
+    /// Who has asked goes on, and no answer was seen: it takes another way. What isn't seen can't be checked.
+    #[cold]
+    fn one_way(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let (side, other) = self.both(from);
+        if !side.has_asked(segment.sequence) {
+            return Outcome::Refused(Refusal::Window);
+        }
+        *other = Side::unknown(segment.acknowledgment, segment.sequence);
+        (side.stage, side.limit) = (Stage::Open, segment.sequence.wrapping_add(WIDE));
+        if side.scale == UNSCALED {
+            side.scale = 0;
+        }
+        self.data(from, segment)
+    }
+
     /// A segment of a connection that is over.
     fn late(&mut self, from: Direction, segment: &Segment) -> Outcome {
         let (reset, timestamps) = (self.is_reset(), self.timestamps && segment.timestamps);
@@ -377,6 +333,10 @@ impl Track {
             }
             return Outcome::Doubtful(Doubt::Syn);
         }
+        if reset && !segment.has(RST) && side.stage != Stage::Silent && other.stage != Stage::Silent {
+            // The receiver may have asked whether the RST is meant, and go on.
+            return self.data(from, segment);
+        }
         let fits = segment.has(RST) || side.may_send(segment.sequence, segment.end(), other);
         if fits { Outcome::Fits } else { Outcome::Refused(Refusal::Window) }
     }
@@ -385,23 +345,9 @@ impl Track {
     /// the other side has been seen, too, by whoever followed it before.
     pub(super) fn adopt(&mut self, from: Direction, segment: &Segment, both: bool) {
         let Segment { sequence, acknowledgment, .. } = *segment;
-        let common = Side { window: WIDE, scale: MAX_SCALE, stage: Stage::Open, ..Side::default() };
         let (side, other) = self.both(from);
-        *side = Side {
-            first: sequence.wrapping_sub(1),
-            end: sequence,
-            limit: sequence.wrapping_add(WIDE),
-            acked: acknowledgment,
-            ..common
-        };
-        *other = Side {
-            first: acknowledgment.wrapping_sub(1),
-            end: acknowledgment,
-            limit: acknowledgment.wrapping_add(WIDE),
-            acked: sequence,
-            unseen: true,
-            ..common
-        };
+        *side = Side::unknown(sequence, acknowledgment);
+        *other = Side::unknown(acknowledgment, sequence);
         if segment.has(RST) {
             self.over = Over::Reset;
             return;

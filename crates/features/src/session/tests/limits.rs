@@ -136,6 +136,25 @@ fn a_full_table_evicts_who_has_most_to_give() {
     });
 }
 
+/// Who had most may have none left: others have.
+#[test]
+fn a_full_table_looks_for_who_has_something_to_give() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant(), tenant()]);
+        let key = bench.key::<Tenants>();
+        pass(&mut bench, text, "udp");
+        bench.publish(|draft| {
+            draft.change(key, |all| {
+                all.per_worker = 1;
+                all.set_place(2, Place { tenant: 2, context: 0 });
+            });
+        });
+        sessions(&mut bench).crowd = 2;
+        pass(&mut bench, text, "another udp");
+        assert_eq!(one(&mut bench).session.tenant, 2);
+    });
+}
+
 #[test]
 fn many_in_one_vector_keep_to_the_quota() {
     everywhere(|tier, text, node| {

@@ -167,6 +167,7 @@ fn a_session_s_packets_may_be_dropped_for_good_and_its_tenant_s_change_decides_a
         let before = calls(&bench);
         dropped(&mut bench, text, "udp", "judge for-good");
         dropped(&mut bench, text, "udp answer", "judge for-good");
+        dropped(&mut bench, text, "error of a router", "judge for-good");
         assert_eq!(calls(&bench), before, "they don't come to the service any more");
         // No round in between: the next packet is treated as the tenant says now.
         set_tenants(&mut bench, &[served(&["l4-lifecycle", "witness"])]);

@@ -100,12 +100,20 @@ fn conversations_are_followed_packet_by_packet() {
         "flags",
         "header",
         "midstream",
+        "midstream by a retransmission",
+        "much in flight",
+        "one direction only",
+        "an answer that comes another way at first",
+        "in fragments",
+        "rst in flight",
+        "a fin of long ago",
     ];
     let all: std::collections::BTreeSet<&str> = rows(TCP4)
         .iter()
         .map(|row| row.name.split_once(": ").unwrap().0.rsplit_once(", ").unwrap().0)
         .collect();
-    assert_eq!(all, names.into_iter().collect(), "every conversation is played");
+    let here = names.into_iter().chain(["later"]).collect();
+    assert_eq!(all, here, "every conversation is played, one of them below");
     of_both(|tier, text| {
         for name in names {
             play(&mut bench(tier, &[checked()]), text, name);
@@ -218,6 +226,89 @@ fn connections_that_are_there_already_are_adopted() {
             (count(&bench, "tcp-check", "adopted"), hosts(&mut bench)),
             (1, "TimeWait TimeWait".into())
         );
+    });
+}
+
+fn lax(services: &[&str]) -> Tenant {
+    let chain = [order().chain(services.iter().copied()).unwrap(); 2];
+    Tenant { chain, midstream: Midstream::Security, ..tenant() }
+}
+
+fn strict() -> Tenant {
+    Tenant { midstream: Midstream::Security, ..checked() }
+}
+
+/// What a host has under way when its tenant is given the check is acknowledged afterwards.
+#[test]
+fn what_is_under_way_when_the_check_begins_is_acknowledged() {
+    of_both(|tier, text| {
+        for services in [&["l4-lifecycle"][..], &[]] {
+            let mut bench = bench(tier, &[lax(services)]);
+            let packets = conversation(text, "much in flight");
+            packets[..4].iter().for_each(|(row, _)| send(&mut bench, row));
+            set_tenants(&mut bench, &[strict()]);
+            packets[4..].iter().for_each(|(row, _)| send(&mut bench, row));
+            assert_eq!(one(&mut bench).session.state, State::Established);
+        }
+    });
+}
+
+/// The check is taken off and put on again: what it knows is of then.
+#[test]
+fn connections_outlive_the_check_s_absence() {
+    of_both(|tier, text| {
+        let mut bench = bench(tier, &[strict()]);
+        let packets = conversation(text, "later");
+        packets[..3].iter().for_each(|(row, _)| send(&mut bench, row));
+        set_tenants(&mut bench, &[lax(&["l4-lifecycle"])]);
+        send(&mut bench, &packets[3].0);
+        set_tenants(&mut bench, &[strict()]);
+        packets[4..].iter().for_each(|(row, _)| send(&mut bench, row));
+        assert_eq!(
+            (hosts(&mut bench), count(&bench, "tcp-check", "adopted")),
+            ("Established Established".into(), 1)
+        );
+        // A change of something else leaves what is known as it is.
+        set_tenants(&mut bench, &[strict()]);
+        send(&mut bench, &packets[5].0);
+        assert_eq!(count(&bench, "tcp-check", "adopted"), 1);
+    });
+}
+
+/// The first packet that the check sees of a session may be the SYN of another connection, from the other side.
+#[test]
+fn a_session_that_is_over_begins_anew_under_the_check() {
+    of_both(|tier, text| {
+        let mut bench = bench(tier, &[lax(&["l4-lifecycle"])]);
+        let packets = conversation(text, "time-wait, begun by the other side");
+        packets[..6].iter().for_each(|(row, _)| send(&mut bench, row));
+        let before = one(&mut bench);
+        assert_eq!(before.session.state, State::TimeWait);
+        set_tenants(&mut bench, &[strict()]);
+        send(&mut bench, &packets[6].0);
+        let seen = one(&mut bench);
+        assert_eq!((seen.session.state, seen.session.packets), (State::Embryonic, [1, 0]));
+        assert_eq!(seen.endpoints().0, before.endpoints().1, "B is the initiator");
+        packets[7..].iter().for_each(|(row, _)| send(&mut bench, row));
+        assert_eq!(one(&mut bench).session.state, State::Established);
+        assert_eq!(count(&bench, "tcp-check", "reopened"), 1);
+    });
+}
+
+#[test]
+fn packets_that_are_refused_or_doubted_keep_no_session_alive() {
+    of_both(|tier, text| {
+        // An embryonic one lasts five seconds.
+        for (name, number) in [("refused", 1), ("an earlier connection is still known", 1)] {
+            let mut bench = bench(tier, &[checked()]);
+            let packets = conversation(text, name);
+            send(&mut bench, &packets[0].0);
+            wait(&mut bench, 3);
+            send(&mut bench, &packets[number].0);
+            assert_eq!(seen(&mut bench).len(), 1, "{name}");
+            wait(&mut bench, 3);
+            assert!(seen(&mut bench).is_empty(), "{name}");
+        }
     });
 }
 
