@@ -61,12 +61,15 @@ pub struct Oracle {
     pub server_tx: End,
     pub client_rx: End,
     pub client_tx: End,
+    /// Of each packet received last, whether it lies beyond the rings. What doesn't changes while it is looked at: a body stays where
+    /// it is until it is sent on, and slots are written to in between.
+    pub apart: Vec<bool>,
 }
 
 impl Oracle {
     pub fn new(memory: Vec<u8>) -> Self {
-        let (server_rx, server_tx, client_rx, client_tx) = Default::default();
-        Self { memory, server_rx, server_tx, client_rx, client_tx }
+        let (server_rx, server_tx, client_rx, client_tx, apart) = Default::default();
+        Self { memory, server_rx, server_tx, client_rx, client_tx, apart }
     }
 
     pub fn put(&mut self, at: u64, bytes: &[u8]) {
@@ -145,6 +148,7 @@ impl Oracle {
     /// What is received: packets up to a fault, and the fault.
     pub fn receive(&mut self, side: Side, max: usize) -> (Vec<Vec<u8>>, Result<(), Fault>) {
         let mut packets = Vec::new();
+        self.apart.clear();
         let result = self.try_receive(side, max, &mut packets);
         (packets, result)
     }
@@ -183,6 +187,7 @@ impl Oracle {
             if total == 0 {
                 return Err("fault-empty");
             }
+            self.apart.push(chain.iter().all(|part| part.length == 0 || part.offset >= BUFFERS));
             packets
                 .push(chain.iter().filter(|p| p.length > 0).flat_map(|p| self.bytes(*p).to_vec()).collect());
             chain.clear();

@@ -186,11 +186,19 @@ impl Both {
         let max = usize::from(bytes.byte());
         let (expected, verdict) = self.oracle.receive(side, max);
         if let Some(tier) = tier {
-            let Self { client, server, worker, .. } = self;
+            let Self { client, server, worker, oracle, .. } = self;
             let end = if side == Side::Client { client } else { server };
             let result = tier.dispatch(Dataplane(Way::In(&mut end.rx[0], max), worker));
+            let known = |packets: Vec<Vec<u8>>| -> Vec<_> {
+                packets
+                    .into_iter()
+                    .zip(&oracle.apart)
+                    .map(|(p, apart)| (p.len(), apart.then_some(p)))
+                    .collect()
+            };
             // Those before a fault are lost with it.
-            assert_eq!(result.map(|found| found.0).map_err(Fault::kind), verdict.map(|()| expected));
+            let found = result.map(|found| known(found.0)).map_err(Fault::kind);
+            assert_eq!(found, verdict.map(|()| known(expected)));
             worker.end_round();
         } else {
             let mut packets = Packets::default();
