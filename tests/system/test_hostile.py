@@ -112,7 +112,7 @@ def test_a_peer_of_another_user_and_process_namespace(lab, daemon):
         # The peer is in a namespace below ours, so we see it; under the id that it has here.
         assert pathlib.Path(f"/proc/{shown['peer_pid']}/cmdline").read_text().endswith(f"{lab.directory}/bad\0")
     finally:
-        peer.terminate()
+        peer.kill()  # unshare heeds no SIGTERM; its child goes with it
         peer.wait()
 
 
