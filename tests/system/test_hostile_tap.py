@@ -406,7 +406,7 @@ def test_stacks_of_tags(daemon, bad):
     bad.send(frames, 5000)
     drops = bad.settled()
     received = bad.received() - before
-    assert received > 1000
+    assert received > len(frames)  # each of them, and how many more is the machine's business
     assert any("vlan" in reason for reason in drops), drops
 
 
