@@ -8,7 +8,6 @@ import pytest
 from lab import Process, eventually, tool
 from lab.dpdk import forwarder
 from lab.laboratory import iperf
-from lab.thread import stopped
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -23,11 +22,6 @@ def two(lab):
     a, b = lab.pod("a"), lab.pod("b")
     lab.daemon.apply(lab.tap("a", a, "10.1.0", tap=", queues = 2") + lab.tap("b", b, "10.2.0", tap=", queues = 2"))
     return a, b
-
-
-def workers_of(daemon, interface):
-    """The workers of an interface's receive queues, in order."""
-    return [queue.get("worker", 0) for queue in daemon.interface(interface).get("placement", [])]
 
 
 def packets_by_worker(daemon, node):
@@ -51,18 +45,18 @@ def udp_flows(pod, router, destination, sources, ports, marker):
 
 
 def test_queues_are_dealt_out_evenly(lab, two, daemon):
-    assert workers_of(daemon, "a") == workers_of(daemon, "b") == [0, 1]
+    assert daemon.workers_of("a") == daemon.workers_of("b") == [0, 1]
     each = ", rx_queues = 4, tx_queues = 4"
     daemon.apply(lab.memif("m12", 12, memif=each) + lab.memif("m13", 13, memif=each))
     with lab.generator("m12", "m13", 12, 13, "--queues", 3, "--rate", 100, "--seconds", 60):
-        eventually(lambda: len(workers_of(daemon, "m12") + workers_of(daemon, "m13")) == 6, "both have a peer")
-        placed = workers_of(daemon, "m12") + workers_of(daemon, "m13")
+        eventually(lambda: len(daemon.workers_of("m12") + daemon.workers_of("m13")) == 6, "both have a peer")
+        placed = daemon.workers_of("m12") + daemon.workers_of("m13")
         assert placed.count(0) == placed.count(1) == 3, placed
     eventually(lambda: not daemon.interface("m12").get("placement"), "m12 has lost its peer")
     # What goes makes room where it was.
     daemon.delete("interface", "a")
     daemon.apply(lab.tap("a", two[0], "10.1.0", tap=", queues = 4"))
-    assert sorted(workers_of(daemon, "a")) == [0, 0, 1, 1]
+    assert sorted(daemon.workers_of("a")) == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("workers", [[1, 0], [1, 1]])
@@ -77,7 +71,7 @@ def test_queues_of_a_memif_are_where_they_are_named(lab, daemon, workers):
             return len(rings) == 2 and all(int(queue.get("packets", 0)) > 500 for queue in rings) and rings
 
         rings = eventually(busy, lambda: f"both queues receive\n{generator.output()}")
-        assert [queue.get("worker", 0) for queue in rings] == workers_of(daemon, "m12") == workers
+        assert [queue.get("worker", 0) for queue in rings] == daemon.workers_of("m12") == workers
         assert all(int(queue["bytes"]) == 64 * int(queue["packets"]) for queue in rings), rings
         # Not even one packet was another worker's to receive.
         received = packets_by_worker(daemon, "memif-input")
@@ -108,7 +102,7 @@ def test_flows_of_a_tap_come_by_both_workers(two, daemon):
 def test_fragments_that_come_by_different_workers_meet(lab, daemon):
     a, b = lab.pod("a"), lab.pod("b")
     daemon.apply(lab.tap("a", a, "10.1.0") + lab.tap("b", b, "10.2.0"))
-    assert workers_of(daemon, "a") != workers_of(daemon, "b"), "one queue each, and two workers"
+    assert daemon.workers_of("a") != daemon.workers_of("b"), "one queue each, and two workers"
     a.must_ping("10.1.0.1")
     ways = [(a, daemon.interface("a")["mac"]), (b, daemon.interface("b")["mac"])]
     pings = [IP(src="10.1.0.2", dst="10.1.0.1", id=n) / ICMP(id=7, seq=n) / Raw(bytes(3000)) for n in range(1, 41)]
@@ -191,7 +185,7 @@ next_hops = [{{ address = "10.20.0.2" }}]
         for name in ("d0", "d1"):
             eventually(lambda name=name: daemon.memif(name).get("connected"), lambda: f"testpmd connects\n{dpdk.output()}", 30)
             assert len(daemon.memif(name)["queues"]) == 8
-            assert sorted(workers_of(daemon, name)) == [0, 0, 1, 1]
+            assert sorted(daemon.workers_of(name)) == [0, 0, 1, 1]
         eventually(
             lambda: lab.generate("m12", "m13", 12, 13, "--queues", 4, "--count", 10, "--rate", 100, "--drain", 1)["received"] == 10,
             lambda: f"testpmd forwards\n{dpdk.output()}",
@@ -213,7 +207,7 @@ def test_peers_of_several_queues_come_and_go(lab, daemon):
                 eventually(lambda: daemon.memif("m12").get("connected"), "m12 has a peer")
                 before = daemon.counter("m13", "tx_packets")
                 eventually(lambda before=before: daemon.counter("m13", "tx_packets") > before + 100, "packets flow")
-                assert len(workers_of(daemon, "m12")) == life
+                assert len(daemon.workers_of("m12")) == life
                 generator.signal(signal.SIGKILL)
                 generator.wait()
             eventually(lambda: not daemon.memif("m12").get("connected"), "the end is noticed")
@@ -266,7 +260,7 @@ def test_neighbours_are_found_whoever_asks_and_whoever_hears_the_answer(lab, dae
     # One queue each, so a is one worker's and b the other's: what a's worker asks, b's is told.
     a, b = lab.pod("a"), lab.pod("b")
     daemon.apply(lab.tap("a", a, "10.1.0") + lab.tap("b", b, "10.2.0"))
-    assert workers_of(daemon, "a") != workers_of(daemon, "b")
+    assert daemon.workers_of("a") != daemon.workers_of("b")
     for host in range(20, 60):
         b.ip("address", "add", f"10.2.0.{host}/24", "dev", "eth0")
     for host in range(20, 60):
@@ -286,7 +280,7 @@ def test_neighbours_of_ipv6_are_found_by_the_other_worker(lab, daemon):
             f'host_gateways = ["fd00:{number}::1"] }}\n'
         )
     daemon.apply(text)
-    assert workers_of(daemon, "a") != workers_of(daemon, "b")
+    assert daemon.workers_of("a") != daemon.workers_of("b")
     for pod in pods:
         eventually(lambda pod=pod: "tentative" not in pod.ip("-6", "address").stdout, "the pods' addresses are usable")
     pods[0].must_ping("fd00:2::2", count=5)
@@ -367,7 +361,7 @@ def test_what_one_worker_learns_the_other_knows(lab, daemon):
     pods = {role: lab.pod(role) for role in "abc"}
     text = '[[bridge]]\nname = "lan"\n' + "".join(lab.plain_tap(name, pod, 'bridge = { name = "lan" }') for name, pod in pods.items())
     daemon.apply(text)
-    assert len({workers_of(daemon, name)[0] for name in "ab"}) == 2
+    assert len({daemon.workers_of(name)[0] for name in "ab"}) == 2
     stations = [f"02:00:00:05:{n >> 8:02x}:{n & 255:02x}" for n in range(300)]
     asker = "02:00:00:06:00:01"
 
@@ -437,67 +431,3 @@ def test_a_capture_has_the_packets_of_both_in_order(two, daemon):
         capture.wait()
     seen = [(p[IP].src, p[UDP].sport) for p in rdpcap(str(file)) if UDP in p and bytes(p[UDP].payload) == b"captured"]
     assert sorted(seen) == sorted((f[IP].src, f[UDP].sport) for f in sent), "each once"
-
-
-# -- a worker that stands still --------------------------------------------------------------------------------------------
-
-
-def three(lab, *more):
-    """Pods a, b and c behind taps of one queue each: a and c are worker 0's, b is worker 1's."""
-    pods = [lab.pod(role) for role in "abc"]
-    for number, (name, pod) in enumerate(zip("abc", pods, strict=True), 1):
-        lab.daemon.apply(lab.tap(name, pod, f"10.{number}.0", *(more if name == "b" else ())))
-    assert [workers_of(lab.daemon, name) for name in "abc"] == [[0], [1], [0]]
-    return pods
-
-
-ROUTE = '[[route]]\nprefix = "10.99.0.0/24"\nnext_hops = [{ address = "10.3.0.2" }]\n'
-
-
-def test_a_worker_that_stands_still_holds_up_only_its_own(lab, daemon):
-    """The other worker forwards; what is changed meanwhile is said not to be in force everywhere, and comes into force later."""
-    a, b, c = three(lab, 'rx_mode = "polling"')
-    c.ip("address", "add", "10.99.0.1/32", "dev", "lo")
-    a.must_ping("10.3.0.2")
-    a.must_ping("10.2.0.2")
-    with stopped(daemon.process.pid, "worker-1"):
-        a.must_ping("10.3.0.2", count=20)
-        assert a.ping("10.2.0.2", count=2, wait=1).received == 0
-        # Questions are answered, too.
-        assert len(daemon.show("runtime")["workers"]) == 2
-        assert daemon.scrape()[1]
-        # A leaf of the table changes in place; what is published anew waits for every worker.
-        daemon.apply(ROUTE)
-        status, outcomes, _ = daemon.offer('[[vrf]]\nname = "red"\n')
-        assert status == 0
-        assert "a worker hasn't taken it" in outcomes["red"]["pending"]["waits_for"][0]["reason"], outcomes
-        a.must_ping("10.3.0.2", count=20)
-    eventually(lambda: set(daemon.states().values()) == {"applied"}, lambda: f"{daemon.states()}")
-    a.must_ping("10.99.0.1")
-    b.must_ping("10.99.0.1")
-    a.must_ping("10.2.0.2")
-
-
-def test_a_worker_that_sleeps_holds_up_nothing(lab, daemon):
-    """What it sees when it wakes is the newest."""
-    a, b, c = three(lab)
-    c.ip("address", "add", "10.99.0.1/32", "dev", "lo")
-    a.must_ping("10.3.0.2")
-    eventually(lambda: not daemon.interface("b")["placement"][0].get("polling"), "b's worker sleeps")
-    with stopped(daemon.process.pid, "worker-1"):
-        daemon.apply(ROUTE)
-        a.must_ping("10.99.0.1")
-    b.must_ping("10.99.0.1")
-
-
-def test_an_interface_deleted_while_its_worker_stands_still(lab, daemon):
-    a, b, _ = three(lab, 'rx_mode = "polling"')
-    a.must_ping("10.3.0.2")
-    with stopped(daemon.process.pid, "worker-1"):
-        daemon.cli("delete", "interface", "b")
-        a.must_ping("10.3.0.2", count=20)
-        assert sorted(daemon.names()) == ["a", "c"]
-    eventually(lambda: "eth0" not in b.ip("link").stdout, "its device is gone")
-    daemon.apply(lab.tap("b", b, "10.2.0"))
-    a.must_ping("10.2.0.2")
-    b.must_ping("10.3.0.2")

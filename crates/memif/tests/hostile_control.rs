@@ -4,15 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+#[path = "common/lingering.rs"]
+mod lingering;
 #[path = "common/raw.rs"]
 mod raw;
 
-use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::{connect, exchange, small_queues};
+use lingering::{close, lingering};
 use memif::control::{AddRegion, AddRing, Init, Message, RING_S2M, VERSION};
 use memif::region::RegionError;
 use memif::ring::{RingError, RingView};
@@ -334,22 +335,9 @@ fn hostile_close_that_hangs_keeps_nobody_awake() {
         // Behind a message that ends the connection: this one is never read.
         raw.send(&[1], &[]);
         raw.send(&init().encode(), &[lingers.as_fd()]);
-        // Ours should not be the last; where the listener was faster it hangs elsewhere.
-        std::thread::spawn(move || drop(lingers));
+        close(lingers);
     });
     let mut ready = [PollFd::from_borrowed_fd(server.listener.fd(), PollFlags::IN)];
     assert_eq!(rustix::event::poll(&mut ready, Some(&Timespec::default())).unwrap(), 0);
     server.still_serves();
-}
-
-/// A socket whose close takes a day, or until the other end is dropped.
-fn lingering() -> (TcpStream, TcpStream) {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-    let (unread, _) = server.accept().unwrap();
-    socket.set_nonblocking(true).unwrap();
-    while socket.write(&[0; 1 << 16]).is_ok() {}
-    socket.set_nonblocking(false).unwrap();
-    rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(86_400))).unwrap();
-    (socket, unread)
 }

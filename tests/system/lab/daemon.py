@@ -106,6 +106,10 @@ class Daemon:
         objects = self.json("get", "all", "--status").get("objects", [])
         return {_name(entry["object"]): entry["status"]["state"] for entry in objects}
 
+    def workers_of(self, interface):
+        """The workers of an interface's receive queues, in order."""
+        return [queue.get("worker", 0) for queue in self.interface(interface).get("placement", [])]
+
     def interface(self, name):
         """An interface as it runs."""
         return self.show("interface", name)["interfaces"][0]

@@ -15,5 +15,7 @@
 mod arena;
 mod hostile_client;
 mod hostile_server;
+#[path = "../common/lingering.rs"]
+mod lingering;
 mod traffic;
 mod wire;

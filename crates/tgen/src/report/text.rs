@@ -42,8 +42,10 @@ impl fmt::Display for Report {
         if let Some(short) = self.intended.map(short).filter(|short| *short > 0) {
             let why = if self.stopped || self.error.is_some() {
                 "it ended before their time"
-            } else {
+            } else if self.streams.iter().any(|stream| stream.ring_full > 0) {
                 "the device had no room for them"
+            } else {
+                "the generator was too slow"
             };
             write!(f, "\n{short} packets were not sent in time: {why}")?;
         }

@@ -1,7 +1,5 @@
 //! On the control channel.
 
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use memif::{Error, Secret};
@@ -10,6 +8,7 @@ use rustix::fs::SealFlags;
 
 use super::peer::{MEMORY, RX, RX_RING, TX_RING, init, memfd};
 use crate::arena::Arena;
+use crate::lingering::{close, lingering};
 use crate::wire::{ACK, CONNECTED, PATIENCE, Ring, message, put};
 
 #[test]
@@ -361,24 +360,6 @@ fn fd_of_a_wrong_kind_for_an_eventfd() {
         );
     }
     arena.finish();
-}
-
-/// The last close of a socket that lingers takes as long as its owner likes: here a day, or until the other end is dropped.
-fn lingering() -> (TcpStream, TcpStream) {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-    let (unread, _) = server.accept().unwrap();
-    socket.set_nonblocking(true).unwrap();
-    while socket.write(&[0; 1 << 16]).is_ok() {}
-    socket.set_nonblocking(false).unwrap();
-    let day = std::time::Duration::from_secs(86_400);
-    rustix::net::sockopt::set_socket_linger(&socket, Some(day)).unwrap();
-    (socket, unread)
-}
-
-/// Ours should not be the last close; where the listener was faster it hangs elsewhere.
-fn close(lingering: impl Send + 'static) {
-    std::thread::spawn(move || drop(lingering));
 }
 
 #[test]
