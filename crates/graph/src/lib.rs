@@ -32,6 +32,7 @@ pub mod worker;
 
 pub use context::{Ctx, Frame, GONE};
 pub use memory::packet;
+pub use memory::region::prefetch_read;
 pub use memory::simd;
 pub use node::{
     Attach, CounterSpec, DropSpec, Feature, Node, NodeContext, NodeKind, NodeSpec, Resume, Severity,

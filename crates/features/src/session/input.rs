@@ -1,6 +1,6 @@
 //! The node that finds or begins the sessions of a vector, for both IP versions.
 
-use super::entry::{Flow, Session};
+use super::entry::Flow;
 use super::services::Chain;
 use super::serving::Onward;
 use super::sessions::{Evicted, NoRoom, Sessions};
@@ -13,11 +13,11 @@ use graph::arc::Arcs;
 use graph::engine::MAX_VECTOR;
 use graph::handover::Full;
 use graph::locals::LocalKey;
-use graph::packet::{Packets, SlotId};
+use graph::packet::{Packets, SlotId, Vector};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, GONE, Node, NodeContext};
-use tables::session::{Key, NONE};
+use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext, prefetch_read};
+use tables::session::{Key, Look, NONE};
 
 graph::drops! {
     /// Why a tenant's packet gets no further.
@@ -74,6 +74,13 @@ graph::counters! {
 enum Verdict {
     /// It passes these services, or is dropped at their beginning.
     Pass(Chain),
+    /// The worker has to do with it.
+    Rare(Rare),
+}
+
+/// What isn't done while a worker's sessions are in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rare {
     Drop(Drop),
     /// This worker has its flow.
     HandOver(u32),
@@ -88,11 +95,9 @@ pub(super) struct Input<F: Tuple> {
     arcs: Part<Arcs>,
     sessions: LocalKey<Sessions>,
     onward: Onward,
-    keys: Box<[Key; MAX_VECTOR]>,
-    marks: Box<[Mark; MAX_VECTOR]>,
-    hashes: Box<[u32; MAX_VECTOR]>,
-    found: Box<[u32; MAX_VECTOR]>,
-    verdicts: Box<[Verdict; MAX_VECTOR]>,
+    looks: Box<[Look<Mark>; MAX_VECTOR]>,
+    /// Packets of the vector that go no further here, by their places.
+    rare: Vec<(usize, Rare)>,
     family: PhantomData<F>,
 }
 
@@ -104,11 +109,8 @@ impl<F: Tuple> Input<F> {
             arcs: cx.table(),
             sessions: cx.local(),
             onward: Onward::of_input(cx, arc),
-            keys: Box::new([Key::NONE; MAX_VECTOR]),
-            marks: Box::new([Mark::default(); MAX_VECTOR]),
-            hashes: Box::new([0; MAX_VECTOR]),
-            found: Box::new([NONE; MAX_VECTOR]),
-            verdicts: Box::new([PASS; MAX_VECTOR]),
+            looks: Box::new([Look::new(Key::NONE, Mark::default()); MAX_VECTOR]),
+            rare: Vec::with_capacity(MAX_VECTOR),
             family: PhantomData,
         })
     }
@@ -133,17 +135,10 @@ impl<F: Tuple> Tiered for Input<F> {
     fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (tenants, arcs) = (tables.get(self.tenants), tables.get(self.arcs));
-        let n = frame.slots.len();
-        for ((slot, key), mark) in frame.slots.iter().zip(self.keys.iter_mut()).zip(self.marks.iter_mut()) {
-            let context = tenants.place(ctx.packets.meta(*slot).rx_if).unwrap_or_default().context;
-            (*key, *mark) = F::read(ctx.packets, *slot, context);
-        }
-        let sessions = ctx.locals.get(self.sessions);
-        let counted = |session: &Session| session.packets[0];
-        sessions.table.lookup(&self.keys[..n], &mut self.hashes[..], &mut self.found[..], counted);
-        let mut vector = Vector {
+        self.read(ctx.packets, frame.slots, tenants);
+        let mut there = There {
             tenants,
-            sessions,
+            sessions: ctx.locals.get(self.sessions),
             now: ctx.now,
             tick: ctx.now >> TICK_BITS,
             worker: ctx.worker as u32,
@@ -151,46 +146,102 @@ impl<F: Tuple> Tiered for Input<F> {
             counts: [0; Counter::SPECS.len()],
             evicted: Evicted::default(),
         };
-        let removals = vector.sessions.removals;
-        for (at, slot) in frame.slots.iter().enumerate() {
-            let (key, hash) = (self.keys[at], self.hashes[at]);
-            if vector.sessions.removals != removals {
-                // One made room since: its number may be another's.
-                self.found[at] = vector.sessions.table.find(&key, hash).unwrap_or(NONE);
-            }
-            let meta = ctx.packets.meta_mut(*slot);
-            let place = tenants.place(meta.rx_if).unwrap_or_default();
-            let found = (key, hash, self.found[at]);
-            let (verdict, flow, version) = vector.packet(place, found, self.marks[at], meta.len());
-            // Nobody needs these fields before the lookup: services find the session by them.
-            (meta.next_hop, meta.tx_if) = (flow.0, version);
-            self.verdicts[at] = verdict;
+        let looks = &mut self.looks[..frame.slots.len()];
+        there.sessions.table.hashes(looks, prefetch_read);
+        there.sessions.table.candidates(looks, prefetch_read);
+        self.visit(&mut there, ctx.packets, frame, arcs);
+        let (mut counts, evicted) = (there.counts, there.evicted);
+        for (at, verdict) in self.rare.drain(..) {
+            let slot = frame.slots[at];
+            frame.next[at] = match verdict {
+                Rare::Drop(reason) => ctx.drop(slot, reason),
+                Rare::HandOver(owner) => match ctx.hand_over(slot, owner as usize, F::HANDOVER) {
+                    Ok(()) => {
+                        counts[Counter::HandedOver as usize] += 1;
+                        GONE
+                    }
+                    Err(Full) => ctx.drop(slot, Drop::HandoverFull),
+                },
+            };
         }
-        let (mut counts, evicted) = (vector.counts, vector.evicted);
         counts[Counter::EvictedForQuota as usize] = evicted.for_quota;
         counts[Counter::EvictedForTable as usize] = evicted.for_table;
         for (counter, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             ctx.count(counter as u8, count);
         }
-        for ((slot, next), verdict) in frame.slots.iter().zip(frame.next.iter_mut()).zip(self.verdicts.iter())
-        {
-            *next = match verdict {
-                Verdict::Pass(chain) => self.onward.edge(*chain, false, arcs, ctx.packets.meta_mut(*slot)),
-                Verdict::Drop(reason) => ctx.drop(*slot, *reason),
-                Verdict::HandOver(owner) => match ctx.hand_over(*slot, *owner as usize, F::HANDOVER) {
-                    Ok(()) => {
-                        ctx.count(Counter::HandedOver, 1);
-                        GONE
+    }
+}
+
+impl<F: Tuple> Input<F> {
+    /// Reads what the packets are to sessions.
+    #[inline(always)]
+    fn read(&mut self, packets: &mut Packets, slots: &[SlotId], tenants: &Tenants) {
+        let context = |interface| tenants.place(interface).unwrap_or_default().context;
+        let mut last = slots.first().map_or(0, |slot| packets.meta(*slot).rx_if);
+        let mut its = context(last);
+        let mut looks = self.looks.iter_mut();
+        let mut vector = Vector::new(slots);
+        loop {
+            vector.stretch(
+                packets,
+                #[inline(always)]
+                |meta, area| {
+                    let quick = F::quick(meta, area, its).filter(|_| meta.rx_if == last);
+                    let Some((key, from_high)) = quick else { return false };
+                    if let Some(look) = looks.next() {
+                        (look.key, look.mark) = (key, Mark { kind: Kind::Flow, from_high });
                     }
-                    Err(Full) => ctx.drop(*slot, Drop::HandoverFull),
+                    true
                 },
-            };
+            );
+            let (Some((_, slot)), Some(look)) = (vector.next(), looks.next()) else { break };
+            last = packets.meta(slot).rx_if;
+            its = context(last);
+            (look.key, look.mark) = F::read(packets, slot, its);
+        }
+    }
+
+    /// Takes the packets to their sessions.
+    #[inline(always)]
+    fn visit(&mut self, there: &mut There<'_>, packets: &mut Packets, frame: &mut Frame<'_>, arcs: &Arcs) {
+        let onward = self.onward;
+        let mut all = self.looks.iter().zip(frame.next.iter_mut());
+        let mut vector = Vector::new(frame.slots);
+        loop {
+            let mut unusual = None;
+            vector.stretch(
+                packets,
+                #[inline(always)]
+                |meta, _| {
+                    let Some((look, next)) = all.next() else { return false };
+                    let passage = match look.mark.kind {
+                        Kind::Flow => there.of_session(look.session, look, meta.len()),
+                        _ => None,
+                    };
+                    let Some((chain, flow, version)) = passage else {
+                        unusual = Some((look, next));
+                        return false;
+                    };
+                    // Nobody needs these fields before the lookup: services find the session by them.
+                    (meta.next_hop, meta.tx_if) = (flow.0, version);
+                    *next = onward.edge(chain, false, arcs, meta);
+                    true
+                },
+            );
+            let (Some((at, slot)), Some((look, next))) = (vector.next(), unusual) else { break };
+            let meta = packets.meta_mut(slot);
+            let (verdict, flow, version) = there.unusual(meta.rx_if, look, meta.len());
+            (meta.next_hop, meta.tx_if) = (flow.0, version);
+            match verdict {
+                Verdict::Pass(chain) => *next = onward.edge(chain, false, arcs, meta),
+                Verdict::Rare(verdict) => self.rare.push((at, verdict)),
+            }
         }
     }
 }
 
-/// A vector's packets at their sessions.
-struct Vector<'a> {
+/// A worker's sessions as the packets of a vector meet them.
+struct There<'a> {
     tenants: &'a Tenants,
     sessions: &'a mut Sessions,
     now: u64,
@@ -204,47 +255,29 @@ struct Vector<'a> {
 /// What becomes of a packet, its session and the version of that.
 type Passage = (Verdict, Flow, u16);
 
-impl Vector<'_> {
+impl There<'_> {
+    /// Takes a packet of session `index` into account, and says what it passes. `None` where that isn't the packet's, or the
+    /// session's tenant is gone.
     #[inline(always)]
-    fn packet(
-        &mut self,
-        place: Place,
-        (key, hash, found): (Key, u32, u32),
-        mark: Mark,
-        bytes: u32,
-    ) -> Passage {
-        if found != NONE
-            && mark.kind == Kind::Flow
-            && let Some(passage) = self.of_session(found, mark, bytes)
-        {
-            return passage;
-        }
-        self.unusual(place, (key, hash, found), mark, bytes)
+    fn of_session(&mut self, index: u32, look: &Look<Mark>, bytes: u32) -> Option<(Chain, Flow, u16)> {
+        let from_high = look.mark.from_high;
+        let (chain, version) =
+            self.sessions.packet(self.tenants, (index, &look.key), (from_high, bytes), self.tick)?;
+        Some((chain, Flow::new(index, self.is_v6, from_high), version))
     }
 
-    /// `None` where its tenant is gone.
-    #[inline(always)]
-    fn of_session(&mut self, session: u32, mark: Mark, bytes: u32) -> Option<Passage> {
-        let packet = (mark.from_high, bytes);
-        let (chain, version) = self.sessions.packet(self.tenants, session, packet, self.tick)?;
-        Some((Verdict::Pass(chain), Flow::new(session, self.is_v6, mark.from_high), version))
-    }
-
-    /// The first packet of a flow, or one of none.
+    /// A packet that isn't simply one of its session's: the first of a flow, or one of none.
     #[inline(never)]
-    fn unusual(
-        &mut self,
-        place: Place,
-        (key, hash, found): (Key, u32, u32),
-        mark: Mark,
-        bytes: u32,
-    ) -> Passage {
+    fn unusual(&mut self, interface: IfIndex, look: &Look<Mark>, bytes: u32) -> Passage {
+        let found = self.sessions.table.find(&look.key, look.hash).unwrap_or(NONE);
+        let mark = look.mark;
         if found == NONE
             && matches!(mark.kind, Kind::Flow | Kind::Error)
-            && let Some(owner) = self.elsewhere(&key)
+            && let Some(owner) = self.elsewhere(&look.key)
         {
-            return (Verdict::HandOver(owner), Flow::NONE, 0);
+            return (Verdict::Rare(Rare::HandOver(owner)), Flow::NONE, 0);
         }
+        let place = self.tenants.place(interface).unwrap_or_default();
         let (counter, reason) = match mark.kind {
             Kind::Link => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
@@ -253,14 +286,17 @@ impl Vector<'_> {
                 return (Verdict::Pass(chain), Flow::new(found, self.is_v6, mark.from_high), 0);
             }
             Kind::Flow => {
+                if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {
+                    return (Verdict::Pass(chain), flow, version);
+                }
                 if found != NONE {
                     // Of a tenant that is gone.
                     self.sessions.end(found);
                 }
-                match self.first(place, key, hash, mark, bytes) {
-                    Ok(passage) => return passage,
-                    Err(reason) => return (Verdict::Drop(reason), Flow::NONE, 0),
-                }
+                return match self.first(place, look, bytes) {
+                    Ok(passage) => passage,
+                    Err(reason) => (Verdict::Rare(Rare::Drop(reason)), Flow::NONE, 0),
+                };
             }
             Kind::Error => (Counter::Errors, Drop::UnrelatedError),
             Kind::Fragment => (Counter::Fragments, Drop::Fragment),
@@ -268,7 +304,7 @@ impl Vector<'_> {
             Kind::Short => (Counter::Short, Drop::TooShort),
         };
         let passed = match self.tenants.get(place.tenant).map(|tenant| tenant.untracked) {
-            Some(Untracked::Drop) => return (Verdict::Drop(reason), Flow::NONE, 0),
+            Some(Untracked::Drop) => return (Verdict::Rare(Rare::Drop(reason)), Flow::NONE, 0),
             Some(Untracked::Pass) => counter,
             None => Counter::Outside,
         };
@@ -283,18 +319,15 @@ impl Vector<'_> {
     }
 
     /// A flow's first packet here: its session, or why it has none.
-    fn first(&mut self, place: Place, key: Key, hash: u32, mark: Mark, bytes: u32) -> Result<Passage, Drop> {
-        let none = (PASS, Flow::NONE, 0);
+    fn first(&mut self, place: Place, look: &Look<Mark>, bytes: u32) -> Result<Passage, Drop> {
         let Some(tenant) = self.tenants.get(place.tenant) else {
-            // An earlier one of this vector may have begun it; else it is nobody's.
-            let found = self.sessions.table.find(&key, hash);
-            let passage = found.and_then(|session| self.of_session(session, mark, bytes));
-            self.counts[Counter::Outside as usize] += u64::from(passage.is_none());
-            return Ok(passage.unwrap_or(none));
+            // It is nobody's.
+            self.counts[Counter::Outside as usize] += 1;
+            return Ok((PASS, Flow::NONE, 0));
         };
-        let key_of_it = (key, hash, mark.from_high);
+        let flow = (look.key, look.hash, look.mark.from_high);
         let begun =
-            self.sessions.begin(self.tenants, place.tenant, tenant, key_of_it, self.now, &mut self.evicted);
+            self.sessions.begin(self.tenants, place.tenant, tenant, flow, self.now, &mut self.evicted);
         let (session, new) = begun.map_err(|why| {
             tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
             match why {
@@ -304,6 +337,8 @@ impl Vector<'_> {
             }
         })?;
         self.counts[Counter::Created as usize] += u64::from(new);
-        Ok(self.of_session(session, mark, bytes).unwrap_or(none))
+        let passage = self.of_session(session, look, bytes);
+        Ok(passage
+            .map_or((PASS, Flow::NONE, 0), |(chain, flow, version)| (Verdict::Pass(chain), flow, version)))
     }
 }

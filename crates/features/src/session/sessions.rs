@@ -29,8 +29,6 @@ pub struct Sessions {
     pub(super) parts: Vec<Part>,
     /// A tenant with many sessions that make room: where others are short of it.
     pub(super) crowd: u16,
-    /// Counts removals, so that numbers found before one aren't relied on.
-    pub(super) removals: u64,
     /// What `tcp-check` knows of them.
     pub(super) tcp: Beside<Track>,
     due: Vec<u32>,
@@ -65,7 +63,6 @@ impl Default for Sessions {
             wheel: TimerWheel::new(0),
             parts: Vec::new(),
             crowd: 0,
-            removals: 0,
             tcp: Beside::default(),
             due: Vec::new(),
         }
@@ -162,16 +159,17 @@ impl Sessions {
         }
     }
 
-    /// Takes a packet of session `index` into account; gives what it passes next, and the session's version.
+    /// Takes a packet of session `index` into account, if that is the one with this key; gives what it passes next, and the
+    /// session's version.
     #[inline(always)]
     pub(super) fn packet(
         &mut self,
         tenants: &Tenants,
-        index: u32,
+        (index, key): (u32, &Key),
         (from_high, bytes): (bool, u32),
         tick: u64,
     ) -> Option<(Chain, u16)> {
-        let (handle, _, session) = self.table.visit(index)?;
+        let (handle, session) = self.table.visit_if(index, key)?;
         if session.epoch != tenants.generation as u16 {
             renew(tenants, session, handle, &mut self.tcp)?;
         }
@@ -239,7 +237,6 @@ impl Sessions {
     pub(super) fn end(&mut self, index: u32) {
         self.unlink(index);
         let Some((_, session)) = self.table.remove(index) else { return };
-        self.removals += 1;
         self.wheel.cancel(session.timer);
         if let Some(part) = self.parts.get(usize::from(session.tenant)) {
             part.occupancy.give();

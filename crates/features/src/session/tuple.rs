@@ -1,7 +1,7 @@
 //! What a packet's session is found by.
 
 use crate::ip::family::{Family, V4, V6};
-use graph::packet::{HEAD_AREA, Packets, SlotId};
+use graph::packet::{HEAD_AREA, Meta, Packets, SlotId};
 use tables::session::Key;
 use wire::icmp::{Icmpv4Type, Icmpv6Type};
 use wire::ipv4::Ipv4Header;
@@ -49,6 +49,10 @@ pub(super) trait Tuple: Family {
     /// Key under which the node takes packets that other workers hand over.
     const HANDOVER: u32;
 
+    /// The key of an ordinary packet, UDP or TCP right behind the network header, and whether its source is the higher
+    /// endpoint. Everything else is for [`Tuple::read`], which agrees with this.
+    fn quick(meta: &Meta, area: &[u8; HEAD_AREA], context: u16) -> Option<(Key, bool)>;
+
     /// The key of a packet whose network header is in place, and what else of it matters.
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark);
 }
@@ -95,6 +99,8 @@ pub(super) const HANDOVER_IP6: u32 = 16;
 /// Bytes of a TCP header before its flags, and of an ICMP message before an echo's identifier and a quoted packet.
 const TCP_FLAGS: usize = 13;
 const ECHO_ID: usize = 4;
+/// Bytes of both ports.
+const PORTS: usize = 4;
 const QUOTED: usize = 8;
 
 #[inline(always)]
@@ -126,9 +132,43 @@ fn error<A: Copy>(
     (key, Mark { kind: Kind::Error, from_high: !from_high })
 }
 
+/// The network header at `meta.l3` with what is right behind it, `N` bytes, where that is a whole header of UDP or of TCP up to its
+/// flags, by the protocol at byte `PROTOCOL`.
+#[inline(always)]
+fn ordinary<'a, const N: usize, const PROTOCOL: usize>(
+    meta: &Meta,
+    area: &'a [u8; HEAD_AREA],
+) -> Option<&'a [u8; N]> {
+    let bytes: &[u8; N] = area.get(usize::from(meta.l3)..)?.first_chunk()?;
+    let transport = meta.l3 + (N - PORTS) as u16;
+    let known = matches!(IpProtocol(bytes[PROTOCOL]), IpProtocol::UDP | IpProtocol::TCP);
+    let whole = meta.l4 == transport && meta.end > transport + TCP_FLAGS as u16;
+    (known & whole).then_some(bytes)
+}
+
+/// A host and its port, at `host` and `port` of these bytes.
+#[inline(always)]
+fn v4_at(bytes: &[u8; 24], host: usize, port: usize) -> (u32, u16) {
+    let [a, b, c, d] = [bytes[host], bytes[host + 1], bytes[host + 2], bytes[host + 3]];
+    (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([bytes[port], bytes[port + 1]]))
+}
+
+/// Likewise.
+#[inline(always)]
+fn v6_at(bytes: &[u8; 44], host: usize, port: usize) -> (u128, u16) {
+    let address = core::array::from_fn(|at| bytes[host + at]);
+    (u128::from_be_bytes(address), u16::from_be_bytes([bytes[port], bytes[port + 1]]))
+}
+
 impl Tuple for V4 {
     const IS_V6: bool = false;
     const HANDOVER: u32 = HANDOVER_IP4;
+
+    #[inline(always)]
+    fn quick(meta: &Meta, area: &[u8; HEAD_AREA], context: u16) -> Option<(Key, bool)> {
+        let bytes = ordinary::<24, 9>(meta, area)?;
+        Some(Key::v4(context, bytes[9], v4_at(bytes, 12, 20), v4_at(bytes, 16, 22)))
+    }
 
     #[inline(always)]
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
@@ -179,6 +219,12 @@ fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
 impl Tuple for V6 {
     const IS_V6: bool = true;
     const HANDOVER: u32 = HANDOVER_IP6;
+
+    #[inline(always)]
+    fn quick(meta: &Meta, area: &[u8; HEAD_AREA], context: u16) -> Option<(Key, bool)> {
+        let bytes = ordinary::<44, 6>(meta, area)?;
+        Some(Key::v6(context, bytes[6], v6_at(bytes, 8, 40), v6_at(bytes, 24, 42)))
+    }
 
     #[inline(always)]
     fn read(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {

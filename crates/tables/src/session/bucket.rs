@@ -3,9 +3,9 @@
 use super::table::NONE;
 
 /// Sessions that a bucket has room for.
-pub(super) const SLOTS: usize = 10;
+pub(super) const SLOTS: usize = 8;
 
-/// Ten sessions by the upper half of their hash. A tag of 0 is an empty slot; the used ones come first.
+/// Eight sessions by the upper half of their hash. A tag of 0 is an empty slot; the used ones come first.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
@@ -16,6 +16,13 @@ pub(super) struct Bucket {
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
+
+/// Bits of a tag's lane in a word.
+const LANE: usize = 16;
+/// One in each lane.
+const EACH: u64 = 0x0001_0001_0001_0001;
+/// All bits of each lane but the uppermost.
+const LOW: u64 = 0x7fff * EACH;
 
 impl Default for Bucket {
     fn default() -> Self {
@@ -30,19 +37,38 @@ pub(super) const fn tag(hash: u32) -> u16 {
 }
 
 impl Bucket {
-    /// Bit `n` is set where slot `n` has the tag.
+    /// In the four lanes of each word the uppermost bit is set where that slot has the tag.
     #[inline(always)]
-    pub(super) fn matches(&self, tag: u16) -> u32 {
-        // Without a branch: which slot it is can't be foreseen.
-        let bits = self.tags.iter().enumerate().map(|(at, have)| u32::from(*have == tag) << at);
-        bits.fold(0, |mask, bit| mask | bit)
+    fn lanes(&self, tag: u16) -> [u64; 2] {
+        // Without a branch, as which slot it is can't be foreseen; in words, as compilers make eight comparisons of it else.
+        let [a, b, c, d, e, f, g, h] = self.tags.map(u64::from);
+        [a | b << 16 | c << 32 | d << 48, e | f << 16 | g << 32 | h << 48].map(|four| {
+            let differ = four ^ (u64::from(tag) * EACH);
+            // Zero plus 0x7fff carries nothing into the uppermost bit, and nothing carries into the next lane.
+            !(((differ & LOW) + LOW) | differ) & !LOW
+        })
+    }
+
+    /// Bit 16 `n` + 15 is set where slot `n` has the tag.
+    #[inline(always)]
+    pub(super) fn matches(&self, tag: u16) -> u128 {
+        let [low, high] = self.lanes(tag);
+        u128::from(low) | u128::from(high) << 64
+    }
+
+    /// The slot of the lowest match.
+    #[inline(always)]
+    pub(super) const fn slot(matches: u128) -> usize {
+        matches.trailing_zeros() as usize / LANE
     }
 
     /// The session in the first slot with the tag; that in the first slot of all where none has it.
     #[inline(always)]
     pub(super) fn candidate(&self, tag: u16) -> u32 {
-        let slot = self.matches(tag).trailing_zeros() as usize;
-        self.sessions[if slot < SLOTS { slot } else { 0 }]
+        let [low, high] = self.lanes(tag);
+        let (four, first) = if low != 0 { (low, 0) } else { (high, SLOTS / 2) };
+        let slot = first + four.trailing_zeros() as usize / LANE;
+        self.sessions[slot % SLOTS]
     }
 
     /// Used slots.

@@ -4,9 +4,9 @@ use super::bucket::{Bucket, tag};
 use super::table::NONE;
 use crate::chunked::Chunked;
 
-/// Sessions per bucket, on average, above which the table grows. A bucket spills over at 10: so do 4 of 100 then, with one
-/// session of 80.
-const LOAD: usize = 6;
+/// Sessions per bucket, on average, above which the table grows. A bucket spills over at 8: so do 7 of 100 then, with two
+/// sessions of 100.
+const LOAD: usize = 5;
 /// Buckets that an insertion splits while the table grows: it has doubled long before it has to grow again.
 const SPLITS: usize = 4;
 /// Buckets of a new table: 2^6.
@@ -83,7 +83,8 @@ impl Buckets {
     #[inline(always)]
     fn at(&self, hash: u32) -> usize {
         let low = hash as usize & ((2 << self.level) - 1);
-        if low < self.home.len() { low } else { low & ((1 << self.level) - 1) }
+        // Without a branch: whether that bucket is there yet can't be foreseen.
+        low - (usize::from(low >= self.home.len()) << self.level)
     }
 
     /// Puts a session into a bucket or those behind it.

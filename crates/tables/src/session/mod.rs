@@ -8,7 +8,7 @@
 //! One worker's own: nothing here is shared, locked or atomic.
 //!
 //! **Memory.** A session is an entry of two cache lines (48 B for the table, up to 80 B for its owner) that never moves, and its
-//! part of a bucket of one line, 11 to 22 B.
+//! part of a bucket of one line, 13 to 26 B.
 //!
 //! **Growth.** Buckets are split a few at a time by insertions (linear hashing), and everything lies in chunks: the longest
 //! stall is the clearing of a chunk (512 KiB).
@@ -25,4 +25,4 @@ mod tests;
 pub use beside::Beside;
 pub use key::{Endpoint, Key};
 pub use seed::Seed;
-pub use table::{Full, Handle, Inserted, NONE, SessionTable};
+pub use table::{Full, Handle, Inserted, Look, NONE, SessionTable};

@@ -1,12 +1,37 @@
 //! The table.
 
-use super::bucket::{SLOTS, tag};
+use super::bucket::{Bucket, SLOTS, tag};
 use super::buckets::Buckets;
 use super::{Key, Seed};
 use crate::chunked::Chunked;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// In a list of sessions: there is none.
 pub const NONE: u32 = u32::MAX;
+
+/// What a packet's session is looked up by, and what the steps of that have led to so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<M> {
+    /// The packet's key.
+    pub key: Key,
+    /// Its hash, behind the first step.
+    pub hash: u32,
+    /// The number of the session that it most likely has, behind the second one, or [`NONE`].
+    pub session: u32,
+    /// The caller's.
+    pub mark: M,
+}
+
+impl<M> Look<M> {
+    /// Before the first step.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(key: Key, mark: M) -> Self {
+        Self { key, hash: 0, session: NONE, mark }
+    }
+}
 
 /// Names a session for good: once it has been removed the handle refers to nothing, also when another one is in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,39 +132,27 @@ impl<V: Copy + Default> SessionTable<V> {
         self.seed.hash(key)
     }
 
-    /// Looks a vector's keys up: the number of each one's session or [`NONE`], and its hash. `touch` reads what the caller will
-    /// want of a session behind its first 16 bytes.
+    /// Looking up, first step: hashes. `soon` is told each cache line that the next step reads, for a prefetch.
     ///
-    /// In passes over the vector, none of which waits for one packet before it looks at the next. Passes that only read a word of
-    /// each line come before those that work on it: their turns are so short that the processor has as many lines on their way
-    /// as it can have at all, which is what a prefetch would do.
-    ///
-    /// # Panics
-    /// If the lists are not as long as `keys`.
+    /// Three steps, so that whoever has other packets to deal with between them waits for none of the lines: the last one is
+    /// [`SessionTable::visit_if`].
     #[inline(always)]
-    pub fn lookup(&self, keys: &[Key], hashes: &mut [u32], found: &mut [u32], touch: impl Fn(&V) -> u64) {
-        let (hashes, found) = (&mut hashes[..keys.len()], &mut found[..keys.len()]);
-        for (key, hash) in keys.iter().zip(hashes.iter_mut()) {
-            *hash = self.hash(key);
+    pub fn hashes<M>(&self, looks: &mut [Look<M>], soon: impl Fn(*const u8)) {
+        for look in looks {
+            look.hash = self.hash(&look.key);
+            soon(core::ptr::from_ref(self.buckets.home(look.hash)).cast());
         }
-        let mut read = 0;
-        for hash in &*hashes {
-            read ^= u64::from(self.buckets.home(*hash).more);
-        }
-        for (hash, found) in hashes.iter().zip(found.iter_mut()) {
-            *found = self.buckets.home(*hash).candidate(tag(*hash));
-        }
-        for found in &*found {
-            if let Some(entry) = self.entries.get(*found as usize) {
-                read ^= u64::from(entry.generation) ^ touch(&entry.value);
-            }
-        }
-        // Else nobody would want what was read, and it wouldn't be.
-        core::hint::black_box(read);
-        for ((key, hash), found) in keys.iter().zip(&*hashes).zip(found) {
-            let right = self.entries.get(*found as usize).is_some_and(|entry| entry.key == *key);
-            if !right {
-                *found = self.find(key, *hash).unwrap_or(NONE);
+    }
+
+    /// Second step: the sessions that nearly always are the right ones, if there are any. `soon` is told their lines.
+    #[inline(always)]
+    pub fn candidates<M>(&self, looks: &mut [Look<M>], soon: impl Fn(*const u8)) {
+        for look in looks {
+            look.session = self.buckets.home(look.hash).candidate(tag(look.hash));
+            if let Some(entry) = self.entries.get(look.session as usize) {
+                let line = core::ptr::from_ref(entry).cast::<u8>();
+                soon(line);
+                soon(line.wrapping_add(LINE));
             }
         }
     }
@@ -151,7 +164,7 @@ impl<V: Copy + Default> SessionTable<V> {
         loop {
             let mut slots = bucket.matches(tag(hash));
             while slots != 0 {
-                let session = bucket.sessions[slots.trailing_zeros() as usize % SLOTS];
+                let session = bucket.sessions[Bucket::slot(slots) % SLOTS];
                 if self.entries.get(session as usize).is_some_and(|entry| entry.key == *key) {
                     return Some(session);
                 }
@@ -220,6 +233,17 @@ impl<V: Copy + Default> SessionTable<V> {
     pub fn visit(&mut self, index: u32) -> Option<(Handle, &Key, &mut V)> {
         let entry = self.entries.get_mut(index as usize).filter(|entry| entry.lives())?;
         Some((Handle { index, generation: entry.generation }, &entry.key, &mut entry.value))
+    }
+
+    /// Third step: [`SessionTable::visit`] of the session of that number, if that is the one with this key. Where it isn't,
+    /// [`SessionTable::find`] looks further.
+    #[inline(always)]
+    #[must_use]
+    pub fn visit_if(&mut self, index: u32, key: &Key) -> Option<(Handle, &mut V)> {
+        let entry = self.entries.get_mut(index as usize)?;
+        // No branch of its own for what is never so but for a vector in which a session ended.
+        let right = entry.lives() & (entry.key == *key);
+        right.then_some((Handle { index, generation: entry.generation }, &mut entry.value))
     }
 
     /// The key of the session of that number.

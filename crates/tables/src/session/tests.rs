@@ -1,4 +1,5 @@
 use super::*;
+use core::cell::Cell;
 use core::net::IpAddr;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -18,6 +19,22 @@ fn key(n: u32) -> Key {
 fn insert(table: &mut SessionTable<u64>, key: Key, value: u64) -> Result<Inserted, Full> {
     let hash = table.hash(&key);
     table.insert(key, hash, value)
+}
+
+/// What a vector's packets find.
+fn look_up(table: &mut SessionTable<u64>, keys: &[Key]) -> Vec<u32> {
+    let mut looks: Vec<Look<()>> = keys.iter().map(|key| Look::new(*key, ())).collect();
+    let lines = Cell::new(0);
+    let soon = |_| lines.set(lines.get() + 1);
+    table.hashes(&mut looks, soon);
+    table.candidates(&mut looks, soon);
+    assert!((keys.len()..=3 * keys.len()).contains(&lines.get()), "a bucket, and the lines of a session");
+    let mut found = |look: &Look<()>| {
+        assert_eq!(look.hash, SEED.hash(&look.key));
+        let there = table.visit_if(look.session, &look.key).map(|(handle, _)| handle.index);
+        there.or_else(|| table.find(&look.key, look.hash)).unwrap_or(NONE)
+    };
+    looks.iter().map(|look| found(look)).collect()
 }
 
 fn find(table: &SessionTable<u64>, key: Key) -> Option<u32> {
@@ -109,10 +126,9 @@ fn grows_in_small_steps_and_keeps_everything() {
     assert!(most <= 4096 * (64 + 64 + 128), "{most} bytes in one step");
     let each = table.bytes() as f64 / f64::from(N);
     assert!(each <= 160.0, "{each} bytes a session, 32 more for its timer");
-    let (mut hashes, mut found) = ([0; 256], [0; 256]);
     for first in (0..N).step_by(256) {
         let keys: Vec<Key> = (first..first + 256).map(key).collect();
-        table.lookup(&keys, &mut hashes, &mut found, |value| *value);
+        let found = look_up(&mut table, &keys);
         for (n, session) in (first..first + 256).zip(found) {
             assert_eq!(table.get(session).copied(), (n < N).then_some(u64::from(n)));
         }
@@ -134,8 +150,7 @@ fn collisions_spill_over_and_are_all_found() {
             assert!(matches!(insert(&mut table, *key, n as u64), Ok(Inserted::New(_))));
             assert!(matches!(insert(&mut table, *key, 999), Ok(Inserted::There(_))));
         }
-        let (mut hashes, mut found) = (vec![0; keys.len()], vec![0; keys.len()]);
-        table.lookup(&keys, &mut hashes, &mut found, |value| *value);
+        let found = look_up(&mut table, &keys);
         for (n, session) in found.iter().enumerate() {
             assert_eq!(table.get(*session), Some(&(n as u64)));
         }
@@ -219,8 +234,7 @@ proptest! {
                 }
                 _ => {
                     let keys: Vec<Key> = (n..n + 40).map(self::key).collect();
-                    let (mut hashes, mut found) = ([0; 40], [0; 40]);
-                    table.lookup(&keys, &mut hashes, &mut found, |value| *value);
+                    let found = look_up(&mut table, &keys);
                     for (key, session) in keys.iter().zip(found) {
                         prop_assert_eq!(table.get(session), model.get(key));
                         prop_assert_eq!(table.key(session), model.get_key_value(key).map(|(key, _)| *key));
