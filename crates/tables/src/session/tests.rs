@@ -34,7 +34,7 @@ fn look_up(table: &mut SessionTable<u64>, keys: &[Key]) -> Vec<u32> {
         let there = table.visit_if(look.session, &look.key).map(|(handle, _)| handle.index);
         there.or_else(|| table.find(&look.key, look.hash)).unwrap_or(NONE)
     };
-    looks.iter().map(|look| found(look)).collect()
+    looks.iter().map(&mut found).collect()
 }
 
 fn find(table: &SessionTable<u64>, key: Key) -> Option<u32> {
