@@ -48,7 +48,9 @@ class Pair:
 
     def as_dict(self, counts: bool) -> dict[str, Any]:
         """For a result document."""
-        sides = {side: trial and trial.as_dict() for side, trial in (("a", self.a), ("b", self.b))}
+        sides = {
+            side: trial and replace(trial, counts=counts).as_dict() for side, trial in (("a", self.a), ("b", self.b))
+        }
         return {"pair": self.number, "counts": counts, **sides}
 
 

@@ -39,6 +39,8 @@ class Trial:
     #: Whether the figure is the generator's rather than the device's; None where its limit isn't known.
     generator_limited: bool | None = None
     clocks: dict[str, float] = field(default_factory=dict)
+    #: Whether the figure rests on it. Others, as those of another placement, are kept with them.
+    counts: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """For a result document."""
@@ -47,6 +49,7 @@ class Trial:
             "load_pps": self.load_pps,
             "placement": self.placement,
             "generator_limited": self.generator_limited,
+            "counts": self.counts,
             **{name: value for name, value in asdict(self.output).items() if not name.startswith("latency")},
             "noise": self.noise.as_dict(),
         }

@@ -76,14 +76,50 @@ def test_trials_of_another_placement_are_made_again():
     assert loads[1] == loads[2] == loads[3]
 
 
-@pytest.mark.parametrize("where", ["moved", "far"])
-def test_a_search_whose_cores_never_stand_as_at_first_has_no_figure(where):
-    """Trials that were moved, or stand elsewhere, are kept and decide nothing."""
-    system = Simulated(10e6, 1e3, placements=["near", "near", where])
+def test_a_search_whose_cores_never_stand_as_at_first_has_no_figure():
+    """Trials that were moved are kept and decide nothing."""
+    system = Simulated(10e6, 1e3, placements=["near", "near", "moved"])
     figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))
     assert (figure.result["type"], figure.placement, figure.irregular) == ("unknown", "near", True)
-    assert f"the cores were {where}, and at first near" in figure.message
-    assert [trial.placement for trial in figure.trials] == ["near", *[where] * steady.PATIENCE]
+    assert "the cores were near at first, and never again" in figure.message
+    assert [(trial.placement, trial.counts) for trial in figure.trials] == [
+        ("near", True),
+        *[("moved", False)] * steady.PATIENCE,
+    ]
+
+
+def test_a_search_begins_anew_where_the_cores_have_come_to_stand():
+    """Its very first trial stood far, and all others near: the figure is that of near, and what was far decides nothing."""
+    system = Simulated(10e6, 1e3, placements=["far", "far", "near"])
+    figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    straight = ndrpdr.measure(Simulated(10e6, 1e3), quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    assert (figure.placement, figure.irregular, figure.message) == ("near", False, "")
+    assert figure.result["pdr"]["lower"]["rate"]["value"] == pytest.approx(
+        straight.result["pdr"]["lower"]["rate"]["value"], rel=0.01
+    )
+    # Three that agreed were made for the other search.
+    assert [trial.placement for trial in figure.trials if not trial.counts] == ["far", *["near"] * steady.AGREED]
+    assert figure.trials[0].as_dict()["counts"] is False
+
+
+def test_cores_that_come_back_find_their_search_where_it_was():
+    effort = ndrpdr.Effort(duration_sum=3.0)
+    straight = ndrpdr.measure(Simulated(10e6, 1e3), quiet, 480, effort)
+    away = ["far"] * (2 * steady.AGREED + 1)
+    system = Simulated(10e6, 1e3, placements=["near"] * 8 + away + ["near"])
+    figure = ndrpdr.measure(system, quiet, 480, effort)
+    assert (figure.placement, figure.message) == ("near", "")
+    # One trial more to see where the cores stand; none of those before is made again.
+    assert len(figure.counting) == len(straight.trials) + 1
+    assert len(figure.trials) - len(figure.counting) >= len(away)
+
+
+def test_cores_that_stay_nowhere_make_no_figure():
+    system = Simulated(10e6, 1e3, placements=[["near", "far"][n // 4 % 2] for n in range(2000)])
+    figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    assert (figure.result["type"], figure.irregular) == ("unknown", True)
+    assert "no placement held long enough (near, far)" in figure.message
+    assert len(figure.trials) <= 6 * ndrpdr.MOVES
 
 
 def standing_elsewhere_from(trial, where, capacity, **more):
@@ -107,18 +143,21 @@ def test_latency_is_of_the_placement_of_its_search_and_its_trials_are_kept():
     system = standing_elsewhere_from(offered - 2, "far", 30e6)
     system.placements = ["near"]
     figure = ndrpdr.measure(system, quiet, 480, effort)
+    # The search began anew where they had come to stand, and with it its latencies.
+    assert figure.placement == "far"
     assert {share: found["avg"] for share, found in figure.result["latency_forward"].items()} == {
-        "pdr_0": 5,
-        "pdr_10": 5,
+        f"pdr_{share}": 11 for share in ndrpdr.LATENCY_SHARES
     }
-    assert [trial.placement for trial in figure.trials[-2 * steady.PATIENCE - 1 :]] == [
-        "near",
-        *["far"] * 2 * steady.PATIENCE,
-    ]
+    assert (figure.remarks, {trial.placement for trial in figure.counting}) == ([], {"far"})
+    # Moved ones belong nowhere: there is no latency of them, and a figure of the search.
+    system = standing_elsewhere_from(offered - 2, "moved", 30e6)
+    figure = ndrpdr.measure(system, quiet, 480, effort)
+    assert (figure.placement, list(figure.result["latency_forward"])) == ("near", ["pdr_0", "pdr_10"])
     assert [remark.split(":")[0] for remark in figure.remarks] == [
         "no latency at 50 % of PDR",
         "no latency at 90 % of PDR",
     ]
+    assert [trial.placement for trial in figure.trials[-2 * steady.PATIENCE :]] == ["moved"] * 2 * steady.PATIENCE
     # Made again, they are those of the search's placement.
     system = standing_elsewhere_from(offered - 2, "far", 30e6)
     system.placements = ["near"]
@@ -140,12 +179,25 @@ def test_latency_under_loss_says_so():
     assert figure.remarks[0].startswith("latency at 90 % of PDR was measured while 2")
 
 
-def test_a_reconfiguration_is_measured_where_its_rate_was_found():
+@pytest.mark.parametrize("late", [1, 0])  # both trials after the search stand elsewhere, or the last one
+def test_a_reconfiguration_is_measured_where_its_rate_was_found(late):
     trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
-    for late in (1, 0):  # both trials after the search stand elsewhere, or the last one
-        figure = reconf.measure(standing_elsewhere_from(trials - late, "far", 13e6), quiet, 480, seconds=1.0)
-        assert (figure.result["type"], figure.placement, figure.irregular) == ("unknown", "near", True)
-        assert "the cores were far, and at first near" in figure.message
+    figure = reconf.measure(standing_elsewhere_from(trials - late, "far", 13e6), quiet, 480, seconds=1.0)
+    # All was searched anew, at the rate of the placement in which the cores had come to stand.
+    assert (figure.result["type"], figure.placement, figure.irregular) == ("reconf", "far", False)
+    assert figure.result["aggregate_rate"]["rate"]["value"] < 13e6
+    figure = reconf.measure(standing_elsewhere_from(trials - late, "moved", 13e6), quiet, 480, seconds=1.0)
+    assert (figure.result["type"], figure.placement, figure.irregular) == ("unknown", "near", True)
+    assert "the cores were near at first, and never again" in figure.message
+
+
+def test_a_soak_begins_anew_where_the_cores_have_come_to_stand(monkeypatch):
+    monkeypatch.setattr(soak.time, "monotonic", itertools.count(0, 5.0).__next__)
+    system = Simulated(10e6, 1e4, placements=["far", "far", "near"])
+    figure = soak.measure(system, quiet, 480, soak_seconds=80.0)
+    assert (figure.placement, figure.irregular) == ("near", False)
+    assert {trial.placement for trial in figure.counting} == {"near"}
+    assert [trial.placement for trial in figure.trials if not trial.counts] == ["far", *["near"] * steady.AGREED]
 
 
 def test_a_reconfiguration_at_a_load_that_is_lost_anyway_is_irregular():

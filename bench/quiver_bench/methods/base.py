@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quiver_bench.machine import common
 from quiver_bench.stats import mean_and_deviation
 from quiver_bench.trial import Trial, limited_in, multiplied
 
@@ -31,14 +30,19 @@ class Figure:
     remarks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if multiplied(self.trials):
+        if multiplied(self.counting):
             self.irregular = True
             self.remarks = list(dict.fromkeys([*self.remarks, MULTIPLIED]))
 
     @property
     def generator_limited(self) -> bool | None:
         """Whether it is the generator's figure rather than the device's; None where its limit isn't known."""
-        return limited_in(self.trials)
+        return limited_in(self.counting)
+
+    @property
+    def counting(self) -> list[Trial]:
+        """The trials that it rests on."""
+        return [trial for trial in self.trials if trial.counts]
 
 
 def rate(value: float, frame_bits: float) -> dict[str, Any]:
@@ -50,8 +54,3 @@ def series(values: list[float], unit: str) -> dict[str, Any]:
     """Values with mean and standard deviation, as in CSIT's documents."""
     mean, deviation = mean_and_deviation(values)
     return {"values": values, "avg": mean, "stdev": deviation, "unit": unit}
-
-
-def common_placement(trials: list[Trial]) -> str:
-    """Where the cores were in all trials; ``moved`` if that changed."""
-    return common({trial.placement for trial in trials})

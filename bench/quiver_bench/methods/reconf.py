@@ -12,7 +12,7 @@ from dataclasses import replace
 from quiver_bench.generators import Load
 from quiver_bench.methods import ndrpdr
 from quiver_bench.methods.base import Figure, Told, rate
-from quiver_bench.methods.steady import Unsteady, steady
+from quiver_bench.methods.steady import Elsewhere, Unsteady, of, steady
 from quiver_bench.trial import Stand, Trial
 
 SECONDS = 5.0
@@ -40,19 +40,33 @@ def measure(
 ) -> Figure:
     """Searches NDR, then reconfigures in the middle of a trial at 0.9 of it."""
     kept = kept if kept is not None else []
-    search = ndrpdr.measure(stand, tell, frame_bits, effort, kept, (("ndr", ndrpdr.NDR),), latency=False)
-    if search.message:
-        return replace(search, result={"type": "unknown"})
-    load = SHARE * search.result["ndr"]["lower"]["rate"]["value"]  # of all directions together
+    stand.trial(effort.trial_seconds)  # warm-up
+    search = ndrpdr.Search(stand, tell, frame_bits, effort, kept, (("ndr", ndrpdr.NDR),))
+    while True:
+        found = search.find()
+        if found.message:
+            return replace(found, result={"type": "unknown"})
+        try:
+            return _reconfigure(stand, tell, frame_bits, seconds, found, kept)
+        except Unsteady as unsteady:
+            if isinstance(unsteady, Elsewhere) and not search.over:
+                tell(f"anew: {unsteady}")
+                continue
+            trials = of(kept, found.placement)
+            return replace(found, result={"type": "unknown"}, irregular=True, message=str(unsteady), trials=trials)
+
+
+def _reconfigure(
+    stand: Stand, tell: Told, frame_bits: float, seconds: float, found: Figure, kept: list[Trial]
+) -> Figure:
+    """In the placement of the search. Raises :class:`Unsteady`."""
+    load = SHARE * found.result["ndr"]["lower"]["rate"]["value"]  # of all directions together
     done: list[str] = []
-    each = load / kept[0].output.ways
-    where = search.placement
-    try:
-        before = steady(stand, Load(seconds, each, max_late=MAX_LATE), where, kept, tell)
-        grow = Load(seconds, each, lambda: done.append(stand.reconfigure()), max_late=MAX_LATE)
-        during = steady(stand, grow, where, kept, tell)
-    except Unsteady as unsteady:
-        return replace(search, result={"type": "unknown"}, irregular=True, message=str(unsteady), trials=kept)
+    where = found.placement
+    each = load / found.trials[-1].output.ways
+    before = steady(stand, Load(seconds, each, max_late=MAX_LATE), where, kept, tell)
+    grow = Load(seconds, each, lambda: done.append(stand.reconfigure()), max_late=MAX_LATE)
+    during = steady(stand, grow, where, kept, tell)
     output = during.output
     missing, without = (_missing(trial) for trial in (during, before))
     what = done[0] if done else "nothing was done"
@@ -77,7 +91,7 @@ def measure(
         remarks.append(f"{without} packets are missing without a reconfiguration: it was no load without loss")
     if output.untaken > SMALL * missing:
         remarks.append(f"the generator itself didn't take {output.untaken} packets")
-    return Figure(result, kept, where, bool(remarks), clocks=stand.clocks(), remarks=remarks)
+    return Figure(result, of(kept, where), where, bool(remarks), clocks=stand.clocks(), remarks=remarks)
 
 
 def _missing(trial: Trial) -> int:

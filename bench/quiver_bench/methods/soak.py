@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, replace
 
 from quiver_bench.methods import plr
-from quiver_bench.methods.base import Figure, Told, common_placement, rate
-from quiver_bench.methods.steady import OWN_PATIENCE, first_settled
+from quiver_bench.methods.base import Figure, Told, rate
+from quiver_bench.methods.steady import OWN_PATIENCE, QUIET, Run, decided_by_generator, first_settled, of
 from quiver_bench.trial import Stand, Trial
 
 TARGET = 1e-7
@@ -42,8 +42,15 @@ class Searched:
 class Search:
     """PLRsearch, one trial at a time: ask :meth:`next_load`, measure, :meth:`learn`."""
 
-    def __init__(self, max_rate: float, min_rate: float = MIN_LOAD, target: float = TARGET) -> None:
+    def __init__(
+        self, max_rate: float, min_rate: float = MIN_LOAD, target: float = TARGET, where: str = "unknown", ways: int = 1
+    ) -> None:
+        #: Of all directions together, as all loads here.
         self.max_rate = max_rate
+        self.ways = ways
+        #: The placement that it speaks of.
+        self.where = where
+        self.run = Run(where)
         self.min_rate = min_rate
         self.target = target
         self.trials: list[plr.Observed] = []
@@ -109,54 +116,65 @@ def measure(
     """Searches for so long. Raises nothing on few trials: the deviation tells."""
     kept = kept if kept is not None else []
     stand.trial(1.0)  # warm-up
-    unpaced = first_settled(stand, 1.0, tell)
-    kept.append(unpaced)
-    ways = unpaced.output.ways  # loads are those of all directions together
-    search = Search(1.25 * unpaced.output.rate_pps, target=target)
-    stand.clear()
     until = time.monotonic() + soak_seconds
-    state = None
+    searches: dict[str, Search] = {}
+    search = _begin(stand, tell, kept, searches, target)
     own = 0
     while time.monotonic() + search.seconds() <= until:
         load, seconds = search.next_load(), search.seconds()
-        trial = stand.trial(seconds, load / ways)
-        if trial.placement != unpaced.placement:
-            kept.append(trial)
-            tell(f"again: cores {trial.placement}, at first {unpaced.placement}")
+        trial = stand.trial(seconds, load / search.ways)
+        if trial.placement != search.where:
+            kept.append(replace(trial, counts=False))
+            if search.run.moved(trial.placement):
+                tell(f"anew: cores {trial.placement}, at first {search.where}")
+                search = _begin(stand, tell, kept, searches, target)
+            else:
+                tell(f"again: cores {trial.placement}, at first {search.where}")
             continue
-        own = own + 1 if trial.output.lost and trial.output.untaken > target * trial.output.sent else 0
-        kept.append(replace(trial, generator_limited=True) if own == OWN_PATIENCE else trial)
+        search.run.moved(trial.placement)
+        own = own + 1 if decided_by_generator(trial.output, (target,)) else 0
         if 0 < own < OWN_PATIENCE:
+            kept.append(replace(trial, counts=False))
             tell(f"again: the generator itself didn't take {trial.output.untaken} packets")
             continue
+        kept.append(replace(trial, generator_limited=True) if own else trial)
         own = 0
         # What could not be sent would have been lost.
         missing = trial.output.unsent + trial.output.lost
-        state = search.learn(load, trial.output.seconds, missing)
-        low, high = state.bounds
+        learnt = search.learn(load, trial.output.seconds, missing)
+        low, high = learnt.bounds
         tell(
             f"trial {len(search.trials)} at {load / 1e6:.3f} Mpps: {missing} lost; critical {low / 1e6:.3f} to {high / 1e6:.3f}"
         )
+    # The placement that it learnt most of; the others' trials are kept.
+    search = max(searches.values(), key=lambda each: len(each.trials))
+    trials, state = of(kept, search.where), search.state
     if state is None:
-        return Figure(
-            {"type": "unknown"},
-            kept,
-            common_placement(kept),
-            True,
-            "too short for a trial that stands as the first did",
-        )
+        why = f"too short for a trial that stands as the first did: give it more --soak-seconds, and {QUIET}"
+        return Figure({"type": "unknown"}, trials, search.where, True, why)
     critical, message = _bounds(search, state)
     if not message and len(search.trials) <= OPENING:
         message = f"ended after {len(search.trials)} trials, before the models were asked"
     ends = {end: rate(value, frame_bits) for end, value in critical.items()}
     return Figure(
         {"type": "soak", "critical_rate": ends},
-        kept,
-        unpaced.placement,
+        trials,
+        search.where,
         irregular=bool(message),
         message=message,
         clocks=stand.clocks(),
     )
+
+
+def _begin(stand: Stand, tell: Told, kept: list[Trial], searches: dict[str, Search], target: float) -> Search:
+    """The search of the placement in which the cores stand now: begun, or gone on with where they have come back to it."""
+    unpaced = first_settled(stand, 1.0, tell)
+    kept.append(unpaced)
+    stand.clear()
+    where, output = unpaced.placement, unpaced.output
+    search = searches.setdefault(where, Search(1.25 * output.rate_pps, target=target, where=where, ways=output.ways))
+    search.run = Run(where)
+    return search
 
 
 def _bounds(search: Search, state: Searched) -> tuple[dict[str, float], str]:

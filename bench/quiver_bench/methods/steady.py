@@ -1,7 +1,8 @@
 """Trials that may be held against each other: made again while the cores stand elsewhere.
 
 A search, a soak, a reconfiguration and latencies each speak of one placement. A trial of another one, or one in which the cores
-were moved, is kept with the others and counts for nothing.
+were moved, is kept with the others and counts for nothing. Where several in a row agree on another placement the cores have
+come to stand there, and what is looked for is looked for anew.
 """
 
 from __future__ import annotations
@@ -21,8 +22,34 @@ OWN_PATIENCE = 4
 PATIENCE = 20
 
 
+#: What a user can do about it.
+QUIET = "try again when it is quieter, with nice -n -20, or on cores that nobody else may use"
+
+#: How many trials in a row must agree on another placement for the cores to have come to stand there.
+AGREED = 3
+
+
 class Unsteady(TrialVoid):
     """The cores never stood as they should: nothing can be said that belongs to one placement."""
+
+
+class Elsewhere(Unsteady):
+    """The cores have come to stand in another placement."""
+
+
+class Run:
+    """How many trials in a row stood in one and the same placement, which isn't the one that is wanted."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.seen = ""
+        self.length = 0
+
+    def moved(self, placement: str) -> bool:
+        """Takes the placement of the next trial; tells whether the cores have come to stand there."""
+        self.length = self.length + 1 if placement == self.seen else 1
+        self.seen = placement
+        return self.length >= AGREED and placement != self.where and placement not in UNSETTLED
 
 
 def first_settled(stand: Stand, seconds: float, tell: Told) -> Trial:
@@ -32,18 +59,19 @@ def first_settled(stand: Stand, seconds: float, tell: Told) -> Trial:
         if trial.placement not in UNSETTLED:
             return trial
         tell(f"again: cores {trial.placement}")
-    raise Unsteady(f"the cores were {trial.placement} in {PATIENCE} trials running: try again when it is quieter")
+    raise Unsteady(f"the cores were {trial.placement} in {PATIENCE} trials running: {QUIET}")
 
 
 def steady(
     stand: Stand, load: Load, where: str, kept: list[Trial], tell: Told, targets: tuple[float, ...] = (0.0,)
 ) -> Trial:
-    """A trial of that placement; those of others go to ``kept`` as well. Raises :class:`Unsteady` where patience ends.
+    """A trial of that placement; those of others go to ``kept`` as well. Raises :class:`Elsewhere` where several in a row agree on
+    another placement, and :class:`Unsteady` where patience ends.
 
     One that keeps within a loss ratio of ``targets`` or not only by what the generator didn't take is made again as well; where
     it is always so, the trial is marked as the generator's.
     """
-    own = 0
+    own, run = 0, Run(where)
     for _ in range(PATIENCE):
         trial = stand.offer(load)
         if trial.placement == where and decided_by_generator(trial.output, targets):
@@ -53,12 +81,20 @@ def steady(
             if own == OWN_PATIENCE:
                 return trial
             tell(f"again: the generator itself didn't take {trial.output.untaken} packets")
+            kept[-1] = replace(trial, counts=False)
             continue
-        kept.append(trial)
+        kept.append(replace(trial, counts=trial.placement == where))
         if trial.placement == where:
             return trial
+        if run.moved(trial.placement):
+            raise Elsewhere(f"the cores were {where} at first, and then {trial.placement} in {AGREED} trials running")
         tell(f"again: cores {trial.placement}, at first {where}")
-    raise Unsteady(f"the cores were {trial.placement}, and at first {where}, at the end of {PATIENCE} trials running")
+    raise Unsteady(f"the cores were {where} at first, and never again in {PATIENCE} trials running: {QUIET}")
+
+
+def of(trials: list[Trial], where: str) -> list[Trial]:
+    """The trials, those of another placement marked: they decide nothing."""
+    return [trial if trial.placement == where else replace(trial, counts=False) for trial in trials]
 
 
 def decided_by_generator(output: TrialOutput, targets: tuple[float, ...]) -> bool:
