@@ -188,6 +188,7 @@ impl Profile {
                 timeout,
                 time_wait,
                 seed,
+                epoch: 0,
             },
             udp: udp::Rules {
                 turns,

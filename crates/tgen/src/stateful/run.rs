@@ -70,6 +70,8 @@ pub struct Outcome {
     pub most_active: u64,
     /// Time from a SYN to the handshake's end, or from a first request to its response, in nanoseconds.
     pub latency: Histogram<u64>,
+    /// Longest time in nanoseconds from one turn of the loop to the next.
+    pub longest_stall_ns: u64,
 }
 
 impl Snapshot {
@@ -96,10 +98,11 @@ pub fn run<A: Address>(
     let places = profile.concurrent;
     match profile.protocol {
         Protocol::Tcp => {
-            let client = tcp::Client::new(ends.clients, ends.servers, profile.tcp, places);
+            let asks = tcp::Rules { epoch: (nanoseconds() / Now::TIMER_NS) as u32, ..profile.tcp };
+            let client = tcp::Client::new(ends.clients, ends.servers, asks, places);
             // A server waits for the next request for as long as a client holds the connection, and then some.
-            let timeout = profile.tcp.timeout + profile.tcp.hold;
-            let rules = tcp::Rules { role: tcp::Role::Server, timeout, ..profile.tcp };
+            let timeout = asks.timeout + asks.hold;
+            let rules = tcp::Rules { role: tcp::Role::Server, timeout, ..asks };
             // Connections that the client is through with but the server isn't need room, too.
             let server = tcp::Server::new(rules, places + (places / 4).min(1 << 18) + 1024);
             drive(profile, times, links, (client, server), faces, stop, each_second)
@@ -135,6 +138,7 @@ fn drive<C: Opener, S: Endpoint<Packet = C::Packet>>(
         times,
         most_active: 0,
         latency,
+        longest_stall_ns: 0,
         seconds,
     };
     Tier::detect().dispatch(Task { run, stop, each_second })
@@ -158,8 +162,8 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> TierTask for Task<'_, '_, C, S>
         self.run.client.traffic.receive_drops = self.run.client_link.dropped_since(before.0);
         self.run.server.traffic.receive_drops = self.run.server_link.dropped_since(before.1);
         let last = self.run.snapshot(self.run.seconds.last().map_or(0, |last| last.ns));
-        let Run { seconds, most_active, latency, .. } = self.run;
-        Ok(Outcome { seconds, last, most_active, latency })
+        let Run { seconds, most_active, latency, longest_stall_ns, .. } = self.run;
+        Ok(Outcome { seconds, last, most_active, latency, longest_stall_ns })
     }
 }
 
@@ -173,6 +177,7 @@ struct Run<'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
     times: Times,
     most_active: u64,
     latency: Histogram<u64>,
+    longest_stall_ns: u64,
     seconds: Vec<Snapshot>,
 }
 
@@ -187,8 +192,11 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
         let ns = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos() as u64;
         let (mut until, mut opening) = (ns(times.seconds), true);
         let (mut look, mut second) = (LOOK_NS, SECOND_NS);
+        let mut last = 0;
         loop {
             let now = nanoseconds() - begin;
+            self.longest_stall_ns = self.longest_stall_ns.max(now - last);
+            last = now;
             if now >= look {
                 look = now + LOOK_NS;
                 self.client_link.check()?;

@@ -35,7 +35,32 @@ pub struct Step {
     /// Sums of what the checksums cover, but for addresses and ports.
     ip_sum: u64,
     transport_sum: Option<u64>,
-    tcp: bool,
+    /// What TCP's numbers are where sequence numbers begin as in the first conversation.
+    tcp: Option<Numbers>,
+}
+
+/// Sequence numbers of a step.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    seq: u32,
+    /// Acknowledged, if something is.
+    ack: Option<u32>,
+    /// The next one that its sender uses.
+    next: u32,
+}
+
+impl Numbers {
+    /// Of a segment in an Ethernet frame that ends at `total`; takes them out of it.
+    fn take(frame: &mut [u8], total: usize) -> Option<Self> {
+        let number = |at: usize| Some(u32::from_be_bytes(frame.get(at..at + 4)?.try_into().ok()?));
+        let (seq, ack, head) = (number(38)?, number(42)?, 34 + usize::from(frame.get(46)? >> 4) * 4);
+        let flags = TcpFlags::from_bits_retain(*frame.get(47)?);
+        let ack = flags.contains(TcpFlags::ACK).then_some(ack);
+        let ends = u32::from(flags.contains(TcpFlags::SYN)) + u32::from(flags.contains(TcpFlags::FIN));
+        let next = seq.wrapping_add(total.saturating_sub(head) as u32).wrapping_add(ends);
+        frame.get_mut(38..46)?.fill(0);
+        Some(Self { seq, ack, next })
+    }
 }
 
 /// Endpoints of one conversation, as they go into packets.
@@ -45,6 +70,7 @@ pub struct Pair {
     server: (u64, u64),
     addresses: u64,
     all: u64,
+    numbers: u32,
 }
 
 impl Pair {
@@ -55,7 +81,14 @@ impl Pair {
         let client = (u64::from(client.0), u64::from(client.1));
         let server = (u64::from(server.0), u64::from(server.1));
         let addresses = client.0 + server.0;
-        Self { client, server, addresses, all: addresses + client.1 + server.1 }
+        Self { client, server, addresses, all: addresses + client.1 + server.1, numbers: 0 }
+    }
+
+    /// The same, with sequence numbers of both ends so far behind those of the first conversation.
+    #[inline(always)]
+    #[must_use]
+    pub const fn behind(self, numbers: u32) -> Self {
+        Self { numbers, ..self }
     }
 }
 
@@ -75,6 +108,7 @@ impl Step {
         for (from, to) in [(24, 38), (checksum, checksum + 2)] {
             bytes.get_mut(from..to)?.fill(0);
         }
+        let numbers = if tcp { Some(Numbers::take(&mut bytes, 14 + total)?) } else { None };
         let sum = |bytes: &[u8]| u64::from(Partial::of(bytes).fold());
         let ip_sum = sum(bytes.get(14..34)?);
         let transport_sum = sum(bytes.get(34..14 + total)?) + (total as u64 - 20) + if tcp { 6 } else { 17 };
@@ -85,7 +119,7 @@ impl Step {
             rest: bytes.get(LINE..).unwrap_or_default().to_vec(),
             ip_sum,
             transport_sum: used.map(|()| transport_sum),
-            tcp,
+            tcp: numbers,
         })
     }
 
@@ -96,16 +130,20 @@ impl Step {
         let (src, dst) =
             if self.from_client { (pair.client, pair.server) } else { (pair.server, pair.client) };
         let ip = u64::from(fold(self.ip_sum + pair.addresses));
-        let transport = match self.transport_sum.map(|sum| fold(sum + pair.all)) {
+        let number = |number: u32| u64::from(number.wrapping_add(pair.numbers));
+        let (seq, ack) = self.tcp.map_or((0, 0), |tcp| (number(tcp.seq), tcp.ack.map_or(0, number)));
+        let transport = match self.transport_sum.map(|sum| fold(sum + pair.all + seq + ack)) {
             None => 0,
-            Some(0) if !self.tcp => 0xffff,
+            Some(0) if self.tcp.is_none() => 0xffff,
             Some(checksum) => u64::from(checksum),
         };
         let mut words = self.line.0;
         [words[0], words[1]] = framing.begin();
         words[3] = ip << 48 | src.0 << 16 | dst.0 >> 16;
         words[4] |= dst.0 << 48 | src.1 << 32 | dst.1 << 16;
-        if self.tcp {
+        if self.tcp.is_some() {
+            words[4] |= seq >> 16;
+            words[5] |= seq << 48 | ack << 16;
             words[6] |= transport << 32;
         } else {
             words[5] |= transport << 48;
@@ -137,7 +175,7 @@ impl Step {
     #[must_use]
     pub fn describe(&self) -> String {
         let way = if self.from_client { "client → server" } else { "server → client" };
-        let what = if self.tcp {
+        let what = if self.tcp.is_some() {
             TcpFlags::from_bits_retain(self.line.0[5] as u8).to_string()
         } else {
             "UDP".into()
@@ -160,6 +198,8 @@ fn transport_of(frame: &[u8]) -> Option<u8> {
 pub struct Conversation {
     /// The packets.
     pub steps: Vec<Step>,
+    /// Sequence numbers that an end uses up at most.
+    pub numbers: u32,
 }
 
 impl Conversation {
@@ -173,7 +213,18 @@ impl Conversation {
         };
         let steps = frames.iter().enumerate();
         let steps = steps.filter_map(|(n, (from_client, frame))| Step::new(frame, n as u16, *from_client));
-        Self { steps: steps.collect() }
+        Self::of(steps.collect())
+    }
+
+    fn of(steps: Vec<Step>) -> Self {
+        let used = |from_client| {
+            let of =
+                || steps.iter().filter(|step| step.from_client == from_client).filter_map(|step| step.tcp);
+            let first = of().next().map_or(0, |tcp| tcp.seq);
+            of().map(|tcp| tcp.next.wrapping_sub(first)).max().unwrap_or(0)
+        };
+        let numbers = used(true).max(used(false));
+        Self { steps, numbers }
     }
 
     /// The first conversation of a capture. Its client is who sends first.
@@ -204,7 +255,7 @@ impl Conversation {
         match steps.len() {
             0 => Err(ConversationError::None),
             n if n > MAX_STEPS => Err(ConversationError::TooLong(n)),
-            _ => Ok(Self { steps }),
+            _ => Ok(Self::of(steps)),
         }
     }
 

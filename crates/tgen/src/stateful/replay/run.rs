@@ -2,6 +2,7 @@
 
 use super::conversation::{Conversation, Pair, Step};
 use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
+use crate::stateful::clock::Now;
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::packet::{Framing, Head, LINE, Line};
 use memory::clock::nanoseconds;
@@ -74,7 +75,9 @@ pub fn run(
     let blocks = steps as u64 * plan.apart + 1;
     let pairs = vec![Pair::default(); blocks as usize * BLOCK];
     let counts = vec![StepCount::default(); steps];
-    Tier::detect().dispatch(Run { plan, links, framings, stop, pairs, blocks, counts, other: 0, begun: 0 })
+    let epoch = (nanoseconds() / Now::TIMER_NS) as u32;
+    let run = Run { plan, links, framings, stop, pairs, blocks, counts, epoch, other: 0, begun: 0 };
+    Tier::detect().dispatch(run)
 }
 
 struct Run<'a> {
@@ -86,6 +89,8 @@ struct Run<'a> {
     pairs: Vec<Pair>,
     blocks: u64,
     counts: Vec<StepCount>,
+    /// What the timer of initial sequence numbers stood at at the beginning.
+    epoch: u32,
     other: u64,
     begun: u64,
 }
@@ -146,7 +151,7 @@ impl Run<'_> {
             if let Some(place) = sizes.get_mut((turn % self.blocks) as usize) {
                 *place = size;
             }
-            self.begin_block(turn, size);
+            self.begin_block(turn, size, now);
             for step in 0..self.counts.len() {
                 let Some(block) = turn.checked_sub(step as u64 * self.plan.apart) else { break };
                 let size = sizes.get((block % self.blocks) as usize).copied().unwrap_or(0);
@@ -164,17 +169,22 @@ impl Run<'_> {
         Ok(seconds)
     }
 
-    /// Endpoints of a new block.
+    /// Endpoints of a new block, and where their sequence numbers begin: by the timer of RFC 9293, which all runs on a machine
+    /// have in common, or behind those of the conversation before between the same ends, where that uses up more.
     #[inline(always)]
-    fn begin_block(&mut self, block: u64, size: usize) {
+    fn begin_block(&mut self, block: u64, size: usize, now: u64) {
         let from = (block % self.blocks) as usize * BLOCK;
         let (clients, servers) = (self.plan.clients, self.plan.servers);
         // Numbers are small enough to be counted in 32 bits: endpoints are at most 2^24.
         let mut client = (self.begun % clients.len()) as u32;
         let mut server = (self.begun % servers.len()) as u32;
+        let (timer, each) = (now / Now::TIMER_NS, u64::from(self.plan.conversation.numbers) + 1);
+        let mut used = self.begun / clients.len() * each;
         for pair in self.pairs.get_mut(from..from + size).unwrap_or_default() {
-            *pair = Pair::new(clients.at(client), servers.at(server));
+            let numbers = self.epoch.wrapping_add(timer.max(used) as u32);
+            *pair = Pair::new(clients.at(client), servers.at(server)).behind(numbers);
             client = if u64::from(client) + 1 == clients.len() { 0 } else { client + 1 };
+            used += if client == 0 { each } else { 0 };
             server = if u64::from(server) + 1 == servers.len() { 0 } else { server + 1 };
         }
         self.begun += size as u64;

@@ -47,6 +47,7 @@ fn checksums_fit_all_endpoints() {
             for n in 0..100u32 {
                 let pair =
                     Pair::new((n.wrapping_mul(0x9e37_79b9), (n * 7) as u16), (!n << 3, (n * 31) as u16));
+                let pair = pair.behind(n.wrapping_mul(0x85eb_ca6b));
                 assert!(conversation.is_right(&framing(), &pair), "{name}, {pair:?}");
             }
         }
@@ -66,6 +67,33 @@ fn a_step_goes_between_its_endpoints() {
     );
     assert_eq!(syn_ack.ack, syn.seq.wrapping_add(1));
     assert_eq!((syn.mss, syn_ack.mss), (1460, 1460));
+}
+
+#[test]
+fn sequence_numbers_of_both_ends_move_together() {
+    let shape = Shape { request: Some(100), response: Some(3001), ..Shape::default() };
+    let conversation = made(&Profile::load("tcp-tput", shape).unwrap());
+    let read = |pair: Pair| -> Vec<Segment<u32>> {
+        let line = |n: usize| conversation.steps[n].line(&framing(), &pair);
+        let len = |n: usize| conversation.steps[n].len();
+        (0..conversation.steps.len()).map(|n| Segment::read(&line(n), len(n)).unwrap()).collect()
+    };
+    let pair = Pair::new((0x0a00_0001, 5000), (0x0b00_0001, 80));
+    for by in [1, 0xffff, 0x1_0000, 0xffff_0001] {
+        for (n, (first, moved)) in read(pair).into_iter().zip(read(pair.behind(by))).enumerate() {
+            assert_eq!(moved.seq, first.seq.wrapping_add(by), "step {n}");
+            let ack = if n == 0 { 0 } else { first.ack.wrapping_add(by) }; // A SYN acknowledges nothing.
+            assert_eq!((moved.ack, moved.flags, moved.len), (ack, first.flags, first.len), "step {n}");
+        }
+    }
+    // What the other end acknowledges last, but for the first number: what both have used.
+    let steps = read(pair);
+    let of = |port: u16| steps.iter().filter(move |step| step.src_port == port);
+    let used = |from: u16, to: u16| {
+        of(to).filter(|s| s.ack != 0).map(|s| s.ack).max().unwrap().wrapping_sub(of(from).next().unwrap().seq)
+    };
+    assert_eq!(conversation.numbers, used(5000, 80).max(used(80, 5000)));
+    assert!(conversation.numbers > 3001);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The side that opens TCP connections.
 
+use super::initial::{following, initial};
 use super::machine::Context;
 use super::{Rules, State, Tcb};
 use crate::stateful::address::Address;
@@ -8,7 +9,6 @@ use crate::stateful::clock::Now;
 use crate::stateful::counts::Counts;
 use crate::stateful::endpoint::{Endpoint, Opener};
 use crate::stateful::endpoints::Endpoints;
-use crate::stateful::mix::mix;
 use crate::stateful::outbox::Outbox;
 use crate::stateful::packet::Segment;
 use memory::region::prefetch_write;
@@ -76,15 +76,15 @@ impl<A: Address> Client<A> {
         if !free {
             return None;
         }
-        // A place always has the same ends. The first number follows from the seed, each further one from the connection
-        // before (RFC 9293 section 3.4.1).
-        let (ends, iss) = if old.local == A::default() {
-            (self.clients.ends(n), mix(u64::from(n), self.rules.seed) as u32)
+        // A place always has the same ends.
+        let (local, remote, iss) = if old.local == A::default() {
+            let (local, remote) = self.clients.ends(n);
+            (local, remote, initial(local, remote, &self.rules, now))
         } else {
-            let ends = ((old.local, old.local_port), (old.remote, old.remote_port));
-            (ends, old.max.wrapping_add(0x1_0000))
+            let (local, remote) = ((old.local, old.local_port), (old.remote, old.remote_port));
+            (local, remote, following(old.max, local, remote, &self.rules, now))
         };
-        let ((local, local_port), (remote, remote_port)) = ends;
+        let ((local, local_port), (remote, remote_port)) = (local, remote);
         Some(Tcb {
             local,
             remote,

@@ -89,6 +89,8 @@ pub struct Rules {
     pub timeout: u32,
     /// How long a client's address and port aren't used again.
     pub time_wait: u32,
-    /// Where sequence numbers begin.
+    /// Key of where sequence numbers begin.
     pub seed: u64,
+    /// What the timer of initial sequence numbers stood at when the run began, in units of `Now::TIMER_NS`.
+    pub epoch: u32,
 }

@@ -1,5 +1,6 @@
 //! The side that accepts TCP connections.
 
+use super::initial::{following, initial};
 use super::machine::Context;
 use super::table::Found;
 use super::tcb::before;
@@ -8,7 +9,6 @@ use crate::stateful::address::Address;
 use crate::stateful::clock::Now;
 use crate::stateful::counts::Counts;
 use crate::stateful::endpoint::Endpoint;
-use crate::stateful::mix::mix;
 use crate::stateful::outbox::Outbox;
 use crate::stateful::packet::Segment;
 use crate::stateful::timers::Timers;
@@ -76,9 +76,14 @@ impl<A: Address> Server<A> {
         }
     }
 
-    /// A connection as its first segment makes it.
-    fn fresh(&self, syn: &Segment<A>, old: &Tcb<A>, now: Now) -> Tcb<A> {
-        let iss = mix(u64::from(syn.seq), self.rules.seed ^ u64::from(old.max)) as u32;
+    /// A connection as its first segment makes it, in the place of another; of one between the same ends where `again`.
+    fn fresh(&self, syn: &Segment<A>, old: &Tcb<A>, again: bool, now: Now) -> Tcb<A> {
+        let (local, remote) = ((syn.dst, syn.dst_port), (syn.src, syn.src_port));
+        let iss = if again {
+            following(old.max, local, remote, &self.rules, now)
+        } else {
+            initial(local, remote, &self.rules, now)
+        };
         Tcb {
             local: syn.dst,
             remote: syn.src,
@@ -118,7 +123,7 @@ impl<A: Address> Endpoint for Server<A> {
                     // A new connection from the same place: the other end is through with the old one.
                     self.counts.closed +=
                         u64::from(self.table.get(place).is_some_and(|tcb| tcb.state == State::LastAck));
-                    let fresh = self.table.get(place).map(|old| self.fresh(segment, old, now));
+                    let fresh = self.table.get(place).map(|old| self.fresh(segment, old, true, now));
                     return self.with(place, now, out, |context, tcb| {
                         *tcb = fresh.unwrap_or_default();
                         context.accept(tcb, segment);
@@ -127,7 +132,8 @@ impl<A: Address> Endpoint for Server<A> {
                 self.with(place, now, out, |context, tcb| context.arrive(tcb, segment));
             }
             Found::Room(place) if syn => {
-                let Some(fresh) = self.table.get(place).map(|old| self.fresh(segment, old, now)) else {
+                let Some(fresh) = self.table.get(place).map(|old| self.fresh(segment, old, false, now))
+                else {
                     return;
                 };
                 self.table.insert(place, fresh);

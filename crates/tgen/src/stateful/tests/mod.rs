@@ -54,5 +54,6 @@ fn rules(role: Role, exchange: Exchange) -> Rules {
         timeout: 30_000,
         time_wait: 0,
         seed: 7,
+        epoch: 0,
     }
 }

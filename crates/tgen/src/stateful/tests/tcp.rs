@@ -5,6 +5,7 @@ use crate::stateful::counts::{Cause, Counts};
 use crate::stateful::endpoint::{Endpoint, Opener};
 use crate::stateful::packet::{Line, Segment, Wire};
 use crate::stateful::tcp::{self, Close, Exchange, Role, Rules};
+use std::collections::BTreeMap;
 use wire::checksum::update_u32;
 
 type Client = tcp::Client<u32>;
@@ -289,6 +290,72 @@ fn a_seed_repeats_a_run() {
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
+}
+
+/// The first sequence numbers of connections by the clients' addresses and ports, and the greatest that each end has used.
+fn numbers(world: &World<Client, Server>) -> BTreeMap<(bool, u32, u16), Vec<(u32, u32)>> {
+    let mut found = BTreeMap::<_, Vec<(u32, u32)>>::new();
+    for (from_client, line, len) in &world.log {
+        let segment = Segment::<u32>::read(line, *len).unwrap();
+        let of = if *from_client {
+            (true, segment.src, segment.src_port)
+        } else {
+            (false, segment.dst, segment.dst_port)
+        };
+        let used = segment.flags & 0x03; // SYN and FIN
+        let next = segment.seq.wrapping_add(segment.len.into()).wrapping_add(used.count_ones());
+        let lives = found.entry(of).or_default();
+        if used & 0x02 != 0 && lives.last().is_none_or(|(first, _)| *first != segment.seq) {
+            lives.push((segment.seq, next));
+        }
+        if let Some((first, greatest)) = lives.last_mut() {
+            *greatest = first.wrapping_add(next.wrapping_sub(*first).max(greatest.wrapping_sub(*first)));
+        }
+    }
+    found
+}
+
+/// RFC 9293 section 3.6.1: whoever has a connection in TIME-WAIT takes a SYN with a greater number than the last one seen.
+#[test]
+fn another_run_begins_behind_the_numbers_of_the_one_before() {
+    let exchange = Exchange { turns: 2, request: 300, response: 3000 };
+    let mut epoch = u32::MAX - 5_000; // It wraps meanwhile.
+    let mut before = BTreeMap::new();
+    for run in 0..3 {
+        let mut world = world(|rules| rules.epoch = epoch, exchange, Faults::default(), 1);
+        for _ in 0..3 {
+            // All places, so that each has several connections in a row, the next at once.
+            assert_eq!(world.open(200), 200, "run {run}");
+            world.run(60);
+        }
+        all_over(&world);
+        let numbers = numbers(&world);
+        assert_eq!(numbers.len(), 400);
+        for (of, lives) in numbers {
+            assert_eq!(lives.len(), 3, "{of:?}");
+            for (first, greatest) in lives {
+                if let Some(last) = before.insert(of, greatest) {
+                    assert!((first.wrapping_sub(last) as i32) > 0, "run {run}, {of:?}: {first} after {last}");
+                }
+            }
+        }
+        // The time that it took, and a second in between.
+        epoch = epoch.wrapping_add(world.now().timer + 250_000);
+    }
+}
+
+#[test]
+fn sequence_numbers_follow_a_timer_and_the_ends() {
+    let firsts = |epoch: u32| {
+        let mut world = world(|rules| rules.epoch = epoch, CPS, Faults::default(), 1);
+        world.open(200);
+        world.run(20);
+        numbers(&world).into_values().map(|lives| lives[0].0).collect::<Vec<_>>()
+    };
+    let (now, later) = (firsts(0), firsts(250_000));
+    // RFC 6528: the timer of 4 µs and a hash of the ends. A second is a quarter of a million.
+    assert!(now.iter().zip(&later).all(|(now, later)| later.wrapping_sub(*now) == 250_000));
+    assert_eq!(now.iter().collect::<std::collections::BTreeSet<_>>().len(), 400, "each its own");
 }
 
 #[test]
