@@ -51,6 +51,9 @@ fn servers_answer_only_what_begins_with_the_tag() {
     );
     assert_eq!((&result["server"]["messages"], &result["server"]["stray"]), (&1.into(), &0.into()));
     assert_eq!((&result["server_link"]["foreign"], &result["server_link"]["other"]), (&2.into(), &0.into()));
+    let received = result["received_pps"].as_f64().unwrap() * result["seconds"].as_f64().unwrap();
+    assert!((received - 1.0).abs() < 1e-6, "the rate is that of our own packets: {received}");
+    assert!(result["longest_stall_ns"].as_u64().unwrap() > 0);
 }
 
 #[test]

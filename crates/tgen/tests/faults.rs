@@ -92,6 +92,14 @@ fn payload_checks_tell_all_faults_apart() {
         assert_eq!(report.reordered, Some(get(&done.delayed)), "{size}");
         assert_eq!(report.foreign, get(&done.injected), "{size}");
         assert_eq!(report.interfaces[1].foreign, get(&done.injected), "{size}");
+        // Neither what comes twice nor strangers make up for bytes that are missing.
+        assert_eq!(Some(report.received_bytes), report.streams[0].received_bytes, "{size}");
+        if let Ok(size) = size.parse::<u64>() {
+            assert_eq!(report.received_bytes, report.received * size, "{size}");
+            let strangers = 60 * get(&done.injected);
+            let others = size * (get(&done.doubled) + flipped) + strangers;
+            assert_eq!(report.interfaces[1].received_bytes, report.received_bytes + others, "{size}");
+        }
         assert!(dropped > 100 && flipped > 100, "the device did what it should");
     }
 }
@@ -102,6 +110,9 @@ fn counting_tells_what_is_missing() {
     assert_eq!(report.foreign, get(&done.injected), "frames of another length");
     // A packet that comes twice makes up for one that is dropped: that's what signatures are for.
     assert_eq!(report.received, COUNT - get(&done.dropped) + get(&done.doubled));
+    assert_eq!(report.received_bytes, 64 * report.received, "no bytes of strangers");
+    let rate = 8.0 * report.received_bytes as f64 / report.seconds;
+    assert!((report.received_bps / rate - 1.0).abs() < 1e-9);
     assert_eq!((report.duplicated, report.reordered, report.corrupted), (None, None, None));
     assert_eq!(report.streams[0].received, None);
 }

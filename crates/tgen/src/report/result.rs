@@ -42,7 +42,7 @@ pub struct Report {
     pub sent_bytes: u64,
     /// Packets received that are ours; each once, where signatures are looked at.
     pub received: u64,
-    /// Bytes of all frames received.
+    /// Their bytes.
     pub received_bytes: u64,
     /// Packets sent and not received whole.
     pub lost: u64,
@@ -66,7 +66,7 @@ pub struct Report {
     pub sent_pps: f64,
     /// Packets per second received.
     pub received_pps: f64,
-    /// Bits per second received, frames without FCS and gaps.
+    /// Bits per second of the packets received, frames without FCS and gaps.
     pub received_bps: f64,
     /// Latency of all latency streams.
     pub latency_ns: Option<Latency>,
@@ -105,7 +105,7 @@ pub struct StreamReport {
     pub ring_full: u64,
     /// Packets received, each once.
     pub received: Option<u64>,
-    /// Bytes received.
+    /// Their bytes.
     pub received_bytes: Option<u64>,
     /// Packets sent and not received whole.
     pub lost: Option<u64>,
@@ -130,7 +130,7 @@ pub struct InterfaceReport {
     pub sent: u64,
     /// Frames received, ours or not.
     pub received: u64,
-    /// Bytes received.
+    /// Bytes of all those frames.
     pub received_bytes: u64,
     /// Frames received that aren't ours.
     pub foreign: u64,
@@ -169,7 +169,9 @@ impl Report {
         let signed = outcome.checks.is_some();
         // Frames that aren't ours (the announcement of an interface that comes up) make up for none of ours.
         let received = known(|s| s.received).filter(|_| signed).unwrap_or(all - foreign - misdirected);
-        let received_bytes = interfaces.iter().map(|i| i.received_bytes).sum();
+        let received_bytes = known(|s| s.received_bytes)
+            .filter(|_| signed)
+            .unwrap_or_else(|| outcome.links.iter().map(|link| link.bytes - link.other_bytes).sum());
         let lost = sent.saturating_sub(received);
         let seconds = outcome.seconds.max(f64::MIN_POSITIVE);
         let ns = |ticks: u64| (ticks as f64 * 1e9 / outcome.frequency) as u64;

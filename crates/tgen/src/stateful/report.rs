@@ -50,7 +50,7 @@ pub struct Second {
     pub failed: f64,
     /// Connections at its end.
     pub active: u64,
-    /// Packets received by both sides per second.
+    /// Packets of ours received by both sides per second.
     pub received_pps: f64,
 }
 
@@ -69,7 +69,7 @@ impl Second {
             closed: connections(|c| c.closed),
             failed: connections(|c| c.failed.total()),
             active: after.connections().active(),
-            received_pps: per(|s| s.client_traffic.rx_packets + s.server_traffic.rx_packets),
+            received_pps: per(|s| s.client_traffic.received() + s.server_traffic.received()),
         }
     }
 
@@ -106,7 +106,7 @@ pub struct Report {
     pub established_per_second: f64,
     /// Connections closed as intended per second of opening.
     pub closed_per_second: f64,
-    /// Packets received by both sides per second of opening: CSIT's "pps" of its tput cases.
+    /// Packets of ours received by both sides per second of opening, whole, repeated ones too: CSIT's "pps" of its tput cases.
     pub received_pps: f64,
     /// Payload received by both sides, in bits per second of opening.
     pub goodput_bps: f64,
@@ -124,6 +124,8 @@ pub struct Report {
     pub server_link: Traffic,
     /// Time from SYN to the handshake's end, or from a first request to its response.
     pub connect_latency_ns: Latency,
+    /// Longest time from one turn of the generator's loop to the next: while it is kept from running it takes nothing.
+    pub longest_stall_ns: u64,
     /// Second by second.
     pub per_second: Vec<Second>,
 }
@@ -155,6 +157,7 @@ impl Report {
             client_link: last.client_traffic,
             server_link: last.server_traffic,
             connect_latency_ns: Latency::new(&outcome.latency),
+            longest_stall_ns: outcome.longest_stall_ns,
             per_second: outcome.seconds.windows(2).map(|pair| Second::between(&pair[0], &pair[1])).collect(),
         }
     }

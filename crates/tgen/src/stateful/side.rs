@@ -41,6 +41,14 @@ pub struct Traffic {
     pub receive_drops: Option<u64>,
 }
 
+impl Traffic {
+    /// Packets of ours received, whole.
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.rx_packets - self.bad_checksum - self.malformed - self.other - self.foreign
+    }
+}
+
 /// How a side shows itself on its link.
 #[derive(Clone, Debug)]
 pub struct Face<A> {

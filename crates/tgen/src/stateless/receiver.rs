@@ -42,6 +42,8 @@ pub struct LinkCounts {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes of those that aren't ours, or were to come in elsewhere.
+    pub other_bytes: u64,
     /// Those that aren't ours.
     pub foreign: u64,
     /// Those that are ours and that were to come in elsewhere: they count as lost.
@@ -76,9 +78,17 @@ impl Account {
         if let Some(link) = self.links.get_mut(self.at) {
             link.packets += self.now.packets;
             link.bytes += self.now.bytes;
+            link.other_bytes += self.now.other_bytes;
             link.foreign += self.now.foreign;
             link.misdirected += self.now.misdirected;
         }
+    }
+
+    /// A frame that isn't ours.
+    #[cold]
+    fn foreign(&mut self, len: u32) {
+        self.now.foreign += 1;
+        self.now.other_bytes += u64::from(len);
     }
 }
 
@@ -110,6 +120,7 @@ impl Count {
         let mut links = self.account.links;
         for (link, _) in links.iter_mut().zip(self.expected).filter(|(_, expected)| !*expected) {
             link.misdirected = link.packets - link.foreign;
+            link.other_bytes = link.bytes;
         }
         links
     }
@@ -121,7 +132,9 @@ impl Receiver for Count {
         let len = frame.size();
         self.account.now.packets += 1;
         self.account.now.bytes += u64::from(len);
-        self.account.now.foreign += u64::from(len.wrapping_sub(self.min) > self.span);
+        if len.wrapping_sub(self.min) > self.span {
+            self.account.foreign(len);
+        }
         let mut word = [0; 8];
         frame.array_at(0, &mut word);
         self.word ^= u64::from_ne_bytes(word);
@@ -155,7 +168,7 @@ impl Observer for Count {
 pub struct LaneCounts {
     /// Received, duplicated, reordered.
     pub tracker: Tracker,
-    /// Bytes of all its packets that came whole, duplicates too.
+    /// Bytes of its packets that came whole, each once.
     pub bytes: u64,
     /// Packets whose payload isn't what was sent. They aren't received, so they are lost, too.
     pub corrupted: u64,
@@ -241,12 +254,12 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
         let found = frame.array_at(len.wrapping_sub(signature::LEN as u32), &mut bytes);
         let signature = if found { Signature::read(&bytes) } else { None };
         let Some(signature) = signature.filter(|s| usize::from(s.mark.lane) < self.lanes.len()) else {
-            self.account.now.foreign += 1;
+            self.account.foreign(len);
             return;
         };
         let whole = !PAYLOAD || self.is_whole(frame, &signature);
         if whole && signature.mark.run != self.run {
-            self.account.now.foreign += 1;
+            self.account.foreign(len);
             return;
         }
         let lane = &mut self.lanes[usize::from(signature.mark.lane)];
@@ -257,10 +270,12 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
         if !lane.arrival.is_at(self.account.at) {
             lane.misdirected += 1;
             self.account.now.misdirected += 1;
+            self.account.now.other_bytes += u64::from(len);
             return;
         }
-        lane.tracker.receive(signature.sequence);
-        lane.bytes += u64::from(len);
+        if lane.tracker.receive(signature.sequence) {
+            lane.bytes += u64::from(len);
+        }
         if signature.mark.stamped
             && let Some(latency) = &mut lane.latency
         {

@@ -26,14 +26,17 @@ struct Gap {
 }
 
 impl Tracker {
-    /// A packet has come.
+    /// A packet has come; tells whether for the first time.
     #[inline(always)]
-    pub fn receive(&mut self, sequence: u64) {
+    pub fn receive(&mut self, sequence: u64) -> bool {
         if sequence == self.next {
             self.next += 1;
             self.received += 1;
+            true
         } else {
+            let before = self.received;
             self.out_of_order(sequence);
+            self.received > before
         }
     }
 
@@ -101,9 +104,10 @@ mod tests {
         let (mut tracker, mut seen) = (Tracker::default(), BTreeSet::new());
         let (mut duplicated, mut reordered) = (0, 0);
         for sequence in sequences {
-            tracker.receive(sequence);
             let late = seen.last().is_some_and(|last| sequence < *last);
-            match seen.insert(sequence) {
+            let first = seen.insert(sequence);
+            assert_eq!(tracker.receive(sequence), first, "{sequence}");
+            match first {
                 true => reordered += u64::from(late),
                 false => duplicated += 1,
             }
@@ -135,11 +139,15 @@ mod tests {
             let mut tracker = Tracker::default();
             // Gaps of three, as many as are remembered; one packet in the middle of one of them makes two of it.
             let last = 4 * GAPS as u64;
-            (0..=last).step_by(4).for_each(|sequence| tracker.receive(sequence));
+            for sequence in (0..=last).step_by(4) {
+                tracker.receive(sequence);
+            }
             assert_eq!(tracker.gaps.len(), GAPS);
             tracker.receive(4 * split - 2);
             assert_eq!((tracker.reordered(), tracker.gaps.len()), (1, GAPS), "the oldest is forgotten");
-            (last + 4..=last + 400).step_by(4).for_each(|sequence| tracker.receive(sequence));
+            for sequence in (last + 4..=last + 400).step_by(4) {
+                tracker.receive(sequence);
+            }
             assert_eq!(tracker.gaps.len(), GAPS);
             tracker.receive(last + 399);
             assert_eq!((tracker.reordered(), tracker.duplicated()), (2, 0));
@@ -150,7 +158,9 @@ mod tests {
     fn forgotten_gaps_stay_lost() {
         let mut tracker = Tracker::default();
         let last = 2 * (GAPS as u64 + 10);
-        (0..=last).step_by(2).for_each(|sequence| tracker.receive(sequence));
+        for sequence in (0..=last).step_by(2) {
+            tracker.receive(sequence);
+        }
         tracker.receive(1);
         assert_eq!((tracker.reordered(), tracker.duplicated()), (0, 1), "its gap is forgotten");
         tracker.receive(last - 1);
