@@ -74,7 +74,7 @@ fn all_addresses_it_was_made_for_find_a_place() {
         }
         let asked: Vec<MacKey> = (0..2 * capacity as u64).map(key).collect();
         let mut out = vec![0; asked.len()];
-        table.lookup_batch(&asked, &mut out);
+        table.lookup_batch(&asked, &mut out, |_| ());
         for (at, (&key, &out)) in asked.iter().zip(&out).enumerate() {
             assert_eq!(out, if at < capacity { at as u32 & 0xffff } else { NO_INTERFACE });
             assert_eq!(table.lookup(key), (at < capacity).then_some(at as u32 & 0xffff));
@@ -167,7 +167,7 @@ fn no_lookup_sees_the_value_of_another_key() {
                     table.flush_interface((number as u32) << 8, Scope::All);
                 }
                 _ => {
-                    table.lookup_batch(&keys, &mut out);
+                    table.lookup_batch(&keys, &mut out, |_| ());
                     for (number, &found) in out.iter().enumerate() {
                         assert!(
                             found == NO_INTERFACE || found >> 8 == number as u32,

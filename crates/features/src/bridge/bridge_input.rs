@@ -12,15 +12,17 @@ use super::learner::Learner;
 use super::port::{Source, Target};
 use super::table::{BLOCKED, Bridges, tick};
 use crate::interface::{Interfaces, fits, received_by_group};
+use crate::tiered::{self, Tiered};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::engine::MAX_VECTOR;
 use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
-use graph::packet::{Packets, SlotId};
+use graph::packet::{Meta, Packets, SlotId, Vector};
 use graph::publish::Key;
-use graph::{Ctx, Frame, Node, NodeContext, NodeSpec};
+use graph::simd::Simd;
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec, prefetch_read};
 use tables::mac::{MacKey, NO_INTERFACE};
-use wire::{EthernetHeader, MacAddr};
+use wire::{EthernetHeader, Header, MacAddr};
 
 graph::edges! {
     /// Where a packet goes from here, besides the arc.
@@ -117,8 +119,7 @@ enum Step {
 
 impl Node for BridgeInput {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let lookups = self.sources(ctx, frame.slots);
-        self.destinations(ctx, frame, lookups);
+        tiered::run(self, ctx, frame);
     }
 
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -136,6 +137,19 @@ impl Node for BridgeInput {
     }
 }
 
+impl Tiered for BridgeInput {
+    #[inline(always)]
+    fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let lookups = self.sources(ctx, frame.slots).min(MAX_VECTOR);
+        let bridges = ctx.tables.get(self.bridges);
+        match bridges.macs() {
+            Some(macs) => macs.lookup_batch(&self.keys[..lookups], &mut self.found[..lookups], prefetch_read),
+            None => self.found[..lookups].fill(NO_INTERFACE),
+        }
+        self.destinations(ctx, frame);
+    }
+}
+
 impl BridgeInput {
     /// Reads the headers, learns the sources and notes what is to be looked up: `keys`, as many as it returns.
     #[inline(always)]
@@ -144,76 +158,139 @@ impl BridgeInput {
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
         let mut learner = Learner::new(bridges.macs(), tick(ctx.now));
         let mut source = Source::new(bridges, interfaces, 0);
-        let mut lookups = 0;
-        for (slot, step) in slots.iter().zip(&mut self.steps) {
-            let meta = ctx.packets.meta(*slot);
+        let mut keys = self.keys.iter_mut();
+        let mut vector = Vector::new(slots);
+        loop {
+            // From a station that has been learned already, to a single one.
+            let usual = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, area| {
+                    let head = area.get(meta.data as usize..meta.end as usize).unwrap_or_default();
+                    let Ok((header, _)) = EthernetHeader::parse(head) else { return false };
+                    let known = meta.rx_if == source.interface && learner.is_last(&source, header.src);
+                    if !known || header.dst.is_multicast() {
+                        return false;
+                    }
+                    if let Some(key) = keys.next() {
+                        *key = MacKey::new(source.number, header.dst.0);
+                    }
+                    true
+                },
+            );
+            self.steps[usual].fill(Ok(Step::Lookup));
+            let Some((at, slot)) = vector.next() else { break };
+            let meta = ctx.packets.meta(slot);
             if meta.rx_if != source.interface {
                 source = Source::new(bridges, interfaces, meta.rx_if);
             }
-            *step = match ctx.packets.header::<EthernetHeader>(*slot, meta.data) {
+            self.steps[at] = match ctx.packets.header::<EthernetHeader>(slot, meta.data) {
                 None => Err(Drop::Truncated),
                 Some(header) => {
                     let (src, dst) = (header.src, header.dst);
                     if dst.is_multicast() {
-                        received_by_group(ctx.counters, ctx.packets.meta_mut(*slot), dst);
+                        received_by_group(ctx.counters, ctx.packets.meta_mut(slot), dst);
                     }
                     let checked = learner.learn(ctx, &source, src).and_then(|()| first_step(&source, dst));
-                    if let (Ok(Step::Lookup), Some(key)) = (checked, self.keys.get_mut(lookups)) {
+                    if checked == Ok(Step::Lookup)
+                        && let Some(key) = keys.next()
+                    {
                         *key = MacKey::new(source.number, dst.0);
-                        lookups += 1;
                     }
                     checked
                 }
             };
         }
-        lookups
+        MAX_VECTOR - keys.len()
     }
 
-    /// Looks the destinations up and decides.
+    /// Decides by what was found.
     #[inline(always)]
-    fn destinations(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>, lookups: usize) {
+    fn destinations(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
         let arcs = tables.get(self.arcs);
-        let n = lookups.min(MAX_VECTOR);
-        match bridges.macs() {
-            Some(macs) => macs.lookup_batch(&self.keys[..n], &mut self.found[..n]),
-            None => self.found[..n].fill(NO_INTERFACE),
-        }
-        let mut found = self.found[..n].iter().copied();
         let mut source = Source::new(bridges, interfaces, 0);
         let mut target = Target::new(interfaces, arcs, self.output, 0);
-        for ((slot, next), step) in frame.slots.iter().zip(frame.next.iter_mut()).zip(&self.steps) {
-            let meta = ctx.packets.meta_mut(*slot);
+        let (steps, found) = (&self.steps, &self.found);
+        let (mut looked_up, mut way) = (0, Way::NONE);
+        let mut vector = Vector::new(frame.slots);
+        let mut at = 0;
+        loop {
+            let usual = vector.stretch(
+                ctx.packets,
+                #[inline(always)]
+                |meta, _| {
+                    let is_lookup = steps[at % MAX_VECTOR] == Ok(Step::Lookup);
+                    let like = is_lookup && way.takes(meta, found[looked_up % MAX_VECTOR]);
+                    if like {
+                        (meta.tx_if, meta.arc) = (way.to, 0);
+                        at += 1;
+                        looked_up += 1;
+                    }
+                    like
+                },
+            );
+            frame.next[usual].fill(way.edge);
+            let Some((_, slot)) = vector.next() else { break };
+            let meta = ctx.packets.meta_mut(slot);
             if meta.rx_if != source.interface {
                 source = Source::new(bridges, interfaces, meta.rx_if);
             }
-            let decision = match *step {
+            let decision = match steps[at] {
                 Err(reason) => Err(reason),
                 Ok(Step::Flood) => Ok(Next::Flood.edge()),
                 Ok(Step::Answer) => Ok(Next::Answer.edge()),
                 Ok(Step::Lookup) => {
-                    let found = found.next().unwrap_or(NO_INTERFACE);
+                    let found = found[looked_up];
+                    looked_up += 1;
                     // What isn't known leads to interface 0, which is no member of anything.
                     let known = u16::try_from(found).unwrap_or(0);
                     if known != target.interface {
                         target = Target::new(interfaces, arcs, self.output, known);
                     }
-                    meta.tx_if = known;
-                    meta.arc = 0;
+                    (meta.tx_if, meta.arc) = (known, 0);
                     let long = meta.len() > target.limit;
                     match forward(&source, &target) {
                         _ if found == BLOCKED => Err(Drop::Blocked),
-                        Ok(_) if long && !fits(ctx.packets, *slot, target.entry) => Err(Drop::TooLong),
+                        Ok(_) if long && !fits(ctx.packets, slot, target.entry) => Err(Drop::TooLong),
+                        Ok(edge) => {
+                            let (from, to, limit) = (source.interface, known, target.limit);
+                            way = Way { from, found, to, limit, edge };
+                            Ok(edge)
+                        }
                         decision => decision,
                     }
                 }
             };
-            *next = match decision {
+            frame.next[at] = match decision {
                 Ok(edge) => edge,
-                Err(reason) => ctx.drop(*slot, reason),
+                Err(reason) => ctx.drop(slot, reason),
             };
+            at += 1;
         }
+    }
+}
+
+/// What frames of one member went through whose destination was behind another.
+#[derive(Clone, Copy)]
+struct Way {
+    from: IfIndex,
+    /// What was found of their destination, and the member that this means.
+    found: u32,
+    to: IfIndex,
+    /// Longest frame for which this was decided.
+    limit: u32,
+    edge: u8,
+}
+
+impl Way {
+    /// Nobody's: no frame is that short.
+    const NONE: Self = Self { from: 0, found: 0, to: 0, limit: 0, edge: 0 };
+
+    #[inline(always)]
+    fn takes(&self, meta: &Meta, found: u32) -> bool {
+        found == self.found && meta.rx_if == self.from && meta.len() <= self.limit
     }
 }
 

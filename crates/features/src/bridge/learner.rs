@@ -21,6 +21,12 @@ impl<'t> Learner<'t> {
         Self { macs, now, last: None }
     }
 
+    /// Whether `src` is what was learned last, at that member: [`learn`](Self::learn) would do nothing.
+    #[inline(always)]
+    pub(super) fn is_last(&self, source: &Source<'_>, src: MacAddr) -> bool {
+        self.last == Some((MacKey::new(source.number, src.0), source.interface))
+    }
+
     /// Whether a frame from `src` may go on; learns it where the bridge does so.
     #[inline(always)]
     pub(super) fn learn(&mut self, ctx: &Ctx<'_>, source: &Source<'_>, src: MacAddr) -> Result<(), Drop> {

@@ -16,18 +16,18 @@ pub(super) struct Slot<'a> {
 
 impl Slot<'_> {
     /// Whether the slot is likely of `key`: to be confirmed by [`read`](Self::read).
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_hold(self, key: MacKey) -> bool {
         self.key.load(Ordering::Relaxed) == key.word()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn value(self) -> Value {
         Value::from_word(self.value.load(Ordering::Acquire))
     }
 
     /// The valid key and value the slot holds.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(self) -> Option<(MacKey, Value)> {
         let before = self.value();
         // Acquire: who sees a new key sees, next, a value no older than the claim that preceded it.

@@ -16,8 +16,6 @@ pub(super) const WAYS: usize = 4;
 type Bucket = [AtomicU64; 2 * WAYS];
 /// Buckets a key may lie in.
 pub(super) const PLACES: usize = 3;
-/// Most addresses looked up in one go.
-const BATCH: usize = 256;
 
 /// Why a table or an entry can't be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,36 +107,52 @@ impl MacTable {
     /// [`lookup`](Self::lookup) of many: `out[i]` becomes the interface of `keys[i]`, or [`NO_INTERFACE`]. Where the
     /// slices differ in length the shorter one counts.
     ///
-    /// First all first buckets are searched, loads that don't depend on each other, then the values are read, which
-    /// by then are in the cache.
-    #[inline]
-    pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32]) {
+    /// First `soon` is told the cache lines of all first buckets, for a prefetch; then these are searched.
+    #[inline(always)]
+    pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32], soon: impl Fn(*const u8)) {
         let buckets = self.buckets_slice();
-        for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            let mut likely = [(0u32, 0u8); BATCH];
-            for (key, likely) in keys.iter().zip(&mut likely) {
-                let bucket = self.places(*key)[0];
-                *likely = (bucket as u32, ways_of(&buckets[bucket], *key));
-            }
-            for ((key, (bucket, ways)), out) in keys.iter().zip(&likely).zip(out) {
-                let bucket = *bucket as usize;
-                let value = read_ways(&buckets[bucket], *ways, *key).map(|(_, value)| value);
-                let value = value.or_else(|| self.find(*key).map(|found| found.value));
-                *out = value.map_or(NO_INTERFACE, Value::interface);
-            }
+        for (key, out) in keys.iter().zip(&mut *out) {
+            let bucket = self.home(*key);
+            *out = bucket as u32;
+            soon(core::ptr::from_ref(&buckets[bucket]).cast());
+        }
+        for (key, out) in keys.iter().zip(out) {
+            let bucket = &buckets[*out as usize & self.mask];
+            let value = read_ways(bucket, ways_of(bucket, *key), *key).map(|(_, value)| value);
+            *out = match value {
+                Some(value) => value.interface(),
+                None => self.further(*key),
+            };
         }
     }
 
-    #[inline]
+    /// The interface of a key that isn't in its first bucket.
+    #[inline(never)]
+    fn further(&self, key: MacKey) -> u32 {
+        self.lookup(key).unwrap_or(NO_INTERFACE)
+    }
+
+    #[inline(always)]
     fn buckets_slice(&self) -> &[Bucket] {
         self.words.as_slice().as_chunks().0
+    }
+
+    #[inline(always)]
+    fn hash(&self, key: MacKey) -> u64 {
+        let product = u128::from(key.word() ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
+        (product as u64) ^ (product >> 64) as u64
+    }
+
+    /// The first of the buckets that `key` may lie in, where nearly all lie.
+    #[inline(always)]
+    fn home(&self, key: MacKey) -> usize {
+        self.hash(key) as usize & self.mask
     }
 
     /// The buckets that `key` may lie in.
     #[inline]
     pub(super) fn places(&self, key: MacKey) -> [usize; PLACES] {
-        let product = u128::from(key.word() ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
-        let hash = (product as u64) ^ (product >> 64) as u64;
+        let hash = self.hash(key);
         let [first, second, third] = [0, 21, 42].map(|bits| (hash >> bits) as usize & self.mask);
         [first, if second == first { first ^ 1 } else { second }, third]
     }

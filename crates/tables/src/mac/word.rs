@@ -8,7 +8,7 @@ pub struct MacKey(u64);
 
 impl MacKey {
     /// The address `mac` (in the order of the wire) on `bridge`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn new(bridge: u16, mac: [u8; 6]) -> Self {
         let [a, b, c, d, e, f] = mac;
@@ -16,7 +16,7 @@ impl MacKey {
     }
 
     /// The bridge.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn bridge(self) -> u16 {
         (self.0 >> 48) as u16
@@ -29,12 +29,12 @@ impl MacKey {
         mac
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn word(self) -> u64 {
         self.0
     }
@@ -63,7 +63,7 @@ pub struct MacEntry {
 impl MacEntry {
     /// Ticks from when the address was last seen to `now`; 0 where a worker's clock is ahead. Ticks go round: what
     /// is longer ago than 32 767 of them can't be told from the future.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn age(&self, now: u16) -> u16 {
         (now.wrapping_sub(self.stamp) as i16).max(0) as u16
@@ -82,17 +82,17 @@ const BUSY: u64 = 1 << 42;
 const VERSION: u32 = 43;
 
 impl Value {
-    #[inline]
+    #[inline(always)]
     pub(super) fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn word(self) -> u64 {
         self.0
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_valid(self) -> bool {
         self.0 & VALID != 0
     }
@@ -103,12 +103,12 @@ impl Value {
     }
 
     /// Valid both times, and the key the same all the while.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spans(self, later: Self) -> bool {
         self.is_valid() && later.is_valid() && self.0 >> VERSION == later.0 >> VERSION
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn interface(self) -> u32 {
         self.0 as u32 & ((1 << INTERFACE_BITS) - 1)
     }
