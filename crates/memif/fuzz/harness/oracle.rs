@@ -64,12 +64,15 @@ pub struct Oracle {
     /// Of each packet received last, whether it lies beyond the rings. What doesn't changes while it is looked at: a body stays where
     /// it is until it is sent on, and slots are written to in between.
     pub apart: Vec<bool>,
+    /// Whether what was sent last was written beyond the rings. Where it wasn't, slots were written over that are read one by one or four
+    /// at a time.
+    pub sent_apart: bool,
 }
 
 impl Oracle {
     pub fn new(memory: Vec<u8>) -> Self {
         let (server_rx, server_tx, client_rx, client_tx, apart) = Default::default();
-        Self { memory, server_rx, server_tx, client_rx, client_tx, apart }
+        Self { memory, server_rx, server_tx, client_rx, client_tx, apart, sent_apart: true }
     }
 
     pub fn put(&mut self, at: u64, bytes: &[u8]) {
@@ -229,6 +232,7 @@ impl Oracle {
         let room = self.available(side, false)?;
         let first = self.end(side, false).taken;
         let (mut used, mut sent, mut never) = (0, 0, 0);
+        self.sent_apart = true;
         for packet in packets {
             if used == room {
                 break;
@@ -247,6 +251,7 @@ impl Oracle {
             let mut rest = &packet[..];
             for part in &parts {
                 let (now, later) = rest.split_at(part.length as usize);
+                self.sent_apart &= part.offset >= BUFFERS;
                 self.put(part.offset, now);
                 rest = later;
             }
