@@ -17,8 +17,9 @@ from typing import Any
 
 from quiver_bench.errors import TrialVoid
 from quiver_bench.machine import UNSETTLED
+from quiver_bench.methods.base import judged
 from quiver_bench.stats import paired_ratio, verdict
-from quiver_bench.trial import Stand, Trial, forwarding, limited_in, multiplied
+from quiver_bench.trial import Stand, Trial, forwarding, limited_in
 
 #: How many times the pairs asked for are tried, when the host moves cores about.
 PATIENCE = 3
@@ -121,7 +122,13 @@ class Comparison:
         return f"nothing could be compared: no pair of trials {wanted} throughout: try again"
 
     def _nothing(self) -> dict[str, Any]:
-        unknown: dict[str, Any] = {"median": None, "samples": [], "generator_limited": None, "irregular": False}
+        unknown: dict[str, Any] = {
+            "median": None,
+            "samples": [],
+            "generator_limited": None,
+            "irregular": False,
+            "remarks": [],
+        }
         return {
             "a": {"name": self.a, **unknown},
             "b": {"name": self.b, **unknown},
@@ -133,7 +140,8 @@ class Comparison:
 
     @staticmethod
     def _state(trials: list[Trial]) -> dict[str, Any]:
-        state: dict[str, Any] = {"generator_limited": limited_in(trials), "irregular": multiplied(trials)}
+        irregular, remarks = judged(trials)
+        state: dict[str, Any] = {"generator_limited": limited_in(trials), "irregular": irregular, "remarks": remarks}
         clocks = next((trial.clocks for trial in reversed(trials) if trial.clocks), {})
         return {**state, "clocks": clocks} if clocks else state
 

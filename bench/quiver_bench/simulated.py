@@ -35,6 +35,8 @@ class Simulated(Stand):
     reconfiguration_standstill: float = 0.0
     #: Share of that in which the generator didn't run either.
     overslept: float = 0.0
+    #: Seconds for which the generator is kept from running in the coming trials at a rate; the last stays.
+    stalls: list[float] = field(default_factory=lambda: [0.0])
     #: Packets that come twice in each trial.
     copies: int = 0
     #: Share of what comes that the generator doesn't take at a rate that was asked for: lost at its own end.
@@ -90,6 +92,13 @@ class Simulated(Stand):
             if asked.max_late is not None:
                 missed = round(load * max(0.0, self.reconfiguration_standstill - asked.max_late))
                 sent -= missed
+        stalled = self.stalls.pop(0) if len(self.stalls) > 1 and rate_pps else self.stalls[0]
+        stalled_packets = round(load * stalled) if rate_pps else 0
+        asleep = stalled_packets if asked.max_late is not None else 0
+        if asked.max_late is None:
+            lost = min(sent, lost + stalled_packets)  # it comes in one burst
+        else:
+            missed, sent = (missed or 0) + asleep, sent - asleep
         untaken = round(self.untaken * (sent - lost)) if rate_pps else 0
         lost += untaken
         where = self.placements.pop(0) if len(self.placements) > 1 else self.placements[0]
@@ -99,7 +108,9 @@ class Simulated(Stand):
         output = TrialOutput(
             *(sent, received, lost, seconds, pps, pps * 480, intended),
             missed=missed,
-            overslept=round(self.overslept * (missed or 0)),
+            overslept=round(self.overslept * ((missed or 0) - asleep)) + asleep,
+            stalled_packets=stalled_packets,
+            longest_stall_s=stalled,
             untaken=untaken,
             ways=self.ways,
             latency=Latency(LATENCY_US[where], LATENCY_US[where], LATENCY_US[where]) if asked.latency else None,

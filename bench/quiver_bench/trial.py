@@ -39,6 +39,8 @@ class Trial:
     #: Whether the figure is the generator's rather than the device's; None where its limit isn't known.
     generator_limited: bool | None = None
     clocks: dict[str, float] = field(default_factory=dict)
+    #: Whether it keeps within the loss that was looked for, or not, by what the generator missed while it was kept from running.
+    decided_by_stall: bool = False
     #: Whether the figure rests on it. Others, as those of another placement, are kept with them.
     counts: bool = True
 
@@ -50,6 +52,7 @@ class Trial:
             "placement": self.placement,
             "generator_limited": self.generator_limited,
             "counts": self.counts,
+            "decided_by_stall": self.decided_by_stall,
             **{name: value for name, value in asdict(self.output).items() if not name.startswith("latency")},
             "noise": self.noise.as_dict(),
         }
@@ -58,7 +61,9 @@ class Trial:
 def forwarding(trial: Trial) -> Trial:
     """The trial. :class:`TrialVoid` where the device let nothing through: that is no rate, but a fault."""
     if not (trial.output.rate_pps or trial.output.rate_bps):
-        raise TrialVoid("the device forwarded nothing: look at its log and configuration")
+        back = trial.output.misdirected
+        where = f": {back} packets came back where they were sent, or elsewhere" if back else ""
+        raise TrialVoid(f"the device forwarded nothing{where}: look at its log and configuration")
     return trial
 
 

@@ -22,11 +22,18 @@ from quiver_bench.generators import Endpoint, Load, iperf3
 from quiver_bench.generators.conversations import conversed
 from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores
+from quiver_bench.methods.base import Figure
 from quiver_bench.noise import Noise
 from quiver_bench.suites import find, traffic
 from quiver_bench.trial import Limit, Trial, forwarding, placement_of
 
 IP4 = find("64b-1c-memif-ethip4-ip4base-mrr")
+
+
+def told(**more):
+    """The generator's report of a trial, as far as it is read."""
+    nothing = dict.fromkeys(("sent", "received", "lost", "foreign", "misdirected", "received_pps", "received_bps"), 0)
+    return {**nothing, "seconds": 1.0, "receive_drops": None, "stalled_packets": 0, "longest_stall_ns": 0, **more}
 
 
 def test_an_unknown_device_is_refused_with_the_nearest():
@@ -186,8 +193,7 @@ def test_latency_is_told_by_direction_in_microseconds():
     times = {"min": 1500, "mean": 2500.0, "max": 9000, "p50": 2000, "p90": 3000, "p99": 4000, "p99_9": 5000}
     times |= {"p99_99": 6000, "p99_999": 7000, "p99_9999": 8000, "hdrh": "HISTFAAA"}
     streams = [{"name": "forward", "latency_ns": None}, {"name": "forward-latency", "latency_ns": times}]
-    counts = {"sent": 100, "received": 100, "lost": 0, "foreign": 0, "seconds": 1.0}
-    report = {**counts, "received_pps": 100.0, "received_bps": 48000.0, "streams": streams, "intended": 100}
+    report = told(sent=100, received=100, received_pps=100.0, received_bps=48000.0, streams=streams, intended=100)
     trial = output(report, ways=2)
     assert (trial.latency.min, trial.latency.avg, trial.latency.max) == (1.5, 2.5, 9.0)
     assert trial.latency.percentiles["99.9999"] == 8.0
@@ -244,52 +250,70 @@ def test_searches_number_their_packets_and_mrr_is_lean(tmp_path):
 
 
 def test_what_a_trial_multiplied_and_missed_is_told():
-    report = {
-        "sent": 100,
-        "received": 100,
-        "lost": 0,
-        "foreign": 0,
-        "seconds": 1.0,
-        "received_pps": 1,
-        "received_bps": 1,
-    }
+    report = told(sent=100, received=100, received_pps=1, received_bps=1)
     assert not output(report).multiplied
     assert output({**report, "duplicated": 1}).multiplied
     assert output({**report, "received": 101}).multiplied
     assert output({**report, "receive_drops": 7}).untaken == 7
     with pytest.raises(TrialVoid, match="forwarded nothing"):  # an ICMP unreachable is all that it says
-        strangers = output({**report, "received": 0, "received_pps": 0.0, "received_bps": 800.0, "foreign": 1})
+        strangers = output({**report, "received": 0, "received_pps": 0.0, "received_bps": 0.0, "foreign": 1})
         forwarding(Trial(strangers, Noise(), datetime.now(UTC), "near"))
+    back = output({**report, "received": 0, "received_pps": 0.0, "received_bps": 0.0, "misdirected": 100})
+    with pytest.raises(TrialVoid, match="100 packets came back where they were sent"):
+        forwarding(Trial(back, Noise(), datetime.now(UTC), "near"))
     assert output({**report, "receive_drops": None}).untaken == 0
+    stalled = output({**report, "stalled_packets": 7, "longest_stall_ns": 1_500_000})
+    assert (stalled.stalled_packets, stalled.longest_stall_s) == (7, 0.0015)
     missed = output({**report, "intended": 150, "missed": 40, "overslept": 3})
     assert (missed.unsent, missed.missed, missed.overslept) == (50, 40, 3)
 
 
 def test_an_announcement_is_no_packet_of_a_connection():
     """A device's own ARP isn't the packet too many that makes a figure irregular."""
-    link = {"tx_packets": 50, "rx_packets": 50, "bad_checksum": 0, "other": 0, "malformed": 0}
+    link = {
+        "tx_packets": 50,
+        "rx_packets": 50,
+        "bad_checksum": 0,
+        "other": 0,
+        "malformed": 0,
+        "foreign": 0,
+        "receive_drops": None,
+    }
     side = {"attempted": 10, "established": 10, "closed": 10, "failed": {}, "retransmitted": 0}
     report = {
         "client": side,
         "server": side,
-        "client_link": {**link, "rx_packets": 51, "other": 1},
+        "client_link": {**link, "rx_packets": 53, "other": 1, "foreign": 2, "receive_drops": 4},
         "server_link": link,
     }
-    report |= {"seconds": 1.0, "received_pps": 100.0, "goodput_bps": 0.0, "established_per_second": 10.0}
+    report |= {
+        "seconds": 1.0,
+        "received_pps": 100.0,
+        "goodput_bps": 0.0,
+        "established_per_second": 10.0,
+        "longest_stall_ns": 5,
+    }
     report["connect_latency_ns"] = {"percentiles": [[50.0, 1000]]}
     trial = conversed(report, "cps")
-    assert (trial.sent, trial.received, trial.foreign, trial.multiplied) == (100, 100, 1, False)
+    assert (trial.sent, trial.received, trial.foreign, trial.multiplied) == (100, 100, 3, False)
+    assert trial.untaken == 4
+
+
+@pytest.mark.parametrize(("failed", "again", "irregular"), [(0, 0, None), (1, 0, False), (0, 40, True), (30, 0, True)])
+def test_connections_that_fail_are_told_with_the_figure(failed, again, irregular):
+    connections = {"attempted": 1000, "failed": failed, "retransmitted": again}
+    trial = Trial(
+        replace(output(told(sent=3000, received=3000)), connections=connections), Noise(), datetime.now(UTC), "near"
+    )
+    figure = Figure({}, [trial, trial], "near")
+    assert figure.irregular is bool(irregular)
+    shares = f"{failed / 1000:.2%} of the connections failed, {again / 3000:.2%} of the packets were sent again"
+    assert figure.remarks == ([] if irregular is None else [shares])
 
 
 def test_a_generators_limit_is_known_in_its_placement_only():
     limit = Limit(10e6, "near")
-    trial = output(
-        {
-            **dict.fromkeys(("sent", "received", "lost", "foreign", "received_bps"), 0),
-            "seconds": 1,
-            "received_pps": 9.5e6,
-        }
-    )
+    trial = output(told(received_pps=9.5e6))
     assert limit.reached(trial, "near") is True
     assert limit.reached(replace(trial, rate_pps=5e6), "near") is False
     assert limit.reached(trial, "far") is None
@@ -297,10 +321,8 @@ def test_a_generators_limit_is_known_in_its_placement_only():
 
 
 def test_the_generators_report_is_understood():
-    report = {
-        **{"frame_size": 60, "sent": 100, "received": 90, "lost": 10, "loss_ratio": 0.1, "foreign": 2},
-        **{"seconds": 0.5, "received_pps": 184.0, "received_bps": 88320.0, "round_trip_ns": [110.0, 601.5]},
-    }
+    report = told(frame_size=60, sent=100, received=90, lost=10, loss_ratio=0.1, foreign=2)
+    report |= {"seconds": 0.5, "received_pps": 184.0, "received_bps": 88320.0, "round_trip_ns": [110.0, 601.5]}
     trial = output(report)
     assert (trial.sent, trial.received, trial.lost, trial.foreign) == (100, 90, 10, 2)
     assert trial.loss_ratio == pytest.approx(0.1)

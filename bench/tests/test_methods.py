@@ -200,12 +200,61 @@ def test_a_soak_begins_anew_where_the_cores_have_come_to_stand(monkeypatch):
     assert [trial.placement for trial in figure.trials if not trial.counts] == ["far", *["near"] * steady.AGREED]
 
 
-def test_a_reconfiguration_at_a_load_that_is_lost_anyway_is_irregular():
+def test_a_reconfiguration_is_measured_at_a_load_that_loses_nothing_without():
     trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
     slower = standing_elsewhere_from(trials - 1, "near", 20e6, reconfiguration_loss=1000)
     figure = reconf.measure(slower, quiet, 480, seconds=1.0)
+    assert (figure.result["share_of_ndr"], figure.irregular, figure.remarks) == (0.6, False, [])
+    assert figure.result["loss"]["packet"]["value"] == 1000
+    assert figure.result["aggregate_rate"]["rate"]["value"] == figure.trials[-1].load_pps
+
+
+def test_a_reconfiguration_that_is_lost_in_the_noise_is_irregular():
+    trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
+    slower = standing_elsewhere_from(trials - 1, "near", 20e6, reconfiguration_loss=1000)
+    losing = slower.loss_per_second
+    slower.loss_per_second = lambda load: losing(load) if slower.mrr == 30e6 else 5000
+    figure = reconf.measure(slower, quiet, 480, seconds=1.0)
     assert figure.irregular
-    assert "are missing without a reconfiguration" in figure.remarks[0]
+    assert "are missing without a reconfiguration, at whatever load: try again when it is quieter" in figure.remarks[0]
+    assert len(figure.trials) == trials + len(reconf.SHARES) - 1
+
+
+def test_a_reconfiguration_that_the_generator_slept_through_is_made_again():
+    trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
+    system = Simulated(30e6, 1e3, reconfiguration_loss=1000)
+    offer, asleep = system.offer, iter([0.198, 0.198])
+    system.offer = lambda load: (
+        setattr(system, "stalls", [next(asleep, 0.0) if load.meanwhile else 0.0]),
+        offer(load),
+    )[1]
+    told = []
+    figure = reconf.measure(system, told.append, 480, seconds=1.0)
+    assert (figure.irregular, figure.remarks, len(figure.trials)) == (False, [], trials + 2)
+    assert figure.result["loss"]["packet"]["value"] == 1000
+    assert [trial.counts for trial in figure.trials[-3:]] == [False, False, True]
+    assert told.count("again: the generator itself was kept from running for 198 ms") == 2
+
+
+def test_a_trial_in_which_the_generator_stood_still_is_made_again():
+    straight = ndrpdr.measure(Simulated(10e6, 1e3), quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    paced = [trial for trial in straight.trials if trial.load_pps]
+    clean = next(n for n, trial in enumerate(paced) if not trial.output.lost)
+    system = Simulated(10e6, 1e3, stalls=[0.0] * clean + [0.002] * 2 + [0.0])
+    figure = ndrpdr.measure(system, quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    ndr, expected = (each.result["ndr"]["lower"]["rate"]["value"] for each in (figure, straight))
+    assert ndr == pytest.approx(expected, rel=0.01)
+    stalled = [trial for trial in figure.trials if trial.output.stalled_packets]
+    assert [trial.counts for trial in stalled] == [False, False]
+    assert figure.remarks == []
+
+
+def test_a_search_whose_generator_always_stands_still_says_so():
+    figure = ndrpdr.measure(Simulated(10e6, 1e3, stalls=[0.0004]), quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+    assert any(
+        "kept from running, at the longest for 0.4 ms: try again when it is quieter" in said for said in figure.remarks
+    )
+    assert not figure.generator_limited, "it was kept from running, not too slow"
 
 
 def test_loads_are_of_one_direction_and_figures_of_both():
@@ -238,7 +287,7 @@ def test_a_standstill_is_seen_though_all_packets_come_in_the_end():
     asleep = Simulated(10e6, 1e2, reconfiguration_standstill=0.05, overslept=0.6)
     figure = reconf.measure(asleep, quiet, 480, seconds=1.0)
     assert figure.result["loss"]["time"]["value"] == pytest.approx(0.4 * (0.05 - reconf.MAX_LATE), rel=0.01)
-    assert figure.remarks == ["the generator itself was kept from running for 30 ms"]
+    assert figure.remarks[0].startswith("the generator itself was kept from running for 30 ms: give what configures")
     assert figure.irregular, "most of it the generator didn't see, as it was kept from running itself"
 
 

@@ -27,7 +27,6 @@ from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError
 from quiver_bench.generators.iperf3 import whole
 from quiver_bench.machine import PLACEMENTS
-from quiver_bench.methods.base import MULTIPLIED
 from quiver_bench.results.documents import Versions, comparison_document
 from quiver_bench.results.store import Store
 from quiver_bench.stats import FEWEST_PAIRS
@@ -179,7 +178,8 @@ def in_words(result: dict[str, Any]) -> str:
     lines = [f"{result['suite']}, {result['placement']}, {result['pairs']} pairs"]
     for side in ("a", "b"):
         marks = limited_in_words(result[side]["generator_limited"])
-        marks += [MULTIPLIED] if result[side]["irregular"] else []
+        marks += ["irregular"] if result[side]["irregular"] else []
+        marks += result[side]["remarks"]
         said = f"  ({', '.join(marks)})" if marks else ""
         lines.append(f"  {side}  {result[side]['name']:16} {result[side]['median'] / scale:8.2f} {unit}{said}")
     ratio = result["ratio"]

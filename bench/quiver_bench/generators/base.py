@@ -79,11 +79,17 @@ class TrialOutput:
     overslept: int = 0
     #: Frames that came and that the kernel threw away because the generator took too few: no loss of the device's.
     untaken: int = 0
+    #: Packets that became due while the generator itself was kept from running: late, or never sent, and what came then it didn't take.
+    stalled_packets: int = 0
+    #: Seconds of the longest such time.
+    longest_stall_s: float = 0.0
     duplicated: int = 0
     reordered: int = 0
     corrupted: int = 0
     #: Frames received that weren't the generator's, such as the announcement of an interface that came up.
     foreign: int = 0
+    #: Packets of the generator's that came in where they were not to, such as where they were sent: they count as lost.
+    misdirected: int = 0
     #: The other direction's, where packets go both ways.
     latency_reverse: Latency | None = None
     #: Directions that were sent in, each at the rate asked for. Numbers and rates are those of all together.

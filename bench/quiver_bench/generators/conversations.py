@@ -73,9 +73,10 @@ def conversed(report: dict[str, Any], kind: str) -> TrialOutput:
     """A trial's output from the JSON of ``stateful``: connections of ``cps``, packets of ``tput``."""
     client, server = report["client"], report["server"]
     links = report["client_link"], report["server_link"]
-    foreign = sum(link["other"] + link["malformed"] for link in links)
+    foreign = sum(link["other"] + link["malformed"] + link["foreign"] for link in links)
+    corrupted = sum(link["bad_checksum"] for link in links)
     sent, received = (sum(link[f"{way}_packets"] for link in links) for way in ("tx", "rx"))
-    received -= foreign
+    received -= foreign + corrupted
     found = TrialOutput(
         sent=sent,
         received=received,
@@ -84,7 +85,9 @@ def conversed(report: dict[str, Any], kind: str) -> TrialOutput:
         seconds=report["seconds"],
         rate_pps=report["received_pps"],
         rate_bps=report["goodput_bps"],
-        corrupted=sum(link["bad_checksum"] for link in links),
+        untaken=sum(link["receive_drops"] or 0 for link in links),
+        longest_stall_s=report["longest_stall_ns"] / 1e9,
+        corrupted=corrupted,
         foreign=foreign,
         connections={
             "attempted": client["attempted"],
@@ -107,5 +110,6 @@ def replayed(report: dict[str, Any]) -> TrialOutput:
         seconds=report["seconds"],
         rate_pps=report["received_pps"],
         rate_bps=0.0,
+        untaken=report["receive_drops"] or 0,
         foreign=report["other"],
     )

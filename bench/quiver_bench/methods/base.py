@@ -13,6 +13,15 @@ Told = Callable[[str], None]
 
 MULTIPLIED = "packets came twice, or more came than was sent"
 
+#: What a user can do where others disturb.
+QUIET = "try again when it is quieter, with nice -n -20, or on cores that nobody else may use"
+
+#: Share of the packets sent that may come in where they were not to.
+FEW = 1e-3
+
+#: Share of the connections that may fail, and of their packets that may be sent again.
+TROUBLED = 1e-2
+
 
 @dataclass
 class Figure:
@@ -30,9 +39,9 @@ class Figure:
     remarks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if multiplied(self.counting):
-            self.irregular = True
-            self.remarks = list(dict.fromkeys([*self.remarks, MULTIPLIED]))
+        irregular, remarks = judged(self.counting)
+        self.irregular = self.irregular or irregular
+        self.remarks = list(dict.fromkeys([*self.remarks, *remarks]))
 
     @property
     def generator_limited(self) -> bool | None:
@@ -43,6 +52,35 @@ class Figure:
     def counting(self) -> list[Trial]:
         """The trials that it rests on."""
         return [trial for trial in self.trials if trial.counts]
+
+
+def judged(trials: list[Trial]) -> tuple[bool, list[str]]:
+    """Whether a figure that rests on these trials is irregular, and what must be said of it."""
+    irregular, remarks = False, []
+    if multiplied(trials):
+        irregular = True
+        remarks.append(MULTIPLIED)
+    outputs = [trial.output for trial in trials]
+    sent = sum(output.sent for output in outputs)
+    if stray := sum(output.misdirected for output in outputs):
+        irregular = irregular or stray > FEW * sent
+        remarks.append(f"{stray} packets came in where they were not to: look at the device's configuration")
+    connections = [output.connections for output in outputs if output.connections]
+    attempted, failed, again = (
+        sum(each[of] for each in connections) for of in ("attempted", "failed", "retransmitted")
+    )
+    if failed or again:
+        # A packet that is sent again came to nothing the first time: the device's loss, whatever the rate is.
+        shares = failed / max(1, attempted), again / max(1, sent)
+        irregular = irregular or max(shares) > TROUBLED
+        remarks.append(f"{shares[0]:.2%} of the connections failed, {shares[1]:.2%} of the packets were sent again")
+    if stalled := [trial for trial in trials if trial.decided_by_stall]:
+        longest = max(trial.output.longest_stall_s for trial in stalled)
+        remarks.append(
+            f"{len(stalled)} of {len(trials)} trials are lossy by no more than the generator itself missed while it was "
+            f"kept from running, at the longest for {longest * 1e3:.1f} ms: {QUIET}"
+        )
+    return irregular, remarks
 
 
 def rate(value: float, frame_bits: float) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Any
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
 from quiver_bench.generators import Load
-from quiver_bench.methods.base import Figure, Told, rate
-from quiver_bench.methods.steady import QUIET, Elsewhere, Unsteady, first_settled, of, steady
+from quiver_bench.methods.base import QUIET, Figure, Told, rate
+from quiver_bench.methods.steady import Elsewhere, Unsteady, first_settled, of, steady
 from quiver_bench.trial import Stand, Trial
 
 NDR = SearchGoal(loss_ratio=0.0)

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from quiver_bench.generators import Load
 from quiver_bench.methods import ndrpdr
-from quiver_bench.methods.base import Figure, Told, rate
-from quiver_bench.methods.steady import Elsewhere, Unsteady, of, steady
+from quiver_bench.methods.base import QUIET, Figure, Told, rate
+from quiver_bench.methods.steady import OWN_PATIENCE, Elsewhere, Unsteady, of, steady
 from quiver_bench.trial import Stand, Trial
 
 SECONDS = 5.0
@@ -20,8 +20,11 @@ SECONDS = 5.0
 #: Seconds that a packet may wait for room. A standstill shorter than that, and what the ring holds, isn't seen.
 MAX_LATE = 1e-4
 
-#: Share of NDR that is offered, so that the loss is the reconfiguration's.
-SHARE = 0.9
+#: Shares of NDR that are offered, the first at which nothing is missing without a reconfiguration: then the loss is the reconfiguration's.
+SHARES = (0.9, 0.75, 0.6, 0.45, 0.3)
+
+#: Seconds that the generator may sleep through besides.
+UNSEEN = 1e-3
 
 #: Share of what is missing that may be missing without a reconfiguration, too: the figure isn't the reconfiguration's beyond.
 SMALL = 0.1
@@ -38,7 +41,7 @@ def measure(
     effort: ndrpdr.Effort = EFFORT,
     kept: list[Trial] | None = None,
 ) -> Figure:
-    """Searches NDR, then reconfigures in the middle of a trial at 0.9 of it."""
+    """Searches NDR, then a load below it that loses nothing, and reconfigures in the middle of a trial at that."""
     kept = kept if kept is not None else []
     stand.trial(effort.trial_seconds)  # warm-up
     search = ndrpdr.Search(stand, tell, frame_bits, effort, kept, (("ndr", ndrpdr.NDR),))
@@ -60,15 +63,23 @@ def _reconfigure(
     stand: Stand, tell: Told, frame_bits: float, seconds: float, found: Figure, kept: list[Trial]
 ) -> Figure:
     """In the placement of the search. Raises :class:`Unsteady`."""
-    load = SHARE * found.result["ndr"]["lower"]["rate"]["value"]  # of all directions together
+    ndr, ways, where = found.result["ndr"]["lower"]["rate"]["value"], found.trials[-1].output.ways, found.placement
+    # Of all directions together, as the figure.
+    least: tuple[float, float, int] | None = None
+    for share in SHARES:
+        load = share * ndr
+        without = _missing(steady(stand, Load(seconds, load / ways, max_late=MAX_LATE), where, kept, tell))
+        if least is None or without / load < least[2] / least[1]:
+            least = (share, load, without)
+        if not without:
+            break
+        tell(f"{without} packets are missing at {share:g} of NDR without a reconfiguration: at less")
+    share, load, without = least or (SHARES[0], SHARES[0] * ndr, 0)
     done: list[str] = []
-    where = found.placement
-    each = load / found.trials[-1].output.ways
-    before = steady(stand, Load(seconds, each, max_late=MAX_LATE), where, kept, tell)
-    grow = Load(seconds, each, lambda: done.append(stand.reconfigure()), max_late=MAX_LATE)
-    during = steady(stand, grow, where, kept, tell)
+    grow = Load(seconds, load / ways, lambda: done.append(stand.reconfigure()), max_late=MAX_LATE)
+    during = _awake(stand, grow, where, kept, tell, load)
     output = during.output
-    missing, without = (_missing(trial) for trial in (during, before))
+    missing = _missing(during)
     what = done[0] if done else "nothing was done"
     tell(f"{what}: {missing} of {output.intended} packets did not come through, {without} without")
     result = {
@@ -82,16 +93,43 @@ def _reconfigure(
             "overslept": {"value": output.overslept, "unit": "packets"},
             "without": {"value": without, "unit": "packets"},
         },
+        "share_of_ndr": share,
         "reconfiguration": done[0] if done else "",
     }
     remarks = []
-    if output.overslept > missing:  # while it slept it saw nothing of the device
-        remarks.append(f"the generator itself was kept from running for {output.overslept / load * 1e3:.0f} ms")
+    if _slept(during, load):  # while it slept it saw nothing of the device
+        remarks.append(
+            f"the generator itself was kept from running for {output.overslept / load * 1e3:.0f} ms: give what configures the device "
+            f"a core besides the generator's and the workers', and {QUIET}"
+        )
     if without > SMALL * missing:
-        remarks.append(f"{without} packets are missing without a reconfiguration: it was no load without loss")
+        remarks.append(
+            f"{without / load * 1e3:.3f} ms ({without} packets) are missing without a reconfiguration, at whatever load: {QUIET}"
+        )
     if output.untaken > SMALL * missing:
         remarks.append(f"the generator itself didn't take {output.untaken} packets")
     return Figure(result, of(kept, where), where, bool(remarks), clocks=stand.clocks(), remarks=remarks)
+
+
+def _awake(stand: Stand, grow: Load, where: str, kept: list[Trial], tell: Told, load: float) -> Trial:
+    """The trial in which it reconfigures, made again while the generator slept through most of it; of all, the one with the least."""
+    tried: list[int] = []
+    for _ in range(OWN_PATIENCE):
+        # Loss is what is looked for here: none of it is a reason to try again.
+        trial = steady(stand, grow, where, kept, tell, ())
+        tried.append(len(kept) - 1)
+        if not _slept(trial, load):
+            break
+        tell(f"again: the generator itself was kept from running for {trial.output.overslept / load * 1e3:.0f} ms")
+    best = min(tried, key=lambda at: kept[at].output.overslept)
+    for at in tried:
+        kept[at] = replace(kept[at], counts=at == best)
+    return kept[best]
+
+
+def _slept(trial: Trial, load: float) -> bool:
+    """Whether the generator slept through more than it saw of the device."""
+    return trial.output.overslept > max(_missing(trial), UNSEEN * load)
 
 
 def _missing(trial: Trial) -> int:

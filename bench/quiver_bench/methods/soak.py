@@ -11,8 +11,16 @@ import time
 from dataclasses import dataclass, replace
 
 from quiver_bench.methods import plr
-from quiver_bench.methods.base import Figure, Told, rate
-from quiver_bench.methods.steady import OWN_PATIENCE, QUIET, Run, decided_by_generator, first_settled, of
+from quiver_bench.methods.base import QUIET, Figure, Told, rate
+from quiver_bench.methods.steady import (
+    OWN_PATIENCE,
+    Run,
+    decided_by_generator,
+    first_settled,
+    marked,
+    missed_by_generator,
+    of,
+)
 from quiver_bench.trial import Stand, Trial
 
 TARGET = 1e-7
@@ -135,9 +143,9 @@ def measure(
         own = own + 1 if decided_by_generator(trial.output, (target,)) else 0
         if 0 < own < OWN_PATIENCE:
             kept.append(replace(trial, counts=False))
-            tell(f"again: the generator itself didn't take {trial.output.untaken} packets")
+            tell(f"again: {missed_by_generator(trial.output)}")
             continue
-        kept.append(replace(trial, generator_limited=True) if own else trial)
+        kept.append(marked(trial, (target,)) if own else trial)
         own = 0
         # What could not be sent would have been lost.
         missing = trial.output.unsent + trial.output.lost

@@ -12,18 +12,15 @@ from dataclasses import replace
 from quiver_bench.errors import TrialVoid
 from quiver_bench.generators import Load, TrialOutput
 from quiver_bench.machine import UNSETTLED
-from quiver_bench.methods.base import Told
+from quiver_bench.methods.base import QUIET, Told
 from quiver_bench.trial import Stand, Trial
 
-#: How many times in all a trial is made while the generator's own drops decide it.
+#: How many times in all a trial is made while what the generator itself missed decides it.
 OWN_PATIENCE = 4
 
 #: How many times in all a trial is made while the cores don't stand as they should.
 PATIENCE = 20
 
-
-#: What a user can do about it.
-QUIET = "try again when it is quieter, with nice -n -20, or on cores that nobody else may use"
 
 #: How many trials in a row must agree on another placement for the cores to have come to stand there.
 AGREED = 3
@@ -68,20 +65,19 @@ def steady(
     """A trial of that placement; those of others go to ``kept`` as well. Raises :class:`Elsewhere` where several in a row agree on
     another placement, and :class:`Unsteady` where patience ends.
 
-    One that keeps within a loss ratio of ``targets`` or not only by what the generator didn't take is made again as well; where
-    it is always so, the trial is marked as the generator's.
+    One that keeps within a loss ratio of ``targets`` or not only by what the generator itself missed is made again as well; where
+    it is always so, the trial is marked.
     """
     own, run = 0, Run(where)
     for _ in range(PATIENCE):
         trial = stand.offer(load)
         if trial.placement == where and decided_by_generator(trial.output, targets):
             own += 1
-            trial = replace(trial, generator_limited=True) if own == OWN_PATIENCE else trial
-            kept.append(trial)
             if own == OWN_PATIENCE:
-                return trial
-            tell(f"again: the generator itself didn't take {trial.output.untaken} packets")
-            kept[-1] = replace(trial, counts=False)
+                kept.append(marked(trial, targets))
+                return kept[-1]
+            kept.append(replace(trial, counts=False))
+            tell(f"again: {missed_by_generator(trial.output)}")
             continue
         kept.append(replace(trial, counts=trial.placement == where))
         if trial.placement == where:
@@ -98,10 +94,29 @@ def of(trials: list[Trial], where: str) -> list[Trial]:
 
 
 def decided_by_generator(output: TrialOutput, targets: tuple[float, ...]) -> bool:
-    """Whether the trial would keep within one of these loss ratios, had the generator taken all that came.
+    """Whether the trial would keep within one of these loss ratios, had the generator taken all that came and never stood still.
 
     What it didn't take may be its own packets or strangers', so this is the most that can be its fault.
     """
+    return _decided(output, targets, output.untaken + output.stalled_packets)
+
+
+def marked(trial: Trial, targets: tuple[float, ...]) -> Trial:
+    """A trial that the generator decides, with why: it was too slow, or it was kept from running."""
+    if _decided(trial.output, targets, trial.output.untaken):
+        return replace(trial, generator_limited=True)
+    return replace(trial, decided_by_stall=True)
+
+
+def missed_by_generator(output: TrialOutput) -> str:
+    """In words."""
+    found = [f"didn't take {output.untaken} packets"] if output.untaken else []
+    if output.stalled_packets:
+        found.append(f"stood still, at the longest for {output.longest_stall_s * 1e3:.1f} ms")
+    return f"the generator itself {' and '.join(found)}"
+
+
+def _decided(output: TrialOutput, targets: tuple[float, ...], own: int) -> bool:
     wanted = max(output.intended or 0, output.sent)
     missing = output.lost + output.unsent
-    return any(missing - output.untaken <= target * wanted < missing for target in targets)
+    return any(missing - own <= target * wanted < missing for target in targets)

@@ -148,6 +148,7 @@ def comparison_document(
         "irregular": a.setup.cores.shared or any(result[side]["irregular"] for side in ("a", "b")),
         "passed": not message,
         "message": message,
+        "remarks": [f"{result[side]['name']}: {remark}" for side in ("a", "b") for remark in result[side]["remarks"]],
         "device": comparison.a,
         "other": {
             "device": comparison.b,
