@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import re
+import shutil
 from datetime import timedelta
 
 import duckdb
@@ -163,6 +164,7 @@ def test_results_from_before_a_column_came_are_still_read(store):
     for path in (store.directory / "parquet").rglob("*.parquet"):
         path.unlink()
     old.rename(file)
+    shutil.rmtree(store.directory / "json")  # else rows are made of documents
     assert {row["unit"] for row in tables.everything(store)} <= {"pps", "ratio"}
     assert len(tables.everything(store)) == 1
 
@@ -183,16 +185,64 @@ def test_a_comparison_in_which_no_pair_counts_is_kept_and_not_shown(store):
     assert tables.everything(store)[-1]["figure"] is None
 
 
-def test_a_damaged_file_is_named_and_keeps_nobody_from_the_others(store, capsys):
-    """As a full disk leaves it."""
+def in_the_middle(file):
+    """Damages a file inside: its beginning and its end are as they were."""
+    whole = file.read_bytes()
+    third = len(whole) // 3
+    file.write_bytes(whole[:third] + b"\xff" * third + whole[2 * third :])
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [(lambda file: file.write_bytes(file.read_bytes()[:50]), 1), (in_the_middle, 1), (lambda file: file.unlink(), 0)],
+)
+def test_a_row_is_made_of_its_document_where_its_file_is_damaged_or_missing(store, capsys, damage, said):
+    """As a full disk leaves it, or Ctrl-C between the two."""
+    before = tables.everything(store)
     parquet = next((store.directory / "parquet").rglob("*.parquet"))
-    parquet.write_bytes(parquet.read_bytes()[:50])
+    damage(parquet)
+    assert tables.everything(store) == before
+    assert [trend.changes() for trend in trends(store)]
+    assert capsys.readouterr().err.count(f"{parquet} is left out") == said
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text[:50].encode(), "it is no document of a result: Unterminated string"),
+        (lambda text: b"\xff\xfe" + text.encode(), "it is no document of a result: 'utf-8' codec can't decode"),
+        (lambda text: text.replace('"start_time"', '"start"').encode(), "it has no start_time"),
+        (lambda text: text.replace("2026-", "last year ").encode(), "Invalid isoformat string"),
+        (lambda text: b"[]", "it is no document"),
+        (lambda text: text.replace('"duration": ', '"duration": "long", "was": ').encode(), "Could not convert string"),
+    ],
+)
+def test_a_damaged_document_is_named_and_keeps_nobody_from_the_others(store, capsys, damage, said):
     document = next((store.directory / "json").rglob("*.json"))
-    document.write_text(document.read_text()[:50])
+    document.write_bytes(damage(document.read_text()))
+    shutil.rmtree(store.directory / "parquet")
     assert len(tables.everything(store)) == 13
-    assert len(store.documents()) == 13
-    said = capsys.readouterr().err
-    assert said.count(f"{parquet} is left out") == said.count(f"{document} is left out") == 1
+    assert len(store.documents()) == 13 + (said == "Could not convert string")
+    assert main(["report", "--html", str(store.directory / "pages"), "--results", str(store.directory)]) == 0
+    assert main(["trend", "--results", str(store.directory)]) == 0
+    told = capsys.readouterr().err
+    assert f"{document} is left out: " in told
+    assert said in told
+
+
+def test_a_result_whose_row_cannot_be_written_is_kept(store, capsys):
+    shutil.rmtree(store.directory / "parquet")
+    (store.directory / "parquet").write_text("in the way")
+    kept = store.add(comparison(START))
+    assert kept.exists()
+    assert f"{kept}: no Parquet file could be written of it" in capsys.readouterr().err
+    (store.directory / "parquet").unlink()
+    assert len(tables.everything(store)) == 15
+
+
+def test_nothing_is_left_of_writing(store):
+    store.add(comparison(START))
+    assert not list(store.directory.rglob("*.partial"))
 
 
 @pytest.mark.parametrize(

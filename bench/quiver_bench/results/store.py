@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -119,46 +120,68 @@ class Store:
             document["log"] = f"logs/{name}.log"
             _write_new(self.directory / document["log"], log)
         _write_new(path, json.dumps(document, indent=1) + "\n")
-        self._add_row(document, name)
+        try:
+            self._add_row(document, name)
+        except (OSError, duckdb.Error) as error:
+            print(f"quiver-bench: {path}: no Parquet file could be written of it: {error}", file=sys.stderr)
         return path
 
     def documents(self) -> list[dict[str, Any]]:
         """All documents, oldest first."""
-        found = []
-        for path in sorted((self.directory / "json").rglob("*.json")):
-            try:
-                found.append({**json.loads(path.read_text()), "path": str(path)})
-            except (json.JSONDecodeError, TypeError) as error:
-                self._leave_out(path, error)
+        read = ((path, self._document(path)) for path in sorted((self.directory / "json").rglob("*.json")))
+        found = [{**document, "path": str(path)} for path, document in read if document is not None]
         return sorted(found, key=lambda document: document["start_time"])
 
     def rows(self) -> duckdb.DuckDBPyConnection:
-        """A database with a view ``results`` of all rows."""
+        """A database with a view ``results`` of all rows: those of Parquet files and, where one is missing or damaged, of documents."""
         database = duckdb.connect()
-        files = [str(file) for file in sorted((self.directory / "parquet").rglob("*.parquet")) if self._readable(file)]
         # Older files lack columns that came later: an empty table has them all.
         database.execute(f"CREATE TABLE declared ({_declared()})")
-        kept = (
-            ""
-            if not files
-            else (
-                f"UNION ALL BY NAME SELECT * FROM read_parquet({files!r}, union_by_name = true, hive_partitioning = false)"
-            )
-        )
-        database.execute(f"CREATE VIEW results AS SELECT * FROM declared {kept}")
+        files = [file for file in sorted((self.directory / "parquet").rglob("*.parquet")) if self._readable(file)]
+        try:
+            _read(database, files)
+        except duckdb.Error:  # whichever it is
+            files = [file for file in files if self._readable(file, whole=True)]
+            _read(database, files)
+        kept = {file.stem for file in files}
+        for path in sorted((self.directory / "json").rglob("*.json")):
+            if path.stem not in kept and (document := self._document(path)) is not None:
+                try:
+                    _insert(database, document)
+                except duckdb.Error as error:
+                    self._leave_out(path, error)
+        database.execute("CREATE VIEW results AS SELECT * FROM declared UNION ALL BY NAME SELECT * FROM files")
         return database
 
-    def _readable(self, path: Path) -> bool:
-        """Whether it is Parquet from its beginning to its end, where what it holds is told."""
+    def _document(self, path: Path) -> dict[str, Any] | None:
+        """What a file holds; None, and that it is left out is said, where that is no document."""
         try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            # Whatever else is missing is an empty field.
+            wanted = ("start_time", "suite", "device", "test_type")
+            lacking = [field for field in wanted if not isinstance(document.get(field), str)]
+            if lacking:
+                raise ValueError(f"it has no {', '.join(lacking)}")
+            datetime.fromisoformat(document["start_time"])
+        except (OSError, ValueError, AttributeError) as error:
+            self._leave_out(path, f"it is no document of a result: {error}")
+            return None
+        return dict(document)
+
+    def _readable(self, path: Path, whole: bool = False) -> bool:
+        """Whether it is Parquet: by its beginning and its end, where what it holds is told; or ``whole``, by reading all of it."""
+        try:
+            if whole:
+                _read(duckdb.connect(), [path])
+                return True
             with path.open("rb") as file:
                 begins = file.read(len(_PARQUET)) == _PARQUET
                 file.seek(-len(_PARQUET), os.SEEK_END)
                 if begins and file.read() == _PARQUET:
                     return True
-        except OSError:
+        except (OSError, duckdb.Error):
             pass
-        self._leave_out(path, "it isn't a whole Parquet file")
+        self._leave_out(path, "it isn't a whole Parquet file (its document is read instead, if that is there)")
         return False
 
     def _leave_out(self, path: Path, reason: object) -> None:
@@ -174,19 +197,32 @@ class Store:
         return f"{moment}-{device}-{document['suite']}-{document['test_type']}-{secrets.token_hex(3)}"
 
     def _add_row(self, document: dict[str, Any], name: str) -> None:
-        flat = flatten(document)
-        values = [flat.get(column) for column in COLUMNS]
-        # Times are UTC, and stand in Parquet without a zone.
-        values = [
-            str(v).removesuffix("Z") if COLUMNS[c] == "TIMESTAMP" else v for c, v in zip(COLUMNS, values, strict=True)
-        ]
         path = self.directory / "parquet" / f"test_type={document['test_type']}" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        database = duckdb.connect()
-        database.execute(f"CREATE TABLE row ({_declared()})")
-        database.execute(f"INSERT INTO row VALUES ({', '.join('?' * len(COLUMNS))})", values)
-        database.execute("COPY row TO $path (FORMAT parquet, COMPRESSION snappy)", {"path": str(path)})
-        database.close()
+        partial = path.with_suffix(".partial")
+        with duckdb.connect() as database:
+            database.execute(f"CREATE TABLE declared ({_declared()})")
+            _insert(database, document)
+            database.execute("COPY declared TO $path (FORMAT parquet, COMPRESSION snappy)", {"path": str(partial)})
+        _link(partial, path)
+
+
+def _insert(database: duckdb.DuckDBPyConnection, document: dict[str, Any]) -> None:
+    """A document's row, into the table ``declared``. Times are UTC, and stand there without a zone."""
+    flat = flatten(document)
+    values = [flat.get(column) for column in COLUMNS]
+    values = [
+        value.removesuffix("Z") if COLUMNS[column] == "TIMESTAMP" and isinstance(value, str) else value
+        for column, value in zip(COLUMNS, values, strict=True)
+    ]
+    database.execute(f"INSERT INTO declared VALUES ({', '.join('?' * len(COLUMNS))})", values)
+
+
+def _read(database: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
+    """Makes the table ``files`` of all that Parquet files hold: read here, so that one that is damaged inside fails here."""
+    names = [str(file) for file in files]
+    source = f"read_parquet({names!r}, union_by_name = true, hive_partitioning = false)" if names else "declared"
+    database.execute(f"CREATE TABLE files AS SELECT * FROM {source}")
 
 
 def flatten(document: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -208,6 +244,13 @@ def _write_new(path: Path, text: str) -> None:
     """Writes a file that must not exist yet, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    os.link(partial, path)  # fails where the name is taken
-    partial.unlink()
+    partial.write_text(text, encoding="utf-8")
+    _link(partial, path)
+
+
+def _link(partial: Path, path: Path) -> None:
+    """Gives a file that is whole its name, which must not be taken."""
+    try:
+        os.link(partial, path)
+    finally:
+        partial.unlink()
