@@ -36,6 +36,9 @@ pub enum Reason {
     /// The server handles as many handshakes as it will.
     #[error("too many connections")]
     TooManyConnections,
+    /// Too much of what the peer has sent can't be closed, for the descriptors' owner doesn't let that end.
+    #[error("descriptors sent before can't be closed")]
+    HangingDescriptors,
 
     /// A message that doesn't have 128 bytes.
     #[error("message of {0} bytes, all have 128")]
@@ -206,6 +209,7 @@ impl Reason {
             Self::Timeout => "timeout",
             Self::Socket(_) => "socket",
             Self::TooManyConnections => "too-many-connections",
+            Self::HangingDescriptors => "hanging-descriptors",
             Self::MessageSize(_) => "message-size",
             Self::UnknownMessage(_) => "unknown-message",
             Self::Unexpected { .. } => "unexpected-message",

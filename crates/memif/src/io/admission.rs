@@ -3,11 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::stat;
 
 use super::Credentials;
+use super::credentials::pid_namespace;
 use crate::control::{Admission, Reason, Stranger};
 
 /// # Errors
@@ -42,19 +41,8 @@ fn holds(list: &[u32], id: u32) -> bool {
 /// Whether the process lives in the namespace that this file stands for.
 fn lives_in(pid: Option<u32>, namespace: &Path, socket: BorrowedFd<'_>) -> bool {
     let Some(pid) = pid else { return false };
-    let (Ok(wanted), Ok(found)) = (stat(namespace), stat(format!("/proc/{pid}/ns/pid"))) else {
-        return false;
-    };
-    (wanted.st_dev, wanted.st_ino) == (found.st_dev, found.st_ino) && !has_ended(socket)
-}
-
-/// Whether the process that connected has ended, so that its number may be another's by now. Before Linux 6.5
-/// nobody can tell, and the number counts.
-fn has_ended(socket: BorrowedFd<'_>) -> bool {
-    getsockopt(&socket, PeerPidfd).is_ok_and(|process| {
-        // Readable once it has ended.
-        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) != Ok(0)
-    })
+    let wanted = stat(namespace).ok().map(|wanted| (wanted.st_dev, wanted.st_ino));
+    wanted.is_some() && wanted == pid_namespace(pid, socket)
 }
 
 #[cfg(test)]

@@ -12,12 +12,10 @@ use rustix::net::{
 };
 
 use super::credentials::{self, Credentials};
+use super::disposal::{FDS, empty};
 use super::foreign::{Closing, Departing, harmless};
 use crate::Reason;
 use crate::control::{MESSAGE_SIZE, Message};
-
-/// Space for as many descriptors as the kernel lets one message have: what it found no space for it would close in our thread.
-const FDS: usize = 253;
 
 /// A connected control socket. Never blocks.
 ///
@@ -69,12 +67,9 @@ impl Channel {
         credentials::of(self.fd.as_fd())
     }
 
-    /// What stands for the process at the other end, if its id can't be told.
-    pub fn hidden_process(&self) -> Option<u64> {
-        match self.credentials() {
-            Some(Credentials { pid: None, .. }) => credentials::process(self.fd.as_fd()),
-            _ => None,
-        }
+    /// Whether too much of what its peer has sent before is still to be closed.
+    pub fn hangs(&self) -> bool {
+        self.closing.hangs()
     }
 
     /// Sends a message. Both sides speak in turn, so that a full socket means a peer that doesn't read: an
@@ -132,13 +127,11 @@ impl Channel {
             Err(errno) => return Err(Reason::Socket(errno)),
         };
         // Take all of them, so that whatever is not used is closed.
-        let mut fds = Vec::new();
-        for ancillary in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
-                fds.extend(rights.map(|fd| harmless(fd, self.fd(), &self.closing)));
-            }
-        }
-        let fds = fds.into_iter().collect::<Result<Vec<_>, _>>().map_err(Reason::Socket)?;
+        let rights = control.drain().filter_map(|ancillary| match ancillary {
+            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+            _ => None,
+        });
+        let fds = harmless(rights.flatten(), self.fd(), &self.closing).map_err(Reason::Socket)?;
         if message.bytes == 0 {
             return Err(Reason::Closed);
         }
@@ -178,7 +171,7 @@ pub(super) struct Rest(Arc<OwnedFd>);
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        while let Ok(Next::Message { ancillary: true, .. }) = next(&self.0, &mut [0], RecvFlags::DONTWAIT) {}
+        empty(self.0.as_fd());
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::os::fd::BorrowedFd;
 
+use nix::errno::Errno;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::fstat;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{fstat, stat};
 
 /// The process at the other end, as it was when it connected (for a client's peer: when it began to listen).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -18,6 +19,60 @@ pub struct Credentials {
     pub gid: u32,
 }
 
+/// Who answers for what a connection leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Origin {
+    /// A process namespace other than ours, by device and inode: a container, however many processes it starts.
+    Namespace(u64, u64),
+    /// A process; one that can't be told from others by its id by what else tells it from them.
+    Process { peer: Option<Credentials>, hidden: Option<u64> },
+}
+
+impl Default for Origin {
+    /// Nobody in particular.
+    fn default() -> Self {
+        Self::Process { peer: None, hidden: None }
+    }
+}
+
+impl Origin {
+    /// Asks the kernel.
+    pub(super) fn of(socket: BorrowedFd<'_>) -> Self {
+        let peer = of(socket);
+        match peer {
+            Some(Credentials { pid: Some(pid), .. }) => {
+                let ours = stat("/proc/self/ns/pid").ok().map(|stat| (stat.st_dev, stat.st_ino));
+                match pid_namespace(pid, socket) {
+                    Some((device, inode)) if ours.is_some_and(|ours| ours != (device, inode)) => {
+                        Self::Namespace(device, inode)
+                    }
+                    _ => Self::Process { peer, hidden: None },
+                }
+            }
+            _ => Self::Process { peer, hidden: process(socket) },
+        }
+    }
+}
+
+/// The process namespace, as device and inode of its file, that the process at the other end lives in; `None` where that can't be told, or
+/// where the process has ended.
+pub(super) fn pid_namespace(pid: u32, socket: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let found = stat(format!("/proc/{pid}/ns/pid")).ok()?;
+    (!has_ended(socket)).then_some((found.st_dev, found.st_ino))
+}
+
+/// Whether the process that connected has ended, so that its number may be another's by now. Before Linux 6.5
+/// nobody can tell, and the number counts.
+fn has_ended(socket: BorrowedFd<'_>) -> bool {
+    match getsockopt(&socket, PeerPidfd) {
+        // Readable once it has ended.
+        Ok(process) => poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) != Ok(0),
+        Err(Errno::ENOPROTOOPT) => false,
+        // Nobody waits for its end any more.
+        Err(_) => true,
+    }
+}
+
 /// Asks the kernel; `None` where it doesn't say.
 pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Credentials> {
     // Not by rustix: it has process ids that are never 0, and here 0 stands for one of another namespace.
@@ -28,7 +83,7 @@ pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Credentials> {
 
 /// A number that stands for the process at the other end, also where its process id can't be told; `None` before Linux 6.9, where all
 /// processes have the same.
-pub(super) fn process(socket: BorrowedFd<'_>) -> Option<u64> {
+fn process(socket: BorrowedFd<'_>) -> Option<u64> {
     let process = getsockopt(&socket, PeerPidfd).ok()?;
     let (process, other) = (fstat(&process).ok()?, fstat(eventfd(0, EventfdFlags::CLOEXEC).ok()?).ok()?);
     // An inode of its own, not the one that all files without a file system share.
@@ -59,7 +114,9 @@ mod tests {
         let listener = std::os::unix::net::UnixListener::bind(&address).unwrap();
         let accept = || process(listener.accept().unwrap().0.as_fd());
         let connect = || std::os::unix::net::UnixStream::connect(&address).unwrap();
-        let (_one, first) = (connect(), accept());
+        let _one = connect();
+        let (first_connected, _) = listener.accept().unwrap();
+        let first = process(first_connected.as_fd());
         let (_two, second) = (connect(), accept());
         let other = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); input()";
         let mut other = std::process::Command::new("python3")
@@ -68,9 +125,13 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let third = accept();
+        let (connected, _) = listener.accept().unwrap();
+        let third = process(connected.as_fd());
+        assert!(!has_ended(connected.as_fd()));
         other.kill().unwrap();
         other.wait().unwrap();
+        let tells = getsockopt(&first_connected, PeerPidfd).err() != Some(Errno::ENOPROTOOPT);
+        assert_eq!(has_ended(connected.as_fd()), tells, "its number may be another's now");
         std::fs::remove_file(&address).unwrap();
         assert_eq!(first, second);
         // All, or none.

@@ -1,78 +1,134 @@
 //! Descriptors from peers that are neither memory nor eventfds.
 //!
 //! Merely closing one can take as long as its owner likes: the last close of a TCP socket waits for its linger
-//! time, every close of a file in user space for its server. A socket is told not to linger. And what isn't known to be
-//! harmless is never touched by the thread that serves the sockets: another thread closes it, and something of ours takes its
-//! place, that is refused for the same reason. Nothing else can be done with such a file: even to ask what file system it is of
-//! (`fstatfs`) would ask its server, whereas only memory has seals, and the kernel alone answers for these.
+//! time, every close of a file in user space for its server. What isn't known to be harmless is never touched by the thread that serves
+//! the sockets: another thread [disposes](super::disposal) of it, and something of ours takes its place, that is refused for the same
+//! reason. Nothing else can be done with such a file: even to ask what file system it is of (`fstatfs`) would ask its server, whereas
+//! only memory has seals, and the kernel alone answers for these.
 //!
 //! What is in a message that nobody reads goes with the socket that it waits in, or in the call that has no space for it, in the
 //! thread that does so; so these are closed elsewhere as well.
 //!
-//! Closes that hang are the business of the socket whose peers have sent the descriptors: while too many of them are waited for, nobody
-//! is accepted there. So peers cost us a number of threads at most, however often they come back, and other sockets nothing.
+//! Closes that hang are the business of the [origin](Origin) that has sent the descriptors: it has a thread to itself, and where too many
+//! of its closes wait it is turned away. Only where all of them together are too many is nobody accepted at that socket. So peers cost us
+//! a number of threads and descriptors at most, however often they come back, and each other nothing.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::fcntl_get_seals;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 use super::channel::Rest;
+use super::credentials::Origin;
+use super::disposal::dispose;
 
-/// Most threads that close for one socket.
-const CLOSERS: usize = 8;
-/// What may wait for them before nobody is accepted any more.
-const WAITING: usize = 24;
+/// Most threads that close for one socket; each for another origin.
+const CLOSERS: usize = 16;
+/// What of one origin may be on its way out, messages and sockets in which some were left, while closing it hangs.
+const SHARE: usize = 8;
+/// A close that takes longer hangs.
+const HANGS: Duration = Duration::from_secs(1);
+/// What of all may be on its way out before nobody is accepted any more.
+const MOST: usize = 1024;
 
-/// What the peers of a socket have sent, on its way out.
+/// What the peers of a socket have sent, on its way out, and the origin whose this is.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Closing(Arc<Mutex<Leaving>>);
+pub(super) struct Closing {
+    all: Arc<Mutex<Leaving>>,
+    origin: Origin,
+}
 
 /// Dropped by a closer, whatever it is.
 type Held = Box<dyn Send>;
 
 #[derive(Default)]
 struct Leaving {
-    waiting: VecDeque<Held>,
+    by_origin: HashMap<Origin, Account>,
     closers: usize,
+}
+
+#[derive(Default)]
+struct Account {
+    waiting: VecDeque<Held>,
+    /// Since when a closer is at one of it.
+    served: Option<Instant>,
+}
+
+impl Account {
+    fn held(&self) -> usize {
+        self.waiting.len() + usize::from(self.served.is_some())
+    }
+
+    fn hangs(&self) -> bool {
+        self.held() >= SHARE && self.served.is_some_and(|since| since.elapsed() >= HANGS)
+    }
+
+    fn wants_closer(&self) -> bool {
+        self.served.is_none() && !self.waiting.is_empty()
+    }
 }
 
 impl std::fmt::Debug for Leaving {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leaving")
-            .field("waiting", &self.waiting.len())
-            .field("closers", &self.closers)
-            .finish()
+        f.debug_struct("Leaving").field("held", &self.held()).field("closers", &self.closers).finish()
+    }
+}
+
+impl Leaving {
+    fn held(&self) -> usize {
+        self.by_origin.values().map(Account::held).sum()
     }
 }
 
 impl Closing {
-    /// Whether so much waits that its senders must not send more: closes hang, or peers are faster than we are.
+    /// For what comes from there.
+    pub(super) fn of(&self, origin: Origin) -> Self {
+        Self { all: Arc::clone(&self.all), origin }
+    }
+
+    /// Whether so much of this origin waits for a close that hangs that it must not send more.
     pub(super) fn hangs(&self) -> bool {
-        let mut leaving = lock(&self.0);
-        if leaving.closers == 0 && !leaving.waiting.is_empty() {
+        self.look().by_origin.get(&self.origin).is_some_and(Account::hangs)
+    }
+
+    /// Whether so much of all waits that nobody must send more.
+    pub(super) fn is_full(&self) -> bool {
+        self.look().held() >= MOST
+    }
+
+    /// Looks for closers where there could be none before.
+    fn look(&self) -> MutexGuard<'_, Leaving> {
+        let mut leaving = lock(&self.all);
+        if leaving.by_origin.values().any(Account::wants_closer) {
             self.employ(&mut leaving);
         }
-        leaving.waiting.len() >= WAITING
+        leaving
     }
 
     /// Closes it on another thread.
     fn close(&self, held: impl Send + 'static) {
-        let mut leaving = lock(&self.0);
-        leaving.waiting.push_back(Box::new(held));
-        if leaving.closers < CLOSERS {
+        let mut leaving = lock(&self.all);
+        let account = leaving.by_origin.entry(self.origin).or_default();
+        account.waiting.push_back(Box::new(held));
+        if account.wants_closer() {
             self.employ(&mut leaving);
         }
     }
 
     /// One more closer. Where there can be no thread it waits for the next that can, which is asked for again.
     fn employ(&self, leaving: &mut Leaving) {
-        let all = Arc::clone(&self.0);
+        if leaving.closers == CLOSERS {
+            return;
+        }
+        let all = Arc::clone(&self.all);
         let closer = move || {
-            while let Some(one) = next(&all) {
+            let mut done = None;
+            while let Some((origin, one)) = next(&all, done) {
                 drop(one);
+                done = Some(origin);
             }
         };
         if std::thread::Builder::new().name("memif-close".into()).spawn(closer).is_ok() {
@@ -82,14 +138,26 @@ impl Closing {
 
     #[cfg(test)]
     fn done(&self) -> bool {
-        lock(&self.0).closers == 0
+        lock(&self.all).by_origin.is_empty()
     }
 }
 
-/// What to close next; `None` ends the closer.
-fn next(all: &Mutex<Leaving>) -> Option<Held> {
+/// What to close next, of an origin that no other closer is at; `None` ends the closer. `done`: whose it has closed before.
+fn next(all: &Mutex<Leaving>, done: Option<Origin>) -> Option<(Origin, Held)> {
     let mut leaving = lock(all);
-    let one = leaving.waiting.pop_front();
+    if let Some(done) = done
+        && let Some(account) = leaving.by_origin.get_mut(&done)
+    {
+        account.served = None;
+        if account.waiting.is_empty() {
+            leaving.by_origin.remove(&done);
+        }
+    }
+    let one = leaving.by_origin.iter_mut().find(|(_, account)| account.wants_closer());
+    let one = one.and_then(|(origin, account)| {
+        account.served = Some(Instant::now());
+        Some((*origin, account.waiting.pop_front()?))
+    });
     leaving.closers -= usize::from(one.is_none());
     one
 }
@@ -124,18 +192,38 @@ impl Drop for Departing {
     }
 }
 
-/// The descriptor if it is memory (a file that has seals) or an eventfd, otherwise a duplicate of `stand_in`.
+/// Descriptors that nobody asked for.
+#[derive(Debug)]
+struct Foreign(Vec<OwnedFd>);
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(dispose);
+    }
+}
+
+/// The descriptors of a message; instead of each that is neither memory (a file that has seals) nor an eventfd a duplicate of `stand_in`.
 ///
 /// # Errors
-/// If there is no descriptor left for the duplicate.
-pub(super) fn harmless(fd: OwnedFd, stand_in: BorrowedFd<'_>, closing: &Closing) -> Result<OwnedFd, Errno> {
-    if is_eventfd(fd.as_fd()) || fcntl_get_seals(&fd).is_ok() {
-        return Ok(fd);
+/// If there is no descriptor left for a duplicate.
+pub(super) fn harmless(
+    fds: impl IntoIterator<Item = OwnedFd>,
+    stand_in: BorrowedFd<'_>,
+    closing: &Closing,
+) -> Result<Vec<OwnedFd>, Errno> {
+    let (mut taken, mut foreign) = (Vec::new(), Vec::new());
+    for fd in fds {
+        if is_eventfd(fd.as_fd()) || fcntl_get_seals(&fd).is_ok() {
+            taken.push(Ok(fd));
+        } else {
+            foreign.push(fd);
+            taken.push(fcntl_dupfd_cloexec(stand_in, 0));
+        }
     }
-    // Fails where it is no socket. Whoever still has the socket can ask for it again, but then our close isn't the last.
-    let _ = rustix::net::sockopt::set_socket_linger(&fd, None);
-    closing.close(fd);
-    fcntl_dupfd_cloexec(stand_in, 0)
+    if !foreign.is_empty() {
+        closing.close(Foreign(foreign));
+    }
+    taken.into_iter().collect()
 }
 
 /// Whether it is an eventfd. The kernel tells what a descriptor is by its link's name only.
@@ -145,50 +233,4 @@ fn is_eventfd(fd: BorrowedFd<'_>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-    use std::time::{Duration, Instant};
-
-    use super::*;
-
-    #[test]
-    fn memory_and_eventfds_are_let_through() {
-        let (stand_in, _) = rustix::pipe::pipe().unwrap();
-        let memory = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        for fd in [memory, event] {
-            let number = fd.as_raw_fd();
-            assert_eq!(harmless(fd, stand_in.as_fd(), &Closing::default()).unwrap().as_raw_fd(), number);
-        }
-    }
-
-    /// One with unread data, that would linger for a day, and its other end.
-    fn lingering() -> (TcpStream, TcpStream) {
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-        let (never_read, _) = server.accept().unwrap();
-        socket.set_nonblocking(true).unwrap();
-        while socket.write(&[0; 1 << 16]).is_ok() {}
-        socket.set_nonblocking(false).unwrap();
-        rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(86_400))).unwrap();
-        (socket, never_read)
-    }
-
-    #[test]
-    fn sockets_that_would_linger_are_closed_however_many_they_are() {
-        let (stand_in, _) = rustix::pipe::pipe().unwrap();
-        let (started, closing) = (Instant::now(), Closing::default());
-        let mut ends = Vec::new();
-        for _ in 0..64 {
-            let (socket, end) = lingering();
-            let instead = harmless(socket.into(), stand_in.as_fd(), &closing).unwrap();
-            assert!(!is_eventfd(instead.as_fd()) && fcntl_get_seals(&instead).is_err());
-            ends.push(end);
-            while !closing.done() {
-                assert!(started.elapsed() < Duration::from_secs(60), "it lingers");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ use rustix::net::{SocketFlags, accept_with};
 
 use super::Address;
 use super::channel::{Channel, Heard};
+use super::credentials::Origin;
 use super::foreign::Closing;
 use super::interfaces::{Interface, View};
 use super::later;
@@ -213,7 +214,7 @@ impl Listener {
         let limits = self.limits.get_or_insert_with(all).clone();
         let system = |call| move |errno| Error::System { call, errno };
         for _ in 0..BATCH {
-            if self.closing.hangs() {
+            if self.closing.is_full() {
                 return Err(Error::HangingDescriptors);
             }
             let fd = match accept_with(&self.socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -222,7 +223,12 @@ impl Listener {
                 Err(errno) => return Err(system("accept")(errno)),
             };
             let (machine, hello) = ServerMachine::new(limits.clone());
-            let channel = Channel::new(fd, &self.closing);
+            let origin = Origin::of(fd.as_fd());
+            let channel = Channel::new(fd, &self.closing.of(origin));
+            if channel.hangs() {
+                self.refuse(&channel, Reason::HangingDescriptors, events);
+                continue;
+            }
             if channel.send(&hello, None).is_err() {
                 continue;
             }
@@ -233,13 +239,20 @@ impl Listener {
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
                 .map_err(system("epoll_ctl"))?;
-            let (peer, process) = (channel.credentials(), channel.hidden_process());
+            let peer = channel.credentials();
             let deadline = later(now, self.settings.handshake_timeout);
-            let session = Session { channel, peer, process, machine, deadline, told: false };
+            let session = Session { channel, peer, origin, machine, deadline, told: false };
             self.sessions.insert(self.last_token, session);
             self.told = false;
         }
         Ok(())
+    }
+
+    /// Turns a peer away that has said nothing yet.
+    fn refuse(&mut self, channel: &Channel, reason: Reason, events: &mut Vec<ServerEvent>) {
+        channel.farewell(&reason);
+        *self.ended.entry(reason.kind()).or_default() += 1;
+        events.push(ServerEvent::Refused { id: None, reason });
     }
 
     /// Whether to hear of connections that wait to be accepted.
@@ -319,3 +332,6 @@ impl Drop for Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

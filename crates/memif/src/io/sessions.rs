@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::Credentials;
 use super::channel::Channel;
+use super::credentials::Origin;
 use crate::control::ServerMachine;
 
 /// One connection.
@@ -13,8 +14,7 @@ use crate::control::ServerMachine;
 pub(super) struct Session {
     pub(super) channel: Channel,
     pub(super) peer: Option<Credentials>,
-    /// What tells its process from others where its id doesn't.
-    pub(super) process: Option<u64>,
+    pub(super) origin: Origin,
     pub(super) machine: ServerMachine,
     /// When the handshake must be done.
     pub(super) deadline: Instant,
@@ -71,24 +71,22 @@ impl Sessions {
         self.handshakes.range(..=(now, u64::MAX)).map(|(_, token)| *token).collect()
     }
 
-    /// Who must go before one more may come, where so many handshakes are the most: the oldest of the process that has most of them, so
+    /// Who must go before one more may come, where so many handshakes are the most: the oldest of the origin that has most of them, so
     /// that nobody but who connects too often is the loser. Those that have claimed an interface don't count.
     pub(super) fn in_the_way(&self, most: usize) -> Option<u64> {
         if self.handshakes.len() < most {
             return None;
         }
-        // Processes whose ids we can't see are one, where nothing else tells them apart.
-        let mut by_process = HashMap::<_, (usize, u64)>::new();
+        let mut by_origin = HashMap::<_, (usize, u64)>::new();
         let mut count = 0;
         let all = self.handshakes.iter().filter_map(|(_, token)| self.list.get_key_value(token));
         for (token, session) in all.filter(|(_, session)| session.machine.id().is_none()) {
-            let (handshakes, oldest) =
-                by_process.entry((session.peer, session.process)).or_insert((0, u64::MAX));
+            let (handshakes, oldest) = by_origin.entry(session.origin).or_insert((0, u64::MAX));
             (*handshakes, *oldest) = (*handshakes + 1, (*oldest).min(*token));
             count += 1;
         }
         let crowd =
-            by_process.into_values().max_by_key(|(handshakes, oldest)| (*handshakes, Reverse(*oldest)));
+            by_origin.into_values().max_by_key(|(handshakes, oldest)| (*handshakes, Reverse(*oldest)));
         crowd.filter(|_| count >= most).map(|(_, oldest)| oldest)
     }
 }
@@ -107,18 +105,18 @@ mod tests {
     /// Two processes of namespaces that ours can't see into: the one that connects too often is the loser.
     #[test]
     fn hostile_crowd_in_another_process_namespace_pushes_nobody_else_out() {
-        let hidden = Some(Credentials { pid: None, uid: 0, gid: 0 });
+        let peer = Some(Credentials { pid: None, uid: 0, gid: 0 });
         let (mut sessions, now) = (Sessions::default(), Instant::now());
         let mut ends = Vec::new();
-        for (token, process) in (1..).zip([7, 8, 8, 8]) {
+        for (token, hidden) in (1..).zip([7, 8, 8, 8]) {
             let kind = SocketType::SEQPACKET;
             let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
             ends.push(theirs);
             let (machine, _) = ServerMachine::new(Limits::of("s", [&ServerConfig::default()]));
             let deadline = now + Duration::from_secs(token);
-            let (channel, process) = (Channel::new(ours, &Closing::default()), Some(process));
-            sessions
-                .insert(token, Session { channel, peer: hidden, process, machine, deadline, told: false });
+            let origin = Origin::Process { peer, hidden: Some(hidden) };
+            let channel = Channel::new(ours, &Closing::default());
+            sessions.insert(token, Session { channel, peer, origin, machine, deadline, told: false });
         }
         assert_eq!(sessions.in_the_way(4), Some(2));
         assert_eq!(sessions.in_the_way(5), None);

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use memif::{Error, Secret};
+use memif::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::SealFlags;
 
@@ -410,27 +410,25 @@ fn fd_in_a_message_that_nobody_reads() {
     arena.finish();
 }
 
-/// Whoever goes on with that is accepted no more, for as long as closes hang: others have lost nothing.
+/// Whoever goes on with that, in messages that nobody reads, costs others nothing and keeps nothing: they are closed without lingering.
 #[test]
-fn fds_that_cannot_be_closed_again_and_again() {
+fn fds_that_would_linger_again_and_again() {
     let arena = Arena::new("hanging", |_| ());
     let mut ends = Vec::new();
-    let refuses = |arena: &Arena| arena.shared.log().failed.contains(&Error::HangingDescriptors);
-    while !refuses(&arena) {
-        assert!(ends.len() < 100, "accepted for ever");
+    for _ in 0..100 {
         let (socket, unread) = lingering();
         ends.push(unread);
-        let (peer, before) = (arena.peer(), arena.shared.log().count());
+        let before = arena.shared.log().count();
+        let peer = arena.peer();
         peer.send(&init(0x0200, 0, 0, ""), &[socket.as_fd()]);
         close(socket);
-        arena.shared.wait("ended, or not accepted any more", |log| {
-            (log.count() > before || !log.failed.is_empty()).then_some(())
-        });
+        arena.shared.wait("ended", |log| (log.count() > before).then_some(()));
     }
     arena.shared.traffic_flows(100);
-    assert!(ends.len() >= 32, "{} closes hang", ends.len());
-    drop(ends);
+    assert!(arena.shared.log().failed.is_empty(), "{:?}", arena.shared.log());
+    // The other ends are still there. Were closes hanging, nobody of this process would be let in any more.
     arena.finish();
+    drop(ends);
 }
 
 /// None of them stays open, however many come at once.

@@ -1,0 +1,115 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::io::Credentials;
+
+fn origin(pid: u32) -> Origin {
+    Origin::Process { peer: Some(Credentials { pid: Some(pid), uid: 0, gid: 0 }), hidden: None }
+}
+
+/// Hangs when it is dropped, until the other end is.
+struct Hangs(Receiver<()>);
+
+impl Drop for Hangs {
+    fn drop(&mut self) {
+        let _ = self.0.recv();
+    }
+}
+
+impl Closing {
+    /// Something whose close hangs until what this gives is dropped.
+    pub(in crate::io) fn hang(&self) -> Sender<()> {
+        let (end, hangs) = channel();
+        self.close(Hangs(hangs));
+        end
+    }
+}
+
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn memory_and_eventfds_are_let_through() {
+    let (stand_in, write_end) = rustix::pipe::pipe().unwrap();
+    let memory = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let numbers = [&memory, &event].map(AsRawFd::as_raw_fd);
+    let closing = Closing::default();
+    let taken = harmless([memory, write_end, event], stand_in.as_fd(), &closing).unwrap();
+    assert_eq!([&taken[0], &taken[2]].map(AsRawFd::as_raw_fd), numbers);
+    assert!(!is_eventfd(taken[1].as_fd()) && fcntl_get_seals(&taken[1]).is_err());
+    eventually("the other is closed", || closing.done());
+    assert_eq!(rustix::io::read(&stand_in, &mut [0; 1]), Ok(0), "nobody writes to the pipe any more");
+}
+
+/// One origin whose closes hang for ever: it is turned away, and what others send is closed as ever.
+#[test]
+fn hostile_origin_uses_up_its_own_share_only() {
+    let all = Closing::default();
+    let (bad, good) = (all.of(origin(1)), all.of(origin(2)));
+    let mut ends = Vec::new();
+    ends.extend((1..SHARE).map(|_| bad.hang()));
+    std::thread::sleep(HANGS + HANGS / 10);
+    assert!(!bad.hangs(), "it may have so many");
+    ends.push(bad.hang());
+    assert!(bad.hangs() && !good.hangs());
+    ends.extend((SHARE..MOST - 1).map(|_| bad.hang()));
+    assert!(!all.is_full());
+    for _ in 0..100 {
+        drop(good.hang());
+        eventually("others are served", || !lock(&all.all).by_origin.contains_key(&origin(2)));
+    }
+    // The last resort.
+    ends.push(bad.hang());
+    assert!(all.is_full());
+    drop(ends);
+    eventually("all are closed", || all.done());
+    assert!(!bad.hangs() && !all.is_full());
+}
+
+#[test]
+fn threads_are_as_many_as_allowed_and_no_more() {
+    let all = Closing::default();
+    let mut ends = Vec::new();
+    for number in 0..2 * CLOSERS as u32 {
+        ends.push(all.of(origin(number)).hang());
+    }
+    let served = || lock(&all.all).by_origin.values().filter(|account| account.served.is_some()).count();
+    eventually("as many are closed as may be", || served() == CLOSERS);
+    assert_eq!(lock(&all.all).closers, CLOSERS);
+    ends.drain(..1);
+    drop(ends);
+    eventually("the others come to their turn", || all.done());
+}
+
+/// In a process of its own, whose limit is its own.
+#[test]
+fn a_closer_that_cannot_be_had_is_asked_for_again() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    if std::env::var_os("QUIVER_TEST_CLOSERS").is_none() {
+        let name = "io::foreign::tests::a_closer_that_cannot_be_had_is_asked_for_again";
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .env("QUIVER_TEST_CLOSERS", "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let closing = Closing::default();
+    let usual = getrlimit(Resource::As);
+    // No memory for another thread's stack.
+    setrlimit(Resource::As, Rlimit { current: Some(1), ..usual }).unwrap();
+    drop(closing.hang());
+    let closers = lock(&closing.all).closers;
+    setrlimit(Resource::As, usual).unwrap();
+    assert_eq!((closers, closing.done()), (0, false));
+    assert!(!closing.is_full());
+    eventually("it is closed", || closing.done());
+}
