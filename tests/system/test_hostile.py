@@ -11,7 +11,7 @@ import sys
 import pytest
 from lab import eventually
 from lab.laboratory import peer_mac, quiver_mac
-from lab.raw_memif import ADD_REGION, CONNECT, INIT, NEXT, RawMemif, Refused
+from lab.raw_memif import ADD_REGION, ADD_RING, CONNECT, INIT, NEXT, RawMemif, Refused
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -20,6 +20,17 @@ from scapy.packet import Raw
 def refusals(shown):
     """How often peers were turned away, by reason."""
     return {refused["reason"]: int(refused["count"]) for refused in shown.get("refusals", [])}
+
+
+def faults(shown):
+    """How often the link was ended by its peer's fault, by reason."""
+    return {fault["reason"]: int(fault["count"]) for fault in shown.get("fault_reasons", [])}
+
+
+def told(lab, *words):
+    """Lines of the log that have all these words."""
+    lines = lab.daemon.log()[lab.daemon.mark :].splitlines()
+    return [line for line in lines if all(word in line for word in words)]
 
 
 @pytest.fixture
@@ -186,10 +197,68 @@ def test_a_flood_of_broken_rings_fills_a_counter_and_not_the_log(lab, bystanders
             peer.head(1)
             assert peer.end() == "empty packet"
         eventually(lambda: not lab.daemon.memif("bad").get("connected"), "the connection is ended")
-    assert int(lab.daemon.memif("bad")["faults"]) == 10
-    lines = [line for line in lab.daemon.log()[lab.daemon.mark :].splitlines() if "memif peer broke the protocol" in line]
+    assert (int(lab.daemon.memif("bad")["faults"]), faults(lab.daemon.memif("bad"))) == (10, {"fault-empty": 10})
+    lines = told(lab, "memif peer broke the protocol")
     assert len(lines) == 1, lines
-    assert "bad" in lines[0] and "empty packet" in lines[0], lines
+    assert "interface=bad" in lines[0] and "empty packet" in lines[0], lines
+    eventually(lambda: told(lab, "the same again", "interface=bad", 'kind="fault-empty"', "count=9"), lab.daemon.log, timeout=20)
+
+
+def test_faults_of_several_kinds_are_told_apart(lab, bystanders):
+    """In shared memory, and by messages that have no place on a link that is up: each kind is counted and logged."""
+
+    def connected(act):
+        with RawMemif(str(lab.directory / "bad")).connect() as peer:
+            eventually(lambda: lab.daemon.memif("bad").get("connected"), "the peer is connected")
+            act(peer)
+            assert peer.end(), "it is told why"
+        eventually(lambda: not lab.daemon.memif("bad").get("connected"), "the connection is ended")
+
+    def descriptor(**changes):
+        def act(peer):
+            peer.describe(0, **{"length": 100, **changes})
+            peer.head(1)
+
+        return act
+
+    expected = {
+        "fault-range": descriptor(region=7),
+        "fault-too-long": descriptor(length=0xFFFF_FFFF),
+        "fault-empty": descriptor(length=0),
+        "fault-index": lambda peer: peer.head(1000),
+        "unexpected-message": lambda peer: peer.send(CONNECT, struct.pack("<32s", b"raw0")),
+        "unknown-message": lambda peer: peer.send(99),
+        "message-size": lambda peer: peer.socket.send(b"x"),
+        "file-descriptors": lambda peer: peer.send(INIT, b"", [peer.descriptor]),
+    }
+    for act in expected.values():
+        connected(act)
+    payload = struct.pack("<HHHIBH", 1, 1, 0, 0, 8, 0)
+    connected(lambda peer: peer.send(ADD_RING, payload, [peer.events[0]]))
+    counts = dict.fromkeys(expected, 1) | {"unexpected-message": 2}
+    shown = lab.daemon.memif("bad")
+    assert (faults(shown), int(shown["faults"]), int(shown["disconnects"])) == (counts, 9, 9), shown
+    assert not shown.get("refusals"), "nobody was turned away"
+    text = lab.daemon.cli("show", "memif").stdout
+    assert "faults       9 (1 fault-empty, 1 fault-index, 1 fault-range, 1 fault-too-long, 1 file-descriptors" in text, text
+    metrics = lab.daemon.scrape()[1]
+    for kind, count in counts.items():
+        line = f'quiver_memif_faults_total{{interface="bad",reason="{kind}"}} {count}'
+        assert line in metrics, line
+        lines = told(lab, "WARN", "memif peer broke the protocol", "interface=bad", f'kind="{kind}"')
+        assert len(lines) == 1, (kind, lines)
+
+
+def test_a_link_up_of_another_process_is_told(lab, daemon):
+    daemon.apply(lab.memif("bad", 66))
+    connect = "from lab.raw_memif import RawMemif; import os, sys; RawMemif(sys.argv[1]).connect(); print(os.getpid())"
+    tests = pathlib.Path(__file__).parent
+    for _ in range(2):
+        command = [sys.executable, "-c", connect, str(lab.directory / "bad")]
+        peer = subprocess.run(command, cwd=tests, env={**os.environ, "PYTHONPATH": str(tests)}, capture_output=True, check=True)
+        line = eventually(lambda pid=int(peer.stdout): told(lab, "memif link up", "interface=bad", f"pid={pid}"), daemon.log)
+        assert len(line) == 1, line
+        eventually(lambda: not daemon.memif("bad").get("connected"), "the connection is ended")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ impl RxQueue for Source {
                 Ok((0, frame.len()))
             };
             let taken = packets.receive_private(rx_if, frame.len(), read);
-            taken.map_err(|error| PortFault { reason: error.to_string() })?;
+            taken.map_err(|error| PortFault { kind: "source", reason: error.to_string() })?;
         }
         let slots = first..packets.taken();
         Ok(Received { bytes: 64 * slots.len() as u64, slots, ..Received::default() })

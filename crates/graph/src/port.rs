@@ -68,6 +68,8 @@ pub enum Stop {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PortFault {
+    /// In a word, without anything that a peer may choose: what counters and log lines are kept apart by.
+    pub kind: &'static str,
     /// What happened, for the operator.
     pub reason: String,
 }

@@ -167,5 +167,5 @@ fn fault<D: Device>(port: &str, error: &io::Error) -> PortFault {
         errno if D::GONE.contains(&errno) => format!("{port} was deleted"),
         _ => format!("{port}: {error}"),
     };
-    PortFault { reason }
+    PortFault { kind: "device", reason }
 }

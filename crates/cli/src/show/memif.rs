@@ -60,12 +60,9 @@ fn block(memif: &MemifState, paint: Paint) -> String {
         fields.add("process", process(memif));
         fields.add("memory", format!("{} of the peer mapped", memory(memif.mapped_bytes)));
     }
-    let broke = if memif.faults == 0 {
-        String::new()
-    } else {
-        format!(" ({} because the peer broke the rules of the rings)", memif.faults)
-    };
-    fields.add("connections", format!("{} made, {} ended{broke}", memif.connects, memif.disconnects));
+    fields.add("connections", format!("{} made, {} ended", memif.connects, memif.disconnects));
+    let faults = memif.fault_reasons.iter().map(|it| (it.count, it.reason.as_str()));
+    fields.add("faults", by_reason(faults, memif.faults));
     fields.add("turned away", refusals(&memif.refusals));
     if !memif.last_disconnect.is_empty() {
         let when = match memif.last_disconnect_ns {
@@ -102,11 +99,15 @@ fn process(memif: &MemifState) -> String {
 
 /// "5 (3 mode, 2 wrong-secret)"; empty where there were none.
 fn refusals(refusals: &[MemifRefusals]) -> String {
-    if refusals.is_empty() {
+    let all = refusals.iter().map(|it| it.count).sum();
+    by_reason(refusals.iter().map(|it| (it.count, it.reason.as_str())), all)
+}
+
+fn by_reason<'a>(counts: impl Iterator<Item = (u64, &'a str)>, all: u64) -> String {
+    if all == 0 {
         return String::new();
     }
-    let all: u64 = refusals.iter().map(|it| it.count).sum();
-    let each: Vec<String> = refusals.iter().map(|it| format!("{} {}", it.count, it.reason)).collect();
+    let each: Vec<String> = counts.map(|(count, reason)| format!("{count} {reason}")).collect();
     format!("{all} ({})", each.join(", "))
 }
 
@@ -148,6 +149,8 @@ fn queues(queues: &[MemifQueue], paint: Paint) -> String {
 
 #[cfg(test)]
 mod tests {
+    use api::v1::MemifFaults;
+
     use super::*;
 
     #[test]
@@ -166,6 +169,7 @@ mod tests {
             full: if rx { 0 } else { 9 },
         };
         let refused = |reason: &str, count| MemifRefusals { reason: reason.into(), count };
+        let fault = |reason: &str, count| MemifFaults { reason: reason.into(), count };
         let connected = MemifState {
             interface: "pod-a".into(),
             socket: "@pod-a".into(),
@@ -177,12 +181,13 @@ mod tests {
             peer_uid: Some(1000),
             peer_gid: Some(100),
             peer_process: "dpdk-testpmd".into(),
-            faults: 1,
+            faults: 3,
+            fault_reasons: vec![fault("fault-range", 1), fault("unexpected-message", 2)],
             refusals: vec![refused("mode", 3), refused("wrong-secret", 2)],
             mapped_bytes: 4 << 20,
             queues: vec![ring(true, 7), ring(false, 0)],
-            connects: 2,
-            disconnects: 1,
+            connects: 4,
+            disconnects: 3,
             last_disconnect: "peer closed: \"done\"".into(),
             last_disconnect_ns: 1_700_000_000_000_000_000,
             ..MemifState::default()
@@ -203,7 +208,8 @@ mod tests {
              \x20 peer         \"testpmd\" interface \"net_memif0\"\n\
              \x20 process      4711 \"dpdk-testpmd\", uid 1000, gid 100\n\
              \x20 memory       4 MiB of the peer mapped\n\
-             \x20 connections  2 made, 1 ended (1 because the peer broke the rules of the rings)\n\
+             \x20 connections  4 made, 3 ended\n\
+             \x20 faults       3 (1 fault-range, 2 unexpected-message)\n\
              \x20 turned away  5 (3 mode, 2 wrong-secret)\n\
              \x20 last end     peer closed: \"done\" (22:13:20 UTC)\n\
              \x20 RING  SIZE  FILLED  BUFFER  MODE       INTERRUPTS     PACKETS         BYTES  FULL  WORKER\n\

@@ -72,7 +72,7 @@ impl Core {
                     return;
                 }
                 if matches!(entry.spec.port, PortSpec::Memif(_)) {
-                    self.memifs.fault(interface, attachment, fault.reason);
+                    self.memifs.fault(interface, attachment, fault);
                 } else {
                     // A device that is gone doesn't come back by itself: it has to be opened again.
                     let key = Key::Interface(entry.spec.name.clone());

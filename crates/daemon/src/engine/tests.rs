@@ -98,7 +98,7 @@ fn a_fault_of_a_link_that_has_ended_does_not_end_the_next_one() {
     let tell = |attachment| {
         let mut core = look.shared.core();
         let interface = look.shared.directory.get().registry.find("one").unwrap();
-        let fault = PortFault { reason: "a descriptor out of bounds".into() };
+        let fault = PortFault { kind: "fault-range", reason: "a descriptor out of bounds".into() };
         core.event(Event::TxFault { interface, attachment, fault: fault.clone() });
         core.event(Event::RxFault { interface, queue: 0, attachment, fault });
     };

@@ -272,10 +272,13 @@ impl Collector {
         let mut metric = out.metric(
             "quiver_memif_faults_total",
             Kind::Counter,
-            "Connections ended because the peer broke the rules of shared memory.",
+            "Connections ended because the peer broke the protocol, in shared memory or by messages.",
         );
         for memif in &memifs {
-            metric.sample(&[("interface", &memif.interface)], memif.faults);
+            for faults in &memif.fault_reasons {
+                let labels = [("interface", memif.interface.as_str()), ("reason", &faults.reason)];
+                metric.sample(&labels, faults.count);
+            }
         }
         let mut metric = out.metric(
             "quiver_memif_refused_total",

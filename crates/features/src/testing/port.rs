@@ -69,7 +69,7 @@ impl RxQueue for TestWire {
                 Ok((0, frame.len()))
             };
             let received = packets.receive_private(rx_if, frame.len(), read);
-            received.map_err(|error| PortFault { reason: error.to_string() })?;
+            received.map_err(|error| PortFault { kind: "test", reason: error.to_string() })?;
         }
         Ok(Received { slots: first..packets.taken(), bytes, ..Received::default() })
     }

@@ -198,6 +198,21 @@ impl Reason {
         Text::new(&self.to_string())
     }
 
+    /// Whether the peer broke the protocol on a link that is up: what it says there, or writes to the rings, nobody does who follows it.
+    #[must_use]
+    pub const fn is_breach(&self) -> bool {
+        matches!(
+            self,
+            Self::MessageSize(_)
+                | Self::UnknownMessage(_)
+                | Self::Unexpected { .. }
+                | Self::FileDescriptors { .. }
+                | Self::DescriptorsNotDue { .. }
+                | Self::AncillaryData
+                | Self::Fault(_)
+        )
+    }
+
     /// A word for the kind of reason, without what the peer may choose: what counters and logs are kept apart by.
     #[must_use]
     pub const fn kind(&self) -> &'static str {

@@ -37,7 +37,7 @@ impl MemifTx {
 }
 
 fn port_fault(fault: &Fault) -> PortFault {
-    PortFault { reason: fault.to_string() }
+    PortFault { kind: fault.kind(), reason: fault.to_string() }
 }
 
 struct Receive<'a> {

@@ -104,6 +104,7 @@ impl TxQueue for PcapTx {
                 Err(TrySendError::Disconnected(_)) => {
                     let reason = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     return Err(PortFault {
+                        kind: "file",
                         reason: reason.unwrap_or_else(|| "the file's writer ended".into()),
                     });
                 }

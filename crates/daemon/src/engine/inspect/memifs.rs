@@ -1,9 +1,9 @@
 //! memif connections.
 
 use ::memif::ring::RingGauge;
-use api::v1::{MemifQueue, MemifRefusals, MemifSocket, MemifState};
+use api::v1::{MemifFaults, MemifQueue, MemifRefusals, MemifSocket, MemifState};
 
-use super::super::memif::{LinkState, Refusals};
+use super::super::memif::{LinkState, Reasons};
 use super::super::start::Shared;
 use super::super::workers::Pool;
 use crate::model::spec::{MemifSpec, PortSpec, SocketName};
@@ -73,17 +73,22 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         last_disconnect: link.and_then(|link| link.last_reason.clone()).unwrap_or_default(),
         last_disconnect_ns: link.and_then(|link| link.last_time_ns).unwrap_or_default(),
         refusals: link.map(|link| refusals(&link.refusals)).unwrap_or_default(),
-        faults: link.map_or(0, |link| link.faults),
+        faults: link.map_or(0, |link| link.faults.values().sum()),
+        fault_reasons: link.map(|link| faults(&link.faults)).unwrap_or_default(),
     }
 }
 
-fn refusals(counts: &Refusals) -> Vec<MemifRefusals> {
+fn faults(counts: &Reasons) -> Vec<MemifFaults> {
+    counts.iter().map(|(reason, count)| MemifFaults { reason: (*reason).into(), count: *count }).collect()
+}
+
+fn refusals(counts: &Reasons) -> Vec<MemifRefusals> {
     counts.iter().map(|(reason, count)| MemifRefusals { reason: (*reason).into(), count: *count }).collect()
 }
 
 /// Sockets at which strangers were turned away.
 pub(super) fn sockets(shared: &Shared) -> Vec<MemifSocket> {
-    let socket = |(socket, counts): (&SocketName, &Refusals)| MemifSocket {
+    let socket = |(socket, counts): (&SocketName, &Reasons)| MemifSocket {
         socket: socket.to_string(),
         refusals: refusals(counts),
     };

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::memif::region::HugePages;
-use graph::port::{Attachment, IfIndex};
+use graph::port::{Attachment, IfIndex, PortFault};
 use rustix::io::Errno;
 
 use super::super::events::Bell;
@@ -42,7 +42,7 @@ pub(super) enum Order {
         /// The queues that met it.
         attachment: Attachment,
         /// What it did.
-        reason: String,
+        fault: PortFault,
     },
 }
 
@@ -107,8 +107,8 @@ impl Memifs {
     }
 
     /// Ends the link of an interface whose peer broke the rules of the rings, soon.
-    pub(in super::super) fn fault(&self, index: IfIndex, attachment: Attachment, reason: String) {
-        self.order(Order::Fault { index, attachment, reason });
+    pub(in super::super) fn fault(&self, index: IfIndex, attachment: Attachment, fault: PortFault) {
+        self.order(Order::Fault { index, attachment, fault });
     }
 
     /// Has the thread look whether it is to stop.

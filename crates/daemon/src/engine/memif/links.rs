@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use ::memif::ring::RingGauge;
 use ::memif::{Connection, Error, Peer, Reason, RxQueue, TxQueue};
-use graph::port::{Attachment, IfIndex};
+use graph::port::{Attachment, IfIndex, PortFault};
 
-use super::quiet::Quiet;
+use super::quiet::{Quiet, Subject, Summary, Telling};
 use crate::model::spec::SocketName;
 
 /// Something happened to a link.
@@ -19,8 +19,12 @@ pub(in super::super) enum LinkChange {
     Down(IfIndex),
 }
 
-/// Attempts to connect that came to nothing, by the kind of reason.
-pub(in super::super) type Refusals = BTreeMap<&'static str, u64>;
+/// Attempts to connect that came to nothing, or links that ended by the peer's fault, by the kind of reason.
+pub(in super::super) type Reasons = BTreeMap<&'static str, u64>;
+
+/// Lines of one interface about links that came up from different processes, within one period of the log: a peer can have as many
+/// processes as it likes.
+const PROCESSES: usize = 8;
 
 /// What is known of a link.
 #[derive(Debug, Default)]
@@ -38,9 +42,9 @@ pub(in super::super) struct LinkState {
     /// Times that it came up.
     pub(in super::super) connects: u64,
     /// Peers turned away, or servers that turned us away.
-    pub(in super::super) refusals: Refusals,
+    pub(in super::super) refusals: Reasons,
     /// Links ended because the peer broke the protocol.
-    pub(in super::super) faults: u64,
+    pub(in super::super) faults: Reasons,
 }
 
 /// What was agreed for a link.
@@ -65,7 +69,7 @@ pub(in super::super) struct Agreed {
 pub(in super::super) struct Links {
     states: BTreeMap<IfIndex, LinkState>,
     /// Peers that were turned away before they could be told apart by interface.
-    strangers: BTreeMap<SocketName, Refusals>,
+    strangers: BTreeMap<SocketName, Reasons>,
     quiet: Quiet,
 }
 
@@ -78,14 +82,14 @@ impl Links {
     /// An interface is gone.
     pub(super) fn close(&mut self, index: IfIndex) {
         if let Some(state) = self.states.remove(&index) {
-            self.quiet.forget(&state.name);
+            self.quiet.forget(&Subject::Interface(state.name));
         }
     }
 
     /// Nobody listens at a socket any more.
     pub(super) fn close_socket(&mut self, socket: &SocketName) {
         self.strangers.remove(socket);
-        self.quiet.forget(&socket.to_string());
+        self.quiet.forget(&Subject::Socket(socket.to_string()));
     }
 
     /// What is known of a link.
@@ -94,7 +98,7 @@ impl Links {
     }
 
     /// Peers that were turned away before they could be told apart by interface, by socket.
-    pub(in super::super) fn strangers(&self) -> impl Iterator<Item = (&SocketName, &Refusals)> {
+    pub(in super::super) fn strangers(&self) -> impl Iterator<Item = (&SocketName, &Reasons)> {
         self.strangers.iter()
     }
 
@@ -116,10 +120,13 @@ impl Links {
             tx: connection.tx.iter().map(TxQueue::gauge).collect(),
             mapped: mapped(&connection),
         };
-        let line = format!("rx={} tx={}", agreed.rx.len(), agreed.tx.len());
-        if self.quiet.tell(Instant::now(), &state.name, "link-up", &line) {
-            let (rx, tx) = (agreed.rx.len(), agreed.tx.len());
-            let pid = connection.peer.credentials.and_then(|peer| peer.pid).unwrap_or_default();
+        let (rx, tx) = (agreed.rx.len(), agreed.tx.len());
+        let pid = connection.peer.credentials.and_then(|peer| peer.pid).unwrap_or_default();
+        let subject = state.subject();
+        let many = self.quiet.kinds(&subject, Telling::LinkUp) >= PROCESSES;
+        let kind = if many { "others".into() } else { format!("pid {pid}") };
+        let line = format!("rx={rx} tx={tx} pid={pid}");
+        if self.quiet.tell(Instant::now(), subject, Telling::LinkUp, &kind, &line) {
             tracing::info!(interface = %state.name, rx, tx, pid, "memif link up");
         }
         state.up = Some(agreed);
@@ -129,31 +136,30 @@ impl Links {
     /// A link is down.
     pub(super) fn down(&mut self, index: IfIndex, reason: &Reason) -> Option<LinkChange> {
         let state = self.states.get_mut(&index)?;
-        // After a fault the link has ended already, for a better reason than what the socket says now.
-        if state.up.take().is_some() || state.last_reason.is_none() {
-            state.last_reason = Some(reason.to_string());
+        let (was_up, text) = (state.up.take().is_some(), reason.to_string());
+        if was_up && reason.is_breach() {
+            state.broken(&mut self.quiet, reason.kind(), &text);
+            return Some(LinkChange::Down(index));
         }
-        let reason = reason.to_string();
-        if self.quiet.tell(Instant::now(), &state.name, "link-down", &reason) {
-            tracing::info!(interface = %state.name, reason, "memif link down");
+        if self.quiet.tell(Instant::now(), state.subject(), Telling::LinkDown, reason.kind(), &text) {
+            tracing::info!(interface = %state.name, reason = text, "memif link down");
+        }
+        // After a fault the link has ended already, for a better reason than what the socket says now.
+        if was_up || state.last_reason.is_none() {
+            state.last_reason = Some(text);
         }
         state.ended();
         Some(LinkChange::Down(index))
     }
 
     /// The peer broke the rules of the rings. False where that link has ended already, whether there is another one or not.
-    pub(super) fn fault(&mut self, index: IfIndex, attachment: Attachment, what: &str) -> bool {
+    pub(super) fn fault(&mut self, index: IfIndex, attachment: Attachment, fault: &PortFault) -> bool {
         let Some(state) = self.states.get_mut(&index) else { return false };
-        if state.up.take_if(|up| up.attachment == attachment).is_none() {
-            return false;
+        let ends = state.up.take_if(|up| up.attachment == attachment).is_some();
+        if ends {
+            state.broken(&mut self.quiet, fault.kind, &fault.reason);
         }
-        state.faults += 1;
-        state.ended();
-        state.last_reason = Some(what.to_string());
-        if self.quiet.tell(Instant::now(), &state.name, "fault", what) {
-            tracing::warn!(interface = %state.name, reason = what, "memif peer broke the protocol: disconnected");
-        }
-        true
+        ends
     }
 
     /// A peer was turned away. `index`: it asked for that interface.
@@ -177,9 +183,10 @@ impl Links {
             None => self.strangers.entry(socket.clone()).or_default(),
         };
         *refusals.entry(kind).or_default() += 1;
-        let name = index.and_then(|index| self.states.get(&index)).map(|state| state.name.as_str());
-        let subject = name.map_or_else(|| socket.to_string(), ToString::to_string);
-        if self.quiet.tell(Instant::now(), &subject, kind, &reason.to_string()) {
+        let state = index.and_then(|index| self.states.get(&index));
+        let subject = state.map_or_else(|| Subject::Socket(socket.to_string()), LinkState::subject);
+        if self.quiet.tell(Instant::now(), subject, Telling::Refused, kind, &reason.to_string()) {
+            let name = state.map(|state| state.name.as_str());
             tracing::warn!(%socket, interface = name, id, %reason, "a memif peer was turned away");
         }
     }
@@ -189,7 +196,8 @@ impl Links {
         let Some(state) = self.states.get_mut(&index) else { return };
         *state.refusals.entry(reason.kind()).or_default() += 1;
         state.last_reason = Some(reason.to_string());
-        if self.quiet.tell(Instant::now(), &state.name, reason.kind(), &reason.to_string()) {
+        let line = reason.to_string();
+        if self.quiet.tell(Instant::now(), state.subject(), Telling::Refused, reason.kind(), &line) {
             tracing::warn!(interface = %state.name, %reason, "a memif server turned us away; it is tried again");
         }
     }
@@ -203,17 +211,40 @@ impl Links {
 
     /// Writes to the log what was kept back, where that is due.
     pub(super) fn report(&mut self, now: Instant) {
-        for summary in self.quiet.summaries(now) {
-            let (about, kind, count, last) = (summary.subject, summary.kind, summary.count, summary.last);
-            match kind {
-                "link-up" | "link-down" => tracing::info!(about, kind, count, last, "memif: the same again"),
-                _ => tracing::warn!(about, kind, count, last, "memif: the same again"),
+        for Summary { subject, telling, kind, count, last } in self.quiet.summaries(now) {
+            // As in the line that came first.
+            let (interface, socket) = match &subject {
+                Subject::Interface(name) => (Some(tracing::field::display(name)), None),
+                Subject::Socket(name) => (None, Some(tracing::field::display(name))),
+            };
+            let what = telling.word();
+            match telling {
+                Telling::LinkUp | Telling::LinkDown => {
+                    tracing::info!(interface, socket, what, kind, count, last, "memif: the same again");
+                }
+                Telling::Fault | Telling::Refused => {
+                    tracing::warn!(interface, socket, what, kind, count, last, "memif: the same again");
+                }
             }
         }
     }
 }
 
 impl LinkState {
+    fn subject(&self) -> Subject {
+        Subject::Interface(self.name.clone())
+    }
+
+    /// The link has ended by the peer's fault.
+    fn broken(&mut self, quiet: &mut Quiet, kind: &'static str, what: &str) {
+        *self.faults.entry(kind).or_default() += 1;
+        self.last_reason = Some(what.to_string());
+        self.ended();
+        if quiet.tell(Instant::now(), self.subject(), Telling::Fault, kind, what) {
+            tracing::warn!(interface = %self.name, kind, reason = what, "memif peer broke the protocol: disconnected");
+        }
+    }
+
     fn ended(&mut self) {
         self.disconnects += 1;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

@@ -20,5 +20,5 @@ mod sockets;
 mod thread;
 
 pub(super) use handle::Memifs;
-pub(super) use links::{LinkChange, LinkState, Refusals};
+pub(super) use links::{LinkChange, LinkState, Reasons};
 pub(super) use thread::run;

@@ -1,14 +1,45 @@
 //! Lines of the log that peers can cause as often as they like: the first is written, the next ones are counted.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 /// How often one kind of line is written at most.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Keeps repetitions back. Who asks chooses few subjects and kinds: none that a peer makes up.
+/// What a line is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// An interface, by name.
+    Interface(String),
+    /// A socket, where peers asked for none of its interfaces.
+    Socket(String),
+}
+
+/// What a line tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Telling {
+    LinkUp,
+    LinkDown,
+    Fault,
+    Refused,
+}
+
+impl Telling {
+    /// In a word.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::LinkUp => "link-up",
+            Self::LinkDown => "link-down",
+            Self::Fault => "fault",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Keeps repetitions back: lines of the same kind about the same. Who asks chooses few subjects and kinds: none that a peer makes up.
 #[derive(Debug, Default)]
-pub(super) struct Quiet(BTreeMap<(String, &'static str), Told>);
+pub(super) struct Quiet(BTreeMap<(Subject, Telling, String), Told>);
 
 #[derive(Debug)]
 struct Told {
@@ -24,9 +55,11 @@ struct Told {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Summary {
     /// What they are about.
-    pub(super) subject: String,
+    pub(super) subject: Subject,
+    /// What they tell.
+    pub(super) telling: Telling,
     /// Their kind.
-    pub(super) kind: &'static str,
+    pub(super) kind: String,
     /// How many.
     pub(super) count: u64,
     /// The last of them.
@@ -35,26 +68,42 @@ pub(super) struct Summary {
 
 impl Quiet {
     /// Whether to write this line now. Else it is counted, and comes in a [summary](Quiet::summaries).
-    pub(super) fn tell(&mut self, now: Instant, subject: &str, kind: &'static str, line: &str) -> bool {
-        if let Some(told) = self.0.get_mut(&(subject.to_string(), kind)) {
-            told.kept_back += 1;
-            line.clone_into(&mut told.last);
-            return false;
+    pub(super) fn tell(
+        &mut self,
+        now: Instant,
+        subject: Subject,
+        telling: Telling,
+        kind: &str,
+        line: &str,
+    ) -> bool {
+        match self.0.entry((subject, telling, kind.to_string())) {
+            Entry::Occupied(mut told) => {
+                let told = told.get_mut();
+                told.kept_back += 1;
+                line.clone_into(&mut told.last);
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert(Told { until: now + PERIOD, kept_back: 0, last: String::new() });
+                true
+            }
         }
-        let told = Told { until: now + PERIOD, kept_back: 0, last: String::new() };
-        self.0.insert((subject.to_string(), kind), told);
-        true
+    }
+
+    /// How many kinds of such lines about this are told, or kept back, at present.
+    pub(super) fn kinds(&self, subject: &Subject, telling: Telling) -> usize {
+        self.0.keys().filter(|key| key.0 == *subject && key.1 == telling).count()
     }
 
     /// The subject is gone: what another of that name causes is news.
-    pub(super) fn forget(&mut self, subject: &str) {
-        self.0.retain(|key, _| key.0 != subject);
+    pub(super) fn forget(&mut self, subject: &Subject) {
+        self.0.retain(|key, _| key.0 != *subject);
     }
 
     /// What was kept back in periods that have ended. Another one begins where there was something.
     pub(super) fn summaries(&mut self, now: Instant) -> Vec<Summary> {
         let mut summaries = Vec::new();
-        self.0.retain(|(subject, kind), told| {
+        self.0.retain(|(subject, telling, kind), told| {
             if now < told.until {
                 return true;
             }
@@ -62,7 +111,8 @@ impl Quiet {
                 return false;
             }
             let (count, last) = (std::mem::take(&mut told.kept_back), std::mem::take(&mut told.last));
-            summaries.push(Summary { subject: subject.clone(), kind, count, last });
+            let (subject, kind) = (subject.clone(), kind.clone());
+            summaries.push(Summary { subject, telling: *telling, kind, count, last });
             told.until = now + PERIOD;
             true
         });
@@ -78,25 +128,35 @@ mod tests {
     fn one_line_then_a_count_per_period() {
         let (mut quiet, start) = (Quiet::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert!(quiet.tell(at(0), "a", "mode", "first"));
-        assert!(quiet.tell(at(0), "a", "secret", "another kind"));
-        assert!(quiet.tell(at(0), "b", "mode", "another subject"));
+        let of = |name: &str| Subject::Interface(name.into());
+        let refused = Telling::Refused;
+        assert!(quiet.tell(at(0), of("a"), refused, "mode", "first"));
+        assert!(quiet.tell(at(0), of("a"), refused, "secret", "another kind"));
+        assert!(quiet.tell(at(0), of("a"), Telling::Fault, "mode", "something else"));
+        assert!(quiet.tell(at(0), of("b"), refused, "mode", "another subject"));
+        assert!(quiet.tell(at(0), Subject::Socket("a".into()), refused, "mode", "a socket of that name"));
+        assert_eq!((quiet.kinds(&of("a"), refused), quiet.kinds(&of("a"), Telling::Fault)), (2, 1));
         for second in 1..10 {
-            assert!(!quiet.tell(at(second), "a", "mode", &format!("at {second}")));
+            assert!(!quiet.tell(at(second), of("a"), refused, "mode", &format!("at {second}")));
             assert_eq!(quiet.summaries(at(second)), []);
         }
-        let summary =
-            |count, last: &str| Summary { subject: "a".into(), kind: "mode", count, last: last.into() };
+        let summary = |count, last: &str| Summary {
+            subject: of("a"),
+            telling: refused,
+            kind: "mode".into(),
+            count,
+            last: last.into(),
+        };
         assert_eq!(quiet.summaries(at(10)), [summary(9, "at 9")]);
         // It goes on: no line of its own, but one count per period.
-        assert!(!quiet.tell(at(11), "a", "mode", "again"));
+        assert!(!quiet.tell(at(11), of("a"), refused, "mode", "again"));
         assert_eq!(quiet.summaries(at(19)), []);
         assert_eq!(quiet.summaries(at(20)), [summary(1, "again")]);
         // It has ended: after a silent period the next is written at once.
         assert_eq!(quiet.summaries(at(30)), []);
-        assert!(quiet.tell(at(31), "a", "mode", "anew"));
-        assert!(!quiet.tell(at(31), "a", "mode", "and again"));
-        quiet.forget("a");
-        assert!(quiet.tell(at(31), "a", "mode", "another one of that name"));
+        assert!(quiet.tell(at(31), of("a"), refused, "mode", "anew"));
+        assert!(!quiet.tell(at(31), of("a"), refused, "mode", "and again"));
+        quiet.forget(&of("a"));
+        assert!(quiet.tell(at(31), of("a"), refused, "mode", "another one of that name"));
     }
 }

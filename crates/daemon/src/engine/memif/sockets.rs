@@ -10,7 +10,7 @@ use ::memif::control::Text;
 use ::memif::io::{Client, ClientTiming, Listener};
 use ::memif::region::HugePages;
 use api::v1::MemifRole;
-use graph::port::{Attachment, IfIndex};
+use graph::port::{Attachment, IfIndex, PortFault};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
@@ -211,9 +211,9 @@ impl Sockets {
     }
 
     /// Ends the link of an interface whose peer broke the rules of the rings, if it is that attachment's.
-    pub(super) fn fault(&mut self, index: IfIndex, attachment: Attachment, what: &str) {
-        if self.links().fault(index, attachment, what) {
-            self.disconnect(index, &Reason::Local(Text::new(what)));
+    pub(super) fn fault(&mut self, index: IfIndex, attachment: Attachment, fault: &PortFault) {
+        if self.links().fault(index, attachment, fault) {
+            self.disconnect(index, &Reason::Local(Text::new(&fault.reason)));
         }
     }
 

@@ -53,6 +53,6 @@ fn carry_out(sockets: &mut Sockets, order: Order) {
             sockets.close(index);
             let _ = done.send(());
         }
-        Order::Fault { index, attachment, reason } => sockets.fault(index, attachment, &reason),
+        Order::Fault { index, attachment, fault } => sockets.fault(index, attachment, &fault),
     }
 }
