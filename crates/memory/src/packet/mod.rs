@@ -19,7 +19,7 @@ mod vector;
 
 pub use alike::Alike;
 pub use meta::{Flags, Gso, Meta, Offload};
-pub use output::Pieces;
+pub use output::{Bodies, Pieces};
 pub use owned::OwnedPacket;
 pub use receive::Burst;
 pub use shape::{Field, Shape};

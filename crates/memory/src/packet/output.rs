@@ -80,6 +80,7 @@ impl Packets {
         let more = m.more_start as usize..m.more_start as usize + m.more_count as usize;
         Pieces {
             now: Segment { start: head.as_ptr(), len: head.len() as u32 },
+            in_head: true,
             first: Segment { start: m.first_start, len: m.first_len },
             more: self.segments.get(more).unwrap_or_default().iter(),
         }
@@ -112,12 +113,34 @@ impl Packets {
     }
 }
 
+/// Who copies bodies where packets are given out.
+pub trait Bodies {
+    /// Copies bytes of a body, now or until the round ends.
+    ///
+    /// # Safety
+    /// Until the end of the round, `from` must be readable and `to` writable for `len` bytes, from any thread.
+    unsafe fn copy<S: Simd>(&mut self, simd: S, to: *mut u8, from: *const u8, len: usize);
+}
+
+/// Copies at once.
+struct AtOnce;
+
+impl Bodies for AtOnce {
+    #[inline(always)]
+    unsafe fn copy<S: Simd>(&mut self, simd: S, to: *mut u8, from: *const u8, len: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { simd.copy(to, from, len) }
+    }
+}
+
 /// What is left of a packet that is given out piece by piece: it goes on where the last piece ended, so that the cost is the number of
 /// the packet's pieces and of the buffers together, however small somebody has made either. Made by [`Packets::pieces`].
 #[derive(Debug, Clone)]
 pub struct Pieces<'p> {
     /// What is left of the piece that was begun.
     now: Segment,
+    /// That is the head.
+    in_head: bool,
     /// The body's first segment, until it is begun.
     first: Segment,
     more: core::slice::Iter<'p, Segment>,
@@ -126,6 +149,12 @@ pub struct Pieces<'p> {
 impl Pieces<'_> {
     /// Writes the next bytes to `target`, as many as fit, and returns how many: fewer where the packet ends.
     pub fn write<S: Simd>(&mut self, simd: S, target: CheckedRange<'_>) -> u32 {
+        self.write_by(simd, target, &mut AtOnce)
+    }
+
+    /// [`write`](Self::write), with the body copied by somebody: it is there when that one says so, and until then nobody may be told of
+    /// it. The head is written at once.
+    pub fn write_by<S: Simd>(&mut self, simd: S, target: CheckedRange<'_>, bodies: &mut impl Bodies) -> u32 {
         simd.run(
             #[inline(always)]
             || {
@@ -136,8 +165,14 @@ impl Pieces<'_> {
                     }
                     let n = self.now.len.min(target.len() - done);
                     // SAFETY: the head is borrowed, and segments are readable until the end of the round, as long as they are;
-                    // `done + n` bytes are writable at the target.
-                    unsafe { simd.copy(target.as_ptr().add(done as usize), self.now.start, n as usize) };
+                    // `done + n` bytes are writable at the target, whose region somebody holds at least as long.
+                    unsafe {
+                        let to = target.as_ptr().add(done as usize);
+                        match self.in_head {
+                            true => simd.copy(to, self.now.start, n as usize),
+                            false => bodies.copy(simd, to, self.now.start, n as usize),
+                        }
+                    }
                     self.now =
                         Segment { start: self.now.start.wrapping_add(n as usize), len: self.now.len - n };
                     done += n;
@@ -152,6 +187,7 @@ impl Pieces<'_> {
     fn begin_next(&mut self) -> bool {
         let none = Segment { start: ptr::null(), len: 0 };
         self.now = core::mem::replace(&mut self.first, none);
+        self.in_head = false;
         while self.now.len == 0 {
             let Some(next) = self.more.next() else { return false };
             self.now = *next;

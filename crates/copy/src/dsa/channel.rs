@@ -1,0 +1,290 @@
+//! The engine of one transmit queue.
+
+use std::cell::UnsafeCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::device::Enqueued;
+use super::{Counts, Descriptor, Device, Flags, Record, Status};
+use crate::cpu::Cpu;
+use crate::engine::{Engine, Transfer};
+
+/// Transfers that a channel has on their way, at most; the CPU does what is more.
+pub const CAPACITY: usize = 256;
+
+/// Between two looks at the clock while one waits.
+const SPINS: u32 = 64;
+/// After so many, others are let to the core: a model's thread perhaps.
+const PATIENT_SPINS: u32 = 2048;
+/// What passes between two looks counts for no more than this: a process that is stopped isn't waiting.
+const LONGEST_GAP: Duration = Duration::from_millis(1);
+
+/// Transfers that were submitted together.
+#[derive(Debug)]
+struct Job {
+    /// The first.
+    first: usize,
+    count: usize,
+    /// The device has it; else the CPU has done it already.
+    at_device: bool,
+}
+
+/// Hands transfers to a work queue: single ones as they are, several as a batch.
+///
+/// Transfers have places in a ring, in order. Each has a descriptor and a completion record there; a batch is a run of descriptors, with a
+/// record of its own at the place of its first.
+pub struct Channel {
+    device: Arc<Device>,
+    cpu: Cpu,
+    flags: Flags,
+    descriptors: Box<[UnsafeCell<Descriptor>]>,
+    records: Box<[Record]>,
+    batch_records: Box<[Record]>,
+    transfers: Box<[Transfer]>,
+    /// Transfers pushed right behind this one that found no place, and that the CPU has done.
+    followers: Box<[usize]>,
+    /// Submitted, in order, not all done.
+    jobs: VecDeque<Job>,
+    /// Numbers of transfers; the place is the number modulo [`CAPACITY`].
+    pushed: usize,
+    submitted: usize,
+    done: usize,
+    /// Done by the CPU with nothing ahead of them.
+    at_once: usize,
+    counts: Counts,
+}
+
+// SAFETY: the transfers' addresses are good on any thread (`Engine::push`); the descriptors are only written through `&mut self`.
+#[allow(unsafe_code)]
+unsafe impl Send for Channel {}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel")
+            .field("device", &self.device.name())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Channel {
+    /// A channel to a device.
+    #[must_use]
+    pub fn new(device: Arc<Device>, cpu: Cpu) -> Self {
+        let bof = if device.limits().block_on_fault { Flags::BLOCK_ON_FAULT } else { Flags(0) };
+        let nowhere = Transfer { to: ptr::null_mut(), from: ptr::null(), len: 0 };
+        let records = || (0..CAPACITY).map(|_| Record::default()).collect();
+        Self {
+            device,
+            cpu,
+            flags: bof.with(Flags::CACHE),
+            descriptors: (0..CAPACITY).map(|_| UnsafeCell::new(Descriptor::none())).collect(),
+            records: records(),
+            batch_records: records(),
+            transfers: vec![nowhere; CAPACITY].into(),
+            followers: vec![0; CAPACITY].into(),
+            jobs: VecDeque::with_capacity(CAPACITY),
+            pushed: 0,
+            submitted: 0,
+            done: 0,
+            at_once: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The device behind it.
+    #[must_use]
+    pub const fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The CPU does what is left of a transfer from `at` on, `len` bytes.
+    fn fall_back(&mut self, transfer: Transfer, at: u32, len: u32) {
+        let (to, from) = (transfer.to.wrapping_add(at as usize), transfer.from.wrapping_add(at as usize));
+        // SAFETY: a part of a transfer that was pushed and not yet reported as done.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.cpu.copy(Transfer { to, from, len });
+        }
+        self.counts.fallbacks += 1;
+        self.counts.fallback_bytes += u64::from(len);
+    }
+
+    /// Submits a run of transfers whose places don't wrap.
+    fn submit_run(&mut self, first: usize, count: usize) {
+        let place = first % CAPACITY;
+        for at in place..place + count {
+            let Transfer { to, from, len } = self.transfers[at];
+            let record = &self.records[at];
+            record.clear();
+            let (from, to) = (from.expose_provenance() as u64, to.expose_provenance() as u64);
+            let descriptor = Descriptor::mem_move(self.flags, from, to, len, record.address());
+            // SAFETY: nobody reads a descriptor whose transfer isn't submitted, and we are its only writer.
+            #[allow(unsafe_code)]
+            unsafe {
+                *self.descriptors[at].get() = descriptor;
+            }
+        }
+        let list = &self.descriptors[place..place + count];
+        let single = match list {
+            // SAFETY: as above.
+            #[allow(unsafe_code)]
+            [one] => unsafe { *one.get() },
+            _ => {
+                let record = &self.batch_records[place];
+                record.clear();
+                let list = list.as_ptr().expose_provenance() as u64;
+                Descriptor::batch(list, count as u32, record.address())
+            }
+        };
+        // SAFETY: list and records are the channel's and aren't written again before the job is done; transfers are good until they are
+        // reported as done. Dropping the channel waits for both.
+        #[allow(unsafe_code)]
+        let enqueued = unsafe { self.device.enqueue(&single, &mut self.counts) };
+        if enqueued == Enqueued::Yes {
+            self.counts.submitted += 1;
+            self.counts.batches += u64::from(count > 1);
+        } else {
+            if enqueued == Enqueued::Full {
+                self.counts.full += count as u64;
+            }
+            for at in place..place + count {
+                self.fall_back(self.transfers[at], 0, self.transfers[at].len);
+            }
+        }
+        self.jobs.push_back(Job { first, count, at_device: enqueued == Enqueued::Yes });
+    }
+
+    /// Finishes the first job if the device is done with it. Gives how many transfers, with those that follow them.
+    fn settle(&mut self) -> Option<usize> {
+        let &Job { first, count, at_device } = self.jobs.front()?;
+        let place = first % CAPACITY;
+        if at_device {
+            let record = if count == 1 { &self.records[place] } else { &self.batch_records[place] };
+            // In this order: a record that was written before the device was closed is seen.
+            let closed = self.device.is_closed();
+            if record.read().status == Status::None && !closed {
+                return None;
+            }
+            self.device.complete();
+            for at in place..place + count {
+                self.settle_transfer(at);
+            }
+        }
+        self.jobs.pop_front();
+        self.done += count;
+        Some(count + self.followers[place..place + count].iter_mut().map(std::mem::take).sum::<usize>())
+    }
+
+    /// Finishes a transfer with which the device is done.
+    fn settle_transfer(&mut self, at: usize) {
+        let outcome = self.records[at].read();
+        let transfer = self.transfers[at];
+        let len = transfer.len;
+        match outcome.status {
+            Status::Success => {
+                self.counts.completed += 1;
+                self.counts.bytes += u64::from(len);
+            }
+            Status::PageFault => {
+                let completed = outcome.completed.min(len);
+                self.counts.faults += 1;
+                self.counts.bytes += u64::from(completed);
+                self.fall_back(transfer, if outcome.backwards { 0 } else { completed }, len - completed);
+            }
+            status => {
+                // `None`: of a batch that was not read to its end, or the device was given up.
+                self.counts.errors += u64::from(status != Status::None);
+                self.fall_back(transfer, 0, len);
+            }
+        }
+        self.device.did(outcome.status == Status::Success);
+    }
+
+    /// Waits for the first job.
+    fn wait(&mut self) {
+        let (mut waited, mut last) = (Duration::ZERO, Instant::now());
+        for spins in 1_u32.. {
+            if self.jobs.front().is_none_or(|job| !job.at_device || self.is_over(job)) {
+                return;
+            }
+            let patient = spins > PATIENT_SPINS;
+            if patient || spins.is_multiple_of(SPINS) {
+                let now = Instant::now();
+                waited += now.duration_since(last).min(LONGEST_GAP);
+                last = now;
+                if waited > self.device.patience() {
+                    self.device.give_up(format!("no answer within {:?}", self.device.patience()));
+                }
+            }
+            if patient { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+
+    fn is_over(&self, job: &Job) -> bool {
+        let place = job.first % CAPACITY;
+        let record = if job.count == 1 { &self.records[place] } else { &self.batch_records[place] };
+        self.device.is_closed() || record.read().status != Status::None
+    }
+}
+
+impl Engine for Channel {
+    #[allow(unsafe_code)]
+    unsafe fn push(&mut self, transfer: Transfer) {
+        self.counts.transfers += 1;
+        let no_room = self.pushed - self.done == CAPACITY;
+        if no_room || u64::from(transfer.len) > self.device.limits().max_transfer || transfer.len == 0 {
+            self.counts.full += u64::from(no_room);
+            self.fall_back(transfer, 0, transfer.len);
+            match self.pushed - self.done {
+                0 => self.at_once += 1,
+                _ => self.followers[(self.pushed - 1) % CAPACITY] += 1,
+            }
+            return;
+        }
+        self.transfers[self.pushed % CAPACITY] = transfer;
+        self.pushed += 1;
+    }
+
+    fn submit(&mut self) {
+        while self.submitted < self.pushed {
+            let to_wrap = CAPACITY - self.submitted % CAPACITY;
+            let batch = (self.device.limits().max_batch as usize).max(1);
+            let count = (self.pushed - self.submitted).min(to_wrap).min(batch);
+            self.submit_run(self.submitted, count);
+            self.submitted += count;
+        }
+    }
+
+    fn poll(&mut self) -> usize {
+        let mut done = std::mem::take(&mut self.at_once);
+        while let Some(count) = self.settle() {
+            done += count;
+        }
+        self.device.counters.take(&mut self.counts);
+        done
+    }
+
+    fn finish(&mut self) {
+        self.submit();
+        while !self.jobs.is_empty() {
+            self.wait();
+            while self.settle().is_some() {}
+        }
+        self.poll();
+    }
+
+    fn pending(&self) -> usize {
+        let followers = self.followers.iter().sum::<usize>();
+        self.pushed - self.done + followers + self.at_once
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

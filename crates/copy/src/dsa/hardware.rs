@@ -1,0 +1,306 @@
+//! The hardware's portal: the only part of the engine that the model doesn't stand in for, and kept as thin as that asks for.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::{Mode, Portal};
+
+/// Why a work queue can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such file.
+    #[error(
+        "there is no {path}: the work queue is not configured, or the machine has no DSA. Configure it \
+         (`accel-config config-wq {device}/{queue} --group-id=0 --type=user --mode=dedicated --wq-size=16 --name=quiver`, then \
+         `accel-config config-engine {device}/engine{number}.0 --group-id=0`, `accel-config enable-device {device}`, \
+         `accel-config enable-wq {device}/{queue}`), or set copy.engine to \"cpu\""
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// Name of the device: "dsa0".
+        device: String,
+        /// Name of the queue: "wq0.1".
+        queue: String,
+        /// Number of the device.
+        number: String,
+    },
+    /// Another process has it.
+    #[error(
+        "{path} is in use: a dedicated work queue serves one process. End the other one (`fuser {path}`), name another queue in \
+         copy.queues, or configure this one with `--mode=shared --threshold=…`"
+    )]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// We may not open it.
+    #[error(
+        "{path}: permission denied. Give it to the user that quiverd runs as (`chown quiver {path}`, or a udev rule with SUBSYSTEM==\"dsa\"; \
+         in a container, mount the device and allow it)"
+    )]
+    Denied {
+        /// The file.
+        path: PathBuf,
+    },
+    /// We may open it, but not write to its portal.
+    #[error(
+        "{path}: not permitted to map the portal. Since Linux 6.9 that takes CAP_SYS_RAWIO on devices before Granite Rapids \
+         (CVE-2024-21823): add it to quiverd's capabilities (`CapabilityBoundingSet=` of the unit)"
+    )]
+    Unmappable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The CPU lacks the instruction that writes to such a portal.
+    #[error("{path}: this CPU has no {instruction}, which a {} work queue takes", .mode.name())]
+    Instruction {
+        /// The file.
+        path: PathBuf,
+        /// The instruction.
+        instruction: &'static str,
+        /// How the queue takes descriptors.
+        mode: Mode,
+    },
+    /// The system says something else.
+    #[error(
+        "{path}: {source} (the driver needs an IOMMU with shared virtual addressing: boot with `intel_iommu=on,sm_on`; \
+         `dmesg | grep idxd` says more)"
+    )]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    fn of(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NXIO | Errno::NODEV) => {
+                let queue = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let number = queue.trim_start_matches("wq").split('.').next().unwrap_or_default().to_owned();
+                Self::Missing { device: format!("dsa{number}"), path, queue, number }
+            }
+            Some(Errno::BUSY) => Self::Busy { path },
+            Some(Errno::ACCESS | Errno::PERM) => Self::Denied { path },
+            _ => Self::Other { path, source: error },
+        }
+    }
+}
+
+/// Opens the file of a queue.
+///
+/// # Errors
+/// [`OpenError`], by what the system says.
+pub fn open_file(path: &Path) -> Result<File, OpenError> {
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    opened.map_err(|error| OpenError::of(path, error))
+}
+
+/// Opens and maps the portal of the queue at `path`.
+///
+/// # Errors
+/// [`OpenError`].
+#[cfg(target_arch = "x86_64")]
+pub fn open(path: &Path, mode: Mode) -> Result<Box<dyn Portal>, OpenError> {
+    let file = open_file(path)?;
+    let (has, instruction) = match mode {
+        Mode::Dedicated => (x86::has_movdir64b(), "MOVDIR64B"),
+        Mode::Shared => (x86::has_enqcmd(), "ENQCMD"),
+    };
+    if !has {
+        return Err(OpenError::Instruction { path: path.to_owned(), instruction, mode });
+    }
+    Ok(Box::new(x86::Mapped::new(file, mode).map_err(|error| match error {
+        Errno::PERM | Errno::ACCESS => OpenError::Unmappable { path: path.to_owned() },
+        error => OpenError::Other { path: path.to_owned(), source: error.into() },
+    })?))
+}
+
+/// There is no DSA beside other CPUs.
+///
+/// # Errors
+/// [`OpenError::Instruction`].
+#[cfg(not(target_arch = "x86_64"))]
+pub fn open(path: &Path, mode: Mode) -> Result<Box<dyn Portal>, OpenError> {
+    open_file(path)?;
+    Err(OpenError::Instruction { path: path.to_owned(), instruction: "MOVDIR64B or ENQCMD", mode })
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod x86 {
+    use std::arch::asm;
+    use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
+    use std::fs::File;
+    use std::ptr::{self, NonNull};
+
+    use rustix::io::Errno;
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+    use super::super::{Accepted, Descriptor, Mode, Portal};
+
+    /// Bytes of a portal.
+    const PORTAL: usize = 4096;
+
+    /// Word ECX of CPUID leaf 7 (Intel SDM vol. 2A, CPUID).
+    fn features() -> u32 {
+        if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ecx } else { 0 }
+    }
+
+    pub(super) fn has_movdir64b() -> bool {
+        features() & 1 << 28 != 0
+    }
+
+    pub(super) fn has_enqcmd() -> bool {
+        features() & 1 << 29 != 0
+    }
+
+    /// Writes 64 bytes at once.
+    ///
+    /// # Safety
+    /// The CPU has the instruction; `to` is writable for 64 bytes and aligned to them.
+    unsafe fn movdir64b(to: *mut u8, descriptor: &Descriptor) {
+        // SAFETY: as the caller promises; it reads the descriptor and writes what `to` points to, nothing else.
+        unsafe {
+            asm!("movdir64b {to}, [{from}]", to = in(reg) to, from = in(reg) ptr::from_ref(descriptor),
+                 options(nostack, preserves_flags));
+        }
+    }
+
+    /// Writes 64 bytes at once to a device that says whether it took them.
+    ///
+    /// # Safety
+    /// The CPU has the instruction; `to` is the portal of a shared queue, and aligned to 64 bytes.
+    unsafe fn enqcmd(to: *mut u8, descriptor: &Descriptor) -> Accepted {
+        let full: u8;
+        // SAFETY: as above.
+        unsafe {
+            asm!("enqcmd {to}, [{from}]", "setz {full}", to = in(reg) to, from = in(reg) ptr::from_ref(descriptor),
+                 full = out(reg_byte) full, options(nostack));
+        }
+        if full == 0 { Accepted::Yes } else { Accepted::Full }
+    }
+
+    /// A portal that is mapped.
+    #[derive(Debug)]
+    pub(super) struct Mapped {
+        at: NonNull<u8>,
+        mode: Mode,
+        /// Closed after the mapping is gone; the driver then waits for what the queue still has of us (`idxd_cdev_release`).
+        _file: File,
+    }
+
+    // SAFETY: a portal takes 64-byte writes from any number of threads at once.
+    unsafe impl Send for Mapped {}
+    // SAFETY: as for `Send`.
+    unsafe impl Sync for Mapped {}
+
+    impl Mapped {
+        pub fn new(file: File, mode: Mode) -> Result<Self, Errno> {
+            // SAFETY: a fresh mapping of a device's page that is neither read nor the place of any Rust value.
+            let at = unsafe {
+                mmap(
+                    ptr::null_mut(),
+                    PORTAL,
+                    ProtFlags::WRITE,
+                    MapFlags::SHARED | MapFlags::POPULATE,
+                    &file,
+                    0,
+                )
+            }?;
+            let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
+            Ok(Self { at, mode, _file: file })
+        }
+    }
+
+    impl Portal for Mapped {
+        unsafe fn submit(&self, descriptor: &Descriptor) -> Accepted {
+            // What the descriptor points to has been written before the device looks: both instructions are weakly ordered.
+            // SAFETY: every x86-64 CPU has SSE.
+            unsafe { _mm_sfence() };
+            match self.mode {
+                // SAFETY: the portal is mapped; `open` has looked for the instruction; the caller promises the rest.
+                Mode::Dedicated => unsafe {
+                    movdir64b(self.at.as_ptr(), descriptor);
+                    Accepted::Yes
+                },
+                // SAFETY: as above.
+                Mode::Shared => unsafe { enqcmd(self.at.as_ptr(), descriptor) },
+            }
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            // SAFETY: the mapping of `new`, used only through `self`. An error would mean that it isn't there.
+            let _ = unsafe { munmap(self.at.as_ptr().cast(), PORTAL) };
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// MOVDIR64B writes to any memory: a file's page takes the place of the device's.
+        #[test]
+        fn a_descriptor_arrives_whole() {
+            if !has_movdir64b() {
+                eprintln!("skipped: this CPU has no MOVDIR64B");
+                return;
+            }
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(PORTAL as u64).unwrap();
+            let portal = Mapped::new(file.try_clone().unwrap(), Mode::Dedicated).unwrap();
+            let descriptor =
+                Descriptor::mem_move(super::super::super::Flags::CACHE, 0x1234, 0x5678, 99, 0x40);
+            // SAFETY: nobody reads addresses out of a file.
+            assert_eq!(unsafe { portal.submit(&descriptor) }, Accepted::Yes);
+            drop(portal);
+            let mut bytes = [0; 64];
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).unwrap();
+            assert_eq!(bytes, zerocopy::IntoBytes::as_bytes(&descriptor));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_names_the_device_and_what_to_do() {
+        let path = Path::new("/dev/dsa/wq3.1");
+        for (errno, words) in [
+            (
+                Errno::NOENT,
+                &[
+                    "/dev/dsa/wq3.1",
+                    "accel-config config-wq dsa3/wq3.1",
+                    "dsa3/engine3.0",
+                    "enable-device dsa3",
+                ][..],
+            ),
+            (Errno::BUSY, &["/dev/dsa/wq3.1", "in use", "--mode=shared"]),
+            (Errno::ACCESS, &["/dev/dsa/wq3.1", "permission denied", "chown"]),
+            (Errno::OPNOTSUPP, &["/dev/dsa/wq3.1", "intel_iommu=on,sm_on"]),
+        ] {
+            let said = OpenError::of(path, errno.into()).to_string();
+            for word in words {
+                assert!(said.contains(word), "{word:?} is missing in: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_not_there_is_missing() {
+        let error = open(Path::new("/nonexistent/dsa/wq0.0"), Mode::Shared).unwrap_err();
+        assert!(matches!(error, OpenError::Missing { .. }), "{error}");
+    }
+}

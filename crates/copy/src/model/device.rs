@@ -1,0 +1,205 @@
+//! The thread: what a descriptor does.
+
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::chance::Chance;
+use super::queue::Queue;
+use crate::dsa::{Descriptor, Flags, Opcode, Record};
+
+/// Status bytes (`DSA_COMP_*`).
+mod status {
+    pub const SUCCESS: u8 = 0x01;
+    pub const PAGE_FAULT: u8 = 0x03;
+    pub const BATCH_FAIL: u8 = 0x05;
+    pub const BATCH_PAGE_FAULT: u8 = 0x06;
+    pub const BAD_OPCODE: u8 = 0x10;
+    pub const INVALID_FLAGS: u8 = 0x11;
+    pub const TRANSFER_SIZE: u8 = 0x13;
+    pub const DESCRIPTOR_COUNT: u8 = 0x14;
+    pub const LIST_ALIGNMENT: u8 = 0x18;
+    pub const HARDWARE: u8 = 0x1e;
+    /// Added where the fault was on writing.
+    pub const ON_WRITE: u8 = 0x80;
+}
+
+/// What of a descriptor's flags the model knows.
+const KNOWN_FLAGS: u32 =
+    Flags::FENCE.0 | Flags::BLOCK_ON_FAULT.0 | Flags::RECORD_VALID.0 | Flags::RECORD.0 | Flags::CACHE.0;
+
+#[derive(Debug)]
+pub(super) struct Device {
+    queue: Arc<Queue>,
+    chance: Chance,
+    /// Transfers so far.
+    transfers: u64,
+}
+
+/// How a descriptor ended.
+struct End {
+    status: u8,
+    backwards: bool,
+    completed: u32,
+    fault: u64,
+}
+
+impl End {
+    const fn new(status: u8) -> Self {
+        Self { status, backwards: false, completed: 0, fault: 0 }
+    }
+}
+
+impl Device {
+    pub fn new(queue: Arc<Queue>) -> Self {
+        let chance = Chance::new(queue.options.seed);
+        Self { queue, chance, transfers: 0 }
+    }
+
+    /// Works until it is over.
+    pub fn run(mut self) {
+        let queue = Arc::clone(&self.queue);
+        loop {
+            let mut entries = queue.wait();
+            if entries.stop {
+                return;
+            }
+            let ahead = if queue.options.troubles.reorder { entries.list.len().min(4) } else { 1 };
+            let next = entries.list.remove(self.chance.below(ahead as u32) as usize);
+            drop(entries);
+            if let Some(descriptor) = next {
+                self.execute(&descriptor);
+            }
+        }
+    }
+
+    fn dead(&self) -> bool {
+        self.queue.options.troubles.dies_after.is_some_and(|transfers| self.transfers >= transfers)
+    }
+
+    /// Does what a descriptor from the queue says.
+    fn execute(&mut self, descriptor: &Descriptor) {
+        if self.chance.percent(self.queue.options.troubles.delays) {
+            std::thread::sleep(Duration::from_micros(self.chance.below(200).into()));
+        }
+        let end = match descriptor.opcode() {
+            opcode if opcode == Opcode::Batch as u8 => self.batch(descriptor),
+            _ => self.transfer(descriptor),
+        };
+        self.report(descriptor, end);
+    }
+
+    /// Writes the record of a descriptor, if it has one.
+    fn report(&self, descriptor: &Descriptor, end: Option<End>) {
+        let Some(End { status, backwards, completed, fault }) = end else { return };
+        let flags = descriptor.flags();
+        if !flags.has(Flags::RECORD_VALID)
+            || descriptor.completion == 0
+            || !descriptor.completion.is_multiple_of(32)
+        {
+            self.queue.watch.unreportable.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        if status == status::SUCCESS && !flags.has(Flags::RECORD) {
+            return;
+        }
+        let record = ptr::with_exposed_provenance::<Record>(descriptor.completion as usize);
+        // SAFETY: whoever submitted it promised that the record is there until it was written (`Portal::submit`), and it is aligned.
+        #[allow(unsafe_code)]
+        let record = unsafe { &*record };
+        record.write(crate::dsa::record_words(status, backwards, completed, fault));
+    }
+
+    /// Does the descriptors of a list, each with its record. `None`: no answer.
+    fn batch(&mut self, batch: &Descriptor) -> Option<End> {
+        let troubles = self.queue.options.troubles;
+        if !batch.source.is_multiple_of(64) {
+            return Some(End::new(status::LIST_ALIGNMENT));
+        }
+        if batch.size < 2 || batch.size > self.queue.options.limits.max_batch {
+            return Some(End::new(status::DESCRIPTOR_COUNT));
+        }
+        let list = ptr::with_exposed_provenance::<Descriptor>(batch.source as usize);
+        // SAFETY: as promised to `Portal::submit`, the list is there, as long as the batch says, until the batch's record is written.
+        #[allow(unsafe_code)]
+        let mut list = (0..batch.size as usize).map(|at| unsafe { list.add(at).read() }).collect::<Vec<_>>();
+        let short = self.chance.percent(troubles.short_batches);
+        if short {
+            list.truncate(self.chance.below(batch.size) as usize);
+        }
+        if troubles.reorder {
+            for at in (1..list.len()).rev() {
+                list.swap(at, self.chance.below(at as u32 + 1) as usize);
+            }
+        }
+        let mut all_well = true;
+        for descriptor in &list {
+            let end = self.transfer(descriptor)?;
+            all_well &= end.status == status::SUCCESS;
+            self.report(descriptor, Some(end));
+        }
+        let status = match (short, all_well) {
+            (true, _) => status::BATCH_PAGE_FAULT,
+            (false, true) => status::SUCCESS,
+            (false, false) => status::BATCH_FAIL,
+        };
+        let fault = batch.source + 64 * list.len() as u64;
+        Some(End { completed: list.len() as u32, fault, ..End::new(status) })
+    }
+
+    /// Copies, or goes wrong. `None`: no answer.
+    fn transfer(&mut self, descriptor: &Descriptor) -> Option<End> {
+        if self.dead() {
+            return None;
+        }
+        self.transfers += 1;
+        let (troubles, limits) = (self.queue.options.troubles, self.queue.options.limits);
+        let &Descriptor { source, destination, size, .. } = descriptor;
+        if descriptor.opcode() != Opcode::MemMove as u8 {
+            return Some(End::new(status::BAD_OPCODE));
+        }
+        if descriptor.flags().0 & !KNOWN_FLAGS != 0 {
+            return Some(End::new(status::INVALID_FLAGS));
+        }
+        if size == 0 || u64::from(size) > limits.max_transfer {
+            return Some(End::new(status::TRANSFER_SIZE));
+        }
+        if self.chance.percent(troubles.errors) {
+            // An error says nothing of what was done: so, something wrong.
+            fill(destination, self.chance.below(size + 1));
+            return Some(End::new(status::HARDWARE));
+        }
+        if !descriptor.flags().has(Flags::BLOCK_ON_FAULT) && self.chance.percent(troubles.page_faults) {
+            let completed = self.chance.below(size);
+            let (backwards, on_write) = (self.chance.percent(25), self.chance.percent(50));
+            let skip = if backwards { size - completed } else { 0 };
+            copy(source + u64::from(skip), destination + u64::from(skip), completed);
+            let at = if on_write { destination } else { source };
+            let status = status::PAGE_FAULT | if on_write { status::ON_WRITE } else { 0 };
+            let fault = at + u64::from(if backwards { skip.saturating_sub(1) } else { completed });
+            return Some(End { status, backwards, completed, fault });
+        }
+        copy(source, destination, size);
+        Some(End { completed: size, ..End::new(status::SUCCESS) })
+    }
+}
+
+fn copy(source: u64, destination: u64, len: u32) {
+    let from = ptr::with_exposed_provenance::<u8>(source as usize);
+    let to = ptr::with_exposed_provenance_mut::<u8>(destination as usize);
+    // SAFETY: a part of a descriptor's ranges, which whoever submitted it promised to be there (`Portal::submit`).
+    #[allow(unsafe_code)]
+    unsafe {
+        ptr::copy(from, to, len as usize);
+    }
+}
+
+fn fill(destination: u64, len: u32) {
+    let to = ptr::with_exposed_provenance_mut::<u8>(destination as usize);
+    // SAFETY: as above.
+    #[allow(unsafe_code)]
+    unsafe {
+        ptr::write_bytes(to, 0xee, len as usize);
+    }
+}

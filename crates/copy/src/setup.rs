@@ -1,0 +1,177 @@
+//! From settings to devices.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use memory::simd::Tier;
+
+use crate::cpu::Cpu;
+use crate::dsa::hardware::{self, OpenError};
+use crate::dsa::sysfs::{self, Queue, QueueError};
+use crate::dsa::{Channel, Device};
+use crate::learn;
+use crate::model::{Model, ModelOptions};
+
+/// A body that a device hasn't copied after this time never will be.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The same for the model, whose thread may have to wait for a core.
+const PATIENCE_WITH_MODEL: Duration = Duration::from_secs(2);
+/// What the model gets, unless it is said: there is nothing to be measured on it.
+const THRESHOLD_OF_MODEL: usize = 256;
+
+/// Who copies bodies.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// The workers themselves.
+    #[default]
+    Cpu,
+    /// Work queues of these names ("wq0.1"); none named: those nearest to the first worker's core.
+    Dsa(Vec<String>),
+    /// A model of a device, for tests.
+    Model(ModelOptions),
+}
+
+/// How bodies are copied.
+#[derive(Debug, Clone, Default)]
+pub struct CopyOptions {
+    /// Who does.
+    pub choice: Choice,
+    /// From how many bytes on an engine gets a body; `None`: from where on it was measured to pay.
+    pub threshold: Option<usize>,
+    /// Core of the first worker, to be near to.
+    pub core: Option<usize>,
+}
+
+/// Why an engine that is asked for isn't there.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A queue can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A queue can't be found or used.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// A name that no queue has.
+    #[error("copy.queues names {0:?}: work queues are named as in /dev/dsa, \"wq0.1\" for instance")]
+    Name(String),
+    /// The model can't be started.
+    #[error("no thread for the model of a DSA device: {0}")]
+    Model(io::Error),
+}
+
+/// The devices that are in use, and how.
+#[derive(Debug)]
+pub struct Engines {
+    name: &'static str,
+    devices: Vec<Arc<Device>>,
+    threshold: usize,
+    learnt: Vec<learn::Timing>,
+    tier: Tier,
+    turn: AtomicUsize,
+}
+
+impl Engines {
+    /// Opens what was chosen; `None` for the CPU, which needs nothing.
+    ///
+    /// # Errors
+    /// [`SetupError`] where it isn't there or can't be used: nothing else takes its place unasked.
+    pub fn open(options: &CopyOptions, tier: Tier) -> Result<Option<Self>, SetupError> {
+        let (name, devices) = match &options.choice {
+            Choice::Cpu => return Ok(None),
+            Choice::Dsa(names) => ("dsa", open_queues(names, options.core)?),
+            Choice::Model(model) => ("dsa-model", vec![start_model(*model)?]),
+        };
+        let (turn, learnt) = Default::default();
+        let mut engines = Self { name, devices, threshold: THRESHOLD_OF_MODEL, learnt, tier, turn };
+        match (options.threshold, &options.choice) {
+            (Some(threshold), _) => engines.threshold = threshold,
+            (None, Choice::Dsa(_)) => engines.learn(),
+            (None, _) => {}
+        }
+        Ok(Some(engines))
+    }
+
+    /// Measures from how many bytes on a device pays.
+    fn learn(&mut self) {
+        let (mut cpu, mut channel) = (Cpu::new(self.tier), self.channel());
+        self.learnt = learn::measure(&mut cpu, &mut channel);
+        self.threshold = learn::threshold(&self.learnt).unwrap_or(usize::MAX);
+    }
+
+    /// A channel for a transmit queue; devices take turns.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.devices.len();
+        Channel::new(Arc::clone(&self.devices[turn]), Cpu::new(self.tier))
+    }
+
+    /// "dsa" or "dsa-model".
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Bytes from which on a body goes to a device; `usize::MAX` where that was measured not to pay.
+    #[must_use]
+    pub const fn threshold(&self) -> usize {
+        self.threshold
+    }
+
+    /// What was measured at start, where the threshold wasn't given.
+    #[must_use]
+    pub fn learnt(&self) -> &[learn::Timing] {
+        &self.learnt
+    }
+
+    /// The devices in use.
+    #[must_use]
+    pub fn devices(&self) -> &[Arc<Device>] {
+        &self.devices
+    }
+}
+
+fn open_queues(names: &[String], core: Option<usize>) -> Result<Vec<Arc<Device>>, SetupError> {
+    let (devices, nodes) = (Path::new(sysfs::DEVICES), Path::new(sysfs::NODES));
+    if !names.is_empty() {
+        return names.iter().map(|name| open_named(devices, name)).collect();
+    }
+    let node = core.and_then(|core| sysfs::node_of(nodes, core));
+    let queues = sysfs::nearest(nodes, sysfs::discover(devices)?, node);
+    // One that another process has is no reason not to use the others.
+    let (mut opened, mut refused) = (Vec::new(), None);
+    for queue in &queues {
+        match open_queue(queue) {
+            Ok(device) => opened.push(device),
+            Err(error @ SetupError::Open(OpenError::Busy { .. })) => refused = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match refused {
+        Some(error) if opened.is_empty() => Err(error),
+        _ => Ok(opened),
+    }
+}
+
+/// Opens a queue by name. The file is asked for first: what it says is plainer than what is missing in sysfs.
+fn open_named(devices: &Path, name: &str) -> Result<Arc<Device>, SetupError> {
+    let numbers = name.strip_prefix("wq").and_then(|rest| rest.split_once('.'));
+    let good = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !numbers.is_some_and(|(device, queue)| good(device) && good(queue)) {
+        return Err(SetupError::Name(name.to_owned()));
+    }
+    drop(hardware::open_file(&Path::new(sysfs::FILES).join(name))?);
+    open_queue(&sysfs::queue(devices, name)?)
+}
+
+fn open_queue(queue: &Queue) -> Result<Arc<Device>, SetupError> {
+    let portal = hardware::open(&Path::new(sysfs::FILES).join(&queue.name), queue.limits.mode)?;
+    Ok(Arc::new(Device::new(&queue.name, queue.limits, PATIENCE, portal)))
+}
+
+fn start_model(options: ModelOptions) -> Result<Arc<Device>, SetupError> {
+    let portal = Model::start(options).map_err(SetupError::Model)?;
+    Ok(Arc::new(Device::new("model", options.limits, PATIENCE_WITH_MODEL, Box::new(portal))))
+}

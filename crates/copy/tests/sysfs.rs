@@ -1,0 +1,101 @@
+//! Discovery, on a tree made like that of a machine with two devices.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use quiver_copy::dsa::Mode;
+use quiver_copy::dsa::sysfs::{QueueError, discover, nearest, node_of, queue};
+use std::fs;
+use std::path::Path;
+
+fn put(folder: &Path, attributes: &[(&str, &str)]) {
+    fs::create_dir_all(folder).unwrap();
+    for (name, value) in attributes {
+        fs::write(folder.join(name), format!("{value}\n")).unwrap();
+    }
+}
+
+fn work_queue(root: &Path, name: &str, more: &[(&str, &str)]) {
+    let common = [
+        ("type", "user"),
+        ("state", "enabled"),
+        ("mode", "dedicated"),
+        ("size", "16"),
+        ("max_transfer_size", "2097152"),
+        ("max_batch_size", "1024"),
+        ("block_on_fault", "0"),
+    ];
+    put(&root.join(name), &common);
+    put(&root.join(name), more);
+}
+
+fn machine() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let devices = root.path().join("devices");
+    put(&devices.join("dsa0"), &[("numa_node", "0")]);
+    put(&devices.join("dsa2"), &[("numa_node", "1")]);
+    put(&devices.join("dsa4"), &[("numa_node", "-1")]);
+    put(&devices.join("engine0.0"), &[("group_id", "0")]);
+    work_queue(&devices, "wq0.0", &[]);
+    work_queue(&devices, "wq0.1", &[("type", "kernel")]);
+    work_queue(&devices, "wq2.0", &[("mode", "shared"), ("size", "64"), ("block_on_fault", "1")]);
+    work_queue(&devices, "wq2.1", &[("state", "disabled")]);
+    for (node, distances, cores) in [(0, "10 21", ["cpu0", "cpu1"]), (1, "21 10", ["cpu2", "cpu3"])] {
+        let folder = root.path().join(format!("nodes/node{node}"));
+        put(&folder, &[("distance", distances)]);
+        cores.iter().for_each(|core| fs::create_dir(folder.join(core)).unwrap());
+    }
+    root
+}
+
+#[test]
+fn queues_for_programs_are_found_with_what_they_can_do() {
+    let root = machine();
+    let found = discover(&root.path().join("devices")).unwrap();
+    let names = found.iter().map(|queue| (queue.name.as_str(), queue.node)).collect::<Vec<_>>();
+    assert_eq!(names, [("wq0.0", Some(0)), ("wq2.0", Some(1))]);
+    let (first, second) = (found[0].limits, found[1].limits);
+    assert_eq!((first.mode, first.size, first.block_on_fault), (Mode::Dedicated, 16, false));
+    assert_eq!((second.mode, second.size, second.block_on_fault), (Mode::Shared, 64, true));
+    assert_eq!((first.max_batch, first.max_transfer), (1024, 2 << 20));
+}
+
+#[test]
+fn the_nearest_is_chosen() {
+    let root = machine();
+    let (devices, nodes) = (root.path().join("devices"), root.path().join("nodes"));
+    let names = |node| {
+        let near = nearest(&nodes, discover(&devices).unwrap(), node);
+        near.into_iter().map(|queue| queue.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Some(0)), ["wq0.0"]);
+    assert_eq!(names(Some(1)), ["wq2.0"]);
+    assert_eq!((node_of(&nodes, 1), node_of(&nodes, 2), node_of(&nodes, 9)), (Some(0), Some(1), None));
+    work_queue(&devices, "wq4.0", &[]);
+    assert_eq!(names(Some(1)), ["wq2.0"], "a device of no node isn't near");
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let root = machine();
+    let devices = root.path().join("devices");
+    let said = discover(&root.path().join("nothing")).unwrap_err();
+    assert!(
+        matches!(said, QueueError::NoDriver { .. }) && said.to_string().contains("modprobe idxd"),
+        "{said}"
+    );
+    let said = queue(&devices, "wq0.1").unwrap_err().to_string();
+    assert!(said.contains("wq0.1") && said.contains("kernel") && said.contains("--type=user"), "{said}");
+    let said = queue(&devices, "wq2.1").unwrap_err().to_string();
+    assert!(said.contains("disabled") && said.contains("enable-wq"), "{said}");
+    for name in ["wq0.0", "wq2.0"] {
+        fs::write(devices.join(name).join("state"), "disabled\n").unwrap();
+    }
+    let said = discover(&devices).unwrap_err();
+    assert!(
+        matches!(said, QueueError::NoQueue { .. }) && said.to_string().contains("accel-config"),
+        "{said}"
+    );
+    work_queue(&devices, "wq0.0", &[("size", "many")]);
+    let said = queue(&devices, "wq0.0").unwrap_err().to_string();
+    assert!(said.contains("wq0.0/size") && said.contains("many"), "{said}");
+}
