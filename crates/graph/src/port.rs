@@ -111,7 +111,8 @@ pub trait TxQueue: Send {
     /// [`PortFault`] when the queue can't go on.
     fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault>;
 
-    /// The round is over: tells the receiver what was sent, where that isn't done per call.
+    /// The round is over: tells the receiver what was sent, where that isn't done per call. Until now the queue may have been reading the
+    /// bodies of packets that it took; from now on it doesn't, and their memory is given back.
     fn flush(&mut self) {}
 }
 

@@ -12,6 +12,7 @@
 //! | `counters`, `gauge` | what went by a queue, and how full its ring is, for whoever looks from outside |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `packets` | the same loops for a dataplane's packet slots |
+//! | `staged` | sending in two steps, where somebody else copies bodies |
 //! | `quad` | four descriptors at a time, for packets like most |
 //! | `event`, `signal` | eventfds that a peer can't make us wait for |
 //!
@@ -43,6 +44,7 @@ mod rx;
 mod signal;
 mod size;
 mod slots;
+mod staged;
 mod tx;
 mod view;
 

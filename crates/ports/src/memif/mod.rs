@@ -1,8 +1,10 @@
 //! memif: shared memory with another process. The protocol and its rings are the `memif` crate's; here they become
 //! queues of the graph.
 
+mod engine;
 mod queues;
 
+pub use engine::MemifEngineTx;
 pub use queues::{MemifRx, MemifTx};
 
 use graph::NodeSpec;

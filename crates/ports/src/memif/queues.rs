@@ -1,6 +1,6 @@
 //! Queues of an established connection.
 
-use ::memif::ring::{Armed, Fault};
+use ::memif::ring::{Armed, Fault, PacketsSent};
 use core::fmt;
 use graph::packet::{Packets, SlotId};
 use graph::port::{IfIndex, PortFault, Received, RxQueue, Sent, Stop, TxQueue};
@@ -36,8 +36,13 @@ impl MemifTx {
     }
 }
 
-fn port_fault(fault: &Fault) -> PortFault {
+pub(super) fn port_fault(fault: &Fault) -> PortFault {
     PortFault { kind: fault.kind(), reason: fault.to_string() }
+}
+
+pub(super) fn sent(done: PacketsSent) -> Sent {
+    let stop = if done.refused { Stop::Refused } else { Stop::Full };
+    Sent { packets: done.packets, bytes: done.bytes, stop }
 }
 
 struct Receive<'a> {
@@ -99,10 +104,7 @@ impl TierTask for Transmit<'_> {
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         match self.queue.transmit_packets(simd, self.packets, self.slots) {
-            Ok(sent) => {
-                let stop = if sent.refused { Stop::Refused } else { Stop::Full };
-                Ok(Sent { packets: sent.packets, bytes: sent.bytes, stop })
-            }
+            Ok(done) => Ok(sent(done)),
             Err(fault) => Err(port_fault(&fault)),
         }
     }

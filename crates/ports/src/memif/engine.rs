@@ -1,0 +1,80 @@
+//! Queues whose packets' bodies a copy engine copies.
+//!
+//! Within a round: packets are written into the ring as they come, heads by the worker; bodies are handed to the engine, a vector at a
+//! time, and other nodes and queues go on meanwhile. At the end of the round, before senders get their memory back, the worker waits for
+//! the engine, and only then the receiver is told of the packets.
+
+use ::memif::ring::{Fault, PacketsSent};
+use copy::{Engine, Offer};
+use core::fmt;
+use graph::packet::{Packets, SlotId};
+use graph::port::{PortFault, Sent, TxQueue};
+use graph::simd::{Simd, Tier, TierTask};
+
+use super::queues::{port_fault, sent};
+
+/// Sends to one ring of a peer, with an engine.
+pub struct MemifEngineTx<E> {
+    // Before the queue, so that nothing is being written to the ring's regions when these go.
+    engine: E,
+    threshold: usize,
+    queue: ::memif::ring::TxQueue,
+}
+
+impl<E: fmt::Debug> fmt::Debug for MemifEngineTx<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemifEngineTx").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+impl<E: Engine> MemifEngineTx<E> {
+    /// The queue as one of the graph's; pieces of bodies of `threshold` bytes and more are for `engine`.
+    #[must_use]
+    pub fn new(queue: ::memif::ring::TxQueue, engine: E, threshold: usize) -> Self {
+        Self { engine, threshold, queue }
+    }
+}
+
+struct Stage<'a, E> {
+    queue: &'a mut ::memif::ring::TxQueue,
+    offer: Offer<'a, E>,
+    packets: &'a Packets,
+    slots: &'a [SlotId],
+}
+
+impl<E: Engine> TierTask for Stage<'_, E> {
+    type Output = Result<PacketsSent, Fault>;
+
+    fn run<S: Simd>(mut self, simd: S) -> Self::Output {
+        let worth = |slot: &SlotId| self.packets.meta(*slot).body_len() as usize >= self.offer.threshold;
+        // A vector of short packets goes the way it would go without an engine, unless it has to wait for others before it.
+        if self.queue.staged() == 0 && !self.slots.iter().any(worth) {
+            return self.queue.transmit_packets(simd, self.packets, self.slots);
+        }
+        self.queue.stage_packets(simd, self.packets, self.slots, &mut self.offer)
+    }
+}
+
+impl<E: Engine> TxQueue for MemifEngineTx<E> {
+    fn send(&mut self, tier: Tier, packets: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
+        let offer = Offer { engine: &mut self.engine, threshold: self.threshold };
+        let staged = tier.dispatch(Stage { queue: &mut self.queue, offer, packets, slots });
+        match staged {
+            Ok(done) => {
+                self.engine.submit();
+                Ok(sent(done))
+            }
+            Err(fault) => {
+                // The queue will be taken away, and nobody flushes it for packets that it hasn't taken.
+                self.engine.finish();
+                Err(port_fault(&fault))
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.engine.finish();
+        self.queue.publish_staged();
+        self.queue.notify();
+    }
+}
