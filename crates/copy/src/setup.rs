@@ -67,7 +67,7 @@ pub enum SetupError {
 pub struct Engines {
     name: &'static str,
     devices: Vec<Arc<Device>>,
-    threshold: usize,
+    threshold: Option<usize>,
     learnt: Vec<learn::Timing>,
     tier: Tier,
     turn: AtomicUsize,
@@ -85,11 +85,10 @@ impl Engines {
             Choice::Model(model) => ("dsa-model", vec![start_model(*model)?]),
         };
         let (turn, learnt) = Default::default();
-        let mut engines = Self { name, devices, threshold: THRESHOLD_OF_MODEL, learnt, tier, turn };
-        match (options.threshold, &options.choice) {
-            (Some(threshold), _) => engines.threshold = threshold,
-            (None, Choice::Dsa(_)) => engines.learn(),
-            (None, _) => {}
+        let threshold = options.threshold.or(Some(THRESHOLD_OF_MODEL));
+        let mut engines = Self { name, devices, threshold, learnt, tier, turn };
+        if options.threshold.is_none() && matches!(options.choice, Choice::Dsa(_)) {
+            engines.learn();
         }
         Ok(Some(engines))
     }
@@ -98,7 +97,7 @@ impl Engines {
     fn learn(&mut self) {
         let (mut cpu, mut channel) = (Cpu::new(self.tier), self.channel());
         self.learnt = learn::measure(&mut cpu, &mut channel);
-        self.threshold = learn::threshold(&self.learnt).unwrap_or(usize::MAX);
+        self.threshold = learn::threshold(&self.learnt);
     }
 
     /// A channel for a transmit queue; devices take turns.
@@ -114,9 +113,9 @@ impl Engines {
         self.name
     }
 
-    /// Bytes from which on a body goes to a device; `usize::MAX` where that was measured not to pay.
+    /// Bytes from which on a body goes to a device; `None` where that was measured not to pay.
     #[must_use]
-    pub const fn threshold(&self) -> usize {
+    pub const fn threshold(&self) -> Option<usize> {
         self.threshold
     }
 

@@ -147,14 +147,17 @@ proptest! {
 
     #[test]
     fn a_device_that_dies_takes_nothing_with_it(
-        dies_after in 0_u64..200,
+        dies_after in 0_u64..150,
         seed in any::<u64>(),
         reorder in any::<bool>(),
         lengths in prop::collection::vec(1_usize..3000, 200..400),
         vectors in prop::collection::vec(1_usize..100, 1..6),
     ) {
         let troubles = Troubles { reorder, dies_after: Some(dies_after), ..Troubles::default() };
-        let mut lab = Lab::new(ModelOptions { seed, ..options(Mode::Dedicated, troubles) }, Duration::from_millis(20));
+        let mut options = ModelOptions { seed, ..options(Mode::Dedicated, troubles) };
+        // As much as a channel has on its way: the device gets what it takes to die.
+        options.limits.size = CAPACITY as u32;
+        let mut lab = Lab::new(options, Duration::from_millis(20));
         copy(&mut lab.channel, &lengths, &vectors, true);
         // And again, without it.
         copy(&mut lab.channel, &lengths, &vectors, false);

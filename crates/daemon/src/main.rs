@@ -73,6 +73,7 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
             HugePages::Never => memif::region::HugePages::Never,
             HugePages::Require => memif::region::HugePages::Require,
         },
+        copy: settings.copy.options(cores.first().copied()),
         fib_bytes: None,
     }
 }

@@ -35,6 +35,7 @@ impl Lab {
             cores: vec![None, None],
             tier: None,
             huge_pages: HugePages::Never,
+            copy: copy::CopyOptions::default(),
             fib_bytes: None,
         })
     }
@@ -309,6 +310,7 @@ fn routes_that_a_full_table_has_no_room_for_are_not_called_applied() {
         cores: vec![None],
         tier: None,
         huge_pages: HugePages::Never,
+        copy: copy::CopyOptions::default(),
         fib_bytes: Some(0),
     });
     // Far apart, so that each takes nodes of its own.

@@ -4,6 +4,7 @@
 //! answers some time apart (`--interval`), in which case rates are shown.
 
 mod bridge;
+mod copying;
 mod drops;
 mod fib;
 mod fields;
@@ -126,6 +127,16 @@ enum Subject {
         #[command(flatten)]
         options: ShowOptions,
     },
+    /// Who copies packets' bodies: the engine, its queues, and what went wrong there
+    ///
+    /// TRANSFERS: pieces of bodies handed to the queue. SUBMITTED: descriptors it took, most of them batches. COMPLETED: transfers it
+    /// did; FALLBACKS: those that the CPU did in its place or finished, because of FAULTS (pages that weren't there), ERRORS, a queue that
+    /// stayed FULL after RETRIES, or because the device was given up.
+    #[command(alias = "dma")]
+    Copy {
+        #[command(flatten)]
+        options: ShowOptions,
+    },
     /// Nodes, their successors, and feature arcs
     Graph {
         /// Write it in the language of Graphviz: quiver show graph --dot | dot -Tsvg
@@ -176,6 +187,7 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
         Subject::Memif { interface, options } => {
             show(context, options, &memif::Memifs { interface: interface.clone() }).await
         }
+        Subject::Copy { options } => show(context, options, &copying::Copying).await,
         Subject::Graph { dot, options } => show(context, options, &graph::Graph { dot: *dot }).await,
         Subject::Version { options } => show(context, options, &version::Version).await,
         Subject::Trace { traces, options } => show(context, options, traces).await,

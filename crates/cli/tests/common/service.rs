@@ -91,6 +91,10 @@ impl Quiver for Recorded {
         Ok(Response::new(BridgesResponse::default()))
     }
 
+    async fn copy(&self, _: Request<CopyRequest>) -> Answer<CopyResponse> {
+        Ok(Response::new(CopyResponse { engine: "cpu".into(), ..CopyResponse::default() }))
+    }
+
     async fn tenants(&self, _: Request<TenantsRequest>) -> Answer<TenantsResponse> {
         Ok(Response::new(TenantsResponse::default()))
     }

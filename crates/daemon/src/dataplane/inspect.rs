@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use api::v1::{
-    BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, DropCounter, FibEntry, GraphResponse,
-    InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter, SessionState,
-    TenantState, TraceShowResponse,
+    BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, CopyResponse, DropCounter, FibEntry,
+    GraphResponse, InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter,
+    SessionState, TenantState, TraceShowResponse,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -55,6 +55,8 @@ pub trait Inspect: Send + Sync + 'static {
     fn memifs(&self) -> Vec<MemifState>;
     /// Sockets at which memif peers were turned away that asked for no interface that there is; ordered by socket.
     fn memif_sockets(&self) -> Vec<MemifSocket>;
+    /// Who copies bodies.
+    fn copy(&self) -> CopyResponse;
     /// Nodes and feature arcs.
     fn graph(&self) -> GraphResponse;
     /// Sets counters to zero.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use copy::Engines;
 use features::bridge::Bridges;
 use features::bridge::control::{BridgeConfig, age};
 use features::interface::Interfaces;
@@ -11,8 +12,9 @@ use features::session::Tenants;
 use graph::arc::Arcs;
 use graph::packet::OwnedPacket;
 use graph::plan::Plan;
-use graph::port::{IfIndex, RxMode};
+use graph::port::{IfIndex, RxMode, TxQueue};
 use graph::publish::{Key as Part, Publisher, Schema};
+use ports::memif::{MemifEngineTx, MemifTx};
 use tables::mac::MacTable;
 
 use super::compile;
@@ -63,6 +65,8 @@ pub(super) struct Core {
     pub(super) pool: Arc<Pool>,
     pub(super) directory: Arc<Directory>,
     pub(super) memifs: Arc<Memifs>,
+    /// Who copies bodies; `None`: the workers.
+    pub(super) copy: Option<Arc<Engines>>,
     pub(super) attachments: Arc<Attachments>,
     /// The address table of all bridges: the same through all versions of the tables.
     pub(super) macs: Arc<MacTable>,
@@ -203,6 +207,14 @@ impl Core {
         age(bridges, memory::clock::nanoseconds(), self.macs.buckets().div_ceil(20));
     }
 
+    /// A memif queue to send by, with the copy engine where one is in use and pays.
+    fn memif_tx(&self, queue: ::memif::TxQueue) -> Box<dyn TxQueue> {
+        match self.copy.as_ref().and_then(|engines| Some((engines, engines.threshold()?))) {
+            Some((engines, threshold)) => Box::new(MemifEngineTx::new(queue, engines.channel(), threshold)),
+            None => Box::new(MemifTx::new(queue)),
+        }
+    }
+
     /// A memif link came up or went down.
     pub(super) fn link_changed(&mut self, change: LinkChange) {
         match change {
@@ -217,10 +229,9 @@ impl Core {
                 let rx =
                     connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
                 let rx = port::damaged(&damage, rx.collect());
-                let tx =
-                    connection.tx.into_iter().map(|queue| Box::new(ports::memif::MemifTx::new(queue)) as _);
+                let tx = connection.tx.into_iter().map(|queue| self.memif_tx(queue)).collect();
                 self.detach(index);
-                self.attach(index, attachment, Some("memif-input"), mode, rx, tx.collect());
+                self.attach(index, attachment, Some("memif-input"), mode, rx, tx);
                 self.link_up(index);
             }
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ::memif::region::HugePages;
+use copy::{CopyOptions, Engines, SetupError};
 use features::neighbour::control::Neighbours;
 use graph::plan::{Plan, PlanError};
 use graph::port::IfIndex;
@@ -38,6 +39,8 @@ pub struct EngineOptions {
     pub tier: Option<Tier>,
     /// Huge pages for the memory of memif clients.
     pub huge_pages: HugePages,
+    /// Who copies the bodies of packets.
+    pub copy: CopyOptions,
     /// Bytes that the forwarding table of a VRF and IP version may take; `None`: 256 MiB.
     pub fib_bytes: Option<usize>,
 }
@@ -63,6 +66,9 @@ pub enum EngineError {
     /// The address table of bridges can't be had.
     #[error("bridge address table: {0}")]
     Macs(#[from] MacError),
+    /// The copy engine that is asked for isn't there.
+    #[error("copy engine: {0}")]
+    Copy(#[from] SetupError),
     /// The forwarding tables can't be had.
     #[error("forwarding tables: {0}")]
     Routing(#[from] features::ip::control::ForwardingError),
@@ -109,6 +115,8 @@ pub(super) struct Shared {
     pub(super) clock_hz: u64,
     /// What kind of memory is used, in words.
     pub(super) memory: String,
+    /// Who copies bodies; `None`: the workers.
+    pub(super) copy: Option<Arc<Engines>>,
     pub(super) bell: Arc<Bell>,
     pub(super) memifs: Arc<Memifs>,
     pub(super) stop: std::sync::atomic::AtomicBool,
@@ -141,6 +149,7 @@ impl Engine {
         let plan = Arc::new(Plan::resolve(&nodes, &features::arcs(), features::schema())?);
         let mut publisher = Publisher::new(&plan.schema);
         let tier = options.tier.unwrap_or_else(Tier::detect);
+        let copy = Engines::open(&options.copy, tier)?.map(Arc::new);
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
         let attachments = Arc::new(Attachments::default());
         let (memifs, beginning) =
@@ -159,6 +168,7 @@ impl Engine {
             pool: Arc::clone(&pool),
             directory: Arc::clone(&directory),
             memifs: Arc::clone(&memifs),
+            copy: copy.clone(),
             attachments,
             macs: Arc::clone(&macs),
             waiting: Vec::new(),
@@ -192,6 +202,7 @@ impl Engine {
             captures,
             clock_hz,
             memory,
+            copy,
             bell,
             memifs,
             stop,

@@ -29,8 +29,13 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let options =
-            EngineOptions { cores: vec![None], tier: None, huge_pages: HugePages::Never, fib_bytes: None };
+        let options = EngineOptions {
+            cores: vec![None],
+            tier: None,
+            huge_pages: HugePages::Never,
+            copy: copy::CopyOptions::default(),
+            fib_bytes: None,
+        };
         let engine = Engine::start(&options).unwrap();
         let look = engine.handle();
         let state = StateDirectory::open(&directory.path().join("state")).unwrap();

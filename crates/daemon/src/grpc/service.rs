@@ -8,12 +8,12 @@ use api::client::MAX_MESSAGE;
 use api::v1::quiver_server::{Quiver, QuiverServer};
 use api::v1::{
     ApplyRequest, ApplyResponse, BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse,
-    ClearCountersRequest, ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, DropsRequest,
-    DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse, GraphRequest, GraphResponse,
-    InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse, NeighborsRequest, NeighborsResponse,
-    RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse,
-    TraceAddRequest, TraceAddResponse, TraceClearRequest, TraceClearResponse, TraceShowRequest,
-    TraceShowResponse, VersionRequest, VersionResponse, WatchRequest,
+    ClearCountersRequest, ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest,
+    CopyResponse, DropsRequest, DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse,
+    GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse,
+    NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse,
+    TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest,
+    TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -166,6 +166,10 @@ impl Quiver for Service {
         // One that was asked for by name is shown alone.
         let sockets = if name.is_empty() { self.inspect.memif_sockets() } else { Vec::new() };
         Ok(Response::new(MemifResponse { memifs, sockets }))
+    }
+
+    async fn copy(&self, _: Request<CopyRequest>) -> Answer<CopyResponse> {
+        Ok(Response::new(self.inspect.copy()))
     }
 
     async fn graph(&self, _: Request<GraphRequest>) -> Answer<GraphResponse> {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use api::text::Words as _;
 use api::v1::{InterfaceCounters, TenantState};
 
+use super::copying;
 use super::exposition::{Exposition, Kind};
 use crate::control::{Census, View};
 use crate::dataplane::Inspect;
@@ -84,6 +85,7 @@ impl Collector {
         self.tables(&mut out);
         self.tenants(&mut out);
         self.memifs(&mut out);
+        copying::collect(&*self.inspect, &mut out);
         out.finish()
     }
 

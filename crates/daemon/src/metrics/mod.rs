@@ -3,6 +3,7 @@
 //! A scrape reads the same counters as the CLI; nothing is counted twice, and workers never hear of it.
 
 mod collect;
+mod copying;
 mod exposition;
 mod http;
 

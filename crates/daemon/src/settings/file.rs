@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Listen, SettingsError};
+use super::{Copying, Listen, SettingsError};
 
 /// Where the file is unless it is named.
 pub const DEFAULT_PATH: &str = "/etc/quiver/quiverd.toml";
@@ -24,6 +24,8 @@ pub struct Settings {
     pub workers: Workers,
     /// What packets are kept in.
     pub memory: Memory,
+    /// Who copies the bodies of packets.
+    pub copy: Copying,
     /// What is logged and how.
     pub log: Log,
 }
@@ -206,6 +208,7 @@ mod tests {
             (settings.workers.count.take(), std::mem::take(&mut settings.workers.cores)),
             (Some(1), vec![1])
         );
+        assert_eq!(settings.copy.threshold.take(), Some(1024));
         assert_eq!(settings, Settings::default());
     }
 
@@ -216,6 +219,7 @@ mod tests {
             ("[workers]\ncuont = 1", &["line 2", "cuont", "count"]),
             ("[memory]\nhuge_pages = \"maybe\"", &["line 2", "maybe", "try", "never", "require"]),
             ("[metrics]\nlisten = \"everywhere\"", &["line 2", "everywhere", "127.0.0.1:9477"]),
+            ("[copy]\nengine = \"gpu\"", &["line 2", "gpu", "cpu", "dsa", "dsa-model"]),
             ("[api]\nsocket_mode = \"rw\"", &["line 2", "octal"]),
         ] {
             let error = parse(text).unwrap_err().to_string();

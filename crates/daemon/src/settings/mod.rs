@@ -3,11 +3,13 @@
 //! Everything else (interfaces, routes…) is desired state and comes through the API. Settings are read once, at
 //! start, from `/etc/quiver/quiverd.toml`.
 
+mod copying;
 mod cores;
 mod error;
 mod file;
 mod listen;
 
+pub use copying::{CopyEngine, Copying, ModelMode, ModelSettings};
 pub use cores::{available_cores, place_workers};
 pub use error::SettingsError;
 pub use file::{

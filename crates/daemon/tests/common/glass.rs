@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::v1::{
-    BridgeState, CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, DropCounter,
-    DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse, InterfaceCounters, InterfaceState,
-    MemifRefusals, MemifSocket, MemifState, NeighborPhase, NeighborState, NodeRuntime, RuntimeResponse,
-    SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket, WorkerRuntime,
+    BridgeState, CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue,
+    CopyResponse, DropCounter, DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse,
+    InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NeighborPhase, NeighborState,
+    NodeRuntime, RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket,
+    WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -105,6 +106,11 @@ impl Inspect for Glass {
 
     fn bridges(&self) -> Vec<BridgeState> {
         vec![BridgeState { name: "lan".into(), moves: 2, ..BridgeState::default() }]
+    }
+
+    fn copy(&self) -> CopyResponse {
+        let queue = CopyQueue { name: "wq0.0".into(), transfers: 12, faults: 3, ..CopyQueue::default() };
+        CopyResponse { engine: "dsa".into(), threshold: 1024, queues: vec![queue], timings: Vec::new() }
     }
 
     fn tenants(&self) -> Vec<TenantState> {

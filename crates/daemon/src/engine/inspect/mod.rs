@@ -2,6 +2,7 @@
 
 mod baseline;
 mod bridges;
+mod copying;
 mod drops;
 mod fib;
 mod graph;
@@ -16,9 +17,9 @@ pub(super) use baseline::Baseline;
 pub(super) use runtime::clock_hz;
 
 use api::v1::{
-    BridgeState, CaptureRequest, ClearCountersRequest, DropCounter, FibEntry, GraphResponse, InterfaceState,
-    MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter, SessionState, TenantState,
-    TraceShowResponse,
+    BridgeState, CaptureRequest, ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse,
+    InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter, SessionState,
+    TenantState, TraceShowResponse,
 };
 
 use super::start::EngineHandle;
@@ -80,6 +81,10 @@ impl Inspect for EngineHandle {
 
     fn memif_sockets(&self) -> Vec<MemifSocket> {
         memifs::sockets(&self.shared)
+    }
+
+    fn copy(&self) -> CopyResponse {
+        copying::all(self.shared.copy.as_deref())
     }
 
     fn graph(&self) -> GraphResponse {

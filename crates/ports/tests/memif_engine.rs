@@ -1,0 +1,199 @@
+//! From ring to ring with bodies copied by an engine, whatever goes wrong there: every byte arrives, once, in order, and no packet is to be
+//! seen before its body is there.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use copy::dsa::{Channel, Device, Limits, Mode};
+use copy::model::{Model, ModelOptions, Troubles};
+use copy::{Cpu, Engine};
+use graph::port::{RxQueue, Stop, TxQueue};
+use memif::region::HugePages;
+use memif::{Connection, QueueConfig, RingSize, in_process};
+use memory::packet::{Packets, SlotId};
+use memory::simd::Tier;
+use quiver_ports::memif::{MemifEngineTx, MemifRx, MemifTx};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const RING: u32 = 128;
+const THRESHOLD: usize = 200;
+
+/// Chains of buffers of 2048 bytes for what is longer.
+fn pair() -> (Connection, Connection) {
+    let ring_size = RingSize::from_descriptors(RING).unwrap();
+    in_process(&QueueConfig { ring_size, huge_pages: HugePages::Never, ..QueueConfig::default() }).unwrap()
+}
+
+fn first<Q>(queues: Vec<Q>) -> Q {
+    queues.into_iter().next().unwrap()
+}
+
+fn device(options: ModelOptions, patience: Duration) -> Arc<Device> {
+    let model = Model::start(options).unwrap();
+    Arc::new(Device::new("model", options.limits, patience, Box::new(model)))
+}
+
+fn channel(device: &Arc<Device>) -> Channel {
+    Channel::new(Arc::clone(device), Cpu::default())
+}
+
+/// What the length of packet `number` is: from a line to a jumbo frame.
+fn length(number: usize) -> usize {
+    const LENGTHS: [usize; 12] = [64, 65, 128, 129, 594, 1500, 1514, 2048, 2049, 4400, 9000, 300];
+    LENGTHS[number * 7 % LENGTHS.len()]
+}
+
+fn frame(number: usize) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..length(number)).map(|at| (number * 13 + at * 5 + (at >> 8)) as u8).collect();
+    frame[..8].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// All that a queue has, by a private copy.
+fn receive(queue: &mut dyn RxQueue, tier: Tier) -> Vec<Vec<u8>> {
+    let mut packets = Packets::new();
+    let received = queue.receive(tier, &mut packets, 0, 256).unwrap();
+    let frames = received.slots.map(|slot| packets.own(slot as SlotId).frame().to_vec()).collect();
+    queue.release();
+    packets.end_round();
+    frames
+}
+
+fn send(queue: &mut MemifTx, frame: &[u8]) -> bool {
+    let mut packets = Packets::new();
+    let owned = memory::packet::OwnedPacket::new(0, frame.to_vec());
+    let slot = packets.adopt(&owned).unwrap();
+    let sent = queue.send(Tier::detect(), &mut packets, &[slot]).unwrap();
+    queue.flush();
+    sent.packets == 1
+}
+
+/// Sends `count` frames through a dataplane with this engine: it receives from one peer and sends to another, in rounds; a round hands
+/// its packets over in parts, as nodes do.
+fn forward(engine: impl Engine, count: usize, from_client: bool, tier: Tier) {
+    let ((left, left_server), (right, right_server)) = (pair(), pair());
+    let mut sender = MemifTx::new(first(left.tx));
+    let mut rx = MemifRx::new(first(left_server.rx));
+    let (tx, receiver) = if from_client { (right.tx, right_server.rx) } else { (right_server.tx, right.rx) };
+    let mut tx = MemifEngineTx::new(first(tx), engine, THRESHOLD);
+    let mut receiver = MemifRx::new(first(receiver));
+    let mut packets = Packets::new();
+    let (mut sent, mut arrived) = (0, 0);
+    while arrived < count {
+        let burst = [1, 3, 9, 20][sent % 4];
+        for _ in 0..burst {
+            sent += usize::from(sent < count && send(&mut sender, &frame(sent)));
+        }
+        let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+        let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
+        let part = [slots.len(), 2, 5][sent % 3].max(1);
+        for slots in slots.chunks(part) {
+            assert_eq!(tx.send(tier, &mut packets, slots).unwrap().packets, slots.len());
+        }
+        let long = slots.iter().any(|slot| packets.meta(*slot).body_len() as usize >= THRESHOLD);
+        if long && part >= slots.len() {
+            assert_eq!(receive(&mut receiver, tier).len(), 0, "nothing is to be seen before the round's end");
+        }
+        tx.flush();
+        rx.release();
+        packets.end_round();
+        for got in receive(&mut receiver, tier) {
+            assert!(got == frame(arrived), "packet {arrived} of {} bytes on {}", got.len(), tier.name());
+            arrived += 1;
+        }
+    }
+    assert!(receive(&mut receiver, tier).is_empty());
+}
+
+#[test]
+fn every_byte_arrives_by_the_cpu_as_an_engine() {
+    for tier in Tier::available() {
+        for from_client in [false, true] {
+            forward(Cpu::new(tier), 2000, from_client, tier);
+        }
+    }
+}
+
+#[test]
+fn every_byte_arrives_whatever_the_device_does() {
+    let troubles = Troubles {
+        page_faults: 20,
+        errors: 5,
+        short_batches: 10,
+        full: 30,
+        delays: 2,
+        reorder: true,
+        dies_after: None,
+    };
+    for mode in [Mode::Dedicated, Mode::Shared] {
+        for max_batch in [1, 3, 1024] {
+            let limits = Limits { mode, size: 4, max_batch, ..ModelOptions::default().limits };
+            let device = device(ModelOptions { limits, troubles, seed: max_batch.into() }, PATIENCE);
+            forward(channel(&device), 600, max_batch == 3, Tier::detect());
+            let counts = device.counts();
+            assert!(counts.completed > 0 && counts.faults > 0 && counts.fallbacks > 0, "{counts:?}");
+            assert_eq!(counts.completed + counts.fallbacks, counts.transfers);
+            assert_eq!(device.given_up(), None);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_dies_loses_no_packet() {
+    let troubles = Troubles { dies_after: Some(100), ..Troubles::default() };
+    let device = device(ModelOptions { troubles, ..ModelOptions::default() }, Duration::from_millis(20));
+    forward(channel(&device), 1000, false, Tier::detect());
+    assert!(device.given_up().is_some() && device.counts().completed <= 100);
+}
+
+#[test]
+fn a_full_ring_takes_what_fits_with_bodies_on_their_way() {
+    let device = device(ModelOptions::default(), PATIENCE);
+    let ((left, left_server), (right, right_server)) = (pair(), pair());
+    let (mut sender, mut rx) = (MemifTx::new(first(left.tx)), MemifRx::new(first(left_server.rx)));
+    let mut tx = MemifEngineTx::new(first(right_server.tx), channel(&device), THRESHOLD);
+    let mut receiver = MemifRx::new(first(right.rx));
+    // Five buffers each: 25 fit into a ring of 128, as often as they are asked to.
+    let jumbo = |number: usize| vec![number as u8; 9000];
+    let tier = Tier::detect();
+    let mut arrived = 0;
+    for round in 0..2 {
+        let mut packets = Packets::new();
+        (0..25).for_each(|number| assert!(send(&mut sender, &jumbo(round * 25 + number))));
+        let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+        let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
+        let twice = [&slots[..], &slots[..]].concat();
+        let sent = tx.send(tier, &mut packets, &twice).unwrap();
+        assert_eq!((sent.packets, sent.stop), (25, Stop::Full));
+        let more = tx.send(tier, &mut packets, &slots[..1]).unwrap();
+        assert_eq!((more.packets, more.stop), (0, Stop::Full));
+        tx.flush();
+        rx.release();
+        packets.end_round();
+        for got in receive(&mut receiver, tier) {
+            assert!(got == jumbo(arrived), "packet {arrived}");
+            arrived += 1;
+        }
+    }
+    assert_eq!(arrived, 50);
+}
+
+#[test]
+fn short_packets_never_see_the_engine() {
+    let device = device(ModelOptions::default(), PATIENCE);
+    let ((left, left_server), (right, right_server)) = (pair(), pair());
+    let (mut sender, mut rx) = (MemifTx::new(first(left.tx)), MemifRx::new(first(left_server.rx)));
+    let mut tx = MemifEngineTx::new(first(right_server.tx), channel(&device), THRESHOLD);
+    let mut receiver = MemifRx::new(first(right.rx));
+    let tier = Tier::detect();
+    let mut packets = Packets::new();
+    (0..50).for_each(|number| assert!(send(&mut sender, &[number; 64])));
+    let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+    let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
+    assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().packets, 50);
+    tx.flush();
+    rx.release();
+    assert_eq!(receive(&mut receiver, tier).len(), 50);
+    assert_eq!(device.counts().transfers, 0);
+}
