@@ -71,6 +71,8 @@ class Comparison:
     #: What ended it that was no fault of a trial's; empty where nothing did.
     broken: str = ""
     notes: list[str] = field(default_factory=list)
+    #: How long a trial is. How many pairs there are stands beside; it doesn't move the ratio.
+    effort: str = ""
     #: Count only pairs of this placement.
     wanted: str | None = None
 
@@ -174,6 +176,7 @@ def compare(
 
     Ctrl-C ends it early; what was measured is kept in ``comparison``.
     """
+    comparison.effort = f"trials of {seconds:g} s"
     tries, until = 0, time.monotonic() + within
     try:
         while tries < PATIENCE * pairs and _complete(comparison) < pairs:

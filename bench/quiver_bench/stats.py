@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 
@@ -78,3 +79,9 @@ def verdict(ratio: Ratio | None, pairs: int) -> str:
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     """Mean and standard deviation, as CSIT's documents have them (0 for one value)."""
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def with_deviation(found: dict[str, Any], scale: float, digits: int) -> str:
+    """A mean and its standard deviation, which one value hasn't."""
+    mean = f"{found['avg'] / scale:.{digits}f}"
+    return f"{mean} ± {found['stdev'] / scale:.{digits}f}" if len(found["values"]) > 1 else mean

@@ -58,10 +58,10 @@ def chosen(suite_name, device="quiver", commit="0123456789ab"):
     return Chosen(device, Floor, Setup(find(suite_name), Cores(0, (1,)), Path("/nonexistent")), commit)
 
 
-def document(figure, suite_name, device="quiver", commit="0123456789ab", at=START):
+def document(figure, suite_name, device="quiver", commit="0123456789ab", at=START, effort=""):
     """A result document of a figure, with clocks."""
     figure = replace(figure, clocks={"ip4-input": 9.5, "ip4-lookup": 6.25})
-    return figure_document(figure, chosen(suite_name, device, commit), VERSIONS, at)
+    return figure_document(figure, chosen(suite_name, device, commit), VERSIONS, at, effort=effort)
 
 
 @pytest.fixture

@@ -36,3 +36,16 @@ def test_a_search_takes_no_longer_than_it_may(monkeypatch):
     suite = chosen("64b-1c-memif-ethip4-ip4base-ndrpdr").setup.suite
     measure._by_method(None, suite, options, [], print)
     assert asked[0].search_seconds == 40
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "64b-1c-memif-ethip4-ip4base-mrr", "--trials", "5", "--seconds", "0.5"], "5 × 0.5 s"),
+        (["search", "64b-1c-memif-ethip4-ip4base-ndrpdr"], "trials of 1 s, 21 s decide"),
+        (["run", "64b-1c-memif-ethip4-ip4base-reconf", "--seconds", "0.3"], "trials of 0.3 s, 5 s decide"),
+        (["soak", "64b-1c-memif-ethip4-ip4base-soak", "--soak-seconds", "60"], "60 s"),
+    ],
+)
+def test_effort_is_what_was_asked_for(words, said):
+    assert measure.effort(chosen(words[1]).setup.suite, parser().parse_args(words)) == said

@@ -17,7 +17,7 @@ from conftest import MRR, NDRPDR, START, VERSIONS, chosen, comparison, document,
 from quiver_bench.commands.main import main
 from quiver_bench.commands.measure import in_words
 from quiver_bench.compare import Comparison, compare
-from quiver_bench.methods import mrr, reconf
+from quiver_bench.methods import mrr, ndrpdr, reconf
 from quiver_bench.methods.base import Figure, rate
 from quiver_bench.methods.soak import Search
 from quiver_bench.report import markdown, tables
@@ -155,6 +155,35 @@ def test_one_way_and_both_ways_are_two_series(store):
     found = {trend.placement for trend in trends(store) if trend.suite == MRR}
     assert found == {"near", "near, both ways"}
     assert sum(row["test_type"] == "mrr" for row in latest(store)) == 2
+
+
+def test_results_of_different_effort_are_different_series(store):
+    quick, full = "trials of 0.3 s, 1.5 s decide", "trials of 1 s, 21 s decide"
+    for day, effort in ((20, full), (21, quick)):
+        search = ndrpdr.measure(Simulated(20e6, 1e4), quiet, 480, ndrpdr.Effort(duration_sum=3.0))
+        store.add(document(search, NDRPDR, at=START + timedelta(days=day), effort=effort))
+    places = {trend.placement for trend in trends(store) if trend.suite == NDRPDR}
+    assert places == {"near", f"near, {quick}", f"near, {full}"}
+    # The newest of each effort; that of before efforts were kept has given way to them.
+    shown = [(row["effort"], row["start_time"].day) for row in latest(store) if row["suite"] == NDRPDR]
+    assert sorted(shown) == [(quick, 22), (full, 21)]
+    assert f"| {quick} |" in markdown.tables(store)
+
+
+def test_one_trial_has_no_deviation_and_few_are_told(store):
+    told = "fewer than 3 trials"
+    for trials, figure in ((1, r"20\.00\d* Mpps"), (2, r"(20\.00|19\.99)\d* ± 0\.\d+ Mpps")):
+        (measured,) = mrr.measure(Simulated(20e6, 1e2), quiet, trials=trials)
+        assert measured.remarks == [told]
+        suite = MRR.replace("64b", f"{('imix', '9000b')[trials - 1]}")
+        made = document(measured, suite, effort=f"{trials} × 1 s")
+        store.add(made)
+        assert re.search(
+            rf"`{suite}` .* \| {figure} \| {trials} × 1 s, n = {trials} \| .*{told} \|", markdown.tables(store)
+        )
+        assert re.search(rf"{figure}  \(near, {trials} trials?", in_words(made))
+    (measured,) = mrr.measure(Simulated(20e6, 1e2), quiet, trials=3)
+    assert (measured.remarks, document(measured, MRR)["samples"]) == ([], 3)
 
 
 def test_results_from_before_a_column_came_are_still_read(store):

@@ -26,6 +26,7 @@ from quiver_bench.methods import mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import Versions, figure_document, trials_of
 from quiver_bench.results.store import Store
+from quiver_bench.stats import with_deviation
 from quiver_bench.suites import Suite, find, suites
 from quiver_bench.suites.model import MAXIMUM
 from quiver_bench.trial import DeviceStand, Trial, generator_limit, limited_in_words, standing
@@ -144,7 +145,7 @@ def _measure(
     documents: list[dict] = []
     moved = [trial for trial in kept if trial.placement in UNSETTLED] if maximum else []
     for figure in figures:
-        document = figure_document(figure, chosen, versions, started, limit)
+        document = figure_document(figure, chosen, versions, started, limit, effort(suite, options))
         if stopped:
             document |= {"passed": False, "message": stopped}
         if (
@@ -166,17 +167,32 @@ def _by_method(
     bits = suite.traffic.mean_size * 8
     if suite.method in MAXIMUM:
         return mrr.measure(stand, tell, options.trials, options.seconds, kept, suite.unit)
-    effort = ndrpdr.Effort(options.duration_sum, options.seconds, options.search_seconds)
     if suite.method == "ndrpdr":
-        return [ndrpdr.measure(stand, tell, bits, effort, kept)]
+        return [ndrpdr.measure(stand, tell, bits, _search(suite, options), kept)]
     if suite.method == "soak":
         return [soak.measure(stand, tell, bits, options.soak_seconds, kept)]
-    short = ndrpdr.Effort(
+    return [reconf.measure(stand, tell, bits, reconf.SECONDS * options.seconds, _search(suite, options), kept)]
+
+
+def _search(suite: Suite, options: argparse.Namespace) -> ndrpdr.Effort:
+    """What a search may cost; that before a reconfiguration is a short one."""
+    if suite.method != "reconf":
+        return ndrpdr.Effort(options.duration_sum, options.seconds, options.search_seconds)
+    return ndrpdr.Effort(
         min(options.duration_sum, reconf.EFFORT.duration_sum),
         options.seconds,
         min(options.search_seconds, reconf.EFFORT.search_seconds),
     )
-    return [reconf.measure(stand, tell, bits, reconf.SECONDS * options.seconds, short, kept)]
+
+
+def effort(suite: Suite, options: argparse.Namespace) -> str:
+    """How much is asked for, in words: figures of different effort make no series."""
+    if suite.method in MAXIMUM:
+        return f"{options.trials} × {options.seconds:g} s"
+    if suite.method == "soak":
+        return f"{options.soak_seconds:g} s"
+    search = _search(suite, options)
+    return f"trials of {search.trial_seconds:g} s, {search.duration_sum:g} s decide"
 
 
 def _unfinished(kept: list[Trial], message: str) -> Figure:
@@ -187,6 +203,8 @@ def in_words(document: dict[str, Any]) -> str:
     """One line for people."""
     result = document["result"]
     marks = [document["placement"], *(["both ways"] if document["direction"] == "both ways" else [])]
+    count = document["samples"]
+    marks += [f"{count} trial{'s' if count != 1 else ''}"] if document["result"]["type"] == "mrr" else []
     marks += limited_in_words(document["generator_limited"])
     marks += ["irregular"] if document["irregular"] else []
     marks += document["remarks"]
@@ -201,10 +219,10 @@ def figure_in_words(result: dict[str, Any]) -> str:
     match result["type"]:
         case "mrr" if "rate" in result["receive_rate"]:
             rates = result["receive_rate"]["rate"]
-            return f"{rates['avg'] / 1e6:.3f} ± {rates['stdev'] / 1e6:.3f} M{rates['unit']}"
+            return f"{with_deviation(rates, 1e6, 3)} M{rates['unit']}"
         case "mrr":
             bits = result["receive_rate"]["bandwidth"]
-            return f"{bits['avg'] / 1e9:.2f} ± {bits['stdev'] / 1e9:.2f} Gbit/s"
+            return f"{with_deviation(bits, 1e9, 2)} Gbit/s"
         case "ndrpdr":
             ndr, pdr = (result[goal]["lower"]["rate"]["value"] / 1e6 for goal in ("ndr", "pdr"))
             return f"NDR {ndr:.3f}, PDR {pdr:.3f} Mpps"

@@ -15,6 +15,9 @@ from quiver_bench.trial import Stand, Trial, forwarding
 TRIALS = 10
 SECONDS = 1.0
 
+#: Trials below which a figure and its deviation say little.
+FEW = 3
+
 #: How many times the trials asked for are made at most.
 PATIENCE = 2
 
@@ -53,7 +56,8 @@ def figures(trials: list[Trial], clocks: dict[str, float], unit: str = "pps") ->
             receive["rate"] = series([trial.output.rate_pps for trial in same], unit)
         if any(trial.output.rate_bps for trial in same) or not receive:
             receive["bandwidth"] = series([trial.output.rate_bps for trial in same], "bps")
-        found.append(Figure({"type": "mrr", "receive_rate": receive}, same, where, clocks=clocks))
+        remarks = [f"fewer than {FEW} trials"] if len(same) < FEW else []
+        found.append(Figure({"type": "mrr", "receive_rate": receive}, same, where, clocks=clocks, remarks=remarks))
     return found
 
 

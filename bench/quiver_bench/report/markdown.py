@@ -9,7 +9,7 @@ from typing import Any
 from quiver_bench.errors import BadInput
 from quiver_bench.results.query import latest
 from quiver_bench.results.store import Store
-from quiver_bench.stats import FEWEST_PAIRS
+from quiver_bench.stats import FEWEST_PAIRS, with_deviation
 from quiver_bench.trial import limited_in_words
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -82,8 +82,8 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
 def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines = [
         "### One by one\n",
-        "| suite | device | placement | figure | remarks | commit | machine, day |",
-        "|---|---|---|---|---|---|---|",
+        "| suite | device | placement | figure | effort | remarks | commit | machine, day |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         remarks = [
@@ -92,7 +92,7 @@ def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
             *(row["remarks"] or []),
         ]
         lines.append(
-            f"| `{row['suite']}` | {row['device']} | {_placement(row)} | {_figure(row)} | {', '.join(remarks)} "
+            f"| `{row['suite']}` | {row['device']} | {_placement(row)} | {_figure(row)} | {_effort(row)} | {', '.join(remarks)} "
             f"| {row['commit'] or row['dut_version']} | {_where(row, letters)} |"
         )
     lines += ["", "```", *dict.fromkeys(row["command"] for row in rows), "```\n"]
@@ -104,11 +104,11 @@ def _figure(row: dict[str, Any]) -> str:
         return f"{row[column] / 1e6:.2f}"
 
     match row["test_type"]:
-        case "mrr" if row["result_receive_rate_rate_avg"] is not None:
-            return f"{mega('result_receive_rate_rate_avg')} ± {mega('result_receive_rate_rate_stdev')} {_mega(row)}"
         case "mrr":
-            mean, deviation = (row[f"result_receive_rate_bandwidth_{part}"] / 1e9 for part in ("avg", "stdev"))
-            return f"{mean:.2f} ± {deviation:.2f} Gbit/s"
+            kind = "rate" if row["result_receive_rate_rate_avg"] is not None else "bandwidth"
+            scale, unit = (1e6, _mega(row)) if kind == "rate" else (1e9, "Gbit/s")
+            found = {part: row[f"result_receive_rate_{kind}_{part}"] for part in ("avg", "stdev", "values")}
+            return f"{with_deviation(found, scale, 2)} {unit}"
         case "ndrpdr":
             figure = f"NDR {mega('result_ndr_lower_rate_value')}, PDR {mega('result_pdr_lower_rate_value')} Mpps"
             latency = [row[f"result_latency_forward_pdr_{share}_avg"] for share in (0, 10, 50, 90)]
@@ -125,6 +125,13 @@ def _figure(row: dict[str, Any]) -> str:
             without = row["result_loss_without_value"] / row["result_aggregate_rate_rate_value"]
             return f"{standstill}, {without * 1e3:.3f} ms without"
     return "–"
+
+
+def _effort(row: dict[str, Any]) -> str:
+    """How much was asked for, and how many samples came of it where that is the number of trials."""
+    values = row["result_receive_rate_rate_values"] or row["result_receive_rate_bandwidth_values"]
+    made = f"n = {len(values)}" if row["test_type"] == "mrr" and values else ""
+    return ", ".join(filter(None, [row["effort"], made])) or "–"
 
 
 def _mega(row: dict[str, Any]) -> str:

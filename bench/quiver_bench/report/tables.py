@@ -18,6 +18,8 @@ COLUMNS = (
     "device",
     "other_device",
     "placement",
+    "effort",
+    "samples",
     "figure",
     "unit",
     "low",

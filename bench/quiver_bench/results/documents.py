@@ -1,6 +1,7 @@
 """Documents in the fields of CSIT's Unified Test Interface, schema 1.4, and what Quiver adds to it.
 
-Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``containers``, ``command``, ``trials``.
+Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``containers``, ``command``, ``trials``,
+``effort`` (how much was asked for), ``samples`` (how many trials the figure rests on).
 Comparisons, which CSIT doesn't have, are documents of test type ``compare`` with the same head.
 """
 
@@ -104,7 +105,7 @@ class Versions:
 
 
 def figure_document(
-    figure: Figure, chosen: Chosen, versions: Versions, started: datetime, limit: Limit | None = None
+    figure: Figure, chosen: Chosen, versions: Versions, started: datetime, limit: Limit | None = None, effort: str = ""
 ) -> dict[str, Any]:
     """A figure of one device."""
     suite = chosen.setup.suite
@@ -115,6 +116,8 @@ def figure_document(
         "generator_limited": figure.generator_limited,
         "irregular": figure.irregular or chosen.setup.cores.shared,
         "remarks": figure.remarks,
+        "effort": effort,
+        "samples": len(figure.counting),
         "result": figure.result,
         "telemetry": telemetry(figure.clocks, started),
         "trials": trials_of(figure.trials),
@@ -148,6 +151,8 @@ def comparison_document(
         "irregular": a.setup.cores.shared or any(result[side]["irregular"] for side in ("a", "b")),
         "passed": not message,
         "message": message,
+        "effort": comparison.effort,
+        "samples": result["pairs"],
         "remarks": [f"{result[side]['name']}: {remark}" for side in ("a", "b") for remark in result[side]["remarks"]],
         "device": comparison.a,
         "other": {

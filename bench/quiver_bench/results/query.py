@@ -49,13 +49,14 @@ def _in_utc(value: object) -> object:
 
 
 def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """Regular results over time by (device, suite, placement): what a trend is made of. One way and both ways are two places,
-    and so are two processors."""
+    """Regular results over time by (device, suite, place): what a trend is made of. One way and both ways are two places, so are two
+    processors, and two efforts: a search that is decided in a shorter time finds a higher rate."""
     rows = ask(
         store,
         f"""
         SELECT device, suite, placement || CASE direction WHEN 'both ways' THEN ', both ways' ELSE '' END AS placement,
-               start_time, commit, dut_version, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
+               coalesce(effort, '') AS effort, start_time, commit,
+               dut_version, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
                coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
         FROM results WHERE test_type <> 'compare' AND passed AND NOT irregular AND figure IS NOT NULL AND {SETTLED}
         ORDER BY start_time
@@ -65,19 +66,24 @@ def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
     found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         place = f"{row['placement']}, {row['machine_cpu']}" if several else row["placement"]
+        place += f", {row['effort']}" if row["effort"] else ""
         found.setdefault((row["device"], row["suite"], place), []).append(row)
     return found
 
 
 def latest(store: Store) -> list[dict[str, Any]]:
-    """The newest passed result of every (processor, device, suite, placement, direction, other device)."""
+    """The newest passed result of every (processor, device, suite, placement, direction, other device, effort).
+
+    Results from before efforts were kept stand for any effort, until there is one of a known effort.
+    """
+    alike = "test_type, machine_cpu, device, suite, placement, direction, coalesce(other_device, '')"
+    effort = "nullif(effort, '')"
     return ask(
         store,
         f"""
         SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed AND {SETTLED}
-        QUALIFY row_number() OVER (
-            PARTITION BY test_type, machine_cpu, device, suite, placement, direction, coalesce(other_device, '')
-            ORDER BY start_time DESC) = 1
-        ORDER BY area, suite, device, placement, direction, other_device, machine_cpu
+        QUALIFY row_number() OVER (PARTITION BY {alike}, {effort} ORDER BY start_time DESC) = 1
+            AND ({effort} IS NOT NULL OR NOT bool_or({effort} IS NOT NULL) OVER (PARTITION BY {alike}))
+        ORDER BY area, suite, device, placement, direction, other_device, machine_cpu, effort
         """,
     )

@@ -48,6 +48,8 @@ COLUMNS: dict[str, str] = {
     "irregular": "BOOLEAN",
     "remarks": "VARCHAR[]",
     "direction": "VARCHAR",
+    "effort": "VARCHAR",
+    "samples": "INTEGER",
     "command": "VARCHAR",
     "machine_host": "VARCHAR",
     "machine_cpu": "VARCHAR",
