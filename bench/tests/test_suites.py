@@ -19,6 +19,8 @@ from quiver_bench.suites import find, suites
         "64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps",
         "100b-1c-memif-ethip4udp-ip4base-h16384-p63-s1032192-tput",
         "64b-1c-memif-eth-l2bd-1ch-2mif-1dcr1t-testpmd-mrr",
+        "64b-1c-memif-ethip4tcp-ip4base-session-tcp-h1024-p63-s64512-cps",
+        "64b-1c-memif-ethip4tcp-ip4base-session-tcp-h1024-p63-s64512-replay",
     ],
 )
 def test_published_names_stay(name):

@@ -6,6 +6,7 @@ import argparse
 import fnmatch
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -143,7 +144,7 @@ def _measure(
     if not figures:
         figures = [_unfinished(kept, "the host moved the cores in every trial: try again")]
     documents: list[dict] = []
-    moved = [trial for trial in kept if trial.placement in UNSETTLED] if maximum else []
+    moved = [replace(trial, counts=False) for trial in kept if trial.placement in UNSETTLED] if maximum else []
     for figure in figures:
         document = figure_document(figure, chosen, versions, started, limit, effort(suite, options))
         if stopped:
