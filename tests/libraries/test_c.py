@@ -147,4 +147,4 @@ def test_a_program_in_libmemifs_style_answers_pings(cc, start, socket, tmp_path)
     for _ in range(2):
         assert run(ping, f"@{socket}") == "answered\n"
     until(lambda: server.text().count("disconnected") == 2)
-    assert server.text().count("connected to quiver-go") == 2
+    assert server.text().count("connected to memif") == 2

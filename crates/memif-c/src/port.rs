@@ -34,6 +34,8 @@ pub struct Port {
     pub(crate) control: Mutex<Control>,
     link: RwLock<Option<Arc<Link>>>,
     lent: Vec<Mutex<Lent>>,
+    /// Most queues to receive from, and to send to, that there can be.
+    most: (usize, usize),
     news: Mutex<VecDeque<LinkEvent>>,
     pub(crate) wake: Event,
     pub(crate) sleepers: Sleepers,
@@ -52,9 +54,10 @@ impl Port {
     /// [`Failure`] if the process is out of descriptors.
     pub fn client(address: &Address, config: ClientConfig) -> Result<Self, Failure> {
         let name = format!("{address} id {}", config.id);
+        let most = (config.queues.rx_queues.into(), config.queues.tx_queues.into());
         let client = Client::new(address.clone(), config, ClientTiming::default());
         let client = client.map_err(|error| Failure::of(&name, &error))?;
-        Self::new(name, Control::Client(Box::new(client)))
+        Self::new(name, most, Control::Client(Box::new(client)))
     }
 
     /// A server of one interface.
@@ -68,21 +71,22 @@ impl Port {
         settings: ListenerSettings,
     ) -> Result<Self, Failure> {
         let name = format!("{address} id {id}");
+        let most = (config.max_rx_queues.into(), config.max_tx_queues.into());
         let open = || {
             let mut listener = Listener::bind(address, settings)?;
             listener.register(id, config)?;
             Ok(listener)
         };
         let listener = open().map_err(|error| Failure::of(&name, &error))?;
-        Self::new(name, Control::Server(Box::new(listener), id))
+        Self::new(name, most, Control::Server(Box::new(listener), id))
     }
 
-    fn new(name: String, control: Control) -> Result<Self, Failure> {
+    fn new(name: String, most: (usize, usize), control: Control) -> Result<Self, Failure> {
         let wake = Event::new().map_err(|errno| Failure::new(Status::System, &name, errno))?;
         let lent = (0..256).map(|_| Mutex::default()).collect();
         let (control, link, news) = (Mutex::new(control), RwLock::new(None), Mutex::default());
         let (sleepers, watch) = Default::default();
-        Ok(Self { name, control, link, lent, news, wake, sleepers, watch })
+        Ok(Self { name, control, link, lent, most, news, wake, sleepers, watch })
     }
 
     /// Socket and id.
@@ -107,6 +111,20 @@ impl Port {
         self.link().ok_or_else(|| Failure::new(Status::Down, &self.name, "the link is down"))
     }
 
+    /// The link, for a queue to receive from: one that there can't be is told whether it is up or not.
+    fn up_rx(&self, queue: usize) -> Result<Arc<Link>, Failure> {
+        let link = self.link();
+        let count = link.as_ref().map_or(self.most.0, |link| link.rx.len());
+        if queue < count { self.up() } else { Err(self.no_queue("receive from", queue, count)) }
+    }
+
+    /// The same for one to send to.
+    fn up_tx(&self, queue: usize) -> Result<Arc<Link>, Failure> {
+        let link = self.link();
+        let count = link.as_ref().map_or(self.most.1, |link| link.tx.len());
+        if queue < count { self.up() } else { Err(self.no_queue("send to", queue, count)) }
+    }
+
     /// What both sides agreed on.
     ///
     /// # Errors
@@ -120,7 +138,7 @@ impl Port {
     /// # Errors
     /// [`Status::Down`], [`Status::Invalid`] if there is no such queue.
     pub fn counters(&self, receives: bool, queue: usize) -> Result<QueueCounters, Failure> {
-        let link = self.up()?;
+        let link = if receives { self.up_rx(queue) } else { self.up_tx(queue) }?;
         let (gauges, what) = match receives {
             true => (&link.gauges.0, "receive from"),
             false => (&link.gauges.1, "send to"),
@@ -164,7 +182,7 @@ impl Port {
     /// # Errors
     /// [`Status::Down`], [`Status::Invalid`] if there is no such queue, [`Status::Fault`].
     pub fn receive(&self, queue: usize, mut out: impl FnMut(Piece), max: usize) -> Result<usize, Failure> {
-        let link = self.up()?;
+        let link = self.up_rx(queue)?;
         let (Some(rx), Some(lent)) = (link.rx.get(queue), self.lent.get(queue)) else {
             return Err(self.no_queue("receive from", queue, link.rx.len()));
         };
@@ -249,7 +267,7 @@ impl Port {
     /// # Errors
     /// [`Status::Down`], [`Status::Invalid`] if there is no such queue.
     pub fn ready(&self, queue: usize) -> Result<bool, Failure> {
-        let link = self.up()?;
+        let link = self.up_rx(queue)?;
         let ready = self.sleepers.look(|waited_for| link.ready(queue, waited_for));
         ready.ok_or_else(|| self.no_queue("receive from", queue, link.rx.len()))
     }
@@ -260,7 +278,7 @@ impl Port {
     /// # Errors
     /// [`Status::Down`], [`Status::Invalid`] if there is no such queue, [`Status::Fault`].
     pub fn send(&self, queue: usize, n: usize, source: &mut impl TxSource) -> Result<usize, Failure> {
-        let link = self.up()?;
+        let link = self.up_tx(queue)?;
         let tx = link.tx.get(queue).ok_or_else(|| self.no_queue("send to", queue, link.tx.len()))?;
         let mut tx = lock(tx);
         let sent = tx.transmit(n, source);

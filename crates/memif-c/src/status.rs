@@ -31,21 +31,29 @@ pub enum Status {
 pub struct Failure {
     /// The code.
     pub status: Status,
-    /// Names the interface and the cause.
-    pub text: String,
+    /// The interface, or this library where it isn't known.
+    pub interface: String,
+    /// Why.
+    pub cause: String,
 }
 
 impl Failure {
     /// A failure of the interface of this name.
     pub fn new(status: Status, interface: impl Display, cause: impl Display) -> Self {
-        Self { status, text: format!("{interface}: {cause}") }
+        Self { status, interface: interface.to_string(), cause: cause.to_string() }
+    }
+
+    /// The same of the interface of this name.
+    pub fn named(self, interface: impl Display) -> Self {
+        Self { interface: interface.to_string(), ..self }
     }
 
     /// From an error of the library.
     pub fn of(interface: impl Display, error: &memif::Error) -> Self {
         let status = match error {
             memif::Error::InUse { .. } | memif::Error::Registered { .. } => Status::InUse,
-            memif::Error::Setting { .. } | memif::Error::NotASocket { .. } => Status::Invalid,
+            memif::Error::Setting { .. } | memif::Error::Address { .. } => Status::Invalid,
+            memif::Error::NoQueue { .. } | memif::Error::NotASocket { .. } => Status::Invalid,
             memif::Error::Disconnected(_) => Status::Fault,
             _ => Status::System,
         };
@@ -59,7 +67,8 @@ thread_local! {
 
 /// Keeps a failure's text for this thread, and gives its code. A thread that is about to end may have no place for the text any more.
 pub fn remember(failure: &Failure) -> Status {
-    let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
+    let text = format!("{}: {}", failure.interface, failure.cause).replace('\0', " ");
+    let text = CString::new(text).unwrap_or_default();
     let _ = LAST.try_with(|last| last.replace(text));
     failure.status
 }

@@ -75,9 +75,12 @@ pub fn watch(port: &Port) -> Result<BorrowedFd<'_>, Failure> {
         Some(watch) => watch,
         None => {
             let new = Watch::new(port).map_err(failed)?;
+            // Links come and go under this lock.
+            let control = lock(&port.control);
             new.exchange(None, port.link().as_deref());
             // If another thread was faster, its set is as good.
             let _ = port.watch.set(new);
+            drop(control);
             port.watch.get().ok_or_else(|| failed(Errno::BADF))?
         }
     };

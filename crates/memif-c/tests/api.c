@@ -52,8 +52,33 @@ static void refusals(void)
         {.mode = 3}, {.ring_size = 63}, {.ring_size = 1u << 15}, {.buffer_size = 63}, {.rx_queues = 257},
         {.secret = "1234567890123456789012345"}, {.name = "\xff"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK(qm_open_client(address, &bad[i], &port) == QM_INVALID && !port && *qm_last_error());
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(qm_open_client(address, &bad[i], &port) == QM_INVALID && !port);
+        CHECK(strstr(qm_last_error(), address) && strstr(qm_last_error(), " id 0: "));
+    }
+    CHECK(qm_open_server(address, &(qm_server_options){.id = 7, .mode = 9}, &port) == QM_INVALID && strstr(qm_last_error(), " id 7: "));
+    /* Addresses that no socket can have. */
+    char path[400], name[110];
+    memset(path, 'x', sizeof path);
+    memset(name, 'x', sizeof name);
+    path[0] = '/', path[sizeof path - 1] = 0, name[0] = '@', name[sizeof name - 1] = 0;
+    const char *none[] = {"", "@", path, name};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        CHECK(qm_open_client(none[i], &(qm_client_options){0}, &port) == QM_INVALID && !port);
+        CHECK(strstr(qm_last_error(), "socket address \"") && strstr(qm_last_error(), none[i]));
+        CHECK(qm_open_server(none[i], &(qm_server_options){0}, &port) == QM_INVALID && strstr(qm_last_error(), none[i]));
+    }
+    /* Queues that there can't be, while the link is down. */
+    CHECK(qm_open_client(address, &(qm_client_options){.rx_queues = 2}, &port) == QM_OK);
+    qm_piece piece = {"x", 1, 0};
+    size_t count;
+    CHECK(qm_receive(port, 1, &piece, 1, &count) == QM_DOWN && qm_receive(port, 2, &piece, 1, &count) == QM_INVALID);
+    CHECK(strstr(qm_last_error(), address) && strstr(qm_last_error(), "no queue 2 to receive from: there are 2"));
+    CHECK(qm_send(port, 0, &piece, 1, &count) == QM_DOWN && qm_send(port, 1, &piece, 1, &count) == QM_INVALID);
+    int is_ready;
+    CHECK(qm_ready(port, 0, &is_ready) == QM_DOWN && qm_ready(port, 2, &is_ready) == QM_INVALID);
+    qm_close(port);
+    port = NULL;
     CHECK(qm_open_client(NULL, &(qm_client_options){0}, &port) == QM_INVALID);
     CHECK(qm_open_client(address, NULL, &port) == QM_INVALID);
     CHECK(qm_open_client(address, &(qm_client_options){0}, NULL) == QM_INVALID);

@@ -31,6 +31,24 @@ pub enum Error {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// No socket can have the address.
+    #[error("socket address {address:?}: {why}")]
+    Address {
+        /// The address.
+        address: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An interface has no queue of this number.
+    #[error("no queue {queue} to {what}: there are {count}")]
+    NoQueue {
+        /// Its number.
+        queue: usize,
+        /// What it was to be used for: `receive from`, `send to`.
+        what: &'static str,
+        /// How many there are; while the link is down, how many there can be.
+        count: usize,
+    },
     /// A trust group's pool has too few buffers left for another ring.
     #[error("trust group {group}: {free} buffers are free, a ring needs {wanted}")]
     Pool {

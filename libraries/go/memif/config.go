@@ -51,7 +51,7 @@ type ClientConfig struct {
 	Mode        Mode          // ethernet
 	Secret      string        // if the server wants one: up to 24 bytes without NUL
 	Name        string        // of the interface, told to the server: "memif"; cut to 31 bytes
-	Application string        // name of this application: "quiver-go"; cut to 31 bytes
+	Application string        // name of this application: "memif"; cut to 31 bytes
 	RxQueues    int           // queues to receive from: 1. The server may allow fewer
 	TxQueues    int           // queues to send to: 1. The server may allow fewer
 	RingSize    int           // descriptors of every ring, a power of two from 64 to 16384: 1024. The server may allow fewer
@@ -91,7 +91,7 @@ func or[T comparable](value, otherwise T) T {
 }
 
 func (c ClientConfig) complete() (ClientConfig, error) {
-	c.Name, c.Application = or(c.Name, "memif"), or(c.Application, "quiver-go")
+	c.Name, c.Application = or(c.Name, "memif"), or(c.Application, "memif")
 	c.RxQueues, c.TxQueues = or(c.RxQueues, 1), or(c.TxQueues, 1)
 	c.RingSize, c.BufferSize = or(c.RingSize, 1024), or(c.BufferSize, 2048)
 	c.MaxPacket, c.Timeout = or(c.MaxPacket, DefaultMaxPacket), or(c.Timeout, 5*time.Second)

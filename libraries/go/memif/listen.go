@@ -13,7 +13,7 @@ import (
 
 // ListenConfig is how a [Listener] behaves, besides its interfaces. A field that is zero has the default of its comment.
 type ListenConfig struct {
-	Application   string        // name of this application, told to peers: "quiver-go"; cut to 31 bytes
+	Application   string        // name of this application, told to peers: "memif"; cut to 31 bytes
 	FileMode      fs.FileMode   // of the socket file: 0660
 	FileUID       int           // user that the socket file belongs to: ours
 	FileGID       int           // group that it belongs to: ours
@@ -57,7 +57,7 @@ type served struct {
 
 // Listen serves interfaces at address: a path, or "@name" for an abstract socket.
 func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*Listener, error) {
-	config.Application, config.FileMode = or(config.Application, "quiver-go"), or(config.FileMode, 0o660)
+	config.Application, config.FileMode = or(config.Application, "memif"), or(config.FileMode, 0o660)
 	config.Timeout, config.MaxHandshakes = or(config.Timeout, 5*time.Second), or(config.MaxHandshakes, 64)
 	l := &Listener{
 		config: config, address: address, done: make(chan struct{}), arrived: make(chan struct{}, 1),

@@ -59,8 +59,9 @@ pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) {
     let mut list: Vec<PollFd<'_>> = vec![listen(wake.as_fd())];
     let (station, queues) = graph.sources();
     list.extend(station.descriptor().map(listen));
+    let ours = list.len();
     list.extend(queues.flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd()).map(listen));
-    let nap = if list.len() > 1 { NAP } else { IDLE_NAP };
+    let nap = if list.len() > ours { NAP } else { IDLE_NAP };
     if let Err(error) = poll(&mut list, Some(&nap))
         && error != rustix::io::Errno::INTR
     {

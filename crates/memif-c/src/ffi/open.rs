@@ -109,6 +109,58 @@ unsafe fn address(pointer: *const c_char) -> Result<Address, Failure> {
     Ok(address)
 }
 
+/// # Safety
+/// As [`text`] and [`ids`], for what the options point to.
+unsafe fn client_config(options: &ClientOptions) -> Result<ClientConfig, Failure> {
+    // SAFETY: the caller's promise.
+    let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
+    Ok(ClientConfig {
+        id: options.id,
+        mode: mode(options.mode)?,
+        secret: secret(word)?,
+        name: name.unwrap_or("memif").into(),
+        queues: QueueConfig {
+            rx_queues: queues(options.rx_queues, 1, "rx_queues")?,
+            tx_queues: queues(options.tx_queues, 1, "tx_queues")?,
+            ring_size: ring_size(or(options.ring_size, 1024))?,
+            buffer_size: match or(options.buffer_size, 2048) {
+                size @ 64..=65_536 => size,
+                size => return Err(invalid(&format!("buffer size {size} is not in 64..=65536"))),
+            },
+            huge_pages: if options.no_huge_pages == 0 { HugePages::Try } else { HugePages::Never },
+            ..QueueConfig::default()
+        },
+    })
+}
+
+/// # Safety
+/// As [`text`] and [`ids`], for what the options point to.
+unsafe fn server_config(options: &ServerOptions) -> Result<ServerConfig, Failure> {
+    // SAFETY: the caller's promise.
+    let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
+    let admission = Admission {
+        // SAFETY: the caller's promise.
+        uids: unsafe { ids(options.allow_uids, options.allow_uid_count, "allow_uids") }?,
+        // SAFETY: the caller's promise.
+        gids: unsafe { ids(options.allow_gids, options.allow_gid_count, "allow_gids") }?,
+        // SAFETY: the caller's promise.
+        pid_namespace: unsafe { text(options.allow_pid_namespace, "allow_pid_namespace") }?.map(Into::into),
+    };
+    let defaults = ServerConfig::default();
+    Ok(ServerConfig {
+        mode: mode(options.mode)?,
+        secret: secret(word)?,
+        name: name.unwrap_or("memif").into(),
+        max_rx_queues: queues(options.max_rx_queues, 256, "max_rx_queues")?,
+        max_tx_queues: queues(options.max_tx_queues, 256, "max_tx_queues")?,
+        max_ring_size: ring_size(or(options.max_ring_size, 16_384))?,
+        max_memory: if options.max_memory == 0 { defaults.max_memory } else { options.max_memory },
+        seals: if options.allow_unsealed == 0 { SealPolicy::Require } else { SealPolicy::Allow },
+        admission,
+        ..defaults
+    })
+}
+
 /// See `qm_open_client` in the header.
 ///
 /// # Safety
@@ -126,24 +178,8 @@ pub unsafe extern "C" fn qm_open_client_sized(
         // SAFETY: as above.
         let (at, options) = unsafe { (address(at)?, taken(options, size, "options")?) };
         // SAFETY: as above.
-        let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
-        let config = ClientConfig {
-            id: options.id,
-            mode: mode(options.mode)?,
-            secret: secret(word)?,
-            name: name.unwrap_or("memif").into(),
-            queues: QueueConfig {
-                rx_queues: queues(options.rx_queues, 1, "rx_queues")?,
-                tx_queues: queues(options.tx_queues, 1, "tx_queues")?,
-                ring_size: ring_size(or(options.ring_size, 1024))?,
-                buffer_size: match or(options.buffer_size, 2048) {
-                    size @ 64..=65_536 => size,
-                    size => return Err(invalid(&format!("buffer size {size} is not in 64..=65536"))),
-                },
-                huge_pages: if options.no_huge_pages == 0 { HugePages::Try } else { HugePages::Never },
-                ..QueueConfig::default()
-            },
-        };
+        let config = unsafe { client_config(&options) };
+        let config = config.map_err(|failure| failure.named(format_args!("{at} id {}", options.id)))?;
         let opened = Box::into_raw(Box::new(Port::client(&at, config)?));
         // SAFETY: as above.
         unsafe { put(port, opened, "port") }
@@ -167,29 +203,8 @@ pub unsafe extern "C" fn qm_open_server_sized(
         // SAFETY: as above.
         let (at, options) = unsafe { (address(at)?, taken(options, size, "options")?) };
         // SAFETY: as above.
-        let (name, word) = unsafe { (text(options.name, "name")?, text(options.secret, "secret")?) };
-        let admission = Admission {
-            // SAFETY: as above.
-            uids: unsafe { ids(options.allow_uids, options.allow_uid_count, "allow_uids") }?,
-            // SAFETY: as above.
-            gids: unsafe { ids(options.allow_gids, options.allow_gid_count, "allow_gids") }?,
-            // SAFETY: as above.
-            pid_namespace: unsafe { text(options.allow_pid_namespace, "allow_pid_namespace") }?
-                .map(Into::into),
-        };
-        let defaults = ServerConfig::default();
-        let config = ServerConfig {
-            mode: mode(options.mode)?,
-            secret: secret(word)?,
-            name: name.unwrap_or("memif").into(),
-            max_rx_queues: queues(options.max_rx_queues, 256, "max_rx_queues")?,
-            max_tx_queues: queues(options.max_tx_queues, 256, "max_tx_queues")?,
-            max_ring_size: ring_size(or(options.max_ring_size, 16_384))?,
-            max_memory: if options.max_memory == 0 { defaults.max_memory } else { options.max_memory },
-            seals: if options.allow_unsealed == 0 { SealPolicy::Require } else { SealPolicy::Allow },
-            admission,
-            ..defaults
-        };
+        let config = unsafe { server_config(&options) };
+        let config = config.map_err(|failure| failure.named(format_args!("{at} id {}", options.id)))?;
         let given = |id: u32| (id != 0).then_some(id);
         let settings = ListenerSettings {
             mode: or(options.file_mode, 0o660) & 0o777,

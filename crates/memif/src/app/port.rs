@@ -42,6 +42,8 @@ pub struct Port {
     armed: bool,
     /// Queue to receive from next, so that none waits for the others.
     next_rx: usize,
+    /// Most queues to receive from, and to send to, that there can be.
+    most: (usize, usize),
     /// Happened outside of `wait`, to be told there.
     happened: Vec<LinkEvent>,
 }
@@ -59,8 +61,9 @@ impl Port {
     /// As [`Client::new`].
     pub fn client(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, PortError> {
         let interface = format!("{address} id {}", config.id);
+        let most = (config.queues.rx_queues.into(), config.queues.tx_queues.into());
         let client = Client::new(address, config, timing).map(Control::Client);
-        Self::new(interface, client)
+        Self::new(interface, most, client)
     }
 
     /// A server of one interface.
@@ -73,12 +76,14 @@ impl Port {
         config: ServerConfig,
         settings: ListenerSettings,
     ) -> Result<Self, PortError> {
+        let most = (config.max_rx_queues.into(), config.max_tx_queues.into());
         let listener = Listener::bind(address, settings)
             .and_then(|mut listener| listener.register(id, config).map(|()| listener));
-        Self::new(format!("{address} id {id}"), listener.map(|listener| Control::Server(listener, id)))
+        let listener = listener.map(|listener| Control::Server(listener, id));
+        Self::new(format!("{address} id {id}"), most, listener)
     }
 
-    fn new(name: String, control: Result<Control, Error>) -> Result<Self, PortError> {
+    fn new(name: String, most: (usize, usize), control: Result<Control, Error>) -> Result<Self, PortError> {
         let opened = control.and_then(|control| {
             let system = |call| move |errno| Error::System { call, errno };
             let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
@@ -88,7 +93,7 @@ impl Port {
         match opened {
             Ok((control, epoll)) => {
                 let (connection, armed, next_rx, happened) = (None, false, 0, Vec::new());
-                Ok(Self { name, control, connection, epoll, armed, next_rx, happened })
+                Ok(Self { name, control, connection, epoll, armed, next_rx, most, happened })
             }
             Err(cause) => Err(PortError { interface: name, cause }),
         }
@@ -158,7 +163,7 @@ impl Port {
         Ok(Progress::Sleep(deadline.into_iter().chain(nap).min()))
     }
 
-    /// Copies packets into `batch` after clearing it; gives how many.
+    /// Copies packets of all queues into `batch` after clearing it; gives how many: none while the link is down.
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.
@@ -176,16 +181,46 @@ impl Port {
         Ok(batch.len())
     }
 
+    /// The same of one queue. [`connection`](Self::connection) tells how many there are.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive); [`Error::NoQueue`] if there is no such queue, or can't be one while the link is down.
+    pub fn receive_from(&mut self, queue: usize, batch: &mut Batch) -> Result<usize, PortError> {
+        batch.clear();
+        let queues = self.connection.as_mut().map(|connection| &mut connection.rx);
+        let count = queues.as_ref().map_or(self.most.0, |queues| queues.len());
+        if queue >= count {
+            return Err(self.error(Error::NoQueue { queue, what: "receive from", count }));
+        }
+        let received = queues.and_then(|queues| queues.get_mut(queue)).map(|rx| rx.recv_batch(batch));
+        self.check(received.and_then(Result::err))?;
+        Ok(batch.len())
+    }
+
     /// Sends packets on the first queue; gives how many were dealt with: the rest found no room, or the link
     /// is down. Packets longer than the whole ring, and empty ones, are dropped.
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.
     pub fn send<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Result<usize, PortError> {
-        let Some(tx) = self.connection.as_mut().and_then(|connection| connection.tx.first_mut()) else {
-            return Ok(0);
-        };
-        let sent = tx.send_batch(packets);
+        match &self.connection {
+            // Both sides agreed on none.
+            Some(connection) if connection.tx.is_empty() => Ok(0),
+            _ => self.send_on(0, packets),
+        }
+    }
+
+    /// The same on one queue. [`connection`](Self::connection) tells how many there are.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); [`Error::NoQueue`] if there is no such queue, or can't be one while the link is down.
+    pub fn send_on<P: AsRef<[u8]>>(&mut self, queue: usize, packets: &[P]) -> Result<usize, PortError> {
+        let queues = self.connection.as_mut().map(|connection| &mut connection.tx);
+        let count = queues.as_ref().map_or(self.most.1, |queues| queues.len());
+        if queue >= count {
+            return Err(self.error(Error::NoQueue { queue, what: "send to", count }));
+        }
+        let sent = queues.and_then(|queues| queues.get_mut(queue)).map_or(Ok(0), |tx| tx.send_batch(packets));
         self.check(sent.err())?;
         Ok(sent.unwrap_or(0))
     }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -50,21 +51,27 @@ impl Address {
     /// Whether there can be such a socket at all.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`Error::Address`].
     pub fn check(&self) -> Result<(), Error> {
-        let (setting, length, most) = match &self.name {
-            SocketName::Abstract(name) => ("length of the abstract socket's name", name.len(), 107),
-            // What is longer than a socket address goes through its directory's descriptor.
-            SocketName::Path(path) if path.as_os_str().len() > 107 => {
-                ("length of the socket's file name", path.file_name().map_or(0, |name| name.len()), 80)
-            }
-            SocketName::Path(path) => ("length of the socket's path", path.as_os_str().len(), 107),
+        let (text, abstract_one) = match &self.name {
+            SocketName::Path(path) => (path.as_os_str().as_bytes(), false),
+            SocketName::Abstract(name) => (name.as_bytes(), true),
         };
-        if (1..=most).contains(&length) {
-            return Ok(());
-        }
-        let allowed = if most == 80 { "1..=80" } else { "1..=107" };
-        Err(Error::Setting { setting, value: length as u64, allowed })
+        // What is longer than a socket address goes through its directory's descriptor.
+        let file = text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let why = match text.len() {
+            0 => "it is empty",
+            _ if text.contains(&0) => "it contains a NUL",
+            108.. if abstract_one => "an abstract name has at most 107 bytes",
+            108.. if file.is_empty() || file.len() == text.len() => {
+                "a path of more than 107 bytes must name a directory and a file in it"
+            }
+            108.. if file.len() > 80 => {
+                "a file in a directory, with a path of more than 107 bytes, has a name of at most 80"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Address { address: self.to_string(), why })
     }
 
     /// Its name.
@@ -120,9 +127,15 @@ mod tests {
             ("@".into(), false),
             (format!("@{}", long(108)), false),
             (format!("/{}/{}", long(300), long(81)), false),
+            (format!("/{}/", long(300)), false),
+            (long(108), false),
+            ("/a\0b".into(), false),
         ] {
             let Ok(address) = text.parse::<Address>();
-            assert_eq!(address.check().is_ok(), works, "{text}: {:?}", address.check());
+            match address.check() {
+                Ok(()) => assert!(works, "{text}"),
+                Err(error) => assert!(!works && error.to_string().contains(&format!("{text:?}")), "{error}"),
+            }
         }
     }
 

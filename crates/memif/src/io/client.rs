@@ -97,7 +97,7 @@ impl Client {
     /// An interface that will connect at the first [`process`](Self::process).
     ///
     /// # Errors
-    /// [`Error::System`] if the process is out of descriptors, [`Error::Setting`] for an address that no socket can have.
+    /// [`Error::System`] if the process is out of descriptors, [`Error::Address`] for one that no socket can have.
     pub fn new(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, Error> {
         address.check()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)

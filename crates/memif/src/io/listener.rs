@@ -56,7 +56,7 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::InUse`], [`Error::NotASocket`], [`Error::NoDirectory`], [`Error::Netns`], [`Error::Socket`];
-    /// [`Error::Setting`] for an address that no socket can have.
+    /// [`Error::Address`] for one that no socket can have.
     pub fn bind(address: &Address, settings: ListenerSettings) -> Result<Self, Error> {
         address.check()?;
         let socket = listen_at(address, &settings)?;

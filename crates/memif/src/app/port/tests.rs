@@ -14,6 +14,42 @@ fn pair(name: &str, rx_queues: u16) -> (Port, Port) {
     (server, Port::client(address, config, ClientTiming::default()).unwrap())
 }
 
+/// Three queues one way, one the other: each by its number.
+#[test]
+fn queues_are_used_one_by_one() {
+    let (mut server, mut client) = pair("queues", 3);
+    let mut batch = Batch::new(16);
+    let wrong = |result: Result<usize, PortError>, queue, what, count| {
+        let error = result.unwrap_err();
+        assert_eq!(error.cause, Error::NoQueue { queue, what, count });
+        assert!(error.to_string().contains("quiver-queues-"), "{error}");
+    };
+    // While the link is down, too.
+    wrong(client.send_on(3, &[[1; 60]]), 3, "send to", 3);
+    wrong(client.receive_from(1, &mut batch), 1, "receive from", 1);
+    assert_eq!((client.send_on(2, &[[1; 60]]), client.receive_from(0, &mut batch)), (Ok(0), Ok(0)));
+    assert_eq!((client.send(&[[1; 60]]), client.receive(&mut batch)), (Ok(0), Ok(0)));
+    until(|| {
+        moment(&mut server).unwrap();
+        moment(&mut client).unwrap();
+        server.connection().is_some() && client.connection().is_some()
+    });
+    for queue in 0..3_u8 {
+        assert_eq!(
+            client.send_on(queue.into(), &vec![[queue; 60]; usize::from(queue) + 1]).unwrap(),
+            usize::from(queue) + 1
+        );
+    }
+    for queue in [2, 0, 1_u8] {
+        assert_eq!(server.receive_from(queue.into(), &mut batch).unwrap(), usize::from(queue) + 1);
+        assert!(batch.packets().all(|packet| packet == [queue; 60]));
+    }
+    assert_eq!(server.receive(&mut batch), Ok(0));
+    wrong(server.receive_from(3, &mut batch), 3, "receive from", 3);
+    wrong(server.send_on(1, &[[1; 60]]), 1, "send to", 1);
+    assert_eq!((server.send_on(0, &[[9; 60]]), client.receive_from(0, &mut batch)), (Ok(1), Ok(1)));
+}
+
 fn moment(port: &mut Port) -> Result<Vec<LinkEvent>, PortError> {
     port.wait(Some(Duration::from_millis(2)))
 }
