@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -187,4 +188,31 @@ func TestPortsConnectAgain(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// TestAddresses: what no socket can have is refused when it is opened, by all ways to open one, and the error names it.
+func TestAddresses(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for _, address := range []string{"", "@", "@" + long[:108], "/" + long, "/" + long + "/", long, "/a\x00b"} {
+		_, dialled := Dial(context.Background(), address, ClientConfig{})
+		_, listening := Listen(address, ListenConfig{}, ServerConfig{})
+		_, client := OpenClient(address, ClientConfig{}, nil)
+		_, server := OpenServer(address, ListenConfig{}, ServerConfig{}, nil)
+		for _, err := range []error{dialled, listening, client, server} {
+			var typed *Error
+			if !errors.Is(err, BadSetting) || !errors.As(err, &typed) || !strings.Contains(err.Error(), strconv.Quote(address)) {
+				t.Errorf("%q: %v", address, err)
+			}
+		}
+	}
+	// A long path whose file has a short name can be had.
+	directory := filepath.Join(t.TempDir(), long[:200])
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	port, err := OpenServer(filepath.Join(directory, "socket"), ListenConfig{}, ServerConfig{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = port.Close()
 }

@@ -24,10 +24,10 @@ pub struct ListenerSettings {
 }
 
 impl Default for ListenerSettings {
-    /// `quiver`, 0660, our own user and group, 5 s, 64.
+    /// `memif`, 0660, our own user and group, 5 s, 64.
     fn default() -> Self {
         Self {
-            name: "quiver".into(),
+            name: "memif".into(),
             mode: 0o660,
             owner: None,
             group: None,

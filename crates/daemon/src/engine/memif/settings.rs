@@ -86,6 +86,7 @@ pub(super) fn socket_flaw(socket: &SocketName, error: &::memif::Error) -> Flaw {
 
 pub(super) fn file(file: &SocketFile) -> Result<ListenerSettings, Flaw> {
     Ok(ListenerSettings {
+        name: "quiver".into(),
         mode: file.mode,
         owner: file.owner.as_ref().map(accounts::user).transpose()?,
         group: file.group.as_ref().map(accounts::group).transpose()?,
