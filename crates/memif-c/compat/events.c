@@ -19,7 +19,7 @@ static void tell(conn_t *c)
             told(c, c->private_ctx);
         /* What was received over the old connection must be given back before the new one is used. */
         for (unsigned q = 0; !up && q < MAX_QUEUES; q++) {
-            c->queues[q].lent = c->queues[q].returned = 0;
+            c->queues[q].lent = 0;
             c->queues[q].next = c->queues[q].out = 0;
             qm_release(c->port, q);
         }

@@ -17,7 +17,6 @@ typedef struct queue {
     size_t next;         /* slot to give out next */
     size_t out;          /* slots given out and not sent */
     uint32_t lent;       /* received buffers that were not given back */
-    uint32_t returned;   /* of them, counted by memif_refill_queue */
     int polling;         /* no interrupts */
 } queue_t;
 

@@ -5,8 +5,7 @@
  *   from memif_create to memif_delete. Without, it calls memif_poll_event.
  * - One master (server) connection per socket; any number of slaves.
  * - Buffers to send are private memory and are copied when they are sent: as many of memif_buffer_alloc as are kept must be sent
- *   in the order in which they were got. Received buffers are shared memory, as ever, but are given back all at once: when
- *   memif_refill_queue has counted as many as were received.
+ *   in the order in which they were got. Received buffers are shared memory, as ever.
  * - What a peer does wrong ends its connection (on_disconnect), and is never believed.
  */
 #ifndef QUIVER_COMPAT_LIBMEMIF_H

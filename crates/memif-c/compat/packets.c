@@ -47,11 +47,9 @@ int memif_refill_queue(memif_conn_handle_t conn, uint16_t qid, uint16_t count, u
         return MEMIF_ERR_INVAL_ARG;
     queue_t *q = &c->queues[qid];
     /* UINT16_MAX means all. */
-    q->returned = count == UINT16_MAX ? q->lent : q->returned + count;
-    if (!q->lent || q->returned < q->lent)
-        return MEMIF_ERR_SUCCESS;
-    q->lent = q->returned = 0;
-    return compat_error(qm_release(c->port, qid));
+    uint32_t back = count == UINT16_MAX || count > q->lent ? q->lent : count;
+    q->lent -= back;
+    return back ? compat_error(qm_release_first(c->port, qid, back)) : MEMIF_ERR_SUCCESS;
 }
 
 /* Room for as many buffers as a ring that was asked for has slots; made once, so that buffers outlive a connection. */

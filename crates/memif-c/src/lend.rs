@@ -35,8 +35,8 @@ pub(crate) struct Held {
     pub(crate) link: Arc<Link>,
     /// Pieces that found no place in the last call's array.
     pub(crate) rest: VecDeque<Piece>,
-    /// The application has some of it.
-    pub(crate) kept: bool,
+    /// Pieces that the application has.
+    pub(crate) kept: usize,
 }
 
 /// Gives pieces out as long as there is room; the rest waits.

@@ -188,7 +188,7 @@ impl Port {
         };
         let lent = &mut *lock(lent);
         // What nobody has got of an earlier connection nobody gets.
-        lent.take_if(|held| !held.kept && !Arc::ptr_eq(&held.link, &link));
+        lent.take_if(|held| held.kept == 0 && !Arc::ptr_eq(&held.link, &link));
         let mut first = VecDeque::new();
         let rest = match lent {
             Some(held) if !Arc::ptr_eq(&held.link, &link) => {
@@ -205,7 +205,7 @@ impl Port {
         }
         if given == max || !rest.is_empty() {
             if let Some(held) = lent {
-                held.kept |= given > 0;
+                held.kept += given;
             }
             return Ok(given);
         }
@@ -225,7 +225,7 @@ impl Port {
             given = pieces;
         }
         if given > 0 {
-            lent.get_or_insert_with(|| Held { link, rest: first, kept: true }).kept = true;
+            lent.get_or_insert_with(|| Held { link, rest: first, kept: 0 }).kept += given;
         }
         Ok(given)
     }
@@ -233,9 +233,10 @@ impl Port {
     /// What waits of the packet that the last `receive` gave the beginning of, whatever became of the link.
     pub(crate) fn rest_of_packet(&self, queue: usize, out: impl FnMut(Piece)) {
         if let Some(lent) = self.lent.get(queue)
-            && let Some(Held { rest, .. }) = &mut *lock(lent)
+            && let Some(Held { rest, kept, .. }) = &mut *lock(lent)
             && let Some(pieces) = whole_packet(rest, usize::MAX, 0)
         {
+            *kept += pieces;
             rest.drain(..pieces).for_each(out);
         }
     }
@@ -246,10 +247,27 @@ impl Port {
     /// # Errors
     /// [`Status::Invalid`] if there is no such queue.
     pub fn release(&self, queue: usize) -> Result<(), Failure> {
+        self.release_first(queue, usize::MAX)
+    }
+
+    /// Gives back what was received first, so many pieces; where that is all that was received, as [`release`](Self::release). The slots of
+    /// empty parts of packets, which make no pieces, are given back with the last.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] if there is no such queue.
+    pub fn release_first(&self, queue: usize, pieces: usize) -> Result<(), Failure> {
         let lent = self.lent.get(queue).ok_or_else(|| self.no_queue("release", queue, 256))?;
         let lent = &mut *lock(lent);
         if let Some(held) = lent {
-            held.kept = false;
+            if let Some(left) = held.kept.checked_sub(pieces).filter(|left| *left > 0) {
+                held.kept = left;
+                if let Some(rx) = held.link.rx.get(queue) {
+                    // No piece lies in an earlier slot than that of its number.
+                    lock(rx).release_first(pieces.try_into().unwrap_or(u16::MAX));
+                }
+                return Ok(());
+            }
+            held.kept = 0;
         }
         let waits = |held: &Held| {
             !held.rest.is_empty() && self.link().is_some_and(|now| Arc::ptr_eq(&now, &held.link))

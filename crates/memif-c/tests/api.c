@@ -401,12 +401,46 @@ static void watched(void)
     qm_close(server);
 }
 
+/* What was received first is given back first, in parts; the peer gets room for as much, and the rest stays as it is. */
+static void in_parts(void)
+{
+    for (int reversed = 0; reversed < 2; reversed++) {
+        qm_port *server = open_server(), *client;
+        qm_client_options small = {.ring_size = 64, .no_huge_pages = 1};
+        CHECK(qm_open_client(address, &small, &client) == QM_OK);
+        wait_up(server, client);
+        qm_port *from = reversed ? server : client, *to = reversed ? client : server;
+        uint32_t numbers[200];
+        qm_piece out[200], in[200];
+        for (uint32_t i = 0; i < 200; i++)
+            numbers[i] = i, out[i] = (qm_piece){&numbers[i], sizeof numbers[i], 0};
+        size_t n, had, sent = 64;
+        CHECK(qm_send(from, 0, out, 200, &n) == QM_OK && n == 64);
+        CHECK(qm_receive(to, 0, in, 200, &had) == QM_OK && had == 64);
+        for (size_t back = 1; sent + back <= 200; sent += back++) {
+            CHECK(qm_send(from, 0, out + sent, 1, &n) == QM_OK && n == 0);
+            CHECK(qm_release_first(to, 0, back) == QM_OK);
+            CHECK(qm_send(from, 0, out + sent, 200 - sent, &n) == QM_OK && n == back);
+            CHECK(qm_receive(to, 0, in + had, 200 - had, &n) == QM_OK && n == back);
+            had += n;
+            for (size_t i = had - 64; i < had; i++)
+                CHECK(in[i].length == 4 && !memcmp(in[i].data, &numbers[i], 4));
+        }
+        CHECK(sent > 180 && qm_release_first(to, 0, 1000) == QM_OK && qm_release_first(to, 0, 1) == QM_OK);
+        CHECK(qm_send(from, 0, out, 200, &n) == QM_OK && n == 64);
+        CHECK(qm_release_first(to, 256, 1) == QM_INVALID && qm_release_first(NULL, 0, 1) == QM_INVALID);
+        qm_close(client);
+        qm_close(server);
+    }
+}
+
 int main(void)
 {
     snprintf(address, sizeof address, "@quiver/c-api-%d", getpid());
     names();
     refusals();
     packets();
+    in_parts();
     other_versions();
     threads();
     admin();

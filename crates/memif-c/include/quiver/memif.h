@@ -208,6 +208,9 @@ int qm_receive(qm_port *port, unsigned queue, qm_piece *pieces, size_t max, size
  * QM_INVALID until then. */
 int qm_release(qm_port *port, unsigned queue);
 
+/* Gives back the count pieces that were received first of those that the application has; all, and more, is qm_release. */
+int qm_release_first(qm_port *port, unsigned queue, size_t count);
+
 /* Copies one packet that is there into buffer, and gives it back. *length is its bytes, 0 if there is none; QM_TOO_LONG if it is longer
  * than size: it is lost then. Not to be mixed with pieces that aren't released. */
 int qm_read(qm_port *port, unsigned queue, void *buffer, size_t size, size_t *length);

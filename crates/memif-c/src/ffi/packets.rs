@@ -68,6 +68,16 @@ pub unsafe extern "C" fn qm_release(port: *const qm_port, queue: c_uint) -> i32 
     call(|| unsafe { given(port, "port") }?.release(queue as usize))
 }
 
+/// See `qm_release_first` in the header.
+///
+/// # Safety
+/// The port is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qm_release_first(port: *const qm_port, queue: c_uint, count: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    call(|| unsafe { given(port, "port") }?.release_first(queue as usize, count))
+}
+
 /// See `qm_read` in the header.
 ///
 /// # Safety

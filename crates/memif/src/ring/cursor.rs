@@ -23,7 +23,7 @@ pub struct IndexFault {
 ///   released ≤ taken ≤ peer ≤ released + size        (all modulo 2^16)
 ///      held: used, not given back │ available
 /// ```
-/// Slots are *taken* one by one as they are used, and *released* together when their use is over.
+/// Slots are *taken* one by one as they are used, and *released* in the same order when their use is over, usually together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     size: u16,
@@ -86,6 +86,14 @@ impl Cursor {
         self.released = self.taken;
         self.released
     }
+
+    /// Releases the first `n` of the held slots, at most all; gives the index to publish.
+    #[inline(always)]
+    pub const fn release_first(&mut self, n: u16) -> u16 {
+        let n = if n < self.held() { n } else { self.held() };
+        self.released = self.released.wrapping_add(n);
+        self.released
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +117,8 @@ mod tests {
         Peer(u8),
         Take(u8),
         Release,
+        /// Of what is held, and of more than that.
+        ReleaseFirst(u8),
         /// The peer writes this; the cursor must agree with the oracle on whether it is possible.
         Hostile(u16),
     }
@@ -117,7 +127,8 @@ mod tests {
         prop_oneof![
             3 => any::<u8>().prop_map(Step::Peer),
             3 => any::<u8>().prop_map(Step::Take),
-            2 => Just(Step::Release),
+            1 => Just(Step::Release),
+            2 => any::<u8>().prop_map(Step::ReleaseFirst),
             1 => any::<u16>().prop_map(Step::Hostile),
         ]
     }
@@ -147,6 +158,12 @@ mod tests {
                     Step::Release => {
                         prop_assert_eq!(cursor.release(), oracle.taken as u16);
                         oracle.released = oracle.taken;
+                    }
+                    Step::ReleaseFirst(p) => {
+                        let n = part(2 * (oracle.taken - oracle.released), p);
+                        oracle.released = (oracle.released + n).min(oracle.taken);
+                        prop_assert_eq!(cursor.release_first(n as u16), oracle.released as u16);
+                        prop_assert_eq!(cursor.first_held(), oracle.released as u16);
                     }
                     Step::Hostile(index) => {
                         // Possible values: the 16-bit images of taken..=released + size.

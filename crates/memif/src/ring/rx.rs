@@ -262,6 +262,16 @@ impl RxQueue {
         self.endpoint.publish(self.ring.indices(), released);
     }
 
+    /// Gives the first `n` of these slots back, at most all.
+    pub fn release_first(&mut self, n: u16) {
+        let n = n.min(self.cursor.held());
+        if n > 0 {
+            self.post(self.cursor.first_held(), n);
+            let released = self.cursor.release_first(n);
+            self.endpoint.publish(self.ring.indices(), released);
+        }
+    }
+
     /// Slots received and not yet released.
     #[inline]
     #[must_use]
