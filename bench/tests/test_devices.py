@@ -108,6 +108,7 @@ def test_quivers_version_has_its_commit(programs):
         (Floor, "64b-2c-memif-ethip4-ip4base-mrr"),
         (Wire, "64b-1c-memif-ethip4-ip4base-mrr"),
         (Kernel, "64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps"),
+        (Testpmd, "1518b-1c-memif-eth-l2xcbase-memif-dma-mrr"),
     ],
 )
 def test_what_a_device_cannot_do_is_said_beforehand(kind, suite):

@@ -17,11 +17,12 @@ from conftest import MRR, NDRPDR, START, VERSIONS, chosen, comparison, document,
 from quiver_bench.commands.main import main
 from quiver_bench.commands.measure import in_words
 from quiver_bench.compare import Comparison, compare
+from quiver_bench.devices import copying
 from quiver_bench.methods import mrr, ndrpdr, reconf
 from quiver_bench.methods.base import Figure, rate
 from quiver_bench.methods.soak import Search
 from quiver_bench.report import markdown, tables
-from quiver_bench.results.documents import comparison_document
+from quiver_bench.results.documents import comparison_document, figure_document
 from quiver_bench.results.query import ask, latest
 from quiver_bench.simulated import Simulated
 from quiver_bench.suites import find
@@ -118,6 +119,18 @@ def test_documents_are_as_csits_schema_wants_them(store):
     for each in measured:
         jsonschema.validate(each, UTI)
         assert (each["message"] == "") == each["passed"]
+
+
+def test_a_figure_of_a_model_never_stands_as_speed(monkeypatch, tmp_path):
+    name = "1518b-1c-memif-eth-l2xcbase-memif-dma-mrr"
+    (figure,) = mrr.measure(Simulated(20e6, 1e4), quiet, trials=2)
+    with_dma = figure_document(figure, chosen(name), VERSIONS, START)
+    assert with_dma["remarks"] == [copying.MODEL] and "nothing about speed" in in_words(with_dma)
+    assert figure_document(figure, chosen(MRR), VERSIONS, START)["remarks"] == []
+    assert 'engine = "dsa-model"' in copying.settings()
+    (tmp_path / "wq0.0").touch()
+    monkeypatch.setattr(copying, "QUEUES", tmp_path)
+    assert copying.engine() == "dsa" and copying.MODEL not in copying.remarks()
 
 
 def test_every_kind_of_result_is_as_csits_schema_wants_it():

@@ -21,6 +21,7 @@ from quiver_bench.suites import find, suites
         "64b-1c-memif-eth-l2bd-1ch-2mif-1dcr1t-testpmd-mrr",
         "64b-1c-memif-ethip4tcp-ip4base-session-tcp-h1024-p63-s64512-cps",
         "64b-1c-memif-ethip4tcp-ip4base-session-tcp-h1024-p63-s64512-replay",
+        "1518b-1c-memif-eth-l2xcbase-memif-dma-mrr",
     ],
 )
 def test_published_names_stay(name):

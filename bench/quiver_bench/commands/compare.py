@@ -23,6 +23,7 @@ from quiver_bench.commands.common import (
     warn_of_noise,
 )
 from quiver_bench.compare import Comparison, StandMaker, compare
+from quiver_bench.devices import copying
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError
 from quiver_bench.generators.iperf3 import whole
@@ -99,6 +100,8 @@ def run(options: argparse.Namespace) -> int:
         comparison.notes = list(dict.fromkeys(f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note))
         if any(side.setup.cores.shared for side in (a, b)):
             comparison.notes.append("containers share cores: this is the machine's figure, not the device's")
+        if suite.case.dma:
+            comparison.notes += copying.remarks()
         if suite.case.generator == "iperf3" and (length := whole(options.seconds)) != options.seconds:
             comparison.notes.append(f"iperf3 knows whole seconds only: trials of {length} s")
         generator = generator_for(replace(a.setup, binaries=binaries())).version()

@@ -48,6 +48,8 @@ class Device(ABC):
     ours = False
     #: Whether it can have containers between its ports.
     chains = False
+    #: Whether it can have a DMA engine copy bodies.
+    dma = False
     #: What a reader of its figures must know.
     note = ""
 
@@ -72,6 +74,8 @@ class Device(ABC):
             raise Unsupported(f"{cls.name} doesn't do {case.forwarding}, which {suite.name} is about")
         if suite.method == "reconf" and cls.reconfigure is Device.reconfigure:
             raise Unsupported(f"{cls.name} can't be configured while it runs, which {suite.name} is about")
+        if case.dma and not cls.dma:
+            raise Unsupported(f"{cls.name} has no copy engine, which {suite.name} is about")
         if case.containers and not cls.chains:
             raise Unsupported(f"{cls.name} isn't set up for containers, which {suite.name} is about")
 

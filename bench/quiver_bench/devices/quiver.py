@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from quiver_bench.devices import containers
+from quiver_bench.devices import containers, copying
 from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.devices.revision import told_by
 from quiver_bench.devices.taps import TapPair
@@ -35,6 +35,7 @@ class Quiver(Device):
     forwards = frozenset({"l2xc", "l2bd", *ROUTED})
     ports = frozenset({"memif", "tap"})
     chains = True
+    dma = True
     ours = True
 
     def __init__(self, setup: Setup) -> None:
@@ -59,6 +60,7 @@ class Quiver(Device):
         (self.dir / "quiverd.toml").write_text(
             f'[api]\nsocket = "{self.dir}/api"\n[state]\ndirectory = "{self.dir}/state"\n'
             f'[metrics]\nlisten = "off"\n[workers]\ncores = [{workers}]\n'
+            f"{copying.settings() if self.suite.case.dma else ''}"
         )
         self.start(self.setup.binaries / "quiverd", "--config", self.dir / "quiverd.toml")
         self.wait_for("API socket", (self.dir / "api").exists)

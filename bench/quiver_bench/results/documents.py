@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from quiver_bench import __version__
+from quiver_bench.devices import copying
 from quiver_bench.machine import this_machine
 from quiver_bench.suites import Suite, find
 from quiver_bench.trial import Limit, Trial
@@ -115,7 +116,7 @@ def figure_document(
         "placement": figure.placement,
         "generator_limited": figure.generator_limited,
         "irregular": figure.irregular or chosen.setup.cores.shared,
-        "remarks": figure.remarks,
+        "remarks": figure.remarks + (copying.remarks() if suite.case.dma else []),
         "effort": effort,
         "samples": len(figure.counting),
         "result": figure.result,

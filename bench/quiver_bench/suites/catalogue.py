@@ -78,6 +78,21 @@ def _connections() -> list[Case]:
     return cases
 
 
+def _dma() -> list[Case]:
+    """Bodies copied by a DMA engine: the frame sizes over which that is to be looked at."""
+    return [
+        Case(
+            f"{name}-memif-dma",
+            "memif_dma",
+            forwarding,
+            dma=True,
+            frames=("64b", "512b", "1518b", "4400b", "9000b"),
+            methods=("mrr", "ndrpdr"),
+        )
+        for name, forwarding in (("eth-l2xcbase", "l2xc"), ("ethip4-ip4base", "ip4"))
+    ]
+
+
 def _applications() -> list[Case]:
     """Programs written with a memif library: one thread, one direction."""
     return [
@@ -108,6 +123,7 @@ CASES: tuple[Case, ...] = (
     *_connections(),
     *sessions.cases(),
     *_chains(),
+    *_dma(),
     *_applications(),
     Case(
         "ethip4-ip4base-2tap-gso-iperf3",

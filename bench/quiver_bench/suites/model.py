@@ -68,6 +68,8 @@ class Case:
     flows: int = 1
     #: Fields of the tenant whose sessions they are, as Quiver's configuration has them.
     tenant: str = ""
+    #: Bodies are copied by a DMA engine, or by a model of one.
+    dma: bool = False
     methods: tuple[str, ...] = ("mrr", "ndrpdr")
     frames: tuple[str, ...] = ("64b", "1518b", "imix")
     tags: tuple[str, ...] = ()
