@@ -105,12 +105,18 @@ def test_a_peer_that_vanishes_takes_nothing_with_it(with_engine):
     assert not queue(lab).get("given_up")
 
 
-def test_several_queues_and_workers(own_daemon):
+def test_workers_that_share_a_queue_to_send_by(own_daemon):
     lab = Laboratory(own_daemon(workers=2, extra=WRONG.format(mode="shared")).start())
-    queues = ", rx_queues = 2, tx_queues = 1"
-    lab.daemon.apply(lab.memif("m12", 12, "mtu = 9000", memif=queues) + lab.memif("m13", 13, "mtu = 9000", memif=queues))
-    lab.lossless("m12", "m13", 12, 13, "--size", 1514, "--check", "payload", "--full", "--flows", 64)
-    assert queue(lab)["completed"] > 0
+    lab.daemon.apply(
+        lab.memif("m12", 12, "mtu = 9000", memif=", rx_queues = 2, rx_workers = [0, 1]")
+        + lab.memif("m13", 13, "mtu = 9000", memif=", tx_queues = 1")
+    )
+    lab.lossless("m12", "m13", 12, 13, "--queues", 2, "--size", 1514, "--check", "payload", "--full", "--source-port", "1-64")
+    workers = lab.daemon.show("runtime")["workers"]
+    received = {worker.get("index", 0) for worker in workers if int(worker.get("packets", 0)) > 100}
+    assert received == {0, 1}, received
+    seen = queue(lab)
+    assert seen["completed"] > 0 and seen["completed"] + seen["fallbacks"] == seen["transfers"], seen
 
 
 @pytest.mark.parametrize(

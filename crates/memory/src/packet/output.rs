@@ -115,6 +115,9 @@ impl Packets {
 
 /// Who copies bodies where packets are given out.
 pub trait Bodies {
+    /// Whether bodies may be copied later. Where not, heads and bodies are copied alike, by one loop.
+    const LATER: bool = true;
+
     /// Copies bytes of a body, now or until the round ends.
     ///
     /// # Safety
@@ -126,6 +129,8 @@ pub trait Bodies {
 struct AtOnce;
 
 impl Bodies for AtOnce {
+    const LATER: bool = false;
+
     #[inline(always)]
     unsafe fn copy<S: Simd>(&mut self, simd: S, to: *mut u8, from: *const u8, len: usize) {
         // SAFETY: as the caller promises.
@@ -154,7 +159,7 @@ impl Pieces<'_> {
 
     /// [`write`](Self::write), with the body copied by somebody: it is there when that one says so, and until then nobody may be told of
     /// it. The head is written at once.
-    pub fn write_by<S: Simd>(&mut self, simd: S, target: CheckedRange<'_>, bodies: &mut impl Bodies) -> u32 {
+    pub fn write_by<S: Simd, B: Bodies>(&mut self, simd: S, target: CheckedRange<'_>, bodies: &mut B) -> u32 {
         simd.run(
             #[inline(always)]
             || {
@@ -168,9 +173,10 @@ impl Pieces<'_> {
                     // `done + n` bytes are writable at the target, whose region somebody holds at least as long.
                     unsafe {
                         let to = target.as_ptr().add(done as usize);
-                        match self.in_head {
-                            true => simd.copy(to, self.now.start, n as usize),
-                            false => bodies.copy(simd, to, self.now.start, n as usize),
+                        if B::LATER && !self.in_head {
+                            bodies.copy(simd, to, self.now.start, n as usize);
+                        } else {
+                            simd.copy(to, self.now.start, n as usize);
                         }
                     }
                     self.now =
