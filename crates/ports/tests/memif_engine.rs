@@ -8,6 +8,7 @@ use copy::model::{Model, ModelOptions, Troubles};
 use copy::{Cpu, Engine};
 use graph::port::{RxQueue, Stop, TxQueue};
 use memif::region::HugePages;
+use memif::ring::{Descriptor, RING_HEADER, RingView};
 use memif::{Connection, QueueConfig, RingSize, in_process};
 use memory::packet::{Packets, SlotId};
 use memory::simd::Tier;
@@ -196,4 +197,35 @@ fn short_packets_never_see_the_engine() {
     rx.release();
     assert_eq!(receive(&mut receiver, tier).len(), 50);
     assert_eq!(device.counts().transfers, 0);
+}
+
+#[test]
+fn a_peer_that_lies_gets_nothing_more_and_nothing_is_on_its_way_then() {
+    let troubles = Troubles { delays: 100, ..Troubles::default() };
+    let device = device(ModelOptions { troubles, ..ModelOptions::default() }, PATIENCE);
+    let ((left, left_server), (right, right_server)) = (pair(), pair());
+    // The ring the client sends to comes first in its region, the one it receives from behind it: its seventh buffer lies elsewhere.
+    let ring = RingView::bytes(RingSize::from_descriptors(RING).unwrap());
+    let range = right.tx[0].regions().check(0, ring + RING_HEADER + 6 * 16, 16).unwrap();
+    let lie = Descriptor { flags: 0, region: 9, length: 2048, offset: 0 };
+    range.write(&[lie.first_word().to_le_bytes(), lie.second_word().to_le_bytes()].concat());
+    let (mut sender, mut rx) = (MemifTx::new(first(left.tx)), MemifRx::new(first(left_server.rx)));
+    let mut tx = MemifEngineTx::new(first(right_server.tx), channel(&device), THRESHOLD);
+    let mut receiver = MemifRx::new(first(right.rx));
+    let (tier, mut packets) = (Tier::detect(), Packets::new());
+    (0..10).for_each(|number| assert!(send(&mut sender, &[number; 1500])));
+    let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
+    let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
+    assert_eq!(tx.send(tier, &mut packets, &slots[..2]).unwrap().packets, 2);
+    let fault = tx.send(tier, &mut packets, &slots[2..]).unwrap_err();
+    assert!(fault.reason.contains("region 9"), "{fault}");
+    // Six bodies were handed over, and all are there before anybody gives the peer's memory back.
+    let counts = device.counts();
+    assert_eq!((counts.transfers, counts.completed + counts.fallbacks), (6, 6), "{counts:?}");
+    tx.flush();
+    assert_eq!(
+        receive(&mut receiver, tier),
+        [vec![0; 1500], vec![1; 1500]],
+        "of the call that failed, nothing"
+    );
 }
