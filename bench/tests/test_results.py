@@ -123,7 +123,7 @@ def test_documents_are_as_csits_schema_wants_them(store):
 
 def test_a_figure_of_a_model_never_stands_as_speed(monkeypatch, tmp_path):
     name = "1518b-1c-memif-eth-l2xcbase-memif-dma-mrr"
-    (figure,) = mrr.measure(Simulated(20e6, 1e4), quiet, trials=2)
+    (figure,) = mrr.measure(Simulated(20e6, 1e4), quiet, trials=3)
     with_dma = figure_document(figure, chosen(name), VERSIONS, START)
     assert with_dma["remarks"] == [copying.MODEL] and "nothing about speed" in in_words(with_dma)
     assert figure_document(figure, chosen(MRR), VERSIONS, START)["remarks"] == []
