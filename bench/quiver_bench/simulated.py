@@ -37,6 +37,8 @@ class Simulated(Stand):
     overslept: float = 0.0
     #: Seconds for which the generator is kept from running in the coming trials at a rate; the last stays.
     stalls: list[float] = field(default_factory=lambda: [0.0])
+    #: Seconds for which the device is kept from running in each trial at a rate.
+    waits: float = 0.0
     #: Packets that come twice in each trial.
     copies: int = 0
     #: Share of what comes that the generator doesn't take at a rate that was asked for: lost at its own end.
@@ -95,6 +97,8 @@ class Simulated(Stand):
         stalled = self.stalls.pop(0) if len(self.stalls) > 1 and rate_pps else self.stalls[0]
         stalled_packets = round(load * stalled) if rate_pps else 0
         asleep = stalled_packets if asked.max_late is not None else 0
+        waited = round(load * self.waits) if rate_pps else 0
+        lost = min(sent, lost + waited)
         if asked.max_late is None:
             lost = min(sent, lost + stalled_packets)  # it comes in one burst
         else:
@@ -117,4 +121,4 @@ class Simulated(Stand):
         )
         known = rate_pps is None and self.limit_known
         limited = received / seconds >= 0.9 * self.generator_pps if known else None
-        return Trial(output, Noise(), datetime.now(UTC), where, rate_pps, limited)
+        return Trial(output, Noise(wait_s=self.waits if rate_pps else 0.0), datetime.now(UTC), where, rate_pps, limited)

@@ -39,8 +39,9 @@ class Trial:
     #: Whether the figure is the generator's rather than the device's; None where its limit isn't known.
     generator_limited: bool | None = None
     clocks: dict[str, float] = field(default_factory=dict)
-    #: Whether it keeps within the loss that was looked for, or not, by what the generator missed while it was kept from running.
-    decided_by_stall: bool = False
+    #: Whether it keeps within the loss that was looked for, or not, by what was missed while the generator or the device's busiest
+    #: thread was kept from running.
+    decided_by_noise: bool = False
     #: Whether the figure rests on it. Others, as those of another placement, are kept with them.
     counts: bool = True
 
@@ -52,7 +53,7 @@ class Trial:
             "placement": self.placement,
             "generator_limited": self.generator_limited,
             "counts": self.counts,
-            "decided_by_stall": self.decided_by_stall,
+            "decided_by_noise": self.decided_by_noise,
             **{name: value for name, value in asdict(self.output).items() if not name.startswith("latency")},
             "noise": self.noise.as_dict(),
         }

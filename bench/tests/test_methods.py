@@ -216,7 +216,7 @@ def test_a_reconfiguration_that_is_lost_in_the_noise_is_irregular():
     slower.loss_per_second = lambda load: losing(load) if slower.mrr == 30e6 else 5000
     figure = reconf.measure(slower, quiet, 480, seconds=1.0)
     assert figure.irregular
-    assert "are missing without a reconfiguration, at whatever load: try again when it is quieter" in figure.remarks[0]
+    assert "are missing without a reconfiguration: try again when it is quieter" in figure.remarks[0]
     assert len(figure.trials) == trials + len(reconf.SHARES) - 1
 
 
@@ -249,10 +249,25 @@ def test_a_trial_in_which_the_generator_stood_still_is_made_again():
     assert figure.remarks == []
 
 
+def test_a_reconfiguration_whose_device_waits_for_its_core_tries_no_lower_loads():
+    """It would wait there as well."""
+    trials = len(reconf.measure(Simulated(30e6, 1e3), quiet, 480, seconds=1.0).trials)
+    system = Simulated(30e6, 1e3, reconfiguration_standstill=0.2)
+    offer = system.offer
+    system.offer = lambda load: (setattr(system, "waits", 0.009 if load.max_late else 0.0), offer(load))[1]
+    told = []
+    figure = reconf.measure(system, told.append, 480, seconds=1.0)
+    assert (figure.result["share_of_ndr"], figure.irregular) == (0.9, False)
+    assert told.count("again: the device waited 9.0 ms for its core") == steady.OWN_PATIENCE - 1
+    assert len(figure.trials) == trials + steady.OWN_PATIENCE - 1
+    assert "or the device's thread (9.0 ms in all) was kept from running" in figure.remarks[0]
+
+
 def test_a_search_whose_generator_always_stands_still_says_so():
     figure = ndrpdr.measure(Simulated(10e6, 1e3, stalls=[0.0004]), quiet, 480, ndrpdr.Effort(duration_sum=3.0))
     assert any(
-        "kept from running, at the longest for 0.4 ms: try again when it is quieter" in said for said in figure.remarks
+        "while the generator (at the longest for 0.4 ms) or the device's thread (0.0 ms in all)" in said
+        for said in figure.remarks
     )
     assert not figure.generator_limited, "it was kept from running, not too slow"
 

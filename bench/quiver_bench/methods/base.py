@@ -74,11 +74,12 @@ def judged(trials: list[Trial]) -> tuple[bool, list[str]]:
         shares = failed / max(1, attempted), again / max(1, sent)
         irregular = irregular or max(shares) > TROUBLED
         remarks.append(f"{shares[0]:.2%} of the connections failed, {shares[1]:.2%} of the packets were sent again")
-    if stalled := [trial for trial in trials if trial.decided_by_stall]:
-        longest = max(trial.output.longest_stall_s for trial in stalled)
+    if noisy := [trial for trial in trials if trial.decided_by_noise]:
+        longest = max(trial.output.longest_stall_s for trial in noisy)
+        waited = max(trial.noise.wait_s for trial in noisy)
         remarks.append(
-            f"{len(stalled)} of {len(trials)} trials are lossy by no more than the generator itself missed while it was "
-            f"kept from running, at the longest for {longest * 1e3:.1f} ms: {QUIET}"
+            f"{len(noisy)} of {len(trials)} trials are lossy by no more than was missed while the generator (at the longest for "
+            f"{longest * 1e3:.1f} ms) or the device's thread ({waited * 1e3:.1f} ms in all) was kept from running: {QUIET}"
         )
     return irregular, remarks
 

@@ -68,10 +68,11 @@ def _reconfigure(
     least: tuple[float, float, int] | None = None
     for share in SHARES:
         load = share * ndr
-        without = _missing(steady(stand, Load(seconds, load / ways, max_late=MAX_LATE), where, kept, tell))
+        trial = steady(stand, Load(seconds, load / ways, max_late=MAX_LATE), where, kept, tell)
+        without = _missing(trial)
         if least is None or without / load < least[2] / least[1]:
             least = (share, load, without)
-        if not without:
+        if not without or trial.decided_by_noise:  # that isn't less at a lower load
             break
         tell(f"{without} packets are missing at {share:g} of NDR without a reconfiguration: at less")
     share, load, without = least or (SHARES[0], SHARES[0] * ndr, 0)
@@ -104,7 +105,7 @@ def _reconfigure(
         )
     if without > SMALL * missing:
         remarks.append(
-            f"{without / load * 1e3:.3f} ms ({without} packets) are missing without a reconfiguration, at whatever load: {QUIET}"
+            f"{without / load * 1e3:.3f} ms ({without} packets) are missing without a reconfiguration: {QUIET}"
         )
     if output.untaken > SMALL * missing:
         remarks.append(f"the generator itself didn't take {output.untaken} packets")

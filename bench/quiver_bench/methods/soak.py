@@ -15,10 +15,10 @@ from quiver_bench.methods.base import QUIET, Figure, Told, rate
 from quiver_bench.methods.steady import (
     OWN_PATIENCE,
     Run,
-    decided_by_generator,
+    decided_by_noise,
     first_settled,
     marked,
-    missed_by_generator,
+    noise_of,
     of,
 )
 from quiver_bench.trial import Stand, Trial
@@ -140,10 +140,10 @@ def measure(
                 tell(f"again: cores {trial.placement}, at first {search.where}")
             continue
         search.run.moved(trial.placement)
-        own = own + 1 if decided_by_generator(trial.output, (target,)) else 0
+        own = own + 1 if decided_by_noise(trial, (target,)) else 0
         if 0 < own < OWN_PATIENCE:
             kept.append(replace(trial, counts=False))
-            tell(f"again: {missed_by_generator(trial.output)}")
+            tell(f"again: {noise_of(trial)}")
             continue
         kept.append(marked(trial, (target,)) if own else trial)
         own = 0

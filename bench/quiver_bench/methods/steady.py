@@ -7,6 +7,7 @@ come to stand there, and what is looked for is looked for anew.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from quiver_bench.errors import TrialVoid
@@ -65,19 +66,19 @@ def steady(
     """A trial of that placement; those of others go to ``kept`` as well. Raises :class:`Elsewhere` where several in a row agree on
     another placement, and :class:`Unsteady` where patience ends.
 
-    One that keeps within a loss ratio of ``targets`` or not only by what the generator itself missed is made again as well; where
-    it is always so, the trial is marked.
+    One that keeps within a loss ratio of ``targets`` or not only by what was missed at the generator's own end, or while somebody else
+    had a core, is made again as well; where it is always so, the trial is marked.
     """
     own, run = 0, Run(where)
     for _ in range(PATIENCE):
         trial = stand.offer(load)
-        if trial.placement == where and decided_by_generator(trial.output, targets):
+        if trial.placement == where and decided_by_noise(trial, targets):
             own += 1
             if own == OWN_PATIENCE:
                 kept.append(marked(trial, targets))
                 return kept[-1]
             kept.append(replace(trial, counts=False))
-            tell(f"again: {missed_by_generator(trial.output)}")
+            tell(f"again: {noise_of(trial)}")
             continue
         kept.append(replace(trial, counts=trial.placement == where))
         if trial.placement == where:
@@ -93,27 +94,34 @@ def of(trials: list[Trial], where: str) -> list[Trial]:
     return [trial if trial.placement == where else replace(trial, counts=False) for trial in trials]
 
 
-def decided_by_generator(output: TrialOutput, targets: tuple[float, ...]) -> bool:
-    """Whether the trial would keep within one of these loss ratios, had the generator taken all that came and never stood still.
+def decided_by_noise(trial: Trial, targets: tuple[float, ...]) -> bool:
+    """Whether the trial would keep within one of these loss ratios, had the generator taken all that came, and had neither it nor
+    the device's thread been kept from running.
 
-    What it didn't take may be its own packets or strangers', so this is the most that can be its fault.
+    What it didn't take may be its own packets or strangers', and a thread may wait while it has nothing to do: this is the most
+    that can be noise.
     """
-    return _decided(output, targets, output.untaken + output.stalled_packets)
+    waited = (trial.load_pps or 0.0) * trial.output.ways * trial.noise.wait_s
+    return _decided(trial.output, targets, trial.output.untaken + trial.output.stalled_packets + math.ceil(waited))
 
 
 def marked(trial: Trial, targets: tuple[float, ...]) -> Trial:
-    """A trial that the generator decides, with why: it was too slow, or it was kept from running."""
+    """A trial that noise decides, with why: the generator was too slow, or it or the device was kept from running."""
     if _decided(trial.output, targets, trial.output.untaken):
         return replace(trial, generator_limited=True)
-    return replace(trial, decided_by_stall=True)
+    return replace(trial, decided_by_noise=True)
 
 
-def missed_by_generator(output: TrialOutput) -> str:
+def noise_of(trial: Trial) -> str:
     """In words."""
-    found = [f"didn't take {output.untaken} packets"] if output.untaken else []
+    output, found = trial.output, []
+    if output.untaken:
+        found.append(f"the generator itself didn't take {output.untaken} packets")
     if output.stalled_packets:
-        found.append(f"stood still, at the longest for {output.longest_stall_s * 1e3:.1f} ms")
-    return f"the generator itself {' and '.join(found)}"
+        found.append(f"the generator itself stood still, at the longest for {output.longest_stall_s * 1e3:.1f} ms")
+    if trial.noise.wait_s:
+        found.append(f"the device waited {trial.noise.wait_s * 1e3:.1f} ms for its core")
+    return "; ".join(found)
 
 
 def _decided(output: TrialOutput, targets: tuple[float, ...], own: int) -> bool:
