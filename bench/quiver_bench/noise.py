@@ -17,16 +17,16 @@ class Noise:
 
     #: Seconds in which the host gave the device's and the generator's cores to somebody else.
     steal_s: float = 0.0
-    #: Seconds in which the device's busiest thread waited for its core.
-    wait_s: float = 0.0
+    #: Seconds in which the device's busiest thread waited for its core. None where it has no threads that could be asked, as the kernel.
+    wait_s: float | None = None
     #: How often that thread was put aside against its will.
-    preemptions: int = 0
+    preemptions: int | None = None
     #: Load average over a minute, at the end.
     load: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """For a result document."""
-        return {name: round(value, 6) for name, value in asdict(self).items()}
+        return {name: value if value is None else round(value, 6) for name, value in asdict(self).items()}
 
 
 class Watch:

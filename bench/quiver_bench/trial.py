@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,11 +18,14 @@ from quiver_bench.devices.revision import binaries
 from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import TrialVoid, Unsupported
 from quiver_bench.generators import Conversing, Generator, Iperf3, Load, OneEnd, Tgen, TrialOutput
-from quiver_bench.machine import common, placement
+from quiver_bench.machine import UNSETTLED, common, placement
 from quiver_bench.noise import Noise, Watch
 
 #: Share of the generator's own rate from which on a figure says more about the generator than about the device.
 GENERATOR_LIMIT = 0.9
+
+#: Trials with nothing in between that tell what the generator does.
+LIMIT_TRIALS = 3
 
 #: Where the round trip isn't known.
 UNKNOWN = "unknown"
@@ -223,8 +228,16 @@ def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
     # Builds of a commit have neither generator nor floor: those are this checkout's.
     with standing(kind, replace(setup, suite=suite, binaries=binaries())) as stand:
         stand.trial(seconds / 2)  # warm-up
-        trial = stand.trial(seconds)
-    return Limit(trial.output.rate_pps, trial.placement, trial.output.rate_bps)
+        return limit_of([stand.trial(seconds) for _ in range(LIMIT_TRIALS)])
+
+
+def limit_of(trials: list[Trial]) -> Limit:
+    """The median of those trials that stood alike, in the placement that most of them had: one that the host spoilt decides nothing."""
+    settled = [trial for trial in trials if trial.placement not in UNSETTLED] or trials
+    where = Counter(trial.placement for trial in settled).most_common(1)[0][0]
+    outputs = [trial.output for trial in settled if trial.placement == where]
+    rates = (statistics.median(getattr(output, of) for output in outputs) for of in ("rate_pps", "rate_bps"))
+    return Limit(next(rates), where, next(rates))
 
 
 def round_trip(setup: Setup) -> float | None:

@@ -23,9 +23,9 @@ from quiver_bench.generators.conversations import conversed
 from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores
 from quiver_bench.methods.base import Figure
-from quiver_bench.noise import Noise
+from quiver_bench.noise import Noise, Watch
 from quiver_bench.suites import find, traffic
-from quiver_bench.trial import Limit, Trial, forwarding, placement_of
+from quiver_bench.trial import Limit, Trial, forwarding, limit_of, placement_of
 
 IP4 = find("64b-1c-memif-ethip4-ip4base-mrr")
 
@@ -319,6 +319,26 @@ def test_a_generators_limit_is_known_in_its_placement_only():
     assert limit.reached(replace(trial, rate_pps=5e6), "near") is False
     assert limit.reached(trial, "far") is None
     assert Limit(0.0, "near", 10e9).reached(replace(trial, rate_pps=0.0, rate_bps=9.9e9), "near") is True
+
+
+def test_a_trial_that_the_host_spoilt_is_no_limit():
+    def trial(rate, where):
+        return Trial(output(told(received_pps=rate, received_bps=480 * rate)), Noise(), datetime.now(UTC), where)
+
+    three = [trial(9e6, "near"), trial(1e6, "moved"), trial(10e6, "near")]
+    assert limit_of(three) == Limit(9.5e6, "near", 480 * 9.5e6)
+    assert limit_of([trial(9e6, "near"), trial(3e6, "far"), trial(2e6, "far")]) == Limit(2.5e6, "far", 480 * 2.5e6)
+    assert limit_of([trial(9e6, "moved")] * 3).placement == "moved"
+
+
+def test_where_nobody_can_be_asked_waiting_is_not_known():
+    """The kernel forwards in no thread of its own: that is not the same as never having waited."""
+    with Watch([], [0]) as nobody:
+        pass
+    with Watch([os.getpid()], [0]) as ourselves:
+        pass
+    assert (nobody.noise.wait_s, nobody.noise.as_dict()["preemptions"]) == (None, None)
+    assert ourselves.noise.wait_s >= 0 <= ourselves.noise.preemptions
 
 
 def test_the_generators_report_is_understood():

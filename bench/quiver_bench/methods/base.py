@@ -76,7 +76,7 @@ def judged(trials: list[Trial]) -> tuple[bool, list[str]]:
         remarks.append(f"{shares[0]:.2%} of the connections failed, {shares[1]:.2%} of the packets were sent again")
     if noisy := [trial for trial in trials if trial.decided_by_noise]:
         longest = max(trial.output.longest_stall_s for trial in noisy)
-        waited = max(trial.noise.wait_s for trial in noisy)
+        waited = max(trial.noise.wait_s or 0.0 for trial in noisy)
         remarks.append(
             f"{len(noisy)} of {len(trials)} trials are lossy by no more than was missed while the generator (at the longest for "
             f"{longest * 1e3:.1f} ms) or the device's thread ({waited * 1e3:.1f} ms in all) was kept from running: {QUIET}"

@@ -101,7 +101,7 @@ def decided_by_noise(trial: Trial, targets: tuple[float, ...]) -> bool:
     What it didn't take may be its own packets or strangers', and a thread may wait while it has nothing to do: this is the most
     that can be noise.
     """
-    waited = (trial.load_pps or 0.0) * trial.output.ways * trial.noise.wait_s
+    waited = (trial.load_pps or 0.0) * trial.output.ways * (trial.noise.wait_s or 0.0)
     return _decided(trial.output, targets, trial.output.untaken + trial.output.stalled_packets + math.ceil(waited))
 
 
