@@ -71,6 +71,7 @@ func hasEnded(ctl channel) (ended bool) {
 	_ = ctl.control(func(fd int) {
 		process, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 		if err != nil {
+			ended = err != unix.ENOPROTOOPT // nobody waits for its end any more
 			return
 		}
 		defer unix.Close(process)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -271,5 +272,44 @@ func TestAddressesThatNoSocketCanHave(t *testing.T) {
 				t.Errorf("%q: %v", address, err)
 			}
 		}
+	}
+}
+
+// TestEnded: a process that has ended, and isn't waited for any more, is told from one that is there: its number may be another's.
+func TestEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	accept := func() channel {
+		socket, err := listener.AcceptUnix()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = socket.Close() })
+		return channel{socket}
+	}
+	ours, err := net.DialUnix(network, nil, &net.UnixAddr{Name: path, Net: network})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	here := accept()
+	program := "import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])"
+	if output, err := exec.Command("python3", "-c", program, path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	gone := accept()
+	var told error
+	_ = here.control(func(fd int) {
+		process, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+		if told = err; err == nil {
+			unix.Close(process)
+		}
+	})
+	if told == nil && (hasEnded(here) || !hasEnded(gone)) {
+		t.Error(hasEnded(here), hasEnded(gone))
 	}
 }
