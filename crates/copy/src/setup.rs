@@ -154,14 +154,17 @@ fn open_queues(names: &[String], core: Option<usize>) -> Result<Vec<Arc<Device>>
     }
 }
 
-/// Opens a queue by name. The file is asked for first: what it says is plainer than what is missing in sysfs.
+/// Opens a queue by name.
 fn open_named(devices: &Path, name: &str) -> Result<Arc<Device>, SetupError> {
     let numbers = name.strip_prefix("wq").and_then(|rest| rest.split_once('.'));
     let good = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !numbers.is_some_and(|(device, queue)| good(device) && good(queue)) {
         return Err(SetupError::Name(name.to_owned()));
     }
-    drop(hardware::open_file(&Path::new(sysfs::FILES).join(name))?);
+    if !devices.join(name).exists() {
+        // Says it more plainly than what is missing in sysfs.
+        hardware::open_file(&Path::new(sysfs::FILES).join(name))?;
+    }
     open_queue(&sysfs::queue(devices, name)?)
 }
 

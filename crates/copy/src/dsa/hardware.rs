@@ -48,8 +48,8 @@ pub enum OpenError {
     },
     /// We may open it, but not write to its portal.
     #[error(
-        "{path}: not permitted to map the portal. Since Linux 6.9 that takes CAP_SYS_RAWIO on devices before Granite Rapids \
-         (CVE-2024-21823): add it to quiverd's capabilities (`CapabilityBoundingSet=` of the unit)"
+        "{path}: not permitted to map the portal. On devices that INTEL-SA-01084 concerns Linux asks for CAP_SYS_RAWIO: add it to \
+         quiverd's capabilities (`CapabilityBoundingSet=` of the unit)"
     )]
     Unmappable {
         /// The file.
