@@ -44,6 +44,16 @@ impl<T: Copy + Default> Beside<T> {
         (entry.generation == session.generation).then_some(&entry.value)
     }
 
+    /// Reads a word of what is known of the session of that number, whichever had it: by passes over a vector, none of which waits for one
+    /// packet before it looks at the next, what is wanted later is fetched.
+    #[inline(always)]
+    #[must_use]
+    pub fn touch(&self, session: u32) -> u32 {
+        let at = session as usize;
+        let chunk = self.chunks.get(at / CHUNK).and_then(Option::as_ref);
+        chunk.map_or(0, |chunk| chunk[at % CHUNK].generation)
+    }
+
     /// The same to change; a default where nothing is known yet, and whether that is so. `None` where there is no memory.
     #[inline(always)]
     #[must_use]
@@ -82,6 +92,7 @@ mod tests {
         assert_eq!(beside.get_mut(first), Some((&mut 0, true)));
         *beside.get_mut(first).unwrap().0 = 7;
         assert_eq!(beside.get(first), Some(&7));
+        assert_eq!((beside.touch(9000), beside.touch(9001), beside.touch(u32::MAX)), (1, 0, 0));
         assert_eq!(beside.get_mut(first), Some((&mut 7, false)));
         assert_eq!(beside.get(later), None, "another session has its number now");
         assert_eq!(beside.get_mut(later), Some((&mut 0, true)));

@@ -74,6 +74,14 @@ impl Key {
         }
     }
 
+    /// The lower and the higher endpoint of a key of IPv4, addresses in host byte order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn v4_endpoints(&self) -> ((u32, u16), (u32, u16)) {
+        let both = self.addresses[0];
+        (((both >> 32) as u32, (self.rest >> 48) as u16), (both as u32, (self.rest >> 32) as u16))
+    }
+
     /// Context.
     #[must_use]
     pub const fn context(&self) -> u16 {

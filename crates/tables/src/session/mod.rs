@@ -8,11 +8,12 @@
 //! One worker's own: nothing here is shared, locked or atomic.
 //!
 //! **Memory.** A session is an entry of two cache lines (48 B for the table, up to 80 B for its owner) that never moves, and its
-//! part of a bucket of one line, 13 to 26 B.
+//! part of a bucket of one line, 13 to 26 B. Another key of a session, where it has one, is a line of its own, and its part of a bucket.
 //!
 //! **Growth.** Buckets are split a few at a time by insertions (linear hashing), and everything lies in chunks: the longest
 //! stall is the clearing of a chunk (512 KiB).
 
+mod alias;
 mod beside;
 mod bucket;
 mod buckets;
@@ -22,7 +23,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use alias::is_alias;
 pub use beside::Beside;
 pub use key::{Endpoint, Key};
 pub use seed::Seed;
-pub use table::{Full, Handle, Inserted, Look, NONE, SessionTable};
+pub use table::{Full, Handle, Inserted, Look, NONE, SessionTable, Taken};

@@ -1,12 +1,13 @@
 //! The table.
 
+use super::alias::{Alias, FIRST};
 use super::bucket::{Bucket, SLOTS, tag};
 use super::buckets::Buckets;
 use super::{Key, Seed};
 use crate::chunked::Chunked;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// In a list of sessions: there is none.
 pub const NONE: u32 = u32::MAX;
@@ -47,21 +48,26 @@ pub struct Handle {
 #[error("the session table is full")]
 pub struct Full;
 
+/// A session is found by that key already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a session has that key")]
+pub struct Taken;
+
 /// Where an insertion has led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// A session of that number is new.
     New(u32),
-    /// There was one with this key; it is as it was.
+    /// What is found by this key already: a session, or another key of one. It is as it was.
     There(u32),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
-struct Entry<V> {
-    key: Key,
+pub(super) struct Entry<V> {
+    pub(super) key: Key,
     /// Odd while a session is here.
-    generation: u32,
+    pub(super) generation: u32,
     /// The free entry after this one.
     next: u32,
     value: V,
@@ -77,21 +83,23 @@ impl<V> Entry<V> {
 /// Sessions by their key. What `V` begins with (16 bytes) is on the cache line of the key, the rest on the next one.
 #[derive(Clone, Debug)]
 pub struct SessionTable<V> {
-    seed: Seed,
-    buckets: Buckets,
-    entries: Chunked<Entry<V>>,
+    pub(super) seed: Seed,
+    pub(super) buckets: Buckets,
+    pub(super) entries: Chunked<Entry<V>>,
     free: u32,
+    pub(super) aliases: Chunked<Alias>,
+    pub(super) free_alias: u32,
     len: usize,
     limit: usize,
 }
 
 impl<V: Copy + Default> SessionTable<V> {
-    /// An empty table for at most `limit` sessions (and 2^32 − 2). It takes memory as it fills.
+    /// An empty table for at most `limit` sessions (and 2^31 − 1). It takes memory as it fills.
     #[must_use]
     pub fn new(seed: Seed, limit: usize) -> Self {
         const { assert!(size_of::<Entry<V>>() <= 128, "a session is two cache lines") };
-        let (buckets, entries) = Default::default();
-        let mut table = Self { seed, buckets, entries, free: NONE, len: 0, limit };
+        let (buckets, entries, aliases) = Default::default();
+        let mut table = Self { seed, buckets, entries, free: NONE, aliases, free_alias: NONE, len: 0, limit };
         table.set_limit(limit);
         table
     }
@@ -116,13 +124,13 @@ impl<V: Copy + Default> SessionTable<V> {
 
     /// Changes how many sessions there may be. Where there are more, they stay.
     pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit.min(NONE as usize - 1);
+        self.limit = limit.min(FIRST as usize - 1);
     }
 
     /// Bytes of memory it has taken.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.buckets.bytes() + self.entries.bytes()
+        self.buckets.bytes() + self.entries.bytes() + self.aliases.bytes()
     }
 
     /// Hash of a key, as the other calls want it.
@@ -144,20 +152,26 @@ impl<V: Copy + Default> SessionTable<V> {
         }
     }
 
-    /// Second step: the sessions that nearly always are the right ones, if there are any. `soon` is told their lines.
+    /// Second step: the sessions that nearly always are the right ones, if there are any. `soon` is told their lines. Gives whether some
+    /// may have been found by another key of theirs: then [`SessionTable::by_own_keys`] comes before the third step.
     #[inline(always)]
-    pub fn candidates<M>(&self, looks: &mut [Look<M>], soon: impl Fn(*const u8)) {
+    pub fn candidates<M>(&self, looks: &mut [Look<M>], soon: impl Fn(*const u8)) -> bool {
+        let mut others = false;
         for look in looks {
             look.session = self.buckets.home(look.hash).candidate(tag(look.hash));
             if let Some(entry) = self.entries.get(look.session as usize) {
                 let line = core::ptr::from_ref(entry).cast::<u8>();
                 soon(line);
                 soon(line.wrapping_add(LINE));
+            } else if let Some(alias) = self.aliases.get((look.session ^ FIRST) as usize) {
+                soon(core::ptr::from_ref(alias).cast());
+                others = true;
             }
         }
+        others
     }
 
-    /// The number of the session with that key.
+    /// What has that key: the number of a session, or of a session's other key ([`is_alias`]).
     #[must_use]
     pub fn find(&self, key: &Key, hash: u32) -> Option<u32> {
         let mut bucket = self.buckets.home(hash);
@@ -165,7 +179,7 @@ impl<V: Copy + Default> SessionTable<V> {
             let mut slots = bucket.matches(tag(hash));
             while slots != 0 {
                 let session = bucket.sessions[Bucket::slot(slots) % SLOTS];
-                if self.entries.get(session as usize).is_some_and(|entry| entry.key == *key) {
+                if self.key_of(session).is_some_and(|have| have == key) {
                     return Some(session);
                 }
                 slots &= slots - 1;
@@ -185,9 +199,7 @@ impl<V: Copy + Default> SessionTable<V> {
         if self.len >= self.limit {
             return Err(Full);
         }
-        let (entries, seed) = (&self.entries, &self.seed);
-        self.buckets
-            .grow(self.len, |session| entries.get(session as usize).map_or(0, |entry| seed.hash(&entry.key)));
+        self.grow();
         let index = self.take_entry();
         if let Some(entry) = self.entries.get_mut(index as usize) {
             entry.generation = entry.generation.wrapping_add(1);
@@ -196,6 +208,29 @@ impl<V: Copy + Default> SessionTable<V> {
         self.buckets.insert(hash, index);
         self.len += 1;
         Ok(Inserted::New(index))
+    }
+
+    /// The key by which `found` was.
+    #[inline(always)]
+    fn key_of(&self, found: u32) -> Option<&Key> {
+        if found < FIRST {
+            return self.entries.get(found as usize).map(|entry| &entry.key);
+        }
+        self.alias(found).map(|alias| &alias.key)
+    }
+
+    /// Splits a few buckets where there are too many keys for them.
+    pub(super) fn grow(&mut self) {
+        let (entries, aliases, seed) = (&self.entries, &self.aliases, &self.seed);
+        let hash = |found: u32| {
+            let key = if found < FIRST {
+                entries.get(found as usize).map(|entry| &entry.key)
+            } else {
+                aliases.get((found ^ FIRST) as usize).map(|alias| &alias.key)
+            };
+            key.map_or(0, |key| seed.hash(key))
+        };
+        self.buckets.grow(self.len + self.aliases.len(), hash);
     }
 
     /// Removes the session of that number and gives what was known of it.

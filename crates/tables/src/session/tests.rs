@@ -245,3 +245,72 @@ proptest! {
         }
     }
 }
+
+/// Another key of flow `n`, by which it is found too.
+fn other(n: u32) -> Key {
+    Key::v4(1, 17, (0xc000_0200 | n >> 16, n as u16), (0x0b00_0001, 53)).0
+}
+
+#[test]
+fn a_session_is_found_by_another_key_until_it_is_gone() {
+    let mut table = SessionTable::new(SEED, 10);
+    let Ok(Inserted::New(index)) = insert(&mut table, key(2), 7) else { panic!() };
+    let handle = table.handle(index).unwrap();
+    let number = table.add_alias(handle, other(2), true).unwrap();
+    assert!(is_alias(number) && !is_alias(index) && !is_alias(NONE));
+    assert_eq!(table.add_alias(handle, other(2), true), Err(Taken), "by another key");
+    assert_eq!(table.add_alias(handle, key(2), true), Err(Taken), "by its own");
+    assert_eq!(insert(&mut table, other(2), 8), Ok(Inserted::There(number)));
+    assert_eq!(look_up(&mut table, &[other(2), key(2), other(3)]), [number, index, NONE]);
+    let mut looks = [other(2), key(2), other(3)].map(|key| Look::new(key, false));
+    table.hashes(&mut looks, |_| ());
+    assert!(table.candidates(&mut looks, |_| ()));
+    table.by_own_keys(&mut looks, |_| (), |turned| *turned = true);
+    let own = looks.map(|look| (look.key, look.hash == SEED.hash(&look.key), look.mark));
+    assert_eq!(own, [(key(2), true, true), (key(2), true, false), (other(3), true, false)]);
+    assert!(looks[..2].iter().all(|look| table.visit_if(look.session, &look.key).is_some()));
+    assert_eq!(
+        (table.aliased(number), table.aliased(index), table.aliased(NONE)),
+        (Some((index, true)), None, None)
+    );
+    table.remove(index);
+    assert_eq!(table.aliased(number), None, "it is gone");
+    insert(&mut table, key(4), 9).unwrap();
+    assert_eq!(table.aliased(number), None, "another one has its number");
+    table.remove_alias(number);
+    table.remove_alias(number);
+    assert_eq!((find(&table, other(2)), table.len()), (None, 1));
+    let Ok(Inserted::New(index)) = insert(&mut table, key(6), 1) else { panic!() };
+    let handle = table.handle(index).unwrap();
+    assert_eq!(table.add_alias(handle, other(6), false), Ok(number), "its place is used again");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Sessions and their other keys come and go: each is found by both, and by nothing else.
+    #[test]
+    fn other_keys_are_found_while_the_table_grows(steps in proptest::collection::vec((0u32..6000, any::<bool>()), 1..9000)) {
+        let mut table = SessionTable::new(SEED, usize::MAX);
+        let mut oracle = HashMap::<u32, (u32, u32)>::new();
+        for (n, comes) in steps {
+            let n = n * 2;
+            if comes && !oracle.contains_key(&n) {
+                let Ok(Inserted::New(index)) = insert(&mut table, key(n), u64::from(n)) else { panic!() };
+                let alias = table.add_alias(table.handle(index).unwrap(), other(n), n & 4 != 0).unwrap();
+                oracle.insert(n, (index, alias));
+            } else if let Some((index, alias)) = oracle.remove(&n) {
+                table.remove_alias(alias);
+                table.remove(index);
+            }
+        }
+        for n in (0..12_000).step_by(2) {
+            let there = oracle.get(&n);
+            prop_assert_eq!(find(&table, key(n)), there.map(|there| there.0));
+            prop_assert_eq!(find(&table, other(n)), there.map(|there| there.1));
+            if let Some((index, alias)) = there {
+                prop_assert_eq!(table.aliased(*alias), Some((*index, n & 4 != 0)));
+            }
+        }
+    }
+}
