@@ -8,25 +8,40 @@ from __future__ import annotations
 
 from quiver_bench.suites.model import Case
 
+#: Addresses that translated sessions are seen with: of 2 million, each could have a port.
+POOL = '[[nat_pool]]\nname = "bench"\naddresses = ["198.18.0.0/27"]\n'
+
 #: Connections over and over: what is over makes room within a second, so that clients' ports can be used again.
 _SHORT = "timeouts = { time_wait_seconds = 1 }\n"
 
 
+def _both(services: str) -> str:
+    return f"forward_services = [{services}]\nreverse_services = [{services}]\nmax_sessions = 16000000\n"
+
+
+def _datagrams(name: str, hosts: int, tenant: str) -> Case:
+    """One direction of datagrams, each source a session, chosen at random."""
+    return Case(
+        f"{name}-h{hosts}-p1-s{hosts}",
+        "session",
+        "ip4session",
+        random=True,
+        most_cores=1,
+        methods=("mrr",),
+        frames=("64b",),
+        flows=hosts,
+        tenant=tenant,
+    )
+
+
 def cases() -> list[Case]:
-    """One direction of datagrams, each source a session, chosen at random; and whole lives of TCP connections."""
+    """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44); whole lives of TCP
+    connections."""
+    followed = _both('"l4-lifecycle"')
+    translated = _both('"l4-lifecycle", "nat"') + 'nat_pool = "bench"\n' + POOL
     flows = [
-        Case(
-            f"ethip4udp-ip4base-session-l4-h{hosts}-p1-s{hosts}",
-            "session",
-            "ip4session",
-            random=True,
-            most_cores=1,
-            methods=("mrr",),
-            frames=("64b",),
-            flows=hosts,
-            tenant='forward_services = ["l4-lifecycle"]\nreverse_services = ["l4-lifecycle"]\nmax_sessions = 16000000\n',
-        )
-        for hosts in (1, 10_000, 1_000_000)
+        *(_datagrams("ethip4udp-ip4base-session-l4", hosts, followed) for hosts in (1, 10_000, 1_000_000)),
+        *(_datagrams("ethip4udp-nat44ed", hosts, translated) for hosts in (1, 10_000, 500_000)),
     ]
     connections = [
         Case(
@@ -38,8 +53,7 @@ def cases() -> list[Case]:
             most_cores=1,
             methods=("cps", "replay"),
             frames=("64b",),
-            tenant='forward_services = ["tcp-check"]\nreverse_services = ["tcp-check"]\n'
-            f"max_sessions = 16000000\n{_SHORT}",
+            tenant=_both('"tcp-check"') + _SHORT,
         )
         for hosts in (1024, 16384, 262144)
     ]

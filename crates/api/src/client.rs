@@ -69,13 +69,14 @@ fn in_parts(mut request: ApplyRequest) -> Vec<ApplyRequest> {
     let upserts = request.upserts.take().unwrap_or_default();
     let deletes = std::mem::take(&mut request.deletes);
     let mut parts = Parts { finished: vec![request], part: ApplyRequest::default(), bytes: 0 };
-    let Config { vrfs, bridges, interfaces, routes, neighbors, tenants } = upserts;
+    let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools } = upserts;
     parts.put(vrfs, |part, vrf| part.upserts.get_or_insert_default().vrfs.push(vrf));
     parts.put(bridges, |part, bridge| part.upserts.get_or_insert_default().bridges.push(bridge));
     parts.put(interfaces, |part, interface| part.upserts.get_or_insert_default().interfaces.push(interface));
     parts.put(routes, |part, route| part.upserts.get_or_insert_default().routes.push(route));
     parts.put(neighbors, |part, neighbor| part.upserts.get_or_insert_default().neighbors.push(neighbor));
     parts.put(tenants, |part, tenant| part.upserts.get_or_insert_default().tenants.push(tenant));
+    parts.put(nat_pools, |part, pool| part.upserts.get_or_insert_default().nat_pools.push(pool));
     parts.put(deletes, |part, object| part.deletes.push(object));
     parts.finished.push(parts.part);
     parts.finished

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::text::Words;
 use crate::v1::{
-    Bridge, Config, Interface, Kind, Neighbor, Object, ObjectRef, Route, Tenant, Vrf, interface::Port, object,
+    Bridge, Config, Interface, Kind, NatPool, Neighbor, Object, ObjectRef, Route, Tenant, Vrf,
+    interface::Port, object,
 };
 
 /// Name of the VRF that always exists and is meant where none is named.
@@ -67,6 +68,13 @@ impl Named for Tenant {
     }
 }
 
+impl Named for NatPool {
+    const KIND: Kind = Kind::NatPool;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl ObjectRef {
     /// Names an object.
     pub fn new(kind: Kind, name: impl Into<String>) -> Self {
@@ -89,6 +97,7 @@ impl Config {
             .chain(self.routes.iter().map(Named::object_ref))
             .chain(self.neighbors.iter().map(Named::object_ref))
             .chain(self.tenants.iter().map(Named::object_ref))
+            .chain(self.nat_pools.iter().map(Named::object_ref))
     }
 
     /// Number of objects.
@@ -99,6 +108,7 @@ impl Config {
             + self.routes.len()
             + self.neighbors.len()
             + self.tenants.len()
+            + self.nat_pools.len()
     }
 
     /// Whether there is no object at all.
@@ -115,6 +125,7 @@ impl Config {
             Some(object::Object::Route(route)) => self.routes.push(route),
             Some(object::Object::Neighbor(neighbor)) => self.neighbors.push(neighbor),
             Some(object::Object::Tenant(tenant)) => self.tenants.push(tenant),
+            Some(object::Object::NatPool(pool)) => self.nat_pools.push(pool),
             None => {}
         }
     }
@@ -127,6 +138,7 @@ impl Config {
         self.routes.extend(other.routes);
         self.neighbors.extend(other.neighbors);
         self.tenants.extend(other.tenants);
+        self.nat_pools.extend(other.nat_pools);
     }
 }
 
@@ -140,6 +152,7 @@ impl Object {
             object::Object::Route(route) => route.object_ref(),
             object::Object::Neighbor(neighbor) => neighbor.object_ref(),
             object::Object::Tenant(tenant) => tenant.object_ref(),
+            object::Object::NatPool(pool) => pool.object_ref(),
         })
     }
 }

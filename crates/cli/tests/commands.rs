@@ -195,6 +195,7 @@ fn sessions_are_asked_for_by_what_is_known_of_them() {
     assert_eq!(json["sessions"][0]["protocol"], 6);
     assert_eq!(server.quiver(&["show", "tenant"]).out, "no tenants\n");
     assert_eq!(server.quiver(&["show", "copy"]).out, "bodies are copied by the workers\n");
+    assert_eq!(server.quiver(&["show", "nat"]).out, "no NAT pools\n");
     assert_eq!(server.quiver(&["show", "session", "--protocol", "tpc"]).status, 2);
 }
 

@@ -187,6 +187,22 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "tenant blue has interface a in another context",
     ),
     (
+        "an address of two pools",
+        "[[nat_pool]]\nname = \"one\"\naddresses = [\"192.0.2.0/28\"]",
+        "[[nat_pool]]\nname = \"two\"\naddresses = [\"198.51.100.1\", \"192.0.2.15\"]",
+        "two",
+        "addresses",
+        "192.0.2.15 and 192.0.2.0/28 overlap, of which one is nat_pool one's",
+    ),
+    (
+        "a pool of another address space",
+        "[[nat_pool]]\nname = \"out\"\naddresses = [\"192.0.2.1\"]",
+        "[[tenant]]\nname = \"red\"\ncontext = 7\nforward_services = [\"nat\"]\nreverse_services = [\"nat\"]\nnat_pool = \"out\"",
+        "red",
+        "context",
+        "nat_pool out has another context",
+    ),
+    (
         "a neighbour with our own address",
         "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]",
         "[[neighbor]]\ninterface = \"a\"\naddress = \"10.0.0.1\"\nmac = \"02:00:00:00:00:01\"",

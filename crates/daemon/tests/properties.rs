@@ -5,8 +5,8 @@ mod common;
 
 use api::v1::interface::Port;
 use api::v1::{
-    ApplyRequest, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif, Neighbor, NextHop, Object,
-    ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vlan, Vrf,
+    ApplyRequest, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif, NatPool, Neighbor, NextHop,
+    Object, ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vlan, Vrf,
 };
 use common::{World, controller};
 use proptest::prelude::*;
@@ -105,8 +105,11 @@ fn bridge() -> impl Strategy<Value = Bridge> {
 fn tenant() -> impl Strategy<Value = Tenant> {
     let interfaces =
         || prop::collection::btree_set(name(), 0..3).prop_map(|names| names.into_iter().collect());
-    (name(), interfaces(), interfaces(), 0..2u32, 0..2u32).prop_map(
-        |(name, interfaces, outside_interfaces, context, max_sessions)| Tenant {
+    (name(), interfaces(), interfaces(), 0..2u32, 0..2u32, prop::option::of(name())).prop_map(
+        |(name, interfaces, outside_interfaces, context, max_sessions, pool)| Tenant {
+            forward_services: pool.iter().map(|_| "nat".into()).collect(),
+            reverse_services: pool.iter().map(|_| "nat".into()).collect(),
+            nat_pool: pool.unwrap_or_default(),
             name,
             context,
             interfaces,
@@ -117,9 +120,18 @@ fn tenant() -> impl Strategy<Value = Tenant> {
     )
 }
 
+fn nat_pool() -> impl Strategy<Value = NatPool> {
+    (name(), 0..6u8, 0..4u8, 0..2u32).prop_map(|(name, first, more, context)| NatPool {
+        name,
+        addresses: vec![format!("192.0.2.{first}-192.0.2.{}", first + more)],
+        context,
+        ..NatPool::default()
+    })
+}
+
 fn object() -> impl Strategy<Value = Object> {
     use api::v1::object::Object::{
-        Bridge as B, Interface as I, Neighbor as N, Route as R, Tenant as T, Vrf as V,
+        Bridge as B, Interface as I, NatPool as P, Neighbor as N, Route as R, Tenant as T, Vrf as V,
     };
     let neighbor = (name(), 1..4u8).prop_map(|(interface, host)| Neighbor {
         interface,
@@ -138,13 +150,14 @@ fn object() -> impl Strategy<Value = Object> {
         4 => route().prop_map(R),
         1 => neighbor.prop_map(N),
         2 => tenant().prop_map(T),
+        1 => nat_pool().prop_map(P),
     ]
     .prop_map(|object| Object { object: Some(object), status: None })
 }
 
 fn batch() -> impl Strategy<Value = ApplyRequest> {
     let delete = prop_oneof![
-        (prop::sample::select(vec![Kind::Interface, Kind::Bridge, Kind::Tenant]), name())
+        (prop::sample::select(vec![Kind::Interface, Kind::Bridge, Kind::Tenant, Kind::NatPool]), name())
             .prop_map(|(k, n)| ObjectRef::new(k, n)),
         Just(ObjectRef::new(Kind::Vrf, "red")),
         Just(ObjectRef::new(Kind::Route, "default/192.0.2.0/24")),
@@ -316,6 +329,7 @@ fn singles(config: &Config) -> Vec<ApplyRequest> {
         .chain(config.bridges.iter().cloned().map(api::v1::object::Object::Bridge))
         .chain(config.vrfs.iter().cloned().map(api::v1::object::Object::Vrf));
     tenants
+        .chain(config.nat_pools.iter().cloned().map(api::v1::object::Object::NatPool))
         .chain(objects)
         .map(|object| {
             let upserts = config_of(&[Object { object: Some(object), status: None }]);
@@ -340,4 +354,5 @@ fn shuffle(config: &mut Config, seed: u64) {
     turn(&mut config.routes, seed >> 24);
     turn(&mut config.neighbors, seed >> 32);
     turn(&mut config.tenants, seed >> 40);
+    turn(&mut config.nat_pools, seed >> 48);
 }

@@ -7,13 +7,14 @@ use api::text::Words;
 use api::v1::{Kind, ObjectRef};
 
 /// A kind with the words that stand for it, the first of which is the usual one.
-const WORDS: [(Kind, &[&str]); 6] = [
+const WORDS: [(Kind, &[&str]); 7] = [
     (Kind::Vrf, &["vrf", "vrfs"]),
     (Kind::Bridge, &["bridge", "bridges", "br"]),
     (Kind::Interface, &["interface", "interfaces", "if", "int", "iface"]),
     (Kind::Route, &["route", "routes", "rt"]),
     (Kind::Neighbor, &["neighbor", "neighbors", "neighbour", "neighbours", "neigh", "nb"]),
     (Kind::Tenant, &["tenant", "tenants"]),
+    (Kind::NatPool, &["nat_pool", "nat_pools", "nat-pool", "nat-pools"]),
 ];
 
 /// Which objects are meant.
@@ -109,7 +110,7 @@ mod tests {
         }
         assert_eq!(
             selector("pod").unwrap_err(),
-            "there is no such kind; take one of vrf, bridge, interface, route, neighbor, tenant, all"
+            "there is no such kind; take one of vrf, bridge, interface, route, neighbor, tenant, nat_pool, all"
         );
     }
 }

@@ -31,6 +31,7 @@ fn split(mut request: ApplyRequest, size: usize) -> Vec<ApplyRequest> {
     spread(config.routes, size, &mut parts, |part| &mut part.routes);
     spread(config.neighbors, size, &mut parts, |part| &mut part.neighbors);
     spread(config.tenants, size, &mut parts, |part| &mut part.tenants);
+    spread(config.nat_pools, size, &mut parts, |part| &mut part.nat_pools);
 
     let mut requests = parts
         .into_iter()

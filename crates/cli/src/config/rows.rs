@@ -36,6 +36,7 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         STATE,
         WHY,
     ]);
+    let mut pools = Table::new([Column::left("NAT POOL"), Column::left("ADDRESSES"), STATE, WHY]);
 
     for object in &response.objects {
         let [state, why] = status(object.status.as_ref());
@@ -62,6 +63,9 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
                 state,
                 why,
             ]),
+            Some(Kinded::NatPool(it)) => {
+                pools.row([(&it.name).into(), it.addresses.join(" ").into(), state, why]);
+            }
             None => {}
         }
     }
@@ -72,6 +76,7 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         (!routes.is_empty()).then(|| routes.render(paint)),
         (!neighbors.is_empty()).then(|| neighbors.render(paint)),
         (!tenants.is_empty()).then(|| tenants.render(paint)),
+        (!pools.is_empty()).then(|| pools.render(paint)),
     ];
     let tables = tables.into_iter().flatten().collect::<Vec<_>>();
     if tables.is_empty() { "no objects\n".into() } else { tables.join("\n") }

@@ -40,6 +40,11 @@ pub(crate) fn tenants() -> Vec<CompletionCandidate> {
     names(Kind::Tenant)
 }
 
+/// NAT pools.
+pub(crate) fn nat_pools() -> Vec<CompletionCandidate> {
+    names(Kind::NatPool)
+}
+
 /// VRFs.
 pub(crate) fn vrfs() -> Vec<CompletionCandidate> {
     names(Kind::Vrf)

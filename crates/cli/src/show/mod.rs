@@ -11,6 +11,7 @@ mod fields;
 mod graph;
 mod interface;
 mod memif;
+mod nat;
 mod neighbor;
 mod runtime;
 mod session;
@@ -119,6 +120,14 @@ enum Subject {
         #[command(flatten)]
         options: ShowOptions,
     },
+    /// NAT pools, and what is used of them
+    Nat {
+        /// Pool; left out: all
+        #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::nat_pools))]
+        name: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
     /// memif connections, their peers and rings
     Memif {
         /// Interface; left out: all
@@ -184,6 +193,7 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
         Subject::Tenant { name, options } => {
             show(context, options, &tenant::Tenants { name: name.clone() }).await
         }
+        Subject::Nat { name, options } => show(context, options, &nat::Pools { name: name.clone() }).await,
         Subject::Memif { interface, options } => {
             show(context, options, &memif::Memifs { interface: interface.clone() }).await
         }

@@ -26,7 +26,7 @@ pub(crate) struct Filters {
     /// Sessions of this tenant
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::tenants))]
     tenant: Option<String>,
-    /// Sessions with this address on either side
+    /// Sessions with this address on either side, also as it is seen outside
     #[arg(long, value_name = "ADDRESS")]
     address: Option<IpAddr>,
     /// Sessions with this port on either side, with --address on the same one; for echoes their identifier
@@ -101,6 +101,7 @@ impl View for Sessions {
             Column::left("PROTOCOL"),
             Column::left("INITIATOR"),
             Column::left("RESPONDER"),
+            Column::left("SEEN AS").optional(),
             Column::left("STATE"),
             Column::right("PACKETS"),
             Column::right("BYTES"),
@@ -115,6 +116,7 @@ impl View for Sessions {
                 Protocol(session.protocol).to_string().into(),
                 endpoint(&session.initiator, session.initiator_port).into(),
                 endpoint(&session.responder, session.responder_port).into(),
+                translated(session).into(),
                 phase(session),
                 session.forward_packets.into(),
                 session.forward_bytes.into(),
@@ -135,6 +137,14 @@ impl View for Sessions {
 /// "10.0.0.1:53", "[fd00::1]:53".
 fn endpoint(address: &str, port: u32) -> String {
     if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+}
+
+/// How its inside host is seen outside, where that is otherwise.
+fn translated(session: &SessionState) -> String {
+    match session.translated.as_str() {
+        "" => String::new(),
+        address => endpoint(address, session.translated_port),
+    }
 }
 
 fn phase(session: &SessionState) -> Cell {
@@ -200,7 +210,12 @@ mod tests {
             phase: SessionPhase::Closing.into(),
             ..tcp.clone()
         };
-        let blocked = SessionState { blocked: true, ..udp.clone() };
+        let blocked = SessionState {
+            blocked: true,
+            translated: "192.0.2.1".into(),
+            translated_port: 40001,
+            ..udp.clone()
+        };
         let answer = SessionsResponse { sessions: vec![udp, tcp] };
         let view = |limit| Sessions { filters: Filters::default(), limit };
         let all = "TENANT  PROTOCOL  INITIATOR        RESPONDER     STATE      PACKETS  BYTES  ANSWERS  BYTES     AGE  IDLE\n\
@@ -210,6 +225,10 @@ mod tests {
         let more =
             view(0).table(&SessionsResponse { sessions: vec![halves, blocked] }, None, Paint::new(false));
         assert!(more.contains(" closing (fin_wait_2, close_wait) ") && more.contains(" blocked "), "{more}");
+        assert!(
+            more.contains("SEEN AS") && more.contains("10.0.1.2:53   192.0.2.1:40001  blocked"),
+            "{more}"
+        );
         let cut = view(2).table(&answer, None, Paint::new(false));
         assert_eq!(cut, format!("{all}the first 2 only: --limit says how many, 0: all\n"));
         assert_eq!(view(0).table(&SessionsResponse::default(), None, Paint::new(false)), "no sessions\n");

@@ -99,6 +99,10 @@ impl Quiver for Recorded {
         Ok(Response::new(TenantsResponse::default()))
     }
 
+    async fn nat(&self, _: Request<NatRequest>) -> Answer<NatResponse> {
+        Ok(Response::new(NatResponse::default()))
+    }
+
     async fn sessions(&self, request: Request<SessionsRequest>) -> Answer<Self::SessionsStream> {
         Ok(Response::new(parts(answers::sessions(&request.into_inner()))))
     }

@@ -105,10 +105,11 @@ impl View {
             .chain(self.model.interfaces.keys().cloned().map(Key::Interface))
             .chain(self.model.neighbors.keys().cloned().map(Key::Neighbor))
             .chain(self.model.tenants.keys().cloned().map(Key::Tenant))
+            .chain(self.model.nat_pools.keys().cloned().map(Key::NatPool))
     }
 }
 
 /// Whether objects of the kind come behind the routes.
 fn comes_last(key: &Key) -> bool {
-    matches!(key, Key::Neighbor(_) | Key::Tenant(_))
+    matches!(key, Key::Neighbor(_) | Key::Tenant(_) | Key::NatPool(_))
 }

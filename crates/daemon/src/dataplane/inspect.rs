@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use api::v1::{
     BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, CopyResponse, DropCounter, FibEntry,
-    GraphResponse, InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter,
-    SessionState, TenantState, TraceShowResponse,
+    GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, RuntimeResponse,
+    SessionFilter, SessionState, TenantState, TraceShowResponse,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -35,6 +35,9 @@ pub trait Inspect: Send + Sync + 'static {
     fn bridges(&self) -> Vec<BridgeState>;
     /// All tenants, ordered by name.
     fn tenants(&self) -> Vec<TenantState>;
+
+    /// All NAT pools, ordered by name.
+    fn nat_pools(&self) -> Vec<NatPoolState>;
     /// Calls `each` with sessions, in no particular order, until it returns false. Waits for workers: they are asked a part at
     /// a time, between two of their rounds.
     ///

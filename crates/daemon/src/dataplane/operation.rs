@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, TenantSpec, VrfSpec};
+use crate::model::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VrfSpec};
 use crate::model::{Flaw, Key, Refusal, ResolvedPaths, RouteKey};
 
 /// The packet engine as the control thread changes it.
@@ -77,6 +77,8 @@ pub enum Operation {
     Neighbor(Change<NeighborSpec>),
     /// A tenant comes, changes or goes. Its interfaces are there, and no other tenant's at any point of a plan.
     Tenant(Change<TenantSpec>),
+    /// A pool of addresses for NAT comes, changes or goes. A tenant may refer to one that isn't there.
+    NatPool(Change<NatPoolSpec>),
 }
 
 /// An object comes (`before` is none), changes, or goes (`after` is none).
@@ -164,6 +166,7 @@ impl Operation {
             },
             Self::Neighbor(change) => change.either().map(|spec| Key::Neighbor(spec.key.clone())),
             Self::Tenant(change) => change.either().map(|spec| Key::Tenant(spec.name.clone())),
+            Self::NatPool(change) => change.either().map(|spec| Key::NatPool(spec.name.clone())),
         }
     }
 
@@ -183,6 +186,7 @@ impl Operation {
             Self::Routes(changes) => Self::Routes(changes.iter().map(RouteChange::inverse).collect()),
             Self::Neighbor(change) => Self::Neighbor(change.inverse()),
             Self::Tenant(change) => Self::Tenant(change.inverse()),
+            Self::NatPool(change) => Self::NatPool(change.inverse()),
         }
     }
 }
@@ -200,15 +204,20 @@ impl fmt::Display for Operation {
             | Self::Bridge(Change { before: None, .. })
             | Self::Neighbor(Change { before: None, .. })
             | Self::Tenant(Change { before: None, .. })
+            | Self::NatPool(Change { before: None, .. })
             | Self::CreateInterface(_) => "create",
             Self::Vrf(Change { after: None, .. })
             | Self::Bridge(Change { after: None, .. })
             | Self::Neighbor(Change { after: None, .. })
             | Self::Tenant(Change { after: None, .. })
+            | Self::NatPool(Change { after: None, .. })
             | Self::DestroyInterface(_) => "destroy",
-            Self::Vrf(_) | Self::Bridge(_) | Self::Neighbor(_) | Self::Tenant(_) | Self::Configure { .. } => {
-                "change"
-            }
+            Self::Vrf(_)
+            | Self::Bridge(_)
+            | Self::Neighbor(_)
+            | Self::Tenant(_)
+            | Self::NatPool(_)
+            | Self::Configure { .. } => "change",
             Self::ClosePort(_) => "close the port of",
             Self::OpenPort(_) => "open the port of",
             Self::Routes(_) => "change",

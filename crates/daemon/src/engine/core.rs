@@ -18,7 +18,7 @@ use ports::memif::{MemifEngineTx, MemifTx};
 use tables::mac::MacTable;
 
 use super::compile;
-use super::directory::{Directory, Inventory, Tenant};
+use super::directory::{Directory, Inventory, NatPool, Tenant};
 use super::memif::{LinkChange, Memifs};
 use super::passage::{Arrival, Attachments};
 use super::port::{self, Kind};
@@ -78,6 +78,8 @@ pub(super) struct Core {
     pub(super) tenant_changes: u64,
     /// Tenants that are gone since tenants were published.
     pub(super) departed_tenants: BTreeMap<Name, Tenant>,
+    /// NAT pools, likewise.
+    pub(super) departed_pools: BTreeMap<Name, NatPool>,
     /// The number that the last new tenant was given.
     pub(super) last_tenant: u16,
     /// Interfaces have changed since they were published.
@@ -117,6 +119,7 @@ impl Core {
         }
         self.contradiction = None;
         self.departed_tenants.clear();
+        self.departed_pools.clear();
         let mut draft = self.publisher.draft();
         let Keys { arcs, interfaces, bridges, tenants } = self.keys;
         let mut lost = Vec::new();

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use features::bridge::{Bridges, Moves};
 use features::session::Occupancy;
+use features::session::nat::Figures;
 
 use super::registry::Registry;
 use crate::model::Name;
-use crate::model::spec::{BridgeSpec, TenantSpec};
+use crate::model::spec::{BridgeSpec, NatPoolSpec, TenantSpec};
 
 /// All that there is, by name.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub(super) struct Inventory {
     pub(super) vrfs: HashMap<Name, u16>,
     /// Number, configuration and figures of each tenant.
     pub(super) tenants: HashMap<Name, Tenant>,
+    /// Configuration and figures of each NAT pool.
+    pub(super) nat_pools: HashMap<Name, NatPool>,
 }
 
 /// A bridge as the engine keeps it.
@@ -50,6 +53,15 @@ pub(super) struct Tenant {
     pub(super) occupancy: Arc<Occupancy>,
 }
 
+/// A NAT pool as the engine keeps it.
+#[derive(Debug, Clone)]
+pub(super) struct NatPool {
+    /// What it is.
+    pub(super) spec: Arc<NatPoolSpec>,
+    /// Its figures.
+    pub(super) figures: Arc<Figures>,
+}
+
 impl Inventory {
     /// Index of a VRF; the default one's for a name that isn't there.
     pub(super) fn vrf_index(&self, name: &Name) -> u16 {
@@ -70,8 +82,9 @@ impl Directory {
     /// Nothing but the default VRF.
     pub(super) fn new() -> Self {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
-        let (registry, bridges, published, tenants) = Default::default();
-        Self(Mutex::new(Arc::new(Inventory { registry, bridges, published, vrfs, tenants })))
+        let (registry, bridges, published, tenants, nat_pools) = Default::default();
+        let inventory = Inventory { registry, bridges, published, vrfs, tenants, nat_pools };
+        Self(Mutex::new(Arc::new(inventory)))
     }
 
     /// All of it, as it is at this moment.

@@ -7,7 +7,7 @@
 //! * `life`: interfaces and ports come, change and go; `devices`: what they leave in network namespaces; `passage`: in which
 //!   order queues and ways come and go.
 //! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets.
-//! * `tenants`: tenants, whose sessions are the workers'.
+//! * `tenants`, `nat`: tenants, whose sessions are the workers', and what these are seen with outside.
 //! * `memif`: sockets of memif interfaces, and what is known of their links.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
@@ -21,6 +21,7 @@ mod events;
 mod inspect;
 mod life;
 mod memif;
+mod nat;
 mod operations;
 mod passage;
 mod port;

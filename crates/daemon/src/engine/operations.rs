@@ -47,6 +47,10 @@ impl Dataplane for Engine {
             Operation::Routes(changes) => return self.routes(changes),
             Operation::Neighbor(change) => self.shared.core().static_neighbour(change),
             Operation::Tenant(change) => self.shared.core().tenant(change),
+            Operation::NatPool(change) => {
+                self.shared.core().nat_pool(change);
+                Ok(())
+            }
         };
         done.map_err(Rejection::from)
     }

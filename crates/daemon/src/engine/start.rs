@@ -175,6 +175,7 @@ impl Engine {
             routing,
             tenant_changes: 0,
             departed_tenants: BTreeMap::new(),
+            departed_pools: BTreeMap::new(),
             last_tenant: 0,
             interfaces_changed: false,
             published: Vec::new(),

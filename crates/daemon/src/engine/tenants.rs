@@ -7,9 +7,10 @@ use features::session::{self, Place, Tenants, Untracked};
 
 use super::core::Core;
 use super::directory::{Inventory, Tenant};
+use super::nat;
 use crate::dataplane::Change;
-use crate::model::Flaw;
 use crate::model::spec::TenantSpec;
+use crate::model::{Flaw, Name};
 
 /// Sessions that a worker may have: memory is taken as they come.
 const SESSIONS_PER_WORKER: usize = 1 << 24;
@@ -68,6 +69,10 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants) {
     tenants.clear();
     for tenant in inventory.tenants.values() {
         let spec = &tenant.spec;
+        let index = |name: &Name| inventory.registry.index(name);
+        let mut outside: Vec<_> = spec.outside_interfaces.iter().filter_map(index).collect();
+        outside.sort_unstable();
+        let pool = spec.nat_pool.as_ref().and_then(|name| inventory.nat_pools.get(name));
         let compiled = session::Tenant {
             name: spec.name.to_string().into(),
             timeouts: spec.timeouts.map(ticks_of_seconds),
@@ -76,6 +81,8 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants) {
             chain: spec.chain,
             untracked: if spec.drop_untracked { Untracked::Drop } else { Untracked::Pass },
             midstream: spec.midstream,
+            outside,
+            nat: pool.map(|pool| Arc::new(nat::compile(pool))),
             occupancy: Arc::clone(&tenant.occupancy),
         };
         tenants.set(tenant.index, Some(compiled));

@@ -11,9 +11,10 @@ use api::v1::{
     ClearCountersRequest, ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest,
     CopyResponse, DropsRequest, DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse,
     GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse,
-    NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse,
-    TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest,
-    TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, WatchRequest,
+    NatRequest, NatResponse, NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse,
+    SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse,
+    TraceClearRequest, TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest,
+    VersionResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -143,6 +144,12 @@ impl Quiver for Service {
         let name = request.into_inner().name;
         let tenants = named("tenant", &name, self.inspect.tenants(), |tenant| &tenant.name)?;
         Ok(Response::new(TenantsResponse { tenants }))
+    }
+
+    async fn nat(&self, request: Request<NatRequest>) -> Answer<NatResponse> {
+        let name = request.into_inner().name;
+        let pools = named("NAT pool", &name, self.inspect.nat_pools(), |pool| &pool.name)?;
+        Ok(Response::new(NatResponse { pools }))
     }
 
     type SessionsStream = Parts<SessionsResponse>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::text::Words as _;
-use api::v1::{InterfaceCounters, TenantState};
+use api::v1::{InterfaceCounters, NatPoolState, TenantState};
 
 use super::copying;
 use super::exposition::{Exposition, Kind};
@@ -84,6 +84,7 @@ impl Collector {
         self.events(&mut out);
         self.tables(&mut out);
         self.tenants(&mut out);
+        self.nat_pools(&mut out);
         self.memifs(&mut out);
         copying::collect(&*self.inspect, &mut out);
         out.finish()
@@ -225,6 +226,35 @@ impl Collector {
             out.metric("quiver_bridge_moves_total", Kind::Counter, "Addresses that moved to another member.");
         for bridge in &bridges {
             metric.sample(&[("bridge", &bridge.name)], bridge.moves);
+        }
+    }
+
+    fn nat_pools(&self, out: &mut Exposition) {
+        type Figure = (&'static str, Kind, &'static str, fn(&NatPoolState) -> u64);
+        let figures: [Figure; 4] = [
+            ("quiver_nat_pool_addresses", Kind::Gauge, "Addresses of a NAT pool.", |pool| pool.size),
+            ("quiver_nat_pool_translations", Kind::Gauge, "Sessions that are translated.", |pool| {
+                pool.translations
+            }),
+            (
+                "quiver_nat_pool_translations_created_total",
+                Kind::Counter,
+                "Sessions that were translated.",
+                |pool| pool.created,
+            ),
+            (
+                "quiver_nat_pool_exhausted_total",
+                Kind::Counter,
+                "Packets dropped because all ports were in use to their destination.",
+                |pool| pool.exhausted,
+            ),
+        ];
+        let pools = self.inspect.nat_pools();
+        for (name, kind, help, figure) in figures {
+            let mut metric = out.metric(name, kind, help);
+            for pool in &pools {
+                metric.sample(&[("pool", &pool.name)], figure(pool));
+            }
         }
     }
 

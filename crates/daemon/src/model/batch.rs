@@ -8,7 +8,9 @@ use api::v1::{Config, ObjectRef, ObjectResult};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
-use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec};
+use super::spec::{
+    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec,
+};
 use super::{Flaw, Key, Name, RouteKey};
 
 /// Objects to put in and to take out, each checked by itself. No object appears twice.
@@ -26,6 +28,8 @@ pub struct Batch {
     pub neighbors: Vec<Arc<NeighborSpec>>,
     /// Tenants to put in.
     pub tenants: Vec<Arc<TenantSpec>>,
+    /// NAT pools to put in.
+    pub nat_pools: Vec<Arc<NatPoolSpec>>,
     /// Objects to take out.
     pub deletes: Vec<Key>,
     /// Whether everything not put in is taken out.
@@ -91,6 +95,12 @@ impl Batch {
                 reader.batch.tenants.push(Arc::new(spec));
             }
         }
+        for object in &upserts.nat_pools {
+            let key = |spec: &NatPoolSpec| Key::NatPool(spec.name.clone());
+            if let Some(spec) = reader.read(object, NatPoolSpec::parse, key) {
+                reader.batch.nat_pools.push(Arc::new(spec));
+            }
+        }
         for object in deletes {
             match Key::parse(object) {
                 Ok(key) if reader.name(&key) => reader.batch.deletes.push(key),
@@ -114,7 +124,7 @@ impl Batch {
         keys.any(|key| self.contains(key))
     }
 
-    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, each in the order of the request.
+    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, NAT pools, each in the order of the request.
     pub fn upserts(&self) -> impl Iterator<Item = Key> + '_ {
         (self.vrfs.iter().map(|spec| Key::Vrf(spec.name.clone())))
             .chain(self.bridges.iter().map(|spec| Key::Bridge(spec.name.clone())))
@@ -122,6 +132,7 @@ impl Batch {
             .chain(self.routes.iter().map(|spec| Key::Route(spec.key.clone())))
             .chain(self.neighbors.iter().map(|spec| Key::Neighbor(spec.key.clone())))
             .chain(self.tenants.iter().map(|spec| Key::Tenant(spec.name.clone())))
+            .chain(self.nat_pools.iter().map(|spec| Key::NatPool(spec.name.clone())))
     }
 
     /// Objects to put in and to take out by name.
@@ -132,6 +143,7 @@ impl Batch {
             + self.routes.len()
             + self.neighbors.len()
             + self.tenants.len()
+            + self.nat_pools.len()
             + self.deletes.len()
     }
 

@@ -28,6 +28,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.cross_connects();
     conflicts.neighbors();
     conflicts.tenants();
+    conflicts.nat_pools();
     conflicts.refusals.sort_by(|a, b| a.key.cmp(&b.key));
     conflicts.refusals.dedup_by(|a, b| a.key == b.key);
     conflicts.refusals
@@ -299,6 +300,36 @@ impl<'a> Conflicts<'a> {
                     });
                 }
             }
+        }
+    }
+
+    /// An address is one pool's, and a pool's packets belong to one address space.
+    fn nat_pools(&mut self) {
+        let pools: Vec<_> = self.model.nat_pools.iter().collect();
+        for (at, (name, stored)) in pools.iter().enumerate() {
+            let spec = &stored.spec;
+            for (other, before) in &pools[..at] {
+                let mut pairs = spec
+                    .addresses
+                    .iter()
+                    .flat_map(|span| before.spec.addresses.iter().map(move |earlier| (span, earlier)));
+                if spec.context == before.spec.context
+                    && let Some((span, earlier)) = pairs.find(|(span, earlier)| span.overlaps(**earlier))
+                {
+                    self.blame(Key::NatPool((*name).clone()), Key::NatPool((*other).clone()), |other| {
+                        let what = format!("{span} and {earlier} overlap, of which one is {other}'s");
+                        Flaw::new("addresses", what).remedy("give each address to one pool")
+                    });
+                }
+            }
+        }
+        for (name, stored) in &self.model.tenants {
+            let pool = stored.spec.nat_pool.as_ref().and_then(|pool| self.model.nat_pools.get(pool));
+            let Some(pool) = pool.filter(|pool| pool.spec.context != stored.spec.context) else { continue };
+            self.blame(Key::Tenant(name.clone()), Key::NatPool(pool.spec.name.clone()), |other| {
+                Flaw::new("context", format!("{other} has another context, and they belong together"))
+                    .remedy("give a pool and the tenants that use it the same context")
+            });
         }
     }
 

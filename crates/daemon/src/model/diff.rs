@@ -41,6 +41,10 @@ fn change(model: &Model, replaced: &Replaced) -> (Key, Change) {
             old.as_ref().map(|old| value(&old.spec.to_api())),
             model.tenants.get(name).map(|new| value(&new.spec.to_api())),
         ),
+        Replaced::NatPool(name, old) => (
+            old.as_ref().map(|old| value(&old.spec.to_api())),
+            model.nat_pools.get(name).map(|new| value(&new.spec.to_api())),
+        ),
         Replaced::Route(key, old) => (
             old.as_ref().map(|old| value(&RouteSpec::api_of(key, &old.paths))),
             model.route(key).map(|new| value(&RouteSpec::api_of(key, &new.paths))),

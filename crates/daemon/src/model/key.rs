@@ -43,6 +43,8 @@ pub enum Key {
     Neighbor(NeighborKey),
     /// A tenant.
     Tenant(Name),
+    /// A pool of addresses for NAT.
+    NatPool(Name),
 }
 
 impl Key {
@@ -55,15 +57,18 @@ impl Key {
             Self::Route(_) => Kind::Route,
             Self::Neighbor(_) => Kind::Neighbor,
             Self::Tenant(_) => Kind::Tenant,
+            Self::NatPool(_) => Kind::NatPool,
         }
     }
 
     /// The name a client uses.
     pub fn name(&self) -> String {
         match self {
-            Self::Vrf(name) | Self::Bridge(name) | Self::Interface(name) | Self::Tenant(name) => {
-                name.to_string()
-            }
+            Self::Vrf(name)
+            | Self::Bridge(name)
+            | Self::Interface(name)
+            | Self::Tenant(name)
+            | Self::NatPool(name) => name.to_string(),
             Self::Route(route) => format!("{}/{}", route.vrf, route.prefix),
             Self::Neighbor(neighbor) => format!("{}/{}", neighbor.interface, neighbor.address),
         }
@@ -85,6 +90,7 @@ impl Key {
             Kind::Bridge => Ok(Self::Bridge(fields::name("name", text)?)),
             Kind::Interface => Ok(Self::Interface(fields::name("name", text)?)),
             Kind::Tenant => Ok(Self::Tenant(fields::name("name", text)?)),
+            Kind::NatPool => Ok(Self::NatPool(fields::name("name", text)?)),
             Kind::Route => {
                 let (vrf, prefix) = match text.split_once('/') {
                     Some((vrf, rest)) if rest.contains('/') => (vrf, rest),
@@ -132,6 +138,7 @@ mod tests {
             (Kind::Neighbor, "pod-a/10.0.0.2"),
             (Kind::Neighbor, "pod-a/fd00::2"),
             (Kind::Tenant, "red"),
+            (Kind::NatPool, "out"),
         ] {
             let object = ObjectRef::new(kind, name);
             assert_eq!(Key::parse(&object).unwrap().to_api(), object);

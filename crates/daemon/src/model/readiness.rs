@@ -22,6 +22,7 @@ pub struct Readiness {
     interfaces: BTreeMap<Name, Standing>,
     neighbors: BTreeMap<NeighborKey, Standing>,
     tenants: BTreeMap<Name, Standing>,
+    nat_pools: BTreeMap<Name, Standing>,
     paths: BTreeMap<Name, HashMap<Arc<Paths>, PathStanding, RandomState>>,
     connected: Connected,
     /// Which interface is cross-connected to which, in both directions.
@@ -55,6 +56,10 @@ impl Readiness {
             );
             readiness.neighbors.insert(name.clone(), standing);
         }
+        for name in model.nat_pools.keys() {
+            let standing = failed(Key::NatPool(name.clone())).map_or(Standing::Ready, Standing::Failed);
+            readiness.nat_pools.insert(name.clone(), standing);
+        }
         readiness.stand_tenants(model, failures);
         readiness.stand_paths(model);
         readiness.failed_routes = failures
@@ -76,6 +81,7 @@ impl Readiness {
             Key::Neighbor(key) => self.neighbors.get(key).cloned(),
             Key::Route(key) => self.route_standing(key, &model.route(key)?.paths),
             Key::Tenant(name) => self.tenants.get(name).cloned(),
+            Key::NatPool(name) => self.nat_pools.get(name).cloned(),
         }
     }
 
@@ -112,6 +118,7 @@ impl Readiness {
             Key::Interface(name) => self.interfaces.get(name),
             Key::Neighbor(key) => self.neighbors.get(key),
             Key::Tenant(name) => self.tenants.get(name),
+            Key::NatPool(name) => self.nat_pools.get(name),
             Key::Route(_) => None,
         };
         match standing {
@@ -305,13 +312,16 @@ impl Readiness {
         }
     }
 
-    /// Tenants are in force but for interfaces that aren't.
+    /// Tenants are in force but for interfaces that aren't, and without a pool that isn't.
     fn stand_tenants(&mut self, model: &Model, failures: &Failures) {
         for (name, stored) in &model.tenants {
             let standing = failures.get(&Key::Tenant(name.clone())).cloned().map_or_else(
                 || {
                     let missing = |name: &Name| self.require(&Key::Interface(name.clone())).err();
-                    let waits: Vec<Waiting> = stored.spec.all_interfaces().filter_map(missing).collect();
+                    let pool = stored.spec.nat_pool.clone().map(Key::NatPool);
+                    let pool = pool.and_then(|key| self.require(&key).err());
+                    let interfaces = stored.spec.all_interfaces().filter_map(missing);
+                    let waits: Vec<Waiting> = interfaces.chain(pool).collect();
                     if waits.is_empty() { Standing::Ready } else { Standing::Partial(waits) }
                 },
                 Standing::Failed,

@@ -9,7 +9,9 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use ipnet::IpNet;
 
-use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec};
+use super::spec::{
+    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec,
+};
 use super::undo::{Replaced, Undo};
 use super::{Batch, Key, Name, NeighborKey, RouteKey};
 
@@ -55,6 +57,8 @@ pub struct Model {
     pub neighbors: BTreeMap<NeighborKey, Stored<NeighborSpec>>,
     /// Tenants.
     pub tenants: BTreeMap<Name, Stored<TenantSpec>>,
+    /// NAT pools.
+    pub nat_pools: BTreeMap<Name, Stored<NatPoolSpec>>,
     /// Routes by VRF; shared, so that a clone of the model is cheap and copies a table only when it is changed later.
     pub routes: BTreeMap<Name, Arc<RouteTable>>,
 }
@@ -87,6 +91,10 @@ impl Model {
             let old = put(&mut self.tenants, spec.name.clone(), spec, generation);
             undo.note(old.map(|old| Replaced::Tenant(spec.name.clone(), old)));
         }
+        for spec in &batch.nat_pools {
+            let old = put(&mut self.nat_pools, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::NatPool(spec.name.clone(), old)));
+        }
         for spec in &batch.routes {
             let table = match self.routes.get_mut(&spec.key.vrf) {
                 Some(table) => table,
@@ -117,6 +125,7 @@ impl Model {
                 Replaced::Neighbor(key, old) => restore(&mut self.neighbors, key, old),
                 Replaced::Route(key, old) => self.put_route(key, old),
                 Replaced::Tenant(name, old) => restore(&mut self.tenants, name, old),
+                Replaced::NatPool(name, old) => restore(&mut self.nat_pools, name, old),
             }
         }
     }
@@ -135,6 +144,7 @@ impl Model {
             Key::Neighbor(key) => self.neighbors.contains_key(key),
             Key::Route(key) => self.route(key).is_some(),
             Key::Tenant(name) => self.tenants.contains_key(name),
+            Key::NatPool(name) => self.nat_pools.contains_key(name),
         }
     }
 
@@ -147,6 +157,7 @@ impl Model {
             Key::Neighbor(key) => Object::Neighbor(self.neighbors.get(key)?.spec.to_api()),
             Key::Route(key) => Object::Route(RouteSpec::api_of(key, &self.route(key)?.paths)),
             Key::Tenant(name) => Object::Tenant(self.tenants.get(name)?.spec.to_api()),
+            Key::NatPool(name) => Object::NatPool(self.nat_pools.get(name)?.spec.to_api()),
         })
     }
 
@@ -159,6 +170,7 @@ impl Model {
             Key::Neighbor(key) => self.neighbors.get(key)?.generation,
             Key::Route(key) => self.route(key)?.generation,
             Key::Tenant(name) => self.tenants.get(name)?.generation,
+            Key::NatPool(name) => self.nat_pools.get(name)?.generation,
         })
     }
 
@@ -166,7 +178,7 @@ impl Model {
     pub fn len(&self) -> usize {
         let routes = self.routes.values().map(|table| table.routes.len()).sum::<usize>();
         let others = self.bridges.len() + self.interfaces.len() + self.neighbors.len() + self.tenants.len();
-        self.vrfs.len() + others + routes
+        self.vrfs.len() + others + self.nat_pools.len() + routes
     }
 
     /// Whether nothing shall exist.
@@ -191,6 +203,7 @@ impl Model {
                 .collect(),
             neighbors: self.neighbors.values().map(|stored| stored.spec.to_api()).collect(),
             tenants: self.tenants.values().map(|stored| stored.spec.to_api()).collect(),
+            nat_pools: self.nat_pools.values().map(|stored| stored.spec.to_api()).collect(),
         }
     }
 
@@ -208,6 +221,7 @@ impl Model {
             .chain(self.interfaces.keys().cloned().map(Key::Interface))
             .chain(self.neighbors.keys().cloned().map(Key::Neighbor))
             .chain(self.tenants.keys().cloned().map(Key::Tenant))
+            .chain(self.nat_pools.keys().cloned().map(Key::NatPool))
             .chain(routes)
             .filter(|key| !batch.contains(key) || kept.contains(key))
             .collect()
@@ -227,6 +241,9 @@ impl Model {
             }
             Key::Tenant(name) => {
                 self.tenants.remove(name).map(|old| Replaced::Tenant(name.clone(), Some(old)))
+            }
+            Key::NatPool(name) => {
+                self.nat_pools.remove(name).map(|old| Replaced::NatPool(name.clone(), Some(old)))
             }
             Key::Route(key) => {
                 let old = self.routes.get_mut(&key.vrf).and_then(|table| {

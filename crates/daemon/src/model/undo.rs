@@ -1,6 +1,6 @@
 //! Taking back what a batch changed.
 
-use super::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, TenantSpec, VrfSpec};
+use super::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VrfSpec};
 use super::{Key, Name, NeighborKey, RouteKey, Stored, StoredRoute};
 
 /// What a batch changed, in order: enough to take it back and to say what it was.
@@ -24,6 +24,7 @@ pub(super) enum Replaced {
     Neighbor(NeighborKey, Option<Stored<NeighborSpec>>),
     Route(RouteKey, Option<StoredRoute>),
     Tenant(Name, Option<Stored<TenantSpec>>),
+    NatPool(Name, Option<Stored<NatPoolSpec>>),
 }
 
 impl Undo {
@@ -73,6 +74,7 @@ impl Replaced {
             Self::Neighbor(key, _) => Key::Neighbor(key.clone()),
             Self::Route(key, _) => Key::Route(key.clone()),
             Self::Tenant(name, _) => Key::Tenant(name.clone()),
+            Self::NatPool(name, _) => Key::NatPool(name.clone()),
         }
     }
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use super::Realised;
 use crate::dataplane::{Change, Operation, RouteChange};
-use crate::model::spec::{BridgeSpec, Claim, InterfaceSpec, NeighborSpec, PortSpec, TenantSpec, VrfSpec};
+use crate::model::spec::{
+    BridgeSpec, Claim, InterfaceSpec, NatPoolSpec, NeighborSpec, PortSpec, TenantSpec, VrfSpec,
+};
 use crate::model::{Key, Model, Name, NeighborKey, Readiness, ResolvedPaths, RouteKey, Stored};
 
 /// The steps that bring `realised` to what is ready of `model`. Of the routes only `moved` are looked at: those that
@@ -23,6 +25,7 @@ pub fn plan(realised: &Realised, model: &Model, readiness: &Readiness, moved: &[
     planner.configure();
     planner.move_routes(model, readiness, moved);
     planner.put_neighbors();
+    planner.put_nat_pools();
     planner.put_tenants();
     planner.remove();
     planner.operations
@@ -37,6 +40,7 @@ struct Planner<'a> {
     interfaces: BTreeMap<Name, Arc<InterfaceSpec>>,
     neighbors: BTreeMap<NeighborKey, Arc<NeighborSpec>>,
     tenants: BTreeMap<Name, Arc<TenantSpec>>,
+    nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
     /// What there is at this point of the plan.
     now: Realised,
     /// Interfaces that go before others come.
@@ -70,6 +74,10 @@ impl<'a> Planner<'a> {
                 .map(|(key, stored)| (key.clone(), Arc::clone(&stored.spec)))
                 .collect(),
             tenants: model.tenants.iter().filter_map(tenant).collect(),
+            nat_pools: (model.nat_pools.iter())
+                .filter(|(name, _)| up(Key::NatPool((*name).clone())))
+                .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
+                .collect(),
             now: realised.without_routes(),
             early: BTreeSet::new(),
         }
@@ -235,6 +243,21 @@ impl<'a> Planner<'a> {
             let before = self.realised.neighbors.get(&key).cloned();
             if before.as_ref() != Some(&after) {
                 self.push(Operation::Neighbor(Change { before, after: Some(after) }));
+            }
+        }
+    }
+
+    /// Workers see pools when all operations are done: what one loses another may take.
+    fn put_nat_pools(&mut self) {
+        for (name, before) in &self.realised.nat_pools {
+            if !self.nat_pools.contains_key(name) {
+                self.push(Operation::NatPool(Change::removed(before)));
+            }
+        }
+        for (name, after) in self.nat_pools.clone() {
+            let before = self.now.nat_pools.get(&name).cloned();
+            if before.as_ref() != Some(&after) {
+                self.push(Operation::NatPool(Change { before, after: Some(after) }));
             }
         }
     }

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use ipnet::IpNet;
 
 use crate::dataplane::{Change, Operation, RouteChange};
-use crate::model::spec::{BridgeSpec, InterfaceSpec, NeighborSpec, TenantSpec, VrfSpec};
+use crate::model::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VrfSpec};
 use crate::model::{Name, NeighborKey, ResolvedPaths, RouteKey};
 
 /// What the dataplane has, kept true by telling it of every operation that was executed.
@@ -24,6 +24,8 @@ pub struct Realised {
     pub neighbors: BTreeMap<NeighborKey, Arc<NeighborSpec>>,
     /// Tenants.
     pub tenants: BTreeMap<Name, Arc<TenantSpec>>,
+    /// NAT pools.
+    pub nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
     routes: BTreeMap<Name, HashMap<IpNet, Arc<ResolvedPaths>, RandomState>>,
 }
 
@@ -46,6 +48,7 @@ impl Default for Realised {
             interfaces: BTreeMap::new(),
             neighbors: BTreeMap::new(),
             tenants: BTreeMap::new(),
+            nat_pools: BTreeMap::new(),
             routes: BTreeMap::new(),
         }
     }
@@ -59,6 +62,7 @@ impl Realised {
             Operation::Bridge(change) => put(&mut self.bridges, change, |spec| spec.name.clone()),
             Operation::Neighbor(change) => put(&mut self.neighbors, change, |spec| spec.key.clone()),
             Operation::Tenant(change) => put(&mut self.tenants, change, |spec| spec.name.clone()),
+            Operation::NatPool(change) => put(&mut self.nat_pools, change, |spec| spec.name.clone()),
             Operation::CreateInterface(spec) => {
                 let running = Running { spec: Arc::new(spec.bare()), open: true };
                 self.interfaces.insert(spec.name.clone(), running);
@@ -100,6 +104,7 @@ impl Realised {
             interfaces: self.interfaces.clone(),
             neighbors: self.neighbors.clone(),
             tenants: self.tenants.clone(),
+            nat_pools: self.nat_pools.clone(),
             routes: BTreeMap::new(),
         }
     }

@@ -110,6 +110,9 @@ pub fn write(model: &Model, out: &mut impl Write) -> io::Result<()> {
     for stored in model.tenants.values() {
         out.line(&AnyObject::Tenant(stored.spec.to_api()))?;
     }
+    for stored in model.nat_pools.values() {
+        out.line(&AnyObject::NatPool(stored.spec.to_api()))?;
+    }
     out.finish()
 }
 

@@ -150,13 +150,15 @@ impl Journal {
         if self.changes.is_empty() {
             return;
         }
-        let Config { vrfs, bridges, interfaces, routes, neighbors, tenants } = &mut snapshot.config;
+        let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools } =
+            &mut snapshot.config;
         drop_changed(vrfs, &self.changes);
         drop_changed(bridges, &self.changes);
         drop_changed(interfaces, &self.changes);
         drop_changed(routes, &self.changes);
         drop_changed(neighbors, &self.changes);
         drop_changed(tenants, &self.changes);
+        drop_changed(nat_pools, &self.changes);
         for object in self.changes.into_values().flatten() {
             snapshot.config.push(Object { object: Some(object), status: None });
         }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::v1::{
     BridgeState, CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue,
     CopyResponse, DropCounter, DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse,
-    InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NeighborPhase, NeighborState,
-    NodeRuntime, RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket,
-    WorkerRuntime,
+    InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase,
+    NeighborState, NodeRuntime, RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse,
+    TracedPacket, WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -111,6 +111,10 @@ impl Inspect for Glass {
     fn copy(&self) -> CopyResponse {
         let queue = CopyQueue { name: "wq0.0".into(), transfers: 12, faults: 3, ..CopyQueue::default() };
         CopyResponse { engine: "dsa".into(), threshold: 1024, queues: vec![queue], timings: Vec::new() }
+    }
+
+    fn nat_pools(&self) -> Vec<NatPoolState> {
+        vec![NatPoolState { name: "out".into(), translations: 3, ..NatPoolState::default() }]
     }
 
     fn tenants(&self) -> Vec<TenantState> {

@@ -14,6 +14,7 @@ use super::HOPS;
 use super::own::{ERRORS, make_own, source};
 use super::request::requested;
 use crate::interface::{Interfaces, Limiter};
+use crate::session::nat::OwnErrors;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use graph::context::GONE;
@@ -67,13 +68,16 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY_4 }],
-    make: |cx: &NodeContext<'_>| Box::new(Icmp4Error { interfaces: cx.table(), limit: ERRORS }),
+    make: |cx: &NodeContext<'_>| {
+        Box::new(Icmp4Error { interfaces: cx.table(), limit: ERRORS, translations: OwnErrors::new(cx) })
+    },
     ..NodeSpec::EMPTY
 };
 
 struct Icmp4Error {
     interfaces: Key<Interfaces>,
     limit: Limiter,
+    translations: OwnErrors,
 }
 
 impl Node for Icmp4Error {
@@ -122,6 +126,7 @@ impl Icmp4Error {
             return GONE;
         }
         make_own(ctx.packets.meta_mut(slot), ctx.tables.get(self.interfaces));
+        self.translations.translate(ctx, slot);
         let counter = match (message.icmp.kind, message.icmp.code) {
             (Icmpv4Type::DESTINATION_UNREACHABLE, 4) => Counter::FragmentationNeeded,
             (Icmpv4Type::DESTINATION_UNREACHABLE, _) => Counter::Unreachable,

@@ -93,6 +93,8 @@ impl Marks {
     pub(super) const ENDING: Self = Self(4);
     /// It was there before its tenant was given `tcp-check`, or when it was without: that hasn't seen all of its packets.
     pub(super) const UNCHECKED: Self = Self(16);
+    /// Its packets look otherwise outside: it has another key, and something that has to be given back.
+    pub(super) const TRANSLATED: Self = Self(32);
 
     /// Whether all of `other`'s are there.
     #[inline(always)]

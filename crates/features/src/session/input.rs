@@ -9,6 +9,7 @@ use super::tuple::{Kind, Mark, Tuple};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
+use core::slice;
 use graph::arc::Arcs;
 use graph::engine::MAX_VECTOR;
 use graph::handover::Full;
@@ -17,7 +18,7 @@ use graph::packet::{Packets, SlotId, Vector};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
 use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext, prefetch_read};
-use tables::session::{Key, Look, NONE};
+use tables::session::{Key, Look, NONE, is_alias};
 
 graph::drops! {
     /// Why a tenant's packet gets no further.
@@ -148,7 +149,9 @@ impl<F: Tuple> Tiered for Input<F> {
         };
         let looks = &mut self.looks[..frame.slots.len()];
         there.sessions.table.hashes(looks, prefetch_read);
-        there.sessions.table.candidates(looks, prefetch_read);
+        if there.sessions.table.candidates(looks, prefetch_read) {
+            there.sessions.table.by_own_keys(looks, prefetch_read, Mark::turn);
+        }
         self.visit(&mut there, ctx.packets, frame, arcs);
         let (mut counts, evicted) = (there.counts, there.evicted);
         for (at, verdict) in self.rare.drain(..) {
@@ -269,8 +272,13 @@ impl There<'_> {
     /// A packet that isn't simply one of its session's: the first of a flow, or one of none.
     #[inline(never)]
     fn unusual(&mut self, interface: IfIndex, look: &Look<Mark>, bytes: u32) -> Passage {
-        let found = self.sessions.table.find(&look.key, look.hash).unwrap_or(NONE);
-        let mark = look.mark;
+        let mut found = *look;
+        found.session = self.sessions.table.find(&look.key, look.hash).unwrap_or(NONE);
+        if is_alias(found.session) {
+            self.sessions.table.by_own_keys(slice::from_mut(&mut found), prefetch_read, Mark::turn);
+        }
+        let (look, mark) = (&found, found.mark);
+        let found = if is_alias(look.session) { NONE } else { look.session };
         if found == NONE
             && matches!(mark.kind, Kind::Flow | Kind::Error)
             && let Some(owner) = self.elsewhere(&look.key)
@@ -282,8 +290,8 @@ impl There<'_> {
             Kind::Link => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
                 self.counts[Counter::RelatedErrors as usize] += 1;
-                let chain = self.sessions.related(found, mark.from_high, bytes);
-                return (Verdict::Pass(chain), Flow::new(found, self.is_v6, mark.from_high), 0);
+                let (chain, version) = self.sessions.related(found, mark.from_high, bytes);
+                return (Verdict::Pass(chain), Flow::new(found, self.is_v6, mark.from_high), version);
             }
             Kind::Flow => {
                 if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {

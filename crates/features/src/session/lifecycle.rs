@@ -35,6 +35,7 @@ pub(super) const SERVICE: Service = Service {
         ..NodeSpec::EMPTY
     },
     both_ways: false,
+    errors: false,
 };
 
 struct Lifecycle;

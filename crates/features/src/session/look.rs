@@ -1,6 +1,7 @@
 //! Looking at a worker's sessions, and ending some, from outside: by commands between two rounds, a part at a time.
 
 use super::entry::Session;
+use super::nat::Translation;
 use super::sessions::Sessions;
 use super::tcp_check::{TcpState, Track};
 use core::net::IpAddr;
@@ -11,7 +12,7 @@ use tables::session::{Endpoint, Handle, Key};
 pub struct Filter {
     /// Number of the tenant.
     pub tenant: Option<u16>,
-    /// An address of either side.
+    /// An address of either side, also as it is seen outside.
     pub address: Option<IpAddr>,
     /// A port of either side; with `address`, of the same one.
     pub port: Option<u16>,
@@ -23,8 +24,7 @@ pub struct Filter {
 
 impl Filter {
     /// Whether a session is meant.
-    #[must_use]
-    pub fn matches(&self, key: &Key, session: &Session) -> bool {
+    fn matches(&self, key: &Key, session: &Session, translated: Option<[Endpoint; 2]>) -> bool {
         let side = |(address, port): Endpoint| {
             self.address.is_none_or(|wanted| wanted == address)
                 && self.port.is_none_or(|wanted| wanted == port)
@@ -33,7 +33,7 @@ impl Filter {
         self.tenant.is_none_or(|tenant| tenant == session.tenant)
             && self.protocol.is_none_or(|protocol| protocol == key.protocol())
             && self.state.is_none_or(|state| state == session.state)
-            && (side(low) || side(high))
+            && (side(low) || side(high) || translated.is_some_and(|ends| ends.into_iter().any(side)))
     }
 }
 
@@ -48,6 +48,8 @@ pub struct Seen {
     pub session: Session,
     /// Where both sides of a TCP connection stand, if `tcp-check` follows it.
     pub tcp: Option<[TcpState; 2]>,
+    /// The endpoints as they are seen outside, if `nat` translates it: the one inside, and the other.
+    pub translated: Option<[Endpoint; 2]>,
 }
 
 impl Seen {
@@ -68,7 +70,14 @@ impl Sessions {
             let (handle, key) = self.table.handle(index).zip(self.table.key(index))?;
             let session = *self.table.get(index)?;
             let tcp = self.tcp.get(handle).and_then(Track::states);
-            filter.matches(&key, &session).then_some(Seen { handle, key, session, tcp })
+            let translated = self.nat.get(handle).map(Translation::endpoints);
+            filter.matches(&key, &session, translated).then_some(Seen {
+                handle,
+                key,
+                session,
+                tcp,
+                translated,
+            })
         });
         (seen.collect(), next)
     }

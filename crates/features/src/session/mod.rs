@@ -6,7 +6,7 @@
 //!   `expire`: the node that ends them.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `lifecycle`,
-//!   `tcp_check`: the services.
+//!   `tcp_check`, [`nat`]: the services.
 
 mod entry;
 mod expire;
@@ -15,6 +15,7 @@ mod ip4_session_input;
 mod ip6_session_input;
 mod lifecycle;
 mod look;
+pub mod nat;
 mod room;
 pub mod services;
 mod serving;
@@ -39,7 +40,7 @@ use std::sync::LazyLock;
 pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE];
 
 /// All services.
-pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE];
+pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE, nat::SERVICE];
 
 /// All services in their order.
 ///

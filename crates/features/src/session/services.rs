@@ -20,6 +20,8 @@ pub struct Service {
     pub node: NodeSpec,
     /// Whether it has to see the packets of both directions.
     pub both_ways: bool,
+    /// Whether ICMP errors about packets of a session that it has changed pass it, too.
+    pub errors: bool,
 }
 
 /// Services of one direction: bit `n` is the service that is `n`-th in order.
@@ -49,6 +51,13 @@ impl Chain {
     #[must_use]
     pub const fn behind(self, service: u8) -> Self {
         Self(self.0 & (u64::MAX << service << 1))
+    }
+
+    /// Those that are on `other`, too.
+    #[inline(always)]
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// It without that service.
@@ -122,6 +131,13 @@ impl Order {
         &self.0
     }
 
+    /// Those that ICMP errors pass, too.
+    #[must_use]
+    pub fn of_errors(&self) -> Chain {
+        let bits = self.0.iter().enumerate().map(|(at, service)| u64::from(service.errors) << at);
+        Chain(bits.fold(0, |chain, bit| chain | bit))
+    }
+
     /// The number of a service.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u8> {
@@ -175,7 +191,7 @@ mod tests {
     use graph::Feature;
 
     const fn service(name: &'static str, features: &'static [Feature]) -> Service {
-        Service { node: NodeSpec { name, features, ..NodeSpec::EMPTY }, both_ways: false }
+        Service { node: NodeSpec { name, features, ..NodeSpec::EMPTY }, both_ways: false, errors: false }
     }
 
     const fn place(runs_before: &'static [&'static str], runs_after: &'static [&'static str]) -> Feature {

@@ -5,6 +5,7 @@
 
 use super::entry::{Direction, Flow, Session};
 use super::lifecycle::Step;
+use super::nat::Translations;
 use super::services::{Chain, SERVICES_ARC};
 use super::sessions::Sessions;
 use super::tcp_check::Track;
@@ -14,7 +15,7 @@ use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::locals::LocalKey;
 use graph::packet::{Meta, Packets, SlotId};
-use graph::publish::Key as Part;
+use graph::publish::{Key as Part, Tables};
 use graph::{Ctx, Frame, Node, NodeContext, Resume};
 use tables::session::{Beside, Handle, Key};
 use wire::IpProtocol;
@@ -44,6 +45,41 @@ pub(super) enum Verdict {
     End(u8),
 }
 
+/// What becomes of a packet before a service sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// The service sees it.
+    Goes,
+    /// It passes the service unseen.
+    Passes,
+    /// It is dropped, for that reason of the service's node, and its session ends.
+    Refused(u8),
+}
+
+/// A packet that comes to a service, with all sessions of the worker.
+pub(super) struct Arrival<'a> {
+    pub(super) packets: &'a Packets,
+    pub(super) slot: SlotId,
+    pub(super) session: u32,
+    pub(super) sessions: &'a mut Sessions,
+    pub(super) tenants: &'a Tenants,
+    pub(super) tables: &'a Tables,
+    pub(super) worker: u32,
+    pub(super) tick: u64,
+    /// The service's number.
+    pub(super) me: u8,
+    counts: &'a mut [u64; COUNTERS],
+}
+
+impl Arrival<'_> {
+    /// Adds one to a counter of the service's node.
+    pub(super) fn count(&mut self, counter: u8) {
+        if let Some(count) = self.counts.get_mut(usize::from(counter)) {
+            *count += 1;
+        }
+    }
+}
+
 /// A packet at its session, for a service.
 pub(super) struct Visit<'a> {
     pub(super) packets: &'a mut Packets,
@@ -54,9 +90,13 @@ pub(super) struct Visit<'a> {
     pub(super) handle: Handle,
     pub(super) session: &'a mut Session,
     pub(super) direction: Direction,
+    /// The higher endpoint of the session's key has sent it.
+    pub(super) from_high: bool,
     pub(super) is_v6: bool,
     /// What `tcp-check` knows of sessions.
     pub(super) tcp: &'a mut Beside<Track>,
+    /// How packets of sessions look outside.
+    pub(super) translations: &'a Translations,
     /// What the packet has done to its session.
     pub(super) step: Step,
     /// The service's number.
@@ -82,6 +122,19 @@ impl Visit<'_> {
 
 /// A service.
 pub(super) trait Serve: Send + 'static {
+    /// Whether packets [enter](Self::enter).
+    const ENTERS: bool = false;
+
+    /// Reads a word of what the service keeps of a session, for those of [`ENTERS`](Self::ENTERS).
+    fn touch(_: &Sessions, _: u32) -> u32 {
+        0
+    }
+
+    /// What has to be done with the worker's sessions before the service sees a packet.
+    fn enter(&mut self, _: &mut Arrival<'_>) -> Entry {
+        Entry::Goes
+    }
+
     /// What becomes of a packet.
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict;
 }
@@ -154,9 +207,16 @@ impl<S: Serve> Node for Serving<S> {
         let (tenants, arcs) = (tables.get(self.tenants), tables.get(self.arcs));
         let (tick, own) = (ctx.now >> TICK_BITS, ctx.drop_id(0));
         let sessions = ctx.locals.get(self.sessions);
+        if S::ENTERS {
+            let flows = frame.slots.iter().map(|slot| Flow(ctx.packets.meta(*slot).next_hop));
+            let read = flows.fold(0, |read, flow| read ^ S::touch(sessions, flow.session()));
+            // Else nobody would want what was read, and it wouldn't be.
+            core::hint::black_box(read);
+        }
+        let here = Here { tenants, tables, worker: ctx.worker as u32, tick, own };
         for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
             let flow = Flow(ctx.packets.meta(*slot).next_hop);
-            let passage = self.packet(ctx.packets, *slot, flow, sessions, tenants, (tick, own));
+            let passage = self.packet(ctx.packets, *slot, flow, sessions, &here);
             let meta = ctx.packets.meta_mut(*slot);
             *next = match passage {
                 Ok(rest) => self.onward.edge(rest, flow.is_v6(), arcs, meta),
@@ -176,7 +236,48 @@ impl<S: Serve> Node for Serving<S> {
     }
 }
 
+/// What is the same for all packets of a vector.
+struct Here<'a> {
+    tenants: &'a Tenants,
+    tables: &'a Tables,
+    worker: u32,
+    tick: u64,
+    /// Graph-wide id of the node's first drop reason.
+    own: u16,
+}
+
 impl<S: Serve> Serving<S> {
+    /// A packet before the service sees it: what services it still passes where it is done with, or why it is dropped.
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        packets: &Packets,
+        slot: SlotId,
+        flow: Flow,
+        sessions: &mut Sessions,
+        here: &Here<'_>,
+    ) -> Option<Result<Chain, u16>> {
+        let (session, tenants, tick) = (flow.session(), here.tenants, here.tick);
+        let (me, counts) = (self.me, &mut self.counts);
+        let (tables, worker) = (here.tables, here.worker);
+        let mut arrival =
+            Arrival { packets, slot, session, sessions, tenants, tables, worker, tick, me, counts };
+        match self.service.enter(&mut arrival) {
+            Entry::Goes => None,
+            Entry::Passes => {
+                let session = sessions.table.get_mut(session)?;
+                session.heard(tick);
+                let direction = session.direction(flow.is_from_high());
+                Some(Ok(session.chain[direction as usize].behind(me)))
+            }
+            Entry::Refused(reason) => {
+                let reason = here.own + u16::from(reason);
+                sessions.block(tenants, session, reason, true, tick);
+                Some(Err(reason))
+            }
+        }
+    }
+
     /// One packet: the services that it still passes, or why it is dropped (graph-wide id).
     #[inline(always)]
     fn packet(
@@ -185,15 +286,25 @@ impl<S: Serve> Serving<S> {
         slot: SlotId,
         flow: Flow,
         sessions: &mut Sessions,
-        tenants: &Tenants,
-        (tick, own): (u64, u16),
+        here: &Here<'_>,
     ) -> Result<Chain, u16> {
+        let Here { tenants, tick, own, .. } = *here;
         let meta = packets.meta(slot);
         let (version, bytes) = (meta.tx_if, meta.len());
         // Its session may have made room for another since, which has its number now.
         let there = sessions.table.visit(flow.session());
         let there = there.filter(|(handle, ..)| handle.generation as u16 == version);
-        let (handle, key, session) = there.ok_or(self.gone)?;
+        let (mut handle, mut key, mut session) = there.ok_or(self.gone)?;
+        if S::ENTERS {
+            let direction = session.direction(flow.is_from_high());
+            if let Some(reason) = session.chain[direction as usize].block() {
+                return Err(reason);
+            }
+            if let Some(done) = self.enter(packets, slot, flow, sessions, here) {
+                return done;
+            }
+            (handle, key, session) = sessions.table.visit(flow.session()).ok_or(self.gone)?;
+        }
         let direction = session.direction(flow.is_from_high());
         // A packet before this one in the vector may have had it blocked.
         if let Some(reason) = session.chain[direction as usize].block() {
@@ -207,8 +318,10 @@ impl<S: Serve> Serving<S> {
             handle,
             session,
             direction,
+            from_high: flow.is_from_high(),
             is_v6: flow.is_v6(),
             tcp: &mut sessions.tcp,
+            translations: &sessions.nat,
             step: Step::Stays,
             me: self.me,
             counts: &mut self.counts,

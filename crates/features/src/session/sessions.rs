@@ -1,12 +1,13 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
 use super::entry::{Flow, Marks, Session};
+use super::nat::Translations;
 use super::room::Part;
 use super::services::Chain;
 use super::tcp_check::{self, Track};
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use std::sync::atomic::Ordering;
-use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable};
+use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable, is_alias};
 use tables::timer_wheel::TimerWheel;
 use wire::IpProtocol;
 
@@ -31,15 +32,26 @@ pub struct Sessions {
     pub(super) crowd: u16,
     /// What `tcp-check` knows of them.
     pub(super) tcp: Beside<Track>,
+    /// How packets of those look outside that are translated.
+    pub(super) nat: Translations,
     due: Vec<u32>,
 }
 
 /// A session has its chain of other tenants than there are now: it takes over theirs, and whatever a service had decided about it
 /// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more.
-/// `None` where its tenant is gone.
+/// `None` where its tenant is gone, or doesn't translate any more as its packets are translated.
 #[cold]
-fn renew(tenants: &Tenants, session: &mut Session, handle: Handle, tracks: &mut Beside<Track>) -> Option<()> {
+fn renew(
+    tenants: &Tenants,
+    session: &mut Session,
+    (handle, key): (Handle, &Key),
+    tracks: &mut Beside<Track>,
+    nat: &Translations,
+) -> Option<()> {
     let tenant = tenants.get(session.tenant)?;
+    if session.marks.has(Marks::TRANSLATED) && !nat.holds(tenants, tenant, key, handle) {
+        return None;
+    }
     if let Some(check) = super::order().number(tcp_check::SERVICE.node.name)
         && !session.is_blocked()
         && !session.chain[0].has(check)
@@ -64,6 +76,7 @@ impl Default for Sessions {
             parts: Vec::new(),
             crowd: 0,
             tcp: Beside::default(),
+            nat: Translations::default(),
             due: Vec::new(),
         }
     }
@@ -92,7 +105,7 @@ impl Sessions {
     /// Bytes of memory that they take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes()
+        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes() + self.nat.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key; gives its number and whether
@@ -109,7 +122,7 @@ impl Sessions {
         now: u64,
         evicted: &mut Evicted,
     ) -> Result<(u32, bool), NoRoom> {
-        if let Some(there) = self.table.find(&key, hash) {
+        if let Some((there, _)) = self.find(&key, hash) {
             return Ok((there, false));
         }
         if !tenant.occupancy.admit(tenant.max_new_per_second, now) {
@@ -150,13 +163,19 @@ impl Sessions {
             }
             Ok(Inserted::There(index)) => {
                 tenant.occupancy.give();
-                Ok((index, false))
+                Ok((self.table.aliased(index).map_or(index, |(session, _)| session), false))
             }
             Err(_) => {
                 tenant.occupancy.give();
                 Err(NoRoom::Table)
             }
         }
+    }
+
+    /// The session with that key, or with that as another one; second: whether its endpoints are turned there.
+    pub(super) fn find(&self, key: &Key, hash: u32) -> Option<(u32, bool)> {
+        let found = self.table.find(key, hash)?;
+        if is_alias(found) { self.table.aliased(found) } else { Some((found, false)) }
     }
 
     /// Takes a packet of session `index` into account, if that is the one with this key; gives what it passes next, and the
@@ -171,7 +190,7 @@ impl Sessions {
     ) -> Option<(Chain, u16)> {
         let (handle, session) = self.table.visit_if(index, key)?;
         if session.epoch != tenants.generation as u16 {
-            renew(tenants, session, handle, &mut self.tcp)?;
+            renew(tenants, session, (handle, key), &mut self.tcp, &self.nat)?;
         }
         let direction = session.direction(from_high);
         session.packets[direction as usize] += 1;
@@ -185,13 +204,19 @@ impl Sessions {
     }
 
     /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it. Gives what it passes next:
-    /// no services, but where the session is blocked, it is, too.
-    pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) -> Chain {
-        let Some(session) = self.table.get_mut(index) else { return Chain::default() };
+    /// no services but those that have changed the packet that it quotes, and where the session is blocked, it is, too; second: the session's version.
+    pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) -> (Chain, u16) {
+        let Some((handle, _, session)) = self.table.visit(index) else { return (Chain::default(), 0) };
         let direction = session.direction(from_high) as usize;
         session.packets[direction] += 1;
         session.bytes[direction] += u64::from(bytes);
-        if session.is_blocked() { session.chain[direction] } else { Chain::default() }
+        let chain = session.chain[direction];
+        let passes = match (session.is_blocked(), session.marks.has(Marks::TRANSLATED)) {
+            (true, _) => chain,
+            (false, true) => chain.and(super::order().of_errors()),
+            (false, false) => Chain::default(),
+        };
+        (passes, handle.generation as u16)
     }
 
     /// A session stands elsewhere now: another timeout holds, and it may or may not have to make room.
@@ -236,6 +261,11 @@ impl Sessions {
     /// Ends a session.
     pub(super) fn end(&mut self, index: u32) {
         self.unlink(index);
+        if let Some((handle, _, session)) = self.table.visit(index)
+            && session.marks.has(Marks::TRANSLATED)
+        {
+            self.nat.release(&mut self.table, handle);
+        }
         let Some((_, session)) = self.table.remove(index) else { return };
         self.wheel.cancel(session.timer);
         if let Some(part) = self.parts.get(usize::from(session.tenant)) {
@@ -283,10 +313,10 @@ impl Sessions {
         due.extend(part);
         let mut ended = 0;
         for index in due.drain(..) {
-            let Some((handle, _, session)) = self.table.visit(index) else { continue };
+            let Some((handle, key, session)) = self.table.visit(index) else { continue };
             let known = tenants.get(session.tenant).is_some();
             let renewed = session.epoch == tenants.generation as u16
-                || renew(tenants, session, handle, &mut self.tcp).is_some();
+                || renew(tenants, session, (handle, key), &mut self.tcp, &self.nat).is_some();
             if !known || !renewed {
                 self.end(index);
                 ended += 1;

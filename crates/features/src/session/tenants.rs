@@ -1,11 +1,13 @@
 //! What workers know of tenants: a part of the tables.
 
+use super::nat::Pool;
 use super::services::Chain;
 use core::fmt;
 use graph::IfIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tables::session::{Key, Seed};
+use wire::IpProtocol;
 use wire::flow::pick;
 
 /// What a session's timeout depends on.
@@ -118,6 +120,10 @@ pub struct Tenant {
     pub untracked: Untracked,
     /// What `tcp-check` does with connections whose beginning it hasn't seen.
     pub midstream: Midstream,
+    /// Interfaces that lead outside, ascending.
+    pub outside: Vec<IfIndex>,
+    /// What `nat` gives sessions addresses and ports of.
+    pub nat: Option<Arc<Pool>>,
     /// Its figures: the same through all versions of the tables.
     pub occupancy: Arc<Occupancy>,
 }
@@ -128,6 +134,12 @@ impl Tenant {
     #[must_use]
     pub fn timeout(&self, timer: Timer) -> u32 {
         self.timeouts[timer as usize]
+    }
+
+    /// Whether an interface leads outside.
+    #[must_use]
+    pub fn is_outside(&self, interface: IfIndex) -> bool {
+        self.outside.binary_search(&interface).is_ok()
     }
 }
 
@@ -178,6 +190,12 @@ impl Tenants {
     /// The worker that has the sessions of a key: the same for both directions.
     #[must_use]
     pub fn owner(&self, key: &Key) -> u32 {
+        if key.is_v4() && key.protocol() == IpProtocol::SCTP.0 {
+            // Its ports are the same on both sides of a translation, and nothing else is.
+            let ((_, low), (_, high)) = key.v4_endpoints();
+            let ports = Key::v4(key.context(), key.protocol(), (0, low), (0, high)).0;
+            return pick(self.shares.hash(&ports), self.workers);
+        }
         pick(self.shares.hash(key), self.workers)
     }
 

@@ -36,6 +36,12 @@ pub(super) struct Mark {
 }
 
 impl Mark {
+    /// The endpoints are the other way round in the key that the session has.
+    #[inline(always)]
+    pub(super) const fn turn(&mut self) {
+        self.from_high = !self.from_high;
+    }
+
     const fn none(kind: Kind) -> (Key, Self) {
         (Key::NONE, Self { kind, from_high: false })
     }
@@ -214,6 +220,15 @@ fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
         }
         _ => Mark::none(Kind::Protocol),
     }
+}
+
+/// Whether a packet that [`Tuple::read`] has found a session for is an ICMP error.
+#[inline(always)]
+pub(super) fn is_icmp4_error(packets: &Packets, slot: SlotId) -> bool {
+    let meta = packets.meta(slot);
+    let protocol = packets.header::<Ipv4Header>(slot, meta.l3).map(|header| header.protocol);
+    protocol == Some(IpProtocol::ICMP)
+        && packets.header::<Icmpv4Type>(slot, meta.l4).is_some_and(|kind| kind.is_error())
 }
 
 impl Tuple for V6 {

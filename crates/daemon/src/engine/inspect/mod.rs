@@ -18,10 +18,11 @@ pub(super) use runtime::clock_hz;
 
 use api::v1::{
     BridgeState, CaptureRequest, ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse,
-    InterfaceState, MemifSocket, MemifState, NeighborState, RuntimeResponse, SessionFilter, SessionState,
-    TenantState, TraceShowResponse,
+    InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, RuntimeResponse, SessionFilter,
+    SessionState, TenantState, TraceShowResponse,
 };
 
+use super::nat;
 use super::start::EngineHandle;
 use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents};
 
@@ -61,6 +62,10 @@ impl Inspect for EngineHandle {
 
     fn tenants(&self) -> Vec<TenantState> {
         sessions::tenants(&self.shared)
+    }
+
+    fn nat_pools(&self) -> Vec<NatPoolState> {
+        nat::pools(&self.shared)
     }
 
     fn sessions(

@@ -182,6 +182,8 @@ fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionS
         initiator_tcp: seen.tcp.map_or(0, |[initiator, _]| tcp(initiator).into()),
         responder_tcp: seen.tcp.map_or(0, |[_, responder]| tcp(responder).into()),
         blocked: session.is_blocked(),
+        translated: seen.translated.map(|[inside, _]| inside.0.to_string()).unwrap_or_default(),
+        translated_port: seen.translated.map_or(0, |[inside, _]| inside.1.into()),
     }
 }
 

@@ -15,6 +15,8 @@ const MAX_SESSIONS: u32 = 1 << 28;
 /// A week: nobody means more, and ticks stay far from overflow.
 const MAX_SECONDS: u32 = 7 * 86_400;
 const DEFAULT_SERVICES: &str = "l4-lifecycle";
+/// The service that needs a pool.
+const NAT: &str = "nat";
 /// Stands for no service at all, where nothing would stand for the default.
 const NO_SERVICE: &str = "none";
 
@@ -45,6 +47,8 @@ pub struct TenantSpec {
     pub drop_untracked: bool,
     /// What becomes of TCP connections whose beginning was never seen.
     pub midstream: Midstream,
+    /// What the service `nat` gives sessions addresses and ports of.
+    pub nat_pool: Option<Name>,
 }
 
 impl TenantSpec {
@@ -62,7 +66,6 @@ impl TenantSpec {
         let context = u16::try_from(tenant.context).map_err(|_| {
             Flaw::new("context", format!("{} is out of range", tenant.context)).remedy("take 0 to 65535")
         })?;
-        let untracked = fields::choice("untracked", tenant.untracked, UntrackedAction::Pass)?;
         let midstream = match fields::choice("midstream", tenant.midstream, MidstreamAction::Adopt)? {
             MidstreamAction::Remove => Midstream::Remove,
             MidstreamAction::Security => Midstream::Security,
@@ -76,6 +79,10 @@ impl TenantSpec {
             Flaw::new("reverse_services", error.to_string())
                 .remedy("name it for both directions, or for none")
         })?;
+        let nat_pool = nat_pool(&tenant.nat_pool, chain[0])?;
+        // What can't be translated would show inside addresses outside.
+        let default = if nat_pool.is_some() { UntrackedAction::Drop } else { UntrackedAction::Pass };
+        let untracked = fields::choice("untracked", tenant.untracked, default)?;
         Ok(Self {
             name: fields::name("name", &tenant.name)?,
             context,
@@ -92,14 +99,18 @@ impl TenantSpec {
             max_new_per_second: tenant.max_new_sessions_per_second,
             drop_untracked: untracked == UntrackedAction::Drop,
             midstream,
+            nat_pool,
         })
     }
 
     /// The canonical form.
     pub fn to_api(&self) -> Tenant {
         let text = |names: &[Name]| names.iter().map(ToString::to_string).collect();
-        let untracked =
-            if self.drop_untracked { UntrackedAction::Drop } else { UntrackedAction::Unspecified };
+        let untracked = match (self.drop_untracked, self.nat_pool.is_some()) {
+            (false, false) | (true, true) => UntrackedAction::Unspecified,
+            (true, false) => UntrackedAction::Drop,
+            (false, true) => UntrackedAction::Pass,
+        };
         Tenant {
             name: self.name.to_string(),
             context: self.context.into(),
@@ -117,6 +128,7 @@ impl TenantSpec {
                 Midstream::Security => MidstreamAction::Security,
             }
             .into(),
+            nat_pool: self.nat_pool.as_ref().map(ToString::to_string).unwrap_or_default(),
         }
     }
 
@@ -198,6 +210,19 @@ fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
     })
 }
 
+/// The pool of a chain that translates; a chain that doesn't has none.
+fn nat_pool(text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
+    let translates = order().number(NAT).is_some_and(|number| chain.has(number));
+    match (text, translates) {
+        ("", false) => Ok(None),
+        ("", true) => Err(Flaw::new("nat_pool", format!("the service {NAT} needs one"))
+            .remedy(format!("name a nat_pool, or leave {NAT} out"))),
+        (_, false) => Err(Flaw::new("nat_pool", format!("is used by the service {NAT} only"))
+            .remedy(format!("add {NAT} to forward_services and reverse_services"))),
+        (text, true) => fields::name("nat_pool", text).map(Some),
+    }
+}
+
 fn services(chain: Chain) -> Vec<String> {
     let names: Vec<&str> = order().names(chain).collect();
     match names[..] {
@@ -235,6 +260,19 @@ mod tests {
                 max_new_sessions_per_second: 5000,
                 ..tenant()
             },
+            Tenant {
+                forward_services: vec!["l4-lifecycle".into(), "nat".into()],
+                reverse_services: vec!["l4-lifecycle".into(), "nat".into()],
+                nat_pool: "out".into(),
+                ..tenant()
+            },
+            Tenant {
+                forward_services: vec!["nat".into()],
+                reverse_services: vec!["nat".into()],
+                nat_pool: "out".into(),
+                untracked: UntrackedAction::Pass.into(),
+                ..tenant()
+            },
         ] {
             assert_eq!(TenantSpec::parse(&api).unwrap().to_api(), api);
         }
@@ -255,6 +293,15 @@ mod tests {
             (Tenant { interfaces: vec!["a".into(), "a".into()], ..tenant() }, "interfaces"),
             (Tenant { outside_interfaces: vec!["a".into()], ..tenant() }, "outside_interfaces"),
             (Tenant { forward_services: vec!["ips".into()], ..tenant() }, "forward_services"),
+            (Tenant { nat_pool: "out".into(), ..tenant() }, "nat_pool"),
+            (
+                Tenant {
+                    forward_services: vec!["nat".into()],
+                    reverse_services: vec!["nat".into()],
+                    ..tenant()
+                },
+                "nat_pool",
+            ),
             (Tenant { reverse_services: vec![DEFAULT_SERVICES.into(); 2], ..tenant() }, "reverse_services"),
             (Tenant { timeouts: Some(long), ..tenant() }, "timeouts.time_wait_seconds"),
             (Tenant { max_sessions: MAX_SESSIONS + 1, ..tenant() }, "max_sessions"),

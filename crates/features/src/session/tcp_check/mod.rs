@@ -95,6 +95,7 @@ pub(super) const SERVICE: Service = Service {
         ..NodeSpec::EMPTY
     },
     both_ways: true,
+    errors: false,
 };
 
 struct TcpCheck {

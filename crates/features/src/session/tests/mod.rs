@@ -3,6 +3,7 @@
 mod conversations;
 mod handover;
 mod limits;
+mod nat;
 mod serving;
 mod tcp;
 mod unchanged;
@@ -31,6 +32,8 @@ fn tenant() -> Tenant {
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         untracked: Untracked::Pass,
         midstream: Midstream::Adopt,
+        outside: vec![3],
+        nat: None,
         occupancy: Arc::default(),
     }
 }

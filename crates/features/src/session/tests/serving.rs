@@ -67,6 +67,7 @@ const JUDGE: Service = Service {
         ..NodeSpec::EMPTY
     },
     both_ways: false,
+    errors: false,
 };
 
 const WITNESS: Service = Service {
@@ -81,6 +82,7 @@ const WITNESS: Service = Service {
         ..NodeSpec::EMPTY
     },
     both_ways: false,
+    errors: false,
 };
 
 fn all() -> Order {
@@ -102,7 +104,7 @@ const EVERYTHING: &[&str] = &["witness", "judge", "l4-lifecycle"];
 #[test]
 fn services_are_ordered_as_they_declare() {
     let names: Vec<&str> = all().services().iter().map(|service| service.node.name).collect();
-    assert_eq!(names, ["judge", "tcp-check", "l4-lifecycle", "witness"]);
+    assert_eq!(names, ["judge", "tcp-check", "l4-lifecycle", "nat", "witness"]);
 }
 
 #[test]

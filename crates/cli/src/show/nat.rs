@@ -1,0 +1,110 @@
+//! `show nat`.
+
+use api::v1::{NatPoolState, NatRequest, NatResponse};
+
+use super::{Before, View};
+use crate::context::Client;
+use crate::error::{Doing, Error};
+use crate::render::number::{event_rate, growth};
+use crate::render::{Cell, Column, Paint, Table, Tone};
+
+/// All pools, or one.
+#[derive(Debug)]
+pub(super) struct Pools {
+    /// Name; `None`: all.
+    pub(super) name: Option<String>,
+}
+
+impl View for Pools {
+    type Answer = NatResponse;
+
+    async fn fetch(&self, client: &mut Client) -> Result<NatResponse, Error> {
+        let request = NatRequest { name: self.name.clone().unwrap_or_default() };
+        client.nat(request).await.doing("show nat")
+    }
+
+    fn table(&self, answer: &NatResponse, before: Option<Before<'_, NatResponse>>, paint: Paint) -> String {
+        if answer.pools.is_empty() {
+            return "no NAT pools\n".into();
+        }
+        let mut table = Table::new([
+            Column::left("POOL"),
+            Column::left("ADDRESSES"),
+            Column::left("PORTS"),
+            Column::left("HOSTS").optional(),
+            Column::right("SESSIONS"),
+            Column::right("CREATED"),
+            Column::right("RATE").optional(),
+            Column::right("EXHAUSTED"),
+            Column::left("TENANTS").optional(),
+        ]);
+        for pool in &answer.pools {
+            let earlier = before.and_then(|before| {
+                let then = before.answer.pools.iter().find(|other| other.name == pool.name)?;
+                Some(growth(pool.created, then.created, before.elapsed))
+            });
+            table.row([
+                (&pool.name).into(),
+                pool.addresses.join(" ").into(),
+                format!("{}-{}", pool.first_port, pool.last_port).into(),
+                hosts(pool).into(),
+                pool.translations.into(),
+                pool.created.into(),
+                earlier.map(event_rate).unwrap_or_default().into(),
+                Cell::toned(
+                    pool.exhausted.to_string(),
+                    if pool.exhausted > 0 { Tone::Bad } else { Tone::Plain },
+                ),
+                pool.tenants.join(" ").into(),
+            ]);
+        }
+        table.render(paint)
+    }
+}
+
+/// "10.0.0.0/24, 252 each", where hosts have their ports by their address.
+fn hosts(pool: &NatPoolState) -> String {
+    match pool.deterministic.as_str() {
+        "" => String::new(),
+        hosts => format!("{hosts}, {} each", pool.ports_per_host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_and_what_is_used_of_them() {
+        let out = NatPoolState {
+            name: "out".into(),
+            addresses: vec!["192.0.2.0/28".into(), "198.51.100.7".into()],
+            first_port: 1024,
+            last_port: 65535,
+            tenants: vec!["blue".into(), "red".into()],
+            size: 17,
+            translations: 20,
+            created: 300,
+            exhausted: 4,
+            ..NatPoolState::default()
+        };
+        let fixed = NatPoolState {
+            name: "fixed".into(),
+            addresses: vec!["192.0.2.64".into()],
+            deterministic: "10.0.0.0/24".into(),
+            ports_per_host: 252,
+            exhausted: 0,
+            tenants: vec![],
+            ..out.clone()
+        };
+        let view = Pools { name: None };
+        let answer = NatResponse { pools: vec![fixed, out] };
+        assert_eq!(
+            view.table(&answer, None, Paint::new(false)),
+            "POOL   ADDRESSES                  PORTS       HOSTS                  SESSIONS  CREATED  EXHAUSTED  TENANTS\n\
+             fixed  192.0.2.64                 1024-65535  10.0.0.0/24, 252 each        20      300          0\n\
+             out    192.0.2.0/28 198.51.100.7  1024-65535                               20      300          4  blue red\n"
+        );
+        assert_eq!(view.table(&NatResponse::default(), None, Paint::new(false)), "no NAT pools\n");
+    }
+}

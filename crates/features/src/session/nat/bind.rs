@@ -1,0 +1,188 @@
+//! One worker's translations: how a session is given a port, and how it gives it back.
+
+use super::super::entry::{Marks, Session};
+use super::super::sessions::Sessions;
+use super::super::tenants::{Tenant, Tenants};
+use super::pool::{Figures, Pool, Share};
+use super::translation::{End, Translation};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tables::session::{Beside, Handle, Key, SessionTable};
+use wire::IpProtocol;
+
+/// Ports that are tried for a session: a pool in which as many in a row are taken is as good as used up.
+const TRIES: usize = 512;
+/// Ports that are looked at for one whose answers come to this worker.
+const LOOKS: usize = 1 << 14;
+/// Remotes to which there was no port just now, for which it isn't tried again in the same tick.
+const REMEMBERED: usize = 16;
+
+/// A host and a remote to which it can have no port, and when that was found out.
+type UsedUp = Option<(u32, End, u64)>;
+
+/// Why a session gets no port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum NoPort {
+    /// The pool has nothing for that host.
+    NoShare,
+    /// All of its ports are in use to that destination.
+    Exhausted,
+}
+
+/// A worker's translations.
+#[derive(Debug, Default)]
+pub(in super::super) struct Translations {
+    known: Beside<Translation>,
+    pools: Vec<Arc<Figures>>,
+    used_up: [UsedUp; REMEMBERED],
+}
+
+impl Translations {
+    /// Bytes of memory that they take.
+    pub(in super::super) fn bytes(&self) -> usize {
+        self.known.bytes()
+    }
+
+    /// Fetches that of the session of a number, if it has one.
+    #[inline(always)]
+    pub(in super::super) fn touch(&self, session: u32) -> u32 {
+        self.known.touch(session)
+    }
+
+    /// That of a session.
+    #[inline(always)]
+    pub(in super::super) fn get(&self, session: Handle) -> Option<&Translation> {
+        self.known.get(session)
+    }
+
+    /// The session's ports are given back.
+    #[cold]
+    pub(in super::super) fn release(&mut self, table: &mut SessionTable<Session>, session: Handle) {
+        let Some(translation) = self.known.get(session) else { return };
+        table.remove_alias(translation.alias);
+        if let Some(figures) = self.pools.get(usize::from(translation.pool)) {
+            figures.give();
+        }
+        self.used_up = [None; REMEMBERED];
+    }
+
+    /// Whether the session may go on as it is translated, now that its tenant has changed.
+    pub(in super::super) fn holds(
+        &self,
+        tenants: &Tenants,
+        tenant: &Tenant,
+        key: &Key,
+        session: Handle,
+    ) -> bool {
+        let Some((translation, pool)) = self.known.get(session).zip(tenant.nat.as_ref()) else {
+            return false;
+        };
+        let (low, high) = key.v4_endpoints();
+        let host = if translation.inside_is_high { high.0 } else { low.0 };
+        tenant.chain[0].has(super::number()) && pool.covers(host, translation.beyond()[0], tenants)
+    }
+
+    fn number_of(&mut self, figures: &Arc<Figures>) -> u16 {
+        let known = self.pools.iter().position(|known| Arc::ptr_eq(known, figures));
+        // One that nobody else knows any more is of a pool that is gone, as are its translations.
+        let free = || self.pools.iter().position(|known| Arc::strong_count(known) == 1 && idle(known));
+        if let Some(at) = known.or_else(free) {
+            self.pools[at] = Arc::clone(figures);
+            return at as u16;
+        }
+        self.pools.push(Arc::clone(figures));
+        (self.pools.len() - 1) as u16
+    }
+}
+
+fn idle(figures: &Figures) -> bool {
+    figures.translations.load(Ordering::Relaxed) == 0
+}
+
+/// Whether a protocol's ports can be changed: SCTP's are covered by a checksum over the whole packet.
+fn has_free_ports(protocol: IpProtocol) -> bool {
+    protocol != IpProtocol::SCTP
+}
+
+impl Sessions {
+    /// Gives a session whose initiator is inside an address and a port of the pool.
+    ///
+    /// The port is one with which the answers' key is this worker's, as the session is, and no other session's. So nobody has to know which
+    /// ports are in use, and one serves as many sessions as there are destinations.
+    #[cold]
+    pub(in super::super) fn translate(
+        &mut self,
+        tenants: &Tenants,
+        worker: u32,
+        index: u32,
+        pool: &Pool,
+        tick: u64,
+    ) -> Result<(), NoPort> {
+        let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
+        let (key, inside_is_high) = (*key, session.initiator_is_high());
+        let (low, high) = key.v4_endpoints();
+        let (host, remote) = if inside_is_high { (high, low) } else { (low, high) };
+        let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
+        let refused = (share.address, remote, tick);
+        if self.nat.used_up.contains(&Some(refused)) {
+            pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
+            return Err(NoPort::Exhausted);
+        }
+        let ends = (host, remote, inside_is_high);
+        let Some((alias, beyond)) = self.port(tenants, worker, handle, &key, ends, &share) else {
+            pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
+            // Any place does: it is for those that come by thousands.
+            self.nat.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
+            return Err(NoPort::Exhausted);
+        };
+        let pool_number = self.nat.number_of(&pool.figures);
+        let Some((translation, _)) = self.nat.known.get_mut(handle) else {
+            self.table.remove_alias(alias);
+            return Err(NoPort::Exhausted);
+        };
+        *translation = Translation::new(&key, inside_is_high, beyond);
+        (translation.pool, translation.alias) = (pool_number, alias);
+        pool.figures.take();
+        if let Some(session) = self.table.get_mut(index) {
+            session.marks.put(Marks::TRANSLATED, true);
+        }
+        Ok(())
+    }
+
+    /// A port for the session, by which it is found from now on: the number of that key, and both sides as they are seen.
+    fn port(
+        &mut self,
+        tenants: &Tenants,
+        worker: u32,
+        handle: Handle,
+        key: &Key,
+        (host, remote, inside_is_high): (End, End, bool),
+        share: &Share,
+    ) -> Option<(u32, [End; 2])> {
+        let protocol = IpProtocol(key.protocol());
+        // Nobody can foresee where the search begins (RFC 6056).
+        let start = self.table.hash(key).rotate_left(16);
+        let ports = share.candidates(host.1, start).take(if has_free_ports(protocol) { LOOKS } else { 1 });
+        let mut tries = 0;
+        for port in ports {
+            if !has_free_ports(protocol) && port != host.1 {
+                break;
+            }
+            let seen = (share.address, port);
+            // An echo's identifier stands for both ports.
+            let other = if protocol == IpProtocol::ICMP { (remote.0, port) } else { remote };
+            let (alias, seen_is_high) = Key::v4(key.context(), protocol.0, seen, other);
+            if tenants.workers > 1 && tenants.owner(&alias) != worker {
+                continue;
+            }
+            tries += 1;
+            if let Ok(number) = self.table.add_alias(handle, alias, seen_is_high != inside_is_high) {
+                return Some((number, [seen, other]));
+            }
+            if tries == TRIES {
+                break;
+            }
+        }
+        None
+    }
+}

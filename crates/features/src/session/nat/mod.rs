@@ -1,0 +1,192 @@
+//! The service `nat`: inside hosts are seen outside with addresses and ports of a pool (NAPT, RFC 3022; RFC 4787, 5382, 5508).
+//!
+//! | packet | what becomes of it |
+//! |---|---|
+//! | the first one of a session that leads outside | its source is given an address and a port of the tenant's pool: from now on the session is found by these, too |
+//! | from inside | its source is replaced |
+//! | from outside, to that address and port | its destination is replaced |
+//! | an ICMP error about one of these | itself and the packet that it quotes are translated |
+//! | of a session that leads elsewhere, or was there before | passes as it is |
+//!
+//! The way back is a second key of the session in the same table ([`tables::session::SessionTable::add_alias`]): what is in use is what is
+//! found. [`Pool`] is what configuration says; `bind` gives ports and takes them back; `translation` changes packets; `way` says
+//! what leads outside.
+
+mod bind;
+mod edit;
+mod own;
+mod pool;
+mod translation;
+mod way;
+
+pub use pool::{Deterministic, Figures, Pool};
+
+pub(super) use bind::Translations;
+pub(crate) use own::OwnErrors;
+pub(super) use translation::Translation;
+
+use super::entry::Marks;
+use super::lifecycle::Step;
+use super::services::{SERVICES_ARC, Service};
+use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
+use super::sessions::Sessions;
+use super::tuple::is_icmp4_error;
+use crate::ip::{Fibs, NextHops};
+use bind::NoPort;
+use graph::publish::Key as Part;
+use graph::{Feature, NodeSpec};
+use std::sync::LazyLock;
+use translation::Unfit;
+use way::{Way, way};
+
+graph::edges! {
+    /// Where packets go besides other services and their arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+graph::drops! {
+    /// Why a packet isn't translated and gets no further.
+    enum Drop {
+        /// All ports of the pool that the host may have are in use to that destination: more addresses, or shorter timeouts.
+        PoolExhausted => "pool-exhausted", Loss,
+        /// The host is none of those that the pool has ports for.
+        NoShare => "no-share", Loss,
+        /// The tenant's pool isn't there yet.
+        NoPool => "no-pool", Loss,
+        /// Its addresses or ports aren't those that packets of its session have on that side: it went round the translation.
+        Untranslated => "untranslated", Invalid,
+        /// Its headers aren't whole in what is looked at.
+        TooShort => "too-short", Invalid,
+    }
+}
+
+graph::counters! {
+    /// What is counted besides drops.
+    enum Counter {
+        /// Sessions that were given an address and a port.
+        Translated => "translated",
+        /// Packets that were translated on their way out.
+        Out => "out",
+        /// Packets that were translated on their way in.
+        In => "in",
+        /// ICMP errors that were translated with the packet that they quote.
+        Errors => "errors",
+        /// Sessions that pass as they are, since they don't lead outside or were there before.
+        Exempt => "exempt",
+    }
+}
+
+/// The service's declaration.
+pub(super) const SERVICE: Service = Service {
+    node: NodeSpec {
+        name: "nat",
+        help: "Gives sessions that lead outside an address and a port of the tenant's pool.",
+        edges: Next::NAMES,
+        drops: Drop::SPECS,
+        counters: Counter::SPECS,
+        // Who checks sees the packet as inside hosts send it, and of answers what isn't theirs is dropped before.
+        features: &[Feature {
+            arc: SERVICES_ARC,
+            runs_before: &[],
+            runs_after: &["tcp-check", "l4-lifecycle"],
+        }],
+        resumes: RESUMES,
+        make: |cx| Serving::boxed(cx, Nat { fibs: cx.table(), hops: cx.table() }),
+        ..NodeSpec::EMPTY
+    },
+    both_ways: true,
+    errors: true,
+};
+
+/// The service's number.
+fn number() -> u8 {
+    static NUMBER: LazyLock<u8> =
+        LazyLock::new(|| super::order().number(SERVICE.node.name).unwrap_or_default());
+    *NUMBER
+}
+
+struct Nat {
+    fibs: Part<Fibs>,
+    hops: Part<NextHops>,
+}
+
+impl Serve for Nat {
+    const ENTERS: bool = true;
+
+    #[inline(always)]
+    fn touch(sessions: &Sessions, session: u32) -> u32 {
+        sessions.nat.touch(session)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, arrival: &mut Arrival<'_>) -> Entry {
+        let translated = |session: &super::Session| session.marks.has(Marks::TRANSLATED);
+        if arrival.sessions.table.get(arrival.session).is_some_and(translated) {
+            return Entry::Goes;
+        }
+        self.begin(arrival)
+    }
+
+    #[inline(always)]
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        let Some(translation) = visit.translations.get(visit.handle) else { return Verdict::Next };
+        let leaves = visit.from_high == translation.inside_is_high;
+        let about = is_icmp4_error(visit.packets, visit.slot);
+        let (meta, area) = visit.packets.parts_mut(visit.slot);
+        let changed = if about {
+            visit.step = Step::Doubted;
+            translation.apply_to_error((meta, area), visit.key, leaves, false)
+        } else {
+            translation.apply((meta, area), visit.key, leaves)
+        };
+        match changed {
+            Ok(()) if about => visit.count(Counter::Errors),
+            Ok(()) if leaves => visit.count(Counter::Out),
+            Ok(()) => visit.count(Counter::In),
+            Err(Unfit::Foreign) => return Verdict::Drop(Drop::Untranslated.into()),
+            Err(Unfit::Short) => return Verdict::Drop(Drop::TooShort.into()),
+        }
+        Verdict::Next
+    }
+}
+
+impl Nat {
+    /// A packet of a session that has no translation: it gets one, or never will.
+    #[inline(never)]
+    fn begin(&mut self, arrival: &mut Arrival<'_>) -> Entry {
+        let number = arrival.session;
+        let Some((_, key, session)) = arrival.sessions.table.visit(number) else { return Entry::Goes };
+        // One that has begun without keeps its addresses: its other side knows no others.
+        let answered = session.packets[1] > 0;
+        if answered || !key.is_v4() {
+            session.retire(arrival.me);
+            arrival.count(Counter::Exempt.into());
+            return Entry::Passes;
+        }
+        let Some(tenant) = arrival.tenants.get(session.tenant) else { return Entry::Goes };
+        let (low, high) = key.v4_endpoints();
+        let remote = if session.initiator_is_high() { low } else { high };
+        let table = arrival.packets.meta(arrival.slot).table;
+        let (fibs, hops) = (arrival.tables.get(self.fibs), arrival.tables.get(self.hops));
+        match way(tenant, fibs, hops, table, remote.0) {
+            Way::Outside => {}
+            Way::Nowhere => return Entry::Passes,
+            Way::Inside => {
+                session.retire(arrival.me);
+                arrival.count(Counter::Exempt.into());
+                return Entry::Passes;
+            }
+        }
+        let Some(pool) = &tenant.nat else { return Entry::Refused(Drop::NoPool.into()) };
+        match arrival.sessions.translate(arrival.tenants, arrival.worker, number, pool, arrival.tick) {
+            Ok(()) => {
+                arrival.count(Counter::Translated.into());
+                Entry::Goes
+            }
+            Err(NoPort::Exhausted) => Entry::Refused(Drop::PoolExhausted.into()),
+            Err(NoPort::NoShare) => Entry::Refused(Drop::NoShare.into()),
+        }
+    }
+}

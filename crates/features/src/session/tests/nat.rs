@@ -1,0 +1,47 @@
+//! Source NAT: conversations made by scapy, which know the inside host by the pool's address only.
+
+mod ports;
+mod vectors;
+mod workers;
+
+use super::*;
+use crate::session::nat::{Deterministic, Pool};
+use core::ops::RangeInclusive;
+
+const NAT: &str = include_str!("../../../tests/vectors/nat.txt");
+
+const POOL: u32 = 0xc000_0201;
+
+fn pool(ports: RangeInclusive<u16>) -> Pool {
+    Pool {
+        name: "out".into(),
+        addresses: vec![POOL..=POOL],
+        ports,
+        deterministic: None,
+        figures: Arc::default(),
+    }
+}
+
+/// A tenant whose sessions are translated.
+fn translating(pool: Pool) -> Tenant {
+    Tenant {
+        chain: [order().chain(["l4-lifecycle", "nat"]).unwrap(); 2],
+        nat: Some(Arc::new(pool)),
+        ..tenant()
+    }
+}
+
+fn translations(tenant: &Tenant) -> u64 {
+    tenant.nat.as_ref().unwrap().figures.translations.load(Ordering::Relaxed)
+}
+
+/// The outside endpoint of the only session.
+fn outside(bench: &mut Bench) -> String {
+    let [(address, port), _] = one(bench).translated.unwrap();
+    format!("{address}:{port}")
+}
+
+/// The tier that every machine has: where it makes no difference.
+fn slowest() -> Tier {
+    Tier::available()[0]
+}
