@@ -16,7 +16,7 @@ class Floor(Device):
     dut_type = "floor"
     forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
     ours = True
-    note = "copies frames from left to right and looks at nothing"
+    note = "copies frames from left to right, counts TTL or hop limit down, and looks at nothing else"
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

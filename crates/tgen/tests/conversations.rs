@@ -91,3 +91,29 @@ fn the_most_connections_at_a_time_are_seen_however_short_they_are() {
         );
     }
 }
+
+/// It counts TTL and hop limit down, and leaves all other bytes and frames as they are.
+#[test]
+fn connections_of_both_ip_versions_go_through_the_floor() {
+    for version in [&[][..], &["--ipv6"]] {
+        let (left, right) = (socket("floor-left"), socket("floor-right"));
+        let mut floor = std::process::Command::new(env!("CARGO_BIN_EXE_quiver-floor"))
+            .args(["--rx", &left, "--tx", &right, "--bidirectional"])
+            .spawn()
+            .unwrap();
+        let mut args = vec!["stateful", "--client-interface", &left, "--server-interface", &right];
+        args.extend(["--connections", "10", "--seconds", "0.5", "-o", "json"]);
+        args.extend(version);
+        let done = program(&args);
+        floor.kill().unwrap();
+        floor.wait().unwrap();
+        let result: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!(
+            result["client"]["established"],
+            10,
+            "{version:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        assert_eq!(result["server_link"]["malformed"], 0);
+    }
+}

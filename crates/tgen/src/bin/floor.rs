@@ -1,7 +1,8 @@
 //! `quiver-floor`: the least that can be done for a packet, to hold a dataplane against.
 //!
 //! A memif server on two sockets and a bare loop between their rings: heads into private slots, one field changed
-//! (IPv4 TTL and checksum), head and body out into the other ring: one copy. No graph, no tables, no counters but one.
+//! (IPv4 TTL and checksum, or IPv6 hop limit; in other frames nothing), head and body out into the other ring: one copy. No graph, no
+//! tables, no counters but one.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::ipv4::Ipv4Header;
+use wire::ipv6::Ipv6Header;
+use wire::{EtherType, EthernetHeader, Header};
 
 /// Forwards every packet from one memif interface to another with one copy, in a bare loop.
 #[derive(Debug, Parser)]
@@ -35,8 +38,9 @@ struct Options {
     core: Option<usize>,
 }
 
-/// Position of the IPv4 header behind an Ethernet header, in the head area.
-const IP: u16 = memory::packet::HEADROOM as u16 + 14;
+/// Positions of the Ethernet header and of what is behind it, in the head area.
+const ETHERNET: u16 = memory::packet::HEADROOM as u16;
+const IP: u16 = ETHERNET + EthernetHeader::LEN as u16;
 
 fn main() -> ExitCode {
     match forward(&Options::parse()) {
@@ -161,8 +165,16 @@ fn burst<S: Simd>(
         #[inline(always)]
         || {
             for slot in &*slots {
-                if let Some(ip) = packets.header_mut::<Ipv4Header>(*slot, IP) {
-                    ip.decrement_ttl();
+                let ethertype =
+                    packets.header::<EthernetHeader>(*slot, ETHERNET).map(|header| header.ethertype);
+                if ethertype == Some(EtherType::IPV4) {
+                    if let Some(ip) = packets.header_mut::<Ipv4Header>(*slot, IP) {
+                        ip.decrement_ttl();
+                    }
+                } else if ethertype == Some(EtherType::IPV6)
+                    && let Some(ip) = packets.header_mut::<Ipv6Header>(*slot, IP)
+                {
+                    ip.decrement_hop_limit();
                 }
             }
         },
