@@ -31,7 +31,7 @@ class OneEnd(Tgen):
         where = ["--loop"] if endpoints is None else ["--tx", interface(endpoints[0])]
         rate = IDLE_PPS if self.application == "send" else load.rate_pps
         words: list[object] = [self.program, *where, "--size", traffic.pattern[0], "--seconds", f"{load.seconds:g}"]
-        words += ["--core", cores.generator, "--peer-core", cores.worker]
+        words += ["--core", cores.generator]
         words += ["--rate", f"{rate:.3f}"] if rate else []
         words += ["--full"] if traffic.full else []
         return [str(word) for word in [*words, "--output", "json"]]

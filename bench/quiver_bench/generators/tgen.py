@@ -111,7 +111,7 @@ class Tgen(Program):
             if len(cores.workers) > 1 and all(endpoint.kind == "memif" for endpoint in endpoints):
                 words += ["--queues", len(cores.workers)]
         words += ["--size", _sizes(traffic, load.latency), "--seconds", f"{load.seconds:g}"]
-        words += ["--core", cores.generator, "--peer-core", cores.worker]
+        words += ["--core", cores.generator]
         words += ["--source", traffic.source, "--sources", traffic.sources]
         words += ["--destination", traffic.destination, "--destinations", traffic.destinations]
         words += ["--random"] if traffic.random else []
