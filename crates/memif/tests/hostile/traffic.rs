@@ -14,8 +14,9 @@ use crate::wire::PATIENCE;
 
 /// Time from one packet to the next: by the clock, not when others have come back.
 const PACE: Duration = Duration::from_millis(1);
-/// Longest time in which no packet comes back, besides what the machine takes itself: see [`Pulse`].
-const GAP: Duration = Duration::from_millis(250);
+/// Longest time in which no packet comes back, besides what the machine takes itself: see [`Pulse`]. What others' work takes from a thread that
+/// has much to do, as one that unmaps hundreds of regions has, the pulse doesn't see.
+const GAP: Duration = Duration::from_secs(1);
 /// Packets on their way at most: less than a ring holds, so that not one is dropped for want of room.
 const WINDOW: usize = 12;
 /// One buffer, two, and the shortest.

@@ -336,9 +336,11 @@ fn fd_of_a_wrong_kind_for_a_region() {
         peer.init();
         peer.region_with(0, MEMORY, &[peer.event.as_fd()]);
     });
+    // Not the peer's own socket: that is shut down, whether it has heard why by then or not.
+    let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     arena.turned_away("region-not-memory", words, |peer| {
         peer.init();
-        peer.region_with(0, MEMORY, &[peer.socket.as_fd()]);
+        peer.region_with(0, MEMORY, &[socket.as_fd()]);
     });
     arena.finish();
 }
