@@ -19,11 +19,14 @@ pub struct Transfer {
 /// Transfers are *pushed* one by one, *submitted* together (once per vector, so that a device gets them in one go), and reported as done in
 /// the order in which they were pushed, whatever the order in which they were done. None is ever lost: what a device can't do, the
 /// CPU does.
+///
+/// Whoever drops an engine has no use for what it hasn't reported: what wasn't submitted is forgotten, and nothing is read or written any
+/// more when it has been dropped.
 pub trait Engine: Send {
     /// Takes a transfer on.
     ///
     /// # Safety
-    /// Until it is reported as done, the source must be readable and the destination writable, from any thread. They may overlap; then it
+    /// Until it is reported as done, or the engine has been dropped, the source must be readable and the destination writable, from any thread. They may overlap; then it
     /// isn't said which of the source's bytes end up in the destination. Both may be changed by others meanwhile.
     #[allow(unsafe_code)]
     unsafe fn push(&mut self, transfer: Transfer);
@@ -55,7 +58,7 @@ impl<E: Engine> Bodies for Offer<'_, E> {
     #[allow(unsafe_code)]
     unsafe fn copy<S: Simd>(&mut self, simd: S, to: *mut u8, from: *const u8, len: usize) {
         match u32::try_from(len) {
-            // SAFETY: the caller promises it until the end of the round, before which whoever has the engine finishes.
+            // SAFETY: the caller promises it until we are done, which is when the engine says so.
             Ok(len) if len as usize >= self.threshold => unsafe {
                 self.engine.push(Transfer { to, from, len })
             },

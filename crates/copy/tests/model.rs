@@ -282,3 +282,31 @@ fn a_channel_that_is_dropped_waits_for_what_is_on_its_way() {
     drop(lab.channel);
     assert_eq!(to, from);
 }
+
+#[test]
+fn a_channel_that_is_dropped_forgets_what_was_not_submitted() {
+    let lab = Lab::new(ModelOptions::default(), PATIENCE);
+    let Lab { device, mut channel, .. } = lab;
+    let (from, mut to) = (vec![1; 500], vec![0; 500]);
+    for submitted in [true, false] {
+        // SAFETY: both outlive the channel.
+        unsafe {
+            channel.push(Transfer {
+                to: to.as_mut_ptr(),
+                from: from.as_ptr(),
+                len: 250 + 250 * u32::from(!submitted),
+            })
+        };
+        if submitted {
+            channel.submit();
+        }
+    }
+    drop(channel);
+    assert_eq!(
+        to,
+        [vec![1; 250], vec![0; 250]].concat(),
+        "nobody knows whether the second was still to be read"
+    );
+    let counts = device.counts();
+    assert_eq!((counts.transfers, counts.completed), (1, 1));
+}

@@ -229,3 +229,97 @@ fn a_peer_that_lies_gets_nothing_more_and_nothing_is_on_its_way_then() {
         "of the call that failed, nothing"
     );
 }
+
+/// A dataplane whose device is dead, so that bodies are copied when it is flushed and no sooner, and a receiver. The device's patience
+/// is short.
+fn late() -> (MemifEngineTx<Channel>, MemifRx, (Connection, Connection)) {
+    let troubles = Troubles { dies_after: Some(0), ..Troubles::default() };
+    let device = device(ModelOptions { troubles, ..ModelOptions::default() }, Duration::from_millis(20));
+    let (mut right, mut right_server) = pair();
+    let tx = MemifEngineTx::new(right_server.tx.remove(0), channel(&device), THRESHOLD);
+    (tx, MemifRx::new(right.rx.remove(0)), (right, right_server))
+}
+
+/// Packets with bodies of their own.
+fn bodies(packets: &mut Packets, count: usize, byte: u8) -> Vec<SlotId> {
+    let one = |_| {
+        let slot = packets.take(0).unwrap();
+        assert!(packets.append(slot, &[byte; 64]));
+        packets.new_body(slot, 1400).unwrap().fill(byte);
+        slot
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn bodies_stay_what_they_are_until_they_are_copied_whatever_becomes_of_the_round() {
+    let tier = Tier::detect();
+    let (mut tx, mut receiver, _connections) = late();
+    // A round that ends before its queues are flushed.
+    let mut packets = Packets::new();
+    let slots = bodies(&mut packets, 8, 0x11);
+    assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().packets, 8);
+    packets.end_round();
+    bodies(&mut packets, 40, 0x22);
+    tx.flush();
+    assert_eq!(receive(&mut receiver, tier), vec![vec![0x11; 1464]; 8]);
+}
+
+#[test]
+fn a_worker_that_panics_leaves_the_bodies_to_those_it_shares_a_queue_with() {
+    let tier = Tier::detect();
+    let (tx, mut receiver, _connections) = late();
+    let shared = std::sync::Mutex::new(tx);
+    let worker = |byte, panics: bool| {
+        let mut packets = Packets::new();
+        let slots = bodies(&mut packets, 8, byte);
+        assert_eq!(shared.lock().unwrap().send(tier, &mut packets, &slots).unwrap().packets, 8);
+        assert!(!panics, "a node of the same round");
+        shared.lock().unwrap().flush();
+        packets.end_round();
+    };
+    std::thread::scope(|scope| {
+        assert!(scope.spawn(|| worker(0x11, true)).join().is_err());
+        assert!(scope.spawn(|| worker(0x22, false)).join().is_ok());
+    });
+    let wanted = [vec![vec![0x11; 1464]; 8], vec![vec![0x22; 1464]; 8]].concat();
+    assert!(receive(&mut receiver, tier) == wanted);
+}
+
+#[test]
+fn a_queue_and_its_packets_may_go_in_any_order() {
+    let tier = Tier::detect();
+    for packets_first in [true, false] {
+        let (mut tx, mut receiver, _connections) = late();
+        let mut packets = Packets::new();
+        let slots = bodies(&mut packets, 8, 0x11);
+        assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().packets, 8);
+        if packets_first {
+            drop(packets);
+            drop(tx);
+        } else {
+            drop(tx);
+            drop(packets);
+        }
+        assert!(receive(&mut receiver, tier).is_empty(), "nothing was published");
+    }
+}
+
+#[test]
+fn memory_is_used_again_after_a_call_that_sent_nothing() {
+    let tier = Tier::detect();
+    let (mut tx, _receiver, _connections) = late();
+    let mut packets = Packets::new();
+    // More than the ring takes: what comes behind is not sent, nobody flushes for it, and its worker may go on.
+    let slots = bodies(&mut packets, 2 * RING as usize, 0x11);
+    assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().stop, Stop::Full);
+    let mut other = Packets::new();
+    let mut at = Vec::new();
+    for _ in 0..2 {
+        let slot = other.take(0).unwrap();
+        at.push(other.new_body(slot, 1400).unwrap().as_ptr());
+        assert_eq!(tx.send(tier, &mut other, &[slot]).unwrap().packets, 0);
+        other.end_round();
+    }
+    assert_eq!(at[0], at[1]);
+}

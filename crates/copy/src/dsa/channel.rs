@@ -115,6 +115,7 @@ impl Channel {
 
     /// Submits a run of transfers whose places don't wrap.
     fn submit_run(&mut self, first: usize, count: usize) {
+        self.counts.transfers += count as u64;
         let place = first % CAPACITY;
         for at in place..place + count {
             let Transfer { to, from, len } = self.transfers[at];
@@ -141,7 +142,7 @@ impl Channel {
             }
         };
         // SAFETY: list and records are the channel's and aren't written again before the job is done; transfers are good until they are
-        // reported as done. Dropping the channel waits for both.
+        // reported as done, or the channel was dropped, which waits for both.
         #[allow(unsafe_code)]
         let enqueued = unsafe { self.device.enqueue(&single, &mut self.counts) };
         if enqueued == Enqueued::Yes {
@@ -234,9 +235,9 @@ impl Channel {
 impl Engine for Channel {
     #[allow(unsafe_code)]
     unsafe fn push(&mut self, transfer: Transfer) {
-        self.counts.transfers += 1;
         let no_room = self.pushed - self.done == CAPACITY;
         if no_room || u64::from(transfer.len) > self.device.limits().max_transfer || transfer.len == 0 {
+            self.counts.transfers += 1;
             self.counts.full += u64::from(no_room);
             self.fall_back(transfer, 0, transfer.len);
             match self.pushed - self.done {
@@ -284,7 +285,9 @@ impl Engine for Channel {
 }
 
 impl Drop for Channel {
+    /// Nobody asks any more for what wasn't submitted. What was is waited for.
     fn drop(&mut self) {
+        self.pushed = self.submitted;
         self.finish();
     }
 }

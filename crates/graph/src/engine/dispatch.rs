@@ -69,6 +69,13 @@ impl fmt::Debug for Graph {
     }
 }
 
+impl Drop for Graph {
+    /// A round that a panic ended is over, too: queues that may be reading bodies of its packets are flushed while these are there.
+    fn drop(&mut self) {
+        self.ports.flush();
+    }
+}
+
 impl Graph {
     /// An instance of `plan` for the worker that `station` belongs to, with hot loops compiled for `tier`.
     ///

@@ -10,14 +10,19 @@ use super::{Fault, TxQueue, TxSource};
 
 impl TxQueue {
     /// [`transmit_packets`](Self::transmit_packets) with bodies copied by somebody, and nothing published: that is for
-    /// [`publish_staged`](Self::publish_staged), when all bodies are there. The queue must not be dropped before.
+    /// [`publish_staged`](Self::publish_staged), when all bodies are there.
     ///
     /// Packets of a trust group, whose buffers change hands, are sent at once.
     ///
     /// # Errors
     /// [`Fault`] if the peer broke the rules. Nothing of this call will be published, and the connection must be closed; bodies may be being
     /// copied all the same.
-    pub fn stage_packets<S: Simd, B: Bodies>(
+    ///
+    /// # Safety
+    /// Where `bodies` copies later: until it is done, the packets' bodies must be [lent](Packets::lend), and the queue must not be
+    /// dropped.
+    #[allow(unsafe_code)]
+    pub unsafe fn stage_packets<S: Simd, B: Bodies>(
         &mut self,
         simd: S,
         packets: &Packets,
@@ -83,7 +88,10 @@ impl<S: Simd, B: Bodies> TxSource for Source<'_, S, B> {
         if let Some(slot) = self.slots.get(packet) {
             let mut pieces = self.packets.pieces(*slot);
             for part in into {
-                self.bytes += u64::from(pieces.write_by(self.simd, *part, self.bodies));
+                // SAFETY: promised to `stage_packets`, which alone makes sources; the ranges are the queue's.
+                #[allow(unsafe_code)]
+                let written = unsafe { pieces.write_by(self.simd, *part, self.bodies) };
+                self.bytes += u64::from(written);
             }
         }
     }

@@ -8,6 +8,7 @@
 
 mod alike;
 mod body;
+mod loan;
 mod meta;
 mod output;
 mod owned;
@@ -18,6 +19,7 @@ mod train;
 mod vector;
 
 pub use alike::Alike;
+pub use loan::Loan;
 pub use meta::{Flags, Gso, Meta, Offload};
 pub use output::{Bodies, Pieces};
 pub use owned::OwnedPacket;

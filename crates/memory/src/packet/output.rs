@@ -118,10 +118,10 @@ pub trait Bodies {
     /// Whether bodies may be copied later. Where not, heads and bodies are copied alike, by one loop.
     const LATER: bool = true;
 
-    /// Copies bytes of a body, now or until the round ends.
+    /// Copies bytes of a body, now or later.
     ///
     /// # Safety
-    /// Until the end of the round, `from` must be readable and `to` writable for `len` bytes, from any thread.
+    /// `from` must be readable and `to` writable for `len` bytes, from any thread; where [`LATER`](Self::LATER), until this one is done.
     unsafe fn copy<S: Simd>(&mut self, simd: S, to: *mut u8, from: *const u8, len: usize);
 }
 
@@ -154,12 +154,21 @@ pub struct Pieces<'p> {
 impl Pieces<'_> {
     /// Writes the next bytes to `target`, as many as fit, and returns how many: fewer where the packet ends.
     pub fn write<S: Simd>(&mut self, simd: S, target: CheckedRange<'_>) -> u32 {
-        self.write_by(simd, target, &mut AtOnce)
+        // SAFETY: nothing is copied later.
+        unsafe { self.write_by(simd, target, &mut AtOnce) }
     }
 
     /// [`write`](Self::write), with the body copied by somebody: it is there when that one says so, and until then nobody may be told of
     /// it. The head is written at once.
-    pub fn write_by<S: Simd, B: Bodies>(&mut self, simd: S, target: CheckedRange<'_>, bodies: &mut B) -> u32 {
+    ///
+    /// # Safety
+    /// Where `bodies` copies later: until it is done, the packet's body must be [lent](Packets::lend), and the target's region mapped.
+    pub unsafe fn write_by<S: Simd, B: Bodies>(
+        &mut self,
+        simd: S,
+        target: CheckedRange<'_>,
+        bodies: &mut B,
+    ) -> u32 {
         simd.run(
             #[inline(always)]
             || {
@@ -170,7 +179,7 @@ impl Pieces<'_> {
                     }
                     let n = self.now.len.min(target.len() - done);
                     // SAFETY: the head is borrowed, and segments are readable until the end of the round, as long as they are;
-                    // `done + n` bytes are writable at the target, whose region somebody holds at least as long.
+                    // `done + n` bytes are writable at the target; both for longer, as the caller promises, where that is needed.
                     unsafe {
                         let to = target.as_ptr().add(done as usize);
                         if B::LATER && !self.in_head {

@@ -44,6 +44,8 @@ pub struct Packets {
     pub(crate) segments: Vec<Segment>,
     pub(crate) scratch: super::body::Scratch,
     pub(crate) keep: Vec<Arc<RegionTable>>,
+    /// As many as there are loans of this round, and one.
+    pub(crate) lent: Option<Arc<()>>,
 }
 
 // SAFETY: the raw pointers in `metas` and `segments` point into `scratch` and the mappings held by `keep`, which
@@ -91,11 +93,12 @@ impl Packets {
         let metas = metas.into_boxed_slice().try_into().map_err(|_| NoMemory)?;
         let heads = <[HeadArea; SLOTS]>::new_box_zeroed().map_err(|_| NoMemory)?;
         let (segments, scratch, keep) = Default::default();
-        Ok(Self { heads, metas, used: 0, segments, scratch, keep })
+        Ok(Self { heads, metas, used: 0, segments, scratch, keep, lent: None })
     }
 
-    /// Ends the round: all slots are free again, and the memory that bodies lay in is let go.
+    /// Ends the round: all slots are free again, and the memory that bodies lay in is let go, unless it is [lent](Self::lend).
     pub fn end_round(&mut self) {
+        self.leave_lent();
         self.used = 0;
         self.segments.clear();
         self.scratch.reset();
