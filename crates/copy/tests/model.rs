@@ -241,6 +241,21 @@ fn a_device_that_fails_for_good_is_given_up() {
 }
 
 #[test]
+fn pages_that_are_not_there_are_no_fault_of_the_device() {
+    let mut lab =
+        Lab::new(options(Mode::Dedicated, Troubles { page_faults: 100, ..Troubles::default() }), PATIENCE);
+    // A peer whose pages are never there.
+    for _ in 0..20 {
+        copy(&mut lab.channel, &[800; 64], &[64], false);
+    }
+    assert_eq!((lab.counts().faults, lab.device.given_up()), (20 * 64, None));
+    // Others go on with the device.
+    let mut other = Channel::new(Arc::clone(&lab.device), Cpu::default());
+    copy(&mut other, &[800; 64], &[64], false);
+    assert_eq!(lab.counts().submitted, 21);
+}
+
+#[test]
 fn channels_share_a_dedicated_queue_without_overrunning_it() {
     for mode in [Mode::Dedicated, Mode::Shared] {
         let mut options = options(mode, Troubles { reorder: true, page_faults: 5, ..Troubles::default() });

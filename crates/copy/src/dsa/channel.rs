@@ -189,7 +189,9 @@ impl Channel {
             Status::Success => {
                 self.counts.completed += 1;
                 self.counts.bytes += u64::from(len);
+                self.device.did(true);
             }
+            // A peer's doing, which says nothing of the device: others go on with it.
             Status::PageFault => {
                 let completed = outcome.completed.min(len);
                 self.counts.faults += 1;
@@ -200,9 +202,9 @@ impl Channel {
                 // `None`: of a batch that was not read to its end, or the device was given up.
                 self.counts.errors += u64::from(status != Status::None);
                 self.fall_back(transfer, 0, len);
+                self.device.did(false);
             }
         }
-        self.device.did(outcome.status == Status::Success);
     }
 
     /// Waits for the first job.

@@ -142,7 +142,8 @@ impl Device {
         }
     }
 
-    /// The device did a transfer, or didn't: one that never does is given up.
+    /// The device did a transfer, or had an error or no answer for it: one of which nothing else comes is given up. Pages that aren't there
+    /// don't count, or any peer could take the device from all others.
     pub(super) fn did(&self, well: bool) {
         if well {
             // As a rule there is nothing to be reset: no write to a line that others read.
