@@ -256,6 +256,33 @@ fn pages_that_are_not_there_are_no_fault_of_the_device() {
 }
 
 #[test]
+fn a_dedicated_queue_has_room_for_as_many_as_it_is_done_with() {
+    let mut lab = Lab::new(ModelOptions::default(), PATIENCE);
+    let (from, mut to) = (body(1, 64 * 600), vec![0; 64 * 600]);
+    // Four times as many as it holds, each done before the next.
+    for (number, (from, to)) in from.chunks_exact(600).zip(to.chunks_exact_mut(600)).enumerate() {
+        // SAFETY: both outlive `finish`.
+        unsafe { lab.channel.push(Transfer { to: to.as_mut_ptr(), from: from.as_ptr(), len: 600 }) };
+        lab.channel.submit();
+        // All that it has taken, which is less than all if there was no room.
+        while lab.watch.done.load(Ordering::Acquire) < lab.watch.taken.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        assert_eq!(lab.channel.pending(), number + 1, "not reported yet");
+    }
+    assert_eq!(lab.channel.poll(), 64);
+    assert_eq!(lab.channel.pending(), 0);
+    assert_eq!(to, from);
+    let counts = lab.counts();
+    assert_eq!(
+        (counts.completed, counts.fallbacks, counts.full, counts.retries),
+        (64, 0, 0, 0),
+        "{counts:?}"
+    );
+    assert_eq!(lab.watch.overflows.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn channels_share_a_dedicated_queue_without_overrunning_it() {
     for mode in [Mode::Dedicated, Mode::Shared] {
         let mut options = options(mode, Troubles { reorder: true, page_faults: 5, ..Troubles::default() });

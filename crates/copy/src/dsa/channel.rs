@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::device::Enqueued;
-use super::{Counts, Descriptor, Device, Flags, Record, Status};
+use super::{Counts, Descriptor, Device, Flags, Mode, Record, Status};
 use crate::cpu::Cpu;
 use crate::engine::{Engine, Transfer};
 
@@ -52,8 +52,8 @@ pub struct Channel {
     pushed: usize,
     submitted: usize,
     done: usize,
-    /// Done by the CPU with nothing ahead of them.
-    at_once: usize,
+    /// Done with nothing ahead of them, and not yet reported.
+    unreported: usize,
     counts: Counts,
 }
 
@@ -90,7 +90,7 @@ impl Channel {
             pushed: 0,
             submitted: 0,
             done: 0,
-            at_once: 0,
+            unreported: 0,
             counts: Counts::default(),
         }
     }
@@ -113,8 +113,19 @@ impl Channel {
         self.counts.fallback_bytes += u64::from(len);
     }
 
+    /// Gives back the places of a dedicated queue with whose descriptors the device is done: nothing else tells of them. What was done counts
+    /// for the next report.
+    fn make_room(&mut self) {
+        if self.device.limits().mode == Mode::Dedicated {
+            while let Some(count) = self.settle() {
+                self.unreported += count;
+            }
+        }
+    }
+
     /// Submits a run of transfers whose places don't wrap.
     fn submit_run(&mut self, first: usize, count: usize) {
+        self.make_room();
         self.counts.transfers += count as u64;
         let place = first % CAPACITY;
         for at in place..place + count {
@@ -243,7 +254,7 @@ impl Engine for Channel {
             self.counts.full += u64::from(no_room);
             self.fall_back(transfer, 0, transfer.len);
             match self.pushed - self.done {
-                0 => self.at_once += 1,
+                0 => self.unreported += 1,
                 _ => self.followers[(self.pushed - 1) % CAPACITY] += 1,
             }
             return;
@@ -263,7 +274,7 @@ impl Engine for Channel {
     }
 
     fn poll(&mut self) -> usize {
-        let mut done = std::mem::take(&mut self.at_once);
+        let mut done = std::mem::take(&mut self.unreported);
         while let Some(count) = self.settle() {
             done += count;
         }
@@ -282,7 +293,7 @@ impl Engine for Channel {
 
     fn pending(&self) -> usize {
         let followers = self.followers.iter().sum::<usize>();
-        self.pushed - self.done + followers + self.at_once
+        self.pushed - self.done + followers + self.unreported
     }
 }
 

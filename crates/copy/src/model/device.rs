@@ -88,6 +88,7 @@ impl Device {
             _ => self.transfer(descriptor),
         };
         self.report(descriptor, end);
+        self.queue.watch.done.fetch_add(1, Ordering::Release);
     }
 
     /// Writes the record of a descriptor, if it has one.

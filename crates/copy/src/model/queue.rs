@@ -16,6 +16,8 @@ use crate::dsa::{Accepted, Descriptor, Mode, Portal};
 pub struct Watch {
     /// Descriptors that were taken.
     pub taken: AtomicU64,
+    /// Of those, with which it is done: what it had to report, it has.
+    pub done: AtomicU64,
     /// Descriptors written to a dedicated queue that was full: a device loses them without a word.
     pub overflows: AtomicU64,
     /// Descriptors whose errors can't even be reported, since they have no valid completion record.
