@@ -57,6 +57,9 @@ pub enum SetupError {
     /// A name that no queue has.
     #[error("copy.queues names {0:?}: work queues are named as in /dev/dsa, \"wq0.1\" for instance")]
     Name(String),
+    /// A queue that is named twice.
+    #[error("copy.queues names {0:?} twice: name every queue once")]
+    Twice(String),
     /// The model can't be started.
     #[error("no thread for the model of a DSA device: {0}")]
     Model(io::Error),
@@ -135,6 +138,9 @@ impl Engines {
 fn open_queues(names: &[String], core: Option<usize>) -> Result<Vec<Arc<Device>>, SetupError> {
     let (devices, nodes) = (Path::new(sysfs::DEVICES), Path::new(sysfs::NODES));
     if !names.is_empty() {
+        if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            return Err(SetupError::Twice(name.clone()));
+        }
         return names.iter().map(|name| open_named(devices, name)).collect();
     }
     let node = core.and_then(|core| sysfs::node_of(nodes, core));

@@ -57,3 +57,10 @@ fn what_is_not_there_is_refused_by_kind() {
         assert!(matches!(refused(name), SetupError::Name(_)), "{name:?}");
     }
 }
+
+#[test]
+fn a_queue_is_named_once() {
+    let names = ["wq999.0", "wq999.1", "wq999.0"].map(String::from).to_vec();
+    let refused = open(Choice::Dsa(names), None).unwrap_err();
+    assert!(matches!(&refused, SetupError::Twice(name) if name == "wq999.0"), "{refused}");
+}

@@ -92,7 +92,8 @@ fn what_is_missing_is_said() {
     }
     let said = discover(&devices).unwrap_err();
     assert!(
-        matches!(said, QueueError::NoQueue { .. }) && said.to_string().contains("accel-config"),
+        matches!(said, QueueError::NoQueue { .. })
+            && said.to_string().contains("accel-config config-engine dsa0/engine0.0 --group-id=0"),
         "{said}"
     );
     work_queue(&devices, "wq0.0", &[("size", "many")]);

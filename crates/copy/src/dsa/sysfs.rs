@@ -41,7 +41,8 @@ pub enum QueueError {
     },
     /// No queue of those that there are is for programs.
     #[error(
-        "no work queue is enabled for programs ({seen}): configure one (`accel-config config-wq dsa0/wq0.0 --group-id=0 --type=user \
+        "no work queue is enabled for programs ({seen}): configure one (`accel-config config-engine dsa0/engine0.0 \
+         --group-id=0`, `accel-config config-wq dsa0/wq0.0 --group-id=0 --type=user \
          --mode=dedicated --wq-size=16 --name=quiver`, `accel-config enable-device dsa0`, `accel-config enable-wq dsa0/wq0.0`)"
     )]
     NoQueue {
