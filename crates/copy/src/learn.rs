@@ -23,6 +23,15 @@ pub struct Timing {
     pub engine: Duration,
 }
 
+/// Finishes whatever happens: a panic on the way to the end of a measurement must not free what an engine still copies.
+struct Finishing<'e>(&'e mut dyn Engine);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
 /// Measures an engine against the CPU.
 pub fn measure(cpu: &mut Cpu, engine: &mut impl Engine) -> Vec<Timing> {
     let from = vec![0x5a_u8; VECTOR * SIZES[SIZES.len() - 1]];
@@ -30,15 +39,16 @@ pub fn measure(cpu: &mut Cpu, engine: &mut impl Engine) -> Vec<Timing> {
     let mut quickest = |engine: &mut dyn Engine, size: usize| {
         let once = |_| {
             let begin = Instant::now();
+            let finishing = Finishing(&mut *engine);
             for (from, to) in from.chunks_exact(size).zip(to.chunks_exact_mut(size)).take(VECTOR) {
                 let transfer = Transfer { to: to.as_mut_ptr(), from: from.as_ptr(), len: size as u32 };
-                // SAFETY: both vectors outlive `finish` below, and nothing else uses the destination until then.
+                // SAFETY: both vectors outlive `finishing`, and nothing else uses the destination until it is dropped.
                 #[allow(unsafe_code)]
                 unsafe {
-                    engine.push(transfer);
+                    finishing.0.push(transfer);
                 }
             }
-            engine.finish();
+            drop(finishing);
             begin.elapsed()
         };
         (0..TIMES).map(once).min().unwrap_or_default()
