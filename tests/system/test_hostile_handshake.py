@@ -1,0 +1,125 @@
+"""A memif peer that breaks the rules of the handshake is turned away with a reason, and nobody else is kept waiting."""
+
+import contextlib
+import struct
+
+import pytest
+from lab import eventually
+from lab.raw_memif import ADD_REGION, CONNECT, INIT, RawMemif, Refused
+
+
+def _shorter_file(peer):
+    peer.init()
+    peer.add_region(size=peer.length * 2)
+
+
+def _ring_outside(peer):
+    peer.init()
+    peer.add_region()
+    peer.add_ring(1, offset=peer.length - 64)
+
+
+def _ring_in_no_region(peer):
+    peer.init()
+    peer.add_region()
+    peer.add_ring(1, region=5)
+
+
+def _ring_too_large(peer):
+    peer.init()
+    peer.add_region()
+    peer.add_ring(1, log2=31)
+
+
+def _wrong_region_index(peer):
+    peer.init()
+    peer.add_region(index=3)
+
+
+def _no_descriptor(peer):
+    peer.init()
+    peer.send(ADD_REGION, struct.pack("<HQ", 0, peer.length))
+    peer.receive(1)
+
+
+def _no_rings(peer):
+    peer.init()
+    peer.add_region()
+    peer.send(CONNECT)
+    peer.receive(7)
+
+
+def _too_early(peer):
+    peer.receive(2)
+    peer.send(CONNECT)
+    peer.receive(7)
+
+
+def _twice(peer):
+    peer.init()
+    peer.send(INIT, struct.pack("<HIB24s32s", 0x0200, 0, 0, b"", b""))
+    peer.receive(1)
+
+
+def _unknown(peer):
+    peer.receive(2)
+    peer.send(99)
+    peer.receive(1)
+
+
+def _short(peer):
+    peer.receive(2)
+    peer.socket.send(b"\x03\x00")
+    peer.receive(1)
+
+
+def _old_version(peer):
+    peer.receive(2)
+    peer.send(INIT, struct.pack("<HIB24s32s", 0x0100, 0, 0, b"", b""))
+    peer.receive(1)
+
+
+@pytest.mark.parametrize(
+    "act, words",
+    [
+        (_shorter_file, "claims"),
+        (_ring_outside, "ring"),
+        (_ring_in_no_region, "region"),
+        (_ring_too_large, "ring size 2^31"),
+        (_wrong_region_index, "unexpected region index 3, expected 0"),
+        (_no_descriptor, "0 file descriptors with ADD_REGION"),
+        (_no_rings, "no rings"),
+        (_too_early, "unexpected message CONNECT"),
+        (_twice, "unexpected message INIT"),
+        (_unknown, "unknown message type 0x63"),
+        (_short, "message of 2 bytes"),
+        (_old_version, "unsupported version 0x0100"),
+    ],
+    ids=lambda value: value.__name__.strip("_") if callable(value) else "",
+)
+def test_broken_handshakes_are_refused_with_a_reason(lab, daemon, act, words):
+    daemon.apply(lab.memif("bad", 66))
+    with RawMemif(str(lab.directory / "bad")) as peer:
+        peer.seal()
+        with pytest.raises(Refused, match=words.replace("^", r"\^")):
+            act(peer)
+    eventually(lambda: words in daemon.log()[daemon.mark :], lambda: f"the operator finds it in the log\n{daemon.log()}")
+    # And the socket goes on serving.
+    with RawMemif(str(lab.directory / "bad")).connect():
+        eventually(lambda: daemon.memif("bad").get("connected"), "a good peer is connected")
+
+
+def test_many_silent_connections_do_not_lock_others_out(lab, daemon):
+    daemon.apply(lab.memif("bad", 66))
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            peer = stack.enter_context(RawMemif(str(lab.directory / "bad"), log2=6, buffer=128))
+            with contextlib.suppress(Refused):
+                peer.receive(2)
+        assert daemon.show("version")["pid"] == daemon.process.pid
+
+        def connects():
+            with contextlib.suppress(Refused, OSError), RawMemif(str(lab.directory / "bad")).connect():
+                return True
+
+        eventually(connects, "a good peer gets through", timeout=15)
