@@ -136,6 +136,15 @@ def test_dsa_that_is_not_there_is_said_with_what_to_do(own_daemon, queues, words
     assert all(word in said for word in words), said
 
 
+def test_settings_of_another_engine_are_named(own_daemon):
+    own = own_daemon(extra='[copy]\nqueues = ["wq0.0"]\nthreshold = 128\n[copy.model]\nsize = 8\n')
+    with Process(tool("quiverd"), "--check", "--config", own.settings) as process:
+        assert process.wait() == 0, process.output()
+        said = process.output()
+    for setting in ("copy.queues", "copy.threshold", "copy.model"):
+        assert f'{setting} has no effect while copy.engine is "cpu"' in said, said
+
+
 def test_the_workers_copy_unless_it_is_said_otherwise(lab, daemon):
     assert daemon.show("copy") == {"engine": "cpu"}
     assert "quiver_copy" not in daemon.scrape()[1]

@@ -70,6 +70,7 @@ pub enum SetupError {
 pub struct Engines {
     name: &'static str,
     devices: Vec<Arc<Device>>,
+    left_alone: Vec<QueueError>,
     threshold: Option<usize>,
     learnt: Vec<learn::Timing>,
     tier: Tier,
@@ -82,14 +83,18 @@ impl Engines {
     /// # Errors
     /// [`SetupError`] where it isn't there or can't be used: nothing else takes its place unasked.
     pub fn open(options: &CopyOptions, tier: Tier) -> Result<Option<Self>, SetupError> {
-        let (name, devices) = match &options.choice {
+        let (name, devices, left_alone) = match &options.choice {
             Choice::Cpu => return Ok(None),
-            Choice::Dsa(names) => ("dsa", open_queues(names, options.core)?),
-            Choice::Model(model) => ("dsa-model", vec![start_model(*model)?]),
+            Choice::Dsa(names) if names.is_empty() => {
+                let (devices, left_alone) = open_nearest(options.core)?;
+                ("dsa", devices, left_alone)
+            }
+            Choice::Dsa(names) => ("dsa", open_all(names)?, Vec::new()),
+            Choice::Model(model) => ("dsa-model", vec![start_model(*model)?], Vec::new()),
         };
         let (turn, learnt) = Default::default();
         let threshold = options.threshold.or(Some(THRESHOLD_OF_MODEL));
-        let mut engines = Self { name, devices, threshold, learnt, tier, turn };
+        let mut engines = Self { name, devices, left_alone, threshold, learnt, tier, turn };
         if options.threshold.is_none() && matches!(options.choice, Choice::Dsa(_)) {
             engines.learn();
         }
@@ -128,6 +133,12 @@ impl Engines {
         &self.learnt
     }
 
+    /// Why queues that look as if they could be used are not: what sysfs says of them can't be understood.
+    #[must_use]
+    pub fn left_alone(&self) -> &[QueueError] {
+        &self.left_alone
+    }
+
     /// The devices in use.
     #[must_use]
     pub fn devices(&self) -> &[Arc<Device>] {
@@ -135,16 +146,20 @@ impl Engines {
     }
 }
 
-fn open_queues(names: &[String], core: Option<usize>) -> Result<Vec<Arc<Device>>, SetupError> {
-    let (devices, nodes) = (Path::new(sysfs::DEVICES), Path::new(sysfs::NODES));
-    if !names.is_empty() {
-        if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
-            return Err(SetupError::Twice(name.clone()));
-        }
-        return names.iter().map(|name| open_named(devices, name)).collect();
+/// Opens queues by their names.
+fn open_all(names: &[String]) -> Result<Vec<Arc<Device>>, SetupError> {
+    if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        return Err(SetupError::Twice(name.clone()));
     }
+    names.iter().map(|name| open_named(Path::new(sysfs::DEVICES), name)).collect()
+}
+
+/// Opens the queues that are nearest to a core, and says which could not even be understood.
+fn open_nearest(core: Option<usize>) -> Result<(Vec<Arc<Device>>, Vec<QueueError>), SetupError> {
+    let nodes = Path::new(sysfs::NODES);
     let node = core.and_then(|core| sysfs::node_of(nodes, core));
-    let queues = sysfs::nearest(nodes, sysfs::discover(devices)?, node);
+    let found = sysfs::discover(Path::new(sysfs::DEVICES))?;
+    let queues = sysfs::nearest(nodes, found.queues, node);
     // One that another process has is no reason not to use the others.
     let (mut opened, mut refused) = (Vec::new(), None);
     for queue in &queues {
@@ -156,7 +171,7 @@ fn open_queues(names: &[String], core: Option<usize>) -> Result<Vec<Arc<Device>>
     }
     match refused {
         Some(error) if opened.is_empty() => Err(error),
-        _ => Ok(opened),
+        _ => Ok((opened, found.left_alone)),
     }
 }
 

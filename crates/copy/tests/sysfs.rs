@@ -50,7 +50,7 @@ fn machine() -> tempfile::TempDir {
 #[test]
 fn queues_for_programs_are_found_with_what_they_can_do() {
     let root = machine();
-    let found = discover(&root.path().join("devices")).unwrap();
+    let found = discover(&root.path().join("devices")).unwrap().queues;
     let names = found.iter().map(|queue| (queue.name.as_str(), queue.node)).collect::<Vec<_>>();
     assert_eq!(names, [("wq0.0", Some(0)), ("wq2.0", Some(1))]);
     let (first, second) = (found[0].limits, found[1].limits);
@@ -64,7 +64,7 @@ fn the_nearest_is_chosen() {
     let root = machine();
     let (devices, nodes) = (root.path().join("devices"), root.path().join("nodes"));
     let names = |node| {
-        let near = nearest(&nodes, discover(&devices).unwrap(), node);
+        let near = nearest(&nodes, discover(&devices).unwrap().queues, node);
         near.into_iter().map(|queue| queue.name).collect::<Vec<_>>()
     };
     assert_eq!(names(Some(0)), ["wq0.0"]);
@@ -99,4 +99,18 @@ fn what_is_missing_is_said() {
     work_queue(&devices, "wq0.0", &[("size", "many")]);
     let said = queue(&devices, "wq0.0").unwrap_err().to_string();
     assert!(said.contains("wq0.0/size") && said.contains("many"), "{said}");
+    let said = discover(&devices).unwrap_err().to_string();
+    assert!(said.contains("wq0.1: kernel") && said.contains("wq0.0/size"), "{said}");
+}
+
+#[test]
+fn a_queue_that_is_not_understood_hides_no_other() {
+    let root = machine();
+    let devices = root.path().join("devices");
+    work_queue(&devices, "wq0.0", &[("mode", "borrowed")]);
+    let found = discover(&devices).unwrap();
+    let names = found.queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["wq2.0"]);
+    let [said] = &found.left_alone[..] else { panic!("{:?}", found.left_alone) };
+    assert!(said.to_string().contains("wq0.0/mode: \"borrowed\""), "{said}");
 }

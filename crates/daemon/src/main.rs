@@ -41,11 +41,17 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     if options.check {
         logging::filter(&settings.log)?;
         println!("{}", summary(&settings, &cores));
+        for setting in settings.copy.without_effect() {
+            println!("  note     {}", idle(setting, &settings));
+        }
         return Ok(());
     }
     logging::start(&settings.log)?;
     crash::abort_on_panic();
     tracing::info!(version = version::LINE, ?cores, "starting");
+    for setting in settings.copy.without_effect() {
+        tracing::warn!("{}", idle(setting, &settings));
+    }
     // Control tasks only; packets move on threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let engine = Engine::start(&engine_options(&settings, &cores))?;
@@ -76,6 +82,11 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
         copy: settings.copy.options(cores.first().copied()),
         fib_bytes: None,
     }
+}
+
+/// That a setting of a copy engine says something to nobody.
+fn idle(setting: &str, settings: &Settings) -> String {
+    format!("{setting} has no effect while copy.engine is \"{}\"", settings.copy.engine)
 }
 
 /// What the settings come to.

@@ -131,11 +131,20 @@ pub fn queue(devices: &Path, name: &str) -> Result<Queue, QueueError> {
     Ok(Queue { name: name.to_owned(), node: u32::try_from(node).ok(), limits })
 }
 
-/// All queues that programs can use, by name.
+/// The queues of a machine.
+#[derive(Debug, Default)]
+pub struct Discovered {
+    /// Those that programs can use, by name.
+    pub queues: Vec<Queue>,
+    /// Why others, which look as if programs could, are left alone: sysfs says of them what can't be understood.
+    pub left_alone: Vec<QueueError>,
+}
+
+/// All queues that programs can use.
 ///
 /// # Errors
-/// [`QueueError::NoDriver`], [`QueueError::NoQueue`], or one that isn't understood.
-pub fn discover(devices: &Path) -> Result<Vec<Queue>, QueueError> {
+/// [`QueueError::NoDriver`], [`QueueError::Read`], or [`QueueError::NoQueue`], which says what there is instead.
+pub fn discover(devices: &Path) -> Result<Discovered, QueueError> {
     let entries = match fs::read_dir(devices) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -146,15 +155,16 @@ pub fn discover(devices: &Path) -> Result<Vec<Queue>, QueueError> {
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut names = names.filter(|name| name.starts_with("wq")).collect::<Vec<_>>();
     names.sort();
-    let (mut found, mut seen) = (Vec::new(), Vec::new());
+    let (mut found, mut seen) = (Discovered::default(), Vec::new());
     for name in names {
         match queue(devices, &name) {
-            Ok(queue) => found.push(queue),
+            Ok(queue) => found.queues.push(queue),
             Err(QueueError::NotUsable { kind, state, .. }) => seen.push(format!("{name}: {kind}, {state}")),
-            Err(error) => return Err(error),
+            Err(error) => found.left_alone.push(error),
         }
     }
-    if found.is_empty() {
+    if found.queues.is_empty() {
+        seen.extend(found.left_alone.iter().map(ToString::to_string));
         let seen = if seen.is_empty() { "there is none at all".into() } else { seen.join("; ") };
         return Err(QueueError::NoQueue { seen });
     }

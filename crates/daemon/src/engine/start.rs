@@ -150,6 +150,9 @@ impl Engine {
         let mut publisher = Publisher::new(&plan.schema);
         let tier = options.tier.unwrap_or_else(Tier::detect);
         let copy = Engines::open(&options.copy, tier)?.map(Arc::new);
+        for reason in copy.iter().flat_map(|engines| engines.left_alone()) {
+            tracing::warn!(%reason, "a work queue that may be one for copies is left alone");
+        }
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
         let attachments = Arc::new(Attachments::default());
         let (memifs, beginning) =

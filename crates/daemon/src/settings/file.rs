@@ -220,6 +220,9 @@ mod tests {
             ("[memory]\nhuge_pages = \"maybe\"", &["line 2", "maybe", "try", "never", "require"]),
             ("[metrics]\nlisten = \"everywhere\"", &["line 2", "everywhere", "127.0.0.1:9477"]),
             ("[copy]\nengine = \"gpu\"", &["line 2", "gpu", "cpu", "dsa", "dsa-model"]),
+            ("[copy.model]\nsize = 0", &["line 2", "size = 0", "nonzero"]),
+            ("[copy.model]\nerrors = 101", &["line 2", "101 is no percentage", "0 to 100"]),
+            ("[copy.model]\nfull = 1000", &["line 2", "1000 is no percentage"]),
             ("[api]\nsocket_mode = \"rw\"", &["line 2", "octal"]),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -8,6 +8,7 @@ mod cores;
 mod error;
 mod file;
 mod listen;
+mod percent;
 
 pub use copying::{CopyEngine, Copying, ModelMode, ModelSettings};
 pub use cores::{available_cores, place_workers};
@@ -16,3 +17,4 @@ pub use file::{
     Api, DEFAULT_PATH, HugePages, Log, LogFormat, Memory, Metrics, Settings, SocketMode, State, Workers, load,
 };
 pub use listen::Listen;
+pub use percent::{NoPercentage, Percent};
