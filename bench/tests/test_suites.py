@@ -1,5 +1,9 @@
 """Names of suites, and what stands behind them."""
 
+import random
+from collections import Counter
+from ipaddress import ip_address, ip_network
+
 import pytest
 
 from quiver_bench.errors import BadInput
@@ -66,6 +70,28 @@ def test_connections_are_counted_as_csit_does():
     assert suite.direction == "both ways"
     replayed = find("1518b-1c-memif-ethip4udp-ip4base-h1024-p63-s64512-replay").traffic.conversations
     assert (replayed.kind, replayed.replay) == ("tput", True)
+
+
+def test_a_bridge_learns_half_of_its_stations_on_either_side():
+    suite = find("64b-1c-memif-eth-l2bdscale1mmaclrn-mrr")
+    assert (suite.traffic.stations, suite.traffic.both_ways) == (500_000, True)
+    assert {"MAC_1M", "SCALE", "L2BDMACLRN"} <= set(suite.tags)
+    left, right = (int(mac.replace(":", ""), 16) for mac in suite.traffic.macs)
+    assert left + suite.traffic.stations <= right, "no address is on both sides"
+
+
+def test_a_table_of_the_internets_shape_lies_in_its_range():
+    suite = find("64b-1c-memif-ethip4-ip4internet-rnd-mrr")
+    left, right = suite.traffic.prefixes
+    assert left == [] and right[0] == "0.0.0.0/0"
+    lengths = Counter(int(prefix.split("/")[1]) for prefix in right)
+    assert (len(right), len(set(right)), lengths[24], lengths[16]) == (962_760, 962_760, 590_000, 13_600)
+    first = ip_address(suite.traffic.destination)
+    last = first + suite.traffic.addressed - 1
+    for prefix in random.Random(1).sample(right[1:], 1000):
+        network = ip_network(prefix)
+        assert first <= network[0] and network[-1] <= last, prefix
+    assert {"FIB_1M", "SCALE"} <= set(suite.tags)
 
 
 def test_scale_is_both_directions_together():

@@ -113,7 +113,7 @@ class L3fwd(Dpdk):
     def require(cls, suite: Suite) -> None:
         """Its tables hold 1024 rules."""
         super().require(suite)
-        if suite.case.routes > 1:
+        if suite.case.routes > 1 or suite.case.table:
             raise Unsupported(f"{cls.name} holds 1024 routes, {suite.name} is about more")
         if suite.cores > 1:
             raise Unsupported(f"{cls.name} needs a send queue per core, which the generator doesn't offer: choose 1c")

@@ -121,7 +121,7 @@ def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
     bits = 128 if case.ipv6 else 32
     peers = traffic.PEER_LEFT_MAC, traffic.PEER_RIGHT_MAC
     # Tables of a million it counts up itself.
-    networks = suite.traffic.prefixes if suite.traffic.conversations else ([], [])
+    networks = suite.traffic.prefixes if case.routes == 1 else ([], [])
     for leg, side, mac, behind in zip(legs, traffic.sides(case.ipv6), peers, networks, strict=True):
         lines += [
             f"set interface ip address {leg} {side.device}/{side.prefix}",

@@ -17,8 +17,6 @@ from quiver_bench.machine import Cores
 from quiver_bench.suites.traffic import (
     DEVICE_LEFT_MAC,
     DEVICE_RIGHT_MAC,
-    PEER_LEFT_MAC,
-    PEER_RIGHT_MAC,
     SIGNATURE,
     Traffic,
 )
@@ -113,13 +111,16 @@ class Tgen(Program):
         words += ["--size", _sizes(traffic, load.latency), "--seconds", f"{load.seconds:g}"]
         words += ["--core", cores.generator]
         words += ["--source", traffic.source, "--sources", traffic.sources]
-        words += ["--destination", traffic.destination, "--destinations", traffic.destinations]
+        words += ["--destination", traffic.destination, "--destinations", traffic.addressed]
         words += ["--random"] if traffic.random else []
         words += ["--vlan", traffic.vlan] if traffic.vlan else []
-        there, back = (PEER_RIGHT_MAC, PEER_LEFT_MAC) if traffic.bridged else (DEVICE_LEFT_MAC, DEVICE_RIGHT_MAC)
-        words += ["--source-mac", PEER_LEFT_MAC, "--destination-mac", there]
+        left, right = traffic.macs
+        there, back = (right, left) if traffic.bridged else (DEVICE_LEFT_MAC, DEVICE_RIGHT_MAC)
+        words += ["--source-mac", left, "--destination-mac", there]
         if traffic.both_ways:
-            words += ["--bidirectional", "--reverse-source-mac", PEER_RIGHT_MAC, "--reverse-destination-mac", back]
+            words += ["--bidirectional", "--reverse-source-mac", right, "--reverse-destination-mac", back]
+        if traffic.stations > 1:
+            words += ["--source-macs", traffic.stations, "--destination-macs", traffic.stations]
         words += ["--latency", f"{LATENCY_PPS:g}"] if load.latency else []
         words += ["--rate", f"{load.rate_pps:.3f}"] if load.rate_pps else []
         words += ["--max-late", f"{load.max_late:g}"] if load.max_late is not None else []

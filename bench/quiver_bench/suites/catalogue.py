@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from quiver_bench.errors import BadInput
-from quiver_bench.suites import sessions
+from quiver_bench.suites import sessions, tables
 from quiver_bench.suites.model import METHODS, Case, Suite, take_apart
 
 _ALL = ("mrr", "ndrpdr", "soak")
@@ -29,6 +29,22 @@ def _scales(version: int) -> list[Case]:
         )
         for name, routes in (("20k", 10_000), ("200k", 100_000), ("2m", 1_000_000))
         for random in (False, True)
+    ]
+
+
+def _stations() -> list[Case]:
+    """Bridges with 10 000, 100 000 and a million stations, half of them behind either port. Names are CSIT's."""
+    return [
+        Case(
+            f"eth-l2bdscale{name}maclrn",
+            "l2",
+            "l2bd",
+            stations=count // 2,
+            random=True,
+            both_ways=True,
+            frames=("64b", "1518b"),
+        )
+        for name, count in (("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000))
     ]
 
 
@@ -113,11 +129,13 @@ def _applications() -> list[Case]:
 CASES: tuple[Case, ...] = (
     Case("eth-l2xcbase", "l2", "l2xc", ("memif", "tap"), methods=_ALL, frames=_LARGE),
     Case("eth-l2bdbasemaclrn", "l2", "l2bd", ("memif", "tap"), methods=_ALL, frames=_LARGE, both_ways=True),
+    *_stations(),
     Case("dot1q-l2xcbase", "l2", "l2xc", vlan=100),
     Case("dot1q-l2bdbasemaclrn", "l2", "l2bd", vlan=100, both_ways=True),
     Case("ethip4-ip4base", "ip4", "ip4", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_LARGE),
     Case("dot1q-ip4base", "ip4", "ip4", vlan=100),
     *_scales(4),
+    Case("ethip4-ip4internet-rnd", "ip4", "ip4", table=tables.INTERNET4, random=True, frames=("64b",)),
     Case("ethip6-ip6base", "ip6", "ip6", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_IP6),
     *_scales(6),
     *_connections(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from quiver_bench.suites.tables import Table
 from quiver_bench.suites.traffic import Conversations, Traffic
 
 #: Bytes of frame check sequence, part of CSIT's frame sizes.
@@ -47,7 +48,11 @@ class Case:
     ports: tuple[str, ...] = ("memif",)
     #: Destinations, and /32 or /128 routes, per direction.
     routes: int = 1
-    #: Destinations in random order.
+    #: What it routes by instead, with destinations all over it.
+    table: Table | None = None
+    #: Stations behind either port of a bridge, each speaking with each of the other side.
+    stations: int = 1
+    #: Destinations, stations and sources in random order.
     random: bool = False
     #: Frames carry this VLAN tag.
     vlan: int | None = None
@@ -143,6 +148,8 @@ class Suite:
             sizes=tuple((size - FCS, weight) for size, weight in self.frame_sizes),
             ipv6=self.case.ipv6,
             destinations=self.case.routes,
+            table=self.case.table,
+            stations=self.case.stations,
             random=self.case.random,
             flows=self.case.flows,
             vlan=self.case.vlan,
@@ -177,12 +184,20 @@ class Suite:
             tags |= {case.protocol.upper(), f"HOSTS_{case.hosts}"}
         if case.tenant:
             tags.add("SESSION")
-        if case.routes > 1:
-            scale = 2 * case.routes
-            tags |= {"SCALE", f"FIB_{scale // 1_000_000}M" if scale >= 1_000_000 else f"FIB_{scale // 1000}K"}
+        if case.stations > 1:
+            tags |= {"SCALE", f"MAC_{_thousands(2 * case.stations)}"}
+        elif case.table:
+            tags |= {"SCALE", f"FIB_{_thousands(round(case.table.size, -5))}"}
+        elif case.routes > 1:
+            tags |= {"SCALE", f"FIB_{_thousands(2 * case.routes)}"}
         elif not case.containers:
             tags.add("BASE")
         return sorted(tags)
+
+
+def _thousands(number: int) -> str:
+    """As CSIT's tags have it: 20K, 2M."""
+    return f"{number // 1_000_000}M" if number >= 1_000_000 else f"{number // 1000}K"
 
 
 def take_apart(name: str) -> dict[str, str] | None:

@@ -6,9 +6,13 @@ import math
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
+from quiver_bench.suites import tables
+
 #: MAC addresses: the device's left and right interface, and who the generator plays behind them.
 DEVICE_LEFT_MAC, DEVICE_RIGHT_MAC = "02:00:00:00:00:01", "02:00:00:00:00:03"
 PEER_LEFT_MAC, PEER_RIGHT_MAC = "02:00:00:00:00:02", "02:00:00:00:00:04"
+#: The first of many stations behind either.
+STATIONS_LEFT, STATIONS_RIGHT = "02:00:01:00:00:00", "02:00:02:00:00:00"
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,10 @@ class Traffic:
     sizes: tuple[tuple[int, int], ...]
     ipv6: bool = False
     destinations: int = 1
+    #: A table that the device routes by, all over which destinations lie, instead of those.
+    table: tables.Table | None = None
+    #: Stations behind either side, as Ethernet addresses.
+    stations: int = 1
     random: bool = False
     #: Source addresses of what goes from left to right.
     flows: int = 1
@@ -109,10 +117,17 @@ class Traffic:
         return 2 if self.both_ways else 1
 
     @property
+    def macs(self) -> tuple[str, str]:
+        """Ethernet address of the peer on the left and on the right, or of the first of many."""
+        return (STATIONS_LEFT, STATIONS_RIGHT) if self.stations > 1 else (PEER_LEFT_MAC, PEER_RIGHT_MAC)
+
+    @property
     def prefixes(self) -> tuple[list[str], list[str]]:
         """Networks behind the left and the right peer, that a device needs routes to."""
         if self.conversations:
             return [CLIENTS], [SERVERS]
+        if self.table:
+            return [], list(tables.prefixes(self.table))
         left, right = (routes(side, self.destinations) for side in sides(self.ipv6))
         return left, right
 
@@ -165,5 +180,12 @@ class Traffic:
     @property
     def destination(self) -> str:
         """First destination: behind the right peer, or that peer itself."""
+        if self.table:
+            return self.table.first
         right = sides(self.ipv6)[1]
         return right.first if self.destinations > 1 else right.peer
+
+    @property
+    def addressed(self) -> int:
+        """How many destinations there are, counted up from the first."""
+        return self.table.span if self.table else self.destinations

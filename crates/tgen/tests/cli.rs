@@ -25,7 +25,7 @@ fn fails(args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn flags_make_streams() {
     let count = ["--loop", "--seconds", "60", "--count", "3000", "--check", "payload"];
-    let ways: [&[&str]; 8] = [
+    let ways: [&[&str]; 9] = [
         &[],
         &["--size", "70,512", "--vlan", "7", "--vlan", "8"],
         &["--size", "imix", "--fcs", "--destinations", "250", "--sources", "9", "--random"],
@@ -43,6 +43,7 @@ fn flags_make_streams() {
         &["--protocol", "icmp", "--queues", "2"],
         &["--size", "9000", "--buffer-size", "512", "--ring-size", "64"],
         &["--rate", "100kpps", "--full"],
+        &["--source-macs", "100000", "--destination-macs", "3", "--random"],
     ];
     for way in ways {
         let result = json(&[&count, way].concat());
@@ -52,6 +53,38 @@ fn flags_make_streams() {
             "{way:?}"
         );
         assert_eq!(result["corrupted"], 0, "{way:?}");
+    }
+}
+
+#[test]
+fn stations_are_counted_up_from_the_first() {
+    let (left, right) = (socket("stations-left"), socket("stations-right"));
+    let (seen, macs) = std::sync::mpsc::channel();
+    let middle = Middle::new(&left, &right, move |packet| {
+        seen.send(packet[..12].to_vec()).unwrap();
+        vec![packet.to_vec()]
+    });
+    json(&[
+        "--tx",
+        &left,
+        "--rx",
+        &right,
+        "--count",
+        "12",
+        "--source-mac",
+        "02:00:00:00:00:fe",
+        "--source-macs",
+        "4",
+        "--destination-macs",
+        "3",
+    ]);
+    drop(middle);
+    let all: Vec<_> = macs.iter().collect();
+    assert_eq!(all.len(), 12);
+    for (n, macs) in all.iter().enumerate() {
+        let source = 0x0200_0000_00fe_u64 + n as u64 % 4;
+        assert_eq!(macs[6..], source.to_be_bytes()[2..], "source of packet {n}");
+        assert_eq!(macs[..6], [2, 0, 0, 0, 0, 1 + n as u8 % 3], "destination of packet {n}");
     }
 }
 
@@ -189,7 +222,7 @@ fn a_standstill_of_the_generator_is_told() {
 
 #[test]
 fn bad_arguments_are_named_with_what_would_be_right() {
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 25] = [
         (&[], "--tx"),
         (&["--loop", "--size", "50", "--check", "sequence"], "too short"),
         (&["--loop", "--vlan", "5000"], "4095"),
@@ -207,6 +240,10 @@ fn bad_arguments_are_named_with_what_would_be_right() {
         (&["--loop", "--source", "fd00::1"], "two of IPv6"),
         (&["--loop", "--source-port", "9-1"], "swap them"),
         (&["--loop", "--destination", "255.255.255.250", "--destinations", "10"], "beyond 255.255.255.255"),
+        (
+            &["--loop", "--source-mac", "02:00:00:ff:ff:fe", "--source-macs", "3"],
+            "3 Ethernet addresses from 02:00:00:ff:ff:fe on go beyond 02:00:00:ff:ff:ff",
+        ),
         (&["--loop", "--latency=-1"], "--latency"),
         (&["--loop", "--latency", "0"], "more than 0"),
         (&["--loop", "--latency", "5Gbps"], "more than 0"),

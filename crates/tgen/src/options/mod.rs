@@ -98,6 +98,12 @@ pub struct Options {
     /// Ethernet destination of the other direction. Default: the source.
     #[arg(long)]
     pub reverse_destination_mac: Option<MacAddr>,
+    /// Stations that send: Ethernet sources counted up from the first, in turn. In the other direction they are those that are sent to.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub source_macs: u32,
+    /// Stations that are sent to: Ethernet destinations counted up from the first, in turn.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub destination_macs: u32,
     /// Replay this capture (pcap, pcapng) instead.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,

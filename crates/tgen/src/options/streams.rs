@@ -10,7 +10,7 @@ use wire::MacAddr;
 
 /// Two ends of a stream.
 struct Ends {
-    macs: (MacAddr, MacAddr),
+    macs: ((MacAddr, u32), (MacAddr, u32)),
     addresses: ((IpAddr, u32), (IpAddr, u32)),
     ports: (Ports, Ports),
 }
@@ -83,7 +83,7 @@ impl Options {
 
     const fn forward(&self) -> Ends {
         Ends {
-            macs: (self.source_mac, self.destination_mac),
+            macs: ((self.source_mac, self.source_macs), (self.destination_mac, self.destination_macs)),
             addresses: ((self.source, self.sources), (self.destination, self.destinations)),
             ports: (self.source_port, self.destination_port),
         }
@@ -92,7 +92,10 @@ impl Options {
     fn reverse(&self) -> Ends {
         let Ends { macs, addresses, ports } = self.forward();
         Ends {
-            macs: (self.reverse_source_mac.unwrap_or(macs.1), self.reverse_destination_mac.unwrap_or(macs.0)),
+            macs: (
+                (self.reverse_source_mac.unwrap_or(macs.1.0), macs.1.1),
+                (self.reverse_destination_mac.unwrap_or(macs.0.0), macs.0.1),
+            ),
             addresses: (addresses.1, addresses.0),
             ports: (ports.1, ports.0),
         }
@@ -145,8 +148,8 @@ impl Options {
     fn stack(&self, ends: &Ends) -> Result<Vec<Layer>, String> {
         let mut stack = Vec::new();
         if self.link.mode == LinkMode::Ethernet {
-            let (src, dst) = (Setting::fixed(ends.macs.0), Setting::fixed(ends.macs.1));
-            stack.push(Layer::Ethernet(Ethernet { dst, src }));
+            let (src, dst) = ends.macs;
+            stack.push(Layer::Ethernet(Ethernet { dst: self.stations(dst)?, src: self.stations(src)? }));
         }
         for (n, id) in self.vlan.iter().enumerate() {
             let service = n + 1 < self.vlan.len();
@@ -187,6 +190,16 @@ impl Options {
             (Protocol::Icmp, false) => Layer::Icmpv6(Echo::default()),
         });
         Ok(stack)
+    }
+
+    /// Ethernet addresses from the first on. Those that it counts are below the third octet, so that they stay one vendor's.
+    fn stations(&self, (first, count): (MacAddr, u32)) -> Result<Setting<MacAddr>, String> {
+        let greatest = MacAddr::from_u64(first.to_u64() | 0xff_ffff);
+        let last = MacAddr::from_u64(first.to_u64() + u64::from(count - 1));
+        if last > greatest {
+            return Err(format!("{count} Ethernet addresses from {first} on go beyond {greatest}"));
+        }
+        self.range(first, last)
     }
 
     fn range<T: crate::stateless::Number + PartialEq>(&self, from: T, to: T) -> Result<Setting<T>, String> {
