@@ -139,7 +139,9 @@ class Quiver(Device):
         """The suite as desired state."""
         case = self.suite.case
         pairs = containers.legs(case)
-        parts = [f'[[bridge]]\nname = "bench{n}"\n' for n in range(len(pairs)) if case.forwarding == "l2bd"]
+        # Above the default of 65 536 stations it must be said.
+        limit = f"learn_limit = {2 * case.stations}\n" if case.stations > 1 else ""
+        parts = [f'[[bridge]]\nname = "bench{n}"\n{limit}' for n in range(len(pairs)) if case.forwarding == "l2bd"]
         for number, (left, right) in enumerate(pairs):
             parts.append(self._interface(left, right, number))
             parts.append(self._interface(right, left, number))

@@ -88,7 +88,7 @@ fn check<A: Width>(
     addrs: &[A],
 ) -> Result<(), TestCaseError> {
     let mut out = vec![u32::MAX; addrs.len()];
-    fib.lookup_batch(addrs, &mut out);
+    fib.lookup_batch(addrs, &mut out, |_| ());
     for (&addr, &batched) in addrs.iter().zip(&out) {
         let expect = oracle.get_lpm(&addr.key(A::BITS)).map_or(0, |(_, &id)| id);
         prop_assert_eq!(fib.lookup(addr), NextHopId(expect), "{:x?}", addr);
@@ -173,7 +173,7 @@ fn a_dense_block_grows_and_shrinks() {
     for at in 0..2048 {
         writer.insert(0x0a00_0000 + order(at), 32, NextHopId(100 + order(at))).unwrap();
         if at % 64 == 0 {
-            fib.lookup_batch(&all, &mut out);
+            fib.lookup_batch(&all, &mut out, |_| ());
             let done: std::collections::BTreeSet<u32> = (0..=at).map(order).collect();
             for host in 0..2048 {
                 let expect = if done.contains(&host) { 100 + host } else { 9 };

@@ -57,7 +57,7 @@ fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
         let addrs: Vec<A> = probes.iter().map(|probe| probe.addr).collect();
         let mut out = vec![0; addrs.len()];
         while !stop.load(Ordering::Relaxed) {
-            fib.lookup_batch(&addrs, &mut out);
+            fib.lookup_batch(&addrs, &mut out, |_| ());
             for (index, (probe, &found)) in probes.iter().zip(&out).enumerate() {
                 let single = fib.lookup(probe.addr).0;
                 for id in [found, single] {

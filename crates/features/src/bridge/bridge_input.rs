@@ -8,12 +8,13 @@
 //! | `bridge-answer` | broadcast and multicast, where the bridge answers ARP for the neighbours of its BVI |
 //! | `drop` | see [`Drop`] |
 
-use super::learner::Learner;
+use super::learner::Sources;
 use super::port::{Source, Target};
 use super::table::{BLOCKED, Bridges, tick};
 use crate::interface::{Interfaces, fits, received_by_group};
 use crate::tiered::{self, Tiered};
 use core::fmt;
+use core::ops::Range;
 use graph::arc::{ArcPlace, Arcs};
 use graph::engine::MAX_VECTOR;
 use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
@@ -90,7 +91,8 @@ pub const NODE: NodeSpec = NodeSpec {
             interfaces: cx.table(),
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
-            keys: [MacKey::default(); MAX_VECTOR],
+            sources: Sources::new(),
+            keys: [MacKey::NONE; MAX_VECTOR],
             found: [NO_INTERFACE; MAX_VECTOR],
             steps: [Ok(Step::Lookup); MAX_VECTOR],
         })
@@ -103,7 +105,8 @@ struct BridgeInput {
     interfaces: Key<Interfaces>,
     arcs: Key<Arcs>,
     output: ArcPlace,
-    /// Destinations of the vector, and what was found of them: kept here so that they needn't be cleared.
+    sources: Sources,
+    /// By place in the vector: the destination, what was found of it, and what is to be done. Kept here so that it needn't be cleared.
     keys: [MacKey; MAX_VECTOR],
     found: [u32; MAX_VECTOR],
     steps: [Result<Step, Drop>; MAX_VECTOR],
@@ -140,50 +143,66 @@ impl Node for BridgeInput {
 impl Tiered for BridgeInput {
     #[inline(always)]
     fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
-        let lookups = self.sources(ctx, frame.slots).min(MAX_VECTOR);
+        self.headers(ctx, frame.slots);
         let bridges = ctx.tables.get(self.bridges);
+        let (len, steps) = (frame.slots.len().min(MAX_VECTOR), &mut self.steps);
         match bridges.macs() {
-            Some(macs) => macs.lookup_batch(&self.keys[..lookups], &mut self.found[..lookups], prefetch_read),
-            None => self.found[..lookups].fill(NO_INTERFACE),
+            Some(macs) => {
+                let refuse = |places: Range<usize>, reason| steps[places].fill(Err(reason));
+                self.sources.learn(ctx, bridges, macs, tick(ctx.now), refuse);
+                macs.lookup_batch(&self.keys[..len], &mut self.found[..len], prefetch_read);
+            }
+            None => self.found[..len].fill(NO_INTERFACE),
         }
         self.destinations(ctx, frame);
     }
 }
 
 impl BridgeInput {
-    /// Reads the headers, learns the sources and notes what is to be looked up: `keys`, as many as it returns.
+    /// Reads the headers: notes who is to be learned and what is to be looked up, and asks for the lines where that stands.
     #[inline(always)]
-    fn sources(&mut self, ctx: &mut Ctx<'_>, slots: &[SlotId]) -> usize {
+    fn headers(&mut self, ctx: &mut Ctx<'_>, slots: &[SlotId]) {
         let tables = ctx.tables;
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
-        let mut learner = Learner::new(bridges.macs(), tick(ctx.now));
+        let macs = bridges.macs();
         let mut source = Source::new(bridges, interfaces, 0);
-        let mut keys = self.keys.iter_mut();
+        let (sources, keys) = (&mut self.sources, &mut self.keys);
+        sources.begin();
         let mut vector = Vector::new(slots);
+        let (mut at, mut asked) = (0, MacKey::NONE);
         loop {
-            // From a station that has been learned already, to a single one.
+            // From one station to another, behind the member that the packet before came from.
             let usual = vector.stretch(
                 ctx.packets,
                 #[inline(always)]
                 |meta, area| {
                     let head = area.get(meta.data as usize..meta.end as usize).unwrap_or_default();
                     let Ok((header, _)) = EthernetHeader::parse(head) else { return false };
-                    let known = meta.rx_if == source.interface && learner.is_last(&source, header.src);
-                    if !known || header.dst.is_multicast() {
+                    let (src, dst) = (header.src, header.dst);
+                    let Some(macs) = macs.filter(|_| source.learns && meta.rx_if == source.interface) else {
+                        return false;
+                    };
+                    if dst.is_multicast() || !src.is_unicast() {
                         return false;
                     }
-                    if let Some(key) = keys.next() {
-                        *key = MacKey::new(source.number, header.dst.0);
+                    sources.note(macs, MacKey::new(source.number, src.0), source.interface, at);
+                    let key = MacKey::new(source.number, dst.0);
+                    if key != asked {
+                        macs.soon(key, prefetch_read);
+                        asked = key;
                     }
+                    keys[at % MAX_VECTOR] = key;
+                    at += 1;
                     true
                 },
             );
             self.steps[usual].fill(Ok(Step::Lookup));
-            let Some((at, slot)) = vector.next() else { break };
+            let Some((_, slot)) = vector.next() else { break };
             let meta = ctx.packets.meta(slot);
             if meta.rx_if != source.interface {
                 source = Source::new(bridges, interfaces, meta.rx_if);
             }
+            keys[at] = MacKey::NONE;
             self.steps[at] = match ctx.packets.header::<EthernetHeader>(slot, meta.data) {
                 None => Err(Drop::Truncated),
                 Some(header) => {
@@ -191,17 +210,21 @@ impl BridgeInput {
                     if dst.is_multicast() {
                         received_by_group(ctx.counters, ctx.packets.meta_mut(slot), dst);
                     }
-                    let checked = learner.learn(ctx, &source, src).and_then(|()| first_step(&source, dst));
-                    if checked == Ok(Step::Lookup)
-                        && let Some(key) = keys.next()
-                    {
-                        *key = MacKey::new(source.number, dst.0);
+                    let step = first_step(&source, src, dst);
+                    if let Some(macs) = macs {
+                        if source.learns && src.is_unicast() {
+                            sources.note(macs, MacKey::new(source.number, src.0), source.interface, at);
+                        }
+                        if step == Ok(Step::Lookup) {
+                            keys[at] = MacKey::new(source.number, dst.0);
+                            macs.soon(keys[at], prefetch_read);
+                        }
                     }
-                    checked
+                    step
                 }
             };
+            at += 1;
         }
-        MAX_VECTOR - keys.len()
     }
 
     /// Decides by what was found.
@@ -213,7 +236,7 @@ impl BridgeInput {
         let mut source = Source::new(bridges, interfaces, 0);
         let mut target = Target::new(interfaces, arcs, self.output, 0);
         let (steps, found) = (&self.steps, &self.found);
-        let (mut looked_up, mut way) = (0, Way::NONE);
+        let mut way = Way::NONE;
         let mut vector = Vector::new(frame.slots);
         let mut at = 0;
         loop {
@@ -222,11 +245,10 @@ impl BridgeInput {
                 #[inline(always)]
                 |meta, _| {
                     let is_lookup = steps[at % MAX_VECTOR] == Ok(Step::Lookup);
-                    let like = is_lookup && way.takes(meta, found[looked_up % MAX_VECTOR]);
+                    let like = is_lookup && way.takes(meta, found[at % MAX_VECTOR]);
                     if like {
                         (meta.tx_if, meta.arc) = (way.to, 0);
                         at += 1;
-                        looked_up += 1;
                     }
                     like
                 },
@@ -242,8 +264,7 @@ impl BridgeInput {
                 Ok(Step::Flood) => Ok(Next::Flood.edge()),
                 Ok(Step::Answer) => Ok(Next::Answer.edge()),
                 Ok(Step::Lookup) => {
-                    let found = found[looked_up];
-                    looked_up += 1;
+                    let found = found[at];
                     // What isn't known leads to interface 0, which is no member of anything.
                     let known = u16::try_from(found).unwrap_or(0);
                     if known != target.interface {
@@ -294,9 +315,15 @@ impl Way {
     }
 }
 
-/// What the destination alone says.
+/// What the addresses alone say.
 #[inline(always)]
-fn first_step(source: &Source<'_>, dst: MacAddr) -> Result<Step, Drop> {
+fn first_step(source: &Source<'_>, src: MacAddr, dst: MacAddr) -> Result<Step, Drop> {
+    if !source.bridge.exists {
+        return Err(Drop::NoBridge);
+    }
+    if !src.is_unicast() {
+        return Err(Drop::BadSource);
+    }
     if !dst.is_multicast() {
         return Ok(Step::Lookup);
     }

@@ -1,75 +1,128 @@
 //! What a bridge learns from the sources of its frames, and whom it doesn't believe.
+//!
+//! Done for a vector in three steps, so that no packet waits for a line of the address table alone: while headers are read, the
+//! packets of one station behind each other become a [`Run`], whose line is asked for; then what is known already is refreshed; last,
+//! with all of their other lines asked for, comes what isn't known, is fixed, or lies elsewhere.
 
 use super::bridge_input::{Counter, Drop};
-use super::port::Source;
-use super::table::BLOCKED;
-use graph::Ctx;
+use super::table::{BLOCKED, Bridges};
+use core::ops::Range;
+use graph::engine::MAX_VECTOR;
+use graph::{Ctx, IfIndex, prefetch_read};
 use tables::mac::{Learned, MacKey, MacTable};
-use wire::MacAddr;
 
-/// Learns the sources of a vector.
-pub(super) struct Learner<'t> {
-    macs: Option<&'t MacTable>,
-    now: u16,
-    /// What was learned last: most packets of a vector come from few stations.
-    last: Option<(MacKey, u16)>,
+/// Packets of one station, one behind the other.
+#[derive(Clone, Copy)]
+struct Run {
+    key: MacKey,
+    interface: IfIndex,
+    /// Places in the vector: from the first to the one behind the last.
+    from: u16,
+    to: u16,
 }
 
-impl<'t> Learner<'t> {
-    /// Learns into `macs`, if there is such a table, at tick `now`.
-    pub(super) fn new(macs: Option<&'t MacTable>, now: u16) -> Self {
-        Self { macs, now, last: None }
+impl Run {
+    fn places(&self) -> Range<usize> {
+        usize::from(self.from)..usize::from(self.to)
+    }
+}
+
+/// The sources of a vector. Kept by the node, so that it needn't be cleared.
+pub(super) struct Sources {
+    runs: [Run; MAX_VECTOR],
+    len: usize,
+}
+
+impl Sources {
+    pub(super) const fn new() -> Self {
+        Self { runs: [Run { key: MacKey::NONE, interface: 0, from: 0, to: 0 }; MAX_VECTOR], len: 0 }
     }
 
-    /// Whether `src` is what was learned last, at that member: [`learn`](Self::learn) would do nothing.
-    #[inline(always)]
-    pub(super) fn is_last(&self, source: &Source<'_>, src: MacAddr) -> bool {
-        self.last == Some((MacKey::new(source.number, src.0), source.interface))
+    /// Forgets the vector before.
+    pub(super) fn begin(&mut self) {
+        self.len = 0;
     }
 
-    /// Whether a frame from `src` may go on; learns it where the bridge does so.
+    /// Notes that the packet at `place` comes from `key` behind `interface`.
     #[inline(always)]
-    pub(super) fn learn(&mut self, ctx: &Ctx<'_>, source: &Source<'_>, src: MacAddr) -> Result<(), Drop> {
-        if !source.bridge.exists {
-            return Err(Drop::NoBridge);
+    pub(super) fn note(&mut self, macs: &MacTable, key: MacKey, interface: IfIndex, place: usize) {
+        let place = place as u16;
+        if let Some(last) = self.runs[..self.len].last_mut()
+            && (last.key, last.interface, last.to) == (key, interface, place)
+        {
+            last.to = place + 1;
+            return;
         }
-        if !src.is_unicast() {
-            return Err(Drop::BadSource);
+        macs.soon(key, prefetch_read);
+        if let Some(run) = self.runs.get_mut(self.len) {
+            *run = Run { key, interface, from: place, to: place + 1 };
+            self.len += 1;
         }
-        // What the BVI sends has its own address, or that of a router behind it that we ourselves have put there.
-        let Some(macs) = self.macs.filter(|_| !source.bvi) else { return Ok(()) };
-        let seen = (MacKey::new(source.number, src.0), source.interface);
-        if self.last == Some(seen) {
-            return Ok(());
-        }
-        self.last = None;
-        if !source.bridge.learn {
-            // Configured addresses are protected all the same.
-            let is_anothers = |at| at != u32::from(source.interface) && at != BLOCKED;
-            if macs.get(seen.0).is_some_and(|known| known.is_static && is_anothers(known.interface)) {
-                return Err(Drop::StaticElsewhere);
-            }
-            self.last = Some(seen);
-            return Ok(());
-        }
-        match macs.learn(seen.0, u32::from(source.interface), self.now) {
-            Learned::Known => self.last = Some(seen),
-            Learned::New => {
-                self.last = Some(seen);
-                ctx.count(Counter::Learned, 1);
-            }
-            Learned::Moved { .. } => {
-                self.last = Some(seen);
-                ctx.count(Counter::Moved, 1);
-                source.bridge.moves.add();
-            }
-            Learned::Limited => ctx.count(Counter::Limited, 1),
-            Learned::Full => ctx.count(Counter::Full, 1),
-            Learned::Static { at } if at != u32::from(source.interface) && at != BLOCKED => {
-                return Err(Drop::StaticElsewhere);
-            }
-            Learned::Static { .. } | Learned::Contended => {}
-        }
-        Ok(())
     }
+
+    /// Learns them at tick `now`; of those who use somebody else's address the places in the vector are handed to `refuse`.
+    #[inline(always)]
+    pub(super) fn learn(
+        &mut self,
+        ctx: &Ctx<'_>,
+        bridges: &Bridges,
+        macs: &MacTable,
+        now: u16,
+        refuse: impl FnMut(Range<usize>, Drop),
+    ) {
+        let mut left = 0;
+        for at in 0..self.len {
+            let run = self.runs[at];
+            let learns = bridges.get(run.key.bridge()).learn;
+            if !(learns && macs.refresh(run.key, u32::from(run.interface), now)) {
+                self.runs[left] = run;
+                left += 1;
+            }
+        }
+        if left > 0 {
+            learn_rest(&self.runs[..left], ctx, bridges, macs, now, refuse);
+        }
+    }
+}
+
+#[inline(never)]
+fn learn_rest(
+    runs: &[Run],
+    ctx: &Ctx<'_>,
+    bridges: &Bridges,
+    macs: &MacTable,
+    now: u16,
+    mut refuse: impl FnMut(Range<usize>, Drop),
+) {
+    runs.iter().for_each(|run| macs.soon_further(run.key, prefetch_read));
+    for run in runs {
+        if let Err(reason) = learn(run, ctx, bridges, macs, now) {
+            refuse(run.places(), reason);
+        }
+    }
+}
+
+/// Whether a station's packets may go on; learns it where the bridge does so.
+fn learn(run: &Run, ctx: &Ctx<'_>, bridges: &Bridges, macs: &MacTable, now: u16) -> Result<(), Drop> {
+    let (bridge, own) = (bridges.get(run.key.bridge()), u32::from(run.interface));
+    let is_anothers = |at| at != own && at != BLOCKED;
+    if !bridge.learn {
+        // Configured addresses are protected all the same.
+        let elsewhere =
+            macs.get(run.key).is_some_and(|known| known.is_static && is_anothers(known.interface));
+        return if elsewhere { Err(Drop::StaticElsewhere) } else { Ok(()) };
+    }
+    let packets = u64::from(run.to - run.from);
+    match macs.learn(run.key, own, now) {
+        Learned::New => ctx.count(Counter::Learned, 1),
+        Learned::Moved { .. } => {
+            ctx.count(Counter::Moved, 1);
+            bridge.moves.add();
+        }
+        Learned::Limited => ctx.count(Counter::Limited, packets),
+        Learned::Full => ctx.count(Counter::Full, packets),
+        Learned::Static { at } if is_anothers(at) => return Err(Drop::StaticElsewhere),
+        Learned::Known | Learned::Static { .. } | Learned::Contended => {}
+    }
+    Ok(())
 }

@@ -12,6 +12,9 @@ pub(super) struct Source<'t> {
     pub(super) number: u16,
     pub(super) group: u8,
     pub(super) bvi: bool,
+    /// Sources are learned, or held against those that are configured. What the BVI sends has its own address, or that of a router behind
+    /// it that we ourselves have put there.
+    pub(super) learns: bool,
     pub(super) bridge: &'t Bridge,
 }
 
@@ -22,7 +25,8 @@ impl<'t> Source<'t> {
             Layer2::Bridge { bridge, split_horizon_group, bvi } => (bridge, split_horizon_group, bvi),
             _ => (0, 0, false),
         };
-        Self { interface, number, group, bvi, bridge: bridges.get(number) }
+        let bridge = bridges.get(number);
+        Self { interface, number, group, bvi, learns: bridge.exists && !bvi, bridge }
     }
 }
 

@@ -9,7 +9,7 @@ use graph::engine::MAX_VECTOR;
 use graph::packet::{Field, Flags, HEAD_AREA, Meta, Packets, Shape, SlotId, Vector};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, Node, NodeContext};
+use graph::{Ctx, Frame, Node, NodeContext, prefetch_read};
 
 graph::drops! {
     /// Why a packet finds no next hop.
@@ -141,7 +141,7 @@ impl<F: Family> Lookup<F> {
             [first, rest @ ..] if rest.iter().fold(true, |all, address| all & (address == first)) => {
                 ids.fill(F::fib(vrf).lookup(*first).0);
             }
-            _ => F::fib(vrf).lookup_batch(addresses, ids),
+            _ => F::fib(vrf).lookup_batch(addresses, ids, prefetch_read),
         }
         let edges = &self.edges;
         let (mut last, mut edge, mut usual) = (0, edges[hops.get(0).kind as usize], true);

@@ -11,7 +11,7 @@ use graph::engine::MAX_VECTOR;
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext, prefetch_read};
 
 graph::drops! {
     /// Why a packet isn't believed to be from where it claims.
@@ -97,7 +97,11 @@ impl<F: Family> ReversePath<F> {
         let mode = tables.get(self.interfaces).get(rx_if).rpf;
         match tables.get(self.fibs).get(table) {
             Some(vrf) => {
-                F::fib(vrf).lookup_batch(&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+                F::fib(vrf).lookup_batch(
+                    &self.addresses[..slots.len()],
+                    &mut self.ids[..slots.len()],
+                    prefetch_read,
+                );
             }
             None => self.ids.fill(0),
         }

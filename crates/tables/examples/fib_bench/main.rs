@@ -132,7 +132,7 @@ fn measure<A: Address>(name: &str, routes: &[Route<A>], addrs: &[A]) {
 
 #[inline(never)]
 fn batch<A: Address>(fib: &Fib<A>, addrs: &[A], out: &mut [u32]) {
-    fib.lookup_batch(addrs, out);
+    fib.lookup_batch(addrs, out, |_| ());
 }
 
 fn rival<T>(

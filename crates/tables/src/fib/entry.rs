@@ -71,6 +71,12 @@ impl Entry {
         self.0 & 1 << (KIND_SHIFT + 1) != 0
     }
 
+    /// Whether it is a node of [`Kind::Ranked`].
+    #[inline]
+    pub(crate) fn is_ranked(self) -> bool {
+        self.0 >> KIND_SHIFT == NODE >> KIND_SHIFT | Kind::Ranked as u32
+    }
+
     #[inline]
     pub(crate) fn kind(self) -> Kind {
         match (self.is_packed(), self.0 & 1 << KIND_SHIFT != 0) {

@@ -177,6 +177,7 @@ impl Words {
             _ => (Kind::Direct, (SLOTS / 4) as u32),
         };
         let granule = allocator.allocate(granules)?;
+        self.begin_block(granule);
         let base = word_of(granule);
         match kind {
             Kind::Tiny => {
@@ -219,6 +220,7 @@ impl Words {
     /// A new `Fold` block, not yet published.
     pub(crate) fn encode_fold<A: Address>(&self, allocator: &mut Allocator, fold: Fold<A>) -> Option<Entry> {
         let granule = allocator.allocate(FOLD_GRANULES)?;
+        self.begin_block(granule);
         let base = word_of(granule);
         let path = fold.path.widen();
         self.fill(base, fold.end);

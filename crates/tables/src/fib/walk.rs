@@ -15,6 +15,8 @@ pub(crate) const BATCH: usize = 256;
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) words: &'a [AtomicU32],
+    /// It is more than a core's own cache holds.
+    pub(crate) is_large: bool,
 }
 
 impl View<'_> {
@@ -98,7 +100,7 @@ impl View<'_> {
     /// All addresses take a step before the first takes its next. The loads of a step don't depend on each other, so
     /// the processor has the cache misses of many addresses under way at a time.
     #[inline(always)]
-    pub(crate) fn ids<A: Address>(self, addrs: &[A], out: &mut [u32]) {
+    pub(crate) fn ids<A: Address>(self, addrs: &[A], out: &mut [u32], prefetch: impl Fn(*const u8)) {
         let mut open = 0;
         for (addr, out) in addrs.iter().zip(out.iter_mut()) {
             *out = self.entry(addr.root()).word();
@@ -106,18 +108,54 @@ impl View<'_> {
         }
         if Entry::from_word(open).is_node() {
             if A::FOLDS {
-                self.steps_with_folds(addrs, out);
+                self.steps_with_folds(addrs, out, prefetch);
             } else {
-                self.steps(addrs, out);
+                self.steps(addrs, out, prefetch);
             }
         }
         out.iter_mut().for_each(|out| *out &= ID_MASK);
     }
 
+    /// Asks for the lines that the next step reads. The processor itself looks ahead by a few addresses only, and not beyond a branch that it
+    /// has guessed wrong; a line that was asked for is on its way whatever comes after.
+    #[inline(always)]
+    fn announce<A: Address>(
+        self,
+        addrs: &[A],
+        nodes: &[u32],
+        depth: impl Fn(usize) -> u32,
+        prefetch: impl Fn(*const u8),
+    ) {
+        let line = |index: usize| prefetch(core::ptr::from_ref(&self.words[index]).cast());
+        let mut ranked = false;
+        for (at, (addr, node)) in addrs.iter().zip(nodes).enumerate() {
+            let node = Entry::from_word(*node);
+            if node.is_node() {
+                let is_direct = !node.is_packed() && (!A::FOLDS || node.kind() == Kind::Direct);
+                let slot = if is_direct { usize::from(addr.byte(depth(at))) } else { 0 };
+                ranked |= node.is_ranked();
+                line(word_of(node.granule()) + slot);
+            }
+        }
+        if !ranked {
+            return;
+        }
+        // Their entries may lie in another line than what says which.
+        for (at, (addr, node)) in addrs.iter().zip(nodes).enumerate() {
+            let node = Entry::from_word(*node);
+            if node.is_ranked() {
+                line(self.ranked_slot(word_of(node.granule()), addr.byte(depth(at))));
+            }
+        }
+    }
+
     /// The steps below the root where all addresses are at the same depth.
     #[inline(always)]
-    fn steps<A: Address>(self, addrs: &[A], out: &mut [u32]) {
+    fn steps<A: Address>(self, addrs: &[A], out: &mut [u32], prefetch: impl Fn(*const u8)) {
         for depth in (ROOT_DEPTH..u32::from(A::BITS)).step_by(STRIDE as usize) {
+            if self.is_large {
+                self.announce(addrs, out, |_| depth, &prefetch);
+            }
             let mut open = 0;
             for (addr, out) in addrs.iter().zip(out.iter_mut()) {
                 let entry = Entry::from_word(*out);
@@ -134,9 +172,12 @@ impl View<'_> {
 
     /// The steps below the root where folds let each address be at its own depth.
     #[inline(always)]
-    fn steps_with_folds<A: Address>(self, addrs: &[A], out: &mut [u32]) {
+    fn steps_with_folds<A: Address>(self, addrs: &[A], out: &mut [u32], prefetch: impl Fn(*const u8)) {
         let mut depths = [ROOT_DEPTH as u8; BATCH];
         loop {
+            if self.is_large {
+                self.announce(addrs, out, |at| u32::from(depths[at % BATCH]), &prefetch);
+            }
             let mut open = 0;
             for ((addr, out), depth) in addrs.iter().zip(out.iter_mut()).zip(&mut depths) {
                 let entry = Entry::from_word(*out);

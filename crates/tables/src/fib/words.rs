@@ -1,7 +1,6 @@
 //! Memory of a trie: one reserved range that readers walk while the writer fills it.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::entry::Entry;
 use super::walk::View;
@@ -19,10 +18,14 @@ const MOST_GRANULES: u32 = 1 << 29;
 #[derive(Debug)]
 pub(crate) struct Words {
     words: LineAligned<AtomicU32>,
+    /// The greatest granule that was ever a block's first: how far the table reaches.
+    top: AtomicU32,
 }
 
 /// Entries of the root.
 pub(crate) const ROOTS: usize = 1 << 16;
+/// Granules of root and blocks that stay in a core's own cache next to all that else is there: 1 MiB.
+const CACHED_GRANULES: u32 = 1 << 16;
 /// 256 KiB of blocks.
 const LEAST_BLOCK_WORDS: usize = 1 << 16;
 
@@ -30,7 +33,7 @@ impl Words {
     /// Reserves `bytes`, within what entries can point to and what the first changes need.
     pub(crate) fn reserve(bytes: usize) -> Option<Self> {
         let words = (bytes / 4).clamp(ROOTS + LEAST_BLOCK_WORDS, MOST_GRANULES as usize * GRANULE_WORDS);
-        Some(Self { words: LineAligned::zeroed(words.next_multiple_of(LINE / 4))? })
+        Some(Self { words: LineAligned::zeroed(words.next_multiple_of(LINE / 4))?, top: AtomicU32::new(0) })
     }
 
     /// Bytes reserved.
@@ -46,7 +49,15 @@ impl Words {
     /// The words, to read.
     #[inline(always)]
     pub(crate) fn view(&self) -> View<'_> {
-        View { words: self.words.as_slice() }
+        let is_large = self.top.load(Ordering::Relaxed) > CACHED_GRANULES;
+        View { words: self.words.as_slice(), is_large }
+    }
+
+    /// Notes that a block begins there.
+    pub(crate) fn begin_block(&self, granule: u32) {
+        if granule > self.top.load(Ordering::Relaxed) {
+            self.top.store(granule, Ordering::Relaxed);
+        }
     }
 
     /// See [`View::fixed`].

@@ -38,18 +38,7 @@ impl MacTable {
     ///
     /// The caller has checked that the address is a unicast one, and that `interface` is at most
     /// [`MAX_INTERFACE`](Self::MAX_INTERFACE) (else nothing is learned: [`Learned::Full`]).
-    #[inline]
     pub fn learn(&self, key: MacKey, interface: u32, now: u16) -> Learned {
-        if let Some(Found { value, .. }) = self.find(key)
-            && value.interface() == interface
-            && (value.stamp() == now && !value.is_static())
-        {
-            return Learned::Known;
-        }
-        self.learn_slowly(key, interface, now)
-    }
-
-    fn learn_slowly(&self, key: MacKey, interface: u32, now: u16) -> Learned {
         if interface > Self::MAX_INTERFACE {
             return Learned::Full;
         }
@@ -66,11 +55,25 @@ impl MacTable {
             if value.is_static() {
                 return Learned::Static { at: from };
             }
+            if from == interface && value.stamp() == now {
+                return Learned::Known;
+            }
             if self.slot(slot).replace(value, value.set(interface, now, false)) {
                 return if from == interface { Learned::Known } else { Learned::Moved { from } };
             }
         }
         Learned::Contended
+    }
+
+    /// [`learn`](Self::learn) of a key that was learned at that interface before and lies in its first bucket, as nearly all do; whether
+    /// that was so. If not, nothing was done.
+    #[inline(always)]
+    pub fn refresh(&self, key: MacKey, interface: u32, now: u16) -> bool {
+        let Some(Found { slot, value }) = self.find_at_home(key) else { return false };
+        if value.interface() != interface || value.is_static() {
+            return false;
+        }
+        value.stamp() == now || self.slot(slot).replace(value, value.set(interface, now, false))
     }
 
     /// Configures `key` at `interface`: it neither moves nor ages, and no limit applies. Replaces what was learned.

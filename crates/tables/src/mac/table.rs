@@ -107,29 +107,53 @@ impl MacTable {
     /// [`lookup`](Self::lookup) of many: `out[i]` becomes the interface of `keys[i]`, or [`NO_INTERFACE`]. Where the
     /// slices differ in length the shorter one counts.
     ///
-    /// First `soon` is told the cache lines of all first buckets, for a prefetch; then these are searched.
+    /// The first buckets should be on their way by [`soon`](Self::soon). Those of the keys that aren't there are all asked for by
+    /// `prefetch` before one of them is searched.
     #[inline(always)]
-    pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32], soon: impl Fn(*const u8)) {
-        let buckets = self.buckets_slice();
+    pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32], prefetch: impl Fn(*const u8)) {
+        let (mut missing, mut last, mut found) = (false, MacKey::NONE, NO_INTERFACE);
         for (key, out) in keys.iter().zip(&mut *out) {
-            let bucket = self.home(*key);
-            *out = bucket as u32;
-            soon(core::ptr::from_ref(&buckets[bucket]).cast());
+            // Vectors are often for one station.
+            if *key != last {
+                found = self.find_at_home(*key).map_or(NO_INTERFACE, |found| found.value.interface());
+                last = *key;
+            }
+            *out = found;
+            missing |= found == NO_INTERFACE;
         }
-        for (key, out) in keys.iter().zip(out) {
-            let bucket = &buckets[*out as usize & self.mask];
-            let value = read_ways(bucket, ways_of(bucket, *key), *key).map(|(_, value)| value);
-            *out = match value {
-                Some(value) => value.interface(),
-                None => self.further(*key),
-            };
+        if missing {
+            self.lookup_further(keys, out, prefetch);
         }
     }
 
-    /// The interface of a key that isn't in its first bucket.
+    /// [`lookup`](Self::lookup) of those that aren't in their first bucket.
     #[inline(never)]
-    fn further(&self, key: MacKey) -> u32 {
-        self.lookup(key).unwrap_or(NO_INTERFACE)
+    fn lookup_further(&self, keys: &[MacKey], out: &mut [u32], prefetch: impl Fn(*const u8)) {
+        let missing = |found: &u32| *found == NO_INTERFACE;
+        for (key, _) in keys.iter().zip(&*out).filter(|(_, found)| missing(found)) {
+            self.soon_further(*key, &prefetch);
+        }
+        for (key, out) in keys.iter().zip(out).filter(|(_, found)| missing(found)) {
+            *out = self.lookup(*key).unwrap_or(NO_INTERFACE);
+        }
+    }
+
+    /// Asks by `prefetch` for the cache line that nearly every key is found in.
+    #[inline(always)]
+    pub fn soon(&self, key: MacKey, prefetch: impl Fn(*const u8)) {
+        prefetch(self.line(self.home(key)));
+    }
+
+    /// Asks by `prefetch` for the lines of a key that isn't there.
+    #[inline]
+    pub fn soon_further(&self, key: MacKey, prefetch: impl Fn(*const u8)) {
+        let [_, further @ ..] = self.places(key);
+        further.into_iter().for_each(|bucket| prefetch(self.line(bucket)));
+    }
+
+    #[inline(always)]
+    fn line(&self, bucket: usize) -> *const u8 {
+        core::ptr::from_ref(&self.buckets_slice()[bucket]).cast()
     }
 
     #[inline(always)]
@@ -164,11 +188,20 @@ impl MacTable {
 
     #[inline]
     pub(super) fn find(&self, key: MacKey) -> Option<Found> {
-        let buckets = self.buckets_slice();
-        self.places(key).into_iter().find_map(|bucket| {
-            let (way, value) = read_ways(&buckets[bucket], ways_of(&buckets[bucket], key), key)?;
-            Some(Found { slot: bucket * WAYS + way, value })
-        })
+        self.places(key).into_iter().find_map(|bucket| self.find_in(bucket, key))
+    }
+
+    /// [`find`](Self::find) in the first bucket only.
+    #[inline(always)]
+    pub(super) fn find_at_home(&self, key: MacKey) -> Option<Found> {
+        self.find_in(self.home(key), key)
+    }
+
+    #[inline(always)]
+    fn find_in(&self, at: usize, key: MacKey) -> Option<Found> {
+        let bucket = &self.buckets_slice()[at];
+        let (way, value) = read_ways(bucket, ways_of(bucket, key), key)?;
+        Some(Found { slot: at * WAYS + way, value })
     }
 
     pub(super) fn slot(&self, slot: usize) -> Slot<'_> {

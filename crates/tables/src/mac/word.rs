@@ -7,6 +7,9 @@ use std::fmt;
 pub struct MacKey(u64);
 
 impl MacKey {
+    /// No address on no bridge.
+    pub const NONE: Self = Self(0);
+
     /// The address `mac` (in the order of the wire) on `bridge`.
     #[inline(always)]
     #[must_use]
