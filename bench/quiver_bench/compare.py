@@ -19,7 +19,7 @@ from quiver_bench.errors import TrialVoid
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import judged
 from quiver_bench.stats import paired_ratio, verdict
-from quiver_bench.trial import Stand, Trial, forwarding, limited_in
+from quiver_bench.trial import Stand, Trial, clocks_of, forwarding, limited_in
 
 #: How many times the pairs asked for are tried, when the host moves cores about.
 PATIENCE = 3
@@ -89,7 +89,7 @@ class Comparison:
 
     def value(self, trial: Trial) -> float:
         """The figure of a trial."""
-        return trial.output.rate_bps if self.metric == "bandwidth_bps" else trial.output.rate_pps
+        return (trial.output.rate_bps if self.metric == "bandwidth_bps" else trial.output.rate_pps) or 0.0
 
     def summary(self, where: str) -> dict[str, Any]:
         """Medians, ratio and verdict of one placement."""
@@ -144,7 +144,7 @@ class Comparison:
     def _state(trials: list[Trial]) -> dict[str, Any]:
         irregular, remarks = judged(trials)
         state: dict[str, Any] = {"generator_limited": limited_in(trials), "irregular": irregular, "remarks": remarks}
-        clocks = next((trial.clocks for trial in reversed(trials) if trial.clocks), {})
+        clocks = clocks_of(trials)
         return {**state, "clocks": clocks} if clocks else state
 
     def as_dict(self) -> dict[str, Any]:
@@ -218,8 +218,7 @@ def _complete(comparison: Comparison) -> int:
 def _one(make: StandMaker, seconds: float, comparison: Comparison, name: str, number: int, tell: Told) -> Trial:
     with make() as stand:
         stand.trial(WARM_UP_S)
-        stand.clear()
-        trial = replace(forwarding(stand.trial(seconds)), clocks=stand.clocks())
+        trial = forwarding(stand.trial(seconds))
     if not comparison.value(trial):
         raise TrialVoid(f"{name} has no {comparison.metric}, and nothing can be held against it")
     tell(f"pair {number} {name}: {comparison.value(trial) / 1e6:.2f} M/s, {trial.placement}")

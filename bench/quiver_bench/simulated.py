@@ -13,6 +13,9 @@ from quiver_bench.methods import plr
 from quiver_bench.noise import Noise
 from quiver_bench.trial import Stand, Trial
 
+#: Clocks per second that its node takes, whatever the load: so many for each packet.
+CLOCKS = 1e9
+
 #: Microseconds that a packet is under way, by placement.
 LATENCY_US = {"sibling": 3.0, "near": 5.0, "far": 11.0, "moved": 8.0, "disturbed": 99.0}
 
@@ -39,6 +42,9 @@ class Simulated(Stand):
     stalls: list[float] = field(default_factory=lambda: [0.0])
     #: Seconds for which the device is kept from running in each trial at a rate.
     waits: float = 0.0
+    #: The same at the greatest load, which isn't seen in its figure, and seconds in which the host takes cores away.
+    unpaced_waits: float = 0.0
+    steal: float = 0.0
     #: Packets that come twice in each trial.
     copies: int = 0
     #: Share of what comes that the generator doesn't take at a rate that was asked for: lost at its own end.
@@ -54,13 +60,6 @@ class Simulated(Stand):
     def __post_init__(self) -> None:
         self.random = numpy.random.default_rng(self.seed)
         self.asked: list[tuple[float, float | None]] = []
-
-    def clear(self) -> None:
-        """Nothing to clear."""
-
-    def clocks(self) -> dict[str, float]:
-        """A node's worth."""
-        return {"simulated": 1.0}
 
     def reconfigure(self) -> str:
         """Grows."""
@@ -121,4 +120,6 @@ class Simulated(Stand):
         )
         known = rate_pps is None and self.limit_known
         limited = received / seconds >= 0.9 * self.generator_pps if known else None
-        return Trial(output, Noise(wait_s=self.waits if rate_pps else 0.0), datetime.now(UTC), where, rate_pps, limited)
+        noise = Noise(steal_s=self.steal, wait_s=self.waits if rate_pps else self.unpaced_waits)
+        clocks = {"simulated": CLOCKS / max(load, 1.0)}
+        return Trial(output, noise, datetime.now(UTC), where, rate_pps, limited, clocks)

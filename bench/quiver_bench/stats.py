@@ -81,7 +81,12 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def with_deviation(found: dict[str, Any], scale: float, digits: int) -> str:
-    """A mean and its standard deviation, which one value hasn't."""
-    mean = f"{found['avg'] / scale:.{digits}f}"
-    return f"{mean} ± {found['stdev'] / scale:.{digits}f}" if len(found["values"]) > 1 else mean
+def with_deviation(mean: float, deviation: float, count: int, scale: float, digits: int) -> str:
+    """The mean of so many values and their standard deviation, which one value hasn't, in words."""
+    said = f"{mean / scale:.{digits}f}"
+    return f"{said} ± {deviation / scale:.{digits}f}" if count > 1 else said
+
+
+def series_in_words(found: dict[str, Any], scale: float, digits: int) -> str:
+    """:func:`with_deviation` of values as documents have them."""
+    return with_deviation(found["avg"], found["stdev"], len(found["values"]), scale, digits)

@@ -27,6 +27,9 @@ GENERATOR_LIMIT = 0.9
 #: Trials with nothing in between that tell what the generator does.
 LIMIT_TRIALS = 3
 
+#: Share of a trial's time in which the device may have been kept from running, or had cores taken away, without its figure being marked.
+STARVED = 0.05
+
 #: Where the round trip isn't known.
 UNKNOWN = "unknown"
 
@@ -43,12 +46,18 @@ class Trial:
     load_pps: float | None = None
     #: Whether the figure is the generator's rather than the device's; None where its limit isn't known.
     generator_limited: bool | None = None
+    #: Clocks per packet by node, where the device counts them.
     clocks: dict[str, float] = field(default_factory=dict)
     #: Whether it keeps within the loss that was looked for, or not, by what was missed while the generator or the device's busiest
     #: thread was kept from running.
     decided_by_noise: bool = False
     #: Whether the figure rests on it. Others, as those of another placement, are kept with them.
     counts: bool = True
+
+    @property
+    def kept_waiting(self) -> float:
+        """Share of the time, at most, in which the device's busiest thread waited for its core or the host had taken cores away."""
+        return min(1.0, ((self.noise.wait_s or 0.0) + self.noise.steal_s) / max(self.output.seconds, 1e-9))
 
     def as_dict(self) -> dict[str, Any]:
         """For a result document."""
@@ -75,14 +84,6 @@ def forwarding(trial: Trial) -> Trial:
 
 class Stand(ABC):
     """Something that can be measured: a device with a generator, or a simulation of both."""
-
-    @abstractmethod
-    def clear(self) -> None:
-        """Sets the clocks to zero."""
-
-    @abstractmethod
-    def clocks(self) -> dict[str, float]:
-        """Clocks per packet by node since then, where the device counts them."""
 
     @abstractmethod
     def reconfigure(self) -> str:
@@ -114,14 +115,6 @@ class DeviceStand(Stand):
         self.suite = device.suite
         self.cores = device.setup.cores
 
-    def clear(self) -> None:
-        """See :meth:`Stand.clear`."""
-        self.device.clear()
-
-    def clocks(self) -> dict[str, float]:
-        """See :meth:`Stand.clocks`."""
-        return self.device.clocks()
-
     def reconfigure(self) -> str:
         """See :meth:`Stand.reconfigure`."""
         return self.device.reconfigure()
@@ -129,12 +122,14 @@ class DeviceStand(Stand):
     def offer(self, load: Load) -> Trial:
         """Sends a load. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end."""
         started = datetime.now(UTC)
+        self.device.clear()
         # Outside of what is watched: whoever measures it takes the worker's core for some milliseconds.
         before = round_trip(self.device.setup)
         try:
             with Watch(self.device.pids(), [self.cores.generator, *self.cores.workers]) as watch:
                 output = self.generator.trial(self.suite.traffic, self.device.endpoints(), self.cores, load)
             self.device.check_alive()
+            clocks = self.device.clocks()
         except TrialVoid as void:
             self.device.check_alive()  # where it died, that is the reason
             raise TrialVoid(str(void), void.log + "\n" + self.device.log()) from void
@@ -145,7 +140,7 @@ class DeviceStand(Stand):
         limited = self.limit.reached(output, where) if self.limit and load.rate_pps is None else None
         if output.untaken > (1 - GENERATOR_LIMIT) / 10 * output.received:
             limited = True  # it fell short at its own end, at whatever rate
-        return Trial(output, watch.noise, started, where, load.rate_pps, limited)
+        return Trial(output, watch.noise, started, where, load.rate_pps, limited, clocks)
 
 
 @dataclass(frozen=True)
@@ -162,8 +157,22 @@ class Limit:
         if where != self.placement:
             return None
         if self.rate_pps:
-            return output.rate_pps >= GENERATOR_LIMIT * self.rate_pps
-        return output.rate_bps >= GENERATOR_LIMIT * self.rate_bps
+            return (output.rate_pps or 0.0) >= GENERATOR_LIMIT * self.rate_pps
+        return (output.rate_bps or 0.0) >= GENERATOR_LIMIT * self.rate_bps
+
+
+def clocks_of(trials: list[Trial]) -> dict[str, float]:
+    """Clocks per packet by node: the median of the trials that counted them."""
+    counted = [trial.clocks for trial in trials if trial.clocks]
+    nodes = dict.fromkeys(node for clocks in counted for node in clocks)
+    return {node: statistics.median(clocks[node] for clocks in counted if node in clocks) for node in nodes}
+
+
+def clocks_near(trials: list[Trial], load_pps: float) -> dict[str, float]:
+    """Clocks per packet by node at a load of all directions together: those of the counting trial that came nearest to it."""
+    loaded = [trial for trial in trials if trial.counts and trial.clocks and trial.load_pps]
+    nearest = min(loaded, key=lambda trial: abs((trial.load_pps or 0.0) * trial.output.ways - load_pps), default=None)
+    return nearest.clocks if nearest else {}
 
 
 def multiplied(trials: list[Trial]) -> bool:
@@ -235,7 +244,7 @@ def limit_of(trials: list[Trial]) -> Limit:
     settled = [trial for trial in trials if trial.placement not in UNSETTLED] or trials
     where = Counter(trial.placement for trial in settled).most_common(1)[0][0]
     outputs = [trial.output for trial in settled if trial.placement == where]
-    rates = (statistics.median(getattr(output, of) for output in outputs) for of in ("rate_pps", "rate_bps"))
+    rates = (statistics.median(getattr(output, of) or 0.0 for output in outputs) for of in ("rate_pps", "rate_bps"))
     return Limit(next(rates), where, next(rates))
 
 

@@ -104,6 +104,20 @@ def comparison(at, **more):
     return comparison_document(compared(**more), chosen(MRR), chosen(MRR, "testpmd", ""), VERSIONS, at)
 
 
+def standing_elsewhere_from(trial, where, capacity, **more):
+    """A system whose host moves the cores, and with them its capacity, from that trial on."""
+    system = Simulated(30e6, 1e3, **more)
+    offer = system.offer
+
+    def moving(load):
+        if len(system.asked) == trial:
+            system.placements, system.mrr = [where], capacity
+        return offer(load)
+
+    system.offer = moving
+    return system
+
+
 @pytest.fixture
 def options():
     """Options of a measuring command at their defaults."""

@@ -199,6 +199,21 @@ def test_a_gate_says_what_it_found_and_judges_by_enough_only(command, capsys, wo
     assert said in capsys.readouterr().err
 
 
+def test_it_says_where_it_is_kept(command, capsys):
+    _, (kept,) = command("--pairs", "1")
+    assert f"  kept: {kept['path']}\n" in capsys.readouterr().out
+
+
+def test_a_side_that_was_kept_from_running_is_marked(command, capsys):
+    waiting = Simulated(10e6, 1e4, unpaced_waits=0.02)
+    status, (kept,) = command("--pairs", "6", "--at-least", "1.8", made=lambda: contextlib.nullcontext(waiting))
+    (said,) = kept["remarks"]
+    assert said.startswith("testpmd: in 6 of 6 trials the device waited for its core")
+    assert (status, kept["irregular"]) == (3, True), "no gate is judged by it"
+    told = capsys.readouterr()
+    assert "irregular, in 6 of 6 trials the device waited for its core" in told.out
+
+
 @pytest.mark.parametrize("ratio", ["nan", "0", "-1", "inf"])
 def test_a_gate_that_says_nothing_is_refused(command, ratio):
     with pytest.raises(SystemExit) as ended:

@@ -1,11 +1,20 @@
 """The command that measures suites, with nothing measured."""
 
+import json
+import os
+import subprocess
+import sys
+import time
+
 import pytest
-from conftest import chosen
+from conftest import MRR, chosen, document, quiet
 
 from quiver_bench.commands import measure
 from quiver_bench.commands.main import main, parser
 from quiver_bench.errors import BenchError, Unsupported
+from quiver_bench.methods import mrr
+from quiver_bench.methods.base import Figure
+from quiver_bench.simulated import Simulated
 
 SUITES = ["64b-1c-memif-ethip4-ip4base-mrr", "64b-1c-memif-eth-l2xcbase-mrr"]
 
@@ -49,3 +58,89 @@ def test_a_search_takes_no_longer_than_it_may(monkeypatch):
 )
 def test_effort_is_what_was_asked_for(words, said):
     assert measure.effort(chosen(words[1]).setup.suite, parser().parse_args(words)) == said
+
+
+def test_what_could_not_be_measured_stands_in_the_array_with_its_error(monkeypatch, tmp_path, capsys):
+    def made(device, options, store, tell):
+        if device.setup.suite.name == SUITES[1]:
+            raise Unsupported("this device doesn't bridge")
+        return [{"suite": SUITES[0], "passed": True, "message": ""}]
+
+    monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
+    monkeypatch.setattr(measure, "_measure", made)
+    words = ["--results", str(tmp_path), "-o", "json"]
+    assert main(["run", *SUITES, *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(each["suite"], each["passed"], each["message"]) for each in found] == [
+        (SUITES[0], True, ""),
+        (SUITES[1], False, "this device doesn't bridge"),
+    ]
+    assert main(["run", SUITES[1], *words]) == 3
+    assert json.loads(capsys.readouterr().out)["message"] == "this device doesn't bridge"
+
+
+def test_suites_that_were_stopped_stand_in_the_array_too(monkeypatch, tmp_path, capsys):
+    def made(device, options, store, tell):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
+    monkeypatch.setattr(measure, "_measure", made)
+    assert main(["run", *SUITES, "--results", str(tmp_path), "-o", "json"]) == 130
+    said = [each["message"] for each in json.loads(capsys.readouterr().out)]
+    assert said == ["stopped before anything was measured", "stopped before its turn"]
+
+
+def test_a_time_that_is_over_ends_it_as_ctrl_c_does(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(measure, "choose", lambda text, suite, options: time.sleep(60))
+    assert main(["run", MRR, "--results", str(tmp_path), "--stop-after", "0.2"]) == 130
+    assert "stopped before anything was measured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"), [("search", "--trials"), ("search", "--soak-seconds"), ("soak", "--seconds")]
+)
+def test_a_method_is_offered_only_what_it_knows(command, flag, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, MRR, flag, "1"])
+    assert ended.value.code == 2
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert (flag not in told and "MLRsearch" in told) or "PLRsearch" in told
+
+
+def starved(figure: Figure) -> str:
+    """What is said of a figure whose device was kept from running."""
+    (said,) = [remark for remark in figure.remarks if "waited for its core" in remark]
+    return said
+
+
+def test_a_device_that_was_kept_from_running_at_the_greatest_load_is_marked():
+    for more in ({"unpaced_waits": 0.3}, {"steal": 0.3}):
+        (figure,) = mrr.measure(Simulated(20e6, 1e4, **more), quiet, trials=3)
+        assert figure.irregular
+        assert starved(figure).startswith("in 3 of 3 trials the device waited for its core or the host took cores away")
+        assert "for up to 30% of the time" in starved(figure)
+        assert f"irregular, {starved(figure)}" in measure.in_words(document(figure, MRR))
+    (figure,) = mrr.measure(Simulated(20e6, 1e4, unpaced_waits=0.01), quiet, trials=3)
+    assert (figure.irregular, figure.remarks) == (False, [])
+
+
+def test_one_starved_trial_of_many_is_told_and_spoils_nothing():
+    system = Simulated(20e6, 1e4)
+    offer = system.offer
+    system.offer = lambda load: (setattr(system, "unpaced_waits", 0.1 * (len(system.asked) == 3)), offer(load))[1]
+    (figure,) = mrr.measure(system, quiet, trials=10)
+    assert starved(figure).startswith("in 1 of 10 trials")
+    assert not figure.irregular
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "-o", "json"], ["list", "--devices"]])
+def test_a_pipe_that_is_closed_is_no_error(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "quiver_bench", *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -142,6 +142,11 @@ def test_the_dashboard_in_a_browser(store, tmp_path):
         server.wait(10)
 
 
+def test_a_dashboard_of_nothing_is_refused(tmp_path, capsys):
+    assert main(["dash", "--results", str(tmp_path / "none")]) == 2
+    assert f"there are no results in {tmp_path / 'none'}" in capsys.readouterr().err
+
+
 def test_trends_and_lists_as_commands(store, capsys):
     assert main(["trend", "--results", str(store.directory)]) == 0
     assert "regression at c00000000008" in capsys.readouterr().out

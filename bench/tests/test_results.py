@@ -272,6 +272,19 @@ def test_a_damaged_document_is_named_and_keeps_nobody_from_the_others(store, cap
     assert said in told
 
 
+def test_a_document_that_is_cut_short_is_named_though_its_row_is_whole(store, capsys):
+    before = tables.everything(store)
+    cut, gone, *_ = sorted((store.directory / "json").rglob("*.json"))
+    cut.write_bytes(cut.read_bytes()[:-20])
+    gone.write_bytes(b"")
+    assert main(["trend", "--results", str(store.directory)]) == 0
+    told = capsys.readouterr().err
+    for path in (cut, gone):
+        assert f"{path} is left out: it is cut short; its row in Parquet is whole, and is shown" in told
+    assert told.count("is left out") == 2
+    assert tables.everything(store) == before
+
+
 def test_a_result_whose_row_cannot_be_written_is_kept(store, capsys):
     shutil.rmtree(store.directory / "parquet")
     (store.directory / "parquet").write_text("in the way")

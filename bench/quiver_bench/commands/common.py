@@ -111,6 +111,12 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
         "--both-ways", action="store_true", help="send in both directions, though the suite doesn't ask for it"
     )
     group.add_argument("--vpp-bin", metavar="PATH", help="the vpp program, for device vpp")
+    group.add_argument(
+        "--stop-after",
+        type=positive,
+        metavar="SECONDS",
+        help="stop after so long as Ctrl-C does: what was measured is kept, and the exit status is 130",
+    )
     group.add_argument("--no-store", action="store_true", help="print the result and don't keep it")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="what to print")
 

@@ -198,4 +198,6 @@ def in_words(result: dict[str, Any]) -> str:
         lines.append(f"  besides, {other['placement']}: ratio {other['ratio']['median']:.3f}, {other['pairs']} pairs")
     if result["void"]:
         lines.append(f"  void: {len(result['void'])}")
+    if "kept" in result:
+        lines.append(f"  kept: {result['kept']}")
     return "\n".join(lines)

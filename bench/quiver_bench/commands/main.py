@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -33,8 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has its way
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     options = parser().parse_args(arguments)
+    if stop_after := getattr(options, "stop_after", None):
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, stop_after)
     try:
-        return int(options.run(options) or 0)
+        status = int(options.run(options) or 0)
+        sys.stdout.flush()  # else it fails when nobody catches it any more
+        return status
     except TrialVoid as void:
         print(f"quiver-bench: {void}", file=sys.stderr)
         if void.log.strip():
@@ -44,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"quiver-bench: {error}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:
+        # Whoever closed the pipe wants no more of it: nor what is still to be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         print("quiver-bench: stopped", file=sys.stderr)
         return 130
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

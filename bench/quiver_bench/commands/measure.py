@@ -27,7 +27,7 @@ from quiver_bench.methods import mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import Versions, figure_document, trials_of
 from quiver_bench.results.store import Store
-from quiver_bench.stats import with_deviation
+from quiver_bench.stats import series_in_words
 from quiver_bench.suites import Suite, find, suites
 from quiver_bench.suites.model import MAXIMUM
 from quiver_bench.trial import DeviceStand, Trial, generator_limit, limited_in_words, standing
@@ -35,29 +35,55 @@ from quiver_bench.trial import DeviceStand, Trial, generator_limit, limited_in_w
 
 def add(commands: Any) -> None:
     """The three commands."""
-    for name, method, what in (
-        ("run", None, "measure suites by the method in their names"),
-        ("search", "ndrpdr", "NDR and PDR by MLRsearch: run, with -ndrpdr"),
-        ("soak", "soak", "critical load by PLRsearch: run, with -soak"),
+    for name, method, what, more in (
+        ("run", None, "measure suites by the method in their names", "Each suite by the method that its name ends in."),
+        (
+            "search",
+            "ndrpdr",
+            "NDR and PDR by MLRsearch",
+            "The highest rates without loss (NDR) and with 0.5 % of it (PDR), by MLRsearch, then latency below PDR: what run does "
+            "with suites of method ndrpdr, whose names may lack that here.",
+        ),
+        (
+            "soak",
+            "soak",
+            "critical load by PLRsearch",
+            "The load at which one packet in ten million is lost, by PLRsearch: what run does with suites of method soak, whose names "
+            "may lack that here.",
+        ),
     ):
-        parser = commands.add_parser(name, help=what, description=f"{what.capitalize()}. Results are kept.")
+        parser = commands.add_parser(name, help=what, description=f"{more} Results are kept.")
         parser.add_argument(
-            "suite", nargs="+", help="names, or patterns such as '64b-1c-memif-*-mrr': quiver-bench list"
+            "suite",
+            nargs="+",
+            help=f"names, or patterns such as '64b-1c-memif-*-{method or 'mrr'}': quiver-bench list",
         )
         parser.add_argument("--device", default="quiver", help="device under test (default: %(default)s)")
-        parser.add_argument("--trials", type=some, default=mrr.TRIALS, help="trials of MRR (default: %(default)s)")
-        parser.add_argument("--seconds", type=positive, default=1.0, help="length of a trial (default: %(default)s)")
-        parser.add_argument("--duration-sum", type=positive, default=21.0, help="MLRsearch: seconds that decide a load")
-        parser.add_argument(
-            "--search-seconds",
-            type=positive,
-            default=ndrpdr.SEARCH_SECONDS,
-            help="a search that isn't done after so long has failed (default: %(default)g)",
-        )
-        parser.add_argument("--soak-seconds", type=positive, default=soak.SOAK_SECONDS, help="length of a soak")
+        _add_effort(parser, method)
         add_measuring(parser)
         add_results(parser)
         parser.set_defaults(run=run, method=method)
+
+
+def _add_effort(parser: argparse.ArgumentParser, method: str | None) -> None:
+    """How much may be spent: what a method doesn't know isn't offered, and has its default."""
+    offered: dict[str, tuple[Callable[[str], float], float, tuple[str | None, ...], str]] = {
+        "--trials": (some, mrr.TRIALS, (None,), "trials of mrr, cps, tput and replay"),
+        "--seconds": (positive, 1.0, (None, "ndrpdr"), "length of a trial"),
+        "--duration-sum": (positive, 21.0, (None, "ndrpdr"), "seconds of trials that decide a load of a search"),
+        "--search-seconds": (
+            positive,
+            ndrpdr.SEARCH_SECONDS,
+            (None, "ndrpdr"),
+            "a search that isn't done after so long has failed",
+        ),
+        "--soak-seconds": (positive, soak.SOAK_SECONDS, (None, "soak"), "length of a soak"),
+    }
+    for flag, (kind, default, methods, what) in offered.items():
+        if method in methods:
+            parser.add_argument(flag, type=kind, default=default, help=f"{what} (default: %(default)g)")
+        else:
+            parser.set_defaults(**{flag[2:].replace("-", "_"): default})
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput(f"--duration-sum {options.duration_sum:g} is less than a trial: --seconds {options.seconds:g}")
     store = None if options.no_store else Store(options.results).ready()
     documents: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     failures: list[BenchError] = []
     interrupted = False
     with progress(f"{options.device}: {len(wanted)} suite(s)") as tell:
@@ -75,23 +102,30 @@ def run(options: argparse.Namespace) -> int:
             tell(suite.name)
             try:
                 chosen = choose(options.device, suite, options)
-                documents += _measure(chosen, options, store, tell)
+                measured = _measure(chosen, options, store, tell)
+                documents += measured
+                shown += measured
             except KeyboardInterrupt:
                 interrupted = True
+                shown.append(_not_measured(suite, options.device, "stopped before anything was measured"))
             except Unsupported as error:
                 failures.append(error)
+                shown.append(_not_measured(suite, options.device, str(error)))
                 if len(wanted) > 1:  # else it is said at the end
                     tell(f"left out: {error}")
             except BenchError as error:
                 failures.append(error)
+                shown.append(_not_measured(suite, options.device, str(error)))
                 if len(wanted) > 1:
                     tell(f"failed: {error}")
             interrupted = interrupted or any(d["message"].startswith("stopped") for d in documents)
             if interrupted:
                 tell("stopped; what was measured is kept" if documents else "stopped before anything was measured")
+                left = wanted[wanted.index(suite) + 1 :]
+                shown += [_not_measured(suite, options.device, "stopped before its turn") for suite in left]
                 break
     if options.output == "json":
-        print(json.dumps(documents[0] if len(wanted) == 1 and len(documents) == 1 else documents, indent=2))
+        print(json.dumps(shown[0] if len(wanted) == 1 and len(shown) == 1 else shown, indent=2))
     else:
         print("\n".join(in_words(document) for document in documents))
     if interrupted:
@@ -106,6 +140,18 @@ def run(options: argparse.Namespace) -> int:
     if broken:
         raise BenchError(f"{len(broken)} of {len(wanted)} suites could not be measured: see above")
     return 0
+
+
+def _not_measured(suite: Suite, device: str, why: str) -> dict[str, Any]:
+    """What stands among the documents for a suite that has none."""
+    return {
+        "suite": suite.name,
+        "test_type": suite.test_type,
+        "device": device,
+        "passed": False,
+        "message": why,
+        "result": {"type": "unknown"},
+    }
 
 
 def _matching(pattern: str, method: str | None) -> list[Suite]:
@@ -136,7 +182,7 @@ def _measure(
         if not kept:
             raise  # there is nothing to keep
         stopped = f"stopped after {len(kept)} trial(s)"
-        figures = mrr.figures(kept, {}, suite.unit) if maximum else [_unfinished(kept, stopped)]
+        figures = mrr.figures(kept, suite.unit) if maximum else [_unfinished(kept, stopped)]
     except TrialVoid as void:
         figures, log = [_unfinished(kept, f"trial void: {void}")], void.log
         if store is None:
@@ -220,10 +266,10 @@ def figure_in_words(result: dict[str, Any]) -> str:
     match result["type"]:
         case "mrr" if "rate" in result["receive_rate"]:
             rates = result["receive_rate"]["rate"]
-            return f"{with_deviation(rates, 1e6, 3)} M{rates['unit']}"
+            return f"{series_in_words(rates, 1e6, 3)} M{rates['unit']}"
         case "mrr":
             bits = result["receive_rate"]["bandwidth"]
-            return f"{with_deviation(bits, 1e9, 2)} Gbit/s"
+            return f"{series_in_words(bits, 1e9, 2)} Gbit/s"
         case "ndrpdr":
             ndr, pdr = (result[goal]["lower"]["rate"]["value"] / 1e6 for goal in ("ndr", "pdr"))
             return f"NDR {ndr:.3f}, PDR {pdr:.3f} Mpps"

@@ -19,8 +19,9 @@ from quiver_bench.devices.registry import device
 from quiver_bench.errors import BadInput, Unsupported
 from quiver_bench.report import markdown
 from quiver_bench.results.store import Store
+from quiver_bench.stats import with_deviation
 from quiver_bench.suites import METHODS, Suite, suites
-from quiver_bench.trend import trends
+from quiver_bench.trend import ENOUGH, trends
 
 
 def add_list(commands: Any) -> None:
@@ -162,29 +163,54 @@ def show_trend(options: argparse.Namespace) -> int:
     if options.output == "json":
         print(
             json.dumps(
-                [{"name": each.name, "runs": len(each.runs), "changes": each.changes()} for each in found], indent=2
+                [
+                    {
+                        "name": each.name,
+                        "runs": len(each.runs) if each.groups else 0,
+                        "irregular": each.left_out,
+                        "remarks": each.remarks,
+                        "changes": each.changes(),
+                        "undecided": each.undecided(),
+                    }
+                    for each in found
+                ],
+                indent=2,
             )
         )
         return 0
     for each in found:
+        left_out = f"{each.left_out} irregular result(s) left out" if each.left_out else ""
+        marks = "; ".join(filter(None, [left_out, *each.remarks]))
+        marks = f"  ({marks})" if marks else ""
+        if not each.groups:
+            print(f"{each.name}: no series{marks}")
+            continue
         scale, unit = {"pps": (1e6, "Mpps"), "cps": (1e6, "Mcps"), "bps": (1e9, "Gbit/s"), "s": (1e-3, "ms")}[each.unit]
         last = each.groups[-1]
-        print(
-            f"{each.name}: {len(each.runs)} run(s), now {last.average / scale:.3f} ± {last.deviation / scale:.3f} {unit}"
-        )
-        for change in each.changes():
+        now = with_deviation(last.average, last.deviation, last.samples, scale, 3)
+        print(f"{each.name}: {len(each.runs)} run(s), now {now} {unit}{marks}")
+        for change in [*each.changes(), *each.undecided()]:
+            before, after = change["samples"]
+            few = f"; not decided: {before} and {after} samples are too few" if change["needs"] else ""
+            needs = f" (after {before}, {change['needs']} are needed; {ENOUGH} and {ENOUGH} are enough)" if few else ""
             print(
-                f"  {change['change']} at {change['commit'] or change['at']} ({change['at']}): "
-                f"{change['from'] / scale:.3f} to {change['to'] / scale:.3f} {unit}"
+                f"  {'perhaps a ' if few else ''}{change['change']} at {change['commit'] or change['at']} ({change['at']}): "
+                f"{change['from'] / scale:.3f} to {change['to'] / scale:.3f} {unit}{few}{needs}"
             )
     return 0
 
 
-def write_report(options: argparse.Namespace) -> int:
-    """Writes pages or tables."""
+def _filled(options: argparse.Namespace) -> Store:
+    """The store that is asked for. Raises :class:`BadInput` where it has no results."""
     store = Store(options.results)
     if store.empty():
         raise BadInput(f"there are no results in {options.results}: quiver-bench run …")
+    return store
+
+
+def write_report(options: argparse.Namespace) -> int:
+    """Writes pages or tables."""
+    store = _filled(options)
     if options.markdown:
         try:
             markdown.update(store, options.markdown)
@@ -206,6 +232,7 @@ def serve(options: argparse.Namespace) -> int:
     """Serves the dashboard until it is stopped."""
     from quiver_bench.report import dashboard
 
+    store = _filled(options)
     with socket.socket(socket.AF_INET6 if ":" in options.host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -213,7 +240,7 @@ def serve(options: argparse.Namespace) -> int:
         except OSError as error:
             raise BadInput(f"can't listen on {options.host}:{options.port}: {error.strerror}") from error
     print(f"http://{options.host}:{options.port}/  (Ctrl-C ends it)", file=sys.stderr, flush=True)
-    dashboard.app(Store(options.results)).run(host=options.host, port=options.port, debug=False)
+    dashboard.app(store).run(host=options.host, port=options.port, debug=False)
     return 0
 
 
@@ -227,9 +254,7 @@ def write_export(options: argparse.Namespace) -> int:
         raise BadInput(f"{options.to}: there is no directory {options.to.parent}")
     if options.to.exists():
         raise BadInput(f"{options.to} exists already, and nothing is overwritten")
-    store = Store(options.results)
-    if store.empty():
-        raise BadInput(f"there are no results in {options.results}: quiver-bench run …")
+    store = _filled(options)
     database = store.rows()
     try:
         count = database.execute(f"SELECT count(*) FROM ({options.sql})").fetchone()

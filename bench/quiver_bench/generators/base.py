@@ -64,10 +64,10 @@ class TrialOutput:
     lost: int
     #: Seconds of sending, measured.
     seconds: float
-    #: Packets per second received.
-    rate_pps: float
-    #: Bits per second received, frames without checksum and gaps; for connections: their payload.
-    rate_bps: float
+    #: Packets per second received; None where the generator counts none.
+    rate_pps: float | None
+    #: Bits per second received, frames without checksum and gaps; for connections: their payload. None where none are counted.
+    rate_bps: float | None
     #: Packets that the rate asked for; None where none was. What is missing of them found no room at the device.
     intended: int | None = None
     #: Round trip of a cache line between generator and worker, nanoseconds, before and after.
@@ -95,7 +95,7 @@ class TrialOutput:
     #: Directions that were sent in, each at the rate asked for. Numbers and rates are those of all together.
     ways: int = 1
     #: What became of connections, where there were any.
-    connections: dict[str, float] | None = None
+    connections: dict[str, float | None] | None = None
 
     @property
     def loss_ratio(self) -> float:

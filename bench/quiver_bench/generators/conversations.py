@@ -84,7 +84,7 @@ def conversed(report: dict[str, Any], kind: str) -> TrialOutput:
         lost=max(0, sent - received),
         seconds=report["seconds"],
         rate_pps=report["received_pps"],
-        rate_bps=report["goodput_bps"],
+        rate_bps=report["goodput_bps"] or None,  # whose packets carry nothing
         untaken=sum(link["receive_drops"] or 0 for link in links),
         longest_stall_s=report["longest_stall_ns"] / 1e9,
         corrupted=corrupted,
@@ -95,10 +95,15 @@ def conversed(report: dict[str, Any], kind: str) -> TrialOutput:
             "closed": client["closed"],
             "failed": sum(client["failed"].values()),
             "retransmitted": client["retransmitted"] + server["retransmitted"],
-            "connect_latency_us_50": dict(map(tuple, report["connect_latency_ns"]["percentiles"]))[50.0] / 1e3,
+            "connect_latency_us_50": _median_us(report["connect_latency_ns"]),
         },
     )
     return replace(found, rate_pps=report["established_per_second"]) if kind == "cps" else found
+
+
+def _median_us(latency: dict[str, Any] | None) -> float | None:
+    """Microseconds; None where nothing was measured."""
+    return dict(map(tuple, latency["percentiles"]))[50.0] / 1e3 if latency else None
 
 
 def replayed(report: dict[str, Any]) -> TrialOutput:
@@ -109,7 +114,7 @@ def replayed(report: dict[str, Any]) -> TrialOutput:
         lost=report["lost"],
         seconds=report["seconds"],
         rate_pps=report["received_pps"],
-        rate_bps=0.0,
+        rate_bps=None,
         untaken=report["receive_drops"] or 0,
         foreign=report["other"],
     )

@@ -91,6 +91,6 @@ def output(report: dict) -> TrialOutput:
         received=0,
         lost=0,
         seconds=end["seconds"],
-        rate_pps=0.0,
+        rate_pps=None,
         rate_bps=end["bits_per_second"],
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from quiver_bench.stats import mean_and_deviation
-from quiver_bench.trial import Trial, limited_in, multiplied
+from quiver_bench.trial import STARVED, Trial, limited_in, multiplied
 
 Told = Callable[[str], None]
 
@@ -67,7 +68,7 @@ def judged(trials: list[Trial]) -> tuple[bool, list[str]]:
         remarks.append(f"{stray} packets came in where they were not to: look at the device's configuration")
     connections = [output.connections for output in outputs if output.connections]
     attempted, failed, again = (
-        sum(each[of] for each in connections) for of in ("attempted", "failed", "retransmitted")
+        sum(each[of] or 0 for each in connections) for of in ("attempted", "failed", "retransmitted")
     )
     if failed or again:
         # A packet that is sent again came to nothing the first time: the device's loss, whatever the rate is.
@@ -80,6 +81,13 @@ def judged(trials: list[Trial]) -> tuple[bool, list[str]]:
         remarks.append(
             f"{len(noisy)} of {len(trials)} trials are lossy by no more than was missed while the generator (at the longest for "
             f"{longest * 1e3:.1f} ms) or the device's thread ({waited * 1e3:.1f} ms in all) was kept from running: {QUIET}"
+        )
+    if starved := [trial for trial in trials if trial.kept_waiting > STARVED]:
+        waited_for = [trial.kept_waiting for trial in trials]
+        irregular = irregular or fmean(waited_for) > STARVED
+        remarks.append(
+            f"in {len(starved)} of {len(trials)} trials the device waited for its core or the host took cores away, for up to "
+            f"{max(waited_for):.0%} of the time: {QUIET}"
         )
     return irregular, remarks
 

@@ -10,7 +10,7 @@ from collections import Counter
 
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import Figure, Told, series
-from quiver_bench.trial import Stand, Trial, forwarding
+from quiver_bench.trial import Stand, Trial, clocks_of, forwarding
 
 TRIALS = 10
 SECONDS = 1.0
@@ -32,32 +32,33 @@ def measure(
 ) -> list[Figure]:
     """One figure per placement that was seen, the one with the most trials first. ``kept`` receives trials as they come."""
     kept = kept if kept is not None else []
-    stand.trial(seconds / 2)  # warm-up: caches, page tables, clocks
-    stand.clear()
+    stand.trial(seconds / 2)  # warm-up: caches, page tables
     while len(kept) < PATIENCE * trials and _most(kept) < trials:
         kept.append(forwarding(stand.trial(seconds)))
         last = kept[-1]
         shown = (
             f"{last.output.rate_pps / 1e6:.3f} M{unit}"
             if last.output.rate_pps
-            else f"{last.output.rate_bps / 1e9:.2f} Gbit/s"
+            else f"{(last.output.rate_bps or 0.0) / 1e9:.2f} Gbit/s"
         )
         tell(f"trial {len(kept)}: {shown}, {last.placement}")
-    return figures(kept, stand.clocks(), unit)
+    return figures(kept, unit)
 
 
-def figures(trials: list[Trial], clocks: dict[str, float], unit: str = "pps") -> list[Figure]:
-    """Trials by placement. Those whose cores were moved or taken meanwhile make no figure."""
+def figures(trials: list[Trial], unit: str = "pps") -> list[Figure]:
+    """Trials by placement, each with the clocks of its own. Those whose cores were moved or taken meanwhile make no figure."""
     found = []
     for where, _ in Counter(trial.placement for trial in trials if trial.placement not in UNSETTLED).most_common():
         same = [trial for trial in trials if trial.placement == where]
         receive = {}
         if any(trial.output.rate_pps for trial in same):
-            receive["rate"] = series([trial.output.rate_pps for trial in same], unit)
+            receive["rate"] = series([trial.output.rate_pps or 0.0 for trial in same], unit)
         if any(trial.output.rate_bps for trial in same) or not receive:
-            receive["bandwidth"] = series([trial.output.rate_bps for trial in same], "bps")
+            receive["bandwidth"] = series([trial.output.rate_bps or 0.0 for trial in same], "bps")
         remarks = [f"fewer than {FEW} trials"] if len(same) < FEW else []
-        found.append(Figure({"type": "mrr", "receive_rate": receive}, same, where, clocks=clocks, remarks=remarks))
+        found.append(
+            Figure({"type": "mrr", "receive_rate": receive}, same, where, clocks=clocks_of(same), remarks=remarks)
+        )
     return found
 
 

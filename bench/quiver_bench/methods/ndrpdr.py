@@ -16,7 +16,7 @@ from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, M
 from quiver_bench.generators import Load
 from quiver_bench.methods.base import QUIET, Figure, Told, rate
 from quiver_bench.methods.steady import Elsewhere, Unsteady, first_settled, of, steady
-from quiver_bench.trial import Stand, Trial
+from quiver_bench.trial import Stand, Trial, clocks_near
 
 NDR = SearchGoal(loss_ratio=0.0)
 PDR = SearchGoal(loss_ratio=0.005)
@@ -161,11 +161,10 @@ class Search:
         ways, where = stay.unpaced.output.ways, stay.unpaced.placement
         config = Config()
         config.goals = list(self.goals.values())
-        config.max_load = max(2 * MIN_LOAD, HEADROOM * stay.unpaced.output.rate_pps / ways)
+        config.max_load = max(2 * MIN_LOAD, HEADROOM * (stay.unpaced.output.rate_pps or 0.0) / ways)
         config.min_load = MIN_LOAD
         config.search_duration_max = max(0.0, self.left)
         config.warmup_duration = None
-        self.stand.clear()
         targets = tuple(goal.loss_ratio for goal in self.goals.values())
         measurer = Measurer(self.stand, self.tell, self.kept, stay, targets)
         try:
@@ -181,11 +180,13 @@ class Search:
             result[name], regular = bounds(answer, self.frame_bits, ways)
             if not regular:
                 message = f"{name.upper()} has no {'upper' if answer.relevant_upper_bound is None else 'lower'} bound"
-        return Figure(result, of(self.kept, where), where, bool(message), message, self.stand.clocks())
+        trials = of(self.kept, where)
+        lower = result[list(self.goals)[-1]]["lower"]["rate"]["value"]
+        return Figure(result, trials, where, bool(message), message, clocks_near(trials, lower))
 
     def _failed(self, where: str, why: str) -> Figure:
         trials, message = of(self.kept, where), f"the search failed: {why}"
-        return Figure({"type": "unknown"}, trials, where, True, message, self.stand.clocks())
+        return Figure({"type": "unknown"}, trials, where, True, message)
 
     def _why(self, error: Exception, least: float) -> str:
         """Why a search failed. The library shows its own objects."""

@@ -109,7 +109,7 @@ def _reconfigure(
         )
     if output.untaken > SMALL * missing:
         remarks.append(f"the generator itself didn't take {output.untaken} packets")
-    return Figure(result, of(kept, where), where, bool(remarks), clocks=stand.clocks(), remarks=remarks)
+    return Figure(result, of(kept, where), where, bool(remarks), clocks=during.clocks, remarks=remarks)
 
 
 def _awake(stand: Stand, grow: Load, where: str, kept: list[Trial], tell: Told, load: float) -> Trial:

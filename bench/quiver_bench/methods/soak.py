@@ -21,7 +21,7 @@ from quiver_bench.methods.steady import (
     noise_of,
     of,
 )
-from quiver_bench.trial import Stand, Trial
+from quiver_bench.trial import Stand, Trial, clocks_near
 
 TARGET = 1e-7
 SOAK_SECONDS = 1800.0
@@ -170,7 +170,7 @@ def measure(
         search.where,
         irregular=bool(message),
         message=message,
-        clocks=stand.clocks(),
+        clocks=clocks_near(trials, min(critical.values())),
     )
 
 
@@ -178,9 +178,10 @@ def _begin(stand: Stand, tell: Told, kept: list[Trial], searches: dict[str, Sear
     """The search of the placement in which the cores stand now: begun, or gone on with where they have come back to it."""
     unpaced = first_settled(stand, 1.0, tell)
     kept.append(unpaced)
-    stand.clear()
     where, output = unpaced.placement, unpaced.output
-    search = searches.setdefault(where, Search(1.25 * output.rate_pps, target=target, where=where, ways=output.ways))
+    search = searches.setdefault(
+        where, Search(1.25 * (output.rate_pps or 0.0), target=target, where=where, ways=output.ways)
+    )
     search.run = Run(where)
     return search
 

@@ -57,7 +57,9 @@ def trending(
 ) -> graph_objects.Figure:
     """Samples over time, the groups that belong together, and where it went up or down."""
     figure = _figure("Results over time" + _at(normalise), "", "Mpps (Gbit/s, ms)")
-    for number, trend in enumerate(t for t in trends(store) if _chosen(t.suite, t.device, suites, devices)):
+    for number, trend in enumerate(
+        t for t in trends(store) if t.groups and _chosen(t.suite, t.device, suites, devices)
+    ):
         colour = _COLOURS[number % len(_COLOURS)]
         scale, unit = _SCALES[trend.unit]
         meta = {"suite": trend.suite, "device": trend.device}
@@ -75,8 +77,8 @@ def trending(
             legendgroup=trend.name,
             meta=meta,
             marker={"color": colour, "size": 7},
-            customdata=[[run["commit"], run["dut_version"]] for run in trend.runs],
-            hovertemplate=f"%{{y:.3f}} {unit}<br>commit %{{customdata[0]}}<br>version %{{customdata[1]}}<br>%{{x}}",
+            customdata=[[run["commit"], run["dut_version"], "<br>".join(run["remarks"] or [])] for run in trend.runs],
+            hovertemplate=f"%{{y:.3f}} {unit}<br>commit %{{customdata[0]}}<br>version %{{customdata[1]}}<br>%{{x}}<br>%{{customdata[2]}}",
         )
         lines = [(at, group.average) for group in trend.groups for at in (group.first, group.last)]
         figure.add_scatter(
@@ -91,7 +93,7 @@ def trending(
             meta=meta,
         )
         for change, (symbol, mark) in _MARKS.items():
-            groups = [group for group in trend.groups if group.change == change]
+            groups = [group for group in trend.groups if group.change == change and not group.needs]
             if groups:
                 figure.add_scatter(
                     x=[times[group.first] for group in groups],

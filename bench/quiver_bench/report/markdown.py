@@ -9,7 +9,7 @@ from typing import Any
 from quiver_bench.errors import BadInput
 from quiver_bench.results.query import latest
 from quiver_bench.results.store import Store
-from quiver_bench.stats import FEWEST_PAIRS, with_deviation
+from quiver_bench.stats import FEWEST_PAIRS, series_in_words
 from quiver_bench.trial import limited_in_words
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -63,7 +63,7 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
             f"| `{row['suite']}` | {row['device']} | {row['other_device']} | {_placement(row)} "
             f"| {row['result_a_median'] / scale:.2f} {unit}{limit} | {row['result_b_median'] / scale:.2f} {unit} "
             f"| **{row['result_ratio_median']:.2f}** | {interval} | {row['result_pairs']} "
-            f"| {'no verdict: too few pairs' if few else row['result_verdict']}{', irregular' if row['irregular'] else ''} "
+            f"| {'no verdict: too few pairs' if few else row['result_verdict']}{_marks(row)} "
             f"| {row['commit'] or '–'} | {_where(row, letters)} |"
         )
     lines.append("")
@@ -77,6 +77,11 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     if any(row["generator_limited"] is None for row in rows):
         lines.append("² What the generator itself can do there isn't known.\n")
     return "\n".join(lines)
+
+
+def _marks(row: dict[str, Any]) -> str:
+    """What must be said of a comparison besides its verdict."""
+    return "".join(f", {mark}" for mark in [*(["irregular"] if row["irregular"] else []), *(row["remarks"] or [])])
 
 
 def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
@@ -108,7 +113,7 @@ def _figure(row: dict[str, Any]) -> str:
             kind = "rate" if row["result_receive_rate_rate_avg"] is not None else "bandwidth"
             scale, unit = (1e6, _mega(row)) if kind == "rate" else (1e9, "Gbit/s")
             found = {part: row[f"result_receive_rate_{kind}_{part}"] for part in ("avg", "stdev", "values")}
-            return f"{with_deviation(found, scale, 2)} {unit}"
+            return f"{series_in_words(found, scale, 2)} {unit}"
         case "ndrpdr":
             figure = f"NDR {mega('result_ndr_lower_rate_value')}, PDR {mega('result_pdr_lower_rate_value')} Mpps"
             latency = [row[f"result_latency_forward_pdr_{share}_avg"] for share in (0, 10, 50, 90)]

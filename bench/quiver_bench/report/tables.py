@@ -26,6 +26,7 @@ COLUMNS = (
     "high",
     "generator_limited",
     "irregular",
+    "remarks",
     "commit",
     "start_time",
     "machine",
@@ -65,6 +66,7 @@ def _row(row: dict[str, Any], normalise: bool) -> dict[str, Any]:
         "low": shown(low),
         "high": shown(high),
         "other_device": row["other_device"] or "",
+        "remarks": "; ".join(row["remarks"] or []),
         "start_time": row["start_time"].isoformat(timespec="seconds"),
         "machine": f"{row['machine_cores']} × {row['machine_cpu']}, {row['machine_mhz']:.0f} MHz, {row['machine_kernel']}",
     }

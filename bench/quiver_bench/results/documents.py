@@ -34,9 +34,10 @@ def stamp(moment: datetime) -> str:
 
 
 def command_line() -> str:
-    """The command that measures it again, without where its result went."""
+    """The command that measures it again, without where its result went and how long there was."""
     words = iter(sys.argv[1:])
-    kept = [word for word in words if not (word == "--results" and next(words, None)) and word != "--no-store"]
+    aside = ("--results", "--stop-after")
+    kept = [word for word in words if not (word in aside and next(words, None)) and word != "--no-store"]
     return shlex.join(["bin/quiver-bench", *kept])
 
 

@@ -49,16 +49,16 @@ def _in_utc(value: object) -> object:
 
 
 def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """Regular results over time by (device, suite, place): what a trend is made of. One way and both ways are two places, so are two
-    processors, and two efforts: a search that is decided in a shorter time finds a higher rate."""
+    """Results over time, irregular ones marked, by (device, suite, place): what a trend is made of. One way and both ways are two
+    places, so are two processors, and two efforts: a search that is decided in a shorter time finds a higher rate."""
     rows = ask(
         store,
         f"""
         SELECT device, suite, placement || CASE direction WHEN 'both ways' THEN ', both ways' ELSE '' END AS placement,
                coalesce(effort, '') AS effort, start_time, commit,
-               dut_version, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
+               dut_version, irregular, remarks, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
                coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
-        FROM results WHERE test_type <> 'compare' AND passed AND NOT irregular AND figure IS NOT NULL AND {SETTLED}
+        FROM results WHERE test_type <> 'compare' AND passed AND figure IS NOT NULL AND {SETTLED}
         ORDER BY start_time
         """,
     )

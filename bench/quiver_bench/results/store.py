@@ -14,6 +14,9 @@ import duckdb
 
 from quiver_bench.errors import BadInput
 
+#: With what a document ends.
+_END = b"\n}\n"
+
 #: With what a Parquet file begins and ends.
 _PARQUET = b"PAR1"
 
@@ -147,7 +150,9 @@ class Store:
             _read(database, files)
         kept = {file.stem for file in files}
         for path in sorted((self.directory / "json").rglob("*.json")):
-            if path.stem not in kept and (document := self._document(path)) is not None:
+            if path.stem in kept:
+                self._look_at_end(path)
+            elif (document := self._document(path)) is not None:
                 try:
                     _insert(database, document)
                 except duckdb.Error as error:
@@ -185,6 +190,18 @@ class Store:
             pass
         self._leave_out(path, "it isn't a whole Parquet file (its document is read instead, if that is there)")
         return False
+
+    def _look_at_end(self, path: Path) -> None:
+        """Says where a document was cut short, though its row in Parquet is whole: its trials are lost."""
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - len(_END)))
+                if file.read() == _END:
+                    return
+        except OSError as error:
+            self._leave_out(path, error)
+            return
+        self._leave_out(path, "it is cut short; its row in Parquet is whole, and is shown")
 
     def _leave_out(self, path: Path, reason: object) -> None:
         """Says, once, what can't be read: a damaged file, as a full disk leaves, keeps nobody from the others."""
