@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
                 break
     if options.output == "json":
         print(json.dumps(shown[0] if len(wanted) == 1 and len(shown) == 1 else shown, indent=2))
-    else:
+    elif documents:
         print("\n".join(in_words(document) for document in documents))
     if interrupted:
         return 130
