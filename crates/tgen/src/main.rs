@@ -8,24 +8,32 @@ use quiver_tgen::link::{Link, LinkError};
 use quiver_tgen::options::{Options, Output};
 use quiver_tgen::placement;
 use quiver_tgen::plan::Plan;
-use quiver_tgen::report::{Report, Ticker};
+use quiver_tgen::report::{Report, Ticker, print, say};
 use quiver_tgen::stateful::options::{StatefulError, StatefulOptions, Verdict};
 use quiver_tgen::stateful::replay::options::ReplayOptions;
 use quiver_tgen::stateless::{self, Lane, LaneError, Progress};
 use std::error::Error;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// It could not run, or an interface was lost.
+/// It could not run.
 const FAILED: u8 = 1;
-/// The arguments or the profile are wrong.
+/// The arguments, the profile or the capture are wrong.
 const USAGE: u8 = 2;
 /// More was lost, or failed, than allowed.
 const LOSS: u8 = 3;
+/// An interface was lost on the way: the result is that of the time until then.
+const INCOMPLETE: u8 = 4;
 
-/// What to generate: packets, or what a subcommand says.
+/// Sends packets to interfaces, receives on all of them, and tells what came through; or does so with connections.
+///
+/// One stream by flags, or any number of them by --profile. Interfaces are memif (SOCKET or SOCKET#ID; an abstract socket
+/// begins with '@'), Linux devices (packet:DEVICE) or taps (tap:DEVICE).
+///
+/// Exit status: 0 it ran, 1 it could not run, 2 the arguments, the profile or the capture are wrong, 3 more was lost than
+/// --max-loss (with --strict, at all), 4 an interface was lost on the way and the result is incomplete.
 #[derive(Debug, Parser)]
 #[command(
     name = "quiver-tgen",
@@ -67,29 +75,31 @@ fn connections(run: impl FnOnce(&AtomicBool) -> Result<Verdict, StatefulError>) 
         Ok(Verdict::NothingEstablished) => {
             (FAILED, "not one connection was established, and nothing came through".into())
         }
+        Ok(Verdict::Incomplete(error)) => (INCOMPLETE, error),
         Err(error) => (if error.is_usage() { USAGE } else { FAILED }, error.to_string()),
     };
-    eprintln!("quiver-tgen: {error}");
+    ends_with(status, &error)
+}
+
+/// Says why it ends, and gives the exit status.
+fn ends_with(status: u8, error: impl std::fmt::Display) -> ExitCode {
+    say(&format!("quiver-tgen: {error}"));
     status.into()
 }
 
 fn packets_of(options: Options) -> ExitCode {
     let plan = match options.plan() {
         Ok(plan) => plan,
-        Err(error) => {
-            eprintln!("quiver-tgen: {error}");
-            return USAGE.into();
-        }
+        Err(error) => return ends_with(USAGE, error),
     };
     match generate(&options, &plan) {
         Ok(report) => finish(&options, &report),
         Err(error) => {
-            eprintln!("quiver-tgen: {error}");
             let usage = match error.downcast_ref::<LinkError>() {
                 Some(error) => error.is_usage(),
-                None => error.downcast_ref::<LaneError>().is_some_and(LaneError::is_usage),
+                None => error.is::<LaneError>(),
             };
-            if usage { USAGE } else { FAILED }.into()
+            ends_with(if usage { USAGE } else { FAILED }, error)
         }
     }
 }
@@ -132,35 +142,27 @@ fn finish(options: &Options, report: &Report) -> ExitCode {
         Output::Text => report.to_string(),
         Output::Json => match report.json() {
             Ok(json) => json,
-            Err(error) => {
-                eprintln!("quiver-tgen: {error}");
-                return FAILED.into();
-            }
+            Err(error) => return ends_with(FAILED, error),
         },
     };
-    // Whoever closed the pipe wants no more of it.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    if let Err(error) = print(&text) {
+        return ends_with(FAILED, format!("the result can't be written: {error}"));
+    }
     if let Some(error) = &report.error {
-        eprintln!("quiver-tgen: {error}");
-        return FAILED.into();
+        return ends_with(INCOMPLETE, error);
     }
     let missing = report.missing_ratio();
     match options.max_loss {
-        Some(_) if report.sent == 0 => {
-            eprintln!("quiver-tgen: nothing was sent, so --max-loss can't be judged");
-            FAILED.into()
-        }
+        Some(_) if report.sent == 0 => ends_with(FAILED, "nothing was sent, so --max-loss can't be judged"),
         Some(most) if missing > most => {
             let own = match report.receive_drops {
                 Some(own) if own > 0 => format!(" ({own} frames were dropped by the generator itself)"),
                 _ => String::new(),
             };
-            eprintln!(
-                "quiver-tgen: {} % of all packets were lost or not sent in time, more than {} %{own}",
-                missing * 100.0,
-                most * 100.0
-            );
-            LOSS.into()
+            let (missing, most) = (missing * 100.0, most * 100.0);
+            let error =
+                format!("{missing} % of all packets were lost or not sent in time, more than {most} %{own}");
+            ends_with(LOSS, error)
         }
         _ => ExitCode::SUCCESS,
     }

@@ -18,18 +18,44 @@ pub enum Placement {
     Near,
     /// Different last-level caches.
     Far,
+    /// Another before than after.
+    Moved,
+    /// No two cores are so far apart: somebody else was on one of them.
+    Disturbed,
 }
 
 impl Placement {
-    /// By the round trip of a cache line in nanoseconds; the limits lie between what is seen on EPYC (60, 105–140,
-    /// 540–630).
+    /// By the round trips of a cache line in nanoseconds before and after a run; the limits, which `quiver-bench` has, too, lie
+    /// between what is seen on EPYC (60, 105–140, 540–630).
     #[must_use]
-    pub fn of(round_trip_ns: f64) -> Self {
+    pub fn of((before, after): (f64, f64)) -> Self {
+        match (Self::at(before), Self::at(after)) {
+            (before, after) if before == after => before,
+            (Self::Disturbed, _) | (_, Self::Disturbed) => Self::Disturbed,
+            _ => Self::Moved,
+        }
+    }
+
+    /// At a moment.
+    fn at(round_trip_ns: f64) -> Self {
         match round_trip_ns {
             ns if ns < 85.0 => Self::Sibling,
             ns if ns < 300.0 => Self::Near,
-            _ => Self::Far,
+            ns if ns < 2000.0 => Self::Far,
+            _ => Self::Disturbed,
         }
+    }
+}
+
+impl core::fmt::Display for Placement {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Sibling => "sibling",
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::Moved => "moved",
+            Self::Disturbed => "disturbed",
+        })
     }
 }
 
@@ -110,4 +136,25 @@ pub fn pin(core: usize) -> Option<()> {
     }
     set.set(core);
     rustix::thread::sched_setaffinity(None, &set).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Placement;
+
+    #[test]
+    fn a_placement_is_that_of_before_and_after() {
+        let cases = [
+            (60.0, 84.9, "sibling"),
+            (105.0, 299.0, "near"),
+            (540.0, 1999.0, "far"),
+            (60.0, 120.0, "moved"),
+            (600.0, 120.0, "moved"),
+            (2000.0, 9e6, "disturbed"),
+            (120.0, 2000.0, "disturbed"),
+        ];
+        for (before, after, expected) in cases {
+            assert_eq!(Placement::of((before, after)).to_string(), expected);
+        }
+    }
 }

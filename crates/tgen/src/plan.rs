@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Seconds to send where none are given.
+const SECONDS: f64 = 5.0;
+/// Seconds beyond those that anybody can ask for: streams end when their packets are sent.
+pub const NO_LIMIT: f64 = 1e9;
 /// Seed where none is given.
 const DEFAULT_SEED: u64 = 1;
 /// What tells a number of a run from other numbers that follow from a seed.
@@ -94,6 +98,13 @@ impl Plan {
         (seed.unwrap_or(DEFAULT_SEED), stateless::seed(from, RUN) as u16)
     }
 
+    /// Seconds to send: those that were asked for, or else 5, unless all streams end by themselves.
+    #[must_use]
+    pub fn seconds(asked: Option<f64>, streams: &[Stream]) -> f64 {
+        let by_themselves = streams.iter().all(Stream::ends);
+        asked.unwrap_or(if by_themselves { NO_LIMIT } else { SECONDS })
+    }
+
     /// Whether packets of an interface begin with an IP header.
     #[must_use]
     pub fn ip(&self, interface: usize) -> bool {
@@ -124,6 +135,14 @@ pub struct Stream {
     pub count: u64,
     /// Packets carry a timestamp.
     pub latency: bool,
+}
+
+impl Stream {
+    /// Whether it ends by itself, after a number of packets.
+    #[must_use]
+    pub const fn ends(&self) -> bool {
+        self.count > 0 || matches!(self.content, Content::Capture { repeat: 1.., .. })
+    }
 }
 
 /// Interfaces, by number, at which packets of a stream are to come in. At any other they are misdirected.

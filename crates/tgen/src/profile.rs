@@ -41,8 +41,7 @@ pub enum ProfileError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default = "five")]
-    seconds: f64,
+    seconds: Option<f64>,
     #[serde(default)]
     check: Check,
     seed: Option<u64>,
@@ -118,10 +117,6 @@ enum Timing {
     Original,
 }
 
-const fn five() -> f64 {
-    5.0
-}
-
 const fn half() -> f64 {
     0.5
 }
@@ -190,9 +185,12 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
         return Err(wrong("stream".into(), "there is none: add a [[stream]]".into()));
     }
     let late = file.max_late.unwrap_or_default();
-    for (field, value) in
-        [("seconds", file.seconds), ("drain", file.drain), ("wait", file.wait), ("max_late", late)]
-    {
+    for (field, value) in [
+        ("seconds", file.seconds.unwrap_or_default()),
+        ("drain", file.drain),
+        ("wait", file.wait),
+        ("max_late", late),
+    ] {
         if !(0.0..1e9).contains(&value) {
             return Err(wrong(field.into(), format!("is {value}: it must be 0 to 1000000000")));
         }
@@ -218,8 +216,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
     let (seed, run) = Plan::seed_and_run(file.seed);
     Plan {
         interfaces,
-        streams,
-        seconds: file.seconds,
+        seconds: Plan::seconds(file.seconds, &streams),
         check: file.check,
         seed,
         run,
@@ -228,6 +225,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
         max_late: file.max_late,
         drain: file.drain,
         wait: file.wait,
+        streams,
     }
     .checked()
     .map_err(|reason| wrong("check".into(), reason))

@@ -88,9 +88,11 @@ fn what_is_no_capture_is_named() {
         (&file("pcap")[..24], "no packets"),
     ] {
         std::fs::write(path, bytes).unwrap();
-        let output = program(&["--loop", "--pcap", path]);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains(path) && error.contains(expected), "{error}");
+        for mode in [&[][..], &["replay"]] {
+            let output = program(&[mode, &["--loop", "--pcap", path]].concat());
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{error}");
+            assert!(error.contains(path) && error.contains(expected), "{error}");
+        }
     }
 }

@@ -13,13 +13,47 @@ use core::net::IpAddr;
 use std::path::PathBuf;
 use wire::MacAddr;
 
-/// Sends packets to interfaces, receives on all of them, and tells what came through.
-///
-/// One stream by flags, or any number of them by --profile. Interfaces are memif (SOCKET or SOCKET#ID; an abstract socket
-/// begins with '@'), Linux devices (packet:DEVICE) or taps (tap:DEVICE).
-///
-/// Exit status: 0 it ran, 1 it could not run or an interface was lost, 2 the arguments or the profile are wrong, 3 more was
-/// lost than --max-loss.
+/// Flags that say what packets are made of.
+const MADE: [&str; 18] = [
+    "size",
+    "fcs",
+    "source",
+    "destination",
+    "destinations",
+    "sources",
+    "random",
+    "protocol",
+    "source_port",
+    "destination_port",
+    "vlan",
+    "source_mac",
+    "destination_mac",
+    "reverse_source_mac",
+    "reverse_destination_mac",
+    "source_macs",
+    "destination_macs",
+    "latency",
+];
+
+/// Other flags whose place a profile takes.
+const IN_PROFILE: [&str; 14] = [
+    "tx_netns",
+    "rx_netns",
+    "bidirectional",
+    "rate",
+    "count",
+    "pcap",
+    "original_timing",
+    "repeat",
+    "role",
+    "queues",
+    "mode",
+    "ring_size",
+    "buffer_size",
+    "secret",
+];
+
+/// What to send and where, from the command line.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "quiver-tgen", version)]
 pub struct Options {
@@ -32,8 +66,8 @@ pub struct Options {
     /// Both ends of a memif within this process, on one core: what the generator itself can do.
     #[arg(long, conflicts_with = "profile")]
     pub r#loop: bool,
-    /// Streams and interfaces from a TOML file. Other flags that say what is sent have no effect then.
-    #[arg(long, value_name = "FILE")]
+    /// Streams and interfaces from a TOML file, instead of the flags that say what is sent.
+    #[arg(long, value_name = "FILE", conflicts_with_all = IN_PROFILE, conflicts_with_all = MADE)]
     pub profile: Option<PathBuf>,
     /// Network namespace of the interface that is sent to: a name under /run/netns or a path.
     #[arg(long)]
@@ -50,7 +84,7 @@ pub struct Options {
     /// Frame lengths include the 4 bytes of FCS, which memif doesn't carry: CSIT's convention.
     #[arg(long)]
     pub fcs: bool,
-    /// Seconds to send. Default: 5.
+    /// Seconds to send. Default: 5, or until all packets are sent where --count, or a capture, says how many.
     #[arg(long)]
     pub seconds: Option<f64>,
     /// Packets per second (1000, 2.5Mpps), bits per second (10Gbps, 10Gbps-l1), or max (also 0); in each direction.
@@ -83,8 +117,9 @@ pub struct Options {
     /// Destination port, or a range of them.
     #[arg(long, default_value = "9", value_name = "PORT[-PORT]")]
     pub destination_port: Ports,
-    /// VLAN id; twice for QinQ, outer first.
-    #[arg(long, value_name = "ID")]
+    /// Put a VLAN tag with this id, 0 to 4095, in front of IP. Given twice (--vlan 10 --vlan 20): 802.1ad with the first outside,
+    /// 802.1Q with the second inside.
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(..=4095))]
     pub vlan: Vec<u16>,
     /// Ethernet source.
     #[arg(long, default_value = "02:00:00:00:00:02")]
@@ -104,15 +139,15 @@ pub struct Options {
     /// Stations that are sent to: Ethernet destinations counted up from the first, in turn.
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub destination_macs: u32,
-    /// Replay this capture (pcap, pcapng) instead.
-    #[arg(long, value_name = "FILE")]
+    /// Replay this capture (pcap, pcapng) instead, as it is: no flag that says what packets are made of goes with it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = MADE)]
     pub pcap: Option<PathBuf>,
     /// Replay it at the times of the capture instead of --rate.
-    #[arg(long, requires = "pcap")]
+    #[arg(long, requires = "pcap", conflicts_with = "rate")]
     pub original_timing: bool,
-    /// How often to replay it; 0: until the time is up.
-    #[arg(long, default_value_t = 1)]
-    pub repeat: u64,
+    /// How often to replay it; 0: until the time is up. Default: 1.
+    #[arg(long, requires = "pcap")]
+    pub repeat: Option<u64>,
     /// Besides, this many packets per second with timestamps, to measure latency; in each direction.
     #[arg(long, value_name = "PPS", value_parser = packets_per_second)]
     pub latency: Option<f64>,

@@ -68,8 +68,8 @@ impl Options {
         let (seed, run) = Plan::seed_and_run(self.seed);
         Ok(Plan {
             interfaces,
+            seconds: Plan::seconds(self.seconds, &streams),
             streams,
-            seconds: 5.0,
             check: Check::Count,
             seed,
             run,
@@ -107,7 +107,7 @@ impl Options {
             Some(path) => Content::Capture {
                 path: path.clone(),
                 original_timing: self.original_timing,
-                repeat: self.repeat,
+                repeat: self.repeat.unwrap_or(1),
             },
             None => Content::Made { stack: self.stack(ends)?, size: self.size.clone() },
         };

@@ -6,12 +6,16 @@
 //! | `latency` | times under way: percentiles, and the histogram itself |
 //! | `text` | the same in a few lines |
 //! | `progress` | a line each second while it runs |
+//! | `out` | how it gets to standard output and standard error |
 
 mod latency;
+mod out;
 mod progress;
 mod result;
 mod text;
 
 pub use latency::Latency;
+pub use out::{print, say};
 pub use progress::Ticker;
 pub use result::{InterfaceReport, Report, StreamReport};
+pub use text::ending;

@@ -1,5 +1,6 @@
 //! A line each second while it runs.
 
+use super::out::say;
 use super::text::scaled;
 use crate::stateless::Progress;
 use std::sync::Arc;
@@ -34,9 +35,9 @@ impl Ticker {
                 let (seconds, sent, received) =
                     (begun.elapsed().as_secs_f64(), pps(now.0, last.0), pps(now.1, last.1));
                 let open = now.0.saturating_sub(now.1);
-                eprintln!(
+                say(&format!(
                     "{seconds:5.0} s  sent {sent:>12}  received {received:>12}  lost or under way {open}"
-                );
+                ));
                 (last, at) = (now, Instant::now());
             }
         })?;

@@ -30,11 +30,13 @@ pub struct Report {
     pub missed: Option<u64>,
     /// Those of them whose time passed while the generator itself did not run: no fault of the device.
     pub overslept: Option<u64>,
-    /// Longest time in nanoseconds from one turn of the generator's loop to the next. While it is kept from running, a device
-    /// finds the receive ring full after ring size / rate.
+    /// Longest time in nanoseconds, within the `seconds` of sending, from one turn of the generator's loop to the next. While it is
+    /// kept from running, a device finds the receive ring full after ring size / rate.
     pub longest_stall_ns: u64,
     /// Sum in nanoseconds of all those longer than 50 µs (1 ms with interfaces of the kernel).
     pub stalled_ns: u64,
+    /// The same of the time afterwards, in which it waited for the last packets.
+    pub drain_stalled_ns: u64,
     /// Packets that became due in those: late, or never sent, because of the generator itself. Streams without a rate and
     /// captures at their own times have none.
     pub stalled_packets: u64,
@@ -93,6 +95,8 @@ pub struct StreamReport {
     pub tx: String,
     /// Packets that its rate asked for.
     pub intended: Option<u64>,
+    /// Packets after which it was to end, by its count or those of its capture; `null` where only the time ends it.
+    pub count: Option<u64>,
     /// Packets sent.
     pub sent: u64,
     /// Packets never sent, because their time had passed.
@@ -189,6 +193,7 @@ impl Report {
             overslept: known(|s| s.overslept),
             longest_stall_ns: ns(outcome.stalled.longest),
             stalled_ns: ns(outcome.stalled.total),
+            drain_stalled_ns: ns(outcome.stalled.after),
             stalled_packets: outcome.stalled.packets,
             sent_bytes: sum(|s| s.sent_bytes),
             received,
@@ -207,7 +212,7 @@ impl Report {
             latency_ns: Latency::of(histograms, outcome.frequency),
             streams,
             interfaces,
-            placement: round_trip_ns.map(|(before, after)| Placement::of(before.max(after))),
+            placement: round_trip_ns.map(Placement::of),
             round_trip_ns,
             stopped: outcome.stopped,
             error: outcome.lost.as_ref().map(ToString::to_string),
@@ -255,6 +260,7 @@ impl StreamReport {
             name: of.map(|of| of.name.clone()).unwrap_or_default(),
             tx: of.and_then(|of| names.get(of.tx)).cloned().unwrap_or_default(),
             intended: lanes().map(|lane| lane.intended).sum(),
+            count: lanes().map(|lane| lane.count).sum(),
             sent,
             missed: plan.max_late.map(|_| lanes().map(|lane| lane.missed).sum()),
             overslept: plan.max_late.map(|_| lanes().map(|lane| lane.overslept).sum()),

@@ -14,6 +14,14 @@ pub(super) fn scaled(value: f64, decimals: usize) -> String {
     format!("{:.decimals$} {prefix}", value / scale)
 }
 
+/// The last lines of a result that isn't that of a whole run; nothing where it is.
+#[must_use]
+pub fn ending(stopped: bool, error: Option<&str>) -> String {
+    let lost = error.map(|error| format!("\nincomplete: {error}: this is what came of it until then"));
+    let stopped = stopped.then_some("\ninterrupted: this is what came of it until then");
+    lost.unwrap_or_default() + stopped.unwrap_or_default()
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.frame_size {
@@ -49,6 +57,17 @@ impl fmt::Display for Report {
             };
             write!(f, "\n{short} packets were not sent in time: {why}")?;
         }
+        let complete = !self.stopped && self.error.is_none();
+        for stream in self.streams.iter().filter(|_| complete) {
+            let sent = stream.sent + stream.missed.unwrap_or(0);
+            if let Some(count) = stream.count.filter(|count| *count > sent) {
+                let name = &stream.name;
+                write!(
+                    f,
+                    "\n{name}: {sent} of {count} packets were sent when the time was over ({seconds:.2} s)"
+                )?;
+            }
+        }
         if self.stalled_ns > 0 {
             let ms = |ns: u64| ns as f64 / 1e6;
             let (all, longest) = (ms(self.stalled_ns), ms(self.longest_stall_ns));
@@ -59,6 +78,13 @@ impl fmt::Display for Report {
             if self.stalled_packets > 0 {
                 write!(f, ": {} packets became due meanwhile", self.stalled_packets)?;
             }
+        }
+        if self.drain_stalled_ns > 0 {
+            let all = self.drain_stalled_ns as f64 / 1e6;
+            write!(
+                f,
+                "\nthe generator itself did not run for {all:.2} ms while it waited for the last packets"
+            )?;
         }
         if let Some(own) = self.receive_drops.filter(|own| *own > 0) {
             write!(f, "\nTHE GENERATOR WAS TOO SLOW: {own} frames came that it didn't take in time")?;
@@ -86,13 +112,10 @@ impl fmt::Display for Report {
         if let (Some((before, after)), Some(placement)) = (self.round_trip_ns, self.placement) {
             write!(
                 f,
-                "\ncores: {placement:?}, a cache line goes there and back in {before:.0} ns before, {after:.0} ns after"
+                "\ncores: {placement}, a cache line goes there and back in {before:.0} ns before, {after:.0} ns after"
             )?;
         }
-        if self.stopped {
-            f.write_str("\ninterrupted: this is what came of it until then")?;
-        }
-        Ok(())
+        f.write_str(&ending(self.stopped, self.error.as_deref()))
     }
 }
 

@@ -7,8 +7,9 @@ use super::report::{Report, Second};
 use super::run::{Outcome, Times, run};
 use crate::link::LinkError;
 use crate::options::{Output, seconds};
+use crate::report::{print, say};
 use clap::Args;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::atomic::AtomicBool;
 
 /// Opens connections from clients to servers through a device under test, both ends of which it is, and tells what became
@@ -57,9 +58,9 @@ pub enum StatefulError {
     /// An interface can't be had.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The run came to no good end.
-    #[error(transparent)]
-    Run(#[from] super::run::RunError),
+    /// Latencies can't be kept.
+    #[error("no histogram of latencies: {0}")]
+    Histogram(#[from] hdrhistogram::CreationError),
     /// There is no such core.
     #[error("can't run on core {0}: is there one of that number?")]
     Core(usize),
@@ -84,7 +85,7 @@ impl StatefulError {
 }
 
 /// What a run came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was measured.
     Measured,
@@ -92,6 +93,8 @@ pub enum Verdict {
     NothingEstablished,
     /// It was to be without a failure, and wasn't.
     Failures,
+    /// An interface was lost, for this reason: the result is that of the time until then.
+    Incomplete(String),
 }
 
 impl StatefulOptions {
@@ -110,11 +113,13 @@ impl StatefulOptions {
         };
         let report = Report::new(&profile, &outcome);
         match self.output {
-            Output::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?,
-            Output::Text => writeln!(std::io::stdout(), "{}", report.text())?,
+            Output::Json => print(&serde_json::to_string_pretty(&report)?)?,
+            Output::Text => print(&report.text())?,
         }
         let counts = if self.interfaces.has_clients() { &report.client } else { &report.server };
-        Ok(if counts.established == 0 {
+        Ok(if let Some(error) = report.error {
+            Verdict::Incomplete(error)
+        } else if counts.established == 0 {
             Verdict::NothingEstablished
         } else if self.strict && counts.closed != counts.attempted {
             Verdict::Failures
@@ -137,7 +142,7 @@ impl StatefulOptions {
         let shown = self.progress || std::io::stderr().is_terminal();
         let mut each_second = |before: &_, after: &_| {
             if shown {
-                eprintln!("{}", Second::between(before, after).line());
+                say(&Second::between(before, after).line());
             }
         };
         Ok(run(profile, ends, times, (&mut client, &mut server), faces, stop, &mut each_second)?)

@@ -4,6 +4,7 @@ use super::counts::{Counts, Failed};
 use super::profile::{Profile, Protocol};
 use super::run::{Outcome, Snapshot};
 use super::side::Traffic;
+use crate::report::ending;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -23,15 +24,34 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn new(histogram: &Histogram<u64>) -> Self {
+    /// `None` where nothing was measured.
+    fn new(histogram: &Histogram<u64>) -> Option<Self> {
         let of = |percent| (percent, histogram.value_at_quantile(percent / 100.0));
-        Self {
+        (!histogram.is_empty()).then(|| Self {
             count: histogram.len(),
             min: histogram.min(),
             mean: histogram.mean(),
             max: histogram.max(),
             percentiles: [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999].map(of).to_vec(),
-        }
+        })
+    }
+}
+
+impl Latency {
+    /// A line for people.
+    fn text(&self) -> String {
+        let us = |percent: f64| {
+            let found = self.percentiles.iter().find(|(of, _)| *of == percent);
+            found.map_or(0.0, |(_, ns)| *ns as f64 / 1e3)
+        };
+        format!(
+            "\nconnect latency: min {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, max {:.1} µs",
+            self.min as f64 / 1e3,
+            us(50.0),
+            us(99.0),
+            us(99.9),
+            self.max as f64 / 1e3,
+        )
     }
 }
 
@@ -122,12 +142,17 @@ pub struct Report {
     pub client_link: Traffic,
     /// The server side's link.
     pub server_link: Traffic,
-    /// Time from SYN to the handshake's end, or from a first request to its response.
-    pub connect_latency_ns: Latency,
+    /// Time from SYN to the handshake's end, or from a first request to its response; `null` where there was none, as where the
+    /// clients are somebody else's.
+    pub connect_latency_ns: Option<Latency>,
     /// Longest time from one turn of the generator's loop to the next: while it is kept from running it takes nothing.
     pub longest_stall_ns: u64,
     /// Second by second.
     pub per_second: Vec<Second>,
+    /// Was interrupted: this is what came of it until then.
+    pub stopped: bool,
+    /// Why it ended before its time, if an interface was lost.
+    pub error: Option<String>,
 }
 
 impl Report {
@@ -159,6 +184,8 @@ impl Report {
             connect_latency_ns: Latency::new(&outcome.latency),
             longest_stall_ns: outcome.longest_stall_ns,
             per_second: outcome.seconds.windows(2).map(|pair| Second::between(&pair[0], &pair[1])).collect(),
+            stopped: outcome.stopped,
+            error: outcome.lost.as_ref().map(ToString::to_string),
         }
     }
 
@@ -166,16 +193,11 @@ impl Report {
     #[must_use]
     pub fn text(&self) -> String {
         let (client, server) = (&self.client, &self.server);
-        let us = |percent: f64| {
-            let found = self.connect_latency_ns.percentiles.iter().find(|(of, _)| *of == percent);
-            found.map_or(0.0, |(_, ns)| *ns as f64 / 1e3)
-        };
         let mut text = format!(
             "{:.1} s: {:.0} connections/s established ({:.0} attempted/s), {:.2} Mpps, {:.2} Gbit/s of payload\n\
              client: attempted {}, established {}, closed {}, failed {}, sent again {}\n\
              server: accepted {}, established {}, closed {}, failed {}, sent again {}\n\
-             at a time: up to {}, unfinished {}\n\
-             connect latency: min {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, max {:.1} µs",
+             at a time: up to {}, unfinished {}",
             self.seconds,
             self.established_per_second,
             self.attempted_per_second,
@@ -193,12 +215,10 @@ impl Report {
             server.retransmitted,
             self.most_active,
             self.unfinished,
-            self.connect_latency_ns.min as f64 / 1e3,
-            us(50.0),
-            us(99.0),
-            us(99.9),
-            self.connect_latency_ns.max as f64 / 1e3,
         );
+        if let Some(latency) = &self.connect_latency_ns {
+            text.push_str(&latency.text());
+        }
         for (side, Failed { refused, reset, connect_timeout, timeout, closed_early }) in
             [("client", client.failed), ("server", server.failed)]
         {
@@ -228,6 +248,6 @@ impl Report {
                 text.push_str(&format!("\n{side} side: {}", odd.join(", ")));
             }
         }
-        text
+        text + &ending(self.stopped, self.error.as_deref())
     }
 }

@@ -8,7 +8,7 @@ use super::profile::{Ends, Profile, Protocol};
 use super::side::{BATCH, Face, FaceOf, Side, Traffic};
 use super::{tcp, udp};
 use crate::link::{Link, LinkError};
-use hdrhistogram::Histogram;
+use hdrhistogram::{CreationError, Histogram};
 use memory::clock::nanoseconds;
 use memory::simd::{Simd, Tier, TierTask};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,17 +19,6 @@ const LOOK_NS: u64 = 20_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Longest latency that is told apart: a minute, beyond all retransmissions of a SYN.
 const LONGEST_NS: u64 = 64 * SECOND_NS;
-
-/// Why a run came to no good end.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// A link is lost.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// Latencies can't be kept.
-    #[error("no histogram of latencies: {0}")]
-    Histogram(hdrhistogram::CreationError),
-}
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +61,10 @@ pub struct Outcome {
     pub latency: Histogram<u64>,
     /// Longest time in nanoseconds from one turn of the loop to the next.
     pub longest_stall_ns: u64,
+    /// Was stopped before its time.
+    pub stopped: bool,
+    /// A link was lost, which ended it.
+    pub lost: Option<LinkError>,
 }
 
 impl Snapshot {
@@ -82,10 +75,11 @@ impl Snapshot {
     }
 }
 
-/// Runs a profile between two links, with these clients and servers of its. `each_second` is shown every new snapshot with the one before.
+/// Runs a profile between two links, with these clients and servers of its, until its time is up, a link is lost or `stop` is set.
+/// `each_second` is shown every new snapshot with the one before.
 ///
 /// # Errors
-/// [`RunError`] when a link is lost.
+/// Where there is no memory for latencies.
 pub fn run<A: Address>(
     profile: &Profile,
     ends: &Ends<A>,
@@ -94,7 +88,7 @@ pub fn run<A: Address>(
     faces: (Face<A>, Face<A>),
     stop: &AtomicBool,
     each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
-) -> Result<Outcome, RunError> {
+) -> Result<Outcome, CreationError> {
     let places = profile.concurrent;
     match profile.protocol {
         Protocol::Tcp => {
@@ -123,8 +117,8 @@ fn drive<C: Opener, S: Endpoint<Packet = C::Packet>>(
     faces: (FaceOf<C>, FaceOf<S>),
     stop: &AtomicBool,
     each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
-) -> Result<Outcome, RunError> {
-    let latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(RunError::Histogram)?;
+) -> Result<Outcome, CreationError> {
+    let latency = Histogram::new_with_bounds(1, LONGEST_NS, 3)?;
     let (client, server) = (Side::new(client, faces.0), Side::new(server, faces.1));
     let seconds = vec![Snapshot::default()];
     let (rate, connections) = (profile.rate, profile.connections);
@@ -140,8 +134,11 @@ fn drive<C: Opener, S: Endpoint<Packet = C::Packet>>(
         latency,
         longest_stall_ns: 0,
         seconds,
+        opening: true,
+        stopped: false,
+        now: 0,
     };
-    Tier::detect().dispatch(Task { run, stop, each_second })
+    Ok(Tier::detect().dispatch(Task { run, stop, each_second }))
 }
 
 struct Task<'a, 'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
@@ -151,19 +148,24 @@ struct Task<'a, 'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
 }
 
 impl<C: Opener, S: Endpoint<Packet = C::Packet>> TierTask for Task<'_, '_, C, S> {
-    type Output = Result<Outcome, RunError>;
+    type Output = Outcome;
 
     fn run<T: Simd>(mut self, simd: T) -> Self::Output {
         let before = (self.run.client_link.dropped(), self.run.server_link.dropped());
-        simd.run(
-            #[inline(always)]
-            || self.run.go(self.stop, self.each_second),
-        )?;
+        let lost = simd
+            .run(
+                #[inline(always)]
+                || self.run.go(self.stop, self.each_second),
+            )
+            .err();
+        if self.run.opening {
+            self.run.keep(self.run.now, self.each_second);
+        }
         self.run.client.traffic.receive_drops = self.run.client_link.dropped_since(before.0);
         self.run.server.traffic.receive_drops = self.run.server_link.dropped_since(before.1);
         let last = self.run.snapshot(self.run.seconds.last().map_or(0, |last| last.ns));
-        let Run { seconds, most_active, latency, longest_stall_ns, .. } = self.run;
-        Ok(Outcome { seconds, last, most_active, latency, longest_stall_ns })
+        let Run { seconds, most_active, latency, longest_stall_ns, stopped, .. } = self.run;
+        Outcome { seconds, last, most_active, latency, longest_stall_ns, stopped, lost }
     }
 }
 
@@ -179,6 +181,11 @@ struct Run<'l, C: Opener, S: Endpoint<Packet = C::Packet>> {
     latency: Histogram<u64>,
     longest_stall_ns: u64,
     seconds: Vec<Snapshot>,
+    /// Connections are still opened.
+    opening: bool,
+    stopped: bool,
+    /// Nanoseconds since the beginning, at the last turn.
+    now: u64,
 }
 
 impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
@@ -187,31 +194,34 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
         &mut self,
         stop: &AtomicBool,
         each_second: &mut dyn FnMut(&Snapshot, &Snapshot),
-    ) -> Result<(), RunError> {
+    ) -> Result<(), LinkError> {
         let (begin, times) = (nanoseconds(), self.times);
         let ns = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos() as u64;
-        let (mut until, mut opening) = (ns(times.seconds), true);
+        let mut until = ns(times.seconds);
         let (mut look, mut second) = (LOOK_NS, SECOND_NS);
-        let mut last = 0;
         loop {
             let now = nanoseconds() - begin;
-            self.longest_stall_ns = self.longest_stall_ns.max(now - last);
-            last = now;
+            self.longest_stall_ns = self.longest_stall_ns.max(now - self.now);
+            self.now = now;
             if now >= look {
                 look = now + LOOK_NS;
                 self.client_link.check()?;
                 self.server_link.check()?;
-                let stopped = stop.load(Ordering::Relaxed);
+                // What is under way still has its time to end, unless it is stopped in that.
+                let stopped = !self.stopped && stop.load(Ordering::Relaxed);
+                self.stopped |= stopped;
                 let counts =
                     if times.clients { self.client.endpoint.counts() } else { self.server.endpoint.counts() };
                 let (active, all) = (counts.active(), counts.attempted >= self.connections);
-                if opening && (now >= until || stopped || all && active == 0) {
-                    opening = false;
+                if self.opening && (now >= until || stopped || all && active == 0) {
+                    self.opening = false;
                     self.keep(now, each_second);
                     second = u64::MAX;
                     until = now + ns(times.drain);
+                } else if stopped {
+                    return Ok(());
                 }
-                if !opening && (now >= until || active == 0) {
+                if !self.opening && (now >= until || active == 0) {
                     return Ok(());
                 }
                 if now >= second {
@@ -219,13 +229,13 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                     self.keep(now, each_second);
                 }
             }
-            self.turn(begin, now, opening && times.clients)?;
+            self.turn(begin, now, self.opening && times.clients)?;
         }
     }
 
     /// Each side receives, lets time go on and sends.
     #[inline(always)]
-    fn turn(&mut self, begin: u64, now: u64, opening: bool) -> Result<(), RunError> {
+    fn turn(&mut self, begin: u64, now: u64, opening: bool) -> Result<(), LinkError> {
         let time = Now::at(now);
         let attempted = self.client.endpoint.counts().attempted;
         if opening && self.client.waiting() < BATCH {

@@ -4,9 +4,10 @@ use super::lane::{Lane, LaneSent};
 use super::late::Patience;
 use super::receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
 use super::stall::{Stalled, Stalls};
+use super::standstill::{STUCK, Standstill};
 use crate::clock::Clock;
 use crate::link::{Link, LinkError};
-use crate::plan::{self, Plan};
+use crate::plan::{self, NO_LIMIT, Plan};
 use memory::clock::cycles;
 use memory::simd::{Simd, Tier, TierTask};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -181,8 +182,10 @@ impl<R: Observer> Loop<'_, R> {
         let whole = start.saturating_add(ticks(span)).min(end);
         let mut done = None;
         let mut patience = Patience::new(self.ends.max_late.map(ticks), start);
-        let mut stalls = Stalls::new(ticks(self.ends.stall), start);
+        let mut stalls = Stalls::new(ticks(self.ends.stall), start, end);
         let (mut look, mut looks, mut stopped, mut lost) = (start, 0u32, false, None);
+        let endless = self.ends.seconds >= NO_LIMIT;
+        let mut standstill = Standstill::new(ticks(STUCK.as_secs_f64()), start);
         let last = loop {
             let now = cycles();
             stalls.turn(now, self.lanes);
@@ -201,7 +204,12 @@ impl<R: Observer> Loop<'_, R> {
                     break now;
                 }
                 if done.is_none() && self.lanes.iter().all(|lane| lane.done() >= lane.limit) {
-                    done = Some(now.max(whole));
+                    stalls.end = now.max(whole);
+                    done = Some(stalls.end);
+                }
+                if endless && let Some(name) = standstill.found(now, self.lanes, self.links) {
+                    lost = Some(LinkError::Stuck { name, seconds: STUCK.as_secs() });
+                    break now;
                 }
                 if let Some(done) = done
                     && now >= done
@@ -221,10 +229,12 @@ impl<R: Observer> Loop<'_, R> {
             }
         };
         let seconds = last.saturating_sub(start) as f64 / frequency;
-        if lost.is_none()
-            && let Err(error) = self.drain(&mut stalls)
-        {
-            lost = Some(error);
+        stalls.end = last;
+        if lost.is_none() {
+            match self.drain(&mut stalls, stopped) {
+                Ok(in_that) => stopped |= in_that,
+                Err(error) => lost = Some(error),
+            }
         }
         self.publish();
         Ended { seconds, stalled: stalls.seen, stopped, lost }
@@ -265,8 +275,9 @@ impl<R: Observer> Loop<'_, R> {
         Ok(received)
     }
 
-    /// Waits for what is under way: until all is there, or nothing has come for a while.
-    fn drain(&mut self, stalls: &mut Stalls) -> Result<(), LinkError> {
+    /// Waits for what is under way: until all is there, or nothing has come for a while. Gives whether it was stopped in that;
+    /// where sending was, this still has its time.
+    fn drain(&mut self, stalls: &mut Stalls, already: bool) -> Result<bool, LinkError> {
         let sent: u64 = self.lanes.iter().map(|lane| lane.sent.packets).sum();
         let begun = Instant::now();
         let mut last = begun;
@@ -274,12 +285,15 @@ impl<R: Observer> Loop<'_, R> {
             && last.elapsed().as_secs_f64() < self.ends.drain
             && begun.elapsed() < DRAIN_LIMIT.max(Duration::from_secs_f64(self.ends.drain))
         {
+            if !already && self.stop.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
             stalls.turn(cycles(), self.lanes);
             if self.receive()? > 0 {
                 last = Instant::now();
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     #[inline(never)]

@@ -11,7 +11,7 @@ use super::{BURST, modifier};
 use crate::link::{Link, LinkError, Packets};
 use crate::plan::{self, Arrival, Check, Content, Plan};
 
-/// Why a stream can't be sent.
+/// Why a stream can't be sent: what was asked for can't be, whatever interfaces are like.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
     /// Its headers or lengths.
@@ -57,14 +57,6 @@ pub enum LaneError {
     TooMany(usize),
 }
 
-impl LaneError {
-    /// Whether what was asked for can't be, whatever files and interfaces are like.
-    #[must_use]
-    pub const fn is_usage(&self) -> bool {
-        !matches!(self, Self::Replay { .. })
-    }
-}
-
 /// What makes a lane's packets.
 #[derive(Debug)]
 pub(super) enum Maker {
@@ -85,6 +77,8 @@ pub struct LaneSent {
     pub bytes: u64,
     /// Packets that the rate asked for; `None` without a rate.
     pub intended: Option<u64>,
+    /// Packets after which it is done, whatever the time; `None` where only the time ends it.
+    pub count: Option<u64>,
     /// Times that not everything found room.
     pub full: u64,
     /// Packets never sent, because their time had passed by more than the plan allows.
@@ -192,6 +186,7 @@ impl Lane {
                 (Maker::Replay(Box::new(Replay::new(recording))), lens, mean, times)
             }
         };
+        let count = (limit != u64::MAX).then_some(limit);
         let rate = of.rate.packets(mean).map(|rate| rate / parts as f64);
         let (mut intended, mut span) = (None, 0.0);
         if let Some(rate) = rate.filter(|_| times.is_none()) {
@@ -219,7 +214,7 @@ impl Lane {
             link: of.tx,
             arrival: of.arrival,
             limit,
-            sent: LaneSent { stream, intended, ..LaneSent::default() },
+            sent: LaneSent { stream, intended, count, ..LaneSent::default() },
             queue,
             fixed: (lens.0 == lens.1).then_some(lens.0 as u32),
             rest_until: u64::MAX,

@@ -32,6 +32,7 @@ mod signature;
 mod size;
 mod stack;
 mod stall;
+mod standstill;
 mod template;
 
 pub use engine::{Outcome, Progress, run};

@@ -3,13 +3,13 @@
 use super::conversation::{Conversation, ConversationError, MAX_STEPS};
 use super::run::{BLOCK, Outcome, Plan, StepCount, run};
 use crate::options::{Output, seconds};
+use crate::report::{ending, print};
 use crate::stateful::interfaces::{Interfaces, Links};
 use crate::stateful::options::{StatefulError, Verdict};
 use crate::stateful::profile::{AnyEnds, Ends, Profile, Shape};
 use crate::stateless::{Recording, ReplayError};
 use clap::Args;
 use serde::Serialize;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -21,7 +21,7 @@ pub struct ReplayOptions {
     #[arg(long, default_value = "tcp-cps", value_name = "NAME|FILE")]
     pub profile: String,
     /// The first TCP or UDP conversation of a capture instead. Who sends first is the client.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "protocol", "turns", "request", "response", "frame_size", "mss", "close"])]
     pub pcap: Option<PathBuf>,
     /// Where to send them.
     #[command(flatten)]
@@ -81,6 +81,10 @@ pub struct ReplayReport {
     pub receive_drops: Option<u64>,
     /// Step by step.
     pub steps: Vec<StepReport>,
+    /// Was interrupted: this is what came of it until then.
+    pub stopped: bool,
+    /// Why it ended before its time, if an interface was lost.
+    pub error: Option<String>,
 }
 
 impl ReplayReport {
@@ -100,6 +104,8 @@ impl ReplayReport {
             other: outcome.other,
             receive_drops: outcome.receive_drops,
             steps: steps.map(|(step, count)| StepReport { step: step.describe(), count: *count }).collect(),
+            stopped: outcome.stopped,
+            error: outcome.lost.as_ref().map(ToString::to_string),
         }
     }
 
@@ -122,7 +128,7 @@ impl ReplayReport {
             let StepCount { sent, received } = step.count;
             text.push_str(&format!("\n{n:4}  {:40} sent {sent:>12}  received {received:>12}", step.step));
         }
-        text
+        text + &ending(self.stopped, self.error.as_deref())
     }
 }
 
@@ -160,13 +166,15 @@ impl ReplayOptions {
             drain: self.drain,
             apart: self.apart,
         };
-        let outcome = run(&plan, (&mut client, &mut server), (&faces.0.framing, &faces.1.framing), stop)?;
+        let outcome = run(&plan, (&mut client, &mut server), (&faces.0.framing, &faces.1.framing), stop);
         let report = ReplayReport::new(&plan.conversation, &outcome);
         match self.output {
-            Output::Json => writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?,
-            Output::Text => writeln!(std::io::stdout(), "{}", report.text())?,
+            Output::Json => print(&serde_json::to_string_pretty(&report)?)?,
+            Output::Text => print(&report.text())?,
         }
-        Ok(if report.received == 0 {
+        Ok(if let Some(error) = report.error {
+            Verdict::Incomplete(error)
+        } else if report.received == 0 {
             Verdict::NothingEstablished
         } else if self.strict && report.lost > 0 {
             Verdict::Failures

@@ -47,7 +47,7 @@ pub struct StepCount {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// Per step.
     pub steps: Vec<StepCount>,
@@ -59,24 +59,40 @@ pub struct Outcome {
     pub conversations: u64,
     /// Seconds from the first packet to the last one sent.
     pub seconds: f64,
+    /// Was stopped before its time.
+    pub stopped: bool,
+    /// A link was lost, which ended it.
+    pub lost: Option<LinkError>,
 }
 
-/// Runs it.
-///
-/// # Errors
-/// [`LinkError::Lost`] when a link is lost.
+/// Runs it until its time is up, a link is lost or `stop` is set.
+#[must_use]
 pub fn run(
     plan: &Plan,
     links: (&mut Link, &mut Link),
     framings: (&Framing, &Framing),
     stop: &AtomicBool,
-) -> Result<Outcome, LinkError> {
+) -> Outcome {
     let steps = plan.conversation.steps.len();
     let blocks = steps as u64 * plan.apart + 1;
     let pairs = vec![Pair::default(); blocks as usize * BLOCK];
     let counts = vec![StepCount::default(); steps];
     let epoch = (nanoseconds() / Now::TIMER_NS) as u32;
-    let run = Run { plan, links, framings, stop, pairs, blocks, counts, epoch, other: 0, begun: 0 };
+    let run = Run {
+        plan,
+        links,
+        framings,
+        stop,
+        pairs,
+        blocks,
+        counts,
+        epoch,
+        other: 0,
+        begun: 0,
+        began_at: nanoseconds(),
+        ended: None,
+        stopped: false,
+    };
     Tier::detect().dispatch(run)
 }
 
@@ -93,32 +109,42 @@ struct Run<'a> {
     epoch: u32,
     other: u64,
     begun: u64,
+    /// When it began, by the clock, and for how many nanoseconds it sent.
+    began_at: u64,
+    ended: Option<u64>,
+    stopped: bool,
 }
 
 impl TierTask for Run<'_> {
-    type Output = Result<Outcome, LinkError>;
+    type Output = Outcome;
 
     fn run<S: Simd>(mut self, simd: S) -> Self::Output {
         let before = (self.links.0.dropped(), self.links.1.dropped());
-        let seconds = simd.run(
-            #[inline(always)]
-            || self.go(),
-        )?;
+        let lost = simd
+            .run(
+                #[inline(always)]
+                || self.go(),
+            )
+            .err();
+        let sending = self.ended.unwrap_or_else(|| nanoseconds() - self.began_at);
         let drops = [self.links.0.dropped_since(before.0), self.links.1.dropped_since(before.1)];
-        Ok(Outcome {
+        Outcome {
             steps: self.counts,
             other: self.other,
             receive_drops: drops.into_iter().flatten().reduce(|a, b| a + b),
             conversations: self.begun,
-            seconds,
-        })
+            seconds: sending as f64 * 1e-9,
+            stopped: self.stopped,
+            lost,
+        }
     }
 }
 
 impl Run<'_> {
     #[inline(always)]
-    fn go(&mut self) -> Result<f64, LinkError> {
-        let begin = nanoseconds();
+    fn go(&mut self) -> Result<(), LinkError> {
+        self.began_at = nanoseconds();
+        let begin = self.began_at;
         let ns = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos() as u64;
         let until = ns(self.plan.seconds);
         // Blocks begun; the last one is the end of `sizes` from which on there are none.
@@ -132,9 +158,12 @@ impl Run<'_> {
                 self.links.0.check()?;
                 self.links.1.check()?;
             }
-            let stopped = self.stop.load(Ordering::Relaxed);
-            if last.is_none() && (now >= until || stopped || self.begun >= self.plan.conversations) {
-                last = Some(turn);
+            if last.is_none() {
+                let all = now >= until || self.begun >= self.plan.conversations;
+                self.stopped |= !all && self.stop.load(Ordering::Relaxed);
+                if all || self.stopped {
+                    last = Some(turn);
+                }
             }
             if last.is_some_and(|last| turn - last > self.blocks) {
                 break;
@@ -160,13 +189,17 @@ impl Run<'_> {
             self.receive()?;
             turn += 1;
         }
-        let seconds = (nanoseconds() - begin) as f64 * 1e-9;
-        // What is under way still comes.
-        let end = nanoseconds() + ns(self.plan.drain);
+        self.ended = Some(nanoseconds() - begin);
+        // What is under way still comes, unless it is stopped in that.
+        let (end, already) = (nanoseconds() + ns(self.plan.drain), self.stopped);
         while nanoseconds() < end && self.counts.iter().any(|step| step.received < step.sent) {
+            if !already && self.stop.load(Ordering::Relaxed) {
+                self.stopped = true;
+                break;
+            }
             self.receive()?;
         }
-        Ok(seconds)
+        Ok(())
     }
 
     /// Endpoints of a new block, and where their sequence numbers begin: by the timer of RFC 9293, which all runs on a machine
@@ -205,6 +238,10 @@ impl Run<'_> {
             let pairs = self.pairs.get(from + sent..from + size).unwrap_or_default();
             let n = link.transmit(0, pairs.len(), &Source { step, framing, pairs }, true)?;
             sent += n;
+            // At once: what was sent before a link is lost was sent.
+            if let Some(count) = self.counts.get_mut(number) {
+                count.sent += n as u64;
+            }
             if n > 0 {
                 waiting = None;
             }
@@ -219,12 +256,10 @@ impl Run<'_> {
                 }
                 self.receive()?;
                 if self.stop.load(Ordering::Relaxed) {
+                    self.stopped = true;
                     break;
                 }
             }
-        }
-        if let Some(count) = self.counts.get_mut(number) {
-            count.sent += sent as u64;
         }
         Ok(())
     }
