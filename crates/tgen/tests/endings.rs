@@ -98,6 +98,15 @@ fn an_interrupt_gives_the_result_so_far_and_progress_is_told() {
 }
 
 #[test]
+fn progress_of_connections_is_told() {
+    for mode in ["stateful", "replay"] {
+        let output = program(&[mode, "--loop", "--rate", "1000", "--seconds", "1.5", "--progress"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.lines().next().is_some_and(|line| line.contains(" s  ")), "{mode}: {told:?}");
+    }
+}
+
+#[test]
 fn an_interrupt_is_told_by_all_kinds_of_traffic() {
     let opening = ["--loop", "--seconds", "600", "--rate", "1000", "-o", "json"];
     // All are open, and none may end.

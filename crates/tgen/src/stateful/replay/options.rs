@@ -3,14 +3,16 @@
 use super::conversation::{Conversation, ConversationError, MAX_STEPS};
 use super::run::{BLOCK, Outcome, Plan, StepCount, run};
 use crate::options::{Output, seconds};
-use crate::report::{ending, print};
+use crate::report::{Ticker, ending, print};
 use crate::stateful::interfaces::{Interfaces, Links};
 use crate::stateful::options::{StatefulError, Verdict};
 use crate::stateful::profile::{AnyEnds, Ends, Profile, Shape};
-use crate::stateless::{Recording, ReplayError};
+use crate::stateless::{Progress, Recording, ReplayError};
 use clap::Args;
 use serde::Serialize;
+use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Sends the packets of whole connections with new endpoints each time, both ways through a device, without keeping state, and
@@ -39,6 +41,9 @@ pub struct ReplayOptions {
     /// sent: more than a ring holds.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub apart: u64,
+    /// Print what is going on each second, also where standard error is no terminal.
+    #[arg(long)]
+    pub progress: bool,
     /// Exit status 3 if a packet was lost.
     #[arg(long)]
     pub strict: bool,
@@ -154,6 +159,11 @@ impl ReplayOptions {
         };
         let conversation = self.conversation(&profile, &ends)?;
         let Links { mut client, mut server, other: _other } = self.interfaces.open()?;
+        // Before this thread is pinned, else that one would have its core.
+        let progress = Arc::new(Progress::default());
+        let ticker = (self.progress || std::io::stderr().is_terminal())
+            .then(|| Ticker::start(Arc::clone(&progress)))
+            .transpose()?;
         self.interfaces.pin()?;
         let faces = self.interfaces.faces(&ends, profile.max_payload, false)?;
         let plan = Plan {
@@ -166,7 +176,9 @@ impl ReplayOptions {
             drain: self.drain,
             apart: self.apart,
         };
-        let outcome = run(&plan, (&mut client, &mut server), (&faces.0.framing, &faces.1.framing), stop);
+        let framings = (&faces.0.framing, &faces.1.framing);
+        let outcome = run(&plan, (&mut client, &mut server), framings, stop, &progress);
+        drop(ticker);
         let report = ReplayReport::new(&plan.conversation, &outcome);
         match self.output {
             Output::Json => print(&serde_json::to_string_pretty(&report)?)?,

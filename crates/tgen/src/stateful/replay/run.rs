@@ -5,6 +5,7 @@ use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
 use crate::stateful::clock::Now;
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::packet::{Framing, Head, LINE, Line};
+use crate::stateless::Progress;
 use memory::clock::nanoseconds;
 use memory::simd::{Simd, Tier, TierTask};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,13 +66,14 @@ pub struct Outcome {
     pub lost: Option<LinkError>,
 }
 
-/// Runs it until its time is up, a link is lost or `stop` is set.
+/// Runs it until its time is up, a link is lost or `stop` is set; others may read its `progress`.
 #[must_use]
 pub fn run(
     plan: &Plan,
     links: (&mut Link, &mut Link),
     framings: (&Framing, &Framing),
     stop: &AtomicBool,
+    progress: &Progress,
 ) -> Outcome {
     let steps = plan.conversation.steps.len();
     let blocks = steps as u64 * plan.apart + 1;
@@ -83,6 +85,7 @@ pub fn run(
         links,
         framings,
         stop,
+        progress,
         pairs,
         blocks,
         counts,
@@ -101,6 +104,7 @@ struct Run<'a> {
     links: (&'a mut Link, &'a mut Link),
     framings: (&'a Framing, &'a Framing),
     stop: &'a AtomicBool,
+    progress: &'a Progress,
     /// Endpoints of the blocks that are under way, a ring.
     pairs: Vec<Pair>,
     blocks: u64,
@@ -157,6 +161,7 @@ impl Run<'_> {
                 look = now + LOOK_NS;
                 self.links.0.check()?;
                 self.links.1.check()?;
+                self.publish();
             }
             if last.is_none() {
                 let all = now >= until || self.begun >= self.plan.conversations;
@@ -200,6 +205,13 @@ impl Run<'_> {
             self.receive()?;
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn publish(&self) {
+        let sum = |of: fn(&StepCount) -> u64| self.counts.iter().map(of).sum();
+        self.progress.sent.store(sum(|step| step.sent), Ordering::Relaxed);
+        self.progress.received.store(sum(|step| step.received), Ordering::Relaxed);
     }
 
     /// Endpoints of a new block, and where their sequence numbers begin: by the timer of RFC 9293, which all runs on a machine

@@ -6,6 +6,7 @@ use crate::link::{Link, MemifLink, MemifSpec};
 use crate::stateful::packet::{Framing, Segment, Wire};
 use crate::stateful::profile::{AnyEnds, Ends, Profile, Shape};
 use crate::stateful::tcp::Role;
+use crate::stateless::Progress;
 use std::sync::atomic::AtomicBool;
 use wire::MacAddr;
 
@@ -111,7 +112,8 @@ fn all_steps_come_through_a_loop() {
         drain: 10.0,
         apart: 4,
     };
-    let outcome = run(&plan, (&mut a, &mut b), (&framing(), &framing()), &AtomicBool::new(false));
+    let outcome =
+        run(&plan, (&mut a, &mut b), (&framing(), &framing()), &AtomicBool::new(false), &Progress::default());
     assert!(outcome.lost.is_none() && !outcome.stopped);
     assert_eq!((outcome.conversations, outcome.other, outcome.steps.len()), (1000, 0, 16));
     for step in outcome.steps {
