@@ -1,8 +1,8 @@
 """Routing tables of the shape that real ones have.
 
-How many prefixes of each length there are follows the Internet's IPv4 table as routers without a default route have it (about 960 000 prefixes
-in 2024; potaroo.net, "BGP Routing Table Analysis Report"), rounded. Where they lie is drawn: each length is spread over one range of
-addresses, so that longer prefixes lie in shorter ones, as they do there.
+How many prefixes of each length there are follows the Internet's IPv4 table as routers without a default route have it (about 960 000
+prefixes in 2024; potaroo.net, "BGP Routing Table Analysis Report"), rounded. Where they lie is drawn: each length is spread over one
+range of addresses, so that longer prefixes lie in shorter ones, as they do there.
 """
 
 from __future__ import annotations
