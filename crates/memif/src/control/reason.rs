@@ -36,8 +36,8 @@ pub enum Reason {
     /// The server handles as many handshakes as it will.
     #[error("too many connections")]
     TooManyConnections,
-    /// Too much of what the peer has sent can't be closed, for the descriptors' owner doesn't let that end.
-    #[error("descriptors sent before can't be closed")]
+    /// Too much of what the peer has sent isn't closed yet, perhaps because the descriptors' owner doesn't let that end.
+    #[error("descriptors sent before are not closed yet")]
     HangingDescriptors,
 
     /// A message that doesn't have 128 bytes.

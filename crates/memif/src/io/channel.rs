@@ -14,6 +14,7 @@ use rustix::net::{
 use super::credentials::{self, Credentials};
 use super::disposal::{FDS, empty};
 use super::foreign::{Closing, Departing, harmless};
+use super::rights;
 use crate::Reason;
 use crate::control::{MESSAGE_SIZE, Message};
 
@@ -67,9 +68,9 @@ impl Channel {
         credentials::of(self.fd.as_fd())
     }
 
-    /// Whether too much of what its peer has sent before is still to be closed.
-    pub fn hangs(&self) -> bool {
-        self.closing.hangs()
+    /// Whether too much of what its peer's origin has sent before is still to be closed.
+    pub fn is_beyond_share(&self) -> bool {
+        self.closing.is_beyond_share()
     }
 
     /// Sends a message. Both sides speak in turn, so that a full socket means a peer that doesn't read: an
@@ -102,15 +103,18 @@ impl Channel {
         }
     }
 
-    /// Receives a message, if there is one. One with descriptors stays where it is unless some may be `due`.
+    /// Receives a message, if there is one. One with descriptors stays where it is unless some may be `due`, and its sender is not beyond
+    /// its share of those that wait to be closed.
     pub fn receive(&self, due: bool) -> Result<Option<Heard>, Reason> {
         let mut buffer = [0; MESSAGE_SIZE + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let room = if due { space.len() } else { 0 };
+        let takes = due && !self.is_beyond_share();
+        let room = if takes { space.len() } else { 0 };
         let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
-        if !due {
+        if !takes {
             match self.peek(&mut buffer) {
                 Ok(Next::Nothing) => return Ok(None),
+                Ok(Next::Message { ancillary: true, .. }) if due => return Err(Reason::HangingDescriptors),
                 Ok(Next::Message { bytes, ancillary: true }) => {
                     return Ok(Some(Heard::NotDue(buffer[..bytes.min(MESSAGE_SIZE + 1)].to_vec())));
                 }
@@ -158,7 +162,10 @@ impl Drop for Channel {
         // From now on nothing comes, and a message, even an empty one, is told from the end by its sender's credentials.
         let _ = set_socket_passcred(&self.fd, true);
         let _ = shutdown(&self.fd, Shutdown::Both);
-        if !matches!(self.peek(&mut [0]), Ok(Next::Message { ancillary: false, .. })) {
+        // What was never let in can't be left.
+        if rights::may_have(self.fd())
+            && !matches!(self.peek(&mut [0]), Ok(Next::Message { ancillary: false, .. }))
+        {
             self.departing.last(Rest(Arc::clone(&self.fd)));
         }
     }

@@ -176,8 +176,8 @@ impl Client {
     }
 
     fn open(&mut self, now: Instant, events: &mut Vec<ClientEvent>) {
-        let hangs = if self.closing.hangs() { Err(Error::HangingDescriptors) } else { Ok(()) };
-        let opened = hangs.and_then(|()| connect_to(&self.address)).and_then(|fd| {
+        let may = if self.closing.is_beyond_share() { Err(Error::HangingDescriptors) } else { Ok(()) };
+        let opened = may.and_then(|()| connect_to(&self.address)).and_then(|fd| {
             let channel = Channel::new(fd, &self.closing);
             epoll::add(&self.epoll, channel.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)
                 .map_err(|errno| Error::System { call: "epoll_ctl", errno })?;

@@ -9,14 +9,15 @@
 //! What is in a message that nobody reads goes with the socket that it waits in, or in the call that has no space for it, in the
 //! thread that does so; so these are closed elsewhere as well.
 //!
-//! Closes that hang are the business of the [origin](Origin) that has sent the descriptors: it has a thread to itself, and where too many
-//! of its closes wait it is turned away. Only where all of them together are too many is nobody accepted at that socket. So peers cost us
-//! a number of threads and descriptors at most, however often they come back, and each other nothing.
+//! Whatever is to be closed counts against the [origin](Origin) that has sent it from the moment on that it waits, by descriptors: beyond
+//! its share an origin is turned away, and nothing more is taken from the connections that it has, until enough of it is closed. It has one
+//! thread at a time, so that only its own closes wait for one that hangs. What peers cost us is bounded by that, however often they come
+//! back: threads by [`CLOSERS`], of as many origins; descriptors of an origin by [`SHARE`], one message and the sockets of its connections;
+//! descriptors of all by [`MOST`], beyond which nobody is accepted at that socket.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use rustix::fs::fcntl_get_seals;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -25,14 +26,14 @@ use super::channel::Rest;
 use super::credentials::Origin;
 use super::disposal::dispose;
 
-/// Most threads that close for one socket; each for another origin.
-const CLOSERS: usize = 16;
-/// What of one origin may be on its way out, messages and sockets in which some were left, while closing it hangs.
-const SHARE: usize = 8;
-/// A close that takes longer hangs.
-const HANGS: Duration = Duration::from_secs(1);
-/// What of all may be on its way out before nobody is accepted any more.
-const MOST: usize = 1024;
+/// Most threads that close for one socket, each for another origin: so many origins' closes may hang before others' wait as well.
+const CLOSERS: usize = 256;
+/// All that a closer needs: sockets are looked for in sockets to a depth of ten.
+const STACK: usize = 256 << 10;
+/// Descriptors of one origin on their way out, sockets in which messages were left among them, before it must not send more.
+const SHARE: usize = 64;
+/// Descriptors of all on their way out before nobody is accepted any more: what 25 origins can have that all send as much as they may.
+const MOST: usize = 8192;
 
 /// What the peers of a socket have sent, on its way out, and the origin whose this is.
 #[derive(Debug, Clone, Default)]
@@ -42,44 +43,37 @@ pub(super) struct Closing {
 }
 
 /// Dropped by a closer, whatever it is.
-type Held = Box<dyn Send>;
+struct Held {
+    what: Box<dyn Send>,
+    descriptors: usize,
+}
 
 #[derive(Default)]
 struct Leaving {
     by_origin: HashMap<Origin, Account>,
+    /// Of all.
+    held: usize,
     closers: usize,
 }
 
 #[derive(Default)]
 struct Account {
     waiting: VecDeque<Held>,
-    /// Since when a closer is at one of it.
-    served: Option<Instant>,
+    /// Whether a closer is at one of it.
+    served: bool,
+    /// Descriptors that wait, or that a closer is at.
+    held: usize,
 }
 
 impl Account {
-    fn held(&self) -> usize {
-        self.waiting.len() + usize::from(self.served.is_some())
-    }
-
-    fn hangs(&self) -> bool {
-        self.held() >= SHARE && self.served.is_some_and(|since| since.elapsed() >= HANGS)
-    }
-
     fn wants_closer(&self) -> bool {
-        self.served.is_none() && !self.waiting.is_empty()
+        !self.served && !self.waiting.is_empty()
     }
 }
 
 impl std::fmt::Debug for Leaving {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leaving").field("held", &self.held()).field("closers", &self.closers).finish()
-    }
-}
-
-impl Leaving {
-    fn held(&self) -> usize {
-        self.by_origin.values().map(Account::held).sum()
+        f.debug_struct("Leaving").field("held", &self.held).field("closers", &self.closers).finish()
     }
 }
 
@@ -89,49 +83,53 @@ impl Closing {
         Self { all: Arc::clone(&self.all), origin }
     }
 
-    /// Whether so much of this origin waits for a close that hangs that it must not send more.
-    pub(super) fn hangs(&self) -> bool {
-        self.look().by_origin.get(&self.origin).is_some_and(Account::hangs)
+    /// Whether so much of this origin waits that it must not send more.
+    pub(super) fn is_beyond_share(&self) -> bool {
+        self.look().by_origin.get(&self.origin).is_some_and(|account| account.held >= SHARE)
+    }
+
+    /// Whether there is an origin of which so much waits.
+    pub(super) fn is_anybody_beyond_share(&self) -> bool {
+        self.look().by_origin.values().any(|account| account.held >= SHARE)
     }
 
     /// Whether so much of all waits that nobody must send more.
     pub(super) fn is_full(&self) -> bool {
-        self.look().held() >= MOST
+        self.look().held >= MOST
     }
 
     /// Looks for closers where there could be none before.
     fn look(&self) -> MutexGuard<'_, Leaving> {
         let mut leaving = lock(&self.all);
-        if leaving.by_origin.values().any(Account::wants_closer) {
-            self.employ(&mut leaving);
-        }
+        self.employ(&mut leaving);
         leaving
     }
 
-    /// Closes it on another thread.
-    fn close(&self, held: impl Send + 'static) {
+    /// Closes it, which holds so many descriptors, on another thread.
+    fn close(&self, what: impl Send + 'static, descriptors: usize) {
         let mut leaving = lock(&self.all);
+        leaving.held += descriptors;
         let account = leaving.by_origin.entry(self.origin).or_default();
-        account.waiting.push_back(Box::new(held));
-        if account.wants_closer() {
-            self.employ(&mut leaving);
-        }
+        account.held += descriptors;
+        account.waiting.push_back(Held { what: Box::new(what), descriptors });
+        self.employ(&mut leaving);
     }
 
-    /// One more closer. Where there can be no thread it waits for the next that can, which is asked for again.
+    /// One more closer, if there are fewer than origins. Where there can be no thread it is asked for again.
     fn employ(&self, leaving: &mut Leaving) {
-        if leaving.closers == CLOSERS {
+        if leaving.closers >= leaving.by_origin.len().min(CLOSERS) {
             return;
         }
         let all = Arc::clone(&self.all);
         let closer = move || {
             let mut done = None;
-            while let Some((origin, one)) = next(&all, done) {
-                drop(one);
-                done = Some(origin);
+            while let Some((origin, Held { what, descriptors })) = next(&all, done) {
+                drop(what);
+                done = Some((origin, descriptors));
             }
         };
-        if std::thread::Builder::new().name("memif-close".into()).spawn(closer).is_ok() {
+        let thread = std::thread::Builder::new().name("memif-close".into()).stack_size(STACK);
+        if thread.spawn(closer).is_ok() {
             leaving.closers += 1;
         }
     }
@@ -142,20 +140,23 @@ impl Closing {
     }
 }
 
-/// What to close next, of an origin that no other closer is at; `None` ends the closer. `done`: whose it has closed before.
-fn next(all: &Mutex<Leaving>, done: Option<Origin>) -> Option<(Origin, Held)> {
+/// What to close next, of an origin that no other closer is at; `None` ends the closer. `done`: how many descriptors of whom it has
+/// closed before.
+fn next(all: &Mutex<Leaving>, done: Option<(Origin, usize)>) -> Option<(Origin, Held)> {
     let mut leaving = lock(all);
-    if let Some(done) = done
-        && let Some(account) = leaving.by_origin.get_mut(&done)
-    {
-        account.served = None;
-        if account.waiting.is_empty() {
-            leaving.by_origin.remove(&done);
+    if let Some((origin, descriptors)) = done {
+        leaving.held -= descriptors;
+        if let Some(account) = leaving.by_origin.get_mut(&origin) {
+            account.held -= descriptors;
+            account.served = false;
+            if account.waiting.is_empty() {
+                leaving.by_origin.remove(&origin);
+            }
         }
     }
     let one = leaving.by_origin.iter_mut().find(|(_, account)| account.wants_closer());
     let one = one.and_then(|(origin, account)| {
-        account.served = Some(Instant::now());
+        account.served = true;
         Some((*origin, account.waiting.pop_front()?))
     });
     leaving.closers -= usize::from(one.is_none());
@@ -187,7 +188,7 @@ impl Departing {
 impl Drop for Departing {
     fn drop(&mut self) {
         if let Some(socket) = self.socket.take() {
-            self.closing.close(socket);
+            self.closing.close(socket, 1);
         }
     }
 }
@@ -221,7 +222,8 @@ pub(super) fn harmless(
         }
     }
     if !foreign.is_empty() {
-        closing.close(Foreign(foreign));
+        let descriptors = foreign.len();
+        closing.close(Foreign(foreign), descriptors);
     }
     taken.into_iter().collect()
 }

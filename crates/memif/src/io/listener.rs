@@ -10,15 +10,14 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::Address;
 use super::channel::{Channel, Heard};
 use super::credentials::Origin;
 use super::foreign::Closing;
 use super::interfaces::{Interface, View};
-use super::later;
 use super::server::{ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
+use super::{Address, later, rights};
 use crate::control::{Limits, ServerMachine};
 use crate::{Connection, Error, Reason, ServerConfig};
 
@@ -46,6 +45,8 @@ pub struct Listener {
     last_token: u64,
     /// Not accepting until then.
     paused: Option<Instant>,
+    /// Whether connections begin as such to which no descriptors can be sent.
+    keeps_out: bool,
     /// Whether it was told that accepting fails.
     told: bool,
     ended: BTreeMap<&'static str, u64>,
@@ -76,6 +77,7 @@ impl Listener {
             limits,
             last_token,
             paused,
+            keeps_out: false,
             told,
             ended,
         })
@@ -179,6 +181,9 @@ impl Listener {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(system("epoll_wait")(errno)),
         }
+        if self.keeps_out {
+            self.keep_out();
+        }
         let (mut accepting, mut tokens) = (false, Vec::new());
         for event in ready {
             match event.data.u64() {
@@ -225,7 +230,8 @@ impl Listener {
             let (machine, hello) = ServerMachine::new(limits.clone());
             let origin = Origin::of(fd.as_fd());
             let channel = Channel::new(fd, &self.closing.of(origin));
-            if channel.hangs() {
+            if channel.is_beyond_share() {
+                self.keep_out();
                 self.refuse(&channel, Reason::HangingDescriptors, events);
                 continue;
             }
@@ -235,6 +241,7 @@ impl Listener {
             if let Some(token) = self.sessions.in_the_way(self.settings.max_handshakes) {
                 self.end(token, Reason::TooManyConnections, events);
             }
+            rights::allow(channel.fd(), true);
             self.last_token += 1;
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)
@@ -246,6 +253,16 @@ impl Listener {
             self.told = false;
         }
         Ok(())
+    }
+
+    /// Lets connections begin without descriptors as long as somebody is turned away for those sent before: none can be left in what is
+    /// refused then.
+    fn keep_out(&mut self) {
+        let beyond = self.closing.is_anybody_beyond_share();
+        if beyond != self.keeps_out {
+            rights::allow(self.socket.fd.as_fd(), !beyond);
+            self.keeps_out = beyond;
+        }
     }
 
     /// Turns a peer away that has said nothing yet.

@@ -13,6 +13,7 @@ mod disposal;
 mod foreign;
 mod interfaces;
 mod listener;
+mod rights;
 mod server;
 mod sessions;
 mod socket;

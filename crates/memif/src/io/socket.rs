@@ -15,6 +15,8 @@ use rustix::net::{
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::channel::Channel;
+use super::foreign::Closing;
 use super::{Address, ListenerSettings, SocketName};
 use crate::Error;
 
@@ -148,7 +150,11 @@ fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
             unlink(path).map_err(failed(address, "unlink"))
         }
         // Somebody listens, be it by another protocol (PROTOTYPE) or with a full backlog (AGAIN).
-        Ok(_) | Err(_) => Err(Error::InUse { address: address.to_string() }),
+        listens => {
+            // It may have said something already, with descriptors whose close hangs.
+            drop(listens.map(|fd| Channel::new(fd, &Closing::default())));
+            Err(Error::InUse { address: address.to_string() })
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use memif::region::{HugePages, Region, RegionOptions, RegionTable};
 use memif::ring::{Event, RingSize, RingView};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, recvmsg, sendmsg, socket_with,
 };
 
 /// A connected socket, and memory with one valid ring each way.
@@ -37,6 +37,15 @@ impl Raw {
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
+        Self::over(socket)
+    }
+
+    /// The other role: takes a client that has connected.
+    pub fn serve(listening: &OwnedFd) -> Self {
+        Self::over(accept_with(listening, SocketFlags::CLOEXEC).unwrap())
+    }
+
+    fn over(socket: OwnedFd) -> Self {
         let options = RegionOptions { name: "raw".into(), size: REGION, huge_pages: HugePages::Never };
         let region = Arc::new(Region::create(&options).unwrap());
         let table = Arc::new(RegionTable::new(vec![Arc::clone(&region)]).unwrap());
@@ -48,7 +57,7 @@ impl Raw {
 
     /// Sends bytes and descriptors.
     pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             assert!(control.push(SendAncillaryMessage::ScmRights(fds)));

@@ -18,10 +18,15 @@ impl Drop for Hangs {
 }
 
 impl Closing {
-    /// Something whose close hangs until what this gives is dropped.
+    /// Something of one descriptor whose close hangs until what this gives is dropped.
     pub(in crate::io) fn hang(&self) -> Sender<()> {
+        self.hang_with(1)
+    }
+
+    /// The same, of so many.
+    pub(in crate::io) fn hang_with(&self, descriptors: usize) -> Sender<()> {
         let (end, hangs) = channel();
-        self.close(Hangs(hangs));
+        self.close(Hangs(hangs), descriptors);
         end
     }
 }
@@ -48,17 +53,17 @@ fn memory_and_eventfds_are_let_through() {
     assert_eq!(rustix::io::read(&stand_in, &mut [0; 1]), Ok(0), "nobody writes to the pipe any more");
 }
 
-/// One origin whose closes hang for ever: it is turned away, and what others send is closed as ever.
+/// One origin whose closes hang for ever: it is turned away, at once, and what others send is closed as ever.
 #[test]
 fn hostile_origin_uses_up_its_own_share_only() {
     let all = Closing::default();
     let (bad, good) = (all.of(origin(1)), all.of(origin(2)));
     let mut ends = Vec::new();
     ends.extend((1..SHARE).map(|_| bad.hang()));
-    std::thread::sleep(HANGS + HANGS / 10);
-    assert!(!bad.hangs(), "it may have so many");
+    assert!(!bad.is_beyond_share(), "it may have so many");
     ends.push(bad.hang());
-    assert!(bad.hangs() && !good.hangs());
+    assert!(bad.is_beyond_share() && !good.is_beyond_share());
+    assert_eq!(lock(&all.all).closers, 1);
     ends.extend((SHARE..MOST - 1).map(|_| bad.hang()));
     assert!(!all.is_full());
     for _ in 0..100 {
@@ -70,21 +75,51 @@ fn hostile_origin_uses_up_its_own_share_only() {
     assert!(all.is_full());
     drop(ends);
     eventually("all are closed", || all.done());
-    assert!(!bad.hangs() && !all.is_full());
+    assert!(!bad.is_beyond_share() && !all.is_full());
+    assert_eq!(lock(&all.all).held, 0);
 }
 
+/// Not messages: one can have more than the share.
 #[test]
-fn threads_are_as_many_as_allowed_and_no_more() {
+fn hostile_descriptors_are_counted_each() {
+    let all = Closing::default();
+    let one = all.of(origin(1));
+    let first = one.hang_with(SHARE - 1);
+    assert!(!one.is_beyond_share());
+    let second = one.hang_with(2);
+    assert!(one.is_beyond_share());
+    assert_eq!(lock(&all.all).held, SHARE + 1);
+    drop(first);
+    eventually("the first is closed", || !one.is_beyond_share());
+    drop(second);
+    eventually("all are closed", || all.done());
+}
+
+/// As many origins as there were closers once, and far more: each has its own, so that nobody waits for others, up to a number.
+#[test]
+fn hostile_origins_by_the_hundred_have_one_thread_each() {
     let all = Closing::default();
     let mut ends = Vec::new();
-    for number in 0..2 * CLOSERS as u32 {
-        ends.push(all.of(origin(number)).hang());
+    let mut number = 0;
+    let mut more = |count: usize| {
+        for _ in 0..count {
+            number += 1;
+            ends.extend((0..3).map(|_| all.of(origin(number)).hang()));
+        }
+        std::mem::take(&mut ends)
+    };
+    let served = || lock(&all.all).by_origin.values().filter(|account| account.served).count();
+    let mut hang = more(CLOSERS - 1);
+    eventually("each is at work", || served() == CLOSERS - 1);
+    for _ in 0..100 {
+        drop(all.hang());
+        eventually("there is one left", || lock(&all.all).by_origin.len() == CLOSERS - 1);
     }
-    let served = || lock(&all.all).by_origin.values().filter(|account| account.served.is_some()).count();
+    hang.extend(more(CLOSERS));
     eventually("as many are closed as may be", || served() == CLOSERS);
     assert_eq!(lock(&all.all).closers, CLOSERS);
-    ends.drain(..1);
-    drop(ends);
+    assert!(!all.is_full());
+    drop(hang);
     eventually("the others come to their turn", || all.done());
 }
 

@@ -19,12 +19,7 @@ fn hostile_process_whose_closes_hang_keeps_nobody_else_out() {
     assert!(first.process(now).is_empty() && listener.process(now).unwrap().is_empty());
     let token = listener.sessions.tokens()[0];
     let us = listener.sessions.get(token).unwrap().origin;
-    let ends: Vec<_> = (0..8).map(|_| listener.closing.of(us).hang()).collect();
-
-    while !listener.closing.of(us).hangs() {
-        assert!(now.elapsed() < Duration::from_secs(60), "they hang");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let ends: Vec<_> = (0..64).map(|_| listener.closing.of(us).hang()).collect();
     let mut second = client();
     second.process(now);
     let told = listener.process(now).unwrap();
@@ -34,7 +29,7 @@ fn hostile_process_whose_closes_hang_keeps_nobody_else_out() {
     );
     let told = second.process(now);
     let [ClientEvent::Refused { reason }] = &told[..] else { panic!("{told:?}") };
-    assert!(reason.to_string().contains("descriptors sent before can't be closed"), "{reason}");
+    assert!(reason.to_string().contains("descriptors sent before are not closed yet"), "{reason}");
     assert_eq!(listener.ended().get("hanging-descriptors"), Some(&1));
     assert_eq!(listener.sessions.tokens(), [token], "who is there already stays");
 

@@ -1,0 +1,380 @@
+//! Peers that send what can't be closed, with closes that really hang: threads and descriptors are bounded, whoever else connects is
+//! served, and nobody is kept awake. Peers that must be told apart are processes of their own: this program again.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+#[path = "common/lingering.rs"]
+mod lingering;
+#[path = "common/raw.rs"]
+mod raw;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{connect, exchange, small_queues};
+use lingering::{close, unclosable};
+use memif::control::{Init, Message, VERSION};
+use memif::{
+    Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings,
+    ServerConfig, ServerEvent,
+};
+use raw::{Raw, region};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::pipe;
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Interfaces of the server.
+const INTERFACES: u32 = 40;
+/// What is said in `foreign.rs`: an origin's descriptors before it is turned away.
+const SHARE: usize = 64;
+
+/// What another process does.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    /// One connection, one message with so many descriptors, the first of which can't be closed.
+    Message(usize),
+    /// That, and then connections without any.
+    Again(usize),
+    /// That, and then as many connections as there are interfaces, with a message of 20 descriptors each.
+    Many,
+    /// One descriptor that can't be closed, then connections all the time, with messages that nobody waits for to be read.
+    Blind,
+}
+
+/// Another process, that goes when this does.
+struct Other(Child);
+
+impl Other {
+    fn new(server: &Server, act: Act) -> Self {
+        let act = match act {
+            Act::Message(count) => format!("message {count}"),
+            Act::Again(count) => format!("again {count}"),
+            Act::Many => "many".into(),
+            Act::Blind => "blind".into(),
+        };
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["hostile_peer_for_the_others", "--exact"])
+            .env("QUIVER_TEST_PEER", format!("{} {act}", server.name))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn();
+        Self(child.unwrap())
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+struct Server {
+    name: String,
+    listener: Listener,
+    told: Vec<ServerEvent>,
+}
+
+impl Server {
+    fn new(test: &str) -> Self {
+        let name = format!("quiver-closes-{test}-{}", std::process::id());
+        let mut listener =
+            Listener::bind(&Address::abstract_name(&name), ListenerSettings::default()).unwrap();
+        for id in 0..INTERFACES {
+            listener.register(id, ServerConfig::default()).unwrap();
+        }
+        Self { name, listener, told: Vec::new() }
+    }
+
+    /// Serves until it is done, without being busy.
+    fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let started = Instant::now();
+        while !done(self) {
+            assert!(started.elapsed() < PATIENCE, "{what}: {:?}", self.told);
+            let mut ready = [PollFd::from_borrowed_fd(self.listener.fd(), PollFlags::IN)];
+            poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 })).unwrap();
+            self.told.extend(self.listener.process(Instant::now()).unwrap());
+        }
+    }
+
+    /// How many were turned away for this kind of reason.
+    fn count(&self, kind: &str) -> u64 {
+        self.listener.ended().get(kind).copied().unwrap_or(0)
+    }
+
+    /// Whoever behaves is served as ever, what it leaves is closed, and nothing is left to do.
+    fn still_serves(&mut self) {
+        let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
+        let mut client =
+            Client::new(Address::abstract_name(&self.name), config, ClientTiming::default()).unwrap();
+        let (mut a, mut b) = connect(&mut self.listener, &mut [&mut client]).remove(0);
+        exchange(&mut a, &mut b);
+        drop((client, a, b));
+        let before = self.count("region-not-memory");
+        let (end, sent) = pipe().unwrap();
+        let raw = Raw::connect(&self.name);
+        self.until("HELLO comes", |_| !raw.hear().is_empty());
+        raw.say(&raw::init());
+        raw.send(&region().encode(), &[sent.as_fd()]);
+        drop(sent);
+        self.until("a wrong descriptor is refused", |server| server.count("region-not-memory") > before);
+        let mut closed = [PollFd::new(&end, PollFlags::empty())];
+        let patience = Timespec::try_from(PATIENCE).unwrap();
+        assert_eq!(poll(&mut closed, Some(&patience)), Ok(1), "what others send isn't closed");
+    }
+
+    /// Nothing wakes it.
+    fn is_idle(&mut self) {
+        self.told.extend(self.listener.process(Instant::now()).unwrap());
+        let mut ready = [PollFd::from_borrowed_fd(self.listener.fd(), PollFlags::IN)];
+        assert_eq!(poll(&mut ready, Some(&Timespec::default())), Ok(0), "it is kept awake");
+    }
+}
+
+fn init(id: u32) -> Vec<u8> {
+    Message::Init(Init { version: VERSION, id, mode: 0, secret: None, name: "raw".into() }).encode().to_vec()
+}
+
+/// Waits until the server has said so many messages, or why it won't.
+fn hear(raw: &Raw, count: usize) -> Vec<Message> {
+    let mut heard = Vec::new();
+    while heard.len() < count && !heard.iter().any(|message| matches!(message, Message::Disconnect { .. })) {
+        heard.extend(raw.hear());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    heard
+}
+
+/// Not a test of its own: what the others' peers do.
+#[test]
+fn hostile_peer_for_the_others() {
+    let Ok(what) = std::env::var("QUIVER_TEST_PEER") else { return };
+    let (name, act) = what.split_once(' ').unwrap();
+    let (_end, sent) = pipe().unwrap();
+    let (bad, unread) = unclosable();
+    let message = |raw: &Raw, bad: &OwnedFd, count: usize| {
+        let fds = std::iter::once(bad).chain(std::iter::repeat_n(&sent, count - 1));
+        raw.send(&region().encode(), &fds.map(AsFd::as_fd).collect::<Vec<_>>());
+    };
+    let first = Raw::connect(name);
+    hear(&first, 1);
+    first.send(&init(0), &[]);
+    hear(&first, 1);
+    let (act, count) = act.split_once(' ').unwrap_or((act, "1"));
+    message(&first, &bad, count.parse().unwrap());
+    close(bad);
+    hear(&first, 1);
+    let mut connected = Vec::new();
+    match act {
+        "many" => {
+            for id in 0..INTERFACES {
+                let raw = Raw::connect(name);
+                hear(&raw, 1);
+                raw.send(&init(id), &[]);
+                hear(&raw, 1);
+                connected.push(raw);
+            }
+            for raw in &connected {
+                message(raw, &sent, 20);
+            }
+        }
+        "blind" => loop {
+            let raw = Raw::connect(name);
+            raw.send(&init(0), &[]);
+            message(&raw, &sent, 20);
+        },
+        "again" => loop {
+            hear(&Raw::connect(name), 1);
+            std::thread::sleep(Duration::from_millis(20));
+        },
+        _ => {}
+    }
+    // Until it is ended.
+    let _ = std::io::stdin().read_line(&mut String::new());
+    drop((connected, unread));
+}
+
+/// Descriptors of this process, by what they are.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Threads that close.
+fn closers() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "memif-close").count()
+}
+
+/// This process alone: the tests here count its threads and descriptors.
+fn alone(test: &str, run: impl FnOnce()) {
+    if std::env::var_os("QUIVER_TEST_ALONE").is_some() {
+        return run();
+    }
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env("QUIVER_TEST_ALONE", "1")
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// A message with more descriptors than an origin may have: its next connection is refused, not one a second later.
+#[test]
+fn hostile_message_of_a_hundred_descriptors_that_hang() {
+    alone("hostile_message_of_a_hundred_descriptors_that_hang", || {
+        let mut server = Server::new("hundred");
+        let before = descriptors();
+        let other = Other::new(&server, Act::Again(100));
+        server.until("it is refused", |server| server.count("file-descriptors") == 1);
+        server.until("and not let in again", |server| server.count("hanging-descriptors") >= 3);
+        assert!(descriptors() >= before + 100, "they hang");
+        assert_eq!(closers(), 1);
+        server.still_serves();
+        drop(other);
+        server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+    });
+}
+
+/// One below that: it may go on.
+#[test]
+fn hostile_message_of_a_share_of_descriptors_that_hang() {
+    alone("hostile_message_of_a_share_of_descriptors_that_hang", || {
+        let mut server = Server::new("share");
+        let before = descriptors();
+        let other = Other::new(&server, Act::Again(SHARE - 1));
+        // Its next connections end as it ends them.
+        server.until("it is let in again", |server| server.count("closed") >= 3);
+        assert_eq!(server.count("hanging-descriptors"), 0);
+        assert_eq!(closers(), 1);
+        drop(other);
+        server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+    });
+}
+
+/// On connections that it has already nothing more is taken, either.
+#[test]
+fn hostile_connections_that_all_send_what_hangs() {
+    alone("hostile_connections_that_all_send_what_hangs", || {
+        let mut server = Server::new("many");
+        let before = descriptors();
+        let other = Other::new(&server, Act::Many);
+        server.until("all are refused", |server| server.listener.ended().values().sum::<u64>() > 40);
+        // One of 1, and three of 20, are below the share; one more is taken. Of the others their sockets are left.
+        assert_eq!(server.count("file-descriptors"), 4, "{:?}", server.listener.ended());
+        assert_eq!(server.count("hanging-descriptors"), 36);
+        assert_eq!(closers(), 1);
+        // Who closes looks into ten sockets, one within the other; and there is the other's input.
+        assert!(descriptors() <= before + 1 + 4 * 20 + 36 + 10 + 1, "{} after {before}", descriptors());
+        server.still_serves();
+        server.is_idle();
+        drop(other);
+        server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+    });
+}
+
+/// Each has a thread of its own, and closing goes on for whoever else comes.
+#[test]
+fn hostile_processes_by_the_dozen_whose_closes_hang() {
+    alone("hostile_processes_by_the_dozen_whose_closes_hang", || {
+        let mut server = Server::new("dozen");
+        let before = descriptors();
+        let mut others = Vec::new();
+        for count in 1..=24 {
+            others.push(Other::new(&server, Act::Message(1)));
+            server.until("it is refused", |server| server.count("region-not-memory") == count);
+            server.until("a thread closes it", |_| closers() == count as usize);
+        }
+        server.still_serves();
+        server.until("that one's thread ends", |_| closers() == 24);
+        server.is_idle();
+        drop(others);
+        server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+    });
+}
+
+/// Connections that are refused bring descriptors as well, which nobody takes: where the kernel can keep them out (Linux 6.16) no more
+/// of these are left than fit the queue of those that wait to be accepted. Elsewhere they are, until nobody is accepted any more.
+#[test]
+fn hostile_connections_without_end_that_nobody_reads() {
+    alone("hostile_connections_without_end_that_nobody_reads", || {
+        let mut server = Server::new("blind");
+        let before = descriptors();
+        let other = Other::new(&server, Act::Blind);
+        let refused = if can_keep_out() { 3000 } else { 300 };
+        server.until("they are refused", |server| server.count("hanging-descriptors") > refused);
+        if can_keep_out() {
+            let most = before + SHARE + 253 + 2 * 65 + 12;
+            assert!(descriptors() <= most, "{} after {before}", descriptors());
+        }
+        assert_eq!(closers(), 1);
+        server.still_serves();
+        drop(other);
+        server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+        server.still_serves();
+        server.is_idle();
+    });
+}
+
+fn can_keep_out() -> bool {
+    const SO_PASSRIGHTS: i32 = 83;
+    let program = format!(
+        "import socket; socket.socket(socket.AF_UNIX).getsockopt(socket.SOL_SOCKET, {SO_PASSRIGHTS})"
+    );
+    Command::new("python3").args(["-c", &program]).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// A server that sends what hangs, whenever our client comes.
+#[test]
+fn hostile_server_whose_descriptors_hang() {
+    alone("hostile_server_whose_descriptors_hang", || {
+        let name = format!("quiver-closes-server-{}", std::process::id());
+        let listening = rustix::net::socket_with(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let address = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        rustix::net::bind(&listening, &address).unwrap();
+        rustix::net::listen(&listening, 8).unwrap();
+        let (config, timing) = (ClientConfig::default(), ClientTiming::default());
+        let mut client = Client::new(Address::abstract_name(&name), config, timing).unwrap();
+        let (bad, unread) = unclosable();
+        let mut now = Instant::now();
+        let mut told = HashMap::<_, usize>::new();
+        let mut attempts = 0;
+        let error = loop {
+            now += PATIENCE;
+            if let Some(ClientEvent::Unreachable { error }) = client.process(now).pop() {
+                break error;
+            }
+            attempts += 1;
+            let served = Raw::serve(&listening);
+            served.send(&[1; 128], &[bad.as_fd()]);
+            match &client.process(now)[..] {
+                [ClientEvent::Refused { reason }] => *told.entry(reason.kind()).or_default() += 1,
+                other => panic!("{other:?}"),
+            }
+            let mut ready = [PollFd::from_borrowed_fd(client.fd(), PollFlags::IN)];
+            assert_eq!(poll(&mut ready, Some(&Timespec::default())), Ok(0), "it is kept awake");
+        };
+        assert_eq!(error, Error::HangingDescriptors);
+        assert_eq!(attempts, SHARE, "{told:?}");
+        assert_eq!(closers(), 1);
+        assert!(client.process(now + PATIENCE).is_empty(), "told once");
+        close(bad);
+        drop(unread);
+        let started = Instant::now();
+        while closers() > 0 {
+            assert!(started.elapsed() < PATIENCE, "closed");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(client.process(now + 2 * PATIENCE).is_empty());
+        Raw::serve(&listening);
+    });
+}
