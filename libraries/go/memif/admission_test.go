@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,103 +147,6 @@ func TestComesBackAtOnce(t *testing.T) {
 	}
 }
 
-// lingering is a TCP socket whose last close takes a day, or until end is closed.
-func lingering(t *testing.T) (fd int, end net.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	conn, err := net.Dial("tcp4", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if end, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-	for err == nil {
-		_, err = conn.Write(make([]byte, 1<<16))
-	}
-	raw, _ := conn.(*net.TCPConn).SyscallConn()
-	_ = raw.Control(func(own uintptr) {
-		_ = unix.SetsockoptLinger(int(own), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 86400})
-		fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.Close() // not the last
-	return fd, end
-}
-
-// Descriptors that nobody takes are closed with the socket in which they wait. While such closes hang, their sender is accepted no more;
-// who is connected notices nothing.
-func TestFilesThatCannotBeClosed(t *testing.T) {
-	var told atomic.Bool
-	config := ListenConfig{MaxHandshakes: 2, NotAccepting: func(reason error) {
-		if errors.Is(reason, HangingFiles) {
-			told.Store(true)
-		}
-	}}
-	l, err := Listen(abstract(), config, ServerConfig{ID: 1}, ServerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	client, err := Dial(within(t), l.address, ClientConfig{ID: 1, HugePages: NoHugePages})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := l.Accept(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	init := readTable(t).message(t, "init")
-	var ends []net.Conn
-	for deadline := time.Now().Add(patience); !told.Load(); {
-		if time.Now().After(deadline) || len(ends) > 50 {
-			t.Fatal("accepted for ever")
-		}
-		fd, end := lingering(t)
-		ends = append(ends, end)
-		ctl, err := dialChannel(within(t), l.address, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _, _ = ctl.socket.WriteMsgUnix(init, unix.UnixRights(fd), nil)
-		go func() { _ = unix.Close(fd) }() // hangs if the listener was faster
-		_ = ctl.socket.SetDeadline(time.Now().Add(2 * time.Second))
-		if len(ends) <= 2 { // HELLO, and why it is over
-			if m, _, err := ctl.receive(false); err != nil || m.kind != msgHello {
-				t.Fatal(m, err)
-			}
-			if m, _, err := ctl.receive(false); err != nil || !strings.HasPrefix(m.reason, string(FileDescriptors)) {
-				t.Fatal(m, err)
-			}
-		}
-		for until := time.Now().Add(1200 * time.Millisecond); len(ends) > 5 && !told.Load() && time.Now().Before(until); {
-			time.Sleep(time.Millisecond)
-		}
-		_ = ctl.socket.Close()
-		if _, err := client.WritePacket([]byte("goes on")); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := server.ReadPacket(make([]byte, 100)); n != 7 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	for _, end := range ends {
-		_ = end.Close()
-	}
-	conn, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages})
-	if err != nil {
-		t.Fatal("accepted no more:", err)
-	}
-	_ = conn.Close()
-}
-
 // Who sleeps while another reader watches is bound by the own deadline, not by that one's.
 func TestDeadlineWhileAnotherReads(t *testing.T) {
 	server, _ := pair(t, ServerConfig{}, ClientConfig{})
@@ -289,7 +191,7 @@ func TestEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = socket.Close() })
-		return channel{socket}
+		return channel{socket, closing{&servers, origin{}}}
 	}
 	ours, err := net.DialUnix(network, nil, &net.UnixAddr{Name: path, Net: network})
 	if err != nil {

@@ -24,7 +24,10 @@ const filesSpace = 253
 const farewellTime = 100 * time.Millisecond
 
 // channel is one control connection: messages and descriptors over a seqpacket socket.
-type channel struct{ socket *net.UnixConn }
+type channel struct {
+	socket  *net.UnixConn
+	closing closing
+}
 
 func (c channel) send(m *message, file *os.File) error {
 	var rights []byte
@@ -36,19 +39,27 @@ func (c channel) send(m *message, file *os.File) error {
 	return channelError(err)
 }
 
-// receive waits for a message. The files are the caller's to close. A message that has some where none are due stays where it is.
+// receive waits for a message. The files are the caller's to close. A message that has some where none are due, or whose sender is
+// beyond its share of those that wait to be closed, stays where it is.
 func (c channel) receive(due bool) (*message, []*os.File, error) {
 	buffer := make([]byte, messageSize+1) // one too many is seen as such
 	var space []byte
-	if due {
+	if due && !c.closing.beyondShare() {
 		space = make([]byte, unix.CmsgSpace(4*filesSpace))
 	} else if has, err := c.hasFiles(buffer); err != nil || has {
+		if due && err == nil {
+			return nil, nil, HangingDescriptors
+		}
 		return nil, nil, cmp.Or(channelError(err), notDue(buffer))
 	}
 	n, controls, flags, _, err := c.socket.ReadMsgUnix(buffer, space)
-	files := parseFiles(space[:controls])
+	files, failed := c.files(space[:controls])
+	err = cmp.Or(err, failed)
 	if err == nil && flags&unix.MSG_CTRUNC != 0 {
 		err = AncillaryData
+		if due && len(files) < filesSpace { // there was space for all: it is we who have no descriptors left
+			err = unix.EMFILE
+		}
 	}
 	var m *message
 	if err == nil {
@@ -97,21 +108,47 @@ func (c channel) hasFiles(buffer []byte) (has bool, failed error) {
 	return has, cmp.Or(err, failed)
 }
 
-// close ends the channel. What the peer has left in it is taken first, or it would be told of that instead of why; it can keep this
-// waiting for as long as it likes.
+// close ends the channel. What the peer has left in it is taken first, or it would be told of that instead of why; it can keep that
+// waiting for as long as it likes, so others do it.
 func (c channel) close() {
+	left := true
 	_ = c.control(func(fd int) {
 		// From now on nothing comes, and a message, even an empty one, is told from the end by its sender's credentials.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
-		for {
-			_, _, flags, _, err := unix.Recvmsg(fd, make([]byte, 1), nil, unix.MSG_DONTWAIT)
-			if err != nil || flags&unix.MSG_CTRUNC == 0 {
-				return
-			}
+		_, _, flags, _, err := unix.Recvmsg(fd, make([]byte, 1), nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		if err != nil { // told once
+			_, _, flags, _, err = unix.Recvmsg(fd, make([]byte, 1), nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		}
+		// What was never let in can't be left.
+		left = mayHaveFiles(fd) && (err != nil || flags&unix.MSG_CTRUNC != 0)
 	})
-	_ = c.socket.Close()
+	if !left {
+		_ = c.socket.Close()
+		return
+	}
+	c.closing.close(1, func() {
+		_ = c.control(empty)
+		_ = c.socket.Close()
+	})
+}
+
+// empty takes all messages out of a socket to which nothing comes any more.
+func empty(fd int) {
+	space := make([]byte, unix.CmsgSpace(4*filesSpace)+unix.CmsgSpace(unix.SizeofUcred))
+	for errs := 0; errs <= 1; {
+		_, n, _, _, err := unix.Recvmsg(fd, make([]byte, 1), space, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if err != nil { // that the other end didn't listen is told once, and first
+			errs++
+			continue
+		}
+		if n == 0 {
+			return
+		}
+		for _, fd := range parseRights(space[:n]) {
+			closeForeign(fd)
+		}
+	}
 }
 
 // farewell tells the peer why it is over, if that is news to it.
@@ -123,32 +160,39 @@ func (c channel) farewell(reason error) {
 	}
 }
 
-// parseFiles takes all descriptors, so that whatever is not used is closed.
-func parseFiles(space []byte) (files []*os.File) {
+// files takes all descriptors, so that whatever is not used is closed.
+func (c channel) files(space []byte) (files []*os.File, err error) {
+	fds := parseRights(space)
+	if len(fds) == 0 {
+		return nil, nil
+	}
+	failed := c.control(func(own int) { files, err = harmless(fds, own, c.closing) })
+	if failed != nil { // closed by us
+		c.closing.close(len(fds), func() {
+			for _, fd := range fds {
+				closeForeign(fd)
+			}
+		})
+	}
+	return files, cmp.Or(failed, err)
+}
+
+func parseRights(space []byte) (all []int) {
 	controls, err := unix.ParseSocketControlMessage(space)
 	if err != nil {
 		return nil
 	}
 	for _, control := range controls {
 		if rights, err := unix.ParseUnixRights(&control); err == nil {
-			for _, fd := range rights {
-				files = append(files, os.NewFile(uintptr(fd), "memif-peer"))
-			}
+			all = append(all, rights...)
 		}
 	}
-	return files
+	return all
 }
 
-// closeFiles closes what a peer has sent. The last close of a socket takes as long as its owner said it should linger: it is
-// told not to.
+// closeFiles closes harmless ones.
 func closeFiles(files []*os.File) {
 	for _, file := range files {
-		if raw, err := file.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) {
-				// Fails where it is no socket.
-				_ = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
-			})
-		}
 		_ = file.Close()
 	}
 }
@@ -222,8 +266,11 @@ func dialChannel(ctx context.Context, address, netns string) (channel, error) {
 	if err != nil {
 		return channel{}, err
 	}
-	return channel{conn.(*net.UnixConn)}, nil
+	return channel{conn.(*net.UnixConn), closing{&servers, serverAt(address, netns)}}, nil
 }
+
+// serverAt is the origin that the server at an address is.
+func serverAt(address, netns string) origin { return origin{address: netns + " " + address} }
 
 func listenSocket(address string, settings ListenConfig) (*net.UnixListener, error) {
 	var listener net.Listener
@@ -315,7 +362,7 @@ func removeStale(path string) error {
 	defer cancel()
 	channel, err := dialChannel(ctx, path, "")
 	if err == nil {
-		_ = channel.socket.Close()
+		channel.close()
 		return InUse
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {

@@ -53,7 +53,7 @@ func TestSocketOfAPeerDoesNotLinger(t *testing.T) {
 		// The last of the three.
 		_ = file.Close()
 		_ = conn.Close()
-		closeFiles([]*os.File{os.NewFile(uintptr(fd), "socket")})
+		closeForeign(fd)
 	}()
 	select {
 	case <-done:

@@ -117,13 +117,10 @@ func (c *Conn) end(reason error) {
 		}
 		// Nobody can be using it: all queues are closed.
 		_ = c.table.Close()
-		// What the peer has left in the socket can keep its close waiting: until then it has its interface, and nobody else waits.
-		go func() {
-			c.channel.close()
-			if c.onEnd != nil {
-				c.onEnd()
-			}
-		}()
+		c.channel.close()
+		if c.onEnd != nil {
+			c.onEnd()
+		}
 	})
 }
 

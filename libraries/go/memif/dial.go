@@ -25,6 +25,9 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, HandshakeTimeout)
 	defer cancel()
+	if (closing{&servers, serverAt(address, config.Netns)}).beyondShare() {
+		return nil, fmt.Errorf("%w: %w", Unreachable, HangingFiles)
+	}
 	ctl, err := dialChannel(ctx, address, config.Netns)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", Unreachable, err)
@@ -46,7 +49,7 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 		h.memory.close()
 	}
 	ctl.farewell(err)
-	go ctl.close()
+	ctl.close()
 	return nil, err
 }
 

@@ -164,7 +164,7 @@ func socketPair(t *testing.T) (channel, channel) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends[i] = channel{conn.(*net.UnixConn)}
+		ends[i] = channel{conn.(*net.UnixConn), closing{&servers, origin{}}}
 	}
 	return ends[0], ends[1]
 }

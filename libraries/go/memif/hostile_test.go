@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"quiver/memif/internal/shm"
 )
 
 // A server that accepts unsealed regions survives their being truncated.
@@ -50,6 +54,21 @@ func TestOtherPanicsGoOn(t *testing.T) {
 		}
 	}()
 	_ = server.table.Guard(func() error { panic("ours") })
+}
+
+// Signalled once with a large number a semaphore stays readable for years: whoever waits for it would never sleep.
+func TestSemaphoreIsNoEventfd(t *testing.T) {
+	fd, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil || !strings.Contains(string(facts), "eventfd-semaphore") {
+		t.Skip("the kernel doesn't tell")
+	}
+	if _, err := shm.PeerEvent(os.NewFile(uintptr(fd), "semaphore")); !errors.Is(err, NotAnEventfd) {
+		t.Error(err)
+	}
 }
 
 // The eventfd is the peer's as well: full and blocking, it stops neither sender nor receiver.

@@ -38,7 +38,8 @@ type Listener struct {
 	arrived chan struct{} // one element if something may be in ready
 
 	handshakes handshakes
-	places     chan struct{} // one element for each goroutine of a handshake, also of one that was ended and is not yet closed
+	places     chan struct{} // one element for each goroutine of a handshake, also of one that was ended
+	closers    closers       // what peers have sent
 
 	mu         sync.Mutex
 	interfaces map[uint32]*served
@@ -220,7 +221,7 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) serve() {
-	told := false
+	told, keepsOut := false, false
 	tell := func(reason error) {
 		if !told && l.config.NotAccepting != nil {
 			l.config.NotAccepting(reason)
@@ -228,26 +229,42 @@ func (l *Listener) serve() {
 		told = true
 	}
 	for {
-		if !l.place(tell) {
-			return
+		var socket *net.UnixConn
+		var err error = HangingFiles
+		if !l.closers.full() {
+			socket, err = l.socket.AcceptUnix()
 		}
-		socket, err := l.socket.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // out of descriptors, say: others may be given back
-			<-l.places
 			tell(err)
 			select {
 			case <-l.done:
 				return
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(acceptPause):
 				continue
 			}
 		}
-		told = false
-		ctl := channel{socket}
+		ctl := channel{socket: socket}
 		one := &handshake{channel: ctl, peer: ctl.credentials()}
+		ctl.closing = closing{&l.closers, originOf(ctl, one.peer)}
+		one.channel = ctl
+		if refused := ctl.closing.beyondShare(); refused || keepsOut {
+			// As long as somebody is refused, connections begin without files: none can be left in what is refused then.
+			keepsOut = l.closers.anyBeyondShare()
+			l.allowFiles(!keepsOut)
+			if refused {
+				l.refuse(ctl)
+				continue
+			}
+		}
+		_ = ctl.control(func(fd int) { allowFiles(fd, true) })
+		if !l.place() {
+			ctl.close()
+			return
+		}
+		told = false
 		_ = socket.SetDeadline(time.Now().Add(l.config.Timeout))
 		number := l.handshakes.admit(one, l.config.MaxHandshakes)
 		select {
@@ -259,20 +276,28 @@ func (l *Listener) serve() {
 	}
 }
 
-// place waits until there may be one more goroutine with a handshake; false once the listener is closed. Where all are in use, closes of
-// what peers have sent don't come to an end: who does that is accepted no more.
-func (l *Listener) place(tell func(error)) bool {
-	late := time.NewTimer(time.Second)
-	defer late.Stop()
-	for {
-		select {
-		case l.places <- struct{}{}:
-			return true
-		case <-l.done:
-			return false
-		case <-late.C:
-			tell(HangingFiles)
-		}
+// place waits until there may be one more goroutine with a handshake; false once the listener is closed.
+func (l *Listener) place() bool {
+	select {
+	case l.places <- struct{}{}:
+		return true
+	case <-l.done:
+		return false
+	}
+}
+
+func (l *Listener) allowFiles(whether bool) {
+	if raw, err := l.socket.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { allowFiles(int(fd), whether) })
+	}
+}
+
+// refuse turns a peer away that has said nothing yet.
+func (l *Listener) refuse(ctl channel) {
+	ctl.farewell(HangingDescriptors)
+	ctl.close()
+	if l.config.Refused != nil {
+		l.config.Refused(nil, HangingDescriptors)
 	}
 }
 

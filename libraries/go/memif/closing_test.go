@@ -1,0 +1,328 @@
+package memif
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lingering is a TCP socket whose last close takes a day, or until end is closed.
+func lingering(t *testing.T) (fd int, end net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err == nil {
+		_, err = conn.Write(make([]byte, 1<<16))
+	}
+	raw, _ := conn.(*net.TCPConn).SyscallConn()
+	_ = raw.Control(func(own uintptr) {
+		_ = unix.SetsockoptLinger(int(own), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 86400})
+		fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close() // not the last
+	return fd, end
+}
+
+// unclosable is a socket in whose queue such a one waits, so that nobody tells it not to linger.
+func unclosable(t *testing.T) (fd int, end net.Conn) {
+	t.Helper()
+	inner, end := lingering(t)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Sendmsg(pair[1], []byte{1}, unix.UnixRights(inner), nil, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = unix.Close(inner), unix.Close(pair[1]) // neither is the last
+	return pair[0], end
+}
+
+// hand sends a message with a descriptor that can't be closed, whose last holder is who receives it: nobody takes it meanwhile.
+func hand(t *testing.T, all *closers, socket *net.UnixConn, message []byte, files int) (end net.Conn) {
+	t.Helper()
+	bad, end := unclosable(t)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	fds := append([]int{bad}, make([]int, files-1)...) // the rest is our input
+	if _, _, err := socket.WriteMsgUnix(message, unix.UnixRights(fds...), nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(bad)
+	return end
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+func (all *closers) state() (held, running int) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.held, all.running
+}
+
+// However many origins' closes hang: what others send is closed, by no more goroutines than there are origins.
+func TestEachOriginIsClosedByItself(t *testing.T) {
+	var all closers
+	hang := make(chan struct{})
+	const bad = 200
+	for n := range int32(bad) {
+		for range 3 {
+			closing{&all, origin{peer: Credentials{PID: n + 1}}}.close(1, func() { <-hang })
+		}
+	}
+	for range 100 {
+		done := make(chan struct{})
+		closing{&all, origin{}}.close(1, func() { close(done) })
+		<-done
+	}
+	if _, running := all.state(); running > bad+1 {
+		t.Error(running, "goroutines")
+	}
+	// Beyond the most there are, others wait.
+	for n := range int32(mostClosers) {
+		closing{&all, origin{peer: Credentials{UID: uint32(n) + 1}}}.close(1, func() { <-hang })
+	}
+	if _, running := all.state(); running != mostClosers {
+		t.Error(running, "goroutines")
+	}
+	close(hang)
+	eventually(t, "all are closed", func() bool { held, running := all.state(); return held == 0 && running == 0 })
+	if len(all.byOrigin) != 0 {
+		t.Error(all.byOrigin)
+	}
+}
+
+// Descriptors whose close hangs count from the moment on that they are there, each of them: their sender is turned away, at once, and is
+// let in again once they are closed. Who is connected, and who else comes, notices nothing.
+func TestFilesThatCannotBeClosed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files int // of each connection
+		most  int // connections before one is refused
+	}{{"one message", 100, 1}, {"sockets that nobody reads", 0, share}} {
+		t.Run(c.name, func(t *testing.T) {
+			var refused atomic.Int32
+			config := ListenConfig{Refused: func(_ *uint32, reason error) {
+				if errors.Is(reason, HangingDescriptors) {
+					refused.Add(1)
+				}
+			}}
+			l, err := Listen(abstract(), config, ServerConfig{ID: 1}, ServerConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			client, err := Dial(within(t), l.address, ClientConfig{ID: 1, HugePages: NoHugePages})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, err := l.Accept(within(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			table := readTable(t)
+			var ends []net.Conn
+			sent := 0
+			for refused.Load() == 0 {
+				if sent > c.most {
+					t.Fatal("let in for ever")
+				}
+				ctl, err := dialChannel(within(t), l.address, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = ctl.socket.SetDeadline(time.Now().Add(patience))
+				m, _, err := ctl.receive(false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.kind == msgHello && c.files > 0 {
+					_, _, err = ctl.socket.WriteMsgUnix(table.message(t, "init"), nil, nil)
+					_, _, acked := ctl.receive(false)
+					if err = errors.Join(err, acked); err == nil {
+						ends = append(ends, hand(t, &l.closers, ctl.socket, table.message(t, "region"), c.files))
+					}
+				} else if m.kind == msgHello && sent == 0 {
+					ends = append(ends, hand(t, &l.closers, ctl.socket, table.message(t, "init"), 1))
+				} else if m.kind == msgHello {
+					_, _, err = ctl.socket.WriteMsgUnix(table.message(t, "init"), unix.UnixRights(0), nil)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.kind == msgHello {
+					sent++
+					m, _, err = ctl.receive(false)
+					if err != nil || !strings.HasPrefix(m.reason, string(FileDescriptors)) {
+						t.Fatal(m, err)
+					}
+				} else {
+					eventually(t, "told", func() bool { return refused.Load() > 0 })
+					if m.reason != string(HangingDescriptors) {
+						t.Error(m.reason)
+					}
+				}
+				_ = ctl.socket.Close()
+			}
+			if sent != c.most {
+				t.Error("refused after", sent)
+			}
+			if _, running := l.closers.state(); running != 1 {
+				t.Error(running, "goroutines")
+			}
+			if _, err := client.WritePacket([]byte("goes on")); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := server.ReadPacket(make([]byte, 100)); n != 7 || err != nil {
+				t.Fatal(n, err)
+			}
+			anotherIsServed(t, l.address)
+			_ = ends[0].Close()
+			eventually(t, "all are closed", func() bool { held, running := l.closers.state(); return held == 0 && running == 0 })
+			conn, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages})
+			if err != nil {
+				t.Fatal("accepted no more:", err)
+			}
+			_ = conn.Close()
+		})
+	}
+}
+
+// anotherIsServed has another process shake hands.
+func anotherIsServed(t *testing.T, address string) {
+	t.Helper()
+	other := exec.Command(os.Args[0], "-test.run=^TestHelperSlowClient$")
+	other.Env = append(os.Environ(), "MEMIF_SLOW_CLIENT="+address)
+	other.Stdin = strings.NewReader("go on\n")
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewReader(out)
+	for _, expected := range []string{"connected\n", "served\n"} {
+		if line, err := said.ReadString('\n'); line != expected {
+			t.Fatal(line, err)
+		}
+	}
+	_, _ = io.Copy(io.Discard, said)
+	_ = other.Wait()
+}
+
+// Connections that are refused bring files as well. Where the kernel can keep them out, no more are left than fit the queue of those that
+// wait to be accepted.
+func TestRefusedConnectionsLeaveNothing(t *testing.T) {
+	if probe, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0); err != nil {
+		t.Fatal(err)
+	} else {
+		_, err = unix.GetsockoptInt(probe, unix.SOL_SOCKET, unix.SO_PASSRIGHTS)
+		_ = unix.Close(probe)
+		if err != nil {
+			t.Skip("Linux before 6.16:", err)
+		}
+	}
+	var refused atomic.Int32
+	l, err := Listen(abstract(), ListenConfig{Refused: func(*uint32, error) { refused.Add(1) }}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	hang := make(chan struct{})
+	us := Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	closing{&l.closers, origin{peer: us}}.close(share, func() { <-hang })
+	init := readTable(t).message(t, "init")
+	for range 300 {
+		ctl, err := dialChannel(within(t), l.address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = ctl.socket.WriteMsgUnix(init, unix.UnixRights(0), nil) // EPERM, but for the first
+		_ = ctl.socket.SetDeadline(time.Now().Add(patience))
+		_, _ = ctl.socket.Read(make([]byte, messageSize))
+		_ = ctl.socket.Close()
+	}
+	eventually(t, "all are refused", func() bool { return refused.Load() == 300 })
+	if held, _ := l.closers.state(); held > share+2 {
+		t.Error(held, "are left")
+	}
+	close(hang)
+	eventually(t, "all are closed", func() bool { held, _ := l.closers.state(); return held == 0 })
+}
+
+// A server that sends what hangs, whenever we come.
+func TestServerWhoseFilesCannotBeClosed(t *testing.T) {
+	address := abstract()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	done, ends := make(chan struct{}), make(chan net.Conn, 1)
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			socket := conn.(*net.UnixConn)
+			if len(ends) == 0 {
+				ends <- hand(t, &servers, socket, make([]byte, messageSize), 1)
+			} else {
+				_, _, _ = socket.WriteMsgUnix(make([]byte, messageSize), unix.UnixRights(0), nil)
+			}
+			_, _ = conn.Read(make([]byte, 1)) // until it has gone
+			_ = conn.Close()
+		}
+	}()
+	attempts := 0
+	for ; ; attempts++ {
+		_, err := Dial(within(t), address, ClientConfig{HugePages: NoHugePages})
+		if errors.Is(err, HangingFiles) && errors.Is(err, Unreachable) {
+			break
+		}
+		if attempts > share {
+			t.Fatal("tried for ever:", err)
+		}
+	}
+	if attempts != share {
+		t.Error("given up after", attempts)
+	}
+	_ = l.Close()
+	<-done
+	_ = (<-ends).Close()
+	here := closing{&servers, serverAt(address, "")}
+	eventually(t, "all are closed", func() bool { return !here.beyondShare() })
+}
