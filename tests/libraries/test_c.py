@@ -38,6 +38,10 @@ def test_calls(cc):
     assert run(cc(C / "tests/api.c", flags=[*SANITIZERS, "-pthread"])) == "ok\n"
 
 
+def test_calls_of_the_libmemif_layer(cc):
+    assert run(cc(C / "tests/compat.c", package="quiver-memif-compat", flags=SANITIZERS)) == "ok\n"
+
+
 def test_survives_its_peers(cc):
     assert run(cc(C / "tests/hostile.c", flags=[*SANITIZERS, "-pthread"])) == "ok\n"
 

@@ -247,9 +247,8 @@ func (l *Listener) serve() {
 			}
 		}
 		ctl := channel{socket: socket}
-		one := &handshake{channel: ctl, peer: ctl.credentials()}
-		ctl.closing = closing{&l.closers, originOf(ctl, one.peer)}
-		one.channel = ctl
+		peer := ctl.credentials()
+		ctl.closing = closing{&l.closers, originOf(ctl, peer)}
 		if refused := ctl.closing.beyondShare(); refused || keepsOut {
 			// As long as somebody is refused, connections begin without files: none can be left in what is refused then.
 			keepsOut = l.closers.anyBeyondShare()
@@ -265,6 +264,7 @@ func (l *Listener) serve() {
 			return
 		}
 		told = false
+		one := &handshake{channel: ctl, peer: peer}
 		_ = socket.SetDeadline(time.Now().Add(l.config.Timeout))
 		number := l.handshakes.admit(one, l.config.MaxHandshakes)
 		select {
