@@ -235,13 +235,14 @@ impl Listener {
                 self.refuse(&channel, Reason::HangingDescriptors, events);
                 continue;
             }
+            // Before it is told anything: descriptors are due only to who has heard HELLO.
+            rights::allow(channel.fd(), true);
             if channel.send(&hello, None).is_err() {
                 continue;
             }
             if let Some(token) = self.sessions.in_the_way(self.settings.max_handshakes) {
                 self.end(token, Reason::TooManyConnections, events);
             }
-            rights::allow(channel.fd(), true);
             self.last_token += 1;
             let data = epoll::EventData::new_u64(self.last_token);
             epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN)

@@ -9,7 +9,7 @@ use rustix::fs::SealFlags;
 use super::peer::{MEMORY, RX, RX_RING, TX_RING, init, memfd};
 use crate::arena::Arena;
 use crate::lingering::{close, lingering};
-use crate::wire::{ACK, CONNECTED, PATIENCE, Ring, message, put};
+use crate::wire::{ACK, CONNECTED, PATIENCE, Ring, message, put, receive};
 
 #[test]
 fn version_of_another_protocol() {
@@ -439,7 +439,11 @@ fn fds_of_pipes_by_the_hundred() {
     let arena = Arena::new("pipes", |_| ());
     let (pipe, end) = rustix::pipe::pipe().unwrap();
     for _ in 0..30 {
-        let (peer, before) = (arena.peer(), arena.shared.log().count());
+        // It may be turned away at once, while those of the last one are being closed.
+        let before = arena.shared.log().count();
+        let peer = arena.peer();
+        // Nothing can be sent to who hasn't accepted it yet while another is turned away.
+        receive(&peer.socket);
         peer.init();
         peer.region_with(0, MEMORY, &[end.as_fd(); 100]);
         arena.shared.wait("ended", |log| (log.count() > before).then_some(()));
