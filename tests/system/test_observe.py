@@ -265,6 +265,20 @@ def test_an_idle_worker_sleeps(daemon):
     assert "loaded" in summary, summary
 
 
+def test_a_worker_with_nothing_to_do_looks_once_and_sleeps_again(two, daemon):
+    """Its naps are short, for some peers' wake-ups get lost; what it finds then is mostly nothing."""
+
+    def looked():
+        worker = daemon.show("runtime")["workers"][0]
+        return int(worker["rounds"]), int(worker["sleeps"])
+
+    rounds, sleeps = looked()
+    eventually(lambda: looked()[1] >= sleeps + 40, "it naps", timeout=60, interval=1.0)
+    more, naps = looked()
+    # Questions wake it, too, and then it looks around for as long as after a packet.
+    assert more - rounds < 500 * (naps - sleeps), (more - rounds, naps - sleeps)
+
+
 def test_completions_are_written(daemon):
     for shell in ("bash", "zsh", "fish"):
         assert "quiver" in run(tool("quiver"), "completion", shell).stdout

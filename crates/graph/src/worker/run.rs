@@ -65,15 +65,16 @@ impl Mailbox {
 /// Runs until told to stop.
 pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
     let counters = std::sync::Arc::clone(graph.counters());
-    let mut idle = 0;
     let mut last = cycles();
+    let mut quiet_since = nanoseconds();
     while !mailbox.stop.load(Ordering::Acquire) {
         // In this order: who sees that the worker has passed here knows that it has taken all commands posted before.
         reader.quiesce();
         if mailbox.waiting.load(Ordering::Acquire) {
             take_commands(&mut graph, mailbox);
         }
-        let result = graph.round(reader.tables(), nanoseconds());
+        let begin = nanoseconds();
+        let result = graph.round(reader.tables(), begin);
         let now = cycles();
         let spent = now.wrapping_sub(last);
         last = now;
@@ -82,20 +83,22 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
         if result.received > 0 {
             counters.rounds.busy_rounds.add(1);
             counters.rounds.busy_clocks.add(spent);
-            idle = 0;
+            quiet_since = begin;
             continue;
         }
-        idle += 1;
         // A core may carry both this worker and a peer: give the sibling hyper-thread room while there is nothing to do.
         core::hint::spin_loop();
-        if sleep::may_sleep(&mut graph, idle) && sleep::arm(&mut graph) {
+        if sleep::may_sleep(&mut graph, begin.saturating_sub(quiet_since)) && sleep::arm(&mut graph) {
             counters.rounds.sleeps.add(1);
-            reader.offline_while(|| sleep::wait(&mut graph, &mailbox.wake));
+            let event = reader.offline_while(|| sleep::wait(&mut graph, &mailbox.wake));
             counters.rounds.wakes.add(1);
             sleep::disarm(&mut graph);
             mailbox.drained();
-            idle = 0;
             last = cycles();
+            // Where only the time was up, one look is enough.
+            if event {
+                quiet_since = nanoseconds();
+            }
         }
     }
 }

@@ -5,9 +5,9 @@ use crate::port::RxMode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 
-/// Rounds without a packet after which an adaptive worker goes to sleep: some tens of microseconds of polling, less than
-/// two wake-ups cost.
-const IDLE_ROUNDS: u32 = 2000;
+/// Nanoseconds without a packet after which an adaptive worker goes to sleep: as much as a few wake-ups cost. Not a number of rounds: a
+/// round of a hundred interfaces takes as long as a hundred of one.
+const QUIET: u64 = 100_000;
 
 /// Longest sleep of a worker that has queues: some peers look at the interrupt flag of memif without a fence, and so may fail to wake
 /// us. A lost event costs delay then, not traffic.
@@ -15,8 +15,8 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Longest sleep of one that has none.
 const IDLE_NAP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// Whether the worker may sleep now, having found nothing in `idle` rounds in a row.
-pub(super) fn may_sleep(graph: &mut Graph, idle: u32) -> bool {
+/// Whether the worker may sleep now, having found nothing for `quiet` nanoseconds.
+pub(super) fn may_sleep(graph: &mut Graph, quiet: u64) -> bool {
     if graph.busy() {
         return false;
     }
@@ -33,7 +33,7 @@ pub(super) fn may_sleep(graph: &mut Graph, idle: u32) -> bool {
             }
         }
     }
-    !adaptive || idle >= IDLE_ROUNDS
+    !adaptive || quiet >= QUIET
 }
 
 /// Asks all queues for events. False where one has packets already: then nothing stays armed.
@@ -52,8 +52,8 @@ pub(super) fn disarm(graph: &mut Graph) {
     graph.all_queues().flat_map(|queues| queues.list.iter_mut()).for_each(|port| port.rx.disarm());
 }
 
-/// The descriptors to wait for, `wake` (the mailbox) first.
-pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) {
+/// Waits for the descriptors, `wake` (the mailbox) first; whether one of them woke us, and not the time.
+pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) -> bool {
     use std::os::fd::AsFd;
     let listen = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let mut list: Vec<PollFd<'_>> = vec![listen(wake.as_fd())];
@@ -62,10 +62,13 @@ pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) {
     let ours = list.len();
     list.extend(queues.flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd()).map(listen));
     let nap = if list.len() > ours { NAP } else { IDLE_NAP };
-    if let Err(error) = poll(&mut list, Some(&nap))
-        && error != rustix::io::Errno::INTR
-    {
-        // Nothing to wait for is left to do but yield; the loop will find out what is wrong with the queue.
-        std::thread::yield_now();
+    match poll(&mut list, Some(&nap)) {
+        Ok(ready) => ready > 0,
+        Err(rustix::io::Errno::INTR) => true,
+        Err(_) => {
+            // Nothing to wait for is left to do but yield; the loop will find out what is wrong with the queue.
+            std::thread::yield_now();
+            true
+        }
     }
 }
