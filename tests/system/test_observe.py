@@ -221,8 +221,7 @@ def test_frames_are_counted_by_whom_they_are_for(lab, daemon, joined):
         shown = daemon.interface(interface)["counters"]
         assert sum(counted(interface, way)) == int(shown[f"{way}_packets"]), shown
     # Announcements and questions of our own are broadcast as well.
-    sent = counted("r", "tx")
-    assert sent[2] >= 1, daemon.interface("r")["counters"]
+    eventually(lambda: counted("r", "tx")[2] >= 1, lambda: daemon.interface("r")["counters"])
     text = daemon.scrape()[1]
     assert re.search(r'quiver_interface_transmit_broadcast_total\{interface="b"\} \d*[6-9]\b', text), text
 
