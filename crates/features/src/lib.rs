@@ -13,6 +13,7 @@
 //! | [`ip6`] | IPv6 forwarding |
 //! | [`local`] | packets to our own addresses |
 //! | [`neighbour`] | ARP and IPv6 neighbour discovery |
+//! | [`port_split`] | two interfaces with one address, told apart by port |
 //! | [`session`] | tenants and their sessions |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
@@ -32,6 +33,7 @@ pub mod ip4;
 pub mod ip6;
 pub mod local;
 pub mod neighbour;
+pub mod port_split;
 pub mod session;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -56,6 +58,7 @@ pub fn nodes() -> Vec<NodeSpec> {
     nodes.extend_from_slice(neighbour::NODES);
     nodes.extend_from_slice(icmp::NODES);
     nodes.extend_from_slice(local::NODES);
+    nodes.extend_from_slice(port_split::NODES);
     nodes.extend_from_slice(session::NODES);
     nodes.extend(session::SERVICES.iter().map(|service| service.node));
     nodes

@@ -6,6 +6,7 @@
 //! | [`mac`] | (bridge, MAC) → interface | any (learning) | any, lock-free |
 //! | [`ecmp`] | flow hash → one of several next hops | builds arrays, holds none | – |
 //! | [`session`] | (context, addresses, protocol, ports) → session, either direction | its worker | its worker |
+//! | [`recent`] | was this flow seen of late? | any | any, lock-free |
 //! | [`token_bucket`] | may this go out now? | its worker | – |
 //! | [`timer_wheel`] | what is due? | its thread | – |
 //!
@@ -23,6 +24,7 @@ pub mod fib;
 pub mod fib4;
 pub mod fib6;
 pub mod mac;
+pub mod recent;
 pub mod session;
 pub mod timer_wheel;
 pub mod token_bucket;

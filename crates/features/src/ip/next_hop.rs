@@ -1,5 +1,6 @@
 //! Next hops: what a lookup finds. A part of the tables, shared by both IP versions and all VRFs.
 
+use crate::port_split::SplitHop;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
@@ -39,6 +40,8 @@ pub enum NextHopKind {
     /// A link-local address. Of IPv6: look it up in [`super::LinkLocals`], for the interface that the packet belongs to. Of
     /// IPv4: no route leads there.
     LinkLocal = 10,
+    /// One of two others, by destination port: [`NextHops::splits`].
+    PortSplit = 11,
 }
 
 /// A next hop, one cache line.
@@ -55,7 +58,7 @@ pub struct NextHop {
     pub mtu: u16,
     /// VRF for `LookupIn`.
     pub vrf: u16,
-    /// For `Group`: first bucket in [`NextHops::buckets`].
+    /// For `Group`: first bucket in [`NextHops::buckets`]. For `PortSplit`: its place in [`NextHops::splits`].
     pub first_bucket: u32,
     /// For `Group`: number of buckets minus one; the number is a power of two.
     pub bucket_mask: u16,
@@ -86,6 +89,7 @@ impl fmt::Display for NextHop {
             NextHopKind::Prohibit => return f.write_str("drop, tell: prohibited"),
             NextHopKind::LinkLocal => return f.write_str("by its link"),
             NextHopKind::Group => return write!(f, "one of {} buckets", u32::from(self.bucket_mask) + 1),
+            NextHopKind::PortSplit => return f.write_str("one of two, by port"),
             NextHopKind::LookupIn => return write!(f, "look up in VRF {}", self.vrf),
             NextHopKind::Local => return write!(f, "deliver here, interface {}", self.tx_if),
             NextHopKind::Glean => write!(f, "resolve the destination on interface {}", self.tx_if)?,
@@ -111,11 +115,13 @@ pub struct NextHops {
     pub list: Vec<NextHop>,
     /// Ids of the members of all groups, in blocks of a power of two.
     pub buckets: Vec<u32>,
+    /// What port splits lead to.
+    pub splits: Vec<SplitHop>,
 }
 
 impl Default for NextHops {
     fn default() -> Self {
-        Self { list: vec![NextHop::default()], buckets: Vec::new() }
+        Self { list: vec![NextHop::default()], buckets: Vec::new(), splits: Vec::new() }
     }
 }
 
@@ -125,6 +131,21 @@ impl NextHops {
     #[inline(always)]
     pub fn get(&self, id: u32) -> &NextHop {
         self.list.get(id as usize).unwrap_or(&self.list[0])
+    }
+
+    /// What the port split `hop` leads to; `None` where it is no port split.
+    #[must_use]
+    #[inline(always)]
+    pub fn split(&self, hop: &NextHop) -> Option<&SplitHop> {
+        let split = self.splits.get(hop.first_bucket as usize);
+        split.filter(|_| hop.kind == NextHopKind::PortSplit)
+    }
+
+    /// Whether one of the two next hops of the port split `hop` leads through `interface`.
+    #[must_use]
+    pub fn splits_by(&self, hop: &NextHop, interface: IfIndex) -> bool {
+        let ways = self.split(hop).map(|split| [split.matching, split.others]);
+        ways.into_iter().flatten().any(|id| self.get(id).tx_if == interface)
     }
 
     /// The member of group `group` for a flow.

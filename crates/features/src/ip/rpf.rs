@@ -145,6 +145,8 @@ impl<F: Family> ReversePath<F> {
                 // Good on its link only, which is the one the packet came by.
                 NextHopKind::LinkLocal => true,
                 NextHopKind::Group => any_member(hops, hop, rx_if),
+                // Either of the two has the address.
+                NextHopKind::PortSplit => hops.splits_by(hop, rx_if),
                 NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Resolve => hop.tx_if == rx_if,
                 NextHopKind::NoRoute
                 | NextHopKind::Blackhole

@@ -93,7 +93,7 @@ impl<'t> Adjacencies<'t> {
         if hop.kind == NextHopKind::Group {
             hop = self.hops.get(self.hops.choose(hop, 0));
         }
-        hop.tx_if == self.interface
+        hop.tx_if == self.interface || self.hops.splits_by(hop, self.interface)
     }
 }
 

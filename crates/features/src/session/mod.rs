@@ -24,7 +24,7 @@ mod tcp_check;
 pub mod tenants;
 #[cfg(test)]
 mod tests;
-mod tuple;
+pub(crate) mod tuple;
 
 pub use entry::{Direction, Session, State};
 pub use look::{Filter, Seen};

@@ -11,7 +11,7 @@ use wire::{Header, IpProtocol};
 /// What a packet is to sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// One of a flow's packets.
     #[default]
     Flow,
@@ -29,10 +29,10 @@ pub(super) enum Kind {
 
 /// A packet as sessions see it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mark {
-    pub(super) kind: Kind,
+pub(crate) struct Mark {
+    pub(crate) kind: Kind,
     /// The source is the higher endpoint.
-    pub(super) from_high: bool,
+    pub(crate) from_high: bool,
 }
 
 impl Mark {
@@ -48,7 +48,7 @@ impl Mark {
 }
 
 /// How packets of an IP version are told apart.
-pub(super) trait Tuple: Family {
+pub(crate) trait Tuple: Family {
     /// Whether it is the sixth.
     const IS_V6: bool;
 

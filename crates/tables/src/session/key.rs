@@ -82,6 +82,13 @@ impl Key {
         (((both >> 32) as u32, (self.rest >> 48) as u16), (both as u32, (self.rest >> 32) as u16))
     }
 
+    /// Ports of the lower and of the higher endpoint.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ports(&self) -> (u16, u16) {
+        ((self.rest >> 48) as u16, (self.rest >> 32) as u16)
+    }
+
     /// Context.
     #[must_use]
     pub const fn context(&self) -> u16 {

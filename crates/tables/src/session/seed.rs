@@ -46,6 +46,14 @@ impl Seed {
     #[inline(always)]
     #[must_use]
     pub const fn hash(&self, key: &Key) -> u32 {
+        let wide = self.wide(key);
+        (wide ^ wide >> 32) as u32
+    }
+
+    /// Hash of a key, where 32 bits are too few.
+    #[inline(always)]
+    #[must_use]
+    pub const fn wide(&self, key: &Key) -> u64 {
         let s = &self.0;
         let (a, rest) = key.words();
         let mixed = if key.is_v4() {
@@ -55,7 +63,6 @@ impl Seed {
             let high = fold(a[2] ^ s[2], a[3] ^ s[3]);
             fold(low ^ rest ^ s[2], high ^ s[1])
         };
-        let mixed = fold(mixed ^ s[3], s[2] | 1);
-        (mixed ^ mixed >> 32) as u32
+        fold(mixed ^ s[3], s[2] | 1)
     }
 }

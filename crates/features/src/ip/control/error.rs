@@ -55,6 +55,14 @@ pub enum ForwardingError {
         /// The length given.
         prefix_len: u8,
     },
+    /// A port split can't be had.
+    #[error("route {prefix}: {reason}")]
+    PortSplit {
+        /// Its destination.
+        prefix: Prefix,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A route without next hops.
     #[error("route {prefix} has no next hop: give one, or `blackhole`")]
     NoPath {

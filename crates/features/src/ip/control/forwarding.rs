@@ -6,6 +6,7 @@ use super::links::Links;
 use super::rib::{Candidate, Rib, refused};
 use super::route::{Origin, Path, Prefix, RouteState, Via, link_local_prefixes, same_family};
 use super::sets::{MAX_PATHS, SetId, Sets, World};
+use super::splits::SplitRule;
 use crate::ip::{Fibs, LinkLocals, NextHops, VrfTables};
 use core::net::Ipv6Addr;
 use graph::IfIndex;
@@ -171,6 +172,55 @@ impl Forwarding {
         let paths = normal(vrf, prefix, paths)?;
         let set = self.insert(vrf, prefix, Origin::Static, 0, &paths)?;
         Ok(self.sets.get(set).map_or(RouteState::Active, |set| set.state))
+    }
+
+    /// As [`Forwarding::add_route`], where packets go one of two ways by their destination port.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn add_split_route(
+        &mut self,
+        vrf: u16,
+        prefix: Prefix,
+        rule: &SplitRule,
+    ) -> Result<RouteState, ForwardingError> {
+        for via in rule.ways() {
+            match via {
+                Via::Address { address, interface: Some(_) } if same_family(address, prefix) => {}
+                Via::Address { interface: Some(_), .. } => {
+                    return Err(ForwardingError::Family { prefix, via });
+                }
+                Via::Interface(_) => {}
+                _ => {
+                    let reason = "a port split leads to interfaces: name one for each way";
+                    return Err(ForwardingError::PortSplit { prefix, reason });
+                }
+            }
+        }
+        let number = self.sets.rules.number(rule);
+        let number = number.map_err(|reason| ForwardingError::PortSplit { prefix, reason })?;
+        let set = self.insert(vrf, prefix, Origin::Static, 0, &[Path::from(Via::PortSplit(number))]);
+        if set.is_err() {
+            self.sets.rules.drop_unused(number);
+        }
+        Ok(self.sets.get(set?).map_or(RouteState::Active, |set| set.state))
+    }
+
+    /// What a [`Via::PortSplit`] stands for.
+    #[must_use]
+    pub fn split_rule(&self, number: u32) -> Option<&SplitRule> {
+        self.sets.rules.get(number)
+    }
+
+    /// The interfaces that port splits lead to: their packets are to pass `ip4-port-split-learn` and `ip6-port-split-learn`.
+    #[must_use]
+    pub fn split_interfaces(&self) -> BTreeSet<IfIndex> {
+        self.sets.rules.interfaces()
+    }
+
+    /// Whether [`Forwarding::split_interfaces`] may have changed since this was asked last.
+    pub fn take_splits_changed(&mut self) -> bool {
+        self.sets.rules.take_changed()
     }
 
     /// Removes a static route. False: there was none.

@@ -2,6 +2,7 @@
 
 use super::error::ForwardingError;
 use crate::ip::{NextHop, NextHopKind, NextHops};
+use crate::port_split::SplitHop;
 use graph::publish::Publisher;
 use std::collections::{BTreeMap, VecDeque};
 use tables::fib::NextHopId;
@@ -12,6 +13,8 @@ pub(super) struct Hops {
     list: Vec<NextHop>,
     /// Buckets of the groups, by the group's id.
     groups: BTreeMap<u32, Vec<NextHopId>>,
+    /// What port splits lead to, by the split's id.
+    splits: BTreeMap<u32, SplitHop>,
     free: Vec<u32>,
     /// Given up, but queued changes may still replace FIB entries that hold them.
     released: Vec<u32>,
@@ -28,6 +31,7 @@ impl Default for Hops {
         Self {
             list: NextHops::default().list,
             groups: BTreeMap::new(),
+            splits: BTreeMap::new(),
             free: Vec::new(),
             released: Vec::new(),
             resting: VecDeque::new(),
@@ -61,6 +65,7 @@ impl Hops {
     /// Replaces a next hop.
     pub(super) fn set(&mut self, id: u32, hop: NextHop) {
         self.groups.remove(&id);
+        self.splits.remove(&id);
         self.replace(id, hop);
     }
 
@@ -72,6 +77,15 @@ impl Hops {
             self.changed = true;
         }
         self.replace(id, NextHop { kind: NextHopKind::Group, bucket_mask: mask, ..NextHop::default() });
+    }
+
+    /// Makes a next hop a port split.
+    pub(super) fn set_split(&mut self, id: u32, split: SplitHop) {
+        if self.splits.get(&id) != Some(&split) {
+            self.splits.insert(id, split);
+            self.changed = true;
+        }
+        self.replace(id, NextHop { kind: NextHopKind::PortSplit, ..NextHop::default() });
     }
 
     fn replace(&mut self, id: u32, hop: NextHop) {
@@ -95,6 +109,7 @@ impl Hops {
         }
         for id in &self.released {
             self.groups.remove(id);
+            self.splits.remove(id);
         }
         self.resting.push_back((publisher.mark(), core::mem::take(&mut self.released)));
     }
@@ -116,11 +131,17 @@ impl Hops {
         if !core::mem::take(&mut self.changed) {
             return None;
         }
-        let mut part = NextHops { list: self.list.clone(), buckets: Vec::new() };
+        let mut part = NextHops { list: self.list.clone(), ..NextHops::default() };
         for (id, buckets) in &self.groups {
             if let Some(group) = part.list.get_mut(*id as usize) {
                 group.first_bucket = part.buckets.len() as u32;
                 part.buckets.extend(buckets.iter().map(|id| id.0));
+            }
+        }
+        for (id, split) in &self.splits {
+            if let Some(hop) = part.list.get_mut(*id as usize) {
+                hop.first_bucket = part.splits.len() as u32;
+                part.splits.push(split.clone());
             }
         }
         Some((part, core::mem::take(&mut self.fresh)))

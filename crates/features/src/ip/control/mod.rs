@@ -31,12 +31,14 @@ mod links;
 mod rib;
 mod route;
 mod sets;
+mod splits;
 
 pub use commit::Progress;
 pub use error::ForwardingError;
 pub use explain::{RouteView, Step, Summary};
 pub use forwarding::Forwarding;
 pub use route::{Origin, Path, Pending, Prefix, RouteState, Via};
+pub use splits::SplitRule;
 
 #[cfg(test)]
 mod tests;

@@ -114,6 +114,8 @@ pub enum Via {
     LinkLocal,
     /// The destination is an address of our own, on this interface.
     Local(IfIndex),
+    /// One of two interfaces, by destination port: a [`SplitRule`](super::SplitRule) by its number.
+    PortSplit(u32),
     /// Packets are dropped silently.
     Blackhole,
     /// Packets are dropped and their senders told: host unreachable.
@@ -128,7 +130,12 @@ impl Via {
     pub const fn is_action(self) -> bool {
         matches!(
             self,
-            Self::Blackhole | Self::Unreachable | Self::Prohibit | Self::LinkLocal | Self::Local(_)
+            Self::Blackhole
+                | Self::Unreachable
+                | Self::Prohibit
+                | Self::LinkLocal
+                | Self::Local(_)
+                | Self::PortSplit(_)
         )
     }
 }
@@ -143,6 +150,7 @@ impl fmt::Display for Via {
             Self::Interface(interface) => write!(f, "interface {interface}"),
             Self::Vrf(vrf) => write!(f, "vrf {vrf}"),
             Self::Local(interface) => write!(f, "local, interface {interface}"),
+            Self::PortSplit(_) => f.write_str("by port"),
             Self::LinkLocal => f.write_str("on its link"),
             Self::Blackhole => f.write_str("blackhole"),
             Self::Unreachable => f.write_str("unreachable"),

@@ -4,11 +4,14 @@ use super::error::ForwardingError;
 use super::hops::Hops;
 use super::links::Links;
 use super::route::{Path, Pending, RouteState, Via};
+use super::splits::{Rules, rule_of};
 use crate::ip::{NextHop, NextHopKind};
+use crate::port_split::{PortSplit, SplitHop};
 use core::net::IpAddr;
 use foldhash::fast::RandomState;
 use graph::IfIndex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use tables::ecmp::{self, Member};
 use tables::fib::NextHopId;
 
@@ -37,7 +40,7 @@ pub(super) struct PathSet {
     pub(super) state: RouteState,
     /// The neighbour that packets go to, where it is one.
     neighbour: Option<(IfIndex, IpAddr)>,
-    /// For several paths: the set of each path alone. Its id stands in the group's buckets.
+    /// For several paths: the set of each path alone. Its id stands in the group's buckets. For a port split: those of its ways.
     members: Box<[SetId]>,
     /// The groups that this is a member of.
     groups: BTreeSet<SetId>,
@@ -54,6 +57,8 @@ pub(super) struct Sets {
     by_neighbour: BTreeMap<(IfIndex, IpAddr), BTreeSet<SetId>>,
     /// Sets that have become active or pending: the routes that use them have to be looked at.
     pub(super) turned: BTreeSet<SetId>,
+    /// Port splits that path sets are.
+    pub(super) rules: Rules,
 }
 
 impl Sets {
@@ -65,7 +70,7 @@ impl Sets {
     /// What a set's paths lead to: each with the set of it alone, and how many of the group's buckets it has.
     pub(super) fn shares(&self, id: SetId) -> Vec<(Path, &PathSet, usize)> {
         let Some(set) = self.get(id) else { return Vec::new() };
-        if set.members.is_empty() {
+        if set.members.is_empty() || rule_of(&set.paths).is_some() {
             return set.paths.iter().map(|path| (*path, set, 1)).collect();
         }
         let members = set.paths.iter().zip(&set.members).filter_map(|(path, member)| {
@@ -99,17 +104,18 @@ impl Sets {
         }
         let hop = world.hops.allocate()?;
         let mut members = Vec::new();
-        if paths.len() > 1 {
-            for path in paths {
-                match self.acquire(world, vrf, &[Path::from(path.via)]) {
-                    Ok(member) => members.push(member),
-                    Err(error) => {
-                        members.into_iter().for_each(|member| self.release(world.hops, member));
-                        world.hops.release(hop);
-                        return Err(error);
-                    }
+        for via in self.ways(paths) {
+            match self.acquire(world, vrf, &[Path::from(via)]) {
+                Ok(member) => members.push(member),
+                Err(error) => {
+                    members.into_iter().for_each(|member| self.release(world.hops, member));
+                    world.hops.release(hop);
+                    return Err(error);
                 }
             }
+        }
+        if let Some(rule) = rule_of(paths) {
+            self.rules.acquire(rule);
         }
         let id = self.free.pop().unwrap_or(self.list.len() as SetId);
         for member in &members {
@@ -140,6 +146,15 @@ impl Sets {
         Ok(id)
     }
 
+    /// Where a set leads that consists of others.
+    fn ways(&self, paths: &[Path]) -> Vec<Via> {
+        match rule_of(paths) {
+            Some(rule) => self.rules.get(rule).into_iter().flat_map(|rule| rule.ways()).collect(),
+            None if paths.len() > 1 => paths.iter().map(|path| path.via).collect(),
+            None => Vec::new(),
+        }
+    }
+
     fn share(&mut self, id: SetId) {
         if let Some(Some(set)) = self.list.get_mut(id as usize) {
             set.uses += 1;
@@ -162,6 +177,9 @@ impl Sets {
         }
         self.forget_neighbour(id, set.neighbour);
         hops.release(set.hop);
+        if let Some(rule) = rule_of(&set.paths) {
+            self.rules.release(rule);
+        }
         for member in set.members {
             if let Some(Some(member)) = self.list.get_mut(member as usize) {
                 member.groups.remove(&id);
@@ -190,7 +208,7 @@ impl Sets {
     fn resolve(&mut self, world: &mut World<'_>, id: SetId) {
         let Some(set) = self.get(id) else { return };
         if !set.members.is_empty() {
-            return self.resolve_group(world, id);
+            return self.resolve_composite(world, id);
         }
         let Some(path) = set.paths.first() else { return };
         let (hop, neighbour) = match resolve_path(world, set.vrf, path.via) {
@@ -219,7 +237,33 @@ impl Sets {
         if (before == RouteState::Active) != (state == RouteState::Active) {
             let groups = set.groups.clone();
             self.turned.insert(id);
-            groups.into_iter().for_each(|group| self.resolve_group(world, group));
+            groups.into_iter().for_each(|group| self.resolve_composite(world, group));
+        }
+    }
+
+    /// Works out what a set of several others leads to.
+    fn resolve_composite(&mut self, world: &mut World<'_>, id: SetId) {
+        let rule = self.get(id).and_then(|set| rule_of(&set.paths));
+        match rule.and_then(|rule| self.rules.split(rule)) {
+            Some(split) => self.resolve_split(world, id, split),
+            None => self.resolve_group(world, id),
+        }
+    }
+
+    /// Works out where a port split's ways lead. It leads somewhere as long as one of them does.
+    fn resolve_split(&mut self, world: &mut World<'_>, id: SetId, split: Arc<PortSplit>) {
+        let Some(set) = self.get(id) else { return };
+        let way = |at: usize| set.members.get(at).and_then(|member| self.active(*member));
+        let (others, matching) = (way(0), way(1));
+        let first = set.members.first().and_then(|member| self.get(*member)).map(|member| member.state);
+        let (hop, before) = (set.hop, set.state);
+        let state = if others.or(matching).is_some() { Some(RouteState::Active) } else { first };
+        let (others, matching) = (others.unwrap_or_default(), matching.unwrap_or_default());
+        world.hops.set_split(hop, SplitHop { split, matching, others });
+        let (Some(Some(set)), Some(state)) = (self.list.get_mut(id as usize), state) else { return };
+        set.state = state;
+        if (before == RouteState::Active) != (state == RouteState::Active) {
+            self.turned.insert(id);
         }
     }
 
@@ -274,6 +318,8 @@ fn resolve_path(world: &World<'_>, vrf: u16, via: Via) -> Result<Resolved, Pendi
         Via::Unreachable => action(NextHopKind::Unreachable),
         Via::Prohibit => action(NextHopKind::Prohibit),
         Via::LinkLocal => action(NextHopKind::LinkLocal),
+        // Made of others.
+        Via::PortSplit(_) => action(NextHopKind::NoRoute),
         Via::Local(index) => world.links.local(index).map(|hop| (hop, None)),
         Via::Interface(index) => world.links.out(index).map(|hop| (hop, None)),
         Via::Vrf(to) if !world.vrfs.contains(&to) => Err(Pending::NoVrf(to)),

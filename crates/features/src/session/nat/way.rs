@@ -37,6 +37,11 @@ pub(super) fn way(tenant: &Tenant, fibs: &Fibs, hops: &NextHops, mut table: u16,
             NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Resolve => {
                 if tenant.is_outside(hop.tx_if) { Way::Outside } else { Way::Inside }
             }
+            NextHopKind::PortSplit => {
+                let ways = hops.split(hop).map(|split| [split.matching, split.others]);
+                let any = ways.into_iter().flatten().any(outside);
+                if any { Way::Outside } else { Way::Inside }
+            }
             NextHopKind::Local => Way::Inside,
             _ => Way::Nowhere,
         };

@@ -1,0 +1,176 @@
+//! The node behind the lookup that sends packets one way or the other, for both IP versions.
+
+use super::choice::{Match, Splits};
+use super::split::{SplitHop, WithoutPeer};
+use crate::interface::{Interfaces, Layer2};
+use crate::ip::{NextHopKind, NextHops};
+use crate::tiered::{self, Tiered};
+use core::fmt;
+use core::marker::PhantomData;
+use graph::packet::{Packets, SlotId};
+use graph::publish::Key;
+use graph::simd::Simd;
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
+
+graph::drops! {
+    /// Why a packet goes neither way.
+    pub(super) enum Drop {
+        /// Nobody is connected to the interface of its port, and the route says that it waits for nobody else.
+        NoPeer => "no-peer", Loss,
+        /// The interface that it would go to isn't there or is down.
+        NoWay => "no-way", Loss,
+        /// The next hop has changed since the lookup.
+        Stale => "stale-next-hop", Loss,
+    }
+}
+
+graph::counters! {
+    /// What is counted.
+    pub(super) enum Counter {
+        /// Packets to the split's ports.
+        ByPort => "by-port",
+        /// Answers to flows that its interface had begun from other ports.
+        ByFlow => "by-flow",
+        /// ICMP errors about packets from its interface.
+        Errors => "errors",
+        /// Fragments that followed the first one of their packet there.
+        Fragments => "fragments",
+        /// Packets that went where others go, since nobody is connected to the interface of their port.
+        FellBack => "fell-back",
+        /// Later fragments that went where others go: their first fragment did, or came behind them, or never.
+        LaterFragments => "later-fragments-of-others",
+    }
+}
+
+/// The node's edges, the same for both versions.
+pub(super) const DROP: u8 = 0;
+pub(super) const REWRITE: u8 = 1;
+pub(super) const RESOLVE: u8 = 2;
+
+/// One worker's instance.
+pub(super) struct Steer<F: Splits> {
+    hops: Key<NextHops>,
+    interfaces: Key<Interfaces>,
+    family: PhantomData<F>,
+}
+
+impl<F: Splits> Steer<F> {
+    pub(super) fn boxed(cx: &NodeContext<'_>) -> Box<dyn Node> {
+        Box::new(Self { hops: cx.table(), interfaces: cx.table(), family: PhantomData })
+    }
+}
+
+impl<F: Splits> Node for Steer<F> {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        tiered::run(self, ctx, frame);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "next hop {}", packets.meta(slot).next_hop)
+    }
+}
+
+/// A way that packets may go.
+#[derive(Clone, Copy)]
+struct Way {
+    hop: u32,
+    edge: u8,
+}
+
+impl Way {
+    fn of(hops: &NextHops, hop: u32) -> Self {
+        let edge = match hops.get(hop).kind {
+            NextHopKind::Rewrite => REWRITE,
+            NextHopKind::Glean | NextHopKind::Resolve => RESOLVE,
+            _ => DROP,
+        };
+        Self { hop, edge }
+    }
+}
+
+/// What consecutive packets to one split have in common.
+struct Fork<'t> {
+    id: u32,
+    split: &'t SplitHop,
+    others: Way,
+    /// `None`: nobody is there.
+    matching: Option<Way>,
+}
+
+impl<F: Splits> Steer<F> {
+    fn fork<'t>(&self, ctx: &mut Ctx<'t>, hops: &'t NextHops, id: u32) -> Option<Fork<'t>> {
+        let split = hops.split(hops.get(id))?;
+        let matching = Way::of(hops, split.matching);
+        let there = matching.edge != DROP && self.is_connected(ctx, hops.get(split.matching).tx_if);
+        Some(Fork { id, split, others: Way::of(hops, split.others), matching: there.then_some(matching) })
+    }
+
+    /// Whether somebody takes what is sent by `interface`. One without queues of its own is as good as what is below.
+    fn is_connected(&self, ctx: &mut Ctx<'_>, interface: IfIndex) -> bool {
+        let entry = ctx.tables.get(self.interfaces).get(interface);
+        let bvi = matches!(entry.layer2, Layer2::Bridge { bvi: true, .. });
+        let below = entry.vlan.map_or(interface, |(parent, _)| parent);
+        bvi || ctx.ports.get(below).is_some()
+    }
+}
+
+impl<F: Splits> Tiered for Steer<F> {
+    #[inline(always)]
+    fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let tables = ctx.tables;
+        let hops = tables.get(self.hops);
+        let now = (ctx.now / 1_000_000_000) as u32;
+        let mut counts = [0; Counter::SPECS.len()];
+        let mut known: Option<Fork<'_>> = None;
+        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
+            let slot = *slot;
+            let id = ctx.packets.meta(slot).next_hop;
+            if known.as_ref().is_none_or(|fork| fork.id != id) {
+                known = self.fork(ctx, hops, id);
+            }
+            let Some(fork) = &known else {
+                *next = ctx.drop(slot, Drop::Stale);
+                continue;
+            };
+            let split = &fork.split.split;
+            let choice = match F::fragment(ctx.packets, slot) {
+                None => split.choose::<F>(ctx.packets, slot, now),
+                Some(fragment) => {
+                    let choice = split.choose_fragment::<F>(ctx.packets, slot, &fragment, now);
+                    counts[Counter::LaterFragments as usize] += u64::from(fragment.later && choice.is_none());
+                    choice
+                }
+            };
+            let way = match (choice, fork.matching) {
+                (None, _) => fork.others,
+                (Some(why), Some(way)) => {
+                    let counter = match why {
+                        Match::Port => Counter::ByPort,
+                        Match::Flow => Counter::ByFlow,
+                        Match::Error => Counter::Errors,
+                        Match::Fragment => Counter::Fragments,
+                    };
+                    counts[counter as usize] += 1;
+                    way
+                }
+                (Some(_), None) if split.without_peer == WithoutPeer::Drop => {
+                    *next = ctx.drop(slot, Drop::NoPeer);
+                    continue;
+                }
+                (Some(_), None) => {
+                    counts[Counter::FellBack as usize] += 1;
+                    fork.others
+                }
+            };
+            if way.edge == DROP {
+                *next = ctx.drop(slot, Drop::NoWay);
+                continue;
+            }
+            ctx.packets.meta_mut(slot).next_hop = way.hop;
+            *next = way.edge;
+        }
+        for (counter, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            ctx.count(counter as u8, count);
+        }
+    }
+}
