@@ -134,7 +134,12 @@ fn next_hops(route: &Route) -> String {
         }
         words.join(" ")
     };
-    route.next_hops.iter().map(one).collect::<Vec<_>>().join(", ")
+    let mut ways: Vec<String> = route.next_hops.iter().map(one).collect();
+    if let Some(split) = &route.port_split {
+        let way = split.next_hop.as_ref().map(one).unwrap_or_default();
+        ways.push(format!("{} {way}", split.ports.join(" ")));
+    }
+    ways.join(", ")
 }
 
 /// State and why it isn't "applied".

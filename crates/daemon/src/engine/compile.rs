@@ -96,21 +96,27 @@ pub(super) fn bridge(inventory: &Inventory, bridge: &Bridge) -> BridgeConfig {
 }
 
 /// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, sessions where they are a
-/// tenant's or outside, the proxy of IPv6 neighbours where there are some, then the lookup.
+/// tenant's or outside, the memory of flows where a port split leads to them, the proxy of IPv6 neighbours where there are some, then the lookup.
 pub(super) fn set_unicast(
     plan: &Plan,
     arcs: &mut Arcs,
     index: IfIndex,
     interface: &Interface,
     sessions: bool,
+    split: bool,
 ) -> Result<(), EndsError> {
-    for (arc, filter, session, lookup) in [
-        ("ip4-unicast", "ip4-rpf", "ip4-session-input", "ip4-lookup"),
-        ("ip6-unicast", "ip6-rpf", "ip6-session-input", "ip6-lookup"),
+    for (arc, filter, session, learn, lookup) in [
+        ("ip4-unicast", "ip4-rpf", "ip4-session-input", "ip4-port-split-learn", "ip4-lookup"),
+        ("ip6-unicast", "ip6-rpf", "ip6-session-input", "ip6-port-split-learn", "ip6-lookup"),
     ] {
         let number = plan.arc(arc).ok_or_else(|| PlanError::UnknownArc { arc: arc.into() })?;
         let proxies = arc == "ip6-unicast" && interface.proxy_ranges.iter().any(|range| range.0.is_ipv6());
-        let features = [(interface.rpf != Rpf::Off, filter), (sessions, session), (proxies, "ip6-nd-proxy")];
+        let features = [
+            (interface.rpf != Rpf::Off, filter),
+            (sessions, session),
+            (split, learn),
+            (proxies, "ip6-nd-proxy"),
+        ];
         let features: Vec<&str> = features.into_iter().filter(|on| on.0).map(|on| on.1).collect();
         let chain = if interface.up { plan.chain(arc, &features, lookup)? } else { Vec::new() };
         arcs.set(number, index, &chain)?;

@@ -169,6 +169,7 @@ impl Core {
             }
         }
         // Only a port that takes packets unfinished also brings some in: where there is none, nobody has to look.
+        let splits = self.routing.forwarding.split_interfaces();
         let unfinished = registry.iter().any(|(_, entry)| entry.offloads());
         for (index, entry) in registry.iter() {
             let interface = table.get(index);
@@ -176,8 +177,8 @@ impl Core {
             let finish = unfinished && !entry.offloads() && kind.output.is_some();
             let output: &[&str] = if finish { &["offload"] } else { &[] };
             let ends = Ends::of(interface, kind.output);
-            let unicast =
-                compile::set_unicast(&self.plan, arcs, index, interface, tenants.place(index).is_some());
+            let (tracked, split) = (tenants.place(index).is_some(), splits.contains(&index));
+            let unicast = compile::set_unicast(&self.plan, arcs, index, interface, tracked, split);
             if let Err(error) = ends.set(&self.plan, arcs, index, &[], output).and(unicast) {
                 lost.push((Key::Interface(entry.spec.name.clone()), error.to_string()));
             }

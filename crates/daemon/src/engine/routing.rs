@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use features::interface::Interfaces;
-use features::ip::control::{Forwarding, ForwardingError, Path, Prefix, Progress, Via as Way};
+use features::ip::control::{Forwarding, ForwardingError, Path, Prefix, Progress, SplitRule, Via as Way};
 use features::neighbour::control::{Action, Neighbours};
+use features::port_split::WithoutPeer;
 use graph::packet::OwnedPacket;
 use graph::plan::Plan;
 use graph::port::IfIndex;
@@ -17,7 +18,7 @@ use super::core::Core;
 use super::directory::Inventory;
 use crate::dataplane::{Change, Rejection, RouteChange};
 use crate::model::spec::NeighborSpec;
-use crate::model::{Flaw, Key, Name, ResolvedPaths, RouteKey, Via};
+use crate::model::{Flaw, Key, Name, ResolvedHop, ResolvedPaths, ResolvedSplit, RouteKey, Via};
 
 /// Neighbour timers dealt with at a time.
 const TIMERS: usize = 1024;
@@ -88,24 +89,25 @@ fn flaw(error: ForwardingError) -> Flaw {
     Flaw::new("", error.to_string())
 }
 
-/// Paths as forwarding knows them.
-fn ways(inventory: &Inventory, paths: &ResolvedPaths) -> Vec<Path> {
-    match paths {
-        ResolvedPaths::Blackhole => vec![Path::from(Way::Blackhole)],
-        ResolvedPaths::Unreachable => vec![Path::from(Way::Unreachable)],
-        ResolvedPaths::Prohibit => vec![Path::from(Way::Prohibit)],
-        ResolvedPaths::Forward(hops) => {
-            let way = |via: &Via| match via {
-                Via::Router { interface, address } => {
-                    Way::Address { address: *address, interface: inventory.registry.index(interface) }
-                }
-                Via::Attached(interface) => {
-                    Way::Interface(inventory.registry.index(interface).unwrap_or_default())
-                }
-                Via::Lookup(vrf) => Way::Vrf(inventory.vrf_index(vrf)),
-            };
-            hops.iter().map(|hop| Path { via: way(&hop.via), weight: hop.weight }).collect()
+/// Where a next hop leads, as forwarding knows it.
+fn way(inventory: &Inventory, via: &Via) -> Way {
+    match via {
+        Via::Router { interface, address } => {
+            Way::Address { address: *address, interface: inventory.registry.index(interface) }
         }
+        Via::Attached(interface) => Way::Interface(inventory.registry.index(interface).unwrap_or_default()),
+        Via::Lookup(vrf) => Way::Vrf(inventory.vrf_index(vrf)),
+    }
+}
+
+/// A port split, likewise.
+fn split_rule(inventory: &Inventory, resolved: &ResolvedSplit) -> SplitRule {
+    let ResolvedSplit { split, matching, others } = resolved;
+    SplitRule {
+        ports: Arc::clone(&split.ports),
+        matching: matching.as_ref().map(|via| way(inventory, via)),
+        others: way(inventory, others),
+        without_peer: if split.drop_without_peer { WithoutPeer::Drop } else { WithoutPeer::AsOthers },
     }
 }
 
@@ -234,12 +236,36 @@ impl Core {
         let prefix = prefix.map_err(|error| rejection(error.to_string()))?;
         let done = match paths {
             None => self.routing.forwarding.delete_route(vrf, prefix).map(|_| ()),
-            Some(paths) => {
-                let paths = ways(inventory, paths);
-                self.routing.forwarding.add_route(vrf, prefix, &paths).map(|_| ())
+            Some(paths) => self.add_route(inventory, vrf, prefix, paths),
+        };
+        // Who passes the nodes that remember flows follows from routes.
+        self.interfaces_changed |= self.routing.forwarding.take_splits_changed();
+        done.map_err(|error| rejection(error.to_string()))
+    }
+
+    fn add_route(
+        &mut self,
+        inventory: &Inventory,
+        vrf: u16,
+        prefix: Prefix,
+        paths: &ResolvedPaths,
+    ) -> Result<(), ForwardingError> {
+        let forwarding = &mut self.routing.forwarding;
+        let action = |via: Way| vec![Path::from(via)];
+        let paths = match paths {
+            ResolvedPaths::Split(resolved) => {
+                let rule = split_rule(inventory, resolved);
+                return forwarding.add_split_route(vrf, prefix, &rule).map(|_| ());
+            }
+            ResolvedPaths::Blackhole => action(Way::Blackhole),
+            ResolvedPaths::Unreachable => action(Way::Unreachable),
+            ResolvedPaths::Prohibit => action(Way::Prohibit),
+            ResolvedPaths::Forward(hops) => {
+                let path = |hop: &ResolvedHop| Path { via: way(inventory, &hop.via), weight: hop.weight };
+                hops.iter().map(path).collect()
             }
         };
-        done.map_err(|error| rejection(error.to_string()))
+        forwarding.add_route(vrf, prefix, &paths).map(|_| ())
     }
 
     /// A static neighbour comes, changes or goes.

@@ -31,7 +31,7 @@ pub use flaw::{Flaw, Refusal};
 pub use key::{Key, NeighborKey, RouteKey};
 pub use mac::{Mac, MacError};
 pub use name::{MAX_NAME, Name};
-pub use paths::{PathStanding, ResolvedHop, ResolvedPaths, Via};
+pub use paths::{PathStanding, ResolvedHop, ResolvedPaths, ResolvedSplit, Via};
 pub use readiness::{Failures, Readiness};
 pub use standing::{Standing, Waiting};
 pub use store::{Model, RouteTable, Stored, StoredRoute};

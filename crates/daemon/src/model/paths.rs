@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::spec::{Hop, Paths};
+use super::spec::{Hop, Paths, SplitSpec};
 use super::{Key, Name, Readiness, Standing, Waiting};
 
 /// What is done with packets that match a route, with every next hop tied to an interface. Only what is in force.
@@ -11,12 +11,25 @@ use super::{Key, Name, Readiness, Standing, Waiting};
 pub enum ResolvedPaths {
     /// They take one of these, at least one.
     Forward(Vec<ResolvedHop>),
+    /// They take one of two ways, by destination port.
+    Split(Box<ResolvedSplit>),
     /// They are dropped silently.
     Blackhole,
     /// They are answered with ICMP destination unreachable.
     Unreachable,
     /// They are answered with ICMP administratively prohibited.
     Prohibit,
+}
+
+/// One of two ways, by destination port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ResolvedSplit {
+    /// As it was asked for.
+    pub split: SplitSpec,
+    /// The way of packets to its ports; `None`: it isn't in force.
+    pub matching: Option<Via>,
+    /// The way of all others.
+    pub others: Via,
 }
 
 /// One of several ways.
@@ -47,11 +60,13 @@ pub enum Via {
 impl ResolvedPaths {
     /// The interfaces packets leave through.
     pub fn interfaces(&self) -> impl Iterator<Item = &Name> + '_ {
-        let hops = match self {
-            Self::Forward(hops) => &hops[..],
-            _ => &[],
+        let (hops, split) = match self {
+            Self::Forward(hops) => (&hops[..], None),
+            Self::Split(split) => (&[][..], Some(split)),
+            _ => (&[][..], None),
         };
-        hops.iter().filter_map(|hop| match &hop.via {
+        let ways = split.into_iter().flat_map(|split| split.matching.iter().chain([&split.others]));
+        hops.iter().map(|hop| &hop.via).chain(ways).filter_map(|via| match via {
             Via::Router { interface, .. } | Via::Attached(interface) => Some(interface),
             Via::Lookup(_) => None,
         })
@@ -82,6 +97,7 @@ impl PathStanding {
         let always = |paths| Self { resolved: Some(Arc::new(paths)), waits: Vec::new() };
         let hops = match paths {
             Paths::Forward(hops) => hops,
+            Paths::Split(split) => return Self::resolve_split(split, readiness),
             Paths::Blackhole => return always(ResolvedPaths::Blackhole),
             Paths::Unreachable => return always(ResolvedPaths::Unreachable),
             Paths::Prohibit => return always(ResolvedPaths::Prohibit),
@@ -96,6 +112,19 @@ impl PathStanding {
         }
         let resolved =
             if resolved.is_empty() { None } else { Some(Arc::new(ResolvedPaths::Forward(resolved))) };
+        Self { resolved, waits }
+    }
+}
+
+impl PathStanding {
+    /// A port split is in force where the way of other ports is: the ports' own interface may come later.
+    fn resolve_split(split: &SplitSpec, readiness: &Readiness) -> Self {
+        let mut waits = Vec::new();
+        let mut way = |hop| resolve_hop(hop, readiness).map_err(|waiting| waits.push(waiting)).ok();
+        let (others, matching) = (way(&split.others), way(&split.matching));
+        let resolved = others.map(|others| {
+            Arc::new(ResolvedPaths::Split(Box::new(ResolvedSplit { split: split.clone(), matching, others })))
+        });
         Self { resolved, waits }
     }
 }

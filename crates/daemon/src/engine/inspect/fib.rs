@@ -88,7 +88,7 @@ fn shown_of(
         let is_looked_up = matches!(query.selection, FibSelection::Lookup(_));
         all.into_iter().filter(move |route| route.origin == *origin && (route.used || !is_looked_up))
     });
-    routes.map(|route| entry(inventory, query, &route)).collect()
+    routes.map(|route| entry(core, inventory, query, &route)).collect()
 }
 
 fn prefix(net: IpNet) -> Result<Prefix, InspectError> {
@@ -96,7 +96,7 @@ fn prefix(net: IpNet) -> Result<Prefix, InspectError> {
         .map_err(|error| InspectError::Invalid(error.to_string()))
 }
 
-fn entry(inventory: &Inventory, query: &FibQuery, route: &RouteView<'_>) -> FibEntry {
+fn entry(core: &Core, inventory: &Inventory, query: &FibQuery, route: &RouteView<'_>) -> FibEntry {
     let first = route.paths.first().map(|path| path.via);
     let action = match first {
         Some(Via::Blackhole) => RouteAction::Blackhole,
@@ -116,8 +116,23 @@ fn entry(inventory: &Inventory, query: &FibQuery, route: &RouteView<'_>) -> FibE
         }
         .into(),
         action: action.into(),
-        paths: paths.map(|path| shown(inventory, route, path)).collect(),
+        paths: match first {
+            Some(Via::PortSplit(number)) => split_ways(core, number)
+                .map(|(via, detail)| FibPath { detail, ..shown(inventory, route, &Path::from(via)) })
+                .collect(),
+            _ => paths.map(|path| shown(inventory, route, path)).collect(),
+        },
     }
+}
+
+/// Both ways of a port split, with the ports that take them.
+fn split_ways(core: &Core, number: u32) -> impl Iterator<Item = (Via, String)> {
+    let rule = core.routing.forwarding.split_rule(number).cloned();
+    rule.into_iter().flat_map(|rule| {
+        let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
+        let matching = rule.matching.map(|via| (via, ports.join(" ")));
+        matching.into_iter().chain([(rule.others, "other ports".into())])
+    })
 }
 
 fn shown(inventory: &Inventory, route: &RouteView<'_>, path: &Path) -> FibPath {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::v1::{NextHop, Route, RouteAction};
 
+use super::port_split::SplitSpec;
 use crate::model::{Flaw, Name, RouteKey, fields};
 
 /// Most equal ways of one route.
@@ -25,6 +26,8 @@ pub struct RouteSpec {
 pub enum Paths {
     /// They take one of these, at least one, ordered.
     Forward(Vec<NextHopSpec>),
+    /// They take one of two ways, by destination port.
+    Split(Box<SplitSpec>),
     /// They are dropped silently.
     Blackhole,
     /// They are answered with ICMP destination unreachable.
@@ -85,7 +88,12 @@ impl RouteSpec {
 
     /// The canonical form of a route with this key and these paths.
     pub fn api_of(key: &RouteKey, paths: &Paths) -> Route {
+        let mut port_split = None;
         let (next_hops, action) = match paths {
+            Paths::Split(split) => {
+                port_split = Some(split.to_api(&key.vrf));
+                (vec![split.others.to_api(&key.vrf)], RouteAction::Unspecified)
+            }
             Paths::Forward(hops) => {
                 (hops.iter().map(|hop| hop.to_api(&key.vrf)).collect(), RouteAction::Unspecified)
             }
@@ -98,6 +106,7 @@ impl RouteSpec {
             prefix: key.prefix.to_string(),
             next_hops,
             action: action.into(),
+            port_split,
         }
     }
 }
@@ -111,6 +120,10 @@ impl Paths {
             RouteAction::Prohibit => Self::Prohibit,
             RouteAction::Forward | RouteAction::Unspecified => return Self::parse_hops(route, key),
         };
+        if route.port_split.is_some() {
+            return Err(Flaw::new("port_split", "contradicts the action: nothing is forwarded")
+                .remedy("leave one of the two out"));
+        }
         if route.next_hops.is_empty() {
             Ok(paths)
         } else {
@@ -142,12 +155,15 @@ impl Paths {
         }
         // Their order means nothing; sorted, equal sets are equal.
         hops.sort();
-        Ok(Self::Forward(hops))
+        match &route.port_split {
+            None => Ok(Self::Forward(hops)),
+            Some(split) => Ok(Self::Split(Box::new(SplitSpec::parse(split, hops, key)?))),
+        }
     }
 }
 
 impl NextHopSpec {
-    fn parse(hop: &NextHop, key: &RouteKey) -> Result<Self, Flaw> {
+    pub(super) fn parse(hop: &NextHop, key: &RouteKey) -> Result<Self, Flaw> {
         let interface = fields::optional_name("interface", &hop.interface)?;
         let vrf = fields::optional_name("vrf", &hop.vrf)?;
         let address =
@@ -186,21 +202,26 @@ impl NextHopSpec {
     }
 
     fn to_api(&self, route_vrf: &Name) -> NextHop {
-        let mut hop =
-            NextHop { weight: if self.weight == 1 { 0 } else { self.weight }, ..NextHop::default() };
-        match &self.hop {
-            Hop::Router { address, interface } => {
+        NextHop { weight: if self.weight == 1 { 0 } else { self.weight }, ..self.hop.to_api(route_vrf) }
+    }
+}
+
+impl Hop {
+    pub(super) fn to_api(&self, route_vrf: &Name) -> NextHop {
+        let mut hop = NextHop::default();
+        match self {
+            Self::Router { address, interface } => {
                 hop.address = address.to_string();
                 hop.interface = interface.to_string();
             }
-            Hop::Covered { address, vrf } => {
+            Self::Covered { address, vrf } => {
                 hop.address = address.to_string();
                 if vrf != route_vrf {
                     hop.vrf = vrf.to_string();
                 }
             }
-            Hop::Attached(interface) => hop.interface = interface.to_string(),
-            Hop::Lookup(vrf) => hop.vrf = vrf.to_string(),
+            Self::Attached(interface) => hop.interface = interface.to_string(),
+            Self::Lookup(vrf) => hop.vrf = vrf.to_string(),
         }
         hop
     }
