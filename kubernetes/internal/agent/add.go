@@ -55,9 +55,9 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return answer(known), a.program(ctx, known)
 	}
 	record := &attachment.Record{
-		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.settings.MTU, Tun: asked.Tun,
+		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.settings.MTU, Tun: asked.Tun, Memif: asked.Memif,
 	}
-	if err := a.allocate(record, asked.Memif); err != nil {
+	if err := a.allocate(record); err != nil {
 		return nil, err
 	}
 	// First to disk: an agent that is killed here knows what to finish or to undo.
@@ -96,30 +96,19 @@ func (a *Agent) waitForQuiverd(ctx context.Context) error {
 	return nil
 }
 
-// allocate takes an address of each family for every interface.
-func (a *Agent) allocate(record *attachment.Record, memif *annotation.Memif) error {
+// allocate takes an address of each family.
+func (a *Agent) allocate(record *attachment.Record) error {
 	if len(a.pools) == 0 {
 		return failure(codes.Unavailable, "see whether this node reaches the API server, and its node object has podCIDRs", "there are no addresses for pods yet")
 	}
-	taken := map[netip.Addr]bool{}
-	take := func() (addresses []netip.Addr, err error) {
-		for _, pool := range a.pools {
-			free, err := pool.Take(func(address netip.Addr) bool { return taken[address] || a.store.InUse(address) })
-			if err != nil {
-				return nil, failure(codes.ResourceExhausted, "delete pods, or give the node a larger range", "%s: %v", record.Pod(), err)
-			}
-			taken[free] = true
-			addresses = append(addresses, free)
+	for _, pool := range a.pools {
+		free, err := pool.Take(a.store.InUse)
+		if err != nil {
+			return failure(codes.ResourceExhausted, "delete pods, or give the node a larger range", "%s: %v", record.Pod(), err)
 		}
-		return addresses, nil
+		record.Addresses = append(record.Addresses, free)
 	}
-	var err error
-	if record.Addresses, err = take(); err != nil || memif == nil {
-		return err
-	}
-	record.Memif = &attachment.Memif{Memif: *memif}
-	record.Memif.Addresses, err = take()
-	return err
+	return nil
 }
 
 // program tells quiverd of an attachment.
@@ -141,7 +130,7 @@ func (a *Agent) program(ctx context.Context, record *attachment.Record) error {
 func answer(record *attachment.Record) *agentv1.AddResponse {
 	response := &agentv1.AddResponse{Addresses: hosts(record.Addresses), Mtu: record.MTU}
 	if record.Memif != nil {
-		response.Memif = &agentv1.Memif{Socket: dataplane.Socket(record.Interface), Addresses: hosts(record.Memif.Addresses)}
+		response.Memif = &agentv1.Memif{Socket: dataplane.Socket(record.Interface)}
 	}
 	return response
 }

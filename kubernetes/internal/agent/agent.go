@@ -75,7 +75,7 @@ func (a *Agent) SetRanges(ranges []netip.Prefix) error {
 func (a *Agent) highest(prefix netip.Prefix) netip.Addr {
 	var highest netip.Addr
 	for _, record := range a.store.All() {
-		for _, used := range record.AllAddresses() {
+		for _, used := range record.Addresses {
 			if prefix.Contains(used) && highest.Less(used) {
 				highest = used
 			}

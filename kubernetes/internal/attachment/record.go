@@ -40,19 +40,12 @@ type Record struct {
 	PodUID       string `json:"podUID,omitempty"`
 	// MTU of the interfaces, in bytes.
 	MTU uint32 `json:"mtu"`
-	// Addresses of the ordinary interface, at most one per family.
+	// Addresses of the pod, at most one per family: of both interfaces.
 	Addresses []netip.Addr `json:"addresses"`
 	// Tun is the shape of the ordinary interface.
 	Tun annotation.InterfaceSpec `json:"tun"`
 	// Memif is beside it; nil: none.
-	Memif *Memif `json:"memif,omitempty"`
-}
-
-// Memif is a memif of a pod.
-type Memif struct {
-	annotation.Memif
-	// Addresses of its own, at most one per family.
-	Addresses []netip.Addr `json:"addresses"`
+	Memif *annotation.Memif `json:"memif,omitempty"`
 }
 
 // Pod names the pod for messages.
@@ -61,13 +54,4 @@ func (r *Record) Pod() string {
 		return "container " + r.Container
 	}
 	return "pod " + r.PodNamespace + "/" + r.PodName
-}
-
-// AllAddresses are those of all its interfaces.
-func (r *Record) AllAddresses() []netip.Addr {
-	all := append([]netip.Addr(nil), r.Addresses...)
-	if r.Memif != nil {
-		all = append(all, r.Memif.Addresses...)
-	}
-	return all
 }

@@ -55,7 +55,7 @@ func Open(directory string) (*Store, error) {
 
 func (s *Store) remember(record *Record) {
 	s.records[record.ID] = record
-	for _, address := range record.AllAddresses() {
+	for _, address := range record.Addresses {
 		s.used[address] = record.ID
 	}
 }
@@ -104,7 +104,7 @@ func (s *Store) Delete(id ID) error {
 		return err
 	}
 	delete(s.records, id)
-	for _, address := range record.AllAddresses() {
+	for _, address := range record.Addresses {
 		delete(s.used, address)
 	}
 	return nil

@@ -2,6 +2,7 @@
 package dataplane
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -22,7 +23,7 @@ const (
 // Socket is the abstract socket of a pod's memif beside the interface of that name.
 func Socket(interfaceName string) string { return "@vpp/memif-" + interfaceName }
 
-// Objects are those of one attachment: a tun and routes to it, and the same for the memif.
+// Objects are those of one attachment: a tun and routes to it, and beside it the memif, to which the routes lead for some ports.
 func Objects(record *attachment.Record) *quiver.Config {
 	config := &quiver.Config{}
 	tap := &quiver.Tap{
@@ -36,9 +37,11 @@ func Objects(record *attachment.Record) *quiver.Config {
 		tap.HostAddresses = append(tap.HostAddresses, host(address))
 		tap.HostRoutes = append(tap.HostRoutes, &quiver.HostRoute{Prefix: everything(address)})
 	}
-	add(config, record, record.Interface, record.Addresses, &quiver.Interface{
-		Mtu: record.MTU, RxMode: rxMode(record.Tun), Port: &quiver.Interface_Tap{Tap: tap},
-	})
+	device := &quiver.Interface{Mtu: record.MTU, RxMode: rxMode(record.Tun), Port: &quiver.Interface_Tap{Tap: tap}}
+	add(config, record, record.Interface, device)
+	for _, address := range record.Addresses {
+		config.Routes = append(config.Routes, &quiver.Route{Prefix: host(address), NextHops: []*quiver.NextHop{{Interface: device.Name}}})
+	}
 	if record.Memif != nil {
 		addMemif(config, record)
 	}
@@ -57,33 +60,34 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 		RingSize: max(spec.RxSize, spec.TxSize),
 	}
 	device.Port = &quiver.Interface_Memif{Memif: memif}
-	if !spec.L3 {
-		memif.Mode = quiver.MemifMode_MEMIF_MODE_ETHERNET
-		for _, address := range record.Memif.Addresses {
+	add(config, record, "memif-"+record.Interface, device)
+	for i, address := range record.Addresses {
+		hop := &quiver.NextHop{Interface: device.Name}
+		if !spec.L3 {
+			memif.Mode = quiver.MemifMode_MEMIF_MODE_ETHERNET
 			// Whomever the client asks for: the way there leads through here.
 			device.ProxyArp = append(device.ProxyArp, everything(address))
-		}
-	}
-	name := "memif-" + record.Interface
-	add(config, record, name, record.Memif.Addresses, device)
-	if !spec.L3 {
-		routes := config.Routes[len(config.Routes)-len(record.Memif.Addresses):]
-		for i, address := range record.Memif.Addresses {
 			// Behind Ethernet a next hop has an address, whose neighbour is known.
-			routes[i].NextHops[0].Address = address.String()
-			config.Neighbors = append(config.Neighbors, &quiver.Neighbor{Interface: objectName(record, name), Address: address.String(), Mac: memifMAC})
+			hop.Address = address.String()
+			config.Neighbors = append(config.Neighbors, &quiver.Neighbor{Interface: device.Name, Address: hop.Address, Mac: memifMAC})
 		}
+		config.Routes[i].PortSplit = &quiver.PortSplit{Ports: ports(record.Memif.Ports), NextHop: hop}
 	}
 }
 
-// add completes an interface and routes its addresses to it. Nothing else may come from there.
-func add(config *quiver.Config, record *attachment.Record, name string, addresses []netip.Addr, device *quiver.Interface) {
+// add completes an interface. Nothing may come from there but what its pod's routes lead back to.
+func add(config *quiver.Config, record *attachment.Record, name string, device *quiver.Interface) {
 	device.Name = objectName(record, name)
 	device.Rpf = quiver.ReversePathFilter_REVERSE_PATH_FILTER_STRICT
 	config.Interfaces = append(config.Interfaces, device)
-	for _, address := range addresses {
-		config.Routes = append(config.Routes, &quiver.Route{Prefix: host(address), NextHops: []*quiver.NextHop{{Interface: device.Name}}})
+}
+
+// ports are ranges as quiverd reads them.
+func ports(ranges []annotation.PortRange) (texts []string) {
+	for _, one := range ranges {
+		texts = append(texts, fmt.Sprintf("%s:%d-%d", one.Protocol, one.First, one.Last))
 	}
+	return texts
 }
 
 // objectName is what an interface of a pod is called in the dataplane: readable, unique, and the same every time.

@@ -15,7 +15,7 @@ func TestNamesFitAndTellPodsApart(t *testing.T) {
 		record := &attachment.Record{
 			ID: attachment.ID{Container: container, Interface: "fifteen-letters"}, PodNamespace: "default", PodName: strings.Repeat("long.", 50),
 			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
-			Memif:     &attachment.Memif{Memif: annotation.Memif{}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3")}},
+			Memif:     &annotation.Memif{},
 		}
 		for _, device := range Objects(record).Interfaces {
 			if len(device.Name) > longestName || !strings.HasPrefix(device.Name, ours) || seen[device.Name] {
@@ -29,29 +29,38 @@ func TestNamesFitAndTellPodsApart(t *testing.T) {
 	}
 }
 
-func TestEveryRouteLeadsToAnInterfaceOfTheSamePod(t *testing.T) {
-	record := &attachment.Record{
-		ID: attachment.ID{Container: "c", Interface: "eth0"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")},
-		Memif: &attachment.Memif{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3"), netip.MustParseAddr("fd00::3")}},
-	}
-	config := Objects(record)
-	ways := map[string]string{}
-	for _, route := range config.Routes {
-		ways[route.Prefix] = route.NextHops[0].Interface + " " + route.NextHops[0].Address
-	}
-	tun, memif := config.Interfaces[0].Name, config.Interfaces[1].Name
-	for prefix, want := range map[string]string{
-		"10.0.0.2/32": tun + " ", "fd00::2/128": tun + " ",
-		"10.0.0.3/32": memif + " 10.0.0.3", "fd00::3/128": memif + " fd00::3",
-	} {
-		if ways[prefix] != want {
-			t.Errorf("%s leads to %q, not %q", prefix, ways[prefix], want)
+func TestRoutesLeadToBothInterfacesOfThePodByPort(t *testing.T) {
+	for _, l3 := range []bool{false, true} {
+		record := &attachment.Record{
+			ID: attachment.ID{Container: "c", Interface: "eth0"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")},
+			Memif: &annotation.Memif{
+				Spec:  annotation.InterfaceSpec{L3: l3},
+				Ports: []annotation.PortRange{{Protocol: "tcp", First: 4444, Last: 20000}, {Protocol: "udp", First: 6081, Last: 6081}},
+			},
 		}
-	}
-	if len(ways) != 4 || len(config.Neighbors) != 2 {
-		t.Errorf("routes %v, neighbours %v", ways, config.Neighbors)
-	}
-	if surplus := Without(Refs(config), Refs(config)); surplus != nil {
-		t.Errorf("surplus: %v", surplus)
+		config := Objects(record)
+		tun, memif := config.Interfaces[0].Name, config.Interfaces[1].Name
+		if len(config.Routes) != 2 {
+			t.Fatalf("routes %v", config.Routes)
+		}
+		for i, address := range []string{"10.0.0.2", "fd00::2"} {
+			route, way := config.Routes[i], address
+			if l3 {
+				way = ""
+			}
+			hop, split := route.NextHops[0], route.PortSplit.NextHop
+			if hop.Interface != tun || hop.Address != "" || split.Interface != memif || split.Address != way {
+				t.Errorf("%s leads to %v and %v", route.Prefix, hop, split)
+			}
+			if got := strings.Join(route.PortSplit.Ports, ","); got != "tcp:4444-20000,udp:6081-6081" {
+				t.Errorf("ports %s", got)
+			}
+		}
+		if want := map[bool]int{false: 2, true: 0}[l3]; len(config.Neighbors) != want {
+			t.Errorf("neighbours %v", config.Neighbors)
+		}
+		if surplus := Without(Refs(config), Refs(config)); surplus != nil {
+			t.Errorf("surplus: %v", surplus)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // resultOf words what a pod has: its interface with addresses and default routes, and its memif, which is no device of the kernel,
-// as an interface with a socket.
+// as an interface with a socket. The addresses, which it has too, stand there once.
 func resultOf(args *skel.CmdArgs, response *agentv1.AddResponse) (*current.Result, error) {
 	result := &current.Result{CNIVersion: current.ImplementedSpecVersion}
 	result.Interfaces = append(result.Interfaces, &current.Interface{Name: args.IfName, Mtu: int(response.Mtu), Sandbox: args.Netns})
@@ -28,9 +28,6 @@ func resultOf(args *skel.CmdArgs, response *agentv1.AddResponse) (*current.Resul
 		result.Interfaces = append(result.Interfaces, &current.Interface{
 			Name: "memif-" + args.IfName, Mtu: int(response.Mtu), Sandbox: args.Netns, SocketPath: memif.Socket,
 		})
-		if _, err := addIPs(result, memif.Addresses); err != nil {
-			return nil, err
-		}
 	}
 	return result, nil
 }

@@ -6,7 +6,7 @@ import "encoding/binary"
 var mac = []byte{0x02, 0xfe, 0, 0, 0, 3}
 
 // answer turns a frame into its answer, in place; says whether it asks for one: ARP requests (RFC 826), echo requests (RFC 792, RFC
-// 4443) and neighbour solicitations (RFC 4861) for any address.
+// 4443), neighbour solicitations (RFC 4861) and UDP datagrams (RFC 862) for any address and port.
 func answer(frame []byte) bool {
 	if len(frame) < 14 {
 		return false
@@ -18,11 +18,11 @@ func answer(frame []byte) bool {
 			return false
 		}
 	case 0x0800:
-		if !answerPing(packet) {
+		if !answerPing(packet) && !answerUDP(packet) {
 			return false
 		}
 	case 0x86dd:
-		if !answerICMPv6(packet) {
+		if !answerICMPv6(packet) && !answerUDPv6(packet) {
 			return false
 		}
 	default:
@@ -55,6 +55,25 @@ func answerPing(ip []byte) bool {
 	// The checksum grows by what the type shrinks (RFC 1624).
 	sum := uint32(binary.BigEndian.Uint16(ip[22:])) + 0x0800
 	binary.BigEndian.PutUint16(ip[22:], uint16(sum+sum>>16))
+	return true
+}
+
+// answerUDP sends a datagram back. Neither checksum minds who is whom.
+func answerUDP(ip []byte) bool {
+	if len(ip) < 28 || ip[0] != 0x45 || ip[9] != 17 || binary.BigEndian.Uint16(ip[6:])&0x3fff != 0 {
+		return false
+	}
+	swap(ip[12:16], ip[16:20])
+	swap(ip[20:22], ip[22:24])
+	return true
+}
+
+func answerUDPv6(ip []byte) bool {
+	if len(ip) < 48 || ip[0]>>4 != 6 || ip[6] != 17 {
+		return false
+	}
+	swap(ip[8:24], ip[24:40])
+	swap(ip[40:42], ip[42:44])
 	return true
 }
 

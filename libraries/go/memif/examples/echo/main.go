@@ -1,5 +1,5 @@
-// Command echo is a host on a memif: it answers ARP requests, neighbour solicitations and pings for every address, and sleeps in
-// between.
+// Command echo is a host on a memif: it answers ARP requests, neighbour solicitations and pings for every address, sends UDP
+// datagrams back from every port, and sleeps in between.
 //
 //	go run ./examples/echo -client @quiver/demo
 package main
