@@ -4,7 +4,7 @@ import re
 import signal
 
 from lab.process import eventually
-from workload import left, memif, must_fetch, must_ping, nothing_left, pings_again, pods, server, within
+from workload import left, memif, must_echo, must_fetch, must_ping, nothing_left, pings_again, pods, server, within
 
 
 def test_pods_reach_each_other_their_hosts_and_leave_nothing(cluster):
@@ -36,11 +36,15 @@ def test_a_memif_by_annotation_answers_on_both_nodes(cluster):
         connected = lambda: n1.quiver("show", "memif")["memifs"][0].get("connected")
         eventually(connected, lambda: n1.quiver("show", "memif"), timeout=60)
         routes = [entry["object"]["route"] for entry in n1.quiver("get", "route", "--status")["objects"]]
-        own = [route["prefix"].split("/")[0] for route in routes if any(hop.get("interface") == name for hop in route.get("next_hops", []))]
-        assert within(own, cluster.ranges(n1)) and not set(own) & set(of["m"]), own
+        leads = lambda route: route.get("port_split", {}).get("next_hop", {}).get("interface") == name
+        split = [route["prefix"].split("/")[0] for route in routes if leads(route)]
+        assert sorted(split) == sorted(of["m"])
         for client in ("a", "c"):
-            for address in own + of["m"]:
+            for address in of["m"]:
                 must_ping(cluster, client, address)
+        for node in cluster.nodes:
+            for address in of["m"]:
+                must_echo(node, address, 4444)
     nothing_left(cluster, before)
 
 

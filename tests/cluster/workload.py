@@ -21,7 +21,7 @@ def server(name, node):
 def memif(name, node):
     """A pod on a node with a memif beside eth0, whose application sends back what it gets."""
     pod = _pod(name, node, {"command": ["memif-echo", "-client", "@vpp/memif-eth0"]})
-    pod["metadata"]["annotations"] = {PORTS: "tcp:4444"}
+    pod["metadata"]["annotations"] = {PORTS: "udp:4444"}
     return pod
 
 
@@ -69,6 +69,13 @@ def pings_again(cluster, pod, address):
     """Waits until an address answers a pod."""
     answered = lambda: cluster.control.exec(pod, "ping", "-c", 1, "-W", "2", address, check=False).returncode == 0
     eventually(answered, lambda: f"{address} answers {pod}", timeout=60)
+
+
+def must_echo(node, address, port):
+    """Sends a datagram from a node, which must come back. One may be lost while the application connects."""
+    ask = f"exec 3<>/dev/udp/{address}/{port} && echo hello >&3 && read -t 2 -u 3 line && echo $line"
+    answered = lambda: "hello" in node.run("bash", "-c", ask, check=False).stdout
+    eventually(answered, lambda: f"{address} answers {node.name} at UDP port {port}", timeout=60)
 
 
 def must_fetch(cluster, pod, address, name):

@@ -3,6 +3,9 @@
 import contextlib
 import ipaddress
 import json
+import signal
+import socket
+import threading
 
 import pytest
 from lab.laboratory import iperf
@@ -130,8 +133,9 @@ def test_a_memif_by_annotation_answers(node, client_daemon, layer):
     result = node.add(b, {PORTS: "tcp:4444-5555,udp:6081", SPEC: json.dumps({"isl3": layer == "l3"})})
     memif = result["interfaces"][1]
     assert memif["name"] == "memif-eth0" and memif["socketPath"] == "@vpp/memif-eth0", memif
-    own = addresses(result, 1)
-    assert len(own) == 2 and not set(own) & set(addresses(result))
+    # It has the pod's own addresses, which stand there once.
+    own = addresses(result)
+    assert len(own) == 2 and addresses(result, 1) == []
     name = next(name for name in node.attached() if name.endswith("memif-eth0"))
     assert not node.daemon.memif(name).get("connected")
     assert b.run("ss", "-xl").stdout.count("@vpp/memif-eth0") == 1
@@ -140,12 +144,88 @@ def test_a_memif_by_annotation_answers(node, client_daemon, layer):
     with application(client_daemon, b, own):
         eventually(lambda: node.daemon.memif(name).get("connected"), "the application connects")
         for address in own:
+            received = int(node.daemon.counter(name, "tx_packets"))
+            echoed = [echo(a, address, port) for port in (6081, 6082)]
+            if layer == "l2":
+                # The echo answers from the memif, nobody does at a port of the kernel's.
+                assert echoed == [b"ping", None], address
+            assert int(node.daemon.counter(name, "tx_packets")) > received, address
             a.must_ping(address)
-    # Both of the pod's interfaces at once: eth0 as ever.
-    a.must_ping(addresses(result)[0])
+    # Pings are eth0's.
+    pinged = int(node.daemon.counter(name, "tx_packets"))
+    a.must_ping(own[0])
+    assert int(node.daemon.counter(name, "tx_packets")) == pinged
     node.cni("del", b)
     assert "@vpp/memif-eth0" not in b.run("ss", "-xl").stdout
     assert not any("memif" in name for name in node.attached())
+
+
+def test_ports_lead_to_the_application_and_to_the_kernel_while_it_is_away(node):
+    a, b = node.pod("a"), node.pod("b")
+    node.add(a)
+    own = addresses(node.add(b, {PORTS: "udp:5000-5009,tcp:5000"}))
+    name = next(name for name in node.attached() if name.endswith("memif-eth0"))
+    connected = lambda: bool(node.daemon.memif(name).get("connected"))
+    for address in own:
+        with kernel_echo(b, address, 5000, b"kernel"), kernel_echo(b, address, 53, b"kernel"):
+            with b.start(tool("memif-echo"), "-client", "@vpp/memif-eth0") as application:
+                eventually(connected, "the application connects")
+                assert echo(a, address, 5000) == b"ping" and echo(a, address, 53) == b"kernel"
+                # More than a packet takes: fragments.
+                assert echo(a, address, 53, bytes(4000)) == b"kernel"
+                application.signal(signal.SIGKILL)
+                eventually(lambda: not connected(), "the application is gone")
+                assert echo(a, address, 5000) == b"kernel" and echo(a, address, 53) == b"kernel"
+            with b.start(tool("memif-echo"), "-client", "@vpp/memif-eth0"):
+                eventually(connected, "the application is back")
+                assert echo(a, address, 5000) == b"ping" and echo(a, address, 53) == b"kernel"
+    # Neither the agent's end nor quiverd's changes it.
+    node.kill_agent()
+    node.start_agent()
+    node.daemon.kill()
+    node.daemon.start()
+    with b.start(tool("memif-echo"), "-client", "@vpp/memif-eth0"):
+        eventually(connected, "the application is back")
+        eventually(lambda: echo(a, own[0], 5000) == b"ping", "the memif answers")
+
+
+def echo(pod, address, port, payload=b"ping"):
+    """What a pod is answered by UDP; `None`: nobody is there."""
+    with pod.entered():
+        asker = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    with asker:
+        asker.settimeout(20)
+        asker.connect((address, port))
+        asker.send(payload)
+        try:
+            return asker.recv(65536)
+        except ConnectionRefusedError:
+            return None
+
+
+@contextlib.contextmanager
+def kernel_echo(pod, address, port, answer):
+    """A process of the pod that says something to whoever sends to a port."""
+    with pod.entered():
+        server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    server.settimeout(0.1)
+    server.bind((address, port))
+    ends = threading.Event()
+
+    def serve():
+        while not ends.is_set():
+            with contextlib.suppress(TimeoutError):
+                _, asker = server.recvfrom(65536)
+                server.sendto(answer, asker)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+        server.close()
 
 
 @contextlib.contextmanager
