@@ -13,6 +13,7 @@ from lab.process import eventually, tool
 from node import RANGES, addresses
 
 PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
+SOURCES = "cni.projectcalico.org/allowedSourcePrefixes"
 SPEC = "cni.projectcalico.org/vppExtraMemifSpec"
 
 
@@ -62,6 +63,28 @@ def test_a_pod_sends_from_its_own_addresses_only(node):
     a.must_ping(address)
 
 
+def test_a_pod_sends_from_the_sources_that_its_annotation_allows(node):
+    a, b = node.pod("a"), node.pod("b")
+    node.add(a, {"cni.projectcalico.org/AllowedSourcePrefixes": '["10.99.0.1", "fd99::/64"]', PORTS: "tcp:80"})
+    theirs = addresses(node.add(b))
+    ours = [name for name in node.attached() if a.name in name]
+    assert len(ours) == 2
+    for name in ours:
+        device = next(entry["object"]["interface"] for entry in node.daemon.json("get", "interface", name, "--status")["objects"])
+        assert device["allowed_sources"] == ["10.99.0.1/32", "fd99::/64"]
+    tun = next(name for name in ours if name.endswith(":eth0"))
+    b_tun = next(name for name in node.attached() if b.name in name)
+    for address, good, bad in ((theirs[0], "10.99.0.1", "10.99.0.2"), (theirs[1], "fd99::5", "fd98::5")):
+        for source in (good, bad):
+            a.ip("address", "add", f"{source}/{128 if ':' in source else 32}", "dev", "eth0", *(["nodad"] if ":" in source else []))
+        before = int(node.daemon.counter(b_tun, "tx_packets"))
+        a.ping(address, "-I", good, count=5, wait=1)
+        assert int(node.daemon.counter(b_tun, "tx_packets")) >= before + 5
+        dropped = sum(node.daemon.drops_of(tun).values())
+        a.ping(address, "-I", bad, count=5, wait=1)
+        assert sum(node.daemon.drops_of(tun).values()) >= dropped + 5
+
+
 def test_del_without_netns_and_without_anything(node):
     a, b, *_ = pair(node)
     # The sandbox is gone before the runtime says so.
@@ -89,8 +112,9 @@ def test_gc_takes_away_what_the_runtime_does_not_know(node):
         ({PORTS: "tcp:80,icmp:9"}, PORTS, "position 8"),
         ({PORTS: "tcp:80", SPEC: '{"rx": 2,}'}, SPEC, "position 10"),
         ({PORTS: "tcp:80", SPEC: '{"rx": 99}'}, SPEC, "rx = 99"),
+        ({SOURCES: '["10.0.0.1", "10.0.0"]'}, SOURCES, "position 14"),
     ],
-    ids=["port", "json", "queues"],
+    ids=["port", "json", "queues", "sources"],
 )
 def test_a_malformed_annotation_makes_no_half_pod(node, annotations, key, words):
     pod = node.pod("a")

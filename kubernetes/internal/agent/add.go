@@ -55,7 +55,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return answer(known), a.program(ctx, known)
 	}
 	record := &attachment.Record{
-		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.settings.MTU, Tun: asked.Tun, Memif: asked.Memif,
+		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.settings.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources,
 	}
 	if err := a.allocate(record); err != nil {
 		return nil, err

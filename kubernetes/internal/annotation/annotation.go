@@ -4,6 +4,7 @@ package annotation
 
 import (
 	"fmt"
+	"net/netip"
 	"sort"
 )
 
@@ -15,6 +16,9 @@ const (
 
 // An annotation by its two keys.
 type key struct{ calico, quiver string }
+
+// keys of an annotation, in the order they are looked for.
+func (k key) all() []string { return []string{k.calico, k.quiver} }
 
 var (
 	memifPorts = key{calicoPrefix + "vppExtraMemifPorts", quiverPrefix + "extraMemifPorts"}
@@ -50,6 +54,8 @@ type Pod struct {
 	Tun InterfaceSpec
 	// Memif is beside it; nil: none.
 	Memif *Memif
+	// Sources are prefixes that it may send from besides its own addresses.
+	Sources []netip.Prefix
 }
 
 // Memif is a memif that was asked for.
@@ -63,17 +69,20 @@ type Memif struct {
 // Read understands the annotations of a pod for its interface of that name. Its errors are of type *Error.
 func Read(annotations map[string]string, name string) (*Pod, error) {
 	pod := &Pod{Tun: defaultSpec(true)}
-	for _, spelling := range sources {
-		if _, set := annotations[spelling]; set {
-			return nil, &Error{Key: spelling, Reason: "further source addresses are not supported yet",
-				Remedy: "remove it: the pod may send from its own addresses only"}
+	found, list, err := in(annotations, sources)
+	if err != nil {
+		return nil, err
+	}
+	if found != "" {
+		if pod.Sources, err = readSources(found, list); err != nil {
+			return nil, err
 		}
 	}
-	if found, value, err := vcl.in(annotations); err != nil || found != "" && value != "disable" {
+	if found, value, err := in(annotations, vcl.all()); err != nil || found != "" && value != "disable" {
 		return nil, &Error{Key: vcl.calico, Reason: "there is no host stack for pods", Remedy: "remove it, or say disable"}
 	}
 
-	found, value, err := interfaces.in(annotations)
+	found, value, err := in(annotations, interfaces.all())
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +100,11 @@ func Read(annotations map[string]string, name string) (*Pod, error) {
 		}
 	}
 
-	ports, list, err := memifPorts.in(annotations)
+	ports, list, err := in(annotations, memifPorts.all())
 	if err != nil {
 		return nil, err
 	}
-	shape, value, err := memifSpec.in(annotations)
+	shape, value, err := in(annotations, memifSpec.all())
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +127,9 @@ func Read(annotations map[string]string, name string) (*Pod, error) {
 	return pod, nil
 }
 
-// in finds an annotation under either key.
-func (k key) in(annotations map[string]string) (found, value string, err error) {
-	for _, candidate := range []string{k.calico, k.quiver} {
+// in finds an annotation under any of its keys.
+func in(annotations map[string]string, keys []string) (found, value string, err error) {
+	for _, candidate := range keys {
 		text, set := annotations[candidate]
 		if !set || candidate == "" {
 			continue

@@ -44,6 +44,8 @@ type Record struct {
 	Addresses []netip.Addr `json:"addresses"`
 	// Tun is the shape of the ordinary interface.
 	Tun annotation.InterfaceSpec `json:"tun"`
+	// Sources are prefixes that both may send from besides.
+	Sources []netip.Prefix `json:"sources,omitempty"`
 	// Memif is beside it; nil: none.
 	Memif *annotation.Memif `json:"memif,omitempty"`
 }

@@ -79,6 +79,9 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 func add(config *quiver.Config, record *attachment.Record, name string, device *quiver.Interface) {
 	device.Name = objectName(record, name)
 	device.Rpf = quiver.ReversePathFilter_REVERSE_PATH_FILTER_STRICT
+	for _, prefix := range record.Sources {
+		device.AllowedSources = append(device.AllowedSources, prefix.String())
+	}
 	config.Interfaces = append(config.Interfaces, device)
 }
 

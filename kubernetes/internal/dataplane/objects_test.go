@@ -33,6 +33,7 @@ func TestRoutesLeadToBothInterfacesOfThePodByPort(t *testing.T) {
 	for _, l3 := range []bool{false, true} {
 		record := &attachment.Record{
 			ID: attachment.ID{Container: "c", Interface: "eth0"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")},
+			Sources: []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16"), netip.MustParsePrefix("fd01::7/128")},
 			Memif: &annotation.Memif{
 				Spec:  annotation.InterfaceSpec{L3: l3},
 				Ports: []annotation.PortRange{{Protocol: "tcp", First: 4444, Last: 20000}, {Protocol: "udp", First: 6081, Last: 6081}},
@@ -58,6 +59,11 @@ func TestRoutesLeadToBothInterfacesOfThePodByPort(t *testing.T) {
 		}
 		if want := map[bool]int{false: 2, true: 0}[l3]; len(config.Neighbors) != want {
 			t.Errorf("neighbours %v", config.Neighbors)
+		}
+		for _, device := range config.Interfaces {
+			if got := strings.Join(device.AllowedSources, ","); got != "172.16.0.0/16,fd01::7/128" {
+				t.Errorf("%s may send from %s, too", device.Name, got)
+			}
 		}
 		if surplus := Without(Refs(config), Refs(config)); surplus != nil {
 			t.Errorf("surplus: %v", surplus)

@@ -31,6 +31,8 @@ pub(crate) struct InterfaceText {
     rpf: i32,
     #[serde(skip_serializing_if = "is_default")]
     proxy_arp: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    allowed_sources: Vec<String>,
     #[serde(skip_serializing_if = "is_default", with = "Word::<RxMode>")]
     rx_mode: i32,
     #[serde(skip_serializing_if = "is_default")]
@@ -78,6 +80,7 @@ impl TryFrom<InterfaceText> for Interface {
             cross_connect,
             rpf,
             proxy_arp,
+            allowed_sources,
             rx_mode,
             memif,
             tap,
@@ -117,6 +120,7 @@ impl TryFrom<InterfaceText> for Interface {
             cross_connect,
             rpf,
             proxy_arp,
+            allowed_sources,
             rx_mode,
             fault,
             port: ports.pop(),
@@ -137,6 +141,7 @@ impl From<Interface> for InterfaceText {
             cross_connect,
             rpf,
             proxy_arp,
+            allowed_sources,
             rx_mode,
             fault,
             port,
@@ -151,6 +156,7 @@ impl From<Interface> for InterfaceText {
             cross_connect,
             rpf,
             proxy_arp,
+            allowed_sources,
             rx_mode,
             bridge,
             fault,

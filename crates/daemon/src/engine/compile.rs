@@ -1,5 +1,6 @@
 //! An interface as workers see it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::v1::{MemifMode, ReversePathFilter, TapMode, VlanTag};
@@ -13,7 +14,7 @@ use wire::MacAddr;
 
 use super::directory::{Bridge, Inventory};
 use super::registry::Entry;
-use crate::model::spec::{InterfaceSpec, L2, MacTarget, PortSpec};
+use crate::model::spec::{InterfaceSpec, IpRange, L2, MacTarget, PortSpec};
 
 /// The interface's entry in the table of interfaces; sub-interfaces are filled in by `interface::control::stack`.
 pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
@@ -36,9 +37,14 @@ pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
         vlan: vlan(inventory, spec),
         sub_interfaces: Arc::default(),
         addresses: Arc::new(spec.addresses.iter().map(address).collect()),
-        proxy_ranges: Arc::new(spec.proxy_arp.iter().map(|range| (range.first, range.last)).collect()),
+        proxy_ranges: ranges(&spec.proxy_arp),
+        allowed_sources: ranges(&spec.allowed_sources),
         name: spec.name.to_string().into(),
     }
+}
+
+fn ranges(all: &[IpRange]) -> Arc<Vec<(IpAddr, IpAddr)>> {
+    Arc::new(all.iter().map(|range| (range.first, range.last)).collect())
 }
 
 /// What frames of the interface begin with.

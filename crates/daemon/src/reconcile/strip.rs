@@ -17,6 +17,7 @@ impl InterfaceSpec {
             addresses: Vec::new(),
             rpf: ReversePathFilter::Off,
             proxy_arp: Vec::new(),
+            allowed_sources: Vec::new(),
             ..self.clone()
         }
     }

@@ -112,6 +112,8 @@ pub struct Interface {
     pub addresses: Arc<Vec<InterfaceAddress>>,
     /// Foreign addresses that ARP and neighbour solicitations are answered for: inclusive ranges, of one family each.
     pub proxy_ranges: Arc<Vec<(IpAddr, IpAddr)>>,
+    /// Sources that the reverse path filter lets pass besides, likewise.
+    pub allowed_sources: Arc<Vec<(IpAddr, IpAddr)>>,
     /// Its name, for traces.
     pub name: Arc<str>,
 }

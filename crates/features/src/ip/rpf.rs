@@ -2,10 +2,11 @@
 
 use super::family::Family;
 use super::{Fibs, NextHop, NextHopKind, NextHops};
-use crate::interface::{Interfaces, Rpf};
+use crate::interface::{Interface, Interfaces, Rpf};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
+use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
 use graph::engine::MAX_VECTOR;
 use graph::packet::{Packets, SlotId};
@@ -94,7 +95,8 @@ impl<F: Family> ReversePath<F> {
     fn run(&mut self, ctx: &mut Ctx<'_>, rx_if: IfIndex, table: u16, slots: &[SlotId], next: &mut [u8]) {
         let tables = ctx.tables;
         let arcs = tables.get(self.arcs);
-        let mode = tables.get(self.interfaces).get(rx_if).rpf;
+        let interface = tables.get(self.interfaces).get(rx_if);
+        let mode = interface.rpf;
         match tables.get(self.fibs).get(table) {
             Some(vrf) => {
                 F::fib(vrf).lookup_batch(
@@ -116,6 +118,12 @@ impl<F: Family> ReversePath<F> {
             last = (tables.get(self.hops).get(id).kind != NextHopKind::LookupIn).then_some((id, verdict));
             *next = match verdict {
                 Ok(()) => self.place.next(arcs, rx_if, ctx.packets.meta_mut(*slot)),
+                // Our own addresses are nobody else's, whatever is allowed.
+                Err(Drop::NoRouteBack | Drop::WrongInterface)
+                    if is_allowed(interface, F::generic(self.addresses[at])) =>
+                {
+                    self.place.next(arcs, rx_if, ctx.packets.meta_mut(*slot))
+                }
                 Err(reason) => ctx.drop(*slot, reason),
             };
         }
@@ -157,6 +165,11 @@ impl<F: Family> ReversePath<F> {
         }
         Err(Drop::NoRouteBack)
     }
+}
+
+/// Whether packets from `source` pass without a route back.
+fn is_allowed(interface: &Interface, source: IpAddr) -> bool {
+    interface.allowed_sources.iter().any(|(first, last)| (*first..=*last).contains(&source))
 }
 
 /// Whether one of the group's next hops leads through `interface`: with several ways back, each of them is right.

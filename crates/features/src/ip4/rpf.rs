@@ -35,6 +35,10 @@ mod tests {
     use crate::interface::{Interface, Rpf};
     use crate::ip::topology;
     use crate::testing::{forwarding_nodes, rows, run_table_on};
+    use std::sync::Arc;
+
+    /// What interface 1 may send from besides: a foreign network, some hosts of interface 2's, and one of our own addresses.
+    const ALLOWED: &[(&str, &str)] = &[("198.51.100.0", "198.51.100.255"), ("10.0.2.20", "10.0.2.22"), ("10.0.3.1", "10.0.3.1")];
 
     #[test]
     fn sources_are_believed_where_a_route_leads_back() {
@@ -42,7 +46,11 @@ mod tests {
         run_table_on(&forwarding_nodes(), &rows, |bench| {
             topology::set_up(bench, 1500);
             for (index, rpf) in [(1, Rpf::Strict), (2, Rpf::Strict), (3, Rpf::Loose), (5, Rpf::Strict)] {
-                bench.set_interface(index, Interface { rpf, ..topology::interface(index, 1500) });
+                let allowed = if index == 1 { ALLOWED } else { &[] };
+                let range = |(first, last): &(&str, &str)| (topology::address(first), topology::address(last));
+                let allowed_sources = Arc::new(allowed.iter().map(range).collect());
+                let interface = Interface { rpf, allowed_sources, ..topology::interface(index, 1500) };
+                bench.set_interface(index, interface);
                 bench.chain(super::super::UNICAST, index, &["ip4-rpf"], "ip4-lookup");
             }
         });

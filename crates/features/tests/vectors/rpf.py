@@ -3,7 +3,7 @@
 
 Run:  /usr/bin/python3 crates/features/tests/vectors/rpf.py 4 > crates/features/tests/vectors/rpf4.txt   (likewise 6)
 
-The topology is that of `src/ip/topology.rs`; interfaces 1, 2 and 5 are strict, 3 is loose, 4 has no filter.
+The topology is that of `src/ip/topology.rs`; interfaces 1, 2 and 5 are strict (1 with sources that are allowed besides), 3 is loose, 4 has no filter.
 """
 
 import sys
@@ -60,6 +60,13 @@ row("loose, several ways back", 3, to(9))
 row("loose, from a network of another VRF", 3, to(6))
 row("loose, from nowhere", 3, OTHER, f"drop {NODE} no-route-back")
 row("loose, from ourselves", 3, host(3, 1), f"drop {NODE} own-address")
+row("strict, allowed besides, from nowhere", 1, "2001:db8:f::9" if V6 else "198.51.100.9")
+row("strict, allowed besides, first", 1, host(2, 20))
+row("strict, allowed besides, last", 1, host(2, 22))
+row("strict, before what is allowed", 1, host(2, "1f" if V6 else 19), f"drop {NODE} wrong-interface")
+row("strict, behind what is allowed", 1, host(2, 23), f"drop {NODE} wrong-interface")
+row("strict, allowed for another interface", 2, "2001:db8:f::9" if V6 else "198.51.100.9", f"drop {NODE} no-route-back")
+row("strict, allowed but our own", 1, host(3, 1), f"drop {NODE} own-address")
 local = "ip6-local" if V6 else "ip4-local"
 row("off, from nowhere", 4, OTHER, f"punt {local}", dst=host(4, 1))
 if V6:

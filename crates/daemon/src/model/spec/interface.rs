@@ -41,6 +41,8 @@ pub struct InterfaceSpec {
     pub rpf: ReversePathFilter,
     /// Foreign addresses that are answered for.
     pub proxy_arp: Vec<IpRange>,
+    /// Sources that the reverse path filter lets pass besides.
+    pub allowed_sources: Vec<IpRange>,
 }
 
 /// What is done with frames instead of routing.
@@ -94,11 +96,8 @@ impl InterfaceSpec {
             vrf: fields::vrf("vrf", &interface.vrf)?,
             addresses: addresses(&interface.addresses)?,
             rpf: fields::choice("rpf", interface.rpf, ReversePathFilter::Off)?,
-            proxy_arp: interface
-                .proxy_arp
-                .iter()
-                .map(|text| IpRange::parse("proxy_arp", text))
-                .collect::<Result<_, _>>()?,
+            proxy_arp: ranges("proxy_arp", &interface.proxy_arp)?,
+            allowed_sources: ranges("allowed_sources", &interface.allowed_sources)?,
             name,
         };
         spec.check_port()?;
@@ -135,6 +134,7 @@ impl InterfaceSpec {
                 rpf => rpf.into(),
             },
             proxy_arp: self.proxy_arp.iter().map(ToString::to_string).collect(),
+            allowed_sources: self.allowed_sources.iter().map(ToString::to_string).collect(),
             rx_mode: match self.rx_mode {
                 RxMode::Adaptive => RxMode::Unspecified.into(),
                 mode => mode.into(),
@@ -199,6 +199,7 @@ impl InterfaceSpec {
             ("vrf", self.vrf != Name::default_vrf()),
             ("rpf", self.rpf != ReversePathFilter::Off),
             ("proxy_arp", !self.proxy_arp.is_empty()),
+            ("allowed_sources", !self.allowed_sources.is_empty()),
         ];
         match routed.into_iter().find(|(_, given)| *given) {
             Some((field, _)) => Err(Flaw::new(field, format!("is for routing, but {what}")).remedy(
@@ -268,6 +269,10 @@ impl FaultSpec {
             seed: self.seed,
         }
     }
+}
+
+fn ranges(field: &str, texts: &[String]) -> Result<Vec<IpRange>, Flaw> {
+    texts.iter().map(|text| IpRange::parse(field, text)).collect()
 }
 
 fn addresses(texts: &[String]) -> Result<Vec<IpNet>, Flaw> {
