@@ -14,7 +14,7 @@ use graph::engine::MAX_VECTOR;
 use graph::packet::{Packets, SlotId};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, IfIndex, Node, NodeContext};
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext, prefetch_read};
 use tables::recent::Noted;
 use wire::IpProtocol;
 
@@ -109,7 +109,8 @@ impl<F: Splits> Learn<F> {
     ) {
         let hops = ctx.tables.get(self.hops);
         let Some(vrf) = ctx.tables.get(self.fibs).get(table) else { return };
-        F::fib(vrf).lookup_batch(&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+        let (addresses, ids) = (&self.addresses[..slots.len()], &mut self.ids[..slots.len()]);
+        F::fib(vrf).lookup_batch(addresses, ids, prefetch_read);
         let now = (ctx.now / 1_000_000_000) as u32;
         for (slot, id) in slots.iter().zip(&*self.ids) {
             let Some(hop) = hops.split(hops.get(*id)) else { continue };
