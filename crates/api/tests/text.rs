@@ -4,8 +4,8 @@
 use api::text::{Format, read_config, write};
 use api::v1::interface::Port;
 use api::v1::{
-    BridgePort, Config, Interface, Memif, MemifRole, NextHop, ReversePathFilter, Route, RouteAction, Tap,
-    Vlan,
+    BridgePort, Config, Interface, Memif, MemifRole, NextHop, PortSplit, ReversePathFilter, Route,
+    RouteAction, Tap, Vlan,
 };
 use proptest::prelude::*;
 
@@ -138,16 +138,16 @@ fn any_interface() -> impl Strategy<Value = Interface> {
 }
 
 fn any_route() -> impl Strategy<Value = Route> {
-    (".{0,5}", ".{0,9}", prop::collection::vec((".{0,9}", any::<u32>()), 0..3), 0..5i32).prop_map(
-        |(vrf, prefix, next_hops, action)| Route {
-            vrf,
-            prefix,
-            next_hops: next_hops
-                .into_iter()
-                .map(|(address, weight)| NextHop { address, weight, ..NextHop::default() })
-                .collect(),
-            action,
-        },
+    let hop = |(address, weight): (String, u32)| NextHop { address, weight, ..NextHop::default() };
+    let hops = prop::collection::vec((".{0,9}", any::<u32>()).prop_map(hop), 0..3);
+    let split = (
+        prop::collection::vec(".{0,9}", 0..3),
+        prop::option::of((".{0,9}", any::<u32>()).prop_map(hop)),
+        0..3i32,
+    )
+        .prop_map(|(ports, next_hop, without_peer)| PortSplit { ports, next_hop, without_peer });
+    (".{0,5}", ".{0,9}", hops, 0..5i32, prop::option::of(split)).prop_map(
+        |(vrf, prefix, next_hops, action, port_split)| Route { vrf, prefix, next_hops, action, port_split },
     )
 }
 

@@ -81,6 +81,7 @@ fn route() -> impl Strategy<Value = Route> {
         prefix: prefix.into(),
         action: if next_hops.is_empty() { RouteAction::Blackhole.into() } else { 0 },
         next_hops,
+        ..Route::default()
     })
 }
 

@@ -38,7 +38,8 @@ mod tests {
     use std::sync::Arc;
 
     /// What interface 1 may send from besides: a foreign network, some hosts of interface 2's, and one of our own addresses.
-    const ALLOWED: &[(&str, &str)] = &[("198.51.100.0", "198.51.100.255"), ("10.0.2.20", "10.0.2.22"), ("10.0.3.1", "10.0.3.1")];
+    const ALLOWED: &[(&str, &str)] =
+        &[("198.51.100.0", "198.51.100.255"), ("10.0.2.20", "10.0.2.22"), ("10.0.3.1", "10.0.3.1")];
 
     #[test]
     fn sources_are_believed_where_a_route_leads_back() {
@@ -47,7 +48,8 @@ mod tests {
             topology::set_up(bench, 1500);
             for (index, rpf) in [(1, Rpf::Strict), (2, Rpf::Strict), (3, Rpf::Loose), (5, Rpf::Strict)] {
                 let allowed = if index == 1 { ALLOWED } else { &[] };
-                let range = |(first, last): &(&str, &str)| (topology::address(first), topology::address(last));
+                let range =
+                    |(first, last): &(&str, &str)| (topology::address(first), topology::address(last));
                 let allowed_sources = Arc::new(allowed.iter().map(range).collect());
                 let interface = Interface { rpf, allowed_sources, ..topology::interface(index, 1500) };
                 bench.set_interface(index, interface);

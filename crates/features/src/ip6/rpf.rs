@@ -38,7 +38,11 @@ mod tests {
     use std::sync::Arc;
 
     /// What interface 1 may send from besides: a foreign network, some hosts of interface 2's, and one of our own addresses.
-    const ALLOWED: &[(&str, &str)] = &[("2001:db8:f::", "2001:db8:f:ffff:ffff:ffff:ffff:ffff"), ("2001:db8:2::20", "2001:db8:2::22"), ("2001:db8:3::1", "2001:db8:3::1")];
+    const ALLOWED: &[(&str, &str)] = &[
+        ("2001:db8:f::", "2001:db8:f:ffff:ffff:ffff:ffff:ffff"),
+        ("2001:db8:2::20", "2001:db8:2::22"),
+        ("2001:db8:3::1", "2001:db8:3::1"),
+    ];
 
     #[test]
     fn sources_are_believed_where_a_route_leads_back() {
@@ -47,7 +51,8 @@ mod tests {
             topology::set_up(bench, 1500);
             for (index, rpf) in [(1, Rpf::Strict), (2, Rpf::Strict), (3, Rpf::Loose), (5, Rpf::Strict)] {
                 let allowed = if index == 1 { ALLOWED } else { &[] };
-                let range = |(first, last): &(&str, &str)| (topology::address(first), topology::address(last));
+                let range =
+                    |(first, last): &(&str, &str)| (topology::address(first), topology::address(last));
                 let allowed_sources = Arc::new(allowed.iter().map(range).collect());
                 let interface = Interface { rpf, allowed_sources, ..topology::interface(index, 1500) };
                 bench.set_interface(index, interface);
