@@ -155,7 +155,7 @@ def test_fragments_follow_the_first(world, address, peer):
 def test_options_do_not_hide_the_port(world, address, peer):
     mac = world.daemon.interface("peer")["mac"]
     if ":" in address:
-        header = IPv6(src=peer, dst=address) / IPv6ExtHdrDestOpt(options=[PadN(optdata=bytes(12))])
+        header = IPv6(src=peer, dst=address) / IPv6ExtHdrDestOpt(options=[PadN(optdata=bytes(4))])
     else:
         header = IP(src=peer, dst=address, options=[IPOption_NOP()] * 8)
     for port, taker in ((6081, world.app), (6082, world.pod)):
@@ -210,7 +210,8 @@ def test_connections_that_the_pod_opens_return_to_whom_has_opened_them(world, ad
     with from_app[0], from_app[1], from_pod[0], from_pod[1]:
         exchange(*from_app)
         exchange(*from_pod)
-    assert world.count("by-flow", address) > 100
+    # Super-frames count as one.
+    assert world.count("by-flow", address) > 10
 
 
 @pytest.mark.parametrize("address, peer", FAMILIES)
@@ -272,8 +273,7 @@ def test_show_fib_and_get_route_say_where_ports_go(world):
         ("tun", "other ports"),
     ]
     assert "tcp:5000-5010 udp:6081 10.50.0.1 via memif" in world.daemon.cli("get", "route").stdout
-    with_trace = world.daemon.cli("get", "route", "-o", "yaml").stdout
-    assert "port_split" in with_trace
+    assert "port_split" in world.daemon.cli("get", "route", "-o", "toml").stdout
 
 
 def test_a_route_without_a_split_is_one_again(world):
