@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -22,15 +23,21 @@ import (
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/health"
 	"quiver/kubernetes/internal/host"
+	"quiver/kubernetes/internal/install"
 	"quiver/kubernetes/internal/pods"
 )
 
 type options struct {
-	socket, quiverd, state, node, kubeconfig, ranges, device string
-	standalone, uninstall                                    bool
-	mtu                                                      uint
+	socket, quiverd, state, node, kubeconfig, ranges, device, health string
+	standalone, install, uninstall, stay                             bool
+	mtu                                                              uint
+	plugins, networks, plugin, network, program, programState        string
 }
+
+// How long calls that are being answered at the end may still take.
+const farewellTime = 5 * time.Second
 
 func main() {
 	var o options
@@ -43,14 +50,26 @@ func main() {
 	flag.StringVar(&o.ranges, "pod-cidr", "", "standalone: ranges of pods' addresses, \"10.244.0.0/24,fd00:10:244::/64\"")
 	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
+	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz (empty: none)")
+	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
+	flag.StringVar(&o.plugins, "cni-plugins", "", "install: the runtime's directory of plugins; uninstall: take ours away there (empty: don't)")
+	flag.StringVar(&o.networks, "cni-networks", "", "the same for its directory of network configurations")
+	flag.StringVar(&o.plugin, "plugin", "/usr/bin/quiver-cni", "install: the plugin")
+	flag.StringVar(&o.network, "network", "/etc/quiver/"+install.Network, "install: the network configuration")
+	flag.StringVar(&o.program, "start-quiverd", "", "uninstall: quiverd has ended for good; this program is started once more to give back all that it has made, and its state goes, too")
+	flag.StringVar(&o.programState, "quiverd-state", "/var/lib/quiver", "uninstall with --start-quiverd: what quiverd leaves on disk")
+	flag.BoolVar(&o.stay, "stay", false, "uninstall: don't end when all is done, but be ready (--health) until SIGTERM")
 	flag.Parse()
 
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	work := run
-	if o.uninstall {
+	switch {
+	case o.install:
+		work = putOnHost
+	case o.uninstall:
 		work = uninstall
 	}
 	if err := work(ctx, o, log); err != nil {
@@ -112,7 +131,24 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		go learn(ctx, server, ranges, log)
 	}
 	go server.Run(ctx)
-	return serve(ctx, o.socket, server, log)
+	if o.health == "" {
+		return serve(ctx, o.socket, server, log)
+	}
+	// Who of the two ends first ends the other.
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		if err := health.Serve(ctx, o.health, server.Ready); err != nil {
+			stop(fmt.Errorf("--health: %w", err))
+		}
+	}()
+	if err := serve(ctx, o.socket, server, log); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
 }
 
 // learn gives the agent its addresses as soon as the API server tells them.
@@ -155,6 +191,8 @@ func serve(ctx context.Context, path string, server *agent.Agent, log *slog.Logg
 	agentv1.RegisterPodNetworkServer(calls, server)
 	go func() {
 		<-ctx.Done()
+		// Those who wait for quiverd are told to try again.
+		time.AfterFunc(farewellTime, calls.Stop)
 		calls.GracefulStop()
 	}()
 	log.Info("ready for quiver-cni", "socket", path)

@@ -2,26 +2,44 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/health"
 	"quiver/kubernetes/internal/host"
+	"quiver/kubernetes/internal/install"
 )
 
-// This long an uninstall waits for a quiverd that doesn't answer.
-const uninstallTime = 10 * time.Second
+const (
+	// This long an uninstall waits for a quiverd that doesn't answer.
+	uninstallTime = 10 * time.Second
+	// This long for one that it has started, and that takes over what there is.
+	startTime = time.Minute
+)
 
-// uninstall takes away what agents have made: routes of the host, objects in quiverd (and with them the devices), the state on disk.
-// If something fails, what comes after it stays, so that it can be tried again.
+// uninstall takes away what agents have made: the runtime's way to us, routes of the host, objects in quiverd (and with them the devices),
+// the state on disk. If something fails, what comes after it stays, so that it can be tried again.
 func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 	unlock, err := lock(o.state)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	files := install.Host{Plugins: o.plugins, Networks: o.networks}
+	// First of all: whoever is asked for a pod from now on isn't us.
+	if o.networks != "" {
+		if err := files.TakeNetwork(); err != nil {
+			return err
+		}
+	}
 	table, err := host.Open()
 	if err != nil {
 		return err
@@ -35,6 +53,36 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 		return err
 	}
 	defer quiverd.Close()
+	if o.program == "" {
+		err = withdraw(ctx, quiverd, log)
+	} else {
+		err = retire(ctx, o, quiverd, log)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(o.state); err != nil {
+		return err
+	}
+	// Until now a runtime could have needed it to delete a pod.
+	if o.plugins != "" {
+		if err := files.TakePlugin(); err != nil {
+			return err
+		}
+	}
+	log.Info("uninstalled")
+	if !o.stay {
+		return nil
+	}
+	if o.health == "" {
+		<-ctx.Done()
+		return nil
+	}
+	return health.Serve(ctx, o.health, func(context.Context) error { return nil })
+}
+
+// withdraw takes our objects out of a quiverd that goes on running, for others.
+func withdraw(ctx context.Context, quiverd *dataplane.Client, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, uninstallTime)
 	defer cancel()
 	if err := quiverd.Wait(ctx); err != nil {
@@ -47,6 +95,47 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 	if err := quiverd.Apply(ctx, nil, there.Ours()); err != nil {
 		return err
 	}
-	log.Info("uninstalled", "objects", len(there.Ours()), "state", o.state)
-	return os.RemoveAll(o.state)
+	log.Info("quiverd has nothing of ours any more", "objects", len(there.Ours()))
+	return nil
+}
+
+// retire removes all that a quiverd which has ended has left. Its devices outlive it, and it knows best what they are: so it is started
+// once more, told that nothing shall be, and ended.
+func retire(ctx context.Context, o options, quiverd *dataplane.Client, log *slog.Logger) error {
+	if there, err := net.Dial("unix", o.quiverd); err == nil {
+		there.Close()
+		return fmt.Errorf("a quiverd still runs at %s: end it first", o.quiverd)
+	}
+	last := exec.CommandContext(ctx, o.program)
+	last.Stdout, last.Stderr = os.Stderr, os.Stderr
+	last.Cancel = func() error { return last.Process.Signal(syscall.SIGTERM) }
+	if err := last.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- last.Wait() }()
+	end := func() error {
+		_ = last.Process.Signal(syscall.SIGTERM)
+		return <-ended
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() { answered <- quiverd.Wait(ctx) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("%s ended at once: %w", o.program, errors.Join(err, ctx.Err()))
+	case err := <-answered:
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s doesn't answer: %w", o.program, err), end())
+		}
+	}
+	if err := quiverd.Clear(ctx); err != nil {
+		return errors.Join(err, end())
+	}
+	if err := end(); err != nil {
+		return fmt.Errorf("%s: %w", o.program, err)
+	}
+	log.Info("quiverd has gone, and all that it made", "state", o.programState)
+	return errors.Join(os.RemoveAll(o.programState), os.RemoveAll(filepath.Dir(o.quiverd)))
 }

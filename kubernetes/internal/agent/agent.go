@@ -48,11 +48,13 @@ type Agent struct {
 	mutex sync.Mutex
 	store *attachment.Store
 	pools []*address.Pool
+	// What became of the last time that everything was compared, single pods apart.
+	compared error
 }
 
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
-	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log}
+	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared}
 }
 
 // SetRanges tells which addresses there are to give.

@@ -11,17 +11,24 @@ import (
 
 // Reconcile brings quiverd to what shall be, whatever it has now.
 func (a *Agent) Reconcile(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, applyTime)
-	defer cancel()
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
+	var ofPods error
+	a.compared, ofPods = a.bring(ctx)
+	return errors.Join(a.compared, ofPods)
+}
+
+// bring does so; errors of single pods are told apart.
+func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
 	if err := a.settings.Farewells.Each(a.store.Delete); err != nil {
 		a.log.Error("word of a pod that went could not be heard", "why", err)
 	}
 
 	there, err := a.quiverd.Objects(ctx)
 	if err != nil {
-		return err
+		return err, nil
 	}
 	// Without ranges it isn't known what the node shall have: nothing of it is changed.
 	node, removable := &quiver.Config{}, there.Pods
@@ -37,15 +44,15 @@ func (a *Agent) Reconcile(ctx context.Context) error {
 	err = a.quiverd.Apply(ctx, all, surplus)
 	var refused *dataplane.RefusedError
 	if !errors.As(err, &refused) {
-		return err
+		return err, nil
 	}
 
 	// One pod that can't be must not stand in the way of the others.
-	failed := errors.Join(a.quiverd.Apply(ctx, nil, surplus), a.quiverd.Apply(ctx, node, nil))
+	failed = errors.Join(a.quiverd.Apply(ctx, nil, surplus), a.quiverd.Apply(ctx, node, nil))
 	for _, record := range a.store.All() {
-		failed = errors.Join(failed, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
+		ofPods = errors.Join(ofPods, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
 	}
-	return failed
+	return failed, ofPods
 }
 
 // node is what the dataplane has besides pods.

@@ -79,6 +79,15 @@ func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 	return nil
 }
 
+// Clear removes all objects, whosever they are.
+func (c *Client) Clear(ctx context.Context) error {
+	answer, err := c.quiver.Apply(ctx, &quiver.ApplyRequest{ReplaceAll: true})
+	if err == nil && !answer.Committed {
+		err = errors.New("quiverd did not commit that there is nothing any more")
+	}
+	return err
+}
+
 // Objects are those in the dataplane.
 func (c *Client) Objects(ctx context.Context) (*Found, error) {
 	stream, err := c.quiver.Get(ctx, &quiver.GetRequest{})

@@ -1,0 +1,174 @@
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+const (
+	chartDirectory = "../quiver"
+	manifests      = "../../kubernetes"
+	root           = "../../.."
+)
+
+func render(t *testing.T, values map[string]any) string {
+	t.Helper()
+	text, err := Render(chartDirectory, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// objects reads manifests as the API server does: a field that it doesn't know is an error.
+func objects(t *testing.T, text string) (all []runtime.Object) {
+	t.Helper()
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	for part := range strings.SplitSeq(text, "---\n") {
+		// (At the beginning stands what the file is.)
+		if !strings.Contains(part, "kind:") {
+			continue
+		}
+		object, _, err := strict.Decode([]byte(part), nil, nil)
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, part)
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+func daemons(t *testing.T, text string) *apps.DaemonSet {
+	t.Helper()
+	for _, object := range objects(t, text) {
+		if set, is := object.(*apps.DaemonSet); is {
+			return set
+		}
+	}
+	t.Fatal("there is no DaemonSet")
+	return nil
+}
+
+func TestManifestsAreWhatTheChartSays(t *testing.T) {
+	for _, manifest := range []struct {
+		file, about string
+		values      map[string]any
+	}{
+		{"quiver.yaml", "Quiver as the network of a cluster: docs/kubernetes.md.", nil},
+		{"uninstall.yaml", "Applied over quiver.yaml, takes away what Quiver has made on every node: docs/kubernetes.md.", map[string]any{"uninstall": true}},
+	} {
+		path := filepath.Join(manifests, manifest.file)
+		made := fmt.Sprintf("# %s\n# Made from the chart in deploy/helm: change that, then UPDATE_REFERENCE=1 scripts/pods.sh chart.\n%s", manifest.about, render(t, manifest.values))
+		if os.Getenv("UPDATE_REFERENCE") != "" {
+			if err := os.WriteFile(path, []byte(made), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if there, err := os.ReadFile(path); err != nil || !bytes.Equal(there, []byte(made)) {
+			t.Errorf("%s isn't what the chart makes (%v): UPDATE_REFERENCE=1 scripts/pods.sh chart", path, err)
+		}
+		objects(t, made)
+	}
+}
+
+func TestNoContainerMayMoreThanItNeeds(t *testing.T) {
+	allowed := map[string][]core.Capability{
+		"doctor": {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "IPC_LOCK"}, "install": nil, "quiverd": {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "IPC_LOCK"},
+		"quiver-agent": {"NET_ADMIN", "NET_RAW", "SYS_ADMIN"}, "uninstall": {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "IPC_LOCK"},
+	}
+	for _, uninstall := range []bool{false, true} {
+		pod := daemons(t, render(t, map[string]any{"uninstall": uninstall})).Spec.Template.Spec
+		if pod.HostPID || pod.HostIPC || *pod.AutomountServiceAccountToken || pod.SecurityContext.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("the pod may more than it needs: %+v", pod)
+		}
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			may := container.SecurityContext
+			if may.Privileged != nil || *may.AllowPrivilegeEscalation || !*may.ReadOnlyRootFilesystem || !slices.Equal(may.Capabilities.Drop, []core.Capability{"ALL"}) {
+				t.Errorf("%s: %+v", container.Name, may)
+			}
+			if want, known := allowed[container.Name]; !known || !slices.Equal(may.Capabilities.Add, want) {
+				t.Errorf("%s: %v", container.Name, may.Capabilities.Add)
+			}
+			for _, mount := range container.VolumeMounts {
+				if mount.Name == "api-server" && container.Name != "quiver-agent" {
+					t.Errorf("%s has a token for the API server", container.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestValuesReachTheirPlace(t *testing.T) {
+	text := render(t, map[string]any{
+		"image": map[string]any{"repository": "registry.test/q", "tag": "7"}, "namespace": map[string]any{"name": "elsewhere", "create": false},
+		"apiServer": map[string]any{"host": "192.0.2.7", "port": 443}, "cni": map[string]any{"plugins": "/p", "networks": "/n", "timeoutSeconds": 7},
+		"agent": map[string]any{"mtu": 9000, "hostDevice": "q1", "healthPort": 99}, "quiverd": map[string]any{"settings": "[workers]\ncount = 2\n"},
+		"maxUnavailable": "10%",
+	})
+	config := map[string]string{}
+	for _, object := range objects(t, text) {
+		switch object := object.(type) {
+		case *core.ConfigMap:
+			for key, value := range object.Data {
+				config[key] = value
+			}
+		case *core.Namespace:
+			t.Error("a namespace is made")
+		}
+	}
+	if config["KUBERNETES_SERVICE_HOST"] != "192.0.2.7" || config["KUBERNETES_SERVICE_PORT"] != "443" || config["quiverd.toml"] != "[workers]\ncount = 2\n" ||
+		!strings.Contains(config["10-quiver.conflist"], `"timeoutSeconds": 7`) {
+		t.Errorf("%q", config)
+	}
+	set := daemons(t, text)
+	pod := set.Spec.Template.Spec
+	if set.Namespace != "elsewhere" || set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String() != "10%" {
+		t.Errorf("%+v", set.ObjectMeta)
+	}
+	agent := pod.Containers[1]
+	for _, word := range []string{"--mtu=9000", "--host-device=q1", "--health=127.0.0.1:99"} {
+		if !slices.Contains(agent.Command, word) {
+			t.Errorf("%q lacks %s", agent.Command, word)
+		}
+	}
+	if agent.Image != "registry.test/q:7" || agent.ReadinessProbe.HTTPGet.Port.IntValue() != 99 {
+		t.Errorf("%+v", agent)
+	}
+	if strings.Contains(render(t, nil), "KUBERNETES_SERVICE_HOST:") {
+		t.Error("without a host for the API server it is given nevertheless")
+	}
+	if sum := func(text string) string {
+		return daemons(t, text).Spec.Template.Annotations["quiver.io/configuration"]
+	}; sum(text) == sum(render(t, nil)) {
+		t.Error("other settings don't replace pods")
+	}
+}
+
+func TestTheChartIsOfTheProgramsVersion(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "Cargo.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^version = "(.*)"$`).FindSubmatch(text)
+	chart, err := os.ReadFile(filepath.Join(chartDirectory, "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"version", "appVersion"} {
+		if !strings.Contains(string(chart), fmt.Sprintf("\n%s: %s\n", key, version[1])) {
+			t.Errorf("%s of the chart isn't %s", key, version[1])
+		}
+	}
+}

@@ -1,0 +1,104 @@
+{{- /* What runs on a node. */ -}}
+{{- define "quiver.run" -}}
+initContainers:
+  # Whether this machine is fit, seen with the same eyes as quiverd's: if not, its log says what to do.
+  - name: doctor
+    image: {{ include "quiver.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command: [quiver, doctor]
+    {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN" "IPC_LOCK") | nindent 4 }}
+    volumeMounts:
+      - {name: state, mountPath: /var/lib/quiver}
+      - {name: sockets, mountPath: /run/quiver}
+      - {name: tun, mountPath: /dev/net/tun}
+  - name: install
+    image: {{ include "quiver.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command: [quiver-agent, --install, --cni-plugins=/host/plugins, --cni-networks=/host/networks]
+    {{- include "quiver.may" (list) | nindent 4 }}
+    volumeMounts:
+      - {name: plugins, mountPath: /host/plugins}
+      - {name: networks, mountPath: /host/networks}
+      - {name: configuration, mountPath: /etc/quiver, readOnly: true}
+containers:
+  - name: quiverd
+    image: {{ include "quiver.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command: [quiverd]
+    # NET_ADMIN: pods' devices; SYS_ADMIN: entering pods' network namespaces; NET_RAW: AF_PACKET; IPC_LOCK: huge pages.
+    {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN" "IPC_LOCK") | nindent 4 }}
+    resources:
+      {{- toYaml .Values.quiverd.resources | nindent 6 }}
+    livenessProbe:
+      exec:
+        command: [quiver, show, version]
+      initialDelaySeconds: 30
+      periodSeconds: 20
+      timeoutSeconds: 10
+      failureThreshold: 3
+    volumeMounts:
+      - {name: configuration, mountPath: /etc/quiver, readOnly: true}
+      - {name: state, mountPath: /var/lib/quiver}
+      - {name: sockets, mountPath: /run/quiver}
+      - {name: tun, mountPath: /dev/net/tun}
+      - {name: namespaces, mountPath: /run/netns, mountPropagation: HostToContainer, readOnly: true}
+  - name: quiver-agent
+    image: {{ include "quiver.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command:
+      - quiver-agent
+      - --mtu={{ .Values.agent.mtu | int }}
+      - --host-device={{ .Values.agent.hostDevice }}
+      - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
+    env:
+      - name: NODE_NAME
+        valueFrom:
+          fieldRef:
+            fieldPath: spec.nodeName
+    envFrom:
+      # Where there is no kube-proxy: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
+      - configMapRef:
+          name: quiver-api-server
+          optional: true
+    # NET_ADMIN: routes to other nodes; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
+    {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN") | nindent 4 }}
+    resources:
+      {{- toYaml .Values.agent.resources | nindent 6 }}
+    livenessProbe:
+      httpGet: {host: 127.0.0.1, port: {{ .Values.agent.healthPort | int }}, path: /livez}
+      initialDelaySeconds: 10
+      periodSeconds: 20
+      timeoutSeconds: 10
+      failureThreshold: 3
+    # That it forwards: its pods' packets go through this node's quiverd.
+    readinessProbe:
+      httpGet: {host: 127.0.0.1, port: {{ .Values.agent.healthPort | int }}, path: /readyz}
+      periodSeconds: 5
+      timeoutSeconds: 5
+      failureThreshold: 2
+    volumeMounts:
+      - {name: state, mountPath: /var/lib/quiver}
+      - {name: sockets, mountPath: /run/quiver}
+      - {name: namespaces, mountPath: /run/netns, mountPropagation: HostToContainer, readOnly: true}
+      - {name: api-server, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+volumes:
+  {{- include "quiver.volumes" . | nindent 2 }}
+  - {name: state, hostPath: {path: /var/lib/quiver, type: DirectoryOrCreate}}
+  - {name: sockets, hostPath: {path: /run/quiver, type: DirectoryOrCreate}}
+  - {name: namespaces, hostPath: {path: /run/netns, type: DirectoryOrCreate}}
+  - name: api-server
+    projected:
+      sources:
+        - serviceAccountToken: {path: token}
+        - configMap:
+            name: kube-root-ca.crt
+            items: [{key: ca.crt, path: ca.crt}]
+{{- end }}
+
+{{- /* What running and uninstalling both need of a node. */ -}}
+{{- define "quiver.volumes" -}}
+- {name: configuration, configMap: {name: quiver}}
+- {name: tun, hostPath: {path: /dev/net/tun, type: CharDevice}}
+- {name: plugins, hostPath: {path: {{ .Values.cni.plugins }}, type: DirectoryOrCreate}}
+- {name: networks, hostPath: {path: {{ .Values.cni.networks }}, type: DirectoryOrCreate}}
+{{- end }}

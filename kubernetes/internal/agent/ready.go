@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
+	"quiver/kubernetes/internal/health"
+)
+
+var errNotCompared = errors.New("quiverd hasn't been told yet what shall be")
+
+// Ready tells whether pods' packets are forwarded: there are addresses, quiverd has what it shall have, and it answers a ping that the
+// host sends through its device towards pods.
+func (a *Agent) Ready(ctx context.Context) error {
+	if _, err := a.Status(ctx, &agentv1.StatusRequest{}); err != nil {
+		return err
+	}
+	routers, err := a.routers()
+	if err != nil {
+		return fmt.Errorf("not everything is as it shall be: %w", err)
+	}
+	if a.settings.HostDevice == "" {
+		// The host has no way to pods by which it could ask.
+		return nil
+	}
+	return health.Forwards(ctx, routers)
+}
+
+// routers are the addresses that quiverd has in each range; an error if it wasn't brought to what shall be.
+func (a *Agent) routers() (addresses []netip.Addr, err error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for _, pool := range a.pools {
+		addresses = append(addresses, pool.Gateway())
+	}
+	return addresses, a.compared
+}

@@ -1,0 +1,84 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netns"
+)
+
+// alone is a network namespace of the test's own, in which it goes on, with a device behind which nobody is.
+func alone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := netns.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := netns.Set(home); err != nil {
+			t.Error(err)
+		}
+		own.Close()
+		home.Close()
+		runtime.UnlockOSThread()
+	})
+	for _, words := range []string{"link set lo up", "link add silent type dummy", "address add 192.0.2.2/24 dev silent", "link set silent up"} {
+		if out, err := exec.Command("ip", strings.Fields(words)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v\n%s", words, err, out)
+		}
+	}
+}
+
+func TestWhoAnswersForwards(t *testing.T) {
+	alone(t)
+	silent := netip.MustParseAddr("192.0.2.1")
+	// The kernel answers for itself.
+	for _, here := range []string{"127.0.0.1", "::1"} {
+		if err := Echo(t.Context(), netip.MustParseAddr(here)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := Forwards(t.Context(), []netip.Addr{silent, netip.MustParseAddr("127.0.0.1")}); err != nil {
+		t.Error(err)
+	}
+	if err := Forwards(t.Context(), []netip.Addr{silent}); err == nil || !strings.Contains(err.Error(), "192.0.2.1") {
+		t.Error(err)
+	}
+}
+
+func TestReadinessIsWhatIsSaidNowAndLifeIsNot(t *testing.T) {
+	var fault error
+	paths := handler(func(context.Context) error { return fault })
+	ask := func(path string) (int, string) {
+		recorder := httptest.NewRecorder()
+		paths.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		return recorder.Code, recorder.Body.String()
+	}
+	for _, fault = range []error{nil, errors.New("quiverd doesn't answer"), nil} {
+		status, body := ask("/readyz")
+		if fault == nil && status != http.StatusOK || fault != nil && (status != http.StatusServiceUnavailable || !strings.Contains(body, fault.Error())) {
+			t.Errorf("%v: %d %s", fault, status, body)
+		}
+		if status, _ := ask("/livez"); status != http.StatusOK {
+			t.Errorf("%v: not alive", fault)
+		}
+	}
+	if status, _ := ask("/else"); status != http.StatusNotFound {
+		t.Errorf("%d", status)
+	}
+}
