@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Quiver as the network of pods (kubernetes/): pods.sh [build|lint|unit|system]; without: all, in that order. The last one needs
-# root, and quiverd and quiver in target/release.
+# Quiver as the network of pods (kubernetes/): pods.sh [build|lint|unit|chart|system]; without: all, in that order. The last one needs
+# root, and quiverd and quiver in target/release. UPDATE_REFERENCE=1 pods.sh chart makes the manifests from the chart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 what="${1:-all}"
 
-case "$what" in all | build | lint | unit | system) ;; *) echo "usage: $0 [build|lint|unit|system]" >&2; exit 2 ;; esac
+case "$what" in all | build | lint | unit | chart | system) ;; *) echo "usage: $0 [build|lint|unit|chart|system]" >&2; exit 2 ;; esac
 does() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 
 cd kubernetes
@@ -26,6 +26,9 @@ if does unit; then
   go test ./...
 fi
 cd ..
+if does chart; then
+  (cd deploy/helm && [ -z "$(gofmt -l .)" ] && go vet ./chart && go test ./chart)
+fi
 if does system; then
   if [ "$(id -u)" -ne 0 ]; then
     echo "tests of pods need root for network namespaces: sudo make pods" >&2

@@ -1,10 +1,11 @@
 """Quiver as the network of a Kubernetes cluster: what users see, and what is left when they have gone."""
 
+import contextlib
 import re
 import signal
 
-from lab.process import eventually
-from workload import left, memif, must_echo, must_fetch, must_ping, nothing_left, pings_again, pods, server, within
+from lab.process import HANGS, eventually
+from workload import addresses, left, memif, must_fetch, must_ping, node_object, nothing_left, pinging, pings_again, pods, server, within
 
 
 def test_pods_reach_each_other_their_hosts_and_leave_nothing(cluster):
@@ -48,58 +49,93 @@ def test_a_memif_by_annotation_answers_on_both_nodes(cluster):
     nothing_left(cluster, before)
 
 
-def test_traffic_goes_on_while_the_agent_is_killed_and_comes_back(cluster):
+def test_traffic_goes_on_while_the_agent_is_killed(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)
     with pods(cluster, server("a", n1), server("c", n2)) as of:
-        pings = [cluster.control.executing("a", "ping", "-i", "0.1", address) for address in of["c"]]
-        for ping in pings:
-            eventually(lambda ping=ping: "seq=2" in ping.output(), ping.output)
-        n1.end("quiver-agent")
-        routes = n1.routes()
-        assert sorted(prefix for prefix, _ in routes) == sorted(cluster.ranges(n2))
-        for ping in pings:
-            seen = ping.output().count("seq=")
-            eventually(lambda ping=ping, seen=seen: ping.output().count("seq=") > seen + 10, ping.output)
-        n1.start_agent()
-        # It knows again what there is, and has work done.
-        with pods(cluster, server("b", n1)) as more:
-            assert not set(more["b"]) & set(of["a"])
-            must_fetch(cluster, "b", of["a"][0], "a")
-        for ping in pings:
-            with ping:
-                numbers = [int(number) for number in re.findall(r"seq=(\d+) ttl", ping.output())]
-                assert numbers == list(range(len(numbers))), ping.output()
+        with contextlib.ExitStack() as stack:
+            pings = [stack.enter_context(pinging(cluster, "a", address)) for address in of["c"]]
+            routes = n1.routes()
+            assert sorted(prefix for prefix, _ in routes) == sorted(cluster.ranges(n2))
+            back = cluster.quiver.kill(n1, "quiver-agent")
+            for ping in pings:
+                ping.goes_on()
+            back()
+            # It knows again what there is, and has work done.
+            with pods(cluster, server("b", n1)) as more:
+                assert not set(more["b"]) & set(of["a"])
+                must_fetch(cluster, "b", of["a"][0], "a")
+            for ping in pings:
+                ping.goes_on()
+                assert ping.lost() == 0, ping.output()
         assert n1.routes() == routes
     nothing_left(cluster, before)
 
 
-def test_pods_return_with_quiverd(cluster):
+def test_traffic_comes_back_after_quiverd_is_killed(cluster, told):
     n1, n2 = cluster.nodes
+    before = left(cluster)
     with pods(cluster, server("a", n1), server("c", n2)) as of:
-        n1.end("quiverd")
-        n1.start_quiverd()
+        with contextlib.ExitStack() as stack:
+            pings = [stack.enter_context(pinging(cluster, "c", address)) for address in of["a"]]
+            cluster.quiver.kill(n1, "quiverd")()
+            for ping in pings:
+                ping.goes_on()
+                told(f"quiverd killed: {ping.summary()}")
         for address in of["c"]:
             pings_again(cluster, "a", address)
             must_fetch(cluster, "a", address, "c")
+    nothing_left(cluster, before)
 
 
-def test_a_node_that_is_gone_has_no_route_any_more(cluster):
-    """The last but one, since its node doesn't come back."""
+def test_a_node_is_ready_when_it_forwards_and_not_otherwise(cluster):
+    node, _ = cluster.nodes
+    assert cluster.quiver.ready(node)
+    node.signal("quiverd", signal.SIGSTOP)
+    try:
+        eventually(lambda: not cluster.quiver.ready(node), "the node isn't ready", timeout=HANGS, interval=0.3)
+    finally:
+        node.signal("quiverd", signal.SIGCONT)
+    eventually(lambda: cluster.quiver.ready(node), "the node is ready again", timeout=HANGS, interval=0.3)
+
+
+def test_an_update_replaces_quiver_node_by_node_and_pods_stay(cluster, told):
     n1, n2 = cluster.nodes
-    assert n1.routes() == sorted(zip(cluster.ranges(n2), n2.addresses, strict=True))
-    n2.end("kubelet")
-    cluster.control.kubectl("delete", "node", n2.name)
-    eventually(lambda: n1.routes() == [], n1.routes)
+    before = left(cluster)
+    with pods(cluster, server("a", n1), server("c", n2)) as of:
+        names = [cluster.quiver.pod(node)["metadata"]["name"] for node in cluster.nodes]
+        with contextlib.ExitStack() as stack:
+            pings = [stack.enter_context(pinging(cluster, "c", address)) for address in of["a"]]
+            cluster.quiver.update()
+            for ping in pings:
+                ping.goes_on()
+                told(f"update of both nodes: {ping.summary()}")
+        assert not {*names} & {cluster.quiver.pod(node)["metadata"]["name"] for node in cluster.nodes}
+        for address in of["c"]:
+            must_ping(cluster, "a", address)
+            must_fetch(cluster, "a", address, "c")
+        for name in ("a", "c"):
+            assert addresses(cluster.control.get("pod", name)) == of[name]
+    nothing_left(cluster, before)
 
 
-def test_uninstalling_leaves_the_host_as_it_was(cluster):
-    """The last one."""
+def test_routes_follow_nodes(cluster):
+    n1, n2 = cluster.nodes
+    routes = n1.routes()
+    assert routes == sorted(zip(cluster.ranges(n2), n2.addresses, strict=True))
+    with node_object(cluster, "n3", ("10.200.0.3", "fd00:200::3")) as ranges:
+        want = sorted([*routes, *zip(ranges, ("10.200.0.3", "fd00:200::3"), strict=True)])
+        eventually(lambda: n1.routes() == want, n1.routes, timeout=60)
+    eventually(lambda: n1.routes() == routes, n1.routes, timeout=60)
+
+
+def test_uninstalling_leaves_the_nodes_as_they_were(cluster):
+    """The last one. A pod is left there: it loses its network, and no more."""
+    n1, _ = cluster.nodes
     for node in cluster.nodes:
-        assert node.run("ip", "link", "show", "quiver0").returncode == 0
-        node.end("quiver-agent", signal.SIGTERM)
-        node.uninstall()
-        devices = node.run("ip", "-o", "link").stdout
-        assert "quiver0" not in devices and len(devices.splitlines()) == 2, devices
-        routes = node.run("ip", "-4", "route").stdout + node.run("ip", "-6", "route").stdout
-        assert "10.244." not in routes and "fd00:10:" not in routes, routes
+        assert "quiver0" in node.network() and "/opt/cni/bin/quiver-cni" in node.files()
+    with pods(cluster, server("a", n1)):
+        cluster.quiver.uninstall()
+        for node in cluster.nodes:
+            assert (node.network(), node.files()) == cluster.before[node.name]
+        assert "eth0" not in cluster.control.exec("a", "ip", "link").stdout

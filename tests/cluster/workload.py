@@ -3,8 +3,9 @@
 import contextlib
 import ipaddress
 import json
+import re
 
-from lab.process import HANGS, eventually
+from lab.process import HANGS, Process, eventually
 from testbed import image
 
 PORT = 8080
@@ -84,6 +85,57 @@ def must_fetch(cluster, pod, address, name):
     ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 30 {address} {PORT}"
     answer = cluster.control.exec(pod, "sh", "-c", ask).stdout
     assert "200 OK" in answer and answer.split()[-1] == name, answer
+
+
+@contextlib.contextmanager
+def pinging(cluster, pod, address):
+    """Pings from a pod, ten a second, which have begun and go on until the end."""
+    with Pings(cluster.control, pod, address) as pings:
+        pings.goes_on()
+        yield pings
+
+
+class Pings(Process):
+    """Pings, with what became of them."""
+
+    def __init__(self, control, pod, address):
+        super().__init__(*control.client, "exec", pod, "--", "ping", "-i", "0.1", address)
+        self.what = f"{pod} → {address}"
+
+    def answered(self):
+        """Numbers of the pings that were answered."""
+        return [int(number) for number in re.findall(r"seq=(\d+) ttl", self.output())]
+
+    def goes_on(self):
+        """Waits until more are answered than now."""
+        seen = len(self.answered())
+        eventually(lambda: len(self.answered()) > seen + 10 or not self.alive(), self.output, timeout=HANGS)
+        assert self.alive(), self.output()
+
+    def lost(self):
+        """How many weren't answered, of those up to the last that was."""
+        answered = self.answered()
+        return answered[-1] + 1 - len({*answered})
+
+    def summary(self):
+        """What became of them, in words."""
+        return f"{self.what}: {self.lost()} of {self.answered()[-1] + 1} pings lost, ten a second"
+
+
+@contextlib.contextmanager
+def node_object(cluster, name, addresses):
+    """A node of which there is no more than what the API server knows: its ranges."""
+    control = cluster.control
+    # Nothing runs there.
+    taint = {"key": "quiver.test/none", "effect": "NoExecute"}
+    control.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": [taint]}})
+    try:
+        status = {"status": {"addresses": [{"type": "InternalIP", "address": address} for address in addresses]}}
+        control.kubectl("patch", "node", name, "--subresource=status", "--patch", json.dumps(status))
+        ranges = lambda: control.get("node", name)["spec"].get("podCIDRs", [])
+        yield eventually(lambda: len(ranges()) == 2 and ranges(), f"{name} has ranges", timeout=60)
+    finally:
+        control.kubectl("delete", "node", name)
 
 
 def nothing_left(cluster, before):

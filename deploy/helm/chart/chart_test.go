@@ -156,19 +156,35 @@ func TestValuesReachTheirPlace(t *testing.T) {
 	}
 }
 
-func TestTheChartIsOfTheProgramsVersion(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "Cargo.toml"))
+// found is the first group of a pattern in a file of the project.
+func found(t *testing.T, file, pattern string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := regexp.MustCompile(`(?m)^version = "(.*)"$`).FindSubmatch(text)
-	chart, err := os.ReadFile(filepath.Join(chartDirectory, "Chart.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	match := regexp.MustCompile("(?m)" + pattern).FindSubmatch(text)
+	if match == nil {
+		t.Fatalf("%s has no %s", file, pattern)
 	}
-	for _, key := range []string{"version", "appVersion"} {
-		if !strings.Contains(string(chart), fmt.Sprintf("\n%s: %s\n", key, version[1])) {
-			t.Errorf("%s of the chart isn't %s", key, version[1])
+	return string(match[1])
+}
+
+func TestChartAndImageAreOfTheProgramsVersions(t *testing.T) {
+	const chart, image = "deploy/helm/quiver/Chart.yaml", "deploy/image/Dockerfile"
+	version := found(t, "Cargo.toml", `^version = "(.*)"$`)
+	for _, said := range []string{
+		found(t, chart, "^version: (.*)$"), found(t, chart, "^appVersion: (.*)$"),
+		found(t, image, `image.version="(.*?)"`), found(t, image, `ghcr.io/quiver-dataplane/quiver:(\S+)`),
+	} {
+		if said != version {
+			t.Errorf("%s, but the programs are %s", said, version)
 		}
+	}
+	if rust, used := found(t, "rust-toolchain.toml", `^channel = "(.*)"$`), found(t, image, "^FROM rust:([0-9.]+)-"); rust != used {
+		t.Errorf("the image is built with Rust %s, everything else with %s", used, rust)
+	}
+	if golang, used := found(t, "kubernetes/go.mod", "^go (.*)$"), found(t, image, "^FROM golang:([0-9.]+)-"); golang != used {
+		t.Errorf("the image is built with Go %s, everything else with %s", used, golang)
 	}
 }

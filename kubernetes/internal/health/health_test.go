@@ -37,7 +37,7 @@ func alone(t *testing.T) {
 		home.Close()
 		runtime.UnlockOSThread()
 	})
-	for _, words := range []string{"link set lo up", "link add silent type dummy", "address add 192.0.2.2/24 dev silent", "link set silent up"} {
+	for _, words := range []string{"link set lo up", "link add silent type veth peer name end", "link set end up", "address add 192.0.2.2/24 dev silent", "link set silent up"} {
 		if out, err := exec.Command("ip", strings.Fields(words)...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %s: %v\n%s", words, err, out)
 		}

@@ -7,11 +7,8 @@ from lab.process import ROOT, eventually, run
 
 from . import image
 from .control import ControlPlane
+from .installation import Installation
 from .node import Node
-
-ROLE = ROOT / "deploy/kubernetes/agent-role.yaml"
-# The role's service account, as the API server calls it.
-AGENT = "/O=system:serviceaccounts/CN=system:serviceaccount:kube-system:quiver-agent"
 
 # What kubelet sets for the machine as a whole.
 KERNEL = (
@@ -37,7 +34,8 @@ class Cluster:
             Node(self.directory / f"n{number}", f"n{number}", f"{prefix}-n{number}", (f"10.200.0.{number}", f"fd00:200::{number}"))
             for number in (1, 2)
         ]
-        self.control = None
+        self.control = self.quiver = None
+        self.before = {}
         self.kernel = {path: path.read_text() for path in (pathlib.Path("/proc/sys", name) for name in KERNEL)}
 
     def start(self):
@@ -46,16 +44,20 @@ class Cluster:
         first = self.nodes[0]
         self.control = control = ControlPlane(self.directory, self.box, first.namespace, first.addresses[0])
         control.start()
-        control.kubectl("apply", "-f", ROLE)
-        archive = image.pack(self.directory / "image.tar")
+        archives = image.pack(self.directory)
         for node in self.nodes:
             node.boot()
-            node.start_containerd(archive)
+            node.start_containerd(archives)
             names = ",".join([f"DNS:{node.name}", *(f"IP:{address}" for address in node.addresses)])
             control.authority.issue(node.name, f"/O=system:nodes/CN=system:node:{node.name}", names)
             kubeconfig = control.kubeconfig(f"{node.name}-kubelet", f"/O=system:nodes/CN=system:node:{node.name}")
             node.start_kubelet(self.box, kubeconfig, control.authority.directory)
-            node.install(control.kubeconfig(f"{node.name}-agent", AGENT))
+        for node in self.nodes:
+            there = lambda node=node: control.kubectl("get", "node", node.name, check=False).returncode == 0
+            eventually(there, lambda node=node: self._trouble(node), timeout=180, interval=0.3)
+        self.before = {node.name: (node.network(), node.files()) for node in self.nodes}
+        self.quiver = Installation(control)
+        self.quiver.install()
         for node in self.nodes:
             eventually(lambda node=node: self._ready(node), lambda node=node: self._trouble(node), timeout=180, interval=0.3)
         return self
@@ -89,9 +91,7 @@ class Cluster:
 
     def _ready(self, node):
         shown = self.control.kubectl("get", "node", node.name, "-o", "json", check=False).stdout
-        # Kubelet is content with the runtime's configuration; the agent may still wait for the node's ranges.
-        ways = node.run("ip", "-6", "route", "show", "dev", "quiver0", check=False).stdout
-        return '"reason": "KubeletReady"' in shown and len(self.ranges(node)) == 2 and self.ranges(node)[1] in ways
+        return '"reason": "KubeletReady"' in shown
 
     def ranges(self, node):
         """Ranges of addresses that the cluster has given a node."""
@@ -105,6 +105,7 @@ class Cluster:
         parts = [f"--- {name}\n{self.control.log(name)[-1000:]}" for name in self.control.components]
         for node in self.nodes:
             parts += [f"--- {node.name} {name}\n{node.log(name)[-3000:]}" for name in node.services]
+        parts += [f"--- {name}\n{text[-3000:]}" for name, text in self.quiver.logs().items()] if self.quiver else []
         return "\n".join(parts)
 
     def stop(self):

@@ -92,7 +92,3 @@ class ControlPlane:
     def exec(self, pod, *command, **options):
         """Runs a command in a pod to its end."""
         return self.kubectl("exec", pod, "--", *command, **options)
-
-    def executing(self, pod, *command):
-        """Runs a command in a pod in the background."""
-        return Process(*self.client, "exec", pod, "--", *command)

@@ -1,51 +1,27 @@
-"""The one image of the test cluster: static programs and nothing else, packed as `docker save` does."""
+"""The images of the test cluster: Quiver's own, as the manifest calls it, and one of static programs and nothing else for pods."""
 
-import hashlib
-import io
-import json
 import pathlib
 import shutil
-import tarfile
+import sys
 
-from lab.process import tool
+from lab.process import ROOT, tool
+
+sys.path.append(str(ROOT / "scripts"))
+import image  # noqa: E402 (found by the line above)
 
 NAME = "quiver.test/tools:1"
 LINKS = "sh", "sleep", "ping", "httpd", "nc", "hostname", "mkdir", "ip"
 
 
-def pack(path):
-    """Writes the image as an archive that `ctr images import` takes."""
-    layer = _tar(
-        {
-            "bin/busybox": pathlib.Path(shutil.which("busybox")).read_bytes(),
-            "bin/memif-echo": pathlib.Path(tool("memif-echo")).read_bytes(),
-        },
-        {f"bin/{name}": "busybox" for name in LINKS},
-    )
-    digest = hashlib.sha256(layer).hexdigest()
-    settings = {
-        "architecture": "amd64",
-        "os": "linux",
-        # A sandbox is made of it, too, and has nothing to do.
-        "config": {"Entrypoint": ["/bin/sleep", "infinity"], "Env": ["PATH=/bin"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+def pack(directory):
+    """Writes the images as archives that `ctr images import` takes, and returns their paths."""
+    tools, quiver = directory / "tools.tar", directory / "quiver.tar"
+    programs = {
+        "bin/busybox": pathlib.Path(shutil.which("busybox")).read_bytes(),
+        "bin/memif-echo": pathlib.Path(tool("memif-echo")).read_bytes(),
     }
-    settings = json.dumps(settings).encode()
-    name = f"{hashlib.sha256(settings).hexdigest()}.json"
-    manifest = [{"Config": name, "RepoTags": [NAME], "Layers": [f"{digest}/layer.tar"]}]
-    path.write_bytes(_tar({name: settings, f"{digest}/layer.tar": layer, "manifest.json": json.dumps(manifest).encode()}, {}))
-    return path
-
-
-def _tar(files, links):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.mode, entry.size = 0o755, len(content)
-            tar.addfile(entry, io.BytesIO(content))
-        for name, target in links.items():
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.linkname = tarfile.SYMTYPE, target
-            tar.addfile(entry)
-    return out.getvalue()
+    # A sandbox is made of it, too, and has nothing to do.
+    settings = {"Entrypoint": ["/bin/sleep", "infinity"], "Env": ["PATH=/bin"]}
+    image.pack(tools, NAME, programs, {f"bin/{name}": "busybox" for name in LINKS}, settings)
+    image.quiver(quiver, image.name(), pathlib.Path(tool("quiverd")).parent)
+    return tools, quiver

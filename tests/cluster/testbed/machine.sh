@@ -14,9 +14,11 @@ mount --move "$directory/cgroup" /sys/fs/cgroup
 # What runs on a node leaves nothing on the machine.
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/netns
-for place in lib log; do
-  mkdir "$directory/$place"
-  mount --bind "$directory/$place" "/var/$place"
+mkdir "$directory/opt"
+cp --archive /etc "$directory/etc"
+for place in var/lib var/log opt etc; do
+  mkdir -p "$directory/${place#var/}"
+  mount --bind "$directory/${place#var/}" "/$place"
 done
 # Containers see mounts that are made later.
 mount --make-rshared /

@@ -1,8 +1,9 @@
-"""A node: namespaces, containerd, kubelet, and Quiver."""
+"""A node: namespaces, containerd, kubelet; and what Quiver has there."""
 
 import json
 import os
 import pathlib
+import re
 import signal
 import time
 
@@ -19,24 +20,12 @@ address = "/run/containerd/containerd.sock"
 sandbox_image = "{image}"
 restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "{plugins}"
-conf_dir = "{configurations}"
+bin_dir = "/opt/cni/bin"
+conf_dir = "/etc/cni/net.d"
 """
 # Where Debian's package has it.
 LOOPBACK = "/usr/lib/cni/loopback"
 MACHINE = pathlib.Path(__file__).with_name("machine.sh")
-
-
-class Service(Process):
-    """A process of a node. Signals are for it, not for what has brought it there."""
-
-    def __init__(self, node, *command):
-        super().__init__(*node.inside, *command)
-
-    def signal(self, number):
-        """Sends a signal to the process itself."""
-        for pid in children(self.pid):
-            os.kill(pid, number)
 
 
 class Node:
@@ -45,7 +34,7 @@ class Node:
     def __init__(self, directory, name, namespace, addresses):
         self.directory, self.name, self.namespace, self.addresses = directory, name, namespace, addresses
         directory.mkdir()
-        self.services, self.past = {}, {}
+        self.services = {}
         self.groups = []
         self.machine = None
         self.inside = ()
@@ -96,30 +85,24 @@ class Node:
 
     def start(self, name, *command):
         """Starts a service of that name."""
-        self.past[name] = self.log(name)
-        self.services[name] = Service(self, *command)
+        self.services[name] = Process(*self.inside, *command)
 
     def log(self, name):
-        """What a service logged, over all its lives."""
-        service = self.services.get(name)
-        return self.past.get(name, "") + (service.output() if service else "")
+        """What a service logged."""
+        return self.services[name].output() if name in self.services else ""
 
     # -- Kubernetes ------------------------------------------------------------------------------------------------
 
-    def start_containerd(self, archive):
-        """Starts the runtime, with the image."""
-        self.configurations = self.directory / "net.d"
-        self.configurations.mkdir()
+    def start_containerd(self, archives):
+        """Starts the runtime, with the images."""
         settings = self.directory / "containerd.toml"
-        plugins = self.directory / "plugins"
-        plugins.mkdir()
+        settings.write_text(CONTAINERD.format(image=image.NAME))
         # The runtime itself sees to the loopback device.
-        for plugin in (LOOPBACK, tool("quiver-cni")):
-            (plugins / pathlib.Path(plugin).name).symlink_to(plugin)
-        settings.write_text(CONTAINERD.format(image=image.NAME, plugins=plugins, configurations=self.configurations))
+        self.run("install", "-D", "-t", "/opt/cni/bin", LOOPBACK)
         self.start("containerd", "containerd", "-c", settings)
         eventually(lambda: self.run("ctr", "version", check=False).returncode == 0, lambda: self.log("containerd"), timeout=60)
-        self.run("ctr", "-n", "k8s.io", "images", "import", archive)
+        for archive in archives:
+            self.run("ctr", "-n", "k8s.io", "images", "import", archive)
 
     def start_kubelet(self, box, kubeconfig, pki):
         """Starts kubelet."""
@@ -147,39 +130,20 @@ class Node:
         }
         path = self.directory / "kubelet.json"
         path.write_text(json.dumps(settings))
-        self.kubelet = (
-            box, "kubelet", f"--config={path}", f"--kubeconfig={kubeconfig}", f"--hostname-override={self.name}",
+        self.start(
+            "kubelet", box, "kubelet", f"--config={path}", f"--kubeconfig={kubeconfig}", f"--hostname-override={self.name}",
             f"--node-ip={','.join(self.addresses)}",
         )  # fmt: skip
-        self.start("kubelet", *self.kubelet)
-
     # -- Quiver ----------------------------------------------------------------------------------------------------
 
-    def install(self, kubeconfig):
-        """Installs Quiver as its documentation says: quiverd, the agent, and the configuration for the runtime."""
-        self.kubeconfig = kubeconfig
-        self.start_quiverd()
-        self.start_agent()
-        plugin = {"type": "quiver-cni", "capabilities": {"io.kubernetes.cri.pod-annotations": True}}
-        text = json.dumps({"cniVersion": "1.0.0", "name": "quiver", "plugins": [plugin]})
-        (self.configurations / "10-quiver.conflist").write_text(text)
+    def signal(self, name, number):
+        """Sends a signal to the one process of that name: to a container as if its program had done it."""
+        (pid,) = self.pids(name)
+        self.run("kill", f"-{int(number)}", pid)
 
-    def start_quiverd(self):
-        """Starts quiverd."""
-        self.start("quiverd", tool("quiverd"))
-
-    def uninstall(self):
-        """Has quiver-agent take away what it made."""
-        self.run(tool("quiver-agent"), "--uninstall")
-
-    def start_agent(self):
-        """Starts quiver-agent."""
-        self.start("quiver-agent", tool("quiver-agent"), "--node", self.name, "--kubeconfig", self.kubeconfig)
-
-    def end(self, name, number=signal.SIGKILL):
-        """Ends a service by a signal."""
-        self.services[name].signal(number)
-        self.services[name].wait()
+    def pids(self, name):
+        """Processes of that name, by the node's own numbers."""
+        return self.run("pgrep", "-x", name, check=False).stdout.split()
 
     def quiver(self, *arguments):
         """Runs `quiver … -o json` and returns the answer."""
@@ -194,6 +158,17 @@ class Node:
     def kept(self):
         """Attachments on disk."""
         return sorted(os.listdir(self.directory / "lib/quiver/pods/attachments"))
+
+    def network(self):
+        """What the host's network is: devices, addresses and routes, without numbers and what still settles."""
+        text = "".join(self.run("ip", *words).stdout for words in (("address",), ("-4", "route"), ("-6", "route"), ("rule",)))
+        return re.sub(r"^\d+: |@if\d+|valid_lft.*| tentative| expires \w+", "", text, flags=re.MULTILINE)
+
+    def files(self):
+        """Paths of what Quiver has on the node, what the runtime and kubelet keep for containers apart."""
+        places = "/opt", "/etc", "/run", "/var/lib"
+        others = [word for place in ("/run/containerd", "/var/lib/containerd", "/var/lib/kubelet") for word in ("-path", place, "-prune", "-o")]
+        return sorted(self.run("find", *places, *others, "-name", "*quiver*", "-print").stdout.split())
 
     def routes(self):
         """Routes of the kernel to pods of other nodes: (prefix, via)."""

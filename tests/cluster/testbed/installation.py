@@ -1,0 +1,78 @@
+"""Quiver on the cluster, installed as its users do: by the manifests in deploy/kubernetes."""
+
+import json
+
+from lab.process import HANGS, ROOT, eventually
+
+MANIFEST = ROOT / "deploy/kubernetes/quiver.yaml"
+UNINSTALL = ROOT / "deploy/kubernetes/uninstall.yaml"
+NAMESPACE = "quiver"
+
+
+class Installation:
+    """The DaemonSet and all that belongs to it."""
+
+    def __init__(self, control):
+        self.control = control
+
+    def kubectl(self, *arguments, **options):
+        """Runs kubectl in Quiver's namespace."""
+        return self.control.kubectl("-n", NAMESPACE, *arguments, **options)
+
+    def install(self):
+        """Installs, and waits until all nodes forward."""
+        # There is no kube-proxy: nodes are told where the API server is.
+        self.control.kubectl("create", "namespace", NAMESPACE)
+        where = f"--from-literal=KUBERNETES_SERVICE_HOST={self.control.address}", "--from-literal=KUBERNETES_SERVICE_PORT=6443"
+        self.kubectl("create", "configmap", "quiver-api-server", *where)
+        self.control.kubectl("apply", "-f", MANIFEST)
+        self.rolled_out()
+
+    def rolled_out(self):
+        """Waits until every node has what the DaemonSet says now, and is ready."""
+        done = self.kubectl("rollout", "status", "daemonset/quiver", f"--timeout={HANGS}s", check=False, timeout=2 * HANGS)
+        assert done.returncode == 0, done.stdout + done.stderr + self.kubectl("describe", "pods", check=False).stdout
+
+    def update(self):
+        """Replaces the pods, one node after the other."""
+        self.kubectl("rollout", "restart", "daemonset/quiver")
+        self.rolled_out()
+
+    def uninstall(self):
+        """Takes everything away again."""
+        self.control.kubectl("apply", "-f", UNINSTALL)
+        self.rolled_out()
+        self.control.kubectl("delete", "-f", UNINSTALL, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+    def pod(self, node):
+        """The pod on a node."""
+        (pod,) = json.loads(self.kubectl("get", "pods", "-o", "json", f"--field-selector=spec.nodeName={node.name}").stdout)["items"]
+        return pod
+
+    def ready(self, node):
+        """Whether a node forwards, as the pod there says."""
+        return {entry["type"]: entry["status"] for entry in self.pod(node)["status"]["conditions"]}["Ready"] == "True"
+
+    def restarts(self, node):
+        """How often each container on a node was started again."""
+        return {entry["name"]: entry["restartCount"] for entry in self.pod(node)["status"]["containerStatuses"]}
+
+    def kill(self, node, container):
+        """Kills a container's process, as the kernel would."""
+        before = self.restarts(node)[container]
+        node.signal(container, 9)
+        return lambda: self._back(node, container, before)
+
+    def _back(self, node, container, before):
+        eventually(lambda: self.restarts(node)[container] > before, lambda: json.dumps(self.pod(node)["status"]), timeout=HANGS, interval=0.3)
+        eventually(lambda: self.ready(node), lambda: json.dumps(self.pod(node)["status"]), timeout=HANGS, interval=0.3)
+
+    def logs(self):
+        """What the containers logged, also those that have ended."""
+        names = self.kubectl("get", "pods", "-o", "name", check=False).stdout.split()
+        words = "logs", "--all-containers", "--prefix", "--tail=40"
+        return {
+            f"{name}{' before' if again else ''}": self.kubectl(*words, *again, name, check=False, timeout=60).stdout
+            for name in names
+            for again in ((), ("--previous",))
+        }
