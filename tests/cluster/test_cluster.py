@@ -1,7 +1,6 @@
 """Quiver as the network of a Kubernetes cluster: what users see, and what is left when they have gone."""
 
 import contextlib
-import re
 import signal
 
 from lab.process import HANGS, eventually

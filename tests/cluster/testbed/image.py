@@ -7,7 +7,7 @@ import sys
 from lab.process import ROOT, tool
 
 sys.path.append(str(ROOT / "scripts"))
-import image  # noqa: E402 (found by the line above)
+import image
 
 NAME = "quiver.test/tools:1"
 LINKS = "sh", "sleep", "ping", "httpd", "nc", "hostname", "mkdir", "ip"

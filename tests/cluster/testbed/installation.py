@@ -58,14 +58,15 @@ class Installation:
         return {entry["name"]: entry["restartCount"] for entry in self.pod(node)["status"]["containerStatuses"]}
 
     def kill(self, node, container):
-        """Kills a container's process, as the kernel would."""
+        """Kills a container's process; returns what waits until kubelet has started it again and the node forwards."""
         before = self.restarts(node)[container]
         node.signal(container, 9)
         return lambda: self._back(node, container, before)
 
     def _back(self, node, container, before):
-        eventually(lambda: self.restarts(node)[container] > before, lambda: json.dumps(self.pod(node)["status"]), timeout=HANGS, interval=0.3)
-        eventually(lambda: self.ready(node), lambda: json.dumps(self.pod(node)["status"]), timeout=HANGS, interval=0.3)
+        state = lambda: json.dumps(self.pod(node)["status"])
+        eventually(lambda: self.restarts(node)[container] > before, state, timeout=HANGS, interval=0.3)
+        eventually(lambda: self.ready(node), state, timeout=HANGS, interval=0.3)
 
     def logs(self):
         """What the containers logged, also those that have ended."""

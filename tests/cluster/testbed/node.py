@@ -134,6 +134,7 @@ class Node:
             "kubelet", box, "kubelet", f"--config={path}", f"--kubeconfig={kubeconfig}", f"--hostname-override={self.name}",
             f"--node-ip={','.join(self.addresses)}",
         )  # fmt: skip
+
     # -- Quiver ----------------------------------------------------------------------------------------------------
 
     def signal(self, name, number):
@@ -167,8 +168,9 @@ class Node:
     def files(self):
         """Paths of what Quiver has on the node, what the runtime and kubelet keep for containers apart."""
         places = "/opt", "/etc", "/run", "/var/lib"
-        others = [word for place in ("/run/containerd", "/var/lib/containerd", "/var/lib/kubelet") for word in ("-path", place, "-prune", "-o")]
-        return sorted(self.run("find", *places, *others, "-name", "*quiver*", "-print").stdout.split())
+        theirs = "/run/containerd", "/var/lib/containerd", "/var/lib/cni", "/var/lib/kubelet"
+        pruned = [word for place in theirs for word in ("-path", place, "-prune", "-o")]
+        return sorted(self.run("find", *places, *pruned, "-name", "*quiver*", "-print").stdout.split())
 
     def routes(self):
         """Routes of the kernel to pods of other nodes: (prefix, via)."""
