@@ -4,7 +4,21 @@ import contextlib
 import signal
 
 from lab.process import HANGS, eventually
-from workload import addresses, left, memif, must_fetch, must_ping, node_object, nothing_left, pinging, pings_again, pods, server, within
+from workload import (
+    addresses,
+    events,
+    left,
+    memif,
+    must_fetch,
+    must_ping,
+    node_object,
+    nothing_left,
+    pinging,
+    pings_again,
+    pods,
+    server,
+    within,
+)
 
 
 def test_pods_reach_each_other_their_hosts_and_leave_nothing(cluster):
@@ -42,9 +56,25 @@ def test_a_memif_by_annotation_answers_on_both_nodes(cluster):
         for client in ("a", "c"):
             for address in of["m"]:
                 must_ping(cluster, client, address)
-        for node in cluster.nodes:
-            for address in of["m"]:
-                must_echo(node, address, 4444)
+        eventually(
+            lambda: any("@vpp/memif-eth0" in text for text in events(cluster, "m", "QuiverMemif")), "the owner hears of it", timeout=60
+        )
+    nothing_left(cluster, before)
+
+
+def test_an_annotation_that_cannot_be_is_told_and_nothing_is_made(cluster):
+    n1, _ = cluster.nodes
+    before = left(cluster)
+    pod = memif("wrong", n1)
+    (key,) = pod["metadata"]["annotations"]
+    pod["metadata"]["annotations"][key] = "tcp:80,icmp"
+    cluster.control.apply(pod)
+    try:
+        told = eventually(lambda: events(cluster, "wrong", "QuiverRefused"), lambda: events(cluster, "wrong"), timeout=HANGS, interval=0.3)
+        assert key in told[0] and "position 8" in told[0] and '"icmp"' in told[0], told
+        assert left(cluster)[0]["interfaces"] == before[0]["interfaces"]
+    finally:
+        cluster.control.kubectl("delete", "pod", "wrong", f"--timeout={HANGS}s", timeout=2 * HANGS)
     nothing_left(cluster, before)
 
 
@@ -77,7 +107,9 @@ def test_traffic_comes_back_after_quiverd_is_killed(cluster, told):
     with pods(cluster, server("a", n1), server("c", n2)) as of:
         with contextlib.ExitStack() as stack:
             pings = [stack.enter_context(pinging(cluster, "c", address)) for address in of["a"]]
-            cluster.quiver.kill(n1, "quiverd")()
+            back = cluster.quiver.kill(n1, "quiverd")
+            assert "quiver0" in n1.network()
+            back()
             for ping in pings:
                 ping.goes_on()
                 told(f"quiverd killed: {ping.summary()}")

@@ -87,6 +87,12 @@ def must_fetch(cluster, pod, address, name):
     assert "200 OK" in answer and answer.split()[-1] == name, answer
 
 
+def events(cluster, pod, reason=None):
+    """What was told of a pod to its owner."""
+    words = ["--field-selector", f"involvedObject.name={pod}" + (f",reason={reason}" if reason else "")]
+    return [event["message"] for event in cluster.control.get("events", *words)["items"]]
+
+
 @contextlib.contextmanager
 def pinging(cluster, pod, address):
     """Pings from a pod, ten a second, which have begun and go on until the end."""

@@ -17,11 +17,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"quiver/kubernetes/internal/agent"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/health"
 	"quiver/kubernetes/internal/host"
@@ -50,7 +52,7 @@ func main() {
 	flag.StringVar(&o.ranges, "pod-cidr", "", "standalone: ranges of pods' addresses, \"10.244.0.0/24,fd00:10:244::/64\"")
 	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
-	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz (empty: none)")
+	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
 	flag.StringVar(&o.plugins, "cni-plugins", "", "install: the runtime's directory of plugins; uninstall: take ours away there (empty: don't)")
@@ -98,6 +100,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	defer quiverd.Close()
 
 	var source pods.Source = pods.Standalone{}
+	var teller calls.Teller
 	ranges := func() ([]netip.Prefix, error) { return pods.ParseRanges(strings.Split(o.ranges, ",")) }
 	if !o.standalone {
 		if o.node == "" {
@@ -111,7 +114,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		if o.device != "" {
 			go follow(ctx, cluster, log)
 		}
-		source = cluster
+		source, teller = cluster, cluster
 		ranges = func() ([]netip.Prefix, error) {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
@@ -131,18 +134,26 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		go learn(ctx, server, ranges, log)
 	}
 	go server.Run(ctx)
+	registry := prometheus.NewRegistry()
+	if err := server.Figures(registry); err != nil {
+		return err
+	}
+	watched, err := calls.Watch(registry, teller)
+	if err != nil {
+		return err
+	}
 	if o.health == "" {
-		return serve(ctx, o.socket, server, log)
+		return serve(ctx, o.socket, server, watched, log)
 	}
 	// Who of the two ends first ends the other.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		if err := health.Serve(ctx, o.health, server.Ready); err != nil {
+		if err := health.Serve(ctx, o.health, server.Ready, registry); err != nil {
 			stop(fmt.Errorf("--health: %w", err))
 		}
 	}()
-	if err := serve(ctx, o.socket, server, log); err != nil {
+	if err := serve(ctx, o.socket, server, watched, log); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
@@ -174,7 +185,7 @@ func follow(ctx context.Context, cluster *pods.Cluster, log *slog.Logger) {
 }
 
 // serve answers at a unix socket, which only root may use, until the context ends.
-func serve(ctx context.Context, path string, server *agent.Agent, log *slog.Logger) error {
+func serve(ctx context.Context, path string, server *agent.Agent, watched *calls.Calls, log *slog.Logger) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -187,16 +198,16 @@ func serve(ctx context.Context, path string, server *agent.Agent, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	calls := grpc.NewServer()
-	agentv1.RegisterPodNetworkServer(calls, server)
+	rpc := grpc.NewServer(grpc.UnaryInterceptor(watched.Unary))
+	agentv1.RegisterPodNetworkServer(rpc, server)
 	go func() {
 		<-ctx.Done()
 		// Those who wait for quiverd are told to try again.
-		time.AfterFunc(farewellTime, calls.Stop)
-		calls.GracefulStop()
+		time.AfterFunc(farewellTime, rpc.Stop)
+		rpc.GracefulStop()
 	}()
 	log.Info("ready for quiver-cni", "socket", path)
-	return calls.Serve(listener)
+	return rpc.Serve(listener)
 }
 
 // lock makes sure that no second agent uses the directory.

@@ -78,7 +78,7 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 		<-ctx.Done()
 		return nil
 	}
-	return health.Serve(ctx, o.health, func(context.Context) error { return nil })
+	return health.Serve(ctx, o.health, func(context.Context) error { return nil }, nil)
 }
 
 // withdraw takes our objects out of a quiverd that goes on running, for others.

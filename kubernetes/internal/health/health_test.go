@@ -63,7 +63,7 @@ func TestWhoAnswersForwards(t *testing.T) {
 
 func TestReadinessIsWhatIsSaidNowAndLifeIsNot(t *testing.T) {
 	var fault error
-	paths := handler(func(context.Context) error { return fault })
+	paths := handler(func(context.Context) error { return fault }, nil)
 	ask := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
 		paths.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))

@@ -1,4 +1,4 @@
-// Package health answers kubelet's probes: whether the agent is alive, and whether the node forwards pods' packets.
+// Package health answers kubelet's probes: whether the agent is alive, and whether the node forwards pods' packets; and Prometheus.
 package health
 
 import (
@@ -8,18 +8,22 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // One probe may take this long: kubelet asks again.
 const probeTime = 4 * time.Second
 
-// Serve answers at an address until the context ends: /livez whenever it can, /readyz as `ready` says.
-func Serve(ctx context.Context, address string, ready func(context.Context) error) error {
+// Serve answers at an address until the context ends: /livez whenever it can, /readyz as `ready` says, /metrics from a registry (nil:
+// there are none).
+func Serve(ctx context.Context, address string, ready func(context.Context) error, figures prometheus.Gatherer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(ready), ReadTimeout: probeTime, WriteTimeout: 2 * probeTime}
+	server := &http.Server{Handler: handler(ready, figures), ReadTimeout: probeTime, WriteTimeout: 2 * probeTime}
 	go func() {
 		<-ctx.Done()
 		server.Close()
@@ -30,7 +34,7 @@ func Serve(ctx context.Context, address string, ready func(context.Context) erro
 	return nil
 }
 
-func handler(ready func(context.Context) error) http.Handler {
+func handler(ready func(context.Context) error, figures prometheus.Gatherer) http.Handler {
 	paths := http.NewServeMux()
 	paths.HandleFunc("GET /livez", func(answer http.ResponseWriter, _ *http.Request) { fmt.Fprintln(answer, "alive") })
 	paths.HandleFunc("GET /readyz", func(answer http.ResponseWriter, request *http.Request) {
@@ -42,5 +46,8 @@ func handler(ready func(context.Context) error) http.Handler {
 		}
 		fmt.Fprintln(answer, "forwarding")
 	})
+	if figures != nil {
+		paths.Handle("GET /metrics", promhttp.HandlerFor(figures, promhttp.HandlerOpts{}))
+	}
 	return paths
 }

@@ -13,6 +13,7 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
 )
 
 // Cluster knows the pods of one node, and the other nodes, from the API server.
@@ -22,6 +23,8 @@ type Cluster struct {
 	informer cache.SharedInformer
 	nodes    cache.SharedInformer
 	changed  chan struct{}
+	recorder record.EventRecorder
+	events   record.EventBroadcaster
 }
 
 // Connect prepares to ask the API server that a kubeconfig names (empty: the one of the cluster we run in).
@@ -35,6 +38,7 @@ func Connect(kubeconfig, node string) (*Cluster, error) {
 		return nil, err
 	}
 	cluster := &Cluster{client: core, node: node, changed: make(chan struct{}, 1)}
+	cluster.recorder, cluster.events = newRecorder(core, node)
 	cluster.informer, err = newPods(cache.NewListWatchFromClient(core.RESTClient(), "pods", "", fields.OneTermEqualSelector("spec.nodeName", node)))
 	if err != nil {
 		return nil, err
@@ -59,6 +63,7 @@ func newPods(pods cache.ListerWatcher) (cache.SharedInformer, error) {
 func (c *Cluster) Run(ctx context.Context) {
 	go c.nodes.Run(ctx.Done())
 	c.informer.Run(ctx.Done())
+	c.events.Shutdown()
 }
 
 // Annotations are those that the API server has, whatever was given.

@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Figures are the agent's metrics, read whenever somebody asks.
+func (a *Agent) Figures(registry *prometheus.Registry) error {
+	gauge := func(name, help string, value func() float64) error {
+		return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			a.mutex.Lock()
+			defer a.mutex.Unlock()
+			return value()
+		}))
+	}
+	for _, err := range []error{
+		gauge("quiver_agent_attachments", "Interfaces of pods that there are on this node.", func() float64 { return float64(len(a.store.All())) }),
+		gauge("quiver_agent_memifs", "Memifs beside them.", func() float64 {
+			memifs := 0
+			for _, record := range a.store.All() {
+				if record.Memif != nil {
+					memifs++
+				}
+			}
+			return float64(memifs)
+		}),
+		gauge("quiver_agent_reconciled", "1 if quiverd had all that it shall have when they were last compared, single pods apart.", func() float64 {
+			if a.compared != nil {
+				return 0
+			}
+			return 1
+		}),
+		registry.Register(collectors.NewGoCollector()),
+		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

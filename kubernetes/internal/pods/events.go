@@ -1,0 +1,26 @@
+package pods
+
+import (
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+)
+
+// newRecorder writes events. Those that repeat become one with a count, and who causes many is slowed down.
+func newRecorder(api client.CoreV1Interface, node string) (record.EventRecorder, record.EventBroadcaster) {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&client.EventSinkImpl{Interface: api.Events("")})
+	return broadcaster.NewRecorder(runtime.NewScheme(), core.EventSource{Component: "quiver-agent", Host: node}), broadcaster
+}
+
+// Tell writes an event on a pod.
+func (c *Cluster) Tell(pod ID, well bool, reason, message string) {
+	kind := core.EventTypeWarning
+	if well {
+		kind = core.EventTypeNormal
+	}
+	whose := &core.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}
+	c.recorder.Event(whose, kind, reason, message)
+}
