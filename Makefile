@@ -1,10 +1,10 @@
-# Quiver: `make run` shows it working, `make test` tests everything. Both set up what they need.
+# Quiver: `make run` shows it working (`make run-k8s`: on a Kubernetes cluster), `make test` tests everything. All set up what they need.
 CARGO ?= cargo
 
-.PHONY: help setup build run test lint unit model miri libraries fuzz system pods cluster bench bench-test clean
+.PHONY: help setup build run run-k8s test lint unit model miri libraries fuzz system pods cluster bench bench-test clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: ## install what building, running and testing need (Debian packages; as root)
 	scripts/setup.sh
@@ -17,6 +17,12 @@ run: ## set up, build, and show pods exchanging packets over memif and tap
 	scripts/setup.sh run
 	$(CARGO) build --locked --release --bins
 	python3 scripts/demo.py
+
+run-k8s: ## set up, build, and show pods on a real Kubernetes cluster with Quiver exchange packets over memif; builds all of Kubernetes first
+	scripts/setup.sh cluster
+	$(CARGO) build --locked --release --bins
+	scripts/cluster.sh build
+	/usr/bin/python3 scripts/demo_k8s.py
 
 test: setup build lint unit model libraries system pods bench-test ## set up, build, and run every test
 

@@ -7,8 +7,11 @@ from lab.process import HANGS, eventually
 from workload import (
     addresses,
     events,
+    exchange,
+    generator,
     left,
     memif,
+    memif_addresses,
     must_fetch,
     must_ping,
     node_object,
@@ -46,19 +49,29 @@ def test_a_memif_by_annotation_answers_on_both_nodes(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)
     with pods(cluster, server("a", n1), memif("m", n1), server("c", n2)) as of:
-        name = next(name for name in n1.interfaces() if name.endswith(":memif-eth0"))
         connected = lambda: n1.quiver("show", "memif")["memifs"][0].get("connected")
         eventually(connected, lambda: n1.quiver("show", "memif"), timeout=60)
-        routes = [entry["object"]["route"] for entry in n1.quiver("get", "route", "--status")["objects"]]
-        leads = lambda route: route.get("port_split", {}).get("next_hop", {}).get("interface") == name
-        split = [route["prefix"].split("/")[0] for route in routes if leads(route)]
-        assert sorted(split) == sorted(of["m"])
+        own = memif_addresses(n1, "m", of)
+        assert within(own, cluster.ranges(n1)) and not set(own) & set(of["m"]), own
         for client in ("a", "c"):
             for address in of["m"]:
                 must_ping(cluster, client, address)
         eventually(
             lambda: any("@vpp/memif-eth0" in text for text in events(cluster, "m", "QuiverMemif")), "the owner hears of it", timeout=60
         )
+    nothing_left(cluster, before)
+
+
+def test_two_pods_exchange_packets_by_memif_across_nodes(cluster, told):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    with pods(cluster, generator("x", n1), generator("y", n2)) as of:
+        ends = zip(memif_addresses(n1, "x", of), memif_addresses(n2, "y", of), strict=True)
+        for x, y in ends:
+            for name, end in zip("xy", exchange(cluster, ("x", x), ("y", y)), strict=True):
+                # Before the other is there, and after it has gone, they are lost.
+                assert 0 < end["received"] <= end["sent"] and not end["corrupted"], end
+                told(f"by memif, {x} and {y}: {name} sent {end['sent']} and received {end['received']}")
     nothing_left(cluster, before)
 
 

@@ -11,6 +11,9 @@ from testbed import image
 PORT = 8080
 SERVE = f"mkdir -p /www && hostname > /www/index.html && exec httpd -f -p {PORT} -h /www"
 PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
+SPEC = "cni.projectcalico.org/vppExtraMemifSpec"
+# Which packets of the generators go to a memif.
+MEMIF_PORT = 4444
 
 
 def server(name, node):
@@ -24,6 +27,39 @@ def memif(name, node):
     pod = _pod(name, node, {"command": ["memif-echo", "-client", "@vpp/memif-eth0"]})
     pod["metadata"]["annotations"] = {PORTS: "udp:4444"}
     return pod
+
+
+def generator(name, node):
+    """A pod on a node with a memif of IP packets beside eth0, in which `exchange` has its traffic generator."""
+    pod = _pod(name, node, {"command": ["sleep", "infinity"]})
+    pod["metadata"]["annotations"] = {PORTS: f"udp:{MEMIF_PORT}", SPEC: json.dumps({"isl3": True})}
+    return pod
+
+
+def memif_addresses(node, pod, of):
+    """Addresses at which a pod's memif is reached: its own where it has such, else those of the pod."""
+    routes = [entry["object"]["route"] for entry in node.quiver("get", "route", "--status")["objects"]]
+    leads = lambda hop: hop.get("interface", "").startswith(f"pod:default.{pod}:") and hop["interface"].endswith(":memif-eth0")
+    own = [route["prefix"].split("/")[0] for route in routes if any(leads(hop) for hop in route.get("next_hops", []))]
+    return sorted(own, key=lambda address: ":" in address) or of[pod]
+
+
+def exchange(cluster, one, other, rate=1000, seconds=10):
+    """Has the generators of two pods, each (name, address of its memif), send to each other by memif; returns what each says at the end."""
+    processes = []
+    for (pod, source), (_, destination) in ((one, other), (other, one)):
+        # With one seed, either takes the other's packets for its own, and looks at every byte of them.
+        words = (
+            "quiver-tgen", "--tx", "@vpp/memif-eth0", "--mode", "ip", "--source", source, "--destination", destination, "--size", 512,
+            "--source-port", MEMIF_PORT, "--destination-port", MEMIF_PORT, "--rate", rate, "--seconds", seconds,
+            "--drain", 2, "--seed", 7, "--check", "payload", "--output", "json",
+        )  # fmt: skip
+        processes.append(Process(*cluster.control.client, "exec", pod, "--", *words))
+    try:
+        return [json.loads(process.finish()) for process in processes]
+    finally:
+        for process in processes:
+            process.stop()
 
 
 def _pod(name, node, container):

@@ -1,4 +1,4 @@
-"""The images of the test cluster: Quiver's own, as the manifest calls it, and one of static programs and nothing else for pods."""
+"""The images of the test cluster: Quiver's own, as the manifest calls it, and one of test programs and nothing else for pods."""
 
 import pathlib
 import shutil
@@ -20,6 +20,9 @@ def pack(directory):
         "bin/busybox": pathlib.Path(shutil.which("busybox")).read_bytes(),
         "bin/memif-echo": pathlib.Path(tool("memif-echo")).read_bytes(),
     }
+    generator = tool("quiver-tgen")
+    programs |= {"bin/quiver-tgen": pathlib.Path(generator).read_bytes()}
+    programs |= {library.lstrip("/"): pathlib.Path(library).read_bytes() for library in image.libraries(generator)}
     # A sandbox is made of it, too, and has nothing to do.
     settings = {"Entrypoint": ["/bin/sleep", "infinity"], "Env": ["PATH=/bin"]}
     image.pack(tools, NAME, programs, {f"bin/{name}": "busybox" for name in LINKS}, settings)

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Shows Quiver as the network of a Kubernetes cluster: two nodes come up on this machine with Quiver installed by its manifest, and two
+pods that ask for a memif by annotation exchange packets over it, from node to node.
+
+Needs root. Everything is taken away again at the end, also after Ctrl-C or a failure; KEEP=1 leaves it up until Enter is pressed,
+and says how to look around.
+"""
+
+import os
+import pathlib
+import shlex
+import signal
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/system")]
+
+from lab.process import tool  # noqa: E402 (found by the line above)
+from testbed import Cluster  # noqa: E402
+from workload import events, exchange, generator, memif_addresses, pods  # noqa: E402
+
+
+def main():
+    """Brings the cluster up, shows, and takes it down."""
+    if os.geteuid() != 0:
+        sys.exit("nodes are namespaces, and need root: sudo make run-k8s")
+    # Whoever ends this means the nodes, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="qk-", dir="/tmp", ignore_cleanup_errors=True) as directory:
+        cluster = Cluster(directory)
+        try:
+            good = show(cluster)
+        finally:
+            title("Taking everything away")
+            cluster.stop()
+    sys.exit(0 if good else 1)
+
+
+def show(cluster):
+    """Says what is done, and whether it went well."""
+    title("A Kubernetes cluster of two nodes, and Quiver on it: kubectl apply -f deploy/kubernetes/quiver.yaml")
+    kubectl = cluster.start().control.kubectl
+    say(kubectl("get", "nodes", "-o", "wide").stdout)
+    say(kubectl("-n", "quiver", "get", "daemonsets,pods", "-o", "wide").stdout)
+
+    title("Two pods, one on each node, with a memif beside eth0 by annotation")
+    n1, n2 = cluster.nodes
+    wanted = generator("left", n1), generator("right", n2)
+    for key, value in wanted[0]["metadata"]["annotations"].items():
+        say(f"  {key}: {value}")
+    with pods(cluster, *wanted) as of:
+        say(kubectl("get", "pods", "-o", "wide").stdout)
+        for name in of:
+            say(f"  {name}: {'; '.join(events(cluster, name, 'QuiverMemif'))}")
+        good = True
+        for left, right in zip(memif_addresses(n1, "left", of), memif_addresses(n2, "right", of), strict=True):
+            title(f"Packets over memif, both ways: {left} and {right}")
+            for name, end in zip(("left", "right"), exchange(cluster, ("left", left), ("right", right)), strict=True):
+                say(f"  {name} sent {end['sent']}, and received {end['received']} of the other's, {end['corrupted']} of them damaged")
+                good &= end["received"] > 0 and end["corrupted"] == 0
+        say("\n  The way of each packet: memif, quiverd of one node, kernel between the nodes, quiverd of the other node, memif.")
+        say("  What is sent before the other end is there, or after it has gone, isn't received.")
+        title("The memif of the first, as its node's quiverd counts")
+        say(n1.run(tool("quiver"), "show", "memif").stdout)
+        if os.environ.get("KEEP") == "1":
+            wait(cluster)
+    return good
+
+
+def wait(cluster):
+    """Says how to look around, and waits."""
+    title("It is all still there")
+    say(f"  kubectl: {shlex.join(str(word) for word in cluster.control.client)} get pods -A")
+    for node in cluster.nodes:
+        say(f"  {node.name}: {shlex.join((*node.inside, tool('quiver')))} show interface")
+    input("Enter ends it. ")
+
+
+def title(text):
+    """Says what comes."""
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
+
+
+def say(text):
+    """Says something."""
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()
