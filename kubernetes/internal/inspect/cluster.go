@@ -1,0 +1,103 @@
+// Package inspect is what kubectl-quiver does: it looks at Quiver on the nodes of a cluster, from outside.
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+const (
+	// Which pods are Quiver's.
+	selector = "app.kubernetes.io/name=quiver"
+	// Which of their containers has the command line `quiver`, and reaches quiverd.
+	container = "quiverd"
+)
+
+// Cluster is looked at.
+type Cluster struct {
+	config    *rest.Config
+	client    *client.CoreV1Client
+	namespace string
+}
+
+// Connect prepares to look at the Quiver in a namespace of a cluster.
+func Connect(config *rest.Config, namespace string) (*Cluster, error) {
+	core, err := client.NewForConfig(config)
+	return &Cluster{config, core, namespace}, err
+}
+
+// Node is a node of the cluster.
+type Node struct {
+	// Name of the node.
+	Name string
+	// Pod of Quiver there; nil: there is none.
+	Pod *core.Pod
+}
+
+// Nodes are all of the cluster, by name.
+func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
+	nodes, err := c.client.Nodes().List(ctx, meta.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := c.client.Pods(c.namespace).List(ctx, meta.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]*core.Pod{}
+	for i := range pods.Items {
+		// While one is replaced there are two: the one that stays counts.
+		pod := &pods.Items[i]
+		if before := there[pod.Spec.NodeName]; before == nil || before.DeletionTimestamp != nil {
+			there[pod.Spec.NodeName] = pod
+		}
+	}
+	var all []Node
+	for _, node := range nodes.Items {
+		all = append(all, Node{node.Name, there[node.Name]})
+	}
+	slices.SortFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Node is the one of a name.
+func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return Node{}, err
+	}
+	var names []string
+	for _, node := range nodes {
+		if node.Name == name {
+			return node, nil
+		}
+		names = append(names, node.Name)
+	}
+	return Node{}, fmt.Errorf("there is no node %s; there are: %s", name, strings.Join(names, ", "))
+}
+
+// Run runs the command line `quiver` on a node, to its end.
+func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, errors io.Writer) error {
+	if node.Pod == nil {
+		return fmt.Errorf("node %s has no pod of Quiver in namespace %s", node.Name, c.namespace)
+	}
+	url := c.client.RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(node.Pod.Name).SubResource("exec").
+		VersionedParams(&core.PodExecOptions{
+			Container: container, Command: append([]string{"quiver"}, words...), Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec).URL()
+	executor, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
+	if err != nil {
+		return err
+	}
+	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: errors})
+}

@@ -1,0 +1,157 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	core "k8s.io/api/core/v1"
+)
+
+// A node that doesn't answer in this time doesn't.
+const patience = 15 * time.Second
+
+// Status is what there is to say of a node.
+type Status struct {
+	// Name of the node.
+	Name string
+	// Forwards tells whether its pod is ready: packets of pods go through.
+	Forwards bool
+	// Version of quiverd; empty: it didn't answer.
+	Version string
+	// Up is for how long.
+	Up time.Duration
+	// Restarts of all containers.
+	Restarts int
+	// Pods and Memifs are interfaces in the dataplane.
+	Pods, Memifs int
+	// Troubles are what is amiss, in words.
+	Troubles []string
+}
+
+// Status of all nodes, and whether all of them forward and nothing is amiss.
+func (c *Cluster) Status(ctx context.Context) (all []Status, well bool, err error) {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	all = make([]Status, len(nodes))
+	var waiting sync.WaitGroup
+	for i, node := range nodes {
+		waiting.Go(func() {
+			all[i] = status(node, func(words ...string) ([]byte, error) {
+				var out, failed bytes.Buffer
+				if err := c.Run(ctx, node, append(words, "--output", "json"), &out, &failed); err != nil {
+					return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
+				}
+				return out.Bytes(), nil
+			})
+		})
+	}
+	waiting.Wait()
+	well = true
+	for _, node := range all {
+		well = well && node.Forwards && len(node.Troubles) == 0
+	}
+	return all, well, nil
+}
+
+// status asks a node.
+func status(node Node, quiver func(words ...string) ([]byte, error)) Status {
+	s := Status{Name: node.Name}
+	if node.Pod == nil {
+		s.Troubles = append(s.Troubles, "there is no pod of Quiver")
+		return s
+	}
+	for _, condition := range node.Pod.Status.Conditions {
+		s.Forwards = s.Forwards || condition.Type == core.PodReady && condition.Status == core.ConditionTrue
+	}
+	for _, container := range append(node.Pod.Status.InitContainerStatuses, node.Pod.Status.ContainerStatuses...) {
+		s.Restarts += int(container.RestartCount)
+		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" {
+			s.Troubles = append(s.Troubles, strings.TrimSuffix(fmt.Sprintf("%s waits: %s: %s", container.Name, waiting.Reason, waiting.Message), ": "))
+		}
+	}
+	if err := s.ask(quiver); err != nil {
+		s.Troubles = append(s.Troubles, strings.ReplaceAll(err.Error(), "\n", "; "))
+	} else if !s.Forwards {
+		s.Troubles = append(s.Troubles, "the agent says that it isn't forwarding: see the log of its container, and /readyz on the node")
+	}
+	return s
+}
+
+// ask takes from quiverd what it knows.
+func (s *Status) ask(quiver func(words ...string) ([]byte, error)) error {
+	var version struct {
+		Version string  `json:"version"`
+		Seconds float64 `json:"uptime_seconds"`
+	}
+	if err := read(&version, quiver, "show", "version"); err != nil {
+		return err
+	}
+	s.Version, s.Up = version.Version, time.Duration(version.Seconds*float64(time.Second))
+	var found struct {
+		Objects []struct {
+			Status struct{ State, Failure string }
+			Object struct{ Interface struct{ Name string } }
+		}
+	}
+	if err := read(&found, quiver, "get", "interface", "--status"); err != nil {
+		return err
+	}
+	for _, entry := range found.Objects {
+		name := entry.Object.Interface.Name
+		switch {
+		case strings.HasSuffix(name, ":memif-eth0"):
+			s.Memifs++
+		case strings.HasPrefix(name, "pod:") && name != "pod:gateway" && name != "pod:host":
+			s.Pods++
+		}
+		if entry.Status.State != "applied" {
+			s.Troubles = append(s.Troubles, strings.TrimSuffix(fmt.Sprintf("interface %s is %s: %s", name, entry.Status.State, entry.Status.Failure), ": "))
+		}
+	}
+	return nil
+}
+
+func read(into any, quiver func(words ...string) ([]byte, error), words ...string) error {
+	text, err := quiver(words...)
+	if err != nil {
+		return fmt.Errorf("quiver %s: %w", strings.Join(words, " "), err)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// Print writes nodes as a table, and below what is amiss.
+func Print(to io.Writer, all []Status) error {
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NODE\tFORWARDS\tQUIVERD\tUP\tRESTARTS\tPODS\tMEMIFS")
+	for _, node := range all {
+		forwards, version, up := "no", "-", "-"
+		if node.Forwards {
+			forwards = "yes"
+		}
+		if node.Version != "" {
+			version, up = node.Version, node.Up.Round(time.Second).String()
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%d\n", node.Name, forwards, version, up, node.Restarts, node.Pods, node.Memifs)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, node := range all {
+		for _, trouble := range node.Troubles {
+			fmt.Fprintf(to, "%s: %s\n", node.Name, trouble)
+		}
+	}
+	return nil
+}

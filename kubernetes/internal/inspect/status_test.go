@@ -1,0 +1,63 @@
+package inspect
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+)
+
+// What `quiver` 0.1.0 printed.
+const (
+	version    = `{"version": "0.1.0", "commit": "b877341af588", "simd_tier": "avx512", "uptime_seconds": 61.9, "workers": 1}`
+	interfaces = `{"generation": 3, "objects": [
+		{"status": {"state": "applied", "generation": 1}, "object": {"interface": {"name": "pod:gateway", "addresses": ["10.3.0.1/24"], "loopback": {}}}},
+		{"status": {"state": "applied", "generation": 1}, "object": {"interface": {"name": "pod:host"}}},
+		{"status": {"state": "applied", "generation": 2}, "object": {"interface": {"name": "pod:default.a:0f0f0f0f:eth0"}}},
+		{"status": {"state": "applied", "generation": 2}, "object": {"interface": {"name": "pod:default.a:0f0f0f0f:memif-eth0"}}},
+		{"status": {"state": "failed", "generation": 3, "failure": "network namespace /run/netns/x doesn't exist"}, "object": {"interface": {"name": "pod:default.b:1f0f0f0f:eth0"}}}]}`
+)
+
+func pod(ready core.ConditionStatus, containers ...core.ContainerStatus) *core.Pod {
+	return &core.Pod{Status: core.PodStatus{
+		Conditions: []core.PodCondition{{Type: core.PodReady, Status: ready}}, ContainerStatuses: containers,
+	}}
+}
+
+func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
+	answers := func(words ...string) ([]byte, error) {
+		if words[0] == "show" {
+			return []byte(version), nil
+		}
+		return []byte(interfaces), nil
+	}
+	silent := func(...string) ([]byte, error) { return nil, errors.New("command terminated with exit code 3") }
+	crashing := core.ContainerStatus{Name: "quiverd", RestartCount: 7, State: core.ContainerState{
+		Waiting: &core.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"},
+	}}
+	var out strings.Builder
+	err := Print(&out, []Status{
+		status(Node{"n1", pod(core.ConditionTrue)}, answers),
+		status(Node{"node-2", pod(core.ConditionFalse, crashing)}, silent),
+		status(Node{"n3", nil}, silent),
+		status(Node{"n4", pod(core.ConditionFalse)}, func(words ...string) ([]byte, error) {
+			text, err := answers(words...)
+			return []byte(strings.ReplaceAll(string(text), "failed", "applied")), err
+		}),
+	})
+	want := `NODE    FORWARDS  QUIVERD  UP    RESTARTS  PODS  MEMIFS
+n1      yes       0.1.0    1m2s  0         2     1
+node-2  no        -        -     7         0     0
+n3      no        -        -     0         0     0
+n4      no        0.1.0    1m2s  0         2     1
+n1: interface pod:default.b:1f0f0f0f:eth0 is failed: network namespace /run/netns/x doesn't exist
+node-2: quiverd waits: CrashLoopBackOff: back-off 5m0s
+node-2: quiver show version: command terminated with exit code 3
+n3: there is no pod of Quiver
+n4: the agent says that it isn't forwarding: see the log of its container, and /readyz on the node
+`
+	if err != nil || out.String() != want {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
