@@ -56,9 +56,10 @@ def show(cluster):
         good = True
         for left, right in zip(memif_addresses(n1, "left", of), memif_addresses(n2, "right", of), strict=True):
             title(f"Packets over memif, both ways: {left} and {right}")
-            for name, end in zip(("left", "right"), exchange(cluster, ("left", left), ("right", right)), strict=True):
-                say(f"  {name} sent {end['sent']}, and received {end['received']} of the other's, {end['corrupted']} of them damaged")
-                good &= end["received"] > 0 and end["corrupted"] == 0
+            at_left, at_right = exchange(cluster, ("left", left), ("right", right))
+            for name, end, other in (("left", at_left, at_right), ("right", at_right, at_left)):
+                say(f"  {name} received {end['foreign']} of the {other['sent']} packets that the other sent")
+                good &= end["foreign"] > 0
         say("\n  The way of each packet: memif, quiverd of one node, kernel between the nodes, quiverd of the other node, memif.")
         say("  What is sent before the other end is there, or after it has gone, isn't received.")
         title("The memif of the first, as its node's quiverd counts")

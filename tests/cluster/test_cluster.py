@@ -3,7 +3,7 @@
 import contextlib
 import signal
 
-from lab.process import HANGS, eventually
+from lab.process import HANGS, eventually, run, tool
 from workload import (
     addresses,
     events,
@@ -68,10 +68,11 @@ def test_two_pods_exchange_packets_by_memif_across_nodes(cluster, told):
     with pods(cluster, generator("x", n1), generator("y", n2)) as of:
         ends = zip(memif_addresses(n1, "x", of), memif_addresses(n2, "y", of), strict=True)
         for x, y in ends:
-            for name, end in zip("xy", exchange(cluster, ("x", x), ("y", y)), strict=True):
-                # Before the other is there, and after it has gone, they are lost.
-                assert 0 < end["received"] <= end["sent"] and not end["corrupted"], end
-                told(f"by memif, {x} and {y}: {name} sent {end['sent']} and received {end['received']}")
+            at_x, at_y = exchange(cluster, ("x", x), ("y", y))
+            for name, end, other in (("x", at_x, at_y), ("y", at_y, at_x)):
+                # Before the other is there, and after it has gone, they are lost. Nobody else sends here, and own ones don't return.
+                assert 0 < end["foreign"] <= other["sent"] and end["received"] == 0, end
+                told(f"by memif, {x} and {y}: {name} received {end['foreign']} of {other['sent']}")
     nothing_left(cluster, before)
 
 
@@ -141,6 +142,20 @@ def test_a_node_is_ready_when_it_forwards_and_not_otherwise(cluster):
     finally:
         node.signal("quiverd", signal.SIGCONT)
     eventually(lambda: cluster.quiver.ready(node), "the node is ready again", timeout=HANGS, interval=0.3)
+
+
+def test_kubectl_quiver_tells_of_every_node(cluster):
+    ask = lambda *words, **options: run(
+        *cluster.control.outside, tool("kubectl-quiver"), "--kubeconfig", cluster.control.admin, *words, **options
+    )
+    n1, n2 = cluster.nodes
+    with pods(cluster, memif("m", n1), server("c", n2)):
+        rows = [line.split() for line in ask("status").stdout.splitlines()]
+    assert rows[0] == ["NODE", "FORWARDS", "QUIVERD", "UP", "RESTARTS", "PODS", "MEMIFS"] and len(rows) == 3, rows
+    assert [(row[:2], row[-2:]) for row in rows[1:]] == [(["n1", "yes"], ["1", "1"]), (["n2", "yes"], ["1", "0"])], rows
+    assert ask("on", "n2", "get", "route", "-o", "json").stdout == n2.run(tool("quiver"), "get", "route", "-o", "json").stdout
+    # The exit status is that of the command there: there is no object of that name.
+    assert ask("on", "n2", "get", "interface", "nobody", check=False).returncode == 4
 
 
 def test_an_update_replaces_quiver_node_by_node_and_pods_stay(cluster, told):

@@ -17,7 +17,8 @@ class ControlPlane:
 
     def __init__(self, directory, box, namespace, address):
         self.directory, self.address = directory, address
-        self.here = ("nsenter", f"--net=/run/netns/{namespace}", box)
+        self.outside = ("nsenter", f"--net=/run/netns/{namespace}")
+        self.here = (*self.outside, box)
         self.server = f"https://{address}:6443"
         self.authority = certificates.Authority(directory / "pki")
         self.authority.issue("apiserver", "/CN=kube-apiserver", f"{certificates.ALL_SERVERS},IP:{address},IP:10.96.0.1")
