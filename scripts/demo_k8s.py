@@ -16,7 +16,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/system")]
 
-from lab.process import tool  # noqa: E402 (found by the line above)
+from lab.process import eventually, tool  # noqa: E402 (found by the line above)
 from testbed import Cluster  # noqa: E402
 from workload import events, exchange, generator, memif_addresses, pods  # noqa: E402
 
@@ -52,7 +52,8 @@ def show(cluster):
     with pods(cluster, *wanted) as of:
         say(kubectl("get", "pods", "-o", "wide").stdout)
         for name in of:
-            say(f"  {name}: {'; '.join(events(cluster, name, 'QuiverMemif'))}")
+            told = eventually(lambda name=name: events(cluster, name, "QuiverMemif"), f"an event on {name}", timeout=60)
+            say(f"  {name}: {'; '.join(told)}")
         good = True
         for left, right in zip(memif_addresses(n1, "left", of), memif_addresses(n2, "right", of), strict=True):
             title(f"Packets over memif, both ways: {left} and {right}")
@@ -62,8 +63,8 @@ def show(cluster):
                 good &= end["foreign"] > 0
         say("\n  The way of each packet: memif, quiverd of one node, kernel between the nodes, quiverd of the other node, memif.")
         say("  What is sent before the other end is there, or after it has gone, isn't received.")
-        title("The memif of the first, as its node's quiverd counts")
-        say(n1.run(tool("quiver"), "show", "memif").stdout)
+        title("What the first node's quiverd has counted")
+        say(n1.run(tool("quiver"), "show", "interface").stdout)
         if os.environ.get("KEEP") == "1":
             wait(cluster)
     return good
