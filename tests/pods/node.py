@@ -9,6 +9,8 @@ from lab import Daemon, Pod
 from lab.process import HANGS, Process, eventually, run, tool
 
 RANGES = "10.244.7.0/24", "fd00:10:244:7::/64"
+# Where the agent of a node in a namespace of its own is asked how it is.
+HEALTH = "127.0.0.1:9478"
 
 
 class Node:
@@ -48,18 +50,20 @@ class Node:
             *self.inside, tool("quiver-agent"), "--standalone", "--host-device", "quiver0" if self.inside else "",
             "--pod-cidr", ",".join(self.ranges), "--quiverd", self.daemon.socket,
             "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"],
+            "--health", HEALTH if self.inside else "",
         )  # fmt: skip
         eventually(lambda: "ready" in self.agent.output() or not self.agent.alive(), self.log)
         assert self.agent.alive(), self.log()
         return self
 
-    def uninstall(self):
+    def uninstall(self, *options, **others):
         """Ends quiver-agent, and has it take away what it made."""
         self.agent.stop()
         self.past += self.agent.output()
         return run(
-            *self.inside, tool("quiver-agent"), "--uninstall", "--quiverd", self.daemon.socket, "--state", self.network["stateDirectory"]
-        )
+            *self.inside, tool("quiver-agent"), "--uninstall", "--quiverd", self.daemon.socket,
+            "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"], *options, **others,
+        )  # fmt: skip
 
     def kill_agent(self):
         """Ends quiver-agent without a chance to tidy up."""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -137,5 +138,14 @@ func retire(ctx context.Context, o options, quiverd *dataplane.Client, log *slog
 		return fmt.Errorf("%s: %w", o.program, err)
 	}
 	log.Info("quiverd has gone, and all that it made", "state", o.programState)
-	return errors.Join(os.RemoveAll(o.programState), os.RemoveAll(filepath.Dir(o.quiverd)))
+	if err := os.RemoveAll(o.programState); err != nil {
+		return err
+	}
+	// Sockets that nobody listens at. Whatever else is beside them stays, and so their directory.
+	for _, path := range []string{o.quiverd, o.socket, filepath.Dir(o.quiverd), filepath.Dir(o.socket)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
+	}
+	return nil
 }
