@@ -149,6 +149,7 @@ def test_kubectl_quiver_tells_of_every_node(cluster):
         *cluster.control.outside, tool("kubectl-quiver"), "--kubeconfig", cluster.control.admin, *words, **options
     )
     n1, n2 = cluster.nodes
+    before = left(cluster)
     with pods(cluster, memif("m", n1), server("c", n2)):
         rows = [line.split() for line in ask("status").stdout.splitlines()]
     assert rows[0] == ["NODE", "FORWARDS", "QUIVERD", "UP", "RESTARTS", "PODS", "MEMIFS"] and len(rows) == 3, rows
@@ -156,6 +157,7 @@ def test_kubectl_quiver_tells_of_every_node(cluster):
     assert ask("on", "n2", "get", "route", "-o", "json").stdout == n2.run(tool("quiver"), "get", "route", "-o", "json").stdout
     # The exit status is that of the command there: there is no object of that name.
     assert ask("on", "n2", "get", "interface", "nobody", check=False).returncode == 4
+    nothing_left(cluster, before)
 
 
 def test_an_update_replaces_quiver_node_by_node_and_pods_stay(cluster, told):
