@@ -49,16 +49,17 @@ def test_a_memif_by_annotation_answers_on_both_nodes(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)
     with pods(cluster, server("a", n1), memif("m", n1), server("c", n2)) as of:
+        hears = lambda: any("@vpp/memif-eth0" in text for text in events(cluster, "m", "QuiverMemif"))
+        eventually(hears, "the pod's owner hears of it", timeout=60)
+        name = next(name for name in n1.interfaces() if name.endswith(":memif-eth0"))
         connected = lambda: n1.quiver("show", "memif")["memifs"][0].get("connected")
         eventually(connected, lambda: n1.quiver("show", "memif"), timeout=60)
-        own = memif_addresses(n1, "m", of)
+        routes = [entry["object"]["route"] for entry in n1.quiver("get", "route", "--status")["objects"]]
+        own = [route["prefix"].split("/")[0] for route in routes if any(hop.get("interface") == name for hop in route.get("next_hops", []))]
         assert within(own, cluster.ranges(n1)) and not set(own) & set(of["m"]), own
         for client in ("a", "c"):
             for address in of["m"]:
                 must_ping(cluster, client, address)
-        eventually(
-            lambda: any("@vpp/memif-eth0" in text for text in events(cluster, "m", "QuiverMemif")), "the owner hears of it", timeout=60
-        )
     nothing_left(cluster, before)
 
 
