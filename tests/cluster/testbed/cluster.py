@@ -7,7 +7,7 @@ from lab.process import ROOT, eventually, run
 
 from . import image
 from .control import ControlPlane
-from .installation import Installation
+from .installation import HelmInstallation, Installation
 from .node import Node
 
 # What kubelet sets for the machine as a whole.
@@ -56,7 +56,8 @@ class Cluster:
             there = lambda node=node: control.kubectl("get", "node", node.name, check=False).returncode == 0
             eventually(there, lambda node=node: self._trouble(node), timeout=180, interval=0.3)
         self.before = {node.name: (node.network(), node.files()) for node in self.nodes}
-        self.quiver = Installation(control)
+        helm = os.environ.get("QUIVER_HELM")
+        self.quiver = HelmInstallation(control, helm) if helm else Installation(control)
         self.quiver.install()
         for node in self.nodes:
             eventually(lambda node=node: self._ready(node), lambda node=node: self._trouble(node), timeout=180, interval=0.3)

@@ -2,15 +2,16 @@
 
 import json
 
-from lab.process import HANGS, ROOT, eventually
+from lab.process import HANGS, ROOT, eventually, run
 
 MANIFEST = ROOT / "deploy/kubernetes/quiver.yaml"
 UNINSTALL = ROOT / "deploy/kubernetes/uninstall.yaml"
+CHART = ROOT / "deploy/helm/quiver"
 NAMESPACE = "quiver"
 
 
 class Installation:
-    """The DaemonSet and all that belongs to it."""
+    """The DaemonSet and all that belongs to it, by the manifests."""
 
     def __init__(self, control):
         self.control = control
@@ -77,3 +78,32 @@ class Installation:
             for name in names
             for again in ((), ("--previous",))
         }
+
+
+class HelmInstallation(Installation):
+    """The same by Helm, from the chart."""
+
+    def __init__(self, control, helm):
+        super().__init__(control)
+        self.command = (*control.outside, helm, "--kubeconfig", control.admin)
+        self.settings = {"apiServer.host": control.address}
+
+    def helm(self, verb, **changes):
+        """Runs Helm with all settings so far, and those that change."""
+        self.settings |= changes
+        words = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
+        run(*self.command, verb, "quiver", CHART, *words)
+        self.rolled_out()
+
+    def install(self):
+        """Installs, and waits until all nodes forward."""
+        self.helm("install")
+
+    def update(self):
+        """Replaces the pods by ones with another setting, one node after the other."""
+        self.helm("upgrade", **{"cni.timeoutSeconds": 40})
+
+    def uninstall(self):
+        """Takes everything away again."""
+        self.helm("upgrade", uninstall="true")
+        run(*self.command, "uninstall", "quiver", "--wait", f"--timeout={HANGS}s", timeout=2 * HANGS)
