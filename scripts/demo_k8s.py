@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/system")]
 
 from lab.process import eventually, tool  # noqa: E402 (found by the line above)
 from testbed import Cluster  # noqa: E402
-from workload import events, exchange, generator, memif_addresses, pods  # noqa: E402
+from workload import events, exchange, generator, pods  # noqa: E402
 
 
 def main():
@@ -55,7 +55,7 @@ def show(cluster):
             told = eventually(lambda name=name: events(cluster, name, "QuiverMemif"), f"an event on {name}", timeout=60)
             say(f"  {name}: {'; '.join(told)}")
         good = True
-        for left, right in zip(memif_addresses(n1, "left", of), memif_addresses(n2, "right", of), strict=True):
+        for left, right in zip(of["left"], of["right"], strict=True):
             title(f"Packets over memif, both ways: {left} and {right}")
             at_left, at_right = exchange(cluster, ("left", left), ("right", right))
             for name, end, other in (("left", at_left, at_right), ("right", at_right, at_left)):

@@ -11,7 +11,7 @@ from workload import (
     generator,
     left,
     memif,
-    memif_addresses,
+    must_echo,
     must_fetch,
     must_ping,
     node_object,
@@ -55,11 +55,15 @@ def test_a_memif_by_annotation_answers_on_both_nodes(cluster):
         connected = lambda: n1.quiver("show", "memif")["memifs"][0].get("connected")
         eventually(connected, lambda: n1.quiver("show", "memif"), timeout=60)
         routes = [entry["object"]["route"] for entry in n1.quiver("get", "route", "--status")["objects"]]
-        own = [route["prefix"].split("/")[0] for route in routes if any(hop.get("interface") == name for hop in route.get("next_hops", []))]
-        assert within(own, cluster.ranges(n1)) and not set(own) & set(of["m"]), own
+        leads = lambda route: route.get("port_split", {}).get("next_hop", {}).get("interface") == name
+        split = [route["prefix"].split("/")[0] for route in routes if leads(route)]
+        assert sorted(split) == sorted(of["m"])
         for client in ("a", "c"):
             for address in of["m"]:
                 must_ping(cluster, client, address)
+        for node in cluster.nodes:
+            for address in of["m"]:
+                must_echo(node, address, 4444)
     nothing_left(cluster, before)
 
 
@@ -67,8 +71,7 @@ def test_two_pods_exchange_packets_by_memif_across_nodes(cluster, told):
     n1, n2 = cluster.nodes
     before = left(cluster)
     with pods(cluster, generator("x", n1), generator("y", n2)) as of:
-        ends = zip(memif_addresses(n1, "x", of), memif_addresses(n2, "y", of), strict=True)
-        for x, y in ends:
+        for x, y in zip(of["x"], of["y"], strict=True):
             at_x, at_y = exchange(cluster, ("x", x), ("y", y))
             for name, end, other in (("x", at_x, at_y), ("y", at_y, at_x)):
                 # Before the other is there, and after it has gone, they are lost. Nobody else sends here, and own ones don't return.

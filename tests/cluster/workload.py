@@ -36,16 +36,8 @@ def generator(name, node):
     return pod
 
 
-def memif_addresses(node, pod, of):
-    """Addresses at which a pod's memif is reached: its own where it has such, else those of the pod."""
-    routes = [entry["object"]["route"] for entry in node.quiver("get", "route", "--status")["objects"]]
-    leads = lambda hop: hop.get("interface", "").startswith(f"pod:default.{pod}:") and hop["interface"].endswith(":memif-eth0")
-    own = [route["prefix"].split("/")[0] for route in routes if any(leads(hop) for hop in route.get("next_hops", []))]
-    return sorted(own, key=lambda address: ":" in address) or of[pod]
-
-
 def exchange(cluster, one, other, rate=1000, seconds=5):
-    """Has the generators of two pods, each (name, address of its memif), send to each other by memif; returns what each says at the end.
+    """Has the generators of two pods, each (name, address), send to each other by memif; returns what each says at the end.
     What came from the other is `foreign` to each."""
     processes = []
     for (pod, source), (_, destination) in ((one, other), (other, one)):
