@@ -24,6 +24,7 @@ pub mod fib;
 pub mod fib4;
 pub mod fib6;
 pub mod mac;
+pub mod maglev;
 pub mod recent;
 pub mod session;
 pub mod timer_wheel;

@@ -58,6 +58,50 @@ impl Key {
         (Self { addresses, rest: rest(low.1, high.1, context, protocol, 6) }, reversed)
     }
 
+    /// The key of a packet of either version, likewise. `None` where its addresses are of different ones.
+    #[must_use]
+    pub fn of(
+        context: u16,
+        protocol: u8,
+        (source, source_port): Endpoint,
+        (destination, destination_port): Endpoint,
+    ) -> Option<(Self, bool)> {
+        match (source, destination) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                Some(Self::v4(context, protocol, (a.to_bits(), source_port), (b.to_bits(), destination_port)))
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                Some(Self::v6(context, protocol, (a.to_bits(), source_port), (b.to_bits(), destination_port)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A key that stands for one endpoint, whoever it speaks with.
+    #[must_use]
+    pub fn of_endpoint(context: u16, protocol: u8, endpoint: Endpoint) -> Self {
+        Self::of(context, protocol, endpoint, endpoint).map_or(Self::NONE, |(key, _)| key)
+    }
+
+    /// What stands for the lower and for the higher endpoint, as [`Key::of_endpoint`] makes it.
+    #[inline]
+    #[must_use]
+    pub const fn each_endpoint(&self) -> [Self; 2] {
+        let [a, b, c, d] = self.addresses;
+        let (low_port, high_port) = ((self.rest >> 48) as u16, (self.rest >> 32) as u16);
+        let (context, protocol, version) = (self.context(), self.protocol(), self.rest as u8);
+        let (low, high) = if self.is_v4() {
+            let (low, high) = (a >> 32, a as u32 as u64);
+            ([low << 32 | low, 0, 0, 0], [high << 32 | high, 0, 0, 0])
+        } else {
+            ([a, b, a, b], [c, d, c, d])
+        };
+        [
+            Self { addresses: low, rest: rest(low_port, low_port, context, protocol, version) },
+            Self { addresses: high, rest: rest(high_port, high_port, context, protocol, version) },
+        ]
+    }
+
     /// The lower and the higher endpoint.
     #[must_use]
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
@@ -72,6 +116,15 @@ impl Key {
             };
             ((v6(a, b), low_port), (v6(c, d), high_port))
         }
+    }
+
+    /// The lower and the higher endpoint of a key of IPv6, addresses in host byte order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn v6_endpoints(&self) -> ((u128, u16), (u128, u16)) {
+        let [a, b, c, d] = self.addresses;
+        let (low, high) = ((a as u128) << 64 | b as u128, (c as u128) << 64 | d as u128);
+        ((low, (self.rest >> 48) as u16), (high, (self.rest >> 32) as u16))
     }
 
     /// The lower and the higher endpoint of a key of IPv4, addresses in host byte order.

@@ -4,6 +4,7 @@
 //! * [`Seed`]: the secret of the hash.
 //! * [`SessionTable`]: what is known of each, found a vector at a time.
 //! * [`Beside`]: what somebody else knows of them besides.
+//! * [`Directory`]: something by key that workers only read, cheap to copy and change.
 //!
 //! One worker's own: nothing here is shared, locked or atomic.
 //!
@@ -17,6 +18,7 @@ mod alias;
 mod beside;
 mod bucket;
 mod buckets;
+mod directory;
 mod key;
 mod seed;
 mod table;
@@ -25,6 +27,7 @@ mod tests;
 
 pub use alias::is_alias;
 pub use beside::Beside;
+pub use directory::Directory;
 pub use key::{Endpoint, Key};
 pub use seed::Seed;
 pub use table::{Full, Handle, Inserted, Look, NONE, SessionTable, Taken};
