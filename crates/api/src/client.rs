@@ -69,7 +69,7 @@ fn in_parts(mut request: ApplyRequest) -> Vec<ApplyRequest> {
     let upserts = request.upserts.take().unwrap_or_default();
     let deletes = std::mem::take(&mut request.deletes);
     let mut parts = Parts { finished: vec![request], part: ApplyRequest::default(), bytes: 0 };
-    let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools } = upserts;
+    let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools, vips } = upserts;
     parts.put(vrfs, |part, vrf| part.upserts.get_or_insert_default().vrfs.push(vrf));
     parts.put(bridges, |part, bridge| part.upserts.get_or_insert_default().bridges.push(bridge));
     parts.put(interfaces, |part, interface| part.upserts.get_or_insert_default().interfaces.push(interface));
@@ -77,6 +77,7 @@ fn in_parts(mut request: ApplyRequest) -> Vec<ApplyRequest> {
     parts.put(neighbors, |part, neighbor| part.upserts.get_or_insert_default().neighbors.push(neighbor));
     parts.put(tenants, |part, tenant| part.upserts.get_or_insert_default().tenants.push(tenant));
     parts.put(nat_pools, |part, pool| part.upserts.get_or_insert_default().nat_pools.push(pool));
+    parts.put(vips, |part, vip| part.upserts.get_or_insert_default().vips.push(vip));
     parts.put(deletes, |part, object| part.deletes.push(object));
     parts.finished.push(parts.part);
     parts.finished

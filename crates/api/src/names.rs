@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::text::Words;
 use crate::v1::{
-    Bridge, Config, Interface, Kind, NatPool, Neighbor, Object, ObjectRef, Route, Tenant, Vrf,
+    Bridge, Config, Interface, Kind, NatPool, Neighbor, Object, ObjectRef, Route, Tenant, Vip, Vrf,
     interface::Port, object,
 };
 
@@ -75,6 +75,13 @@ impl Named for NatPool {
     }
 }
 
+impl Named for Vip {
+    const KIND: Kind = Kind::Vip;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl ObjectRef {
     /// Names an object.
     pub fn new(kind: Kind, name: impl Into<String>) -> Self {
@@ -98,6 +105,7 @@ impl Config {
             .chain(self.neighbors.iter().map(Named::object_ref))
             .chain(self.tenants.iter().map(Named::object_ref))
             .chain(self.nat_pools.iter().map(Named::object_ref))
+            .chain(self.vips.iter().map(Named::object_ref))
     }
 
     /// Number of objects.
@@ -109,6 +117,7 @@ impl Config {
             + self.neighbors.len()
             + self.tenants.len()
             + self.nat_pools.len()
+            + self.vips.len()
     }
 
     /// Whether there is no object at all.
@@ -126,6 +135,7 @@ impl Config {
             Some(object::Object::Neighbor(neighbor)) => self.neighbors.push(neighbor),
             Some(object::Object::Tenant(tenant)) => self.tenants.push(tenant),
             Some(object::Object::NatPool(pool)) => self.nat_pools.push(pool),
+            Some(object::Object::Vip(vip)) => self.vips.push(vip),
             None => {}
         }
     }
@@ -139,6 +149,7 @@ impl Config {
         self.neighbors.extend(other.neighbors);
         self.tenants.extend(other.tenants);
         self.nat_pools.extend(other.nat_pools);
+        self.vips.extend(other.vips);
     }
 }
 
@@ -153,6 +164,7 @@ impl Object {
             object::Object::Neighbor(neighbor) => neighbor.object_ref(),
             object::Object::Tenant(tenant) => tenant.object_ref(),
             object::Object::NatPool(pool) => pool.object_ref(),
+            object::Object::Vip(vip) => vip.object_ref(),
         })
     }
 }

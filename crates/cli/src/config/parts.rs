@@ -32,6 +32,7 @@ fn split(mut request: ApplyRequest, size: usize) -> Vec<ApplyRequest> {
     spread(config.neighbors, size, &mut parts, |part| &mut part.neighbors);
     spread(config.tenants, size, &mut parts, |part| &mut part.tenants);
     spread(config.nat_pools, size, &mut parts, |part| &mut part.nat_pools);
+    spread(config.vips, size, &mut parts, |part| &mut part.vips);
 
     let mut requests = parts
         .into_iter()

@@ -3,13 +3,18 @@
 use api::names::{DEFAULT_VRF, Named};
 use api::text::Words;
 use api::v1::object::Object as Kinded;
-use api::v1::{Bridge, GetResponse, Interface, Neighbor, NextHop, ObjectState, ObjectStatus, Route, Vrf};
+use api::v1::{
+    Backend, Bridge, GetResponse, Interface, Neighbor, NextHop, ObjectState, ObjectStatus, Route, Vip,
+    VipProtocol, Vrf,
+};
 
 use super::report::waits;
-use crate::render::{Cell, Column, Paint, Table, Tone};
+use crate::render::{Cell, Column, Paint, Table, Tone, endpoint};
 
 /// Heading of the last column: why an object isn't in force.
 const WHY: Column = Column::left("WHY").optional();
+/// Backends that are listed.
+const BACKENDS: usize = 4;
 /// Heading of the column before.
 const STATE: Column = Column::left("STATE");
 
@@ -36,6 +41,8 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         STATE,
         WHY,
     ]);
+    let mut vips =
+        Table::new([Column::left("VIP"), Column::left("ASKED AT"), Column::left("BACKENDS"), STATE, WHY]);
     let mut pools = Table::new([Column::left("NAT POOL"), Column::left("ADDRESSES"), STATE, WHY]);
 
     for object in &response.objects {
@@ -66,6 +73,9 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
             Some(Kinded::NatPool(it)) => {
                 pools.row([(&it.name).into(), it.addresses.join(" ").into(), state, why]);
             }
+            Some(Kinded::Vip(it)) => {
+                vips.row([(&it.name).into(), asked_at(it).into(), backends(it).into(), state, why])
+            }
             None => {}
         }
     }
@@ -77,9 +87,31 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         (!neighbors.is_empty()).then(|| neighbors.render(paint)),
         (!tenants.is_empty()).then(|| tenants.render(paint)),
         (!pools.is_empty()).then(|| pools.render(paint)),
+        (!vips.is_empty()).then(|| vips.render(paint)),
     ];
     let tables = tables.into_iter().flatten().collect::<Vec<_>>();
     if tables.is_empty() { "no objects\n".into() } else { tables.join("\n") }
+}
+
+/// "10.96.0.1:80/tcp".
+fn asked_at(vip: &Vip) -> String {
+    let protocol = match vip.protocol() {
+        VipProtocol::Unspecified => VipProtocol::Tcp,
+        protocol => protocol,
+    };
+    format!("{}/{}", endpoint(&vip.address, vip.port), protocol.word())
+}
+
+/// "10.1.0.2:8080 10.1.0.3:8080", the first few of them.
+fn backends(vip: &Vip) -> String {
+    let one = |backend: &Backend| {
+        endpoint(&backend.address, if backend.port == 0 { vip.port } else { backend.port })
+    };
+    let mut words: Vec<String> = vip.backends.iter().take(BACKENDS).map(one).collect();
+    if vip.backends.len() > BACKENDS {
+        words.push(format!("and {} more", vip.backends.len() - BACKENDS));
+    }
+    words.join(" ")
 }
 
 fn vrf_id(vrf: &Vrf) -> Cell {

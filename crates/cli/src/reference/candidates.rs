@@ -45,6 +45,11 @@ pub(crate) fn nat_pools() -> Vec<CompletionCandidate> {
     names(Kind::NatPool)
 }
 
+/// VIPs.
+pub(crate) fn vips() -> Vec<CompletionCandidate> {
+    names(Kind::Vip)
+}
+
 /// VRFs.
 pub(crate) fn vrfs() -> Vec<CompletionCandidate> {
     names(Kind::Vrf)

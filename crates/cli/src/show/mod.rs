@@ -18,6 +18,7 @@ mod session;
 mod tenant;
 mod version;
 mod view;
+mod vip;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
@@ -128,6 +129,18 @@ enum Subject {
         #[command(flatten)]
         options: ShowOptions,
     },
+    /// VIPs, their backends, and what these have to do
+    ///
+    /// PACKETS: to backends; ANSWERS: from them. STATE: active, draining (takes no new sessions), down (its sessions have ended), leaving (was taken away,
+    /// and still has sessions). REFUSED: packets for whose session there was no backend.
+    #[command(alias = "vips")]
+    Vip {
+        /// VIP; left out: all
+        #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::vips))]
+        name: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
     /// memif connections, their peers and rings
     Memif {
         /// Interface; left out: all
@@ -193,6 +206,7 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
         Subject::Tenant { name, options } => {
             show(context, options, &tenant::Tenants { name: name.clone() }).await
         }
+        Subject::Vip { name, options } => show(context, options, &vip::Vips { name: name.clone() }).await,
         Subject::Nat { name, options } => show(context, options, &nat::Pools { name: name.clone() }).await,
         Subject::Memif { interface, options } => {
             show(context, options, &memif::Memifs { interface: interface.clone() }).await

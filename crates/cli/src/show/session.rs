@@ -14,7 +14,7 @@ use crate::context::Client;
 use crate::error::{Doing, Error};
 use crate::reference::candidates;
 use crate::render::number::span;
-use crate::render::{Cell, Column, Paint, Table, Tone};
+use crate::render::{Cell, Column, Paint, Table, Tone, endpoint};
 
 /// IP protocols by name.
 const PROTOCOLS: [(&str, u32); 7] =
@@ -102,6 +102,7 @@ impl View for Sessions {
             Column::left("INITIATOR"),
             Column::left("RESPONDER"),
             Column::left("SEEN AS").optional(),
+            Column::left("BACKEND").optional(),
             Column::left("STATE"),
             Column::right("PACKETS"),
             Column::right("BYTES"),
@@ -116,7 +117,8 @@ impl View for Sessions {
                 Protocol(session.protocol).to_string().into(),
                 endpoint(&session.initiator, session.initiator_port).into(),
                 endpoint(&session.responder, session.responder_port).into(),
-                translated(session).into(),
+                seen(&session.translated, session.translated_port).into(),
+                seen(&session.backend, session.backend_port).into(),
                 phase(session),
                 session.forward_packets.into(),
                 session.forward_bytes.into(),
@@ -134,17 +136,9 @@ impl View for Sessions {
     }
 }
 
-/// "10.0.0.1:53", "[fd00::1]:53".
-fn endpoint(address: &str, port: u32) -> String {
-    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
-}
-
-/// How its inside host is seen outside, where that is otherwise.
-fn translated(session: &SessionState) -> String {
-    match session.translated.as_str() {
-        "" => String::new(),
-        address => endpoint(address, session.translated_port),
-    }
+/// How one of its sides is seen by the other, where that is otherwise.
+fn seen(address: &str, port: u32) -> String {
+    if address.is_empty() { String::new() } else { endpoint(address, port) }
 }
 
 fn phase(session: &SessionState) -> Cell {

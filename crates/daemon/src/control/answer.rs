@@ -135,7 +135,8 @@ pub(super) fn changed_standings(
         .chain(model.interfaces.keys().cloned().map(Key::Interface))
         .chain(model.neighbors.keys().cloned().map(Key::Neighbor))
         .chain(model.tenants.keys().cloned().map(Key::Tenant))
-        .chain(model.nat_pools.keys().cloned().map(Key::NatPool));
+        .chain(model.nat_pools.keys().cloned().map(Key::NatPool))
+        .chain(model.vips.keys().cloned().map(Key::Vip));
     let mut changed = others
         .filter_map(|key| {
             let standing = after.standing(model, &key)?;

@@ -154,6 +154,7 @@ fn leave_out(config: &mut Config, names: &[ObjectRef]) {
     config.neighbors.retain(keep(&names));
     config.tenants.retain(keep(&names));
     config.nat_pools.retain(keep(&names));
+    config.vips.retain(keep(&names));
 }
 
 /// Nanoseconds since 1970-01-01 UTC; 0 if the clock is before that.

@@ -106,10 +106,11 @@ impl View {
             .chain(self.model.neighbors.keys().cloned().map(Key::Neighbor))
             .chain(self.model.tenants.keys().cloned().map(Key::Tenant))
             .chain(self.model.nat_pools.keys().cloned().map(Key::NatPool))
+            .chain(self.model.vips.keys().cloned().map(Key::Vip))
     }
 }
 
 /// Whether objects of the kind come behind the routes.
 fn comes_last(key: &Key) -> bool {
-    matches!(key, Key::Neighbor(_) | Key::Tenant(_) | Key::NatPool(_))
+    matches!(key, Key::Neighbor(_) | Key::Tenant(_) | Key::NatPool(_) | Key::Vip(_))
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use api::v1::{
     BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, CopyResponse, DropCounter, FibEntry,
     GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, RuntimeResponse,
-    SessionFilter, SessionState, TenantState, TraceShowResponse,
+    SessionFilter, SessionState, TenantState, TraceShowResponse, VipState,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -38,6 +38,8 @@ pub trait Inspect: Send + Sync + 'static {
 
     /// All NAT pools, ordered by name.
     fn nat_pools(&self) -> Vec<NatPoolState>;
+    /// All VIPs, ordered by name.
+    fn vips(&self) -> Vec<VipState>;
     /// Calls `each` with sessions, in no particular order, until it returns false. Waits for workers: they are asked a part at
     /// a time, between two of their rounds.
     ///

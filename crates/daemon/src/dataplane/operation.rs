@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VrfSpec};
+use crate::model::spec::{
+    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VipSpec, VrfSpec,
+};
 use crate::model::{Flaw, Key, Refusal, ResolvedPaths, RouteKey};
 
 /// The packet engine as the control thread changes it.
@@ -79,6 +81,8 @@ pub enum Operation {
     Tenant(Change<TenantSpec>),
     /// A pool of addresses for NAT comes, changes or goes. A tenant may refer to one that isn't there.
     NatPool(Change<NatPoolSpec>),
+    /// A VIP comes, changes or goes. At some points of a plan two of them may be asked at the same place: when it is published, no more.
+    Vip(Change<VipSpec>),
 }
 
 /// An object comes (`before` is none), changes, or goes (`after` is none).
@@ -167,6 +171,7 @@ impl Operation {
             Self::Neighbor(change) => change.either().map(|spec| Key::Neighbor(spec.key.clone())),
             Self::Tenant(change) => change.either().map(|spec| Key::Tenant(spec.name.clone())),
             Self::NatPool(change) => change.either().map(|spec| Key::NatPool(spec.name.clone())),
+            Self::Vip(change) => change.either().map(|spec| Key::Vip(spec.name.clone())),
         }
     }
 
@@ -187,6 +192,7 @@ impl Operation {
             Self::Neighbor(change) => Self::Neighbor(change.inverse()),
             Self::Tenant(change) => Self::Tenant(change.inverse()),
             Self::NatPool(change) => Self::NatPool(change.inverse()),
+            Self::Vip(change) => Self::Vip(change.inverse()),
         }
     }
 }
@@ -205,18 +211,21 @@ impl fmt::Display for Operation {
             | Self::Neighbor(Change { before: None, .. })
             | Self::Tenant(Change { before: None, .. })
             | Self::NatPool(Change { before: None, .. })
+            | Self::Vip(Change { before: None, .. })
             | Self::CreateInterface(_) => "create",
             Self::Vrf(Change { after: None, .. })
             | Self::Bridge(Change { after: None, .. })
             | Self::Neighbor(Change { after: None, .. })
             | Self::Tenant(Change { after: None, .. })
             | Self::NatPool(Change { after: None, .. })
+            | Self::Vip(Change { after: None, .. })
             | Self::DestroyInterface(_) => "destroy",
             Self::Vrf(_)
             | Self::Bridge(_)
             | Self::Neighbor(_)
             | Self::Tenant(_)
             | Self::NatPool(_)
+            | Self::Vip(_)
             | Self::Configure { .. } => "change",
             Self::ClosePort(_) => "close the port of",
             Self::OpenPort(_) => "open the port of",

@@ -9,6 +9,7 @@ use features::bridge::control::{BridgeConfig, age};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
 use features::session::Tenants;
+use features::session::balance::control::Balancer;
 use graph::arc::Arcs;
 use graph::packet::OwnedPacket;
 use graph::plan::Plan;
@@ -80,6 +81,8 @@ pub(super) struct Core {
     pub(super) departed_tenants: BTreeMap<Name, Tenant>,
     /// NAT pools, likewise.
     pub(super) departed_pools: BTreeMap<Name, NatPool>,
+    /// VIPs.
+    pub(super) balancer: Balancer,
     /// The number that the last new tenant was given.
     pub(super) last_tenant: u16,
     /// Interfaces have changed since they were published.

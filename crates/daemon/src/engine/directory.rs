@@ -3,11 +3,13 @@
 //! It is changed under the engine's lock, in moments, and looked at without it: whoever looks gets all of it as it is at that
 //! moment, may take as long as it likes, and holds nobody up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use features::bridge::{Bridges, Moves};
 use features::session::Occupancy;
+use features::session::balance::Ledger;
+use features::session::balance::control::PlacedVip;
 use features::session::nat::Figures;
 
 use super::registry::Registry;
@@ -29,6 +31,10 @@ pub(super) struct Inventory {
     pub(super) tenants: HashMap<Name, Tenant>,
     /// Configuration and figures of each NAT pool.
     pub(super) nat_pools: HashMap<Name, NatPool>,
+    /// VIPs as workers see them, by name.
+    pub(super) vips: BTreeMap<Arc<str>, Arc<PlacedVip>>,
+    /// What their figures are read from.
+    pub(super) ledger: Arc<Ledger>,
 }
 
 /// A bridge as the engine keeps it.
@@ -82,8 +88,8 @@ impl Directory {
     /// Nothing but the default VRF.
     pub(super) fn new() -> Self {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
-        let (registry, bridges, published, tenants, nat_pools) = Default::default();
-        let inventory = Inventory { registry, bridges, published, vrfs, tenants, nat_pools };
+        let (registry, bridges, published, tenants, nat_pools, vips, ledger) = Default::default();
+        let inventory = Inventory { registry, bridges, published, vrfs, tenants, nat_pools, vips, ledger };
         Self(Mutex::new(Arc::new(inventory)))
     }
 

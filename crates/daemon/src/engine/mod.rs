@@ -33,6 +33,7 @@ mod start;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod vips;
 mod workers;
 
 pub use start::{Engine, EngineError, EngineHandle, EngineOptions};

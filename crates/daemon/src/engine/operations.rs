@@ -51,6 +51,10 @@ impl Dataplane for Engine {
                 self.shared.core().nat_pool(change);
                 Ok(())
             }
+            Operation::Vip(change) => {
+                self.shared.core().vip(change);
+                Ok(())
+            }
         };
         done.map_err(Rejection::from)
     }

@@ -148,6 +148,9 @@ impl Core {
         if !self.departed() {
             return false;
         }
+        if self.balancer.is_changed() {
+            self.publish_vips();
+        }
         if self.interfaces_changed {
             self.publish_interfaces();
         }

@@ -14,7 +14,7 @@ use api::v1::{
     NatRequest, NatResponse, NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse,
     SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse,
     TraceClearRequest, TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest,
-    VersionResponse, WatchRequest,
+    VersionResponse, VipsRequest, VipsResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -150,6 +150,12 @@ impl Quiver for Service {
         let name = request.into_inner().name;
         let pools = named("NAT pool", &name, self.inspect.nat_pools(), |pool| &pool.name)?;
         Ok(Response::new(NatResponse { pools }))
+    }
+
+    async fn vips(&self, request: Request<VipsRequest>) -> Answer<VipsResponse> {
+        let name = request.into_inner().name;
+        let vips = named("VIP", &name, self.inspect.vips(), |vip| &vip.name)?;
+        Ok(Response::new(VipsResponse { vips }))
     }
 
     type SessionsStream = Parts<SessionsResponse>;

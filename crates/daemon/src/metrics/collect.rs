@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::text::Words as _;
-use api::v1::{InterfaceCounters, NatPoolState, TenantState};
+use api::v1::{InterfaceCounters, NatPoolState, TenantState, VipState};
 
 use super::copying;
 use super::exposition::{Exposition, Kind};
@@ -85,6 +85,7 @@ impl Collector {
         self.tables(&mut out);
         self.tenants(&mut out);
         self.nat_pools(&mut out);
+        self.vips(&mut out);
         self.memifs(&mut out);
         copying::collect(&*self.inspect, &mut out);
         out.finish()
@@ -254,6 +255,63 @@ impl Collector {
             let mut metric = out.metric(name, kind, help);
             for pool in &pools {
                 metric.sample(&[("pool", &pool.name)], figure(pool));
+            }
+        }
+    }
+
+    fn vips(&self, out: &mut Exposition) {
+        type Figure = (&'static str, Kind, &'static str, fn(&VipState) -> u64);
+        const FIGURES: &[Figure] = &[
+            ("quiver_vip_sessions", Kind::Gauge, "Sessions of a VIP.", |vip| vip.sessions),
+            (
+                "quiver_vip_backends",
+                Kind::Gauge,
+                "Backends that a VIP has sessions with, or may have.",
+                |vip| vip.backends.len() as u64,
+            ),
+            (
+                "quiver_vip_sessions_created_total",
+                Kind::Counter,
+                "Sessions that were given a backend.",
+                |vip| vip.created,
+            ),
+            ("quiver_vip_refused_total", Kind::Counter, "Packets dropped for want of a backend.", |vip| {
+                vip.refused
+            }),
+        ];
+        type Way = (&'static str, &'static str, fn(&VipState) -> [u64; 2]);
+        const WAYS: &[Way] = &[
+            ("quiver_vip_packets_total", "Packets to backends and from them.", |vip| {
+                [vip.packets, vip.answer_packets]
+            }),
+            ("quiver_vip_bytes_total", "Their bytes, from the IP header on.", |vip| {
+                [vip.bytes, vip.answer_bytes]
+            }),
+        ];
+        let vips = self.inspect.vips();
+        for (name, kind, help, figure) in FIGURES {
+            let mut metric = out.metric(name, *kind, help);
+            for vip in &vips {
+                metric.sample(&[("vip", &vip.name)], figure(vip));
+            }
+        }
+        for (name, help, ways) in WAYS {
+            let mut metric = out.metric(name, Kind::Counter, help);
+            for vip in &vips {
+                for (direction, figure) in ["to", "from"].into_iter().zip(ways(vip)) {
+                    metric.sample(&[("vip", &vip.name), ("direction", direction)], figure);
+                }
+            }
+        }
+        let mut metric =
+            out.metric("quiver_vip_backend_sessions", Kind::Gauge, "Sessions of a VIP with a backend.");
+        for vip in &vips {
+            for backend in &vip.backends {
+                let at = match backend.address.contains(':') {
+                    true => format!("[{}]:{}", backend.address, backend.port),
+                    false => format!("{}:{}", backend.address, backend.port),
+                };
+                metric.sample(&[("vip", &vip.name), ("backend", &at)], backend.sessions);
             }
         }
     }

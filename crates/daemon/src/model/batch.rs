@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
 use super::spec::{
-    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec,
+    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use super::{Flaw, Key, Name, RouteKey};
 
@@ -30,6 +30,8 @@ pub struct Batch {
     pub tenants: Vec<Arc<TenantSpec>>,
     /// NAT pools to put in.
     pub nat_pools: Vec<Arc<NatPoolSpec>>,
+    /// VIPs to put in.
+    pub vips: Vec<Arc<VipSpec>>,
     /// Objects to take out.
     pub deletes: Vec<Key>,
     /// Whether everything not put in is taken out.
@@ -101,6 +103,11 @@ impl Batch {
                 reader.batch.nat_pools.push(Arc::new(spec));
             }
         }
+        for object in &upserts.vips {
+            if let Some(spec) = reader.read(object, VipSpec::parse, |spec| Key::Vip(spec.name.clone())) {
+                reader.batch.vips.push(Arc::new(spec));
+            }
+        }
         for object in deletes {
             match Key::parse(object) {
                 Ok(key) if reader.name(&key) => reader.batch.deletes.push(key),
@@ -124,7 +131,7 @@ impl Batch {
         keys.any(|key| self.contains(key))
     }
 
-    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, NAT pools, each in the order of the request.
+    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, NAT pools, VIPs, each in the order of the request.
     pub fn upserts(&self) -> impl Iterator<Item = Key> + '_ {
         (self.vrfs.iter().map(|spec| Key::Vrf(spec.name.clone())))
             .chain(self.bridges.iter().map(|spec| Key::Bridge(spec.name.clone())))
@@ -133,6 +140,7 @@ impl Batch {
             .chain(self.neighbors.iter().map(|spec| Key::Neighbor(spec.key.clone())))
             .chain(self.tenants.iter().map(|spec| Key::Tenant(spec.name.clone())))
             .chain(self.nat_pools.iter().map(|spec| Key::NatPool(spec.name.clone())))
+            .chain(self.vips.iter().map(|spec| Key::Vip(spec.name.clone())))
     }
 
     /// Objects to put in and to take out by name.
@@ -144,6 +152,7 @@ impl Batch {
             + self.neighbors.len()
             + self.tenants.len()
             + self.nat_pools.len()
+            + self.vips.len()
             + self.deletes.len()
     }
 

@@ -5,11 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use api::v1::MemifMode;
 use ipnet::IpNet;
 
-use super::spec::{Claim, InterfaceSpec, L2, MemifSpec, PortSpec, SocketName};
+use features::session::balance::control::{BackendConfig, VipConfig};
+
+use super::spec::{Claim, InterfaceSpec, L2, MemifSpec, PortSpec, SocketName, TenantSpec};
 use super::{Batch, Flaw, Key, Model, Name, NeighborKey, Refusal};
 
 /// All conflicts in `model`, of which `batch` is already a part; ordered by object, one per object: the first rule that it
@@ -29,6 +32,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.neighbors();
     conflicts.tenants();
     conflicts.nat_pools();
+    conflicts.vips();
     conflicts.refusals.sort_by(|a, b| a.key.cmp(&b.key));
     conflicts.refusals.dedup_by(|a, b| a.key == b.key);
     conflicts.refusals
@@ -330,6 +334,67 @@ impl<'a> Conflicts<'a> {
                 Flaw::new("context", format!("{other} has another context, and they belong together"))
                     .remedy("give a pool and the tenants that use it the same context")
             });
+        }
+    }
+
+    /// Clients ask one VIP at a place, and neither Quiver itself nor another VIP answers for it.
+    fn vips(&mut self) {
+        type Place = (u16, u8, (IpAddr, u16));
+        if self.model.vips.is_empty() {
+            return;
+        }
+        let place = |config: &VipConfig, endpoint| -> Place { (config.context, config.protocol, endpoint) };
+        let mut places = BTreeMap::<Place, &Name>::new();
+        for (name, stored) in &self.model.vips {
+            let config = &stored.spec.config;
+            if let Some(other) = places.insert(place(config, config.endpoint), name) {
+                let (address, port) = config.endpoint;
+                self.blame(Key::Vip(name.clone()), Key::Vip(other.clone()), |other| {
+                    Flaw::new("address", format!("{address} port {port} is {other}'s already"))
+                        .remedy("take another address, port or protocol, or give that one these backends")
+                });
+            }
+        }
+        for (name, stored) in &self.model.vips {
+            let config = &stored.spec.config;
+            let other = |backend: &BackendConfig| places.get(&place(config, backend.endpoint));
+            let Some((index, other)) =
+                config.backends.iter().enumerate().find_map(|(at, one)| Some((at, *other(one)?)))
+            else {
+                continue;
+            };
+            self.blame(Key::Vip(name.clone()), Key::Vip(other.clone()), |other| {
+                Flaw::new(format!("backends[{index}].address"), format!("that is where {other} is asked"))
+                    .remedy("name those who answer for it")
+            });
+        }
+        let addresses: BTreeMap<IpAddr, Vec<(&Name, u16)>> =
+            self.model.vips.iter().fold(BTreeMap::new(), |mut all, (name, stored)| {
+                let config = &stored.spec.config;
+                all.entry(config.endpoint.0).or_insert_with(Vec::new).push((name, config.context));
+                all
+            });
+        for interface in self.interfaces() {
+            let owns = interface.addresses.iter().filter_map(|own| addresses.get(&own.addr()));
+            for (name, context) in owns.flatten() {
+                let tenants = || self.model.tenants.values().map(|stored| &stored.spec);
+                let its =
+                    |tenant: &&Arc<TenantSpec>| tenant.all_interfaces().any(|one| *one == interface.name);
+                // One that is in other address spaces alone has nothing to do with it.
+                let elsewhere = tenants().any(|tenant| its(&tenant) && tenant.context != *context)
+                    && !tenants().any(|tenant| its(&tenant) && tenant.context == *context);
+                if elsewhere {
+                    continue;
+                }
+                let vip = Key::Vip((*name).clone());
+                let text = vip.to_string();
+                self.blame(vip, Key::Interface(interface.name.clone()), |other| match other {
+                    Key::Vip(_) => Flaw::new("addresses", format!("one of them is that of {text}"))
+                        .remedy("take another one, or another one for the VIP"),
+                    _ => Flaw::new("address", format!("it is an own address of {other}"))
+                        .remedy("take an address that no interface has"),
+                });
+            }
         }
     }
 

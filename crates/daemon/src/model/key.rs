@@ -45,6 +45,8 @@ pub enum Key {
     Tenant(Name),
     /// A pool of addresses for NAT.
     NatPool(Name),
+    /// A VIP.
+    Vip(Name),
 }
 
 impl Key {
@@ -58,6 +60,7 @@ impl Key {
             Self::Neighbor(_) => Kind::Neighbor,
             Self::Tenant(_) => Kind::Tenant,
             Self::NatPool(_) => Kind::NatPool,
+            Self::Vip(_) => Kind::Vip,
         }
     }
 
@@ -68,7 +71,8 @@ impl Key {
             | Self::Bridge(name)
             | Self::Interface(name)
             | Self::Tenant(name)
-            | Self::NatPool(name) => name.to_string(),
+            | Self::NatPool(name)
+            | Self::Vip(name) => name.to_string(),
             Self::Route(route) => format!("{}/{}", route.vrf, route.prefix),
             Self::Neighbor(neighbor) => format!("{}/{}", neighbor.interface, neighbor.address),
         }
@@ -91,6 +95,7 @@ impl Key {
             Kind::Interface => Ok(Self::Interface(fields::name("name", text)?)),
             Kind::Tenant => Ok(Self::Tenant(fields::name("name", text)?)),
             Kind::NatPool => Ok(Self::NatPool(fields::name("name", text)?)),
+            Kind::Vip => Ok(Self::Vip(fields::name("name", text)?)),
             Kind::Route => {
                 let (vrf, prefix) = match text.split_once('/') {
                     Some((vrf, rest)) if rest.contains('/') => (vrf, rest),
@@ -139,6 +144,7 @@ mod tests {
             (Kind::Neighbor, "pod-a/fd00::2"),
             (Kind::Tenant, "red"),
             (Kind::NatPool, "out"),
+            (Kind::Vip, "web"),
         ] {
             let object = ObjectRef::new(kind, name);
             assert_eq!(Key::parse(&object).unwrap().to_api(), object);

@@ -23,6 +23,7 @@ pub struct Readiness {
     neighbors: BTreeMap<NeighborKey, Standing>,
     tenants: BTreeMap<Name, Standing>,
     nat_pools: BTreeMap<Name, Standing>,
+    vips: BTreeMap<Name, Standing>,
     paths: BTreeMap<Name, HashMap<Arc<Paths>, PathStanding, RandomState>>,
     connected: Connected,
     /// Which interface is cross-connected to which, in both directions.
@@ -60,6 +61,10 @@ impl Readiness {
             let standing = failed(Key::NatPool(name.clone())).map_or(Standing::Ready, Standing::Failed);
             readiness.nat_pools.insert(name.clone(), standing);
         }
+        for name in model.vips.keys() {
+            let standing = failed(Key::Vip(name.clone())).map_or(Standing::Ready, Standing::Failed);
+            readiness.vips.insert(name.clone(), standing);
+        }
         readiness.stand_tenants(model, failures);
         readiness.stand_paths(model);
         readiness.failed_routes = failures
@@ -82,6 +87,7 @@ impl Readiness {
             Key::Route(key) => self.route_standing(key, &model.route(key)?.paths),
             Key::Tenant(name) => self.tenants.get(name).cloned(),
             Key::NatPool(name) => self.nat_pools.get(name).cloned(),
+            Key::Vip(name) => self.vips.get(name).cloned(),
         }
     }
 
@@ -119,6 +125,7 @@ impl Readiness {
             Key::Neighbor(key) => self.neighbors.get(key),
             Key::Tenant(name) => self.tenants.get(name),
             Key::NatPool(name) => self.nat_pools.get(name),
+            Key::Vip(name) => self.vips.get(name),
             Key::Route(_) => None,
         };
         match standing {

@@ -10,7 +10,7 @@ use hashbrown::{HashMap, HashSet};
 use ipnet::IpNet;
 
 use super::spec::{
-    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VrfSpec,
+    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use super::undo::{Replaced, Undo};
 use super::{Batch, Key, Name, NeighborKey, RouteKey};
@@ -59,6 +59,8 @@ pub struct Model {
     pub tenants: BTreeMap<Name, Stored<TenantSpec>>,
     /// NAT pools.
     pub nat_pools: BTreeMap<Name, Stored<NatPoolSpec>>,
+    /// VIPs.
+    pub vips: BTreeMap<Name, Stored<VipSpec>>,
     /// Routes by VRF; shared, so that a clone of the model is cheap and copies a table only when it is changed later.
     pub routes: BTreeMap<Name, Arc<RouteTable>>,
 }
@@ -95,6 +97,10 @@ impl Model {
             let old = put(&mut self.nat_pools, spec.name.clone(), spec, generation);
             undo.note(old.map(|old| Replaced::NatPool(spec.name.clone(), old)));
         }
+        for spec in &batch.vips {
+            let old = put(&mut self.vips, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Vip(spec.name.clone(), old)));
+        }
         for spec in &batch.routes {
             let table = match self.routes.get_mut(&spec.key.vrf) {
                 Some(table) => table,
@@ -126,6 +132,7 @@ impl Model {
                 Replaced::Route(key, old) => self.put_route(key, old),
                 Replaced::Tenant(name, old) => restore(&mut self.tenants, name, old),
                 Replaced::NatPool(name, old) => restore(&mut self.nat_pools, name, old),
+                Replaced::Vip(name, old) => restore(&mut self.vips, name, old),
             }
         }
     }
@@ -145,6 +152,7 @@ impl Model {
             Key::Route(key) => self.route(key).is_some(),
             Key::Tenant(name) => self.tenants.contains_key(name),
             Key::NatPool(name) => self.nat_pools.contains_key(name),
+            Key::Vip(name) => self.vips.contains_key(name),
         }
     }
 
@@ -158,6 +166,7 @@ impl Model {
             Key::Route(key) => Object::Route(RouteSpec::api_of(key, &self.route(key)?.paths)),
             Key::Tenant(name) => Object::Tenant(self.tenants.get(name)?.spec.to_api()),
             Key::NatPool(name) => Object::NatPool(self.nat_pools.get(name)?.spec.to_api()),
+            Key::Vip(name) => Object::Vip(self.vips.get(name)?.spec.to_api()),
         })
     }
 
@@ -171,6 +180,7 @@ impl Model {
             Key::Route(key) => self.route(key)?.generation,
             Key::Tenant(name) => self.tenants.get(name)?.generation,
             Key::NatPool(name) => self.nat_pools.get(name)?.generation,
+            Key::Vip(name) => self.vips.get(name)?.generation,
         })
     }
 
@@ -178,7 +188,7 @@ impl Model {
     pub fn len(&self) -> usize {
         let routes = self.routes.values().map(|table| table.routes.len()).sum::<usize>();
         let others = self.bridges.len() + self.interfaces.len() + self.neighbors.len() + self.tenants.len();
-        self.vrfs.len() + others + self.nat_pools.len() + routes
+        self.vrfs.len() + others + self.nat_pools.len() + self.vips.len() + routes
     }
 
     /// Whether nothing shall exist.
@@ -204,6 +214,7 @@ impl Model {
             neighbors: self.neighbors.values().map(|stored| stored.spec.to_api()).collect(),
             tenants: self.tenants.values().map(|stored| stored.spec.to_api()).collect(),
             nat_pools: self.nat_pools.values().map(|stored| stored.spec.to_api()).collect(),
+            vips: self.vips.values().map(|stored| stored.spec.to_api()).collect(),
         }
     }
 
@@ -222,6 +233,7 @@ impl Model {
             .chain(self.neighbors.keys().cloned().map(Key::Neighbor))
             .chain(self.tenants.keys().cloned().map(Key::Tenant))
             .chain(self.nat_pools.keys().cloned().map(Key::NatPool))
+            .chain(self.vips.keys().cloned().map(Key::Vip))
             .chain(routes)
             .filter(|key| !batch.contains(key) || kept.contains(key))
             .collect()
@@ -245,6 +257,7 @@ impl Model {
             Key::NatPool(name) => {
                 self.nat_pools.remove(name).map(|old| Replaced::NatPool(name.clone(), Some(old)))
             }
+            Key::Vip(name) => self.vips.remove(name).map(|old| Replaced::Vip(name.clone(), Some(old))),
             Key::Route(key) => {
                 let old = self.routes.get_mut(&key.vrf).and_then(|table| {
                     // Without this look a delete of nothing would copy a shared table.

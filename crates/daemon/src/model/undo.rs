@@ -1,6 +1,6 @@
 //! Taking back what a batch changed.
 
-use super::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VrfSpec};
+use super::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VipSpec, VrfSpec};
 use super::{Key, Name, NeighborKey, RouteKey, Stored, StoredRoute};
 
 /// What a batch changed, in order: enough to take it back and to say what it was.
@@ -25,6 +25,7 @@ pub(super) enum Replaced {
     Route(RouteKey, Option<StoredRoute>),
     Tenant(Name, Option<Stored<TenantSpec>>),
     NatPool(Name, Option<Stored<NatPoolSpec>>),
+    Vip(Name, Option<Stored<VipSpec>>),
 }
 
 impl Undo {
@@ -75,6 +76,7 @@ impl Replaced {
             Self::Route(key, _) => Key::Route(key.clone()),
             Self::Tenant(name, _) => Key::Tenant(name.clone()),
             Self::NatPool(name, _) => Key::NatPool(name.clone()),
+            Self::Vip(name, _) => Key::Vip(name.clone()),
         }
     }
 }

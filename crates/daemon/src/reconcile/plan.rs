@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::Realised;
 use crate::dataplane::{Change, Operation, RouteChange};
 use crate::model::spec::{
-    BridgeSpec, Claim, InterfaceSpec, NatPoolSpec, NeighborSpec, PortSpec, TenantSpec, VrfSpec,
+    BridgeSpec, Claim, InterfaceSpec, NatPoolSpec, NeighborSpec, PortSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use crate::model::{Key, Model, Name, NeighborKey, Readiness, ResolvedPaths, RouteKey, Stored};
 
@@ -26,6 +26,7 @@ pub fn plan(realised: &Realised, model: &Model, readiness: &Readiness, moved: &[
     planner.move_routes(model, readiness, moved);
     planner.put_neighbors();
     planner.put_nat_pools();
+    planner.put_vips();
     planner.put_tenants();
     planner.remove();
     planner.operations
@@ -41,6 +42,7 @@ struct Planner<'a> {
     neighbors: BTreeMap<NeighborKey, Arc<NeighborSpec>>,
     tenants: BTreeMap<Name, Arc<TenantSpec>>,
     nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
+    vips: BTreeMap<Name, Arc<VipSpec>>,
     /// What there is at this point of the plan.
     now: Realised,
     /// Interfaces that go before others come.
@@ -76,6 +78,10 @@ impl<'a> Planner<'a> {
             tenants: model.tenants.iter().filter_map(tenant).collect(),
             nat_pools: (model.nat_pools.iter())
                 .filter(|(name, _)| up(Key::NatPool((*name).clone())))
+                .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
+                .collect(),
+            vips: (model.vips.iter())
+                .filter(|(name, _)| up(Key::Vip((*name).clone())))
                 .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
                 .collect(),
             now: realised.without_routes(),
@@ -258,6 +264,21 @@ impl<'a> Planner<'a> {
             let before = self.now.nat_pools.get(&name).cloned();
             if before.as_ref() != Some(&after) {
                 self.push(Operation::NatPool(Change { before, after: Some(after) }));
+            }
+        }
+    }
+
+    /// Likewise.
+    fn put_vips(&mut self) {
+        for (name, before) in &self.realised.vips {
+            if !self.vips.contains_key(name) {
+                self.push(Operation::Vip(Change::removed(before)));
+            }
+        }
+        for (name, after) in self.vips.clone() {
+            let before = self.now.vips.get(&name).cloned();
+            if before.as_ref() != Some(&after) {
+                self.push(Operation::Vip(Change { before, after: Some(after) }));
             }
         }
     }

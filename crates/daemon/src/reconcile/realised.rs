@@ -8,7 +8,9 @@ use hashbrown::HashMap;
 use ipnet::IpNet;
 
 use crate::dataplane::{Change, Operation, RouteChange};
-use crate::model::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VrfSpec};
+use crate::model::spec::{
+    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VipSpec, VrfSpec,
+};
 use crate::model::{Name, NeighborKey, ResolvedPaths, RouteKey};
 
 /// What the dataplane has, kept true by telling it of every operation that was executed.
@@ -26,6 +28,8 @@ pub struct Realised {
     pub tenants: BTreeMap<Name, Arc<TenantSpec>>,
     /// NAT pools.
     pub nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
+    /// VIPs.
+    pub vips: BTreeMap<Name, Arc<VipSpec>>,
     routes: BTreeMap<Name, HashMap<IpNet, Arc<ResolvedPaths>, RandomState>>,
 }
 
@@ -49,6 +53,7 @@ impl Default for Realised {
             neighbors: BTreeMap::new(),
             tenants: BTreeMap::new(),
             nat_pools: BTreeMap::new(),
+            vips: BTreeMap::new(),
             routes: BTreeMap::new(),
         }
     }
@@ -63,6 +68,7 @@ impl Realised {
             Operation::Neighbor(change) => put(&mut self.neighbors, change, |spec| spec.key.clone()),
             Operation::Tenant(change) => put(&mut self.tenants, change, |spec| spec.name.clone()),
             Operation::NatPool(change) => put(&mut self.nat_pools, change, |spec| spec.name.clone()),
+            Operation::Vip(change) => put(&mut self.vips, change, |spec| spec.name.clone()),
             Operation::CreateInterface(spec) => {
                 let running = Running { spec: Arc::new(spec.bare()), open: true };
                 self.interfaces.insert(spec.name.clone(), running);
@@ -105,6 +111,7 @@ impl Realised {
             neighbors: self.neighbors.clone(),
             tenants: self.tenants.clone(),
             nat_pools: self.nat_pools.clone(),
+            vips: self.vips.clone(),
             routes: BTreeMap::new(),
         }
     }

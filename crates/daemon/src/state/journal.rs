@@ -150,7 +150,7 @@ impl Journal {
         if self.changes.is_empty() {
             return;
         }
-        let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools } =
+        let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools, vips } =
             &mut snapshot.config;
         drop_changed(vrfs, &self.changes);
         drop_changed(bridges, &self.changes);
@@ -159,6 +159,7 @@ impl Journal {
         drop_changed(neighbors, &self.changes);
         drop_changed(tenants, &self.changes);
         drop_changed(nat_pools, &self.changes);
+        drop_changed(vips, &self.changes);
         for object in self.changes.into_values().flatten() {
             snapshot.config.push(Object { object: Some(object), status: None });
         }

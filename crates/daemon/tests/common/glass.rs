@@ -8,7 +8,7 @@ use api::v1::{
     CopyResponse, DropCounter, DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse,
     InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase,
     NeighborState, NodeRuntime, RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse,
-    TracedPacket, WorkerRuntime,
+    TracedPacket, VipState, WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -111,6 +111,10 @@ impl Inspect for Glass {
     fn copy(&self) -> CopyResponse {
         let queue = CopyQueue { name: "wq0.0".into(), transfers: 12, faults: 3, ..CopyQueue::default() };
         CopyResponse { engine: "dsa".into(), threshold: 1024, queues: vec![queue], timings: Vec::new() }
+    }
+
+    fn vips(&self) -> Vec<VipState> {
+        vec![VipState { name: "web".into(), sessions: 2, ..VipState::default() }]
     }
 
     fn nat_pools(&self) -> Vec<NatPoolState> {

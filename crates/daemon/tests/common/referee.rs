@@ -139,6 +139,9 @@ impl State {
             Operation::Tenant(change) => {
                 known(operation, change, |spec| self.realised.tenants.get(&spec.name).cloned());
             }
+            Operation::Vip(change) => {
+                known(operation, change, |spec| self.realised.vips.get(&spec.name).cloned());
+            }
             Operation::NatPool(change) => {
                 known(operation, change, |spec| self.realised.nat_pools.get(&spec.name).cloned());
             }

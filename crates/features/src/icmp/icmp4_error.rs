@@ -14,7 +14,7 @@ use super::HOPS;
 use super::own::{ERRORS, make_own, source};
 use super::request::requested;
 use crate::interface::{Interfaces, Limiter};
-use crate::session::nat::OwnErrors;
+use crate::session::OwnErrors;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use graph::context::GONE;
@@ -126,7 +126,7 @@ impl Icmp4Error {
             return GONE;
         }
         make_own(ctx.packets.meta_mut(slot), ctx.tables.get(self.interfaces));
-        self.translations.translate(ctx, slot);
+        self.translations.translate4(ctx, slot);
         let counter = match (message.icmp.kind, message.icmp.code) {
             (Icmpv4Type::DESTINATION_UNREACHABLE, 4) => Counter::FragmentationNeeded,
             (Icmpv4Type::DESTINATION_UNREACHABLE, _) => Counter::Unreachable,

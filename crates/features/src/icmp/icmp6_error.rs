@@ -14,6 +14,7 @@ use super::HOPS;
 use super::own::{ERRORS, make_own, source};
 use super::request::requested;
 use crate::interface::{Interfaces, Limiter};
+use crate::session::OwnErrors;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use graph::context::GONE;
@@ -67,13 +68,16 @@ pub const NODE: NodeSpec = NodeSpec {
     edges: Next::NAMES,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "inject", key: super::INJECT_KEY_6 }],
-    make: |cx: &NodeContext<'_>| Box::new(Icmp6Error { interfaces: cx.table(), limit: ERRORS }),
+    make: |cx: &NodeContext<'_>| {
+        Box::new(Icmp6Error { interfaces: cx.table(), limit: ERRORS, translations: OwnErrors::new(cx) })
+    },
     ..NodeSpec::EMPTY
 };
 
 struct Icmp6Error {
     interfaces: Key<Interfaces>,
     limit: Limiter,
+    translations: OwnErrors,
 }
 
 impl Node for Icmp6Error {
@@ -126,6 +130,7 @@ impl Icmp6Error {
             return GONE;
         }
         make_own(ctx.packets.meta_mut(slot), ctx.tables.get(self.interfaces));
+        self.translations.translate6(ctx, slot);
         let counter = match message.icmp.kind {
             Icmpv6Type::DESTINATION_UNREACHABLE => Counter::Unreachable,
             Icmpv6Type::PACKET_TOO_BIG => Counter::PacketTooBig,

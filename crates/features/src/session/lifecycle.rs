@@ -11,7 +11,7 @@
 use super::entry::{Direction, Session, State};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
-use super::tuple::tcp_header_at;
+use super::tuple::transport_at;
 use graph::{Feature, NodeSpec};
 use wire::IpProtocol;
 use wire::TcpFlags;
@@ -57,7 +57,7 @@ impl Serve for Lifecycle {
 /// Flags of the segment; none where it has no whole header.
 #[inline(always)]
 fn flags(visit: &Visit<'_>) -> u8 {
-    let at = tcp_header_at(visit.packets, visit.slot, visit.is_v6);
+    let at = transport_at(visit.packets, visit.slot, visit.is_v6);
     at.and_then(|(at, _)| visit.packets.area(visit.slot).get(at + FLAGS)).copied().unwrap_or_default()
 }
 

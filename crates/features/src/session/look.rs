@@ -1,9 +1,9 @@
 //! Looking at a worker's sessions, and ending some, from outside: by commands between two rounds, a part at a time.
 
 use super::entry::Session;
-use super::nat::Translation;
 use super::sessions::Sessions;
 use super::tcp_check::{TcpState, Track};
+use super::translate::NOBODY;
 use core::net::IpAddr;
 use tables::session::{Endpoint, Handle, Key};
 
@@ -48,8 +48,10 @@ pub struct Seen {
     pub session: Session,
     /// Where both sides of a TCP connection stand, if `tcp-check` follows it.
     pub tcp: Option<[TcpState; 2]>,
-    /// The endpoints as they are seen outside, if `nat` translates it: the one inside, and the other.
+    /// The endpoints as they are seen on the far side, if `nat` or `balance` translates it: the host inside or the client, and the other.
     pub translated: Option<[Endpoint; 2]>,
+    /// The other is a backend.
+    pub balanced: bool,
 }
 
 impl Seen {
@@ -70,13 +72,15 @@ impl Sessions {
             let (handle, key) = self.table.handle(index).zip(self.table.key(index))?;
             let session = *self.table.get(index)?;
             let tcp = self.tcp.get(handle).and_then(Track::states);
-            let translated = self.nat.get(handle).map(Translation::endpoints);
+            let translated = self.translations.endpoints(handle);
+            let owners = self.translations.owners(handle);
             filter.matches(&key, &session, translated).then_some(Seen {
                 handle,
                 key,
                 session,
                 tcp,
                 translated,
+                balanced: owners.is_some_and(|owners| owners.account != NOBODY),
             })
         });
         (seen.collect(), next)

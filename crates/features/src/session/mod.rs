@@ -6,8 +6,9 @@
 //!   `expire`: the node that ends them.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `lifecycle`,
-//!   `tcp_check`, [`nat`]: the services.
+//!   `tcp_check`, [`nat`], [`balance`]: the services; `translate`: what the last two have in common.
 
+pub mod balance;
 mod entry;
 mod expire;
 mod input;
@@ -24,6 +25,7 @@ mod tcp_check;
 pub mod tenants;
 #[cfg(test)]
 mod tests;
+mod translate;
 pub(crate) mod tuple;
 
 pub use entry::{Direction, Session, State};
@@ -31,6 +33,7 @@ pub use look::{Filter, Seen};
 pub use sessions::Sessions;
 pub use tcp_check::TcpState;
 pub use tenants::{Midstream, Occupancy, Place, Tenant, Tenants, Untracked};
+pub(crate) use translate::OwnErrors;
 
 use graph::NodeSpec;
 use services::{Order, Service};
@@ -40,7 +43,7 @@ use std::sync::LazyLock;
 pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE];
 
 /// All services.
-pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE, nat::SERVICE];
+pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, nat::SERVICE];
 
 /// All services in their order.
 ///

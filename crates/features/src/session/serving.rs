@@ -5,11 +5,11 @@
 
 use super::entry::{Direction, Flow, Session};
 use super::lifecycle::Step;
-use super::nat::Translations;
 use super::services::{Chain, SERVICES_ARC};
 use super::sessions::Sessions;
 use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
+use super::translate::Translations;
 use crate::{ip4, ip6};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
@@ -95,7 +95,7 @@ pub(super) struct Visit<'a> {
     pub(super) is_v6: bool,
     /// What `tcp-check` knows of sessions.
     pub(super) tcp: &'a mut Beside<Track>,
-    /// How packets of sessions look outside.
+    /// How packets of sessions look on their far side.
     pub(super) translations: &'a Translations,
     /// What the packet has done to its session.
     pub(super) step: Step,
@@ -125,8 +125,8 @@ pub(super) trait Serve: Send + 'static {
     /// Whether packets [enter](Self::enter).
     const ENTERS: bool = false;
 
-    /// Reads a word of what the service keeps of a session, for those of [`ENTERS`](Self::ENTERS).
-    fn touch(_: &Sessions, _: u32) -> u32 {
+    /// Reads a word of what the service keeps of a packet's session, for those of [`ENTERS`](Self::ENTERS).
+    fn touch(_: &Sessions, _: Flow) -> u32 {
         0
     }
 
@@ -209,7 +209,7 @@ impl<S: Serve> Node for Serving<S> {
         let sessions = ctx.locals.get(self.sessions);
         if S::ENTERS {
             let flows = frame.slots.iter().map(|slot| Flow(ctx.packets.meta(*slot).next_hop));
-            let read = flows.fold(0, |read, flow| read ^ S::touch(sessions, flow.session()));
+            let read = flows.fold(0, |read, flow| read ^ S::touch(sessions, flow));
             // Else nobody would want what was read, and it wouldn't be.
             core::hint::black_box(read);
         }
@@ -321,7 +321,7 @@ impl<S: Serve> Serving<S> {
             from_high: flow.is_from_high(),
             is_v6: flow.is_v6(),
             tcp: &mut sessions.tcp,
-            translations: &sessions.nat,
+            translations: &sessions.translations,
             step: Step::Stays,
             me: self.me,
             counts: &mut self.counts,

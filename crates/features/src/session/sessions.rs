@@ -1,11 +1,11 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
 use super::entry::{Flow, Marks, Session};
-use super::nat::Translations;
 use super::room::Part;
 use super::services::Chain;
 use super::tcp_check::{self, Track};
 use super::tenants::{TICK_BITS, Tenant, Tenants};
+use super::translate::Translations;
 use std::sync::atomic::Ordering;
 use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable, is_alias};
 use tables::timer_wheel::TimerWheel;
@@ -32,8 +32,8 @@ pub struct Sessions {
     pub(super) crowd: u16,
     /// What `tcp-check` knows of them.
     pub(super) tcp: Beside<Track>,
-    /// How packets of those look outside that are translated.
-    pub(super) nat: Translations,
+    /// How packets of those look on their far side that are translated.
+    pub(super) translations: Translations,
     due: Vec<u32>,
 }
 
@@ -46,10 +46,10 @@ fn renew(
     session: &mut Session,
     (handle, key): (Handle, &Key),
     tracks: &mut Beside<Track>,
-    nat: &Translations,
+    translations: &Translations,
 ) -> Option<()> {
     let tenant = tenants.get(session.tenant)?;
-    if session.marks.has(Marks::TRANSLATED) && !nat.holds(tenants, tenant, key, handle) {
+    if session.marks.has(Marks::TRANSLATED) && !translations.holds(tenants, tenant, key, handle) {
         return None;
     }
     if let Some(check) = super::order().number(tcp_check::SERVICE.node.name)
@@ -76,7 +76,7 @@ impl Default for Sessions {
             parts: Vec::new(),
             crowd: 0,
             tcp: Beside::default(),
-            nat: Translations::default(),
+            translations: Translations::default(),
             due: Vec::new(),
         }
     }
@@ -105,7 +105,7 @@ impl Sessions {
     /// Bytes of memory that they take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes() + self.nat.bytes()
+        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes() + self.translations.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key; gives its number and whether
@@ -190,7 +190,7 @@ impl Sessions {
     ) -> Option<(Chain, u16)> {
         let (handle, session) = self.table.visit_if(index, key)?;
         if session.epoch != tenants.generation as u16 {
-            renew(tenants, session, (handle, key), &mut self.tcp, &self.nat)?;
+            renew(tenants, session, (handle, key), &mut self.tcp, &self.translations)?;
         }
         let direction = session.direction(from_high);
         session.packets[direction as usize] += 1;
@@ -264,7 +264,7 @@ impl Sessions {
         if let Some((handle, _, session)) = self.table.visit(index)
             && session.marks.has(Marks::TRANSLATED)
         {
-            self.nat.release(&mut self.table, handle);
+            self.translations.release(&mut self.table, handle);
         }
         let Some((_, session)) = self.table.remove(index) else { return };
         self.wheel.cancel(session.timer);
@@ -316,7 +316,7 @@ impl Sessions {
             let Some((handle, key, session)) = self.table.visit(index) else { continue };
             let known = tenants.get(session.tenant).is_some();
             let renewed = session.epoch == tenants.generation as u16
-                || renew(tenants, session, (handle, key), &mut self.tcp, &self.nat).is_some();
+                || renew(tenants, session, (handle, key), &mut self.tcp, &self.translations).is_some();
             if !known || !renewed {
                 self.end(index);
                 ended += 1;

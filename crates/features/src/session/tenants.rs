@@ -1,5 +1,6 @@
 //! What workers know of tenants: a part of the tables.
 
+use super::balance::Vips;
 use super::nat::Pool;
 use super::services::Chain;
 use core::fmt;
@@ -169,6 +170,8 @@ pub struct Tenants {
     pub shares: Seed,
     /// Sessions that each worker may have.
     pub per_worker: usize,
+    /// Who is served by whom, for tenants with the service `balance`.
+    pub vips: Vips,
     tenants: Vec<Option<Arc<Tenant>>>,
     places: Vec<Option<Place>>,
 }
@@ -190,6 +193,10 @@ impl Tenants {
     /// The worker that has the sessions of a key: the same for both directions.
     #[must_use]
     pub fn owner(&self, key: &Key) -> u32 {
+        if let Some(client) = self.vips.client(key) {
+            // Its VIP is replaced by a backend, and the client stays.
+            return pick(self.shares.hash(&client), self.workers);
+        }
         if key.is_v4() && key.protocol() == IpProtocol::SCTP.0 {
             // Its ports are the same on both sides of a translation, and nothing else is.
             let ((_, low), (_, high)) = key.v4_endpoints();
@@ -226,7 +233,7 @@ impl Tenants {
         self.places[at] = Some(place);
     }
 
-    /// Removes all tenants, and all that is said of interfaces.
+    /// Removes all tenants, and all that is said of interfaces; VIPs stay.
     pub fn clear(&mut self) {
         self.tenants.clear();
         self.places.clear();

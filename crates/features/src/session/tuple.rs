@@ -222,13 +222,31 @@ fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
     }
 }
 
-/// Whether a packet that [`Tuple::read`] has found a session for is an ICMP error.
+/// Where the message begins in the head area, if a packet that [`Tuple::read`] has found a session for is an ICMP error.
 #[inline(always)]
-pub(super) fn is_icmp4_error(packets: &Packets, slot: SlotId) -> bool {
+pub(super) fn icmp_error_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<usize> {
     let meta = packets.meta(slot);
-    let protocol = packets.header::<Ipv4Header>(slot, meta.l3).map(|header| header.protocol);
-    protocol == Some(IpProtocol::ICMP)
-        && packets.header::<Icmpv4Type>(slot, meta.l4).is_some_and(|kind| kind.is_error())
+    if is_v6 {
+        let header = packets.header::<Ipv6Header>(slot, meta.l3)?;
+        return match header.next_header {
+            IpProtocol::ICMPV6 => {
+                let kind = packets.header::<Icmpv6Type>(slot, meta.l4)?;
+                matches!(kind.0, 1..=4).then_some(meta.l4.into())
+            }
+            extension if extension.is_extension() => icmp6_error_behind(packets, slot),
+            _ => None,
+        };
+    }
+    let is_icmp = packets.header::<Ipv4Header>(slot, meta.l3)?.protocol == IpProtocol::ICMP;
+    (is_icmp && packets.header::<Icmpv4Type>(slot, meta.l4)?.is_error()).then_some(meta.l4.into())
+}
+
+#[cold]
+fn icmp6_error_behind(packets: &Packets, slot: SlotId) -> Option<usize> {
+    let (meta, area) = (packets.meta(slot), packets.area(slot));
+    let (at, protocol) = behind_extensions(area, meta.l3.into(), meta.end.into()).ok()?;
+    let is_error = protocol == IpProtocol::ICMPV6 && matches!(area.get(at), Some(1..=4));
+    is_error.then_some(at)
 }
 
 impl Tuple for V6 {
@@ -268,10 +286,10 @@ impl Tuple for V6 {
     }
 }
 
-/// Where the header of a TCP segment begins in the head area, of a packet that [`Tuple::read`] has found ports in, and whether
+/// Where the transport header begins in the head area, of a packet that [`Tuple::read`] has found ports in, and whether
 /// the packet is a first fragment.
 #[inline(always)]
-pub(super) fn tcp_header_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<(usize, bool)> {
+pub(super) fn transport_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<(usize, bool)> {
     let meta = packets.meta(slot);
     if is_v6 {
         let header = packets.header::<Ipv6Header>(slot, meta.l3)?;

@@ -19,11 +19,11 @@ pub(super) use runtime::clock_hz;
 use api::v1::{
     BridgeState, CaptureRequest, ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse,
     InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, RuntimeResponse, SessionFilter,
-    SessionState, TenantState, TraceShowResponse,
+    SessionState, TenantState, TraceShowResponse, VipState,
 };
 
-use super::nat;
 use super::start::EngineHandle;
+use super::{nat, vips};
 use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents};
 
 impl Inspect for EngineHandle {
@@ -66,6 +66,10 @@ impl Inspect for EngineHandle {
 
     fn nat_pools(&self) -> Vec<NatPoolState> {
         nat::pools(&self.shared)
+    }
+
+    fn vips(&self) -> Vec<VipState> {
+        vips::vips(&self.shared)
     }
 
     fn sessions(

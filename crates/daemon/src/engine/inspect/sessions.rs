@@ -162,6 +162,10 @@ fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionS
         State::Closing => SessionPhase::Closing,
         State::TimeWait => SessionPhase::TimeWait,
     };
+    let near = seen.translated.map(|[near, _]| near);
+    // A client is mostly seen by its backend as it is.
+    let near = near.filter(|near| ![seen.endpoints().0, seen.endpoints().1].contains(near));
+    let backend = seen.translated.filter(|_| seen.balanced).map(|[_, backend]| backend);
     SessionState {
         id: format!("{worker}-{}.{}", handle.index, handle.generation),
         tenant: tenants.get(&session.tenant).cloned().unwrap_or_default(),
@@ -182,8 +186,10 @@ fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionS
         initiator_tcp: seen.tcp.map_or(0, |[initiator, _]| tcp(initiator).into()),
         responder_tcp: seen.tcp.map_or(0, |[_, responder]| tcp(responder).into()),
         blocked: session.is_blocked(),
-        translated: seen.translated.map(|[inside, _]| inside.0.to_string()).unwrap_or_default(),
-        translated_port: seen.translated.map_or(0, |[inside, _]| inside.1.into()),
+        translated: near.map(|(address, _)| address.to_string()).unwrap_or_default(),
+        translated_port: near.map_or(0, |(_, port)| port.into()),
+        backend: backend.map(|(address, _)| address.to_string()).unwrap_or_default(),
+        backend_port: backend.map_or(0, |(_, port)| port.into()),
     }
 }
 

@@ -16,6 +16,7 @@ mod range;
 mod route;
 mod tap;
 mod tenant;
+mod vip;
 mod vlan;
 mod vrf;
 
@@ -32,5 +33,6 @@ pub use range::IpRange;
 pub use route::{Hop, NextHopSpec, Paths, RouteSpec};
 pub use tap::{HostRouteSpec, TapSpec};
 pub use tenant::TenantSpec;
+pub use vip::{VipSpec, api_algorithm, api_protocol, api_source_nat, api_state};
 pub use vlan::VlanSpec;
 pub use vrf::VrfSpec;

@@ -1,13 +1,13 @@
-//! One worker's translations: how a session is given a port, and how it gives it back.
+//! How a session is given an address and a port of a pool, and how that is given back.
 
-use super::super::entry::{Marks, Session};
+use super::super::entry::Marks;
 use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
+use super::super::translate::{End, Translation};
 use super::pool::{Figures, Pool, Share};
-use super::translation::{End, Translation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tables::session::{Beside, Handle, Key, SessionTable};
+use tables::session::{Handle, Key};
 use wire::IpProtocol;
 
 /// Ports that are tried for a session: a pool in which as many in a row are taken is as good as used up.
@@ -18,7 +18,7 @@ const LOOKS: usize = 1 << 14;
 const REMEMBERED: usize = 16;
 
 /// A host and a remote to which it can have no port, and when that was found out.
-type UsedUp = Option<(u32, End, u64)>;
+type UsedUp = Option<(u32, End<u32>, u64)>;
 
 /// Why a session gets no port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,69 +29,32 @@ pub(in super::super) enum NoPort {
     Exhausted,
 }
 
-/// A worker's translations.
+/// Pools that a worker's sessions have ports of.
 #[derive(Debug, Default)]
-pub(in super::super) struct Translations {
-    known: Beside<Translation>,
-    pools: Vec<Arc<Figures>>,
+pub(in super::super) struct Pools {
+    known: Vec<Arc<Figures>>,
     used_up: [UsedUp; REMEMBERED],
 }
 
-impl Translations {
-    /// Bytes of memory that they take.
-    pub(in super::super) fn bytes(&self) -> usize {
-        self.known.bytes()
-    }
-
-    /// Fetches that of the session of a number, if it has one.
-    #[inline(always)]
-    pub(in super::super) fn touch(&self, session: u32) -> u32 {
-        self.known.touch(session)
-    }
-
-    /// That of a session.
-    #[inline(always)]
-    pub(in super::super) fn get(&self, session: Handle) -> Option<&Translation> {
-        self.known.get(session)
-    }
-
-    /// The session's ports are given back.
-    #[cold]
-    pub(in super::super) fn release(&mut self, table: &mut SessionTable<Session>, session: Handle) {
-        let Some(translation) = self.known.get(session) else { return };
-        table.remove_alias(translation.alias);
-        if let Some(figures) = self.pools.get(usize::from(translation.pool)) {
+impl Pools {
+    /// A port of the pool of that number is given back.
+    pub(in super::super) fn give(&mut self, pool: u16) {
+        if let Some(figures) = self.known.get(usize::from(pool)) {
             figures.give();
+            self.used_up = [None; REMEMBERED];
         }
-        self.used_up = [None; REMEMBERED];
-    }
-
-    /// Whether the session may go on as it is translated, now that its tenant has changed.
-    pub(in super::super) fn holds(
-        &self,
-        tenants: &Tenants,
-        tenant: &Tenant,
-        key: &Key,
-        session: Handle,
-    ) -> bool {
-        let Some((translation, pool)) = self.known.get(session).zip(tenant.nat.as_ref()) else {
-            return false;
-        };
-        let (low, high) = key.v4_endpoints();
-        let host = if translation.inside_is_high { high.0 } else { low.0 };
-        tenant.chain[0].has(super::number()) && pool.covers(host, translation.beyond()[0], tenants)
     }
 
     fn number_of(&mut self, figures: &Arc<Figures>) -> u16 {
-        let known = self.pools.iter().position(|known| Arc::ptr_eq(known, figures));
+        let known = self.known.iter().position(|known| Arc::ptr_eq(known, figures));
         // One that nobody else knows any more is of a pool that is gone, as are its translations.
-        let free = || self.pools.iter().position(|known| Arc::strong_count(known) == 1 && idle(known));
+        let free = || self.known.iter().position(|known| Arc::strong_count(known) == 1 && idle(known));
         if let Some(at) = known.or_else(free) {
-            self.pools[at] = Arc::clone(figures);
+            self.known[at] = Arc::clone(figures);
             return at as u16;
         }
-        self.pools.push(Arc::clone(figures));
-        (self.pools.len() - 1) as u16
+        self.known.push(Arc::clone(figures));
+        (self.known.len() - 1) as u16
     }
 }
 
@@ -99,7 +62,20 @@ fn idle(figures: &Figures) -> bool {
     figures.translations.load(Ordering::Relaxed) == 0
 }
 
-/// Whether a protocol's ports can be changed: SCTP's are covered by a checksum over the whole packet.
+/// Whether a session may go on as it is translated, now that its tenant has changed.
+pub(in super::super) fn holds(
+    tenants: &Tenants,
+    tenant: &Tenant,
+    key: &Key,
+    translation: &Translation<u32>,
+) -> bool {
+    let Some(pool) = &tenant.nat else { return false };
+    let (low, high) = key.v4_endpoints();
+    let host = if translation.near_is_high { high.0 } else { low.0 };
+    tenant.chain[0].has(super::number()) && pool.covers(host, translation.beyond()[0], tenants)
+}
+
+/// Whether a protocol's ports can be changed: SCTP's are covered by a checksum over the whole packet, and by them alone a worker is chosen.
 fn has_free_ports(protocol: IpProtocol) -> bool {
     protocol != IpProtocol::SCTP
 }
@@ -124,7 +100,7 @@ impl Sessions {
         let (host, remote) = if inside_is_high { (high, low) } else { (low, high) };
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
         let refused = (share.address, remote, tick);
-        if self.nat.used_up.contains(&Some(refused)) {
+        if self.translations.pools.used_up.contains(&Some(refused)) {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
             return Err(NoPort::Exhausted);
         }
@@ -132,11 +108,11 @@ impl Sessions {
         let Some((alias, beyond)) = self.port(tenants, worker, handle, &key, ends, &share) else {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
             // Any place does: it is for those that come by thousands.
-            self.nat.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
+            self.translations.pools.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
             return Err(NoPort::Exhausted);
         };
-        let pool_number = self.nat.number_of(&pool.figures);
-        let Some((translation, _)) = self.nat.known.get_mut(handle) else {
+        let pool_number = self.translations.pools.number_of(&pool.figures);
+        let Some((translation, _)) = self.translations.v4.get_mut(handle) else {
             self.table.remove_alias(alias);
             return Err(NoPort::Exhausted);
         };
@@ -156,9 +132,9 @@ impl Sessions {
         worker: u32,
         handle: Handle,
         key: &Key,
-        (host, remote, inside_is_high): (End, End, bool),
+        (host, remote, inside_is_high): (End<u32>, End<u32>, bool),
         share: &Share,
-    ) -> Option<(u32, [End; 2])> {
+    ) -> Option<(u32, [End<u32>; 2])> {
         let protocol = IpProtocol(key.protocol());
         // Nobody can foresee where the search begins (RFC 6056).
         let start = self.table.hash(key).rotate_left(16);

@@ -8,35 +8,28 @@
 //! | an ICMP error about one of these | itself and the packet that it quotes are translated |
 //! | of a session that leads elsewhere, or was there before | passes as it is |
 //!
-//! The way back is a second key of the session in the same table ([`tables::session::SessionTable::add_alias`]): what is in use is what is
-//! found. [`Pool`] is what configuration says; `bind` gives ports and takes them back; `translation` changes packets; `way` says
-//! what leads outside.
+//! [`Pool`] is what configuration says; `bind` gives ports and takes them back; `way` says what leads outside; packets are changed as
+//! `translate` does it.
 
 mod bind;
-mod edit;
-mod own;
 mod pool;
-mod translation;
 mod way;
 
 pub use pool::{Deterministic, Figures, Pool};
 
-pub(super) use bind::Translations;
-pub(crate) use own::OwnErrors;
-pub(super) use translation::Translation;
+pub(super) use bind::{Pools, holds};
+pub(super) use pool::ports;
 
-use super::entry::Marks;
-use super::lifecycle::Step;
+use super::entry::{Flow, Marks};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
-use super::tuple::is_icmp4_error;
+use super::translate::{self, Done, Unfit};
 use crate::ip::{Fibs, NextHops};
 use bind::NoPort;
 use graph::publish::Key as Part;
 use graph::{Feature, NodeSpec};
 use std::sync::LazyLock;
-use translation::Unfit;
 use way::{Way, way};
 
 graph::edges! {
@@ -116,8 +109,8 @@ impl Serve for Nat {
     const ENTERS: bool = true;
 
     #[inline(always)]
-    fn touch(sessions: &Sessions, session: u32) -> u32 {
-        sessions.nat.touch(session)
+    fn touch(sessions: &Sessions, flow: Flow) -> u32 {
+        sessions.translations.touch(flow)
     }
 
     #[inline(always)]
@@ -131,20 +124,11 @@ impl Serve for Nat {
 
     #[inline(always)]
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        let Some(translation) = visit.translations.get(visit.handle) else { return Verdict::Next };
-        let leaves = visit.from_high == translation.inside_is_high;
-        let about = is_icmp4_error(visit.packets, visit.slot);
-        let (meta, area) = visit.packets.parts_mut(visit.slot);
-        let changed = if about {
-            visit.step = Step::Doubted;
-            translation.apply_to_error((meta, area), visit.key, leaves, false)
-        } else {
-            translation.apply((meta, area), visit.key, leaves)
-        };
-        match changed {
-            Ok(()) if about => visit.count(Counter::Errors),
-            Ok(()) if leaves => visit.count(Counter::Out),
-            Ok(()) => visit.count(Counter::In),
+        match translate::packet(visit, false) {
+            Ok(Done::Out) => visit.count(Counter::Out),
+            Ok(Done::In) => visit.count(Counter::In),
+            Ok(Done::Error) => visit.count(Counter::Errors),
+            Ok(Done::Nothing) => {}
             Err(Unfit::Foreign) => return Verdict::Drop(Drop::Untranslated.into()),
             Err(Unfit::Short) => return Verdict::Drop(Drop::TooShort.into()),
         }

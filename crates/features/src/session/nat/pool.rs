@@ -132,19 +132,28 @@ impl Pool {
     }
 }
 
+/// Ports of a range in the order in which they are tried: one's own, then those of the same parity (RFC 4787 REQ-4) from `start` on,
+/// then the others.
+pub(in super::super) fn ports(
+    range: &RangeInclusive<u16>,
+    own: u16,
+    start: u32,
+) -> impl Iterator<Item = u16> + use<> {
+    let (low, high) = (u32::from(*range.start()), u32::from(*range.end()));
+    let of_parity = move |parity: u32| {
+        let first = low + ((low ^ parity) & 1);
+        let count = if first > high { 0 } else { (high - first) / 2 + 1 };
+        (0..count).map(move |at| (first + 2 * ((start % count.max(1) + at) % count)) as u16)
+    };
+    let own_parity = u32::from(own) & 1;
+    let own = range.contains(&own).then_some(own);
+    own.into_iter().chain(of_parity(own_parity)).chain(of_parity(own_parity ^ 1))
+}
+
 impl Share {
-    /// Its ports in the order in which they are tried: the host's own, then those of the same parity (RFC 4787 REQ-4) from `start`
-    /// on, then the others.
+    /// Its ports in the order in which they are tried.
     pub(super) fn candidates(&self, own: u16, start: u32) -> impl Iterator<Item = u16> + use<> {
-        let (low, high) = (u32::from(*self.ports.start()), u32::from(*self.ports.end()));
-        let of_parity = move |parity: u32| {
-            let first = low + ((low ^ parity) & 1);
-            let count = if first > high { 0 } else { (high - first) / 2 + 1 };
-            (0..count).map(move |at| (first + 2 * ((start % count.max(1) + at) % count)) as u16)
-        };
-        let own_parity = u32::from(own) & 1;
-        let own = self.ports.contains(&own).then_some(own);
-        own.into_iter().chain(of_parity(own_parity)).chain(of_parity(own_parity ^ 1))
+        ports(&self.ports, own, start)
     }
 }
 

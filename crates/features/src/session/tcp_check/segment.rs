@@ -1,6 +1,6 @@
 //! What matters of a segment.
 
-use crate::session::tuple::tcp_header_at;
+use crate::session::tuple::transport_at;
 use graph::packet::{Packets, SlotId};
 use wire::{Header, TcpFlags, TcpHeader, TcpOption, TcpReason};
 
@@ -35,7 +35,7 @@ impl Segment {
     /// The segment of a packet whose network header its metadata points to; `None` where its header can't be.
     #[inline(always)]
     pub(super) fn read(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<Self> {
-        let (at, cut) = tcp_header_at(packets, slot, is_v6)?;
+        let (at, cut) = transport_at(packets, slot, is_v6)?;
         let meta = packets.meta(slot);
         let head = packets.area(slot).get(at..meta.end.into())?;
         let len = (meta.len() as usize).checked_sub(at - usize::from(meta.data))?;

@@ -191,7 +191,7 @@ fn check(steps: &[(u8, u8, u8, u8)], ports: RangeInclusive<u16>) {
         match sessions.translate(&tenants, 0, index, &pool, now) {
             Ok(()) => {
                 let handle = sessions.table.handle(index).unwrap();
-                let [(address, port), _] = sessions.nat.get(handle).unwrap().endpoints();
+                let [(address, port), _] = sessions.translations.endpoints(handle).unwrap();
                 assert!(ports.contains(&port));
                 let other = (far.0, if protocol == 1 { port } else { far.1 });
                 let IpAddr::V4(v4) = address else { panic!() };

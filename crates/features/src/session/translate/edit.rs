@@ -4,7 +4,7 @@ use graph::packet::HEAD_AREA;
 use wire::checksum::{Delta, Partial};
 
 /// A packet's head being changed, at even distances from where checksums begin.
-pub(super) struct Edit<'a> {
+pub(in super::super) struct Edit<'a> {
     area: &'a mut [u8; HEAD_AREA],
     end: usize,
     old: Partial,
@@ -23,11 +23,6 @@ impl<'a> Edit<'a> {
         Some(u16::from_be_bytes(*bytes.first_chunk()?))
     }
 
-    /// The double word there.
-    pub(super) fn get32(&self, at: usize) -> Option<u32> {
-        Some(u32::from(self.get(at)?) << 16 | u32::from(self.get(at + 2)?))
-    }
-
     /// Replaces the word there.
     pub(super) fn put(&mut self, at: usize, value: u16) -> Option<()> {
         let old = self.get(at)?;
@@ -35,12 +30,6 @@ impl<'a> Edit<'a> {
         self.old = self.old.plus(Partial::of_u16(old));
         self.new = self.new.plus(Partial::of_u16(value));
         Some(())
-    }
-
-    /// Replaces the double word there.
-    pub(super) fn put32(&mut self, at: usize, value: u32) -> Option<()> {
-        self.put(at, (value >> 16) as u16)?;
-        self.put(at + 2, value as u16)
     }
 
     /// What all of that has done since the last time.

@@ -1,0 +1,106 @@
+//! VIPs, and what workers see of them.
+
+use std::sync::Arc;
+
+use api::v1::{VipBackendState, VipState};
+use features::session::balance::Ledger;
+use features::session::balance::control::{Placed, PlacedVip};
+use features::session::order;
+
+use super::core::Core;
+use super::directory::Inventory;
+use super::start::Shared;
+use crate::dataplane::Change;
+use crate::model::spec::{VipSpec, api_algorithm, api_protocol, api_source_nat, api_state};
+
+/// The service that looks at them.
+const BALANCE: &str = "balance";
+
+impl Core {
+    /// A VIP comes, changes or goes.
+    pub(super) fn vip(&mut self, change: &Change<VipSpec>) {
+        let after = change.after.as_ref().map(|spec| spec.config.clone());
+        if let Some(spec) = change.either() {
+            self.balancer.set(&spec.name.to_string(), after);
+        }
+    }
+
+    /// Makes VIPs visible to the workers; these look through their sessions where some may end by that, or begin.
+    pub(super) fn publish_vips(&mut self) {
+        let changed = self.balancer.publish();
+        self.tenant_changes += u64::from(changed.revisit);
+        let mut draft = self.publisher.draft();
+        draft.change(self.keys.tenants, |tenants| {
+            tenants.generation = self.tenant_changes;
+            tenants.vips = self.balancer.vips().clone();
+        });
+        self.publisher.publish(draft);
+        self.directory.change(|inventory| {
+            for (name, vip) in changed.vips {
+                match vip {
+                    Some(vip) => inventory.vips.insert(name, vip),
+                    None => inventory.vips.remove(&name),
+                };
+            }
+            inventory.ledger = changed.ledger;
+        });
+    }
+}
+
+/// All VIPs, ordered by name.
+pub(super) fn vips(shared: &Shared) -> Vec<VipState> {
+    let inventory = shared.directory.get();
+    inventory.vips.iter().map(|(name, vip)| state(&inventory, name, vip)).collect()
+}
+
+fn state(inventory: &Inventory, name: &Arc<str>, vip: &PlacedVip) -> VipState {
+    let (config, ledger) = (&vip.config, &inventory.ledger);
+    let (address, port) = config.endpoint;
+    let balance = order().number(BALANCE);
+    let users = inventory.tenants.values().filter(|tenant| {
+        tenant.spec.context == config.context
+            && balance.is_some_and(|number| tenant.spec.chain[0].has(number))
+    });
+    let mut tenants: Vec<String> = users.map(|tenant| tenant.spec.name.to_string()).collect();
+    tenants.sort();
+    let figures = vip.figures(ledger);
+    VipState {
+        name: name.to_string(),
+        context: config.context.into(),
+        address: address.to_string(),
+        protocol: api_protocol(config.protocol).into(),
+        port: port.into(),
+        algorithm: api_algorithm(config.algorithm).into(),
+        affinity_seconds: config.affinity,
+        source_nat: api_source_nat(config.source_nat).into(),
+        backends: vip.backends.iter().filter_map(|one| backend(one, ledger)).collect(),
+        sessions: figures.sessions,
+        created: figures.created,
+        refused: vip.refused(),
+        packets: figures.packets[0],
+        bytes: figures.bytes[0],
+        answer_packets: figures.packets[1],
+        answer_bytes: figures.bytes[1],
+        tenants,
+    }
+}
+
+/// One that leaves is one no more when it has no sessions, whether somebody has noticed or not.
+fn backend(backend: &Placed, ledger: &Ledger) -> Option<VipBackendState> {
+    let (config, figures) = (&backend.config, backend.figures(ledger));
+    let (address, port) = config.endpoint;
+    let there = !backend.leaving || figures.sessions > 0;
+    there.then(|| VipBackendState {
+        address: address.to_string(),
+        port: port.into(),
+        weight: config.weight,
+        state: api_state(config.state).into(),
+        leaving: backend.leaving,
+        sessions: figures.sessions,
+        created: figures.created,
+        packets: figures.packets[0],
+        bytes: figures.bytes[0],
+        answer_packets: figures.packets[1],
+        answer_bytes: figures.bytes[1],
+    })
+}

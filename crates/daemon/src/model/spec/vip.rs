@@ -1,0 +1,290 @@
+//! VIPs.
+
+use std::net::IpAddr;
+
+use api::v1::{Backend, BackendState, BalanceAlgorithm, SourceNat, Vip, VipProtocol};
+use features::session::balance;
+use features::session::balance::control::{self, BackendConfig, VipConfig};
+use wire::IpProtocol;
+
+use crate::model::{Flaw, Name, fields};
+
+/// What the table of a VIP can tell apart, with room for those that leave.
+const MAX_BACKENDS: usize = 4096;
+/// A hundredth of the largest table for each hundredth of a share.
+const MAX_WEIGHT: u32 = 1000;
+/// A day: what Kubernetes allows, and far less than clocks of clients tell apart.
+const MAX_AFFINITY: u32 = 86_400;
+
+/// A VIP; see [`Vip`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VipSpec {
+    /// Unique name.
+    pub name: Name,
+    /// What it is; backends are ordered.
+    pub config: VipConfig,
+}
+
+impl VipSpec {
+    /// Reads what a client sent.
+    ///
+    /// # Errors
+    /// [`Flaw`] naming the field.
+    pub fn parse(vip: &Vip) -> Result<Self, Flaw> {
+        let address = host("address", &vip.address)?;
+        let port = port("port", vip.port, None)?;
+        let context = u16::try_from(vip.context).map_err(|_| {
+            Flaw::new("context", format!("{} is out of range", vip.context)).remedy("take 0 to 65535")
+        })?;
+        let protocol = match fields::choice("protocol", vip.protocol, VipProtocol::Tcp)? {
+            VipProtocol::Udp => IpProtocol::UDP,
+            VipProtocol::Sctp => IpProtocol::SCTP,
+            VipProtocol::Tcp | VipProtocol::Unspecified => IpProtocol::TCP,
+        };
+        let algorithm = match fields::choice("algorithm", vip.algorithm, BalanceAlgorithm::Maglev)? {
+            BalanceAlgorithm::LeastFlows => balance::Algorithm::LeastFlows,
+            BalanceAlgorithm::Maglev | BalanceAlgorithm::Unspecified => balance::Algorithm::Maglev,
+        };
+        let source_nat = match fields::choice("source_nat", vip.source_nat, SourceNat::Hairpin)? {
+            SourceNat::Always => balance::SourceNat::Always,
+            SourceNat::Never => balance::SourceNat::Never,
+            SourceNat::Hairpin | SourceNat::Unspecified => balance::SourceNat::Hairpin,
+        };
+        Ok(Self {
+            name: fields::name("name", &vip.name)?,
+            config: VipConfig {
+                context,
+                protocol: protocol.0,
+                endpoint: (address, port),
+                backends: backends(&vip.backends, (address, port))?,
+                algorithm,
+                affinity: fields::number("affinity_seconds", vip.affinity_seconds, 1..=MAX_AFFINITY, 0)?,
+                source_nat,
+                keep_down: vip.keep_down_sessions,
+            },
+        })
+    }
+
+    /// The canonical form.
+    pub fn to_api(&self) -> Vip {
+        let config = &self.config;
+        let (address, port) = config.endpoint;
+        let backend = |backend: &BackendConfig| Backend {
+            address: backend.endpoint.0.to_string(),
+            port: if backend.endpoint.1 == port { 0 } else { backend.endpoint.1.into() },
+            weight: (backend.weight != 1).then_some(backend.weight),
+            state: match backend.state {
+                control::BackendState::Active => BackendState::Unspecified,
+                state => api_state(state),
+            }
+            .into(),
+        };
+        Vip {
+            name: self.name.to_string(),
+            context: config.context.into(),
+            address: address.to_string(),
+            protocol: match api_protocol(config.protocol) {
+                VipProtocol::Tcp => VipProtocol::Unspecified,
+                protocol => protocol,
+            }
+            .into(),
+            port: port.into(),
+            backends: config.backends.iter().map(backend).collect(),
+            algorithm: match api_algorithm(config.algorithm) {
+                BalanceAlgorithm::Maglev => BalanceAlgorithm::Unspecified,
+                algorithm => algorithm,
+            }
+            .into(),
+            affinity_seconds: config.affinity,
+            source_nat: match api_source_nat(config.source_nat) {
+                SourceNat::Hairpin => SourceNat::Unspecified,
+                source_nat => source_nat,
+            }
+            .into(),
+            keep_down_sessions: config.keep_down,
+        }
+    }
+}
+
+/// A protocol's word.
+pub fn api_protocol(protocol: u8) -> VipProtocol {
+    match IpProtocol(protocol) {
+        IpProtocol::UDP => VipProtocol::Udp,
+        IpProtocol::SCTP => VipProtocol::Sctp,
+        _ => VipProtocol::Tcp,
+    }
+}
+
+/// An algorithm's word.
+pub fn api_algorithm(algorithm: balance::Algorithm) -> BalanceAlgorithm {
+    match algorithm {
+        balance::Algorithm::Maglev => BalanceAlgorithm::Maglev,
+        balance::Algorithm::LeastFlows => BalanceAlgorithm::LeastFlows,
+    }
+}
+
+/// Whose address backends see, as a word.
+pub fn api_source_nat(source_nat: balance::SourceNat) -> SourceNat {
+    match source_nat {
+        balance::SourceNat::Hairpin => SourceNat::Hairpin,
+        balance::SourceNat::Always => SourceNat::Always,
+        balance::SourceNat::Never => SourceNat::Never,
+    }
+}
+
+/// A backend's state as a word.
+pub fn api_state(state: control::BackendState) -> BackendState {
+    match state {
+        control::BackendState::Active => BackendState::Active,
+        control::BackendState::Draining => BackendState::Draining,
+        control::BackendState::Down => BackendState::Down,
+    }
+}
+
+/// An address that somebody can have.
+fn host(field: &str, text: &str) -> Result<IpAddr, Flaw> {
+    let address = fields::address(field, text)?;
+    let nobody = match address {
+        IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.is_broadcast() || v4.octets()[0] >= 240,
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().is_some() || v6.is_unicast_link_local(),
+    };
+    if nobody || address.is_loopback() || address.is_multicast() || address.is_unspecified() {
+        return Err(Flaw::new(field, format!("{address} is no address that is routed to a host"))
+            .remedy("take a unicast address"));
+    }
+    Ok(address)
+}
+
+fn port(field: &str, said: u32, default: Option<u16>) -> Result<u16, Flaw> {
+    match (said, default) {
+        (0, Some(default)) => Ok(default),
+        (1..=65535, _) => Ok(said as u16),
+        _ => Err(Flaw::new(field, format!("{said} is no port")).remedy("take 1 to 65535")),
+    }
+}
+
+fn backends(said: &[Backend], (vip, vip_port): (IpAddr, u16)) -> Result<Vec<BackendConfig>, Flaw> {
+    if said.len() > MAX_BACKENDS {
+        let flaw = Flaw::new("backends", format!("{} are too many", said.len()));
+        return Err(flaw.remedy(format!("take {MAX_BACKENDS} at most")));
+    }
+    let mut all: Vec<BackendConfig> = Vec::with_capacity(said.len());
+    for (index, backend) in said.iter().enumerate() {
+        let field = |name: &str| format!("backends[{index}].{name}");
+        let address = host(&field("address"), &backend.address)?;
+        if address.is_ipv4() != vip.is_ipv4() {
+            let what = format!("{address} is of another family than the VIP's address, {vip}");
+            return Err(Flaw::new(field("address"), what).remedy("take one of the same family"));
+        }
+        let endpoint = (address, port(&field("port"), backend.port, Some(vip_port))?);
+        if endpoint == (vip, vip_port) {
+            let what = "the backend is the VIP itself: its packets would go round for ever";
+            return Err(Flaw::new(field("address"), what).remedy("name a host that answers"));
+        }
+        let weight = backend.weight.unwrap_or(1);
+        if weight > MAX_WEIGHT {
+            return Err(Flaw::new(field("weight"), format!("{weight} is out of range"))
+                .remedy(format!("take 0 to {MAX_WEIGHT}")));
+        }
+        let state = match fields::choice(&field("state"), backend.state, BackendState::Active)? {
+            BackendState::Draining => control::BackendState::Draining,
+            BackendState::Down => control::BackendState::Down,
+            BackendState::Active | BackendState::Unspecified => control::BackendState::Active,
+        };
+        all.push(BackendConfig { endpoint, weight, state });
+    }
+    if !all.is_empty() && all.iter().all(|backend| backend.weight == 0) {
+        return Err(Flaw::new("backends", "none has a weight: no session could begin")
+            .remedy("give one a weight, or take all of them away"));
+    }
+    all.sort_by_key(|backend| backend.endpoint);
+    if let Some([one, _]) = all.array_windows().find(|[one, other]| one.endpoint == other.endpoint) {
+        let (address, port) = one.endpoint;
+        let flaw = Flaw::new("backends", format!("{address} port {port} appears twice"));
+        return Err(flaw.remedy("leave one out, and give the other the weight of both"));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backend(address: &str) -> Backend {
+        Backend { address: address.into(), ..Backend::default() }
+    }
+
+    fn vip() -> Vip {
+        Vip {
+            name: "web".into(),
+            address: "10.96.0.1".into(),
+            port: 80,
+            backends: vec![backend("10.1.0.2"), backend("10.1.0.3")],
+            ..Vip::default()
+        }
+    }
+
+    #[test]
+    fn the_canonical_form_is_what_differs_from_the_defaults() {
+        for api in [
+            vip(),
+            Vip { backends: vec![], ..vip() },
+            Vip {
+                context: 7,
+                address: "fd00::80".into(),
+                protocol: VipProtocol::Sctp.into(),
+                backends: vec![
+                    Backend { port: 8080, weight: Some(0), ..backend("fd01::1") },
+                    Backend { state: BackendState::Draining.into(), weight: Some(5), ..backend("fd01::2") },
+                ],
+                algorithm: BalanceAlgorithm::LeastFlows.into(),
+                affinity_seconds: 10_800,
+                source_nat: SourceNat::Always.into(),
+                keep_down_sessions: true,
+                ..vip()
+            },
+        ] {
+            assert_eq!(VipSpec::parse(&api).unwrap().to_api(), api);
+        }
+        let said = Vip {
+            protocol: VipProtocol::Tcp.into(),
+            algorithm: BalanceAlgorithm::Maglev.into(),
+            source_nat: SourceNat::Hairpin.into(),
+            backends: vec![
+                Backend { port: 80, weight: Some(1), ..backend("10.1.0.3") },
+                Backend { state: BackendState::Active.into(), ..backend("10.1.0.2") },
+            ],
+            ..vip()
+        };
+        assert_eq!(VipSpec::parse(&said).unwrap().to_api(), vip());
+    }
+
+    #[test]
+    fn flaws_name_their_field() {
+        let with = |backends: Vec<Backend>| Vip { backends, ..vip() };
+        let light = |address: &str| Backend { weight: Some(0), ..backend(address) };
+        for (api, field) in [
+            (Vip { name: "a b".into(), ..vip() }, "name"),
+            (Vip { address: "10.96.0.0/24".into(), ..vip() }, "address"),
+            (Vip { address: "224.0.0.1".into(), ..vip() }, "address"),
+            (Vip { address: "fe80::1".into(), backends: vec![], ..vip() }, "address"),
+            (Vip { port: 0, ..vip() }, "port"),
+            (Vip { port: 65_536, ..vip() }, "port"),
+            (Vip { context: 65_536, ..vip() }, "context"),
+            (Vip { protocol: 9, ..vip() }, "protocol"),
+            (Vip { affinity_seconds: 86_401, ..vip() }, "affinity_seconds"),
+            (with(vec![backend("10.1.0.2"), backend("x")]), "backends[1].address"),
+            (with(vec![backend("fd00::1")]), "backends[0].address"),
+            (with(vec![backend("10.96.0.1")]), "backends[0].address"),
+            (with(vec![Backend { port: 70_000, ..backend("10.1.0.2") }]), "backends[0].port"),
+            (with(vec![Backend { weight: Some(1001), ..backend("10.1.0.2") }]), "backends[0].weight"),
+            (with(vec![Backend { state: 9, ..backend("10.1.0.2") }]), "backends[0].state"),
+            (with(vec![light("10.1.0.2"), light("10.1.0.3")]), "backends"),
+            (with(vec![backend("10.1.0.2"), Backend { port: 80, ..backend("10.1.0.2") }]), "backends"),
+        ] {
+            assert_eq!(VipSpec::parse(&api).unwrap_err().field, field, "{api:?}");
+        }
+        // The VIP's own address is a backend's where the port is another one.
+        assert!(VipSpec::parse(&with(vec![Backend { port: 81, ..backend("10.96.0.1") }])).is_ok());
+    }
+}

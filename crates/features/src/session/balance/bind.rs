@@ -1,0 +1,138 @@
+//! How a session is given a backend.
+
+use super::super::entry::Marks;
+use super::super::nat::ports;
+use super::super::sessions::Sessions;
+use super::super::tenants::Tenants;
+use super::super::translate::{Address, Address6, Translation};
+use super::vips::{Asker, Backend, SourceNat, Vip};
+use core::ops::RangeInclusive;
+use tables::session::{Beside, Endpoint, Handle, Key};
+
+/// Ports of a VIP that clients are seen with, where they aren't seen with their own address.
+const PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
+/// Ports that are tried.
+const TRIES: usize = 512;
+/// Ports that are looked at for one whose answers come to this worker.
+const LOOKS: usize = 1 << 14;
+
+/// Why a session has no backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// There is none that takes sessions.
+    NoBackend,
+    /// Answers wouldn't be told from another session's, or come to another worker.
+    InUse,
+}
+
+/// A session that is to be given a backend.
+struct Candidate {
+    handle: Handle,
+    key: Key,
+    client_is_high: bool,
+    client: Endpoint,
+    vip: Endpoint,
+}
+
+impl Sessions {
+    /// Gives a session whose responder is a VIP one of its backends.
+    ///
+    /// Its second key is that of the answers. It is this worker's without more ado: both say the same of [who the client is](super::Vips::client). Where
+    /// they don't, or another session has it, the client is seen with the VIP's address and another port.
+    #[cold]
+    pub(super) fn balance(
+        &mut self,
+        tenants: &Tenants,
+        worker: u32,
+        index: u32,
+        (vip, of): (&Vip, Key),
+        now: u32,
+    ) -> Result<(), Refused> {
+        let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
+        let (key, client_is_high) = (*key, session.initiator_is_high());
+        let (low, high) = key.endpoints();
+        let (client, address) = if client_is_high { (high, low) } else { (low, high) };
+        let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };
+        let backend = *tenants.vips.choose(vip, &asker).ok_or(Refused::NoBackend)?;
+        let it = Candidate { handle, key, client_is_high, client, vip: address };
+        let (alias, beyond) =
+            self.way_back(tenants, worker, &it, &backend, vip.source_nat).ok_or(Refused::InUse)?;
+        let translations = &mut self.translations;
+        tenants.vips.open(&mut translations.books, worker);
+        let account = backend.account;
+        let noted = if key.is_v4() {
+            note(&mut translations.v4, &it, beyond, account, alias)
+        } else {
+            note::<Address6>(&mut translations.v6, &it, beyond, account, alias)
+        };
+        if noted.is_none() {
+            self.table.remove_alias(alias);
+            return Err(Refused::InUse);
+        }
+        translations.books.take(account);
+        if let Some(session) = self.table.get_mut(index) {
+            session.marks.put(Marks::TRANSLATED, true);
+        }
+        Ok(())
+    }
+
+    /// The session's backend takes no more, and hasn't answered: it is given another.
+    #[cold]
+    pub(super) fn forsake(&mut self, index: u32) {
+        let Some((handle, _, session)) = self.table.visit(index) else { return };
+        session.marks.put(Marks::TRANSLATED, false);
+        self.translations.release(&mut self.table, handle);
+    }
+
+    /// A key for the answers, by which the session is found from now on: its number, and how client and backend are seen there.
+    fn way_back(
+        &mut self,
+        tenants: &Tenants,
+        worker: u32,
+        it: &Candidate,
+        backend: &Backend,
+        source_nat: SourceNat,
+    ) -> Option<(u32, [Endpoint; 2])> {
+        let itself = it.client.0 == backend.endpoint.0;
+        let (own, other) = match source_nat {
+            SourceNat::Always => (false, true),
+            SourceNat::Never => (true, false),
+            SourceNat::Hairpin => (!itself, true),
+        };
+        let own = own.then_some(it.client);
+        // Nobody can foresee where the search begins (RFC 6056).
+        let start = self.table.hash(&it.key).rotate_left(16);
+        let others = ports(&PORTS, it.client.1, start).take(LOOKS).filter(|_| other);
+        let seen = own.into_iter().chain(others.map(|port| (it.vip.0, port)));
+        let mut tries = 0;
+        for seen in seen {
+            let (alias, seen_is_high) = Key::of(it.key.context(), it.key.protocol(), seen, backend.endpoint)?;
+            if tenants.workers > 1 && tenants.owner(&alias) != worker {
+                continue;
+            }
+            if let Ok(number) = self.table.add_alias(it.handle, alias, seen_is_high != it.client_is_high) {
+                return Some((number, [seen, backend.endpoint]));
+            }
+            tries += 1;
+            if tries == TRIES {
+                break;
+            }
+        }
+        None
+    }
+}
+
+/// Notes how a session is seen by its backend.
+fn note<A: Address>(
+    known: &mut Beside<Translation<A>>,
+    it: &Candidate,
+    beyond: [Endpoint; 2],
+    account: u32,
+    alias: u32,
+) -> Option<()> {
+    let [client, backend] = beyond.map(|(address, port)| Some((A::of(address)?, port)));
+    let (translation, _) = known.get_mut(it.handle)?;
+    *translation = Translation::new(&it.key, it.client_is_high, [client?, backend?]);
+    (translation.account, translation.alias) = (account, alias);
+    Some(())
+}

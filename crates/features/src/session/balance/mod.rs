@@ -1,0 +1,187 @@
+//! The service `balance`: sessions that are meant for a VIP are given one of its backends.
+//!
+//! | packet | what becomes of it |
+//! |---|---|
+//! | the first one of a session to a VIP | a backend is chosen and kept in the session, whatever becomes of backends later: from now on the session is found by the backend's answers, too |
+//! | from the client | its destination is replaced |
+//! | from the backend | its source is replaced |
+//! | an ICMP error about one of these | itself and the packet that it quotes are translated |
+//! | of a session to somebody else | passes as it is, and the next one doesn't come here |
+//!
+//! * [`Vips`]: VIPs as workers see them, and how a backend is chosen; `affinity`: which one a client had last.
+//! * `bind`: gives a session its backend; what both do with packets is in `translate`.
+//! * [`Ledger`]: what is counted of backends, and what becomes of their sessions.
+//! * [`control`]: the one who writes all that.
+
+mod affinity;
+mod bind;
+pub mod control;
+mod ledger;
+mod vips;
+
+pub use ledger::{Account, Figures, Ledger, Standing};
+pub use vips::{Algorithm, SourceNat, Vip, Vips};
+
+pub(super) use ledger::Books;
+
+use super::entry::{Flow, Marks};
+use super::services::{SERVICES_ARC, Service};
+use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
+use super::sessions::Sessions;
+use super::tenants::TICK_BITS;
+use super::translate::{self, Done, Unfit};
+use bind::Refused;
+use graph::{Feature, NodeSpec};
+use std::sync::LazyLock;
+
+graph::edges! {
+    /// Where packets go besides other services and their arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+graph::drops! {
+    /// Why a packet isn't translated and gets no further.
+    enum Drop {
+        /// The VIP has no backend that takes sessions.
+        NoBackend => "no-backend", Loss,
+        /// Its answers couldn't be told from those of another session: the client speaks with the backend itself by the same ports, or all ports are used.
+        InUse => "in-use", Loss,
+        /// Its addresses or ports aren't those that packets of its session have on that side: it went round the translation.
+        Untranslated => "untranslated", Invalid,
+        /// Its headers aren't whole in what is looked at.
+        TooShort => "too-short", Invalid,
+    }
+}
+
+graph::counters! {
+    /// What is counted besides drops.
+    enum Counter {
+        /// Sessions that were given a backend.
+        Balanced => "balanced",
+        /// Sessions that were given another one, since the first took no more and hadn't answered.
+        Rebalanced => "rebalanced",
+        /// Packets to backends that were translated.
+        To => "to-backends",
+        /// Packets from backends that were translated.
+        From => "from-backends",
+        /// ICMP errors that were translated with the packet that they quote.
+        Errors => "errors",
+        /// Sessions that pass as they are, since they aren't meant for a VIP or were there before.
+        Exempt => "exempt",
+    }
+}
+
+/// The service's declaration.
+pub(super) const SERVICE: Service = Service {
+    node: NodeSpec {
+        name: "balance",
+        help: "Gives sessions that are meant for a VIP one of its backends.",
+        edges: Next::NAMES,
+        drops: Drop::SPECS,
+        counters: Counter::SPECS,
+        // Who checks sees the packet as clients send it, and of answers what isn't theirs is dropped before.
+        features: &[Feature {
+            arc: SERVICES_ARC,
+            runs_before: &["nat"],
+            runs_after: &["tcp-check", "l4-lifecycle"],
+        }],
+        resumes: RESUMES,
+        make: |cx| Serving::boxed(cx, Balance),
+        ..NodeSpec::EMPTY
+    },
+    both_ways: true,
+    errors: true,
+};
+
+/// The service's number.
+fn number() -> u8 {
+    static NUMBER: LazyLock<u8> =
+        LazyLock::new(|| super::order().number(SERVICE.node.name).unwrap_or_default());
+    *NUMBER
+}
+
+/// Packets without an answer after which nobody asks whether the backend still takes sessions.
+const TRIALS: u64 = 8;
+
+struct Balance;
+
+impl Serve for Balance {
+    const ENTERS: bool = true;
+
+    #[inline(always)]
+    fn touch(sessions: &Sessions, flow: Flow) -> u32 {
+        sessions.translations.touch(flow)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, arrival: &mut Arrival<'_>) -> Entry {
+        let Some(session) = arrival.sessions.table.get(arrival.session) else { return Entry::Goes };
+        let waits = session.packets[1] == 0 && session.packets[0] <= TRIALS;
+        match (session.marks.has(Marks::TRANSLATED), waits) {
+            (true, false) => Entry::Goes,
+            (true, true) => Self::again(arrival),
+            (false, _) => Self::begin(arrival, Counter::Balanced),
+        }
+    }
+
+    #[inline(always)]
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        match translate::packet(visit, true) {
+            Ok(Done::Out) => visit.count(Counter::To),
+            Ok(Done::In) => visit.count(Counter::From),
+            Ok(Done::Error) => visit.count(Counter::Errors),
+            Ok(Done::Nothing) => {}
+            Err(Unfit::Foreign) => return Verdict::Drop(Drop::Untranslated.into()),
+            Err(Unfit::Short) => return Verdict::Drop(Drop::TooShort.into()),
+        }
+        Verdict::Next
+    }
+}
+
+impl Balance {
+    /// A packet of a session that has a backend which hasn't answered.
+    #[inline(never)]
+    fn again(arrival: &mut Arrival<'_>) -> Entry {
+        let Some(handle) = arrival.sessions.table.handle(arrival.session) else { return Entry::Goes };
+        let translations = &arrival.sessions.translations;
+        let stays = translations.owners(handle).is_none_or(|owners| {
+            owners.account == translate::NOBODY || translations.books.takes(owners.account)
+        });
+        if stays {
+            return Entry::Goes;
+        }
+        arrival.sessions.forsake(arrival.session);
+        Self::begin(arrival, Counter::Rebalanced)
+    }
+
+    /// A packet of a session that has no backend: it gets one, or never will.
+    #[inline(never)]
+    fn begin(arrival: &mut Arrival<'_>, counter: Counter) -> Entry {
+        let (number, tenants) = (arrival.session, arrival.tenants);
+        let Some((_, key, session)) = arrival.sessions.table.visit(number) else { return Entry::Goes };
+        let responder = key.each_endpoint()[usize::from(!session.initiator_is_high())];
+        // One that has answers without keeps its addresses: its other side knows no others.
+        let vip = tenants.vips.get(&responder).filter(|_| session.packets[1] == 0);
+        let Some(vip) = vip else {
+            session.retire(arrival.me);
+            arrival.count(Counter::Exempt.into());
+            return Entry::Passes;
+        };
+        let seconds = ((arrival.tick << TICK_BITS) / 1_000_000_000) as u32;
+        match arrival.sessions.balance(tenants, arrival.worker, number, (vip, responder), seconds) {
+            Ok(()) => {
+                arrival.count(counter.into());
+                Entry::Goes
+            }
+            Err(refused) => {
+                vip.refuse();
+                Entry::Refused(match refused {
+                    Refused::NoBackend => Drop::NoBackend.into(),
+                    Refused::InUse => Drop::InUse.into(),
+                })
+            }
+        }
+    }
+}

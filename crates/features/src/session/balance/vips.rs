@@ -1,0 +1,203 @@
+//! VIPs as workers see them: a part of the tables.
+
+use super::affinity::{Affinity, Client};
+use super::ledger::{Books, Ledger};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tables::maglev::{Maglev, Member};
+use tables::session::{Directory, Endpoint, Key, Seed};
+
+/// Backends that are looked at for the one with fewest sessions: all of them, or as many taken at random.
+const LOOKS: u32 = 32;
+
+/// What clients are told apart by. It is no secret and the same everywhere: nodes with the same backends give a client the same one.
+const CLIENTS: Seed =
+    Seed::known([0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x27d4_eb2f_1656_67c5]);
+/// The other half of a hash of 64 bits.
+const MORE: Seed =
+    Seed::known([0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3]);
+
+fn hash64(key: &Key) -> u64 {
+    u64::from(CLIENTS.hash(key)) << 32 | u64::from(MORE.hash(key))
+}
+
+/// How the backend of a new session is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// By a hash of the client: the same everywhere, and few clients have another one when backends change.
+    #[default]
+    Maglev,
+    /// The one with fewest sessions for its weight.
+    LeastFlows,
+}
+
+/// Which sessions are seen by their backend with an address of Quiver's instead of the client's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceNat {
+    /// Those whose client is the backend itself, and such whose answers wouldn't be found otherwise.
+    #[default]
+    Hairpin,
+    /// All.
+    Always,
+    /// None.
+    Never,
+}
+
+/// A backend that takes sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Backend {
+    pub(super) endpoint: Endpoint,
+    pub(super) weight: u32,
+    pub(super) account: u32,
+}
+
+/// A VIP as workers see it.
+#[derive(Debug)]
+pub struct Vip {
+    pub(super) algorithm: Algorithm,
+    pub(super) source_nat: SourceNat,
+    /// Seconds that a client keeps its backend; 0: it isn't kept.
+    pub(super) affinity: u32,
+    pub(super) backends: Vec<Backend>,
+    table: Maglev,
+    /// Packets that found no backend: the same through all versions.
+    pub(super) refused: Arc<AtomicU64>,
+}
+
+/// What a backend is told from others by, wherever it is one.
+fn identity(endpoint: Endpoint) -> u64 {
+    hash64(&Key::of_endpoint(0, 0, endpoint))
+}
+
+impl Vip {
+    /// One with these backends; their order has no meaning.
+    pub(super) fn new(
+        algorithm: Algorithm,
+        source_nat: SourceNat,
+        affinity: u32,
+        mut backends: Vec<Backend>,
+        refused: Arc<AtomicU64>,
+    ) -> Self {
+        backends.retain(|backend| backend.weight > 0);
+        backends.sort_by_key(|backend| backend.endpoint);
+        let member =
+            |backend: &Backend| Member { identity: identity(backend.endpoint), weight: backend.weight };
+        let table = match algorithm {
+            Algorithm::Maglev => Maglev::new(&backends.iter().map(member).collect::<Vec<_>>()),
+            Algorithm::LeastFlows => Maglev::default(),
+        };
+        Self { algorithm, source_nat, affinity, backends, table, refused }
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.table.bytes() + size_of_val(&*self.backends)
+    }
+
+    /// Adds one to the packets that found no backend.
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn fewest(&self, ledger: &Ledger, hash: u32) -> Option<&Backend> {
+        let count = self.backends.len() as u32;
+        let load = |backend: &&Backend| {
+            let sessions =
+                ledger.account(backend.account).map_or(0, |account| account.sessions.load(Ordering::Relaxed));
+            // As a fraction of its weight, in a unit that no weight is lost in.
+            (u128::from(sessions) << 32) / u128::from(backend.weight)
+        };
+        if count <= LOOKS {
+            // From another one on for each: else all workers would take the first of equal ones at the same time.
+            let (front, back) = self.backends.split_at(wire::flow::pick(hash, count.max(1)) as usize);
+            return back.iter().chain(front).min_by_key(load);
+        }
+        let drawn = (0..LOOKS).map(|draw| hash.wrapping_add(draw.wrapping_mul(0x9e37_79b9)));
+        drawn.filter_map(|hash| self.backends.get(wire::flow::pick(hash, count) as usize)).min_by_key(load)
+    }
+}
+
+/// Who an endpoint is, besides a client.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Server {
+    pub(super) vip: Option<Arc<Vip>>,
+    /// Of how many VIPs it is a backend.
+    pub(super) uses: u32,
+}
+
+/// All VIPs, and their backends.
+#[derive(Clone, Debug, Default)]
+pub struct Vips {
+    pub(super) servers: Directory<Server>,
+    pub(super) ledger: Arc<Ledger>,
+    /// There when a VIP wants it.
+    pub(super) affinity: Option<Arc<Affinity>>,
+}
+
+/// A client that asks a VIP.
+pub(super) struct Asker {
+    pub(super) context: u16,
+    pub(super) protocol: u8,
+    pub(super) endpoint: Endpoint,
+    /// The VIP, as [`Key::of_endpoint`] makes it.
+    pub(super) of: Key,
+    /// Seconds on any clock.
+    pub(super) now: u32,
+}
+
+impl Vips {
+    /// The VIP of an endpoint as [`Key::of_endpoint`] makes it, if it is one.
+    pub(super) fn get(&self, endpoint: &Key) -> Option<&Arc<Vip>> {
+        self.servers.get(endpoint)?.vip.as_ref()
+    }
+
+    /// Who of a session's two is the client, where the other one is a VIP or a backend: as a key of [`Key::of_endpoint`]. Of a session and of what it looks like
+    /// beyond, that is the same, so its worker follows from it.
+    #[inline]
+    #[must_use]
+    pub fn client(&self, key: &Key) -> Option<Key> {
+        if self.servers.is_empty() { None } else { self.client_of(key) }
+    }
+
+    #[inline(never)]
+    fn client_of(&self, key: &Key) -> Option<Key> {
+        let [low, high] = key.each_endpoint();
+        match (self.servers.get(&low), self.servers.get(&high)) {
+            (None, Some(_)) => Some(low),
+            (Some(_), None) => Some(high),
+            // Somebody's backend asks from its own port.
+            (Some(server), Some(client)) if server.vip.is_some() && client.vip.is_none() => Some(high),
+            (Some(client), Some(server)) if server.vip.is_some() && client.vip.is_none() => Some(low),
+            _ => None,
+        }
+    }
+
+    /// The backend of a new session.
+    pub(super) fn choose<'v>(&self, vip: &'v Vip, asker: &Asker) -> Option<&'v Backend> {
+        let Asker { context, protocol, endpoint: (address, port), of, now } = *asker;
+        if vip.affinity == 0 {
+            return self.pick(vip, CLIENTS.hash(&Key::of_endpoint(context, protocol, (address, port))));
+        }
+        let client = hash64(&Key::of_endpoint(context, protocol, (address, 0)));
+        let Some(table) = &self.affinity else { return self.pick(vip, (client >> 32) as u32) };
+        let entry = Client(client ^ hash64(&of).rotate_left(7));
+        let kept = table.get(entry, now, vip.affinity);
+        let kept = kept.and_then(|account| vip.backends.iter().find(|backend| backend.account == account));
+        let backend = kept.or_else(|| self.pick(vip, (client >> 32) as u32))?;
+        table.put(entry, backend.account, now);
+        Some(backend)
+    }
+
+    fn pick<'v>(&self, vip: &'v Vip, hash: u32) -> Option<&'v Backend> {
+        match vip.algorithm {
+            Algorithm::Maglev => vip.backends.get(usize::from(vip.table.pick(hash)?)),
+            Algorithm::LeastFlows => vip.fewest(&self.ledger, hash),
+        }
+    }
+
+    /// Has a worker count in these accounts.
+    pub(super) fn open(&self, books: &mut Books, worker: u32) {
+        books.open(&self.ledger, worker);
+    }
+}
