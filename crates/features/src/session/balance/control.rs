@@ -186,6 +186,12 @@ impl Balancer {
         &self.vips
     }
 
+    /// A VIP that workers know.
+    #[must_use]
+    pub fn placed(&self, name: &str) -> Option<&Arc<PlacedVip>> {
+        self.placed.get(name)
+    }
+
     /// Bytes of memory that workers' part takes.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Sessions in the graph: conversations made by scapy, on every SIMD tier.
 
+mod balance;
 mod conversations;
 mod handover;
 mod limits;
