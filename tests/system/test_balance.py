@@ -32,10 +32,7 @@ def backend(address, port=8080, more=""):
 
 
 def vip(backends, version=4, name="web", port=80, more=""):
-    return (
-        f'[[vip]]\nname = "{name}"\naddress = "{VIP[version]}"\nport = {port}\n{more}'
-        f"backends = [{', '.join(backends)}]\n"
-    )
+    return f'[[vip]]\nname = "{name}"\naddress = "{VIP[version]}"\nport = {port}\n{more}backends = [{", ".join(backends)}]\n'
 
 
 @pytest.fixture

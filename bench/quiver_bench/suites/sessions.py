@@ -6,10 +6,20 @@ Names are built as CSIT's of SFDP: hosts, ports of each, and sessions in all; ``
 
 from __future__ import annotations
 
+from dataclasses import replace
+from ipaddress import IPv4Address
+
 from quiver_bench.suites.model import Case
+from quiver_bench.suites.traffic import RIGHT4
 
 #: Addresses that translated sessions are seen with: of 2 million, each could have a port.
 POOL = '[[nat_pool]]\nname = "bench"\naddresses = ["198.18.0.0/27"]\n'
+
+#: Backends of the suites' VIPs, behind the right peer.
+_BACKENDS = [f"21.0.0.{host}" for host in range(1, 11)]
+_TO_BACKENDS = '[[route]]\nprefix = "21.0.0.0/24"\nnext_hops = [{ address = "10.0.1.2" }]\n'
+#: The generator's port, unless it is told otherwise.
+_PORT = 9
 
 #: Connections over and over: what is over makes room within a second, so that clients' ports can be used again.
 _SHORT = "timeouts = { time_wait_seconds = 1 }\n"
@@ -34,14 +44,36 @@ def _datagrams(name: str, hosts: int, tenant: str) -> Case:
     )
 
 
+def _vips(addresses: list[str]) -> str:
+    """A tenant whose sessions to these addresses are shared out among ten backends."""
+    backends = ", ".join(f'{{ address = "{address}" }}' for address in _BACKENDS)
+    vips = "".join(
+        f'[[vip]]\nname = "v{n}"\naddress = "{address}"\nport = {_PORT}\nprotocol = "udp"\nbackends = [{backends}]\n'
+        for n, address in enumerate(addresses)
+    )
+    return _both('"l4-lifecycle", "balance"') + vips + _TO_BACKENDS
+
+
+def _balanced(vips: int) -> Case:
+    """10000 sessions, of as many clients with one VIP, or of one client with as many VIPs."""
+    name = "ethip4udp-balance"
+    if vips == 1:
+        return _datagrams(f"{name}-1vip", 10_000, _vips([RIGHT4.peer]))
+    first = int(IPv4Address(RIGHT4.first))
+    addresses = [str(IPv4Address(first + n)) for n in range(vips)]
+    one_client = _datagrams(f"{name}-{vips // 1000}kvip", 1, _vips(addresses))
+    return replace(one_client, name=f"{name}-{vips // 1000}kvip-h1-p1-s{vips}", routes=vips)
+
+
 def cases() -> list[Case]:
-    """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44); whole lives of TCP
-    connections."""
+    """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44) or balanced; whole
+    lives of TCP connections."""
     followed = _both('"l4-lifecycle"')
     translated = _both('"l4-lifecycle", "nat"') + 'nat_pool = "bench"\n' + POOL
     flows = [
         *(_datagrams("ethip4udp-ip4base-session-l4", hosts, followed) for hosts in (1, 10_000, 1_000_000)),
         *(_datagrams("ethip4udp-nat44ed", hosts, translated) for hosts in (1, 10_000, 500_000)),
+        *(_balanced(vips) for vips in (1, 10_000)),
     ]
     connections = [
         Case(

@@ -203,6 +203,30 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "nat_pool out has another context",
     ),
     (
+        "two VIPs at one place",
+        "[[vip]]\nname = \"one\"\naddress = \"10.96.0.1\"\nport = 80\nbackends = [{ address = \"10.1.0.2\" }]",
+        "[[vip]]\nname = \"two\"\naddress = \"10.96.0.1\"\nport = 80",
+        "two",
+        "address",
+        "10.96.0.1 port 80 is vip one's already",
+    ),
+    (
+        "a VIP behind another one",
+        "[[vip]]\nname = \"one\"\naddress = \"10.96.0.1\"\nport = 80",
+        "[[vip]]\nname = \"two\"\naddress = \"10.96.0.2\"\nport = 80\nbackends = [{ address = \"10.96.0.1\" }]",
+        "two",
+        "backends[0].address",
+        "that is where vip one is asked",
+    ),
+    (
+        "a VIP at an interface's address",
+        "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.96.0.1/24\"]",
+        "[[vip]]\nname = \"web\"\naddress = \"10.96.0.1\"\nport = 80",
+        "web",
+        "address",
+        "it is an own address of interface a",
+    ),
+    (
         "a neighbour with our own address",
         "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]",
         "[[neighbor]]\ninterface = \"a\"\naddress = \"10.0.0.1\"\nmac = \"02:00:00:00:00:01\"",
@@ -270,6 +294,13 @@ fn what_looks_alike_but_is_not_the_same_is_accepted() {
         "[[bridge]]\nname = \"lan\"
          [[interface]]\nname = \"bvi\"\nloopback = {}\naddresses = [\"10.0.0.1/24\"]\nbridge = { name = \"lan\", bvi = true }
          [[interface]]\nname = \"a\"\nsink = {}\nbridge = { name = \"lan\" }",
+        // one address with several ports and protocols, and in two address spaces; an interface of another one
+        "[[vip]]\nname = \"a\"\naddress = \"10.96.0.1\"\nport = 53
+         [[vip]]\nname = \"b\"\naddress = \"10.96.0.1\"\nport = 53\nprotocol = \"udp\"
+         [[vip]]\nname = \"c\"\naddress = \"10.96.0.1\"\nport = 54\nbackends = [{ address = \"10.96.0.1\", port = 55 }]
+         [[vip]]\nname = \"d\"\naddress = \"10.96.0.1\"\nport = 53\ncontext = 7
+         [[tenant]]\nname = \"blue\"\ncontext = 9\ninterfaces = [\"a\"]
+         [[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.96.0.1/24\"]",
     ];
     for toml in accepted {
         let (directory, world) = (tempfile::tempdir().unwrap(), World::default());

@@ -5,8 +5,8 @@ mod common;
 
 use api::v1::interface::Port;
 use api::v1::{
-    ApplyRequest, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif, NatPool, Neighbor, NextHop,
-    Object, ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vlan, Vrf,
+    ApplyRequest, Backend, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif, NatPool, Neighbor,
+    NextHop, Object, ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vip, Vlan, Vrf,
 };
 use common::{World, controller};
 use proptest::prelude::*;
@@ -130,9 +130,23 @@ fn nat_pool() -> impl Strategy<Value = NatPool> {
     })
 }
 
+fn vip() -> impl Strategy<Value = Vip> {
+    let backends = prop::collection::btree_set(1..6u8, 0..3);
+    (name(), 1..4u8, 1..3u32, backends).prop_map(|(name, host, port, backends)| Vip {
+        name,
+        address: format!("10.96.0.{host}"),
+        port,
+        backends: backends
+            .into_iter()
+            .map(|host| Backend { address: format!("10.1.0.{host}"), ..Backend::default() })
+            .collect(),
+        ..Vip::default()
+    })
+}
+
 fn object() -> impl Strategy<Value = Object> {
     use api::v1::object::Object::{
-        Bridge as B, Interface as I, NatPool as P, Neighbor as N, Route as R, Tenant as T, Vrf as V,
+        Bridge as B, Interface as I, NatPool as P, Neighbor as N, Route as R, Tenant as T, Vip as W, Vrf as V,
     };
     let neighbor = (name(), 1..4u8).prop_map(|(interface, host)| Neighbor {
         interface,
@@ -152,13 +166,17 @@ fn object() -> impl Strategy<Value = Object> {
         1 => neighbor.prop_map(N),
         2 => tenant().prop_map(T),
         1 => nat_pool().prop_map(P),
+        1 => vip().prop_map(W),
     ]
     .prop_map(|object| Object { object: Some(object), status: None })
 }
 
 fn batch() -> impl Strategy<Value = ApplyRequest> {
     let delete = prop_oneof![
-        (prop::sample::select(vec![Kind::Interface, Kind::Bridge, Kind::Tenant, Kind::NatPool]), name())
+        (
+            prop::sample::select(vec![Kind::Interface, Kind::Bridge, Kind::Tenant, Kind::NatPool, Kind::Vip]),
+            name()
+        )
             .prop_map(|(k, n)| ObjectRef::new(k, n)),
         Just(ObjectRef::new(Kind::Vrf, "red")),
         Just(ObjectRef::new(Kind::Route, "default/192.0.2.0/24")),
@@ -331,6 +349,7 @@ fn singles(config: &Config) -> Vec<ApplyRequest> {
         .chain(config.vrfs.iter().cloned().map(api::v1::object::Object::Vrf));
     tenants
         .chain(config.nat_pools.iter().cloned().map(api::v1::object::Object::NatPool))
+        .chain(config.vips.iter().cloned().map(api::v1::object::Object::Vip))
         .chain(objects)
         .map(|object| {
             let upserts = config_of(&[Object { object: Some(object), status: None }]);
@@ -356,4 +375,5 @@ fn shuffle(config: &mut Config, seed: u64) {
     turn(&mut config.neighbors, seed >> 32);
     turn(&mut config.tenants, seed >> 40);
     turn(&mut config.nat_pools, seed >> 48);
+    turn(&mut config.vips, seed >> 56);
 }

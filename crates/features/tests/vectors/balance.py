@@ -4,7 +4,8 @@
 Run:  /usr/bin/python3 crates/features/tests/vectors/balance.py 4 > crates/features/tests/vectors/balance4.txt   (likewise 6)
 
 The topology is that of `src/ip/topology.rs`. Client A (interface 2) asks the VIP; backend B is behind interface 3, which has no link-layer
-headers, and sees A as it is. A row's name says what it is; the tests send rows one after the other. All checksums are scapy's, worked out anew.
+headers, and sees A as it is. A row's name says what it is; the tests send rows one after the other.
+All checksums are scapy's, worked out anew.
 """
 
 import sys
@@ -98,7 +99,7 @@ for flags, answer, name in (("S", "SA", "syn"), ("A", "A", "ack"), ("PA", "PA", 
 both("sctp", sctp(SCTPChunkInit(init_tag=5)))
 both("long sctp", sctp(SCTPChunkData(data=b"x" * 1301)))
 if V6:
-    behind = lambda sport, dport, _: IPv6ExtHdrDestOpt() / UDP(sport=sport, dport=dport) / DATA  # noqa: E731
+    behind = lambda sport, dport, _: IPv6ExtHdrDestOpt() / UDP(sport=sport, dport=dport) / DATA
     both("udp behind options", behind)
 else:
     both("udp behind options", udp, options=[b"\x01\x01\x01\x00"])
