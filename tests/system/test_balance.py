@@ -133,7 +133,7 @@ def test_backends_answer_for_a_vip(three, daemon, version):
             assert {session["backend_port"] for session in by} == {8080} and not any(s.get("translated") for s in by), by
     text = daemon.cli("show", "vip").stdout
     assert "maglev" in text and "active" in text, text
-    assert any(name.startswith("quiver_vip_sessions") for name in daemon.scrape()), "metrics"
+    assert 'quiver_vip_backend_sessions{vip="web",backend=' in daemon.scrape()[1]
 
 
 def test_connections_stay_when_backends_change(three, daemon):

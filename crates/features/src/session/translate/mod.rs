@@ -27,6 +27,7 @@ use super::tenants::{Tenant, Tenants};
 use super::tuple::{icmp_error_at, transport_at};
 use graph::packet::{HEAD_AREA, Meta};
 use tables::session::{Beside, Endpoint, Handle, Key, SessionTable};
+use wire::IpProtocol;
 
 /// A worker's translations.
 #[derive(Debug, Default)]
@@ -138,7 +139,12 @@ fn one<A: Address>(
         let packet = visit.packets.parts_mut(visit.slot);
         return error(translation, packet, at, visit.key, leaves).map(|()| Done::Error);
     }
-    let transport = transport_at(visit.packets, visit.slot, visit.is_v6).ok_or(Unfit::Short)?;
+    let transport = if visit.is_v6 || visit.protocol() == IpProtocol::SCTP {
+        transport_at(visit.packets, visit.slot, visit.is_v6).ok_or(Unfit::Short)?
+    } else {
+        // Whether it is a fragment matters to SCTP alone.
+        (visit.packets.meta(visit.slot).l4.into(), false)
+    };
     let packet = visit.packets.parts_mut(visit.slot);
     if balanced {
         visit.translations.books.note(translation.account, leaves, packet.0.len());
