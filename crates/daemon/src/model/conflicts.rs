@@ -3,7 +3,7 @@
 //! They are judged on the desired state as it would be, so that the order of objects has no part in it. The blame is
 //! on the object that the batch brought; if it brought both, on the one whose name is later in the alphabet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -344,7 +344,7 @@ impl<'a> Conflicts<'a> {
             return;
         }
         let place = |config: &VipConfig, endpoint| -> Place { (config.context, config.protocol, endpoint) };
-        let mut places = BTreeMap::<Place, &Name>::new();
+        let mut places = HashMap::<Place, &Name>::new();
         for (name, stored) in &self.model.vips {
             let config = &stored.spec.config;
             if let Some(other) = places.insert(place(config, config.endpoint), name) {
@@ -363,9 +363,14 @@ impl<'a> Conflicts<'a> {
             else {
                 continue;
             };
-            self.blame(Key::Vip(name.clone()), Key::Vip(other.clone()), |other| {
-                Flaw::new(format!("backends[{index}].address"), format!("that is where {other} is asked"))
-                    .remedy("name those who answer for it")
+            let asked = Key::Vip(other.clone());
+            self.blame(Key::Vip(name.clone()), asked.clone(), |other| match *other == asked {
+                true => {
+                    Flaw::new(format!("backends[{index}].address"), format!("that is where {other} is asked"))
+                        .remedy("name those who answer for it")
+                }
+                false => Flaw::new("address", format!("it is a backend of {other}"))
+                    .remedy("take another address, port or protocol"),
             });
         }
         let addresses: BTreeMap<IpAddr, Vec<(&Name, u16)>> =
