@@ -139,10 +139,13 @@ mod tests {
         let view = Vips { name: None };
         assert_eq!(
             view.table(&VipsResponse { vips: vec![web] }, None, Paint::new(false)),
-            "VIP  ASKED AT          BACKEND            STATE    WEIGHT  SESSIONS  CREATED  PACKETS  ANSWERS  REFUSED\n\
-             web  10.96.0.1:80/tcp  least-flows, 60 s                          6       47     1000      800        2\n     \
-                                    10.1.0.2:8080      active        1         3       40      500      400\n     \
-                                    10.2.0.2:8080      leaving       1         3        7      500      400\n"
+            [
+                "VIP  ASKED AT          BACKEND            STATE    WEIGHT  SESSIONS  CREATED  PACKETS  ANSWERS  REFUSED\n",
+                "web  10.96.0.1:80/tcp  least-flows, 60 s                          6       47     1000      800        2\n",
+                "                       10.1.0.2:8080      active        1         3       40      500      400\n",
+                "                       10.2.0.2:8080      leaving       1         3        7      500      400\n",
+            ]
+            .concat()
         );
         assert_eq!(view.table(&VipsResponse::default(), None, Paint::new(false)), "no VIPs\n");
     }
