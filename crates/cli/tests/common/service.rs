@@ -103,6 +103,10 @@ impl Quiver for Recorded {
         Ok(Response::new(NatResponse::default()))
     }
 
+    async fn vips(&self, _: Request<VipsRequest>) -> Answer<VipsResponse> {
+        Ok(Response::new(VipsResponse::default()))
+    }
+
     async fn sessions(&self, request: Request<SessionsRequest>) -> Answer<Self::SessionsStream> {
         Ok(Response::new(parts(answers::sessions(&request.into_inner()))))
     }
