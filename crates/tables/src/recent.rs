@@ -172,7 +172,10 @@ mod tests {
     }
 
     fn set(flows: usize) -> Recent {
-        Recent::with_capacity(flows, 60, 3600).unwrap()
+        match Recent::with_capacity(flows, 60, 3600) {
+            Some(set) => set,
+            None => panic!("no memory for {flows} flows"),
+        }
     }
 
     #[test]
