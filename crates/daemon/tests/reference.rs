@@ -1,4 +1,5 @@
-//! `docs/reference/nodes.md` says what the nodes declare: written anew with `UPDATE_REFERENCE=1`, else compared.
+//! `docs/reference/nodes.md` and the pages of single nodes beside it say what the nodes declare: written anew with `UPDATE_REFERENCE=1`,
+//! else compared.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -6,11 +7,12 @@ use std::path::PathBuf;
 use graph::NodeKind;
 use graph::plan::{Plan, PlanNode};
 
-const HEAD: &str = "# Nodes, drop reasons, counters and arcs
-
+const MADE: &str = "
 <!-- Written by `UPDATE_REFERENCE=1 cargo test -p quiverd --test reference` from what the nodes declare; the same test
      compares. -->
+";
 
+const HEAD: &str = "
 All nodes of the graph that `quiverd` runs. `quiver show graph` shows the same of a running daemon, `quiver show drops --explain`
 the reasons that have occurred. Severities: **info** happens in a healthy network, **loss** deserves a look at network or
 configuration, **invalid** means that a sender, or we, did something wrong.
@@ -22,20 +24,38 @@ fn plan() -> Plan {
     Plan::resolve(&nodes, &features::arcs(), features::schema()).expect("production's graph can be built")
 }
 
-fn render(plan: &Plan) -> String {
-    let mut out = HEAD.to_string();
+/// Pages of single nodes: what is behind `nodes-` in their names, and the first letters of those that they are about.
+const PAGES: [(&str, core::ops::RangeInclusive<char>); 3] =
+    [("a-h", 'a'..='h'), ("i", 'i'..='i'), ("j-z", 'j'..='z')];
+
+/// The page that a node is on.
+fn page(node: &str) -> &'static str {
+    let page = PAGES.iter().find(|(_, letters)| node.starts_with(|first| letters.contains(&first)));
+    page.expect("names of nodes begin with a letter").0
+}
+
+/// All pages: name and text.
+fn render(plan: &Plan) -> Vec<(String, String)> {
+    let mut out = format!("# Nodes, drop reasons, counters and arcs\n{MADE}{HEAD}");
     arcs(plan, &mut out);
     let mut nodes: Vec<&PlanNode> = plan.nodes.iter().collect();
     nodes.sort_by_key(|node| node.spec.name);
     out.push_str("\n## Nodes\n\n| node | what |\n|---|---|\n");
     for node in &nodes {
         let name = node.spec.name;
-        let _ = writeln!(out, "| [`{name}`](#{name}) | {} |", node.spec.help);
+        let _ = writeln!(out, "| [`{name}`](nodes-{}.md#{name}) | {} |", page(name), node.spec.help);
     }
-    for node in &nodes {
-        section(plan, node, &mut out);
+    let mut pages = vec![("nodes.md".to_string(), out)];
+    for (name, letters) in PAGES {
+        let title = if letters.start() == letters.end() { name.into() } else { name.replace('-', " to ") };
+        let mut out = format!("# Nodes: {title}\n{MADE}\nAll of them: [nodes](nodes.md).\n");
+        nodes
+            .iter()
+            .filter(|node| page(node.spec.name) == name)
+            .for_each(|node| section(plan, node, &mut out));
+        pages.push((format!("nodes-{name}.md"), out));
     }
-    out
+    pages
 }
 
 fn arcs(plan: &Plan, out: &mut String) {
@@ -49,7 +69,7 @@ fn arcs(plan: &Plan, out: &mut String) {
 
 fn section(plan: &Plan, node: &PlanNode, out: &mut String) {
     let spec = &node.spec;
-    let _ = writeln!(out, "\n### {}\n\n{}\n", spec.name, spec.help);
+    let _ = writeln!(out, "\n## {}\n\n{}\n", spec.name, spec.help);
     let kind = match spec.kind {
         NodeKind::Input => "input: called every round, brings packets in",
         NodeKind::Internal => "internal",
@@ -107,18 +127,20 @@ fn list(names: &[&str]) -> String {
 
 #[test]
 fn the_reference_of_nodes_is_current() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/nodes.md");
-    let now = render(&plan());
-    if std::env::var_os("UPDATE_REFERENCE").is_some() {
-        std::fs::write(&path, &now).unwrap();
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    for (name, now) in render(&plan()) {
+        let path = folder.join(&name);
+        if std::env::var_os("UPDATE_REFERENCE").is_some() {
+            std::fs::write(&path, &now).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        let differs = written.lines().zip(now.lines()).find(|(written, now)| written != now);
+        assert!(
+            written == now,
+            "docs/reference/{name} isn't what the nodes declare (first difference: {differs:?}); write it anew: \
+             UPDATE_REFERENCE=1 cargo test -p quiverd --test reference"
+        );
     }
-    let written = std::fs::read_to_string(&path).unwrap();
-    let differs = written.lines().zip(now.lines()).find(|(written, now)| written != now);
-    assert!(
-        written == now,
-        "docs/reference/nodes.md isn't what the nodes declare (first difference: {differs:?}); write it anew: \
-         UPDATE_REFERENCE=1 cargo test -p quiverd --test reference"
-    );
 }
 
 #[test]
