@@ -98,10 +98,11 @@ impl Plan {
         (seed.unwrap_or(DEFAULT_SEED), stateless::seed(from, RUN) as u16)
     }
 
-    /// Seconds to send: those that were asked for, or else 5, unless all streams end by themselves.
+    /// Seconds to send: those that were asked for, or else 5, unless streams end by themselves, and all others with them.
     #[must_use]
     pub fn seconds(asked: Option<f64>, streams: &[Stream]) -> f64 {
-        let by_themselves = streams.iter().all(Stream::ends);
+        let by_themselves = streams.iter().any(Stream::ends)
+            && streams.iter().all(|stream| stream.ends() || stream.accompanies());
         asked.unwrap_or(if by_themselves { NO_LIMIT } else { SECONDS })
     }
 
@@ -142,6 +143,12 @@ impl Stream {
     #[must_use]
     pub const fn ends(&self) -> bool {
         self.count > 0 || matches!(self.content, Content::Capture { repeat: 1.., .. })
+    }
+
+    /// Whether it ends with the others, where those end by themselves: it measures the latency of their time.
+    #[must_use]
+    pub const fn accompanies(&self) -> bool {
+        self.latency && !self.ends()
     }
 }
 

@@ -162,7 +162,7 @@ fn what_was_never_sent_is_no_success() {
 
 #[test]
 fn bad_arguments_are_named_with_what_would_be_right() {
-    let cases: [(&[&str], &str); 34] = [
+    let cases: [(&[&str], &str); 36] = [
         (&[], "--tx"),
         (&["--loop", "--pcap", "/does/not/exist.pcap"], "/does/not/exist.pcap"),
         (&["replay", "--loop", "--pcap", "/does/not/exist.pcap"], "/does/not/exist.pcap"),
@@ -193,6 +193,11 @@ fn bad_arguments_are_named_with_what_would_be_right() {
             &["--loop", "--source-mac", "02:00:00:ff:ff:fe", "--source-macs", "3"],
             "3 Ethernet addresses from 02:00:00:ff:ff:fe on go beyond 02:00:00:ff:ff:ff",
         ),
+        (
+            &["--loop", "--source-mac", "ff:ff:ff:ff:ff:fe", "--source-macs", "5"],
+            "5 Ethernet addresses from ff:ff:ff:ff:ff:fe on go beyond ff:ff:ff:ff:ff:ff",
+        ),
+        (&["--loop", "--mode", "ip", "--source-macs", "4"], "no Ethernet addresses"),
         (&["--loop", "--latency=-1"], "--latency"),
         (&["--loop", "--latency", "0"], "more than 0"),
         (&["--loop", "--latency", "5Gbps"], "more than 0"),

@@ -65,6 +65,17 @@ fn connections_of_others_clients_are_counted() {
 }
 
 #[test]
+fn replays_keep_low_rates() {
+    for (rate, seconds, conversations) in [("0.5", "0.2", 1..=1), ("100", "0.5", 1..=50)] {
+        let args = ["replay", "--loop", "--rate", rate, "--seconds", seconds, "-o", "json"];
+        let result: Value = serde_json::from_slice(&program(&args).stdout).unwrap();
+        let begun = result["conversations"].as_u64().unwrap();
+        assert!(conversations.contains(&begun), "{rate} per second for {seconds} s: {result}");
+        assert_eq!(result["lost"], 0, "{result}");
+    }
+}
+
+#[test]
 fn bad_times_are_named() {
     for mode in ["stateful", "replay"] {
         for args in [["--seconds", "nan"], ["--drain", "-1"], ["--wait", "inf"]] {

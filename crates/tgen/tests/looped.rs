@@ -93,6 +93,39 @@ fn the_gap_behind_the_last_packet_belongs_to_a_rate() {
     assert!(report.seconds >= 0.4999, "{report}");
 }
 
+/// Seconds that this thread has run.
+fn ran() -> f64 {
+    let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    ran.tv_sec as f64 + ran.tv_nsec as f64 * 1e-9
+}
+
+#[test]
+fn long_frames_are_work_and_no_stall() {
+    // A turn of them takes longer than any other may; only while this thread did not run was it kept from running.
+    let text =
+        format!("full = true\nseconds = 0.5\n[loop]\n[[stream]]\ntx = \"loop-client\"\nsize = 9000\n{STACK}");
+    let (wall, cpu) = (std::time::Instant::now(), ran());
+    let report = run(&text);
+    let asleep = wall.elapsed().as_secs_f64() - (ran() - cpu);
+    assert!(report.longest_stall_ns > 50_000, "{report}");
+    let stalled = (report.stalled_ns + report.drain_stalled_ns) as f64 * 1e-9;
+    assert!(stalled <= asleep, "{stalled} s of stalls, and it slept for {asleep} s: {report}");
+}
+
+#[test]
+fn a_stream_of_latencies_ends_with_the_others() {
+    let bulk = "name = \"bulk\"\nrate = 100\nsize = 64\ncount = 20";
+    let latency = "name = \"latency\"\nrate = 50\nsize = 90\nlatency = true";
+    let stream = |rest: &str| format!("[[stream]]\ntx = \"loop-client\"\n{rest}\n{STACK}");
+    let report = run(&format!("[loop]\n{}{}", stream(bulk), stream(latency)));
+    assert!(report.seconds >= 0.1999 && report.sent - report.streams[1].sent == 20, "{report}");
+    // As many as its rate has in that time, and no more.
+    let sent = report.streams[1].sent;
+    assert_eq!(report.streams[1].intended, Some((report.seconds * 50.0).ceil() as u64), "{report}");
+    assert_eq!(report.intended, Some(20 + sent), "{report}");
+    assert_eq!((report.lost, report.streams[1].count), (0, None), "{report}");
+}
+
 #[test]
 fn counting_needs_no_signature_and_no_room_for_one() {
     for size in ["42", "57", "64", "1514"] {

@@ -31,6 +31,10 @@ pub use spec::{InterfaceSpec, Kind, MemifSpec, Role};
 pub use traffic::{Packets, Receiver};
 
 use crate::plan::{Interfaces, Plan};
+use std::time::Duration;
+
+/// How long a device may take nothing before that is [`LinkError::Stuck`].
+pub const STUCK: Duration = Duration::from_secs(5);
 
 /// An interface that is up.
 #[derive(Debug)]

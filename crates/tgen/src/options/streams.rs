@@ -150,6 +150,10 @@ impl Options {
         if self.link.mode == LinkMode::Ethernet {
             let (src, dst) = ends.macs;
             stack.push(Layer::Ethernet(Ethernet { dst: self.stations(dst)?, src: self.stations(src)? }));
+        } else if self.source_macs > 1 || self.destination_macs > 1 {
+            return Err(
+                "--source-macs and --destination-macs: with --mode ip there are no Ethernet addresses".into(),
+            );
         }
         for (n, id) in self.vlan.iter().enumerate() {
             let service = n + 1 < self.vlan.len();
@@ -194,12 +198,13 @@ impl Options {
 
     /// Ethernet addresses from the first on. Those that it counts are below the third octet, so that they stay one vendor's.
     fn stations(&self, (first, count): (MacAddr, u32)) -> Result<Setting<MacAddr>, String> {
-        let greatest = MacAddr::from_u64(first.to_u64() | 0xff_ffff);
-        let last = MacAddr::from_u64(first.to_u64() + u64::from(count - 1));
+        let greatest = first.to_u64() | 0xff_ffff;
+        let last = first.to_u64() + u64::from(count - 1);
         if last > greatest {
+            let greatest = MacAddr::from_u64(greatest);
             return Err(format!("{count} Ethernet addresses from {first} on go beyond {greatest}"));
         }
-        self.range(first, last)
+        self.range(first, MacAddr::from_u64(last))
     }
 
     fn range<T: crate::stateless::Number + PartialEq>(&self, from: T, to: T) -> Result<Setting<T>, String> {

@@ -33,7 +33,7 @@ pub struct Report {
     /// Longest time in nanoseconds, within the `seconds` of sending, from one turn of the generator's loop to the next. While it is
     /// kept from running, a device finds the receive ring full after ring size / rate.
     pub longest_stall_ns: u64,
-    /// Sum in nanoseconds of all those longer than 50 µs (1 ms with interfaces of the kernel).
+    /// Sum in nanoseconds of all those longer than 50 µs (1 ms with interfaces of the kernel), without what the turn's own work took.
     pub stalled_ns: u64,
     /// The same of the time afterwards, in which it waited for the last packets.
     pub drain_stalled_ns: u64,

@@ -73,7 +73,7 @@ impl fmt::Display for Report {
             let (all, longest) = (ms(self.stalled_ns), ms(self.longest_stall_ns));
             write!(
                 f,
-                "\nthe generator itself did not run for {all:.2} ms in all, {longest:.2} ms at a time"
+                "\nthe generator itself did not run for {all:.2} ms in all, and its longest turn took {longest:.2} ms"
             )?;
             if self.stalled_packets > 0 {
                 write!(f, ": {} packets became due meanwhile", self.stalled_packets)?;

@@ -3,10 +3,10 @@
 use super::lane::{Lane, LaneSent};
 use super::late::Patience;
 use super::receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
-use super::stall::{Stalled, Stalls};
-use super::standstill::{STUCK, Standstill};
+use super::stall::{Stalled, Stalls, WORK_NS_PER_BYTE};
+use super::standstill::Standstill;
 use crate::clock::Clock;
-use crate::link::{Link, LinkError};
+use crate::link::{Link, LinkError, STUCK};
 use crate::plan::{self, NO_LIMIT, Plan};
 use memory::clock::cycles;
 use memory::simd::{Simd, Tier, TierTask};
@@ -19,7 +19,7 @@ const LOOK: f64 = 0.001;
 const CONTROL: u32 = 100;
 /// Seconds after the end in which what was due before is still sent, if the link takes it at once.
 const LATE: f64 = 0.01;
-/// Seconds that a turn may take before it counts as a stall: a few times what one takes in which a ring is emptied and filled.
+/// Seconds that a turn may take beside the work that its bytes make before it counts as a stall.
 const STALL: f64 = 50e-6;
 /// The same where a turn makes a system call for each frame.
 const STALL_KERNEL: f64 = 1e-3;
@@ -132,7 +132,7 @@ struct Observed<'a> {
 impl Observed<'_> {
     fn by<R: Observer>(self, receiver: &mut R) -> Ended {
         let Self { links, lanes, ends, stop, progress } = self;
-        Tier::detect().dispatch(Loop { links, lanes, ends, stop, progress, receiver, first: 0 })
+        Tier::detect().dispatch(Loop { links, lanes, ends, stop, progress, receiver, first: 0, bytes: 0 })
     }
 
     /// By looking at signatures.
@@ -154,6 +154,8 @@ struct Loop<'a, R> {
     receiver: &'a mut R,
     /// Lane that begins a turn.
     first: usize,
+    /// Bytes that the turn has sent and received.
+    bytes: u64,
 }
 
 impl<R: Observer> TierTask for Loop<'_, R> {
@@ -182,14 +184,17 @@ impl<R: Observer> Loop<'_, R> {
         let whole = start.saturating_add(ticks(span)).min(end);
         let mut done = None;
         let mut patience = Patience::new(self.ends.max_late.map(ticks), start);
-        let mut stalls = Stalls::new(ticks(self.ends.stall), start, end);
+        let ran = || ticks(thread_seconds());
+        let per_byte = WORK_NS_PER_BYTE * 1e-9 * frequency;
+        let mut stalls = Stalls::new(ticks(self.ends.stall), per_byte, (start, ran()), end);
         let (mut look, mut looks, mut stopped, mut lost) = (start, 0u32, false, None);
         let endless = self.ends.seconds >= NO_LIMIT;
         let mut standstill = Standstill::new(ticks(STUCK.as_secs_f64()), start);
         let last = loop {
             let now = cycles();
-            stalls.turn(now, self.lanes);
+            stalls.turn(now, self.lanes, self.bytes, ran);
             if now >= look {
+                stalls.awake(now, ran());
                 look = now + ticks(LOOK);
                 looks = looks.wrapping_add(1);
                 self.publish();
@@ -203,9 +208,12 @@ impl<R: Observer> Loop<'_, R> {
                     stopped = true;
                     break now;
                 }
-                if done.is_none() && self.lanes.iter().all(|lane| lane.done() >= lane.limit) {
+                if done.is_none()
+                    && self.lanes.iter().all(|lane| lane.accompanies || lane.done() >= lane.limit)
+                {
                     stalls.end = now.max(whole);
                     done = Some(stalls.end);
+                    self.lanes.iter_mut().for_each(|lane| lane.end_with_others(stalls.end));
                 }
                 if endless && let Some(name) = standstill.found(now, self.lanes, self.links) {
                     lost = Some(LinkError::Stuck { name, seconds: STUCK.as_secs() });
@@ -213,6 +221,7 @@ impl<R: Observer> Loop<'_, R> {
                 }
                 if let Some(done) = done
                     && now >= done
+                    && (now >= done + ticks(LATE) || self.lanes.iter().all(|lane| lane.done() >= lane.limit))
                 {
                     break done;
                 }
@@ -230,8 +239,9 @@ impl<R: Observer> Loop<'_, R> {
         };
         let seconds = last.saturating_sub(start) as f64 / frequency;
         stalls.end = last;
+        self.lanes.iter_mut().for_each(|lane| lane.end_with_others(last));
         if lost.is_none() {
-            match self.drain(&mut stalls, stopped) {
+            match self.drain(&mut stalls, ran, stopped) {
                 Ok(in_that) => stopped |= in_that,
                 Err(error) => lost = Some(error),
             }
@@ -246,6 +256,7 @@ impl<R: Observer> Loop<'_, R> {
     fn turn(&mut self, now: u64, end: u64) -> Result<bool, LinkError> {
         let late = now >= end;
         let mut more = false;
+        self.bytes = 0;
         let all = self.lanes.len();
         self.first = if self.first + 1 < all { self.first + 1 } else { 0 };
         for number in (self.first..all).chain(0..self.first) {
@@ -255,7 +266,9 @@ impl<R: Observer> Loop<'_, R> {
                 && (!late || lane.schedule.is_limited())
                 && let Some(link) = self.links.get_mut(lane.link)
             {
+                let before = lane.sent.bytes;
                 more |= lane.send(link, due)?;
+                self.bytes += lane.sent.bytes - before;
                 self.receiver.issued(number, lane.sent.packets);
             }
         }
@@ -269,7 +282,7 @@ impl<R: Observer> Loop<'_, R> {
         for (number, link) in self.links.iter_mut().enumerate() {
             self.receiver.account().begin(number);
             let done = link.receive(self.receiver);
-            self.receiver.account().end();
+            self.bytes += self.receiver.account().end();
             received += done?;
         }
         Ok(received)
@@ -277,7 +290,12 @@ impl<R: Observer> Loop<'_, R> {
 
     /// Waits for what is under way: until all is there, or nothing has come for a while. Gives whether it was stopped in that;
     /// where sending was, this still has its time.
-    fn drain(&mut self, stalls: &mut Stalls, already: bool) -> Result<bool, LinkError> {
+    fn drain(
+        &mut self,
+        stalls: &mut Stalls,
+        ran: impl Fn() -> u64,
+        already: bool,
+    ) -> Result<bool, LinkError> {
         let sent: u64 = self.lanes.iter().map(|lane| lane.sent.packets).sum();
         let begun = Instant::now();
         let mut last = begun;
@@ -288,7 +306,8 @@ impl<R: Observer> Loop<'_, R> {
             if !already && self.stop.load(Ordering::Relaxed) {
                 return Ok(true);
             }
-            stalls.turn(cycles(), self.lanes);
+            stalls.turn(cycles(), self.lanes, self.bytes, &ran);
+            self.bytes = 0;
             if self.receive()? > 0 {
                 last = Instant::now();
             }
@@ -302,4 +321,11 @@ impl<R: Observer> Loop<'_, R> {
         self.progress.sent.store(sent, Ordering::Relaxed);
         self.progress.received.store(self.receiver.ours(), Ordering::Relaxed);
     }
+}
+
+/// Seconds that this thread has run.
+#[cold]
+fn thread_seconds() -> f64 {
+    let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    ran.tv_sec as f64 + ran.tv_nsec as f64 * 1e-9
 }

@@ -9,7 +9,7 @@ use super::signature::Mark;
 use super::stack::StackError;
 use super::{BURST, modifier};
 use crate::link::{Link, LinkError, Packets};
-use crate::plan::{self, Arrival, Check, Content, Plan};
+use crate::plan::{self, Arrival, Check, Content, NO_LIMIT, Plan};
 
 /// Why a stream can't be sent: what was asked for can't be, whatever interfaces are like.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +95,8 @@ pub struct Lane {
     pub(super) link: usize,
     pub(super) arrival: Arrival,
     pub(super) limit: u64,
+    /// It ends when all others have, and how many packets that makes isn't known before.
+    pub(super) accompanies: bool,
     pub(super) sent: LaneSent,
     queue: usize,
     /// Packets per second.
@@ -189,7 +191,8 @@ impl Lane {
         let count = (limit != u64::MAX).then_some(limit);
         let rate = of.rate.packets(mean).map(|rate| rate / parts as f64);
         let (mut intended, mut span) = (None, 0.0);
-        if let Some(rate) = rate.filter(|_| times.is_none()) {
+        let accompanies = of.accompanies() && plan.seconds >= NO_LIMIT;
+        if let Some(rate) = rate.filter(|_| times.is_none() && !accompanies) {
             // A count is reached at the rate, too.
             limit = limit.min((rate * plan.seconds).ceil() as u64);
             intended = Some(limit);
@@ -214,6 +217,7 @@ impl Lane {
             link: of.tx,
             arrival: of.arrival,
             limit,
+            accompanies,
             sent: LaneSent { stream, intended, count, ..LaneSent::default() },
             queue,
             fixed: (lens.0 == lens.1).then_some(lens.0 as u32),
@@ -233,6 +237,17 @@ impl Lane {
                 (*begin, *period) = (start, scale(*period).max(1));
             }
         }
+    }
+
+    /// The others are done at tick `end`: nothing is due any more after it.
+    pub(super) fn end_with_others(&mut self, end: u64) {
+        if !self.accompanies {
+            return;
+        }
+        self.accompanies = false;
+        self.limit = self.schedule.overdue(end, 0).max(self.done());
+        self.schedule.limit_to(self.limit);
+        self.sent.intended = self.rate.map(|_| self.limit);
     }
 
     /// Packets that need no more care: sent, or missed.

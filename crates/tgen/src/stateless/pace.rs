@@ -24,6 +24,12 @@ impl Pace {
         Self { per_tick: per_tick.map(|p| (p * 18_446_744_073_709_551_616.0) as u64), start, limit }
     }
 
+    /// The same, `limit` packets in all.
+    #[must_use]
+    pub const fn limited_to(self, limit: u64) -> Self {
+        Self { limit, ..self }
+    }
+
     /// Packets due since the start at tick `now`.
     #[inline(always)]
     #[must_use]

@@ -72,9 +72,9 @@ impl Account {
         (self.at, self.now) = (link, LinkCounts::default());
     }
 
-    /// No more frames of this link for now.
+    /// No more frames of this link for now; gives the bytes of those that came.
     #[inline(always)]
-    pub fn end(&mut self) {
+    pub fn end(&mut self) -> u64 {
         if let Some(link) = self.links.get_mut(self.at) {
             link.packets += self.now.packets;
             link.bytes += self.now.bytes;
@@ -82,6 +82,7 @@ impl Account {
             link.foreign += self.now.foreign;
             link.misdirected += self.now.misdirected;
         }
+        self.now.bytes
     }
 
     /// A frame that isn't ours.

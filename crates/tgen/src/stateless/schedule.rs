@@ -36,6 +36,14 @@ impl Schedule {
         }
     }
 
+    /// Nothing more is due after so many packets.
+    pub(super) const fn limit_to(&mut self, packets: u64) {
+        match self {
+            Self::Pace(pace) => *pace = pace.limited_to(packets),
+            Self::Times { limit, .. } => *limit = packets,
+        }
+    }
+
     /// Packets whose time was more than `bound` ticks before `now`. Those of a recording are never missed.
     #[inline(always)]
     pub(super) const fn overdue(&self, now: u64, bound: u64) -> u64 {

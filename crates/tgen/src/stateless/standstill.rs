@@ -3,10 +3,6 @@
 
 use super::lane::Lane;
 use crate::link::Link;
-use std::time::Duration;
-
-/// How long nothing may be taken.
-pub(super) const STUCK: Duration = Duration::from_secs(5);
 
 /// Looks whether something is taken.
 #[derive(Clone, Copy, Debug)]

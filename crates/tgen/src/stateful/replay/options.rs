@@ -37,8 +37,8 @@ pub struct ReplayOptions {
     /// Seconds to wait for the last packets.
     #[arg(long, default_value_t = 0.5)]
     pub drain: f64,
-    /// Blocks of 128 conversations that begin between two steps of one. A step must have left the device when its answer is
-    /// sent: more than a ring holds.
+    /// Blocks of 128 conversations (below 12800 per second, those of 10 ms) that begin between two steps of one. A step must have
+    /// left the device when its answer is sent: more than a ring holds.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub apart: u64,
     /// Print what is going on each second, also where standard error is no terminal.

@@ -1,7 +1,7 @@
 //! Sending the steps of many conversations, and counting them.
 
 use super::conversation::{Conversation, Pair, Step};
-use crate::link::{Link, LinkError, Packets, Receiver, Target, View};
+use crate::link::{Link, LinkError, Packets, Receiver, STUCK, Target, View};
 use crate::stateful::clock::Now;
 use crate::stateful::endpoints::Endpoints;
 use crate::stateful::packet::{Framing, Head, LINE, Line};
@@ -11,11 +11,14 @@ use memory::simd::{Simd, Tier, TierTask};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Conversations that have the same step sent at once.
+/// Most conversations that have the same step sent at once.
 pub const BLOCK: usize = 128;
+/// Seconds whose conversations make a block, where those are fewer.
+const BLOCK_SECONDS: f64 = 0.01;
+/// Time from a block to the next, once no more begin and no rate says when: so that a step has left the device when its answer is sent,
+/// though few are sent between the two.
+const LAST_APART_NS: u64 = 100_000;
 const LOOK_NS: u64 = 20_000_000;
-/// How long a device may take nothing.
-const STUCK: Duration = Duration::from_secs(5);
 
 /// What is sent, and how.
 #[derive(Debug)]
@@ -154,7 +157,11 @@ impl Run<'_> {
         // Blocks begun; the last one is the end of `sizes` from which on there are none.
         let (mut turn, mut last) = (0u64, None);
         let mut sizes = vec![0usize; self.blocks as usize];
-        let mut look = 0;
+        let most = match self.plan.rate {
+            rate if rate > 0.0 => ((rate * BLOCK_SECONDS) as u64).clamp(1, BLOCK as u64),
+            _ => BLOCK as u64,
+        };
+        let (mut look, mut turned) = (0, 0);
         loop {
             let now = nanoseconds() - begin;
             if now >= look {
@@ -173,15 +180,17 @@ impl Run<'_> {
             if last.is_some_and(|last| turn - last > self.blocks) {
                 break;
             }
-            if last.is_none()
-                && self.plan.rate > 0.0
-                && (now as f64 * 1e-9 * self.plan.rate) < (turn * BLOCK as u64) as f64
-            {
+            let early = match last {
+                None => self.plan.rate > 0.0 && (now as f64 * 1e-9 * self.plan.rate) < self.begun as f64,
+                Some(_) => most < BLOCK as u64 && now < turned + LAST_APART_NS,
+            };
+            if early {
                 self.receive()?;
                 continue;
             }
+            turned = now;
             let left = self.plan.conversations - self.begun;
-            let size = if last.is_some() { 0 } else { left.min(BLOCK as u64) as usize };
+            let size = if last.is_some() { 0 } else { left.min(most) as usize };
             if let Some(place) = sizes.get_mut((turn % self.blocks) as usize) {
                 *place = size;
             }
