@@ -19,7 +19,7 @@ from quiver_bench.errors import TrialVoid
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import judged
 from quiver_bench.stats import paired_ratio, verdict
-from quiver_bench.trial import Stand, Trial, clocks_of, forwarding, limited_in
+from quiver_bench.trial import Stand, Trial, clocks_of, limited_in
 
 #: How many times the pairs asked for are tried, when the host moves cores about.
 PATIENCE = 3
@@ -218,7 +218,7 @@ def _complete(comparison: Comparison) -> int:
 def _one(make: StandMaker, seconds: float, comparison: Comparison, name: str, number: int, tell: Told) -> Trial:
     with make() as stand:
         stand.trial(WARM_UP_S)
-        trial = forwarding(stand.trial(seconds))
+        trial = stand.trial(seconds)
     if not comparison.value(trial):
         raise TrialVoid(f"{name} has no {comparison.metric}, and nothing can be held against it")
     tell(f"pair {number} {name}: {comparison.value(trial) / 1e6:.2f} M/s, {trial.placement}")

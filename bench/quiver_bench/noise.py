@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+#: What the kernel says of each core.
+_STAT = Path("/proc/stat")
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -17,6 +21,10 @@ class Noise:
 
     #: Seconds in which the host gave the device's and the generator's cores to somebody else.
     steal_s: float = 0.0
+    #: The same of the core that it took most of.
+    worst_steal_s: float = 0.0
+    #: Seconds that it was watched: the generator's start and its wait for the last packets, too.
+    watched_s: float = 0.0
     #: Seconds in which the device's busiest thread waited for its core. None where it has no threads that could be asked, as the kernel.
     wait_s: float | None = None
     #: How often that thread was put aside against its will.
@@ -40,12 +48,15 @@ class Watch:
     def __enter__(self) -> Watch:
         self._steal = _steal(self.cores)
         self._threads = _threads(self.pids)
+        self._begun = time.monotonic()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.noise.steal_s = (_steal(self.cores) - self._steal) / _TICKS
+        self.noise.watched_s = time.monotonic() - self._begun
+        stolen = [(ticks - self._steal.get(core, 0)) / _TICKS for core, ticks in _steal(self.cores).items()]
+        self.noise.steal_s, self.noise.worst_steal_s = sum(stolen), max(stolen, default=0.0)
         after = _threads(self.pids)
         spent = {
             thread: (run - self._threads.get(thread, (0, 0, 0))[0], thread) for thread, (run, _, _) in after.items()
@@ -59,14 +70,14 @@ class Watch:
         self.noise.load = os.getloadavg()[0]
 
 
-def _steal(cores: list[int]) -> int:
-    """Ticks stolen from these cores since the machine started (proc(5), /proc/stat, eighth field)."""
-    total = 0
-    for line in Path("/proc/stat").read_text().splitlines():
+def _steal(cores: list[int]) -> dict[int, int]:
+    """Ticks stolen from each of these cores since the machine started (proc(5), /proc/stat, eighth field)."""
+    found = {}
+    for line in _STAT.read_text().splitlines():
         name, *fields = line.split()
         if name[:3] == "cpu" and name[3:].isdigit() and int(name[3:]) in cores:
-            total += int(fields[7])
-    return total
+            found[int(name[3:])] = int(fields[7])
+    return found
 
 
 def _threads(pids: list[int]) -> dict[tuple[int, str], tuple[int, int, int]]:

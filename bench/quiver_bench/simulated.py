@@ -11,7 +11,7 @@ import numpy
 from quiver_bench.generators import Latency, Load, TrialOutput
 from quiver_bench.methods import plr
 from quiver_bench.noise import Noise
-from quiver_bench.trial import Stand, Trial
+from quiver_bench.trial import Stand, Trial, forwarding
 
 #: Clocks per second that its node takes, whatever the load: so many for each packet.
 CLOCKS = 1e9
@@ -120,6 +120,6 @@ class Simulated(Stand):
         )
         known = rate_pps is None and self.limit_known
         limited = received / seconds >= 0.9 * self.generator_pps if known else None
-        noise = Noise(steal_s=self.steal, wait_s=self.waits if rate_pps else self.unpaced_waits)
+        noise = Noise(self.steal, self.steal, seconds, self.waits if rate_pps else self.unpaced_waits)
         clocks = {"simulated": CLOCKS / max(load, 1.0)}
-        return Trial(output, noise, datetime.now(UTC), where, rate_pps, limited, clocks)
+        return forwarding(Trial(output, noise, datetime.now(UTC), where, rate_pps, limited, clocks))

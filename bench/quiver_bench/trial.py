@@ -56,8 +56,9 @@ class Trial:
 
     @property
     def kept_waiting(self) -> float:
-        """Share of the time, at most, in which the device's busiest thread waited for its core or the host had taken cores away."""
-        return min(1.0, ((self.noise.wait_s or 0.0) + self.noise.steal_s) / max(self.output.seconds, 1e-9))
+        """Share of the time, at most, in which the device's busiest thread waited for its core or the host had taken a core away."""
+        watched = self.noise.watched_s or self.output.seconds
+        return min(1.0, ((self.noise.wait_s or 0.0) + self.noise.worst_steal_s) / max(watched, 1e-9))
 
     def as_dict(self) -> dict[str, Any]:
         """For a result document."""
@@ -91,7 +92,7 @@ class Stand(ABC):
 
     @abstractmethod
     def offer(self, load: Load) -> Trial:
-        """Sends a load. Raises :class:`TrialVoid` where nothing can be said."""
+        """Sends a load. Raises :class:`TrialVoid` where nothing can be said, as where nothing comes through."""
 
     def trial(
         self,
@@ -120,19 +121,22 @@ class DeviceStand(Stand):
         return self.device.reconfigure()
 
     def offer(self, load: Load) -> Trial:
-        """Sends a load. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end."""
+        """Sends a load. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end, or lets nothing through."""
+        try:
+            return forwarding(self._offer(load))
+        except TrialVoid as void:
+            self.device.check_alive()  # where it died, that is the reason
+            raise TrialVoid(str(void), void.log + "\n" + self.device.log()) from void
+
+    def _offer(self, load: Load) -> Trial:
         started = datetime.now(UTC)
         self.device.clear()
         # Outside of what is watched: whoever measures it takes the worker's core for some milliseconds.
         before = round_trip(self.device.setup)
-        try:
-            with Watch(self.device.pids(), [self.cores.generator, *self.cores.workers]) as watch:
-                output = self.generator.trial(self.suite.traffic, self.device.endpoints(), self.cores, load)
-            self.device.check_alive()
-            clocks = self.device.clocks()
-        except TrialVoid as void:
-            self.device.check_alive()  # where it died, that is the reason
-            raise TrialVoid(str(void), void.log + "\n" + self.device.log()) from void
+        with Watch(self.device.pids(), [self.cores.generator, *self.cores.workers]) as watch:
+            output = self.generator.trial(self.suite.traffic, self.device.endpoints(), self.cores, load)
+        self.device.check_alive()
+        clocks = self.device.clocks()
         after = round_trip(self.device.setup)
         output = replace(output, round_trip_ns=(before, after) if before and after else None)
         where = placement_of(output)

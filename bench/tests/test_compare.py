@@ -2,7 +2,9 @@
 
 import contextlib
 import itertools
+import os
 import signal
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -197,6 +199,16 @@ def test_a_gate_says_what_it_found_and_judges_by_enough_only(command, capsys, wo
     ended, documents = command(*words)
     assert (ended, len(documents)) == (status, 1)
     assert said in capsys.readouterr().err
+
+
+def test_a_closed_pipe_hides_no_gate(command, monkeypatch):
+    for form in ("text", "json"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            monkeypatch.setattr(sys, "stdout", closed)
+            ended, _ = command("--pairs", "6", "--at-least", "2.5", "-o", form)
+        assert ended == 1
 
 
 def test_it_says_where_it_is_kept(command, capsys):

@@ -5,15 +5,19 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from conftest import MRR, chosen, document, quiet
 
+from quiver_bench import noise
 from quiver_bench.commands import measure
 from quiver_bench.commands.main import main, parser
 from quiver_bench.errors import BenchError, Unsupported
 from quiver_bench.methods import mrr
 from quiver_bench.methods.base import Figure
+from quiver_bench.noise import Noise, Watch
+from quiver_bench.results.documents import command_line
 from quiver_bench.simulated import Simulated
 
 SUITES = ["64b-1c-memif-ethip4-ip4base-mrr", "64b-1c-memif-eth-l2xcbase-mrr"]
@@ -23,19 +27,86 @@ SUITES = ["64b-1c-memif-ethip4-ip4base-mrr", "64b-1c-memif-eth-l2xcbase-mrr"]
     ("error", "status"), [(None, 0), (Unsupported("this device doesn't bridge"), 0), (BenchError("it broke"), 3)]
 )
 def test_one_suite_that_fails_among_others_is_told_by_the_exit_status(monkeypatch, tmp_path, error, status):
-    def made(device, suite, options, store, tell):
-        if error and suite == SUITES[1]:
+    def made(name):
+        if error and name == SUITES[1]:
             raise error
         return [{"passed": True, "message": ""}]
 
+    measured(monkeypatch, made)
+    assert main(["run", *SUITES, "--results", str(tmp_path)]) == status
+
+
+def measured(monkeypatch, made):
+    """Lets ``made`` say what becomes of each suite, by its name."""
     monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
     monkeypatch.setattr(measure, "in_words", lambda document: "measured")
-    monkeypatch.setattr(
-        measure,
-        "_measure",
-        lambda device, options, store, tell: made(device, device.setup.suite.name, options, store, tell),
-    )
-    assert main(["run", *SUITES, "--results", str(tmp_path)]) == status
+    monkeypatch.setattr(measure, "_measure", lambda device, options, store, tell: made(device.setup.suite.name))
+
+
+def failing(name):
+    """The first suite is measured, the second fails in the middle."""
+    failed = name == SUITES[1]
+    return [{"suite": name, "passed": not failed, "message": "a trial was void" if failed else ""}]
+
+
+def test_a_failed_document_among_others_is_told_by_the_exit_status(monkeypatch, tmp_path, capsys):
+    measured(monkeypatch, failing)
+    assert main(["run", *SUITES, "--results", str(tmp_path)]) == 3
+    told = capsys.readouterr().err
+    assert "failed: a trial was void" in told
+    assert "1 of 2 suites could not be measured" in told
+    assert main(["run", SUITES[1], "--results", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.count("a trial was void") == 1
+
+
+def test_a_closed_pipe_hides_no_failure(monkeypatch, tmp_path):
+    measured(monkeypatch, failing)
+    for form in ("text", "json"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            monkeypatch.setattr(sys, "stdout", closed)
+            assert main(["run", *SUITES, "--results", str(tmp_path), "-o", form]) == 3
+            assert main(["run", SUITES[0], "--results", str(tmp_path), "-o", form]) == 0
+
+
+def test_a_suite_that_is_asked_for_twice_has_two_turns(monkeypatch, tmp_path, capsys):
+    turns = iter(["measured", "stopped"])
+
+    def made(name):
+        if next(turns) == "stopped":
+            raise KeyboardInterrupt
+        return [{"suite": name, "passed": True, "message": ""}]
+
+    measured(monkeypatch, made)
+    assert main(["run", SUITES[0], SUITES[0], SUITES[1], "--results", str(tmp_path), "-o", "json"]) == 130
+    said = [(each["suite"], each["message"]) for each in json.loads(capsys.readouterr().out)]
+    assert said == [
+        (SUITES[0], ""),
+        (SUITES[0], "stopped before anything was measured"),
+        (SUITES[1], "stopped before its turn"),
+    ]
+
+
+def test_a_pattern_that_matches_nothing_is_told_the_nearest(tmp_path, capsys):
+    assert main(["run", "64b-1c-memif-ethip4-ipbase-m*", "--results", str(tmp_path)]) == 2
+    assert "the nearest: 64b-1c-memif-ethip4-ip4base-mrr" in capsys.readouterr().err
+    assert main(["soak", "64b-1c-memif-ethip4-ipbase-s*", "--results", str(tmp_path)]) == 2
+    assert "the nearest: 64b-1c-memif-ethip4-ip4base-soak" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", MRR, "--results", "/tmp/r", "--trials", "3", "--stop-after", "60", "--no-store"],
+        ["run", MRR, "--results=/tmp/r", "--trials", "3", "--stop-after=60"],
+        ["run", "--res", "/tmp/r", MRR, "--trials", "3", "--sto=60", "--no-s"],
+    ],
+)
+def test_the_command_that_measures_it_again_says_neither_where_nor_how_long(monkeypatch, words):
+    assert parser().parse_args(words).trials == 3, "the parser takes them"
+    monkeypatch.setattr(sys, "argv", ["quiver-bench", *words])
+    assert command_line() == f"bin/quiver-bench run {MRR} --trials 3"
 
 
 def test_a_search_takes_no_longer_than_it_may(monkeypatch):
@@ -103,10 +174,12 @@ def test_a_method_is_offered_only_what_it_knows(command, flag, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, MRR, flag, "1"])
     assert ended.value.code == 2
+    assert f"unrecognized arguments: {flag} 1" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert (flag not in told and "MLRsearch" in told) or "PLRsearch" in told
+    told = capsys.readouterr().out.split()
+    assert flag not in told
+    assert {"search": "MLRsearch,", "soak": "PLRsearch:"}[command] in told
 
 
 def starved(figure: Figure) -> str:
@@ -124,6 +197,26 @@ def test_a_device_that_was_kept_from_running_at_the_greatest_load_is_marked():
         assert f"irregular, {starved(figure)}" in measure.in_words(document(figure, MRR))
     (figure,) = mrr.measure(Simulated(20e6, 1e4, unpaced_waits=0.01), quiet, trials=3)
     assert (figure.irregular, figure.remarks) == (False, [])
+
+
+def test_what_a_core_lost_is_a_share_of_the_time_that_was_watched(monkeypatch, tmp_path):
+    stat = tmp_path / "stat"
+    ticks = os.sysconf("SC_CLK_TCK")
+
+    def stolen(*seconds):
+        lines = [f"cpu{core} 1 2 3 4 5 6 7 {round(lost * ticks)} 0 0" for core, lost in enumerate(seconds)]
+        stat.write_text("\n".join(["cpu  1 2 3 4 5 6 7 8 0 0", *lines, "intr 1"]))
+
+    monkeypatch.setattr(noise, "_STAT", stat)
+    stolen(1.0, 2.0, 3.0)
+    with Watch([], [0, 1]) as watch:
+        stolen(1.25, 2.5, 9.0)
+    assert (watch.noise.steal_s, watch.noise.worst_steal_s) == (0.75, 0.5)
+    assert 0 < watch.noise.watched_s < 60
+    trial = Simulated(20e6, 1e4).trial(1.0)
+    # The generator took half a second to come up and to wait for the last.
+    starved = replace(trial, noise=Noise(steal_s=0.12, worst_steal_s=0.06, watched_s=1.5, wait_s=0.015))
+    assert starved.kept_waiting == pytest.approx(0.05)
 
 
 def test_one_starved_trial_of_many_is_told_and_spoils_nothing():

@@ -141,6 +141,32 @@ def test_packets_pass_quiver_in_every_way_it_forwards(programs, cores, suite, mo
         assert trial.output.lost == 0
 
 
+def test_a_device_that_dies_between_trials_leaves_its_log(programs, cores):
+    with standing(Quiver, Setup(find(MRR), cores, programs)) as stand:
+        stand.trial(0.1)
+        (process,) = stand.device.processes
+        process.send_signal(signal.SIGSEGV)
+        process.wait()
+        with pytest.raises(TrialVoid, match=r"quiver died \(exit status -11\)") as void:
+            stand.trial(0.1)
+        assert void.value.log.strip()
+
+
+def test_a_device_that_lets_nothing_through_voids_the_trial_and_its_log_is_told(programs, cores):
+    with standing(Quiver, Setup(find(MRR), cores, programs)) as stand:
+        stand.trial(0.1)
+        stand.device.clear = lambda: None  # it doesn't answer
+        stand.device.clocks = dict
+        (process,) = stand.device.processes
+        process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(TrialVoid, match="the device forwarded nothing") as void:
+                stand.trial(0.1, 1000.0)
+        finally:
+            process.send_signal(signal.SIGCONT)
+        assert void.value.log.strip()
+
+
 def test_a_device_that_dies_in_the_trial_voids_it_and_its_log_is_told(programs, cores):
     with standing(Quiver, Setup(find(MRR), cores, programs)) as stand:
         (process,) = stand.device.processes

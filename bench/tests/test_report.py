@@ -107,7 +107,7 @@ def test_the_static_page_in_a_browser(store, tmp_path):
     page = html.write(store, tmp_path / "pages").as_uri()
     shot = os.environ.get("QUIVER_BENCH_SCREENSHOT")
     seen = browse(f"{page}#tab=trending", tmp_path, *([f"--screenshot={shot}"] if shot else []))
-    assert 'data-shown="trending:5"' in seen, "samples and groups of two series, one regression"
+    assert 'data-shown="trending:7"' in seen, "samples and groups of three series, one regression"
     assert "main-svg" in seen, "Plotly has drawn"
     seen = browse(f"{page}#tab=coverage&devices=quiver&normalise=1", tmp_path)
     assert 'data-shown="coverage:3"' in seen

@@ -18,6 +18,7 @@ from quiver_bench.commands.common import (
     choose,
     positive,
     progress,
+    put,
     ratio,
     some,
     warn_of_noise,
@@ -123,9 +124,9 @@ def run(options: argparse.Namespace) -> int:
     if store is not None:
         result["kept"] = str(store.add(document, "\n".join(comparison.logs)))
     if options.output == "json":
-        print(json.dumps(result, indent=2))
+        put(json.dumps(result, indent=2))
     elif not comparison.failure:
-        print(in_words(result))
+        put(in_words(result))
     if comparison.interrupted:
         return 130
     if comparison.failure:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Sequence
 
 from quiver_bench import __version__
 from quiver_bench.commands import compare, measure, views
+from quiver_bench.commands.common import nobody_reads
 from quiver_bench.errors import BenchError, TrialVoid
 
 
@@ -50,8 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"quiver-bench: {error}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:
-        # Whoever closed the pipe wants no more of it: nor what is still to be flushed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nobody_reads()  # of what only shows something: what is measured is put out by itself
         return 0
     except KeyboardInterrupt:
         print("quiver-bench: stopped", file=sys.stderr)

@@ -17,6 +17,7 @@ from quiver_bench.commands.common import (
     choose,
     positive,
     progress,
+    put,
     some,
     warn_of_noise,
 )
@@ -28,7 +29,7 @@ from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import Versions, figure_document, trials_of
 from quiver_bench.results.store import Store
 from quiver_bench.stats import series_in_words
-from quiver_bench.suites import Suite, find, suites
+from quiver_bench.suites import Suite, find, nearest, suites
 from quiver_bench.suites.model import MAXIMUM
 from quiver_bench.trial import DeviceStand, Trial, generator_limit, limited_in_words, standing
 
@@ -98,13 +99,18 @@ def run(options: argparse.Namespace) -> int:
     interrupted = False
     with progress(f"{options.device}: {len(wanted)} suite(s)") as tell:
         warn_of_noise(tell)
-        for suite in wanted:
+        for number, suite in enumerate(wanted, 1):
             tell(suite.name)
             try:
                 chosen = choose(options.device, suite, options)
                 measured = _measure(chosen, options, store, tell)
                 documents += measured
                 shown += measured
+                failed = [document["message"] for document in measured if not document["passed"]]
+                if failed and not failed[-1].startswith("stopped"):
+                    failures.append(BenchError(failed[-1]))
+                    if len(wanted) > 1:
+                        tell(f"failed: {failed[-1]}")
             except KeyboardInterrupt:
                 interrupted = True
                 shown.append(_not_measured(suite, options.device, "stopped before anything was measured"))
@@ -121,21 +127,18 @@ def run(options: argparse.Namespace) -> int:
             interrupted = interrupted or any(d["message"].startswith("stopped") for d in documents)
             if interrupted:
                 tell("stopped; what was measured is kept" if documents else "stopped before anything was measured")
-                left = wanted[wanted.index(suite) + 1 :]
-                shown += [_not_measured(suite, options.device, "stopped before its turn") for suite in left]
+                shown += [_not_measured(left, options.device, "stopped before its turn") for left in wanted[number:]]
                 break
     if options.output == "json":
-        print(json.dumps(shown[0] if len(wanted) == 1 and len(shown) == 1 else shown, indent=2))
+        put(json.dumps(shown[0] if len(wanted) == 1 and len(shown) == 1 else shown, indent=2))
     elif documents:
-        print("\n".join(in_words(document) for document in documents))
+        put("\n".join(in_words(document) for document in documents))
     if interrupted:
         return 130
     if failures and len(wanted) == 1:
         raise failures[-1]
     if failures and not documents:
         raise BenchError(f"none of {len(wanted)} suites could be measured: see above")
-    if documents and not any(document["passed"] for document in documents):
-        raise BenchError(documents[-1]["message"])
     broken = [failure for failure in failures if not isinstance(failure, Unsupported)]
     if broken:
         raise BenchError(f"{len(broken)} of {len(wanted)} suites could not be measured: see above")
@@ -159,7 +162,7 @@ def _matching(pattern: str, method: str | None) -> list[Suite]:
         return [find(pattern, method)]
     found = [suite for suite in suites() if fnmatch.fnmatch(suite.name, pattern) and method in (None, suite.method)]
     if not found:
-        raise BadInput(f"no suite matches {pattern}. All of them: quiver-bench list")
+        raise BadInput(f"no suite matches {pattern}{nearest(pattern, method)}. All of them: quiver-bench list")
     return found
 
 

@@ -166,6 +166,7 @@ def show_trend(options: argparse.Namespace) -> int:
                 [
                     {
                         "name": each.name,
+                        "figure": each.figure,
                         "runs": len(each.runs) if each.groups else 0,
                         "irregular": each.left_out,
                         "remarks": each.remarks,
@@ -190,8 +191,8 @@ def show_trend(options: argparse.Namespace) -> int:
         now = with_deviation(last.average, last.deviation, last.samples, scale, 3)
         print(f"{each.name}: {len(each.runs)} run(s), now {now} {unit}{marks}")
         for change in [*each.changes(), *each.undecided()]:
-            before, after = change["samples"]
-            few = f"; not decided: {before} and {after} samples are too few" if change["needs"] else ""
+            before, after = change["runs"]
+            few = f"; not decided: {before} and {after} runs are too few" if change["needs"] else ""
             needs = f" (after {before}, {change['needs']} are needed; {ENOUGH} and {ENOUGH} are enough)" if few else ""
             print(
                 f"  {'perhaps a ' if few else ''}{change['change']} at {change['commit'] or change['at']} ({change['at']}): "

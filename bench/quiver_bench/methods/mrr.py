@@ -10,7 +10,7 @@ from collections import Counter
 
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods.base import Figure, Told, series
-from quiver_bench.trial import Stand, Trial, clocks_of, forwarding
+from quiver_bench.trial import Stand, Trial, clocks_of
 
 TRIALS = 10
 SECONDS = 1.0
@@ -34,7 +34,7 @@ def measure(
     kept = kept if kept is not None else []
     stand.trial(seconds / 2)  # warm-up: caches, page tables
     while len(kept) < PATIENCE * trials and _most(kept) < trials:
-        kept.append(forwarding(stand.trial(seconds)))
+        kept.append(stand.trial(seconds))
         last = kept[-1]
         shown = (
             f"{last.output.rate_pps / 1e6:.3f} M{unit}"

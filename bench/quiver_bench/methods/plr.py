@@ -9,7 +9,7 @@ little below.
 What differs from the draft is how the posterior is integrated. The draft leaves the method open and CSIT draws random samples. With two
 parameters that isn't needed, and after a first trial the posterior is a thin, bent ridge that random samples miss. Here the ridge is
 followed: for each spread on a grid the best ``mrr`` is searched, its width comes from the Fisher information, and the grid closes in on
-where the probability lies. ``bench/tests/test_methods.py`` holds mean and deviation against a quadrature of both parameters.
+where the probability lies. ``bench/tests/test_plr.py`` holds mean and deviation against a quadrature of both parameters.
 """
 
 from __future__ import annotations

@@ -35,10 +35,16 @@ def stamp(moment: datetime) -> str:
 
 def command_line() -> str:
     """The command that measures it again, without where its result went and how long there was."""
-    words = iter(sys.argv[1:])
-    aside = ("--results", "--stop-after")
-    kept = [word for word in words if not (word in aside and next(words, None)) and word != "--no-store"]
-    return shlex.join(["bin/quiver-bench", *kept])
+    words, kept = iter(sys.argv[1:]), ["bin/quiver-bench"]
+    for word in words:
+        flag = word.split("=", 1)[0]
+        # As the parser, which takes the beginning of a flag for it.
+        if len(flag) > 2 and any(aside.startswith(flag) for aside in ("--results", "--stop-after")):
+            if flag == word:
+                next(words, None)
+        elif len(flag) <= 2 or not "--no-store".startswith(flag):
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def head(suite: Suite, chosen: Chosen, version: str, generator: str, started: datetime) -> dict[str, Any]:

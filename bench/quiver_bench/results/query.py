@@ -8,7 +8,7 @@ from typing import Any
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.results.store import Store
 
-#: One figure per result, whatever its method: what trends and tables show. Lower is better for ``reconf`` only.
+#: One figure per result, whatever its method: what tables show. Lower is better for ``reconf`` only.
 FIGURE = """
 CASE test_type
     WHEN 'mrr' THEN coalesce(result_receive_rate_rate_avg, result_receive_rate_bandwidth_avg)
@@ -48,31 +48,37 @@ def _in_utc(value: object) -> object:
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
 
 
-def series(store: Store) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """Results over time, irregular ones marked, by (device, suite, place): what a trend is made of. One way and both ways are two
-    places, so are two processors, and two efforts: a search that is decided in a shorter time finds a higher rate."""
+def series(store: Store) -> dict[tuple[str, str, str, str], list[dict[str, Any]]]:
+    """Results over time, irregular ones marked, by (device, suite, place, figure): what a trend is made of. One way and both ways are
+    two places, so are two processors, and two efforts: a search that is decided in a shorter time finds a higher rate. A search has
+    two figures, ``NDR`` and ``PDR``; others have one, without a name."""
     rows = ask(
         store,
         f"""
         SELECT device, suite, placement || CASE direction WHEN 'both ways' THEN ', both ways' ELSE '' END AS placement,
                coalesce(effort, '') AS effort, start_time, commit,
                dut_version, irregular, remarks, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
+               result_ndr_lower_rate_value AS ndr,
                coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
         FROM results WHERE test_type <> 'compare' AND passed AND figure IS NOT NULL AND {SETTLED}
         ORDER BY start_time
         """,
     )
     several = len({row["machine_cpu"] for row in rows}) > 1
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         place = f"{row['placement']}, {row['machine_cpu']}" if several else row["placement"]
         place += f", {row['effort']}" if row["effort"] else ""
-        found.setdefault((row["device"], row["suite"], place), []).append(row)
+        figures = {"NDR": row["ndr"], "PDR": row["figure"]} if row["test_type"] == "ndrpdr" else {"": row["figure"]}
+        for name, figure in figures.items():
+            if figure is not None:
+                found.setdefault((row["device"], row["suite"], place, name), []).append(row | {"figure": figure})
     return found
 
 
 def latest(store: Store) -> list[dict[str, Any]]:
-    """The newest passed result of every (processor, device, suite, placement, direction, other device, effort).
+    """The newest passed result of every (processor, device, suite, placement, direction, other device, effort), an irregular one only
+    where there is no regular one.
 
     Results from before efforts were kept stand for any effort, until there is one of a known effort.
     """
@@ -82,7 +88,7 @@ def latest(store: Store) -> list[dict[str, Any]]:
         store,
         f"""
         SELECT *, {FIGURE} AS figure, {UNIT} AS unit FROM results WHERE passed AND {SETTLED}
-        QUALIFY row_number() OVER (PARTITION BY {alike}, {effort} ORDER BY start_time DESC) = 1
+        QUALIFY row_number() OVER (PARTITION BY {alike}, {effort} ORDER BY coalesce(irregular, false), start_time DESC) = 1
             AND ({effort} IS NOT NULL OR NOT bool_or({effort} IS NOT NULL) OVER (PARTITION BY {alike}))
         ORDER BY area, suite, device, placement, direction, other_device, machine_cpu, effort
         """,

@@ -98,7 +98,7 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        #: Files that can't be read, and were said to be left out.
+        #: Files with which something is wrong that was said.
         self._damaged: set[Path] = set()
 
     def ready(self) -> Store:
@@ -201,13 +201,17 @@ class Store:
         except OSError as error:
             self._leave_out(path, error)
             return
-        self._leave_out(path, "it is cut short; its row in Parquet is whole, and is shown")
+        self._say(path, "is cut short: its row in Parquet is whole, and is shown")
 
     def _leave_out(self, path: Path, reason: object) -> None:
-        """Says, once, what can't be read: a damaged file, as a full disk leaves, keeps nobody from the others."""
+        """Says what can't be read: a damaged file, as a full disk leaves, keeps nobody from the others."""
+        self._say(path, f"is left out: {reason}")
+
+    def _say(self, path: Path, what: str) -> None:
+        """Says once what is wrong with a file."""
         if path not in self._damaged:
             self._damaged.add(path)
-            print(f"quiver-bench: {path} is left out: {reason}", file=sys.stderr)
+            print(f"quiver-bench: {path} {what}", file=sys.stderr)
 
     @staticmethod
     def _name(document: dict[str, Any]) -> str:

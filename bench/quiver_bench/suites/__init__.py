@@ -5,8 +5,8 @@
 * :mod:`~quiver_bench.suites.traffic`: the packets of a suite.
 """
 
-from quiver_bench.suites.catalogue import CASES, find, suites
+from quiver_bench.suites.catalogue import CASES, find, nearest, suites
 from quiver_bench.suites.model import METHODS, Case, Suite
 from quiver_bench.suites.traffic import Traffic
 
-__all__ = ["CASES", "METHODS", "Case", "Suite", "Traffic", "find", "suites"]
+__all__ = ["CASES", "METHODS", "Case", "Suite", "Traffic", "find", "nearest", "suites"]

@@ -192,6 +192,11 @@ def find(name: str, method: str | None = None) -> Suite:
         return known[f"{name}-{method}"]
     if method and parts and f"{name.removesuffix(parts['method'])}{method}" in known:
         return known[f"{name.removesuffix(parts['method'])}{method}"]
+    raise BadInput(f"there is no suite {name}{nearest(name)}. All of them: quiver-bench list")
+
+
+def nearest(name: str, method: str | None = None) -> str:
+    """For a message: the names of suites, of this method if one is given, that are nearest to a name or pattern that is none."""
+    known = [suite.name for suite in suites() if method in (None, suite.method)]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = "; the nearest: " + ", ".join(near) if near else ""
-    raise BadInput(f"there is no suite {name}{hint}. All of them: quiver-bench list")
+    return "; the nearest: " + ", ".join(near) if near else ""
