@@ -217,7 +217,7 @@ def _complete(comparison: Comparison) -> int:
 
 def _one(make: StandMaker, seconds: float, comparison: Comparison, name: str, number: int, tell: Told) -> Trial:
     with make() as stand:
-        stand.trial(WARM_UP_S)
+        stand.warm_up(WARM_UP_S)
         trial = stand.trial(seconds)
     if not comparison.value(trial):
         raise TrialVoid(f"{name} has no {comparison.metric}, and nothing can be held against it")

@@ -27,3 +27,7 @@ class TrialVoid(BenchError):
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message)
         self.log = log
+
+
+class NothingThrough(TrialVoid):
+    """The device let nothing through."""

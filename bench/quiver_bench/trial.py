@@ -16,7 +16,7 @@ from quiver_bench.devices.base import Device, Setup, running
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.revision import binaries
 from quiver_bench.devices.wire import Wire
-from quiver_bench.errors import TrialVoid, Unsupported
+from quiver_bench.errors import NothingThrough, TrialVoid, Unsupported
 from quiver_bench.generators import Conversing, Generator, Iperf3, Load, OneEnd, Tgen, TrialOutput
 from quiver_bench.machine import UNSETTLED, common, placement
 from quiver_bench.noise import Noise, Watch
@@ -75,11 +75,11 @@ class Trial:
 
 
 def forwarding(trial: Trial) -> Trial:
-    """The trial. :class:`TrialVoid` where the device let nothing through: that is no rate, but a fault."""
+    """The trial. :class:`NothingThrough` where the device let nothing through: that is no rate, but a fault."""
     if not (trial.output.rate_pps or trial.output.rate_bps):
         back = trial.output.misdirected
         where = f": {back} packets came back where they were sent, or elsewhere" if back else ""
-        raise TrialVoid(f"the device forwarded nothing{where}: look at its log and configuration")
+        raise NothingThrough(f"the device forwarded nothing{where}: look at its log and configuration")
     return trial
 
 
@@ -105,6 +105,11 @@ class Stand(ABC):
         """:meth:`offer` of a :class:`~quiver_bench.generators.Load` of these."""
         return self.offer(Load(seconds, rate_pps, meanwhile, latency, max_late))
 
+    def warm_up(self, seconds: float) -> None:
+        """Sends for so long, whatever comes of it: neighbours are learnt, caches and page tables are filled."""
+        with contextlib.suppress(NothingThrough):
+            self.trial(seconds)
+
 
 class DeviceStand(Stand):
     """A device that is up, and its generator."""
@@ -126,7 +131,7 @@ class DeviceStand(Stand):
             return forwarding(self._offer(load))
         except TrialVoid as void:
             self.device.check_alive()  # where it died, that is the reason
-            raise TrialVoid(str(void), void.log + "\n" + self.device.log()) from void
+            raise type(void)(str(void), void.log + "\n" + self.device.log()) from void
 
     def _offer(self, load: Load) -> Trial:
         started = datetime.now(UTC)
@@ -239,7 +244,7 @@ def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
         return None
     # Builds of a commit have neither generator nor floor: those are this checkout's.
     with standing(kind, replace(setup, suite=suite, binaries=binaries())) as stand:
-        stand.trial(seconds / 2)  # warm-up
+        stand.warm_up(seconds / 2)
         return limit_of([stand.trial(seconds) for _ in range(LIMIT_TRIALS)])
 
 

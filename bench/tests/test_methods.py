@@ -22,6 +22,22 @@ def test_mrr_of_a_device_that_forwards_nothing_is_no_figure():
         mrr.measure(Simulated(0, 1e3), quiet, trials=4)
 
 
+def test_a_device_that_has_yet_to_learn_is_warmed_up():
+    system = Simulated(10e6, 1e3)
+    offer = system.offer
+
+    def learning(load):
+        capacity, system.mrr = system.mrr, system.mrr if system.asked else 0.0
+        try:
+            return offer(load)
+        finally:
+            system.mrr = capacity
+
+    system.offer = learning
+    (figure,) = mrr.measure(system, quiet, trials=3)
+    assert (len(figure.trials), len(system.asked)) == (3, 4)
+
+
 def test_mrr_keeps_placements_apart_and_leaves_moved_trials_out():
     system = Simulated(10e6, 1e3, placements=["near", "near", "moved", "far", "near", "near"])
     figures = mrr.measure(system, quiet, trials=4)

@@ -32,7 +32,7 @@ def measure(
 ) -> list[Figure]:
     """One figure per placement that was seen, the one with the most trials first. ``kept`` receives trials as they come."""
     kept = kept if kept is not None else []
-    stand.trial(seconds / 2)  # warm-up: caches, page tables
+    stand.warm_up(seconds / 2)
     while len(kept) < PATIENCE * trials and _most(kept) < trials:
         kept.append(stand.trial(seconds))
         last = kept[-1]

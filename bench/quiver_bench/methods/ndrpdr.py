@@ -209,7 +209,7 @@ def measure(
     """Searches, then measures latency."""
     effort = effort or Effort()
     kept = kept if kept is not None else []
-    stand.trial(effort.trial_seconds)  # warm-up
+    stand.warm_up(effort.trial_seconds)
     search = Search(stand, tell, frame_bits, effort, kept)
     figure = search.find()
     while not figure.message:

@@ -43,7 +43,7 @@ def measure(
 ) -> Figure:
     """Searches NDR, then a load below it that loses nothing, and reconfigures in the middle of a trial at that."""
     kept = kept if kept is not None else []
-    stand.trial(effort.trial_seconds)  # warm-up
+    stand.warm_up(effort.trial_seconds)
     search = ndrpdr.Search(stand, tell, frame_bits, effort, kept, (("ndr", ndrpdr.NDR),))
     while True:
         found = search.find()

@@ -123,7 +123,7 @@ def measure(
 ) -> Figure:
     """Searches for so long. Raises nothing on few trials: the deviation tells."""
     kept = kept if kept is not None else []
-    stand.trial(1.0)  # warm-up
+    stand.warm_up(1.0)
     until = time.monotonic() + soak_seconds
     searches: dict[str, Search] = {}
     search = _begin(stand, tell, kept, searches, target)
