@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// Most conversations that have the same step sent at once.
 pub const BLOCK: usize = 128;
-/// Seconds whose conversations make a block, where those are fewer.
-const BLOCK_SECONDS: f64 = 0.01;
-/// Time from a block to the next, once no more begin and no rate says when: so that a step has left the device when its answer is sent,
-/// though few are sent between the two.
-const LAST_APART_NS: u64 = 100_000;
+/// Time whose conversations make a block, where those are fewer.
+const BLOCK_NS: u64 = 10_000_000;
+/// Time from a step of such a block to its answer, once no more conversations begin: so that it has left the device, though few are
+/// sent between the two.
+const LAST_STEP_NS: u64 = 2_000_000;
 const LOOK_NS: u64 = 20_000_000;
 
 /// What is sent, and how.
@@ -157,11 +157,11 @@ impl Run<'_> {
         // Blocks begun; the last one is the end of `sizes` from which on there are none.
         let (mut turn, mut last) = (0u64, None);
         let mut sizes = vec![0usize; self.blocks as usize];
-        let most = match self.plan.rate {
-            rate if rate > 0.0 => ((rate * BLOCK_SECONDS) as u64).clamp(1, BLOCK as u64),
-            _ => BLOCK as u64,
-        };
-        let (mut look, mut turned) = (0, 0);
+        let rate = self.plan.rate;
+        let due = |now: u64| now as f64 * 1e-9 * rate;
+        let small = rate > 0.0 && due(BLOCK_NS) < BLOCK as f64;
+        // When the last block began.
+        let (mut look, mut turned) = (0, None);
         loop {
             let now = nanoseconds() - begin;
             if now >= look {
@@ -180,16 +180,20 @@ impl Run<'_> {
             if last.is_some_and(|last| turn - last > self.blocks) {
                 break;
             }
-            let early = match last {
-                None => self.plan.rate > 0.0 && (now as f64 * 1e-9 * self.plan.rate) < self.begun as f64,
-                Some(_) => most < BLOCK as u64 && now < turned + LAST_APART_NS,
+            let early = if small {
+                let apart = if last.is_some() { LAST_STEP_NS / self.plan.apart.max(1) } else { BLOCK_NS };
+                turned.is_some_and(|turned| now < turned + apart)
+            } else {
+                last.is_none() && rate > 0.0 && due(now) < self.begun as f64
             };
             if early {
                 self.receive()?;
                 continue;
             }
-            turned = now;
-            let left = self.plan.conversations - self.begun;
+            turned = Some(now);
+            // The first one is due at once.
+            let most = if small { (due(now) as u64 + 1).saturating_sub(self.begun) } else { BLOCK as u64 };
+            let left = (self.plan.conversations - self.begun).min(BLOCK as u64);
             let size = if last.is_some() { 0 } else { left.min(most) as usize };
             if let Some(place) = sizes.get_mut((turn % self.blocks) as usize) {
                 *place = size;
