@@ -155,15 +155,9 @@ def test_a_device_that_dies_between_trials_leaves_its_log(programs, cores):
 def test_a_device_that_lets_nothing_through_voids_the_trial_and_its_log_is_told(programs, cores):
     with standing(Quiver, Setup(find(MRR), cores, programs)) as stand:
         stand.trial(0.1)
-        stand.device.clear = lambda: None  # it doesn't answer
-        stand.device.clocks = dict
-        (process,) = stand.device.processes
-        process.send_signal(signal.SIGSTOP)
-        try:
-            with pytest.raises(TrialVoid, match="the device forwarded nothing") as void:
-                stand.trial(0.1, 1000.0)
-        finally:
-            process.send_signal(signal.SIGCONT)
+        stand.suite = find("78b-1c-memif-ethip6-ip6base-mrr")  # it has no routes for these
+        with pytest.raises(TrialVoid, match="the device forwarded nothing") as void:
+            stand.trial(0.1, 1000.0)
         assert void.value.log.strip()
 
 
