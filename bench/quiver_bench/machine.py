@@ -81,18 +81,21 @@ def allot(
 
     Containers get what is left; where that isn't one for each, they share, with the generator too if nothing is left.
 
-    Raises :class:`Missing` where there are too few, or one that was chosen isn't there.
+    Raises :class:`Missing` where there are too few, :class:`BadInput` where those that were chosen can't be.
     """
     usable = sorted(os.sched_getaffinity(0))
     first = usable[0] if generator is None else generator
     rest = tuple(core for core in usable if core != first)
     cores = tuple(chosen) if chosen else rest[:workers]
-    if generator is not None and first in (chosen or ()):
-        raise BadInput(f"core {first} is given to the generator and to a worker: each needs one of its own")
     for core in (first, *cores):
         if core not in usable:
-            raise Missing(f"core {core} can't be used here: there are {', '.join(map(str, usable))}")
-    if len(cores) < workers or first in cores:
+            raise BadInput(f"core {core} can't be used here: there are {', '.join(map(str, usable))}")
+    if first in (chosen or ()):
+        whose = "" if generator is not None else " (the first, where --generator-core names no other)"
+        raise BadInput(f"core {first} is given to the generator{whose} and to a worker: each needs one of its own")
+    if chosen and len(set(chosen)) < workers:
+        raise BadInput(f"--worker-cores {core_list(chosen)}: {workers} are needed")
+    if len(cores) < workers:
         raise Missing(
             f"too few cores: {workers} for workers and one for the generator are needed, and {len(usable)} may be used "
             f"({', '.join(map(str, usable))}). Choose a suite with fewer (1c), or a larger machine"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quiver_bench import machine
-from quiver_bench.devices import Setup, containers, revision, vpp
+from quiver_bench.devices import Setup, containers, revision, taps, vpp
 from quiver_bench.devices.dpdk import L3fwd, Testpmd
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
@@ -136,8 +136,23 @@ def test_too_few_cores_are_said_so(monkeypatch):
     assert not machine.allot(1, containers=2).shared
     assert machine.allot(1, containers=4).shared
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1})
-    with pytest.raises(Missing, match="core 7 can't be used"):
-        machine.allot(1, generator=7)
+    for wrong, said in [
+        ({"generator": 7}, "core 7 can't be used here: there are 0, 1"),
+        ({"chosen": (0, 1)}, r"core 0 is given to the generator \(the first, where --generator-core names no other\)"),
+        ({"generator": 1, "chosen": (1,)}, "core 1 is given to the generator and to a worker"),
+    ]:
+        with pytest.raises(BadInput, match=said):
+            machine.allot(1, **wrong)
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    with pytest.raises(BadInput, match="--worker-cores 1: 2 are needed"):
+        machine.allot(2, chosen=(1,))
+
+
+def test_tap_suites_name_the_program_that_they_make_namespaces_with(monkeypatch):
+    monkeypatch.setattr(taps.os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(Missing, match="apt-get install iproute2"):
+        taps.TapPair(find("64b-1c-tap-eth-l2xcbase-mrr"))
 
 
 def test_vpp_is_configured_by_its_command_line():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import time
 
@@ -23,6 +24,8 @@ class TapPair:
     def __init__(self, suite: Suite) -> None:
         if os.geteuid() != 0:
             raise Missing("tap suites need root, for network namespaces: sudo -E bin/quiver-bench …")
+        if not shutil.which("ip"):
+            raise Missing("tap suites make network namespaces with ip, which is missing: apt-get install iproute2")
         self.suite = suite
         self.bridged = suite.case.forwarding in ("l2xc", "l2bd")
         #: Whether the kernel takes part with addresses of its own.
