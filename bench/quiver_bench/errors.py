@@ -21,6 +21,10 @@ class Unsupported(BenchError):
     """This device or generator can't do what the suite asks."""
 
 
+class NotKept(BenchError):
+    """A result can't be written, as on a full disk."""
+
+
 class TrialVoid(BenchError):
     """A trial that says nothing, as when the device died in it. ``log`` is what the device said last."""
 

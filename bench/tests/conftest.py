@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import itertools
 import os
+import resource
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,17 @@ def need(program):
         message = f"{program} is missing (scripts/setup.sh installs it)"
         pytest.fail(message) if os.environ.get("QUIVER_REQUIRE_PEERS") else pytest.skip(message)
     return found
+
+
+@contextlib.contextmanager
+def no_file_longer_than(count):
+    """A disk that is full, as far as this process goes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from conftest import chosen
+from conftest import chosen, no_file_longer_than
 
 from quiver_bench.commands import compare as command_module
 from quiver_bench.commands.common import Chosen
@@ -226,6 +226,17 @@ def test_a_side_that_was_kept_from_running_is_marked(command, capsys):
     assert "irregular, in 6 of 6 trials the device waited for its core" in told.out
 
 
+def test_what_cannot_be_kept_is_told_all_the_same(command, capsys, tmp_path):
+    with no_file_longer_than(100):
+        status, kept = command("--pairs", "6", "--at-least", "1.8")
+    told = capsys.readouterr()
+    assert (status, kept) == (3, [])
+    assert "  a/b " in told.out
+    assert f"it could not be kept in {tmp_path}: File too large" in told.err
+    assert " ≥ 1.8" in told.err
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize("ratio", ["nan", "0", "-1", "inf"])
 def test_a_gate_that_says_nothing_is_refused(command, ratio):
     with pytest.raises(SystemExit) as ended:
@@ -233,7 +244,7 @@ def test_a_gate_that_says_nothing_is_refused(command, ratio):
     assert ended.value.code == 2
 
 
-def test_what_was_measured_is_kept_whatever_ends_it(command, tmp_path):
+def test_what_was_measured_is_kept_whatever_ends_it(command, capsys):
     count = itertools.count()
 
     def full():
@@ -241,9 +252,10 @@ def test_what_was_measured_is_kept_whatever_ends_it(command, tmp_path):
             raise OSError("no space left on device")
         return contextlib.nullcontext(Simulated(10e6, 1e4))
 
-    with pytest.raises(OSError):
-        command("--pairs", "6", made=full)
-    (kept,) = Store(tmp_path).documents()
+    status, (kept,) = command("--pairs", "6", made=full)
+    assert status == 3
+    told = capsys.readouterr().err.splitlines()
+    assert told[-1] == "quiver-bench: OSError: no space left on device", "in a line"
     assert (kept["passed"], kept["message"]) == (False, "OSError: no space left on device")
     assert kept["result"]["pairs"] == 3
 

@@ -1,14 +1,18 @@
 """The command that measures suites, with nothing measured."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from conftest import MRR, chosen, document, quiet
+from conftest import MRR, chosen, document, no_file_longer_than, quiet
 
 from quiver_bench import noise
 from quiver_bench.commands import measure
@@ -150,6 +154,27 @@ def test_what_could_not_be_measured_stands_in_the_array_with_its_error(monkeypat
     assert json.loads(capsys.readouterr().out)["message"] == "this device doesn't bridge"
 
 
+def test_what_cannot_be_kept_is_told_all_the_same(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
+    monkeypatch.setattr(measure, "generator_limit", lambda setup: None)
+    stand = SimpleNamespace(
+        generator=SimpleNamespace(version=lambda: "1.0"), device=SimpleNamespace(version=lambda: "1.0")
+    )
+    monkeypatch.setattr(measure, "standing", lambda *of: contextlib.nullcontext(stand))
+    monkeypatch.setattr(
+        measure,
+        "_by_method",
+        lambda stand, suite, options, kept, tell: mrr.measure(Simulated(20e6, 1e4), quiet, trials=3),
+    )
+    with no_file_longer_than(100):
+        assert main(["run", *SUITES, "--results", str(tmp_path), "-o", "json"]) == 3
+    told = capsys.readouterr()
+    for each in json.loads(told.out):
+        assert each["result"]["receive_rate"]["rate"]["avg"] == pytest.approx(20e6, rel=0.1)
+        assert (each["passed"], each["message"]) == (False, f"it could not be kept in {tmp_path}: File too large")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 def test_suites_that_were_stopped_stand_in_the_array_too(monkeypatch, tmp_path, capsys):
     def made(device, options, store, tell):
         raise KeyboardInterrupt
@@ -237,3 +262,52 @@ def test_a_pipe_that_is_closed_is_no_error(words):
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_full_disk_behind_the_output_is_told_in_a_line(monkeypatch, both):
+    monkeypatch.delenv("QUIVER_BENCH_DEV", raising=False)
+    with Path("/dev/full").open("wb") as full:
+        error = full if both else subprocess.PIPE
+        done = subprocess.run(
+            [sys.executable, "-m", "quiver_bench", "list"], stdout=full, stderr=error, text=True, check=False
+        )
+    assert done.returncode == 3, "1 is that of a gate"
+    assert both or done.stderr == "quiver-bench: OSError: [Errno 28] No space left on device\n"
+
+
+def test_what_nobody_foresaw_is_told_in_a_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("QUIVER_BENCH_DEV", raising=False)
+    monkeypatch.setattr(measure, "choose", lambda text, suite, options: {}["wombat"])
+    assert main(["run", MRR, "--results", str(tmp_path)]) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].startswith("quiver-bench: KeyError: 'wombat' (") and "test_measure.py:" in said[-1]
+    assert not any("Traceback" in line for line in said)
+
+
+def test_ctrl_c_while_the_wrapper_looks_for_a_python_ends_it(tmp_path):
+    python = tmp_path / "python3"
+    # As of a terminal: to all of the group. One that is stopped isn't one that doesn't fit.
+    python.write_text("#!/bin/sh\nkill -INT $PPID\nkill -INT $$\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        [Path(__file__).parents[2] / "bin/quiver-bench", "--version"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "QUIVER_BENCH_CACHE": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background it is ignored
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_while_it_is_loaded_is_told_as_any_other(tmp_path):
+    (tmp_path / "duckdb.py").write_text("raise KeyboardInterrupt\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "quiver_bench", "list"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "quiver-bench: stopped\n")

@@ -256,6 +256,12 @@ def test_a_row_is_made_of_its_document_where_its_file_is_damaged_or_missing(stor
         (lambda text: text.replace('"start_time"', '"start"').encode(), "it has no start_time"),
         (lambda text: text.replace("2026-", "last year ").encode(), "Invalid isoformat string"),
         (lambda text: b"[]", "it is no document"),
+        (lambda text: text.replace('"result": {', '"result": null, "was": {').encode(), "its result is no object"),
+        (lambda text: text.replace('"machine": {', '"machine": [], "was": {').encode(), "its machine is no object"),
+        (
+            lambda text: text.replace('"result": {', '"result": {"latency_forward": {"pdr_10": 5},').encode(),
+            "its result.latency_forward.pdr_10 has no percentiles",
+        ),
         (lambda text: text.replace('"duration": ', '"duration": "long", "was": ').encode(), "Could not convert string"),
     ],
 )

@@ -26,7 +26,7 @@ from quiver_bench.commands.common import (
 from quiver_bench.compare import Comparison, StandMaker, compare
 from quiver_bench.devices import copying
 from quiver_bench.devices.revision import binaries
-from quiver_bench.errors import BadInput, BenchError
+from quiver_bench.errors import BadInput, BenchError, NotKept
 from quiver_bench.generators.iperf3 import whole
 from quiver_bench.machine import PLACEMENTS
 from quiver_bench.results.documents import Versions, comparison_document
@@ -114,15 +114,21 @@ def run(options: argparse.Namespace) -> int:
             # What was measured until then is kept, whatever it was.
             comparison.broken = f"{type(error).__name__}: {error}"
             if store is not None and comparison.pairs:
-                kept = store.add(
-                    comparison_document(comparison, a, b, versions, started, limits), "\n".join(comparison.logs)
-                )
-                tell(f"kept: {kept}")
+                broken = comparison_document(comparison, a, b, versions, started, limits)
+                try:
+                    tell(f"kept: {store.add(broken, chr(10).join(comparison.logs))}")
+                except NotKept as full:
+                    tell(str(full))
             raise
     document = comparison_document(comparison, a, b, versions, started, limits)
     result = document["result"] | {"trials": document["trials"]}
+    not_kept = None
     if store is not None:
-        result["kept"] = str(store.add(document, "\n".join(comparison.logs)))
+        try:
+            result["kept"] = str(store.add(document, "\n".join(comparison.logs)))
+        except NotKept as error:  # what was measured is told all the same
+            not_kept = error
+            print(f"quiver-bench: {error}", file=sys.stderr)
     if options.output == "json":
         put(json.dumps(result, indent=2))
     elif not comparison.failure:
@@ -131,7 +137,8 @@ def run(options: argparse.Namespace) -> int:
         return 130
     if comparison.failure:
         raise BenchError(comparison.failure + (f" (kept: {result['kept']})" if "kept" in result else ""))
-    return gate(result, options.at_least)
+    status = gate(result, options.at_least)
+    return not_kept.exit_status if not_kept else status
 
 
 def gate(result: dict[str, Any], wanted: float | None) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 
 from quiver_bench import __version__
@@ -30,14 +33,14 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # devices are taken down, results kept
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has its way
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
-    options = parser().parse_args(arguments)
-    if stop_after := getattr(options, "stop_after", None):
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, stop_after)
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # devices are taken down, results kept
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has its way
+            signal.signal(signal.SIGHUP, signal.default_int_handler)
+        options = parser().parse_args(arguments)
+        if stop_after := getattr(options, "stop_after", None):
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, stop_after)
         status = int(options.run(options) or 0)
         sys.stdout.flush()  # else it fails when nobody catches it any more
         return status
@@ -55,5 +58,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("quiver-bench: stopped", file=sys.stderr)
         return 130
+    except Exception as error:
+        _unforeseen(error)
+        return BenchError.exit_status  # not that of a gate
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _unforeseen(error: Exception) -> None:
+    """Says in a line what went wrong, and where; all of it where ``QUIVER_BENCH_DEV`` is set."""
+    said = f"quiver-bench: {type(error).__name__}: {error}"
+    if not isinstance(error, OSError):  # what the system says needs no place
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        said += f" ({at.filename}:{at.lineno}; QUIVER_BENCH_DEV=1 shows more)"
+    with contextlib.suppress(OSError):
+        if os.environ.get("QUIVER_BENCH_DEV"):
+            traceback.print_exception(error)
+        print(said, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # a full disk: Python would try again at its end, and have a status of its own
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

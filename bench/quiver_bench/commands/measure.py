@@ -22,7 +22,7 @@ from quiver_bench.commands.common import (
     warn_of_noise,
 )
 from quiver_bench.devices.revision import binaries
-from quiver_bench.errors import BadInput, BenchError, TrialVoid, Unsupported
+from quiver_bench.errors import BadInput, BenchError, NotKept, TrialVoid, Unsupported
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.methods import mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
@@ -203,7 +203,10 @@ def _measure(
         ):  # every sample is kept: those that belong to no placement stand with the first
             document["trials"] += trials_of(moved)
         if store is not None:
-            tell(f"kept: {store.add(document, log)}")
+            try:
+                tell(f"kept: {store.add(document, log)}")
+            except NotKept as error:  # what was measured is told all the same
+                document |= {"passed": False, "message": "; ".join(filter(None, [document["message"], str(error)]))}
         documents.append(document)
     if log:
         where = f" (log: {store.directory / documents[0]['log']})" if store and "log" in documents[0] else ""

@@ -149,7 +149,7 @@ def latency(
     for document in store.documents():
         if not _chosen(document["suite"], document["device"], suites, devices):
             continue
-        mhz = document["machine"]["mhz"] if normalise else None
+        mhz = document.get("machine", {}).get("mhz") if normalise else None
         for way, of in (("latency_forward", ""), ("latency_reverse", ", right to left")):
             for share, values in document.get("result", {}).get(way, {}).items():
                 points = sorted(

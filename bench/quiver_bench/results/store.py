@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import sys
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from quiver_bench.errors import BadInput
+from quiver_bench.errors import BadInput, NotKept
 
 #: With what a document ends.
 _END = b"\n}\n"
 
 #: With what a Parquet file begins and ends.
 _PARQUET = b"PAR1"
+
+#: Fields of documents that hold others, by their names, each with what it must be where it is there.
+_NESTED = {
+    "machine": dict,
+    "containers": dict,
+    "result": dict,
+    "result.latency_forward": dict,
+    "result.latency_reverse": dict,
+    "hosts": list,
+    "tags": list,
+    "remarks": list,
+    "telemetry": list,
+    "trials": list,
+}
 
 #: Columns of the Parquet files, with DuckDB's types; nested fields are joined by ``_`` as in CSIT's.
 COLUMNS: dict[str, str] = {
@@ -117,14 +133,23 @@ class Store:
         return not any((self.directory / "json").rglob("*.json"))
 
     def add(self, document: dict[str, Any], log: str = "") -> Path:
-        """Keeps a document under a name of its own, and what a device said before it died beside it; returns where."""
+        """Keeps a document under a name of its own, and what a device said before it died beside it; returns where.
+
+        Raises :class:`NotKept`, with nothing left of it, where it can't be written.
+        """
         name = self._name(document)
         day = document["start_time"][:10].split("-")
         path = self.directory.joinpath("json", *day, f"{name}.json")
-        if log.strip():
-            document["log"] = f"logs/{name}.log"
-            _write_new(self.directory / document["log"], log)
-        _write_new(path, json.dumps(document, indent=1) + "\n")
+        try:
+            if log.strip():
+                document["log"] = f"logs/{name}.log"
+                _write_new(self.directory / document["log"], log)
+            _write_new(path, json.dumps(document, indent=1) + "\n")
+        except OSError as error:
+            if kept := document.pop("log", ""):
+                with contextlib.suppress(OSError):
+                    (self.directory / kept).unlink(missing_ok=True)
+            raise NotKept(f"it could not be kept in {self.directory}: {error.strerror or error}") from error
         try:
             self._add_row(document, name)
         except (OSError, duckdb.Error) as error:
@@ -169,6 +194,7 @@ class Store:
             lacking = [field for field in wanted if not isinstance(document.get(field), str)]
             if lacking:
                 raise ValueError(f"it has no {', '.join(lacking)}")
+            _check_nested(document)
             datetime.fromisoformat(document["start_time"])
         except (OSError, ValueError, AttributeError) as error:
             self._leave_out(path, f"it is no document of a result: {error}")
@@ -221,13 +247,10 @@ class Store:
 
     def _add_row(self, document: dict[str, Any], name: str) -> None:
         path = self.directory / "parquet" / f"test_type={document['test_type']}" / f"{name}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        with duckdb.connect() as database:
+        with _whole(path) as partial, duckdb.connect() as database:
             database.execute(f"CREATE TABLE declared ({_declared()})")
             _insert(database, document)
             database.execute("COPY declared TO $path (FORMAT parquet, COMPRESSION snappy)", {"path": str(partial)})
-        _link(partial, path)
 
 
 def _insert(database: duckdb.DuckDBPyConnection, document: dict[str, Any]) -> None:
@@ -259,21 +282,42 @@ def flatten(document: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _check_nested(document: dict[str, Any]) -> None:
+    """Raises :class:`ValueError` where a field that holds others is something else: readers take them for what they are."""
+    for name, kind in _NESTED.items():
+        *outer, field = name.split(".")
+        holder = document
+        for key in outer:
+            holder = holder.get(key, {})
+        if not isinstance(holder.get(field, kind()), kind):
+            raise ValueError(f"its {name} is no {'object' if kind is dict else 'array'}")
+    for way in ("latency_forward", "latency_reverse"):
+        for share, values in document.get("result", {}).get(way, {}).items():
+            points = values.get("percentiles", {}) if isinstance(values, dict) else None
+            if not isinstance(points, dict):
+                raise ValueError(f"its result.{way}.{share} has no percentiles")
+            for at, value in points.items():
+                if not isinstance(value, int | float):
+                    raise ValueError(f"its result.{way}.{share} has no number at {float(at):g} %")
+
+
 def _declared() -> str:
     return ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
 
 
 def _write_new(path: Path, text: str) -> None:
     """Writes a file that must not exist yet, whole or not at all."""
+    with _whole(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Where to write a file: it gets its name, which must not be taken, once it is whole. Else nothing is left of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    _link(partial, path)
-
-
-def _link(partial: Path, path: Path) -> None:
-    """Gives a file that is whole its name, which must not be taken."""
     try:
+        yield partial
         os.link(partial, path)
     finally:
-        partial.unlink()
+        partial.unlink(missing_ok=True)
