@@ -72,8 +72,8 @@ fn connections(run: impl FnOnce(&AtomicBool) -> Result<Verdict, StatefulError>) 
         Ok(Verdict::Failures) => {
             (LOSS, "there were connections that failed or did not end, or packets that were lost".into())
         }
-        Ok(Verdict::NothingEstablished) => {
-            (FAILED, "not one connection was established, and nothing came through".into())
+        Ok(Verdict::NothingEstablished(hint)) => {
+            (FAILED, format!("not one connection was established, and nothing came through{hint}"))
         }
         Ok(Verdict::Incomplete(error)) => (INCOMPLETE, error),
         Err(error) => (if error.is_usage() { USAGE } else { FAILED }, error.to_string()),

@@ -313,3 +313,30 @@ fn stacks_that_do_not_go_together_are_refused_by_name() {
         assert!(status != Some(0) && error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn rates_that_nothing_can_send_are_refused() {
+    let packets = "it is at most 1Gpps or 1000Gbps; max is as many as can be";
+    let stateful = "0 (as many as can be) to 1000000000 per second";
+    for (args, expected) in [
+        (&["--loop", "--rate", "1e300"][..], packets),
+        (&["--loop", "--rate", "2Gpps"], packets),
+        (&["--loop", "--rate", "1001Gbps"], packets),
+        (&["--loop", "--rate", "-5"], "\"-5\" is no rate"),
+        (&["--loop", "--rate", "-5Mpps"], "\"-5Mpps\" is no rate"),
+        (&["stateful", "--loop", "--rate", "1e300"], stateful),
+        (&["stateful", "--loop", "--rate", "-5"], stateful),
+        (&["replay", "--loop", "--rate", "inf"], stateful),
+    ] {
+        let (status, error) = fails(args);
+        assert_eq!((status, error.contains(expected)), (Some(2), true), "{args:?}: {error}");
+    }
+    let rate = ["--loop", "--seconds", "0", "--rate", "1000Gbps-l1", "-o", "json"];
+    assert_eq!(program(&rate).status.code(), Some(0));
+}
+
+#[test]
+fn a_third_tag_is_refused() {
+    let (status, error) = fails(&["--loop", "--vlan", "1", "--vlan", "2", "--vlan", "3"]);
+    assert_eq!((status, error.contains("two tags at most")), (Some(2), true), "{error}");
+}

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{PATIENCE, program, server, socket};
+use common::{Middle, PATIENCE, program, server, socket};
 use memif::app::Batch;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -126,5 +126,40 @@ fn connections_of_both_ip_versions_go_through_the_floor() {
             String::from_utf8_lossy(&done.stderr)
         );
         assert_eq!(result["server_link"]["malformed"], 0);
+    }
+}
+
+#[test]
+fn a_rate_that_is_not_reached_is_told() {
+    let text = |args: &[&str]| {
+        let output = program(&[&["stateful", "--loop"], args].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // Each place is held for longer than it all takes: five connections of a thousand.
+    let held = ["--rate", "1000", "--seconds", "1", "--concurrent", "5", "--hold", "60", "--drain", "0"];
+    let told = text(&held);
+    assert!(told.contains(" connections were not begun in time: no place was free"), "{told}");
+    let output = program(&[&["stateful", "--loop", "-o", "json"], &held[..]].concat());
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (intended, seconds) = (result["intended"].as_u64().unwrap(), result["seconds"].as_f64().unwrap());
+    assert_eq!(intended, (seconds * 1000.0) as u64, "{result}");
+    let told = text(&["--rate", "100", "--seconds", "60", "--connections", "20"]);
+    assert!(!told.contains("in time"), "{told}");
+}
+
+#[test]
+fn where_nothing_comes_through_the_flags_that_a_router_needs_are_named() {
+    let (left, right) = (socket("left"), socket("right"));
+    let _middle = Middle::new(&left, &right, |_: &[u8]| Vec::new());
+    let sides = ["--client-interface", &left, "--server-interface", &right];
+    let common = ["--rate", "100", "--seconds", "0.3", "--drain", "0"];
+    let given = ["--client-next-hop", "02:00:00:00:00:01", "--server-next-hop", "02:00:00:00:00:01"];
+    for mode in ["stateful", "replay"] {
+        for (more, named) in [(&[][..], true), (&given[..], false)] {
+            let output = program(&[&[mode], &sides[..], &common, more].concat());
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            let hint = "(--client-next-hop, --server-next-hop)";
+            assert_eq!((output.status.code(), error.contains(hint)), (Some(1), named), "{error}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{PATIENCE, program, server, socket};
+use common::{Middle, PATIENCE, program, server, socket};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -229,5 +229,29 @@ fn a_standstill_after_sending_is_told_apart() {
     assert!(result["drain_stalled_ns"].as_u64().unwrap() >= 400_000_000, "{result}");
     for name in ["stalled_ns", "longest_stall_ns"] {
         assert!(result[name].as_f64().unwrap() <= result["seconds"].as_f64().unwrap() * 1e9, "{result}");
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_what_is_under_way_and_gives_the_result() {
+    let (left, right) = (socket("left"), socket("right"));
+    // Nothing comes through: packets are waited for.
+    let _middle = Middle::new(&left, &right, |_: &[u8]| Vec::new());
+    let through = ["replay", "--client-interface", &left, "--server-interface", &right, "--rate", "1000"];
+    let held = ["stateful", "--loop", "--hold", "600", "--rate", "1000"];
+    for args in [&held[..], &through] {
+        let child = Command::new(env!("CARGO_BIN_EXE_quiver-tgen"))
+            .args(args)
+            .args(["--seconds", "600", "--drain", "600", "-o", "json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(700));
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).expect("a result");
+        assert_eq!(result["stopped"], true, "{args:?}: {result}");
     }
 }

@@ -96,3 +96,21 @@ fn what_is_no_capture_is_named() {
         }
     }
 }
+
+#[test]
+fn frames_of_one_length_are_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("capture");
+    // The same packet twice, then another.
+    let (capture, all) = (file("pcap"), packets());
+    let record = 16 + all[0].len();
+    let twice = [&capture[..24 + record], &capture[24..24 + record]].concat();
+    for (bytes, told) in
+        [(twice, format!("{} B frames", all[0].len())), (capture, "frames of several sizes".into())]
+    {
+        std::fs::write(&path, bytes).unwrap();
+        let output = program(&["--loop", "--pcap", path.to_str().unwrap()]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.starts_with(&told), "{text}");
+    }
+}

@@ -88,7 +88,7 @@ pub struct Options {
     #[arg(long)]
     pub seconds: Option<f64>,
     /// Packets per second (1000, 2.5Mpps), bits per second (10Gbps, 10Gbps-l1), or max (also 0); in each direction.
-    #[arg(long, default_value = "max")]
+    #[arg(long, default_value = "max", allow_hyphen_values = true)]
     pub rate: Rate,
     /// Packets after which to stop, in each direction; 0: when the time is up.
     #[arg(long, default_value_t = 0)]

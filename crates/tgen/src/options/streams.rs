@@ -155,6 +155,12 @@ impl Options {
                 "--source-macs and --destination-macs: with --mode ip there are no Ethernet addresses".into(),
             );
         }
+        if self.vlan.len() > 2 {
+            let given = self.vlan.len();
+            return Err(format!(
+                "--vlan is given {given} times: two tags at most (a profile's stack may have more)"
+            ));
+        }
         for (n, id) in self.vlan.iter().enumerate() {
             let service = n + 1 < self.vlan.len();
             stack.push(Layer::Vlan(Vlan { id: Setting::fixed(*id), priority: 0, service }));

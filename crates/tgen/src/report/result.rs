@@ -3,7 +3,7 @@
 use super::Latency;
 use crate::placement::Placement;
 use crate::plan::{Check, Content, Plan};
-use crate::stateless::{LaneCounts, Outcome, Size};
+use crate::stateless::{LaneCounts, Outcome};
 use serde::Serialize;
 
 /// The result of a run. Fields are `null` where nothing can be known: without signatures, what came in can't be told apart
@@ -185,7 +185,7 @@ impl Report {
             check: plan.check,
             seed: plan.seed,
             run: plan.run,
-            frame_size: frame_size(plan),
+            frame_size: frame_size(outcome),
             seconds: outcome.seconds,
             intended: known(|s| s.intended),
             sent,
@@ -278,11 +278,9 @@ impl StreamReport {
     }
 }
 
-fn frame_size(plan: &Plan) -> Option<usize> {
-    let mut sizes = plan.streams.iter().map(|stream| match &stream.content {
-        Content::Made { size: Size::Fixed(size), .. } => Some(size - if plan.fcs { 4 } else { 0 }),
-        _ => None,
-    });
-    let first = sizes.next()??;
-    sizes.all(|size| size == Some(first)).then_some(first)
+/// Length of all frames, where it is the same.
+fn frame_size(outcome: &Outcome) -> Option<usize> {
+    let mut lens = outcome.lanes.iter().map(|lane| lane.lens);
+    let (first, _) = lens.next()?;
+    (outcome.lanes.iter().all(|lane| lane.lens == (first, first))).then_some(first)
 }

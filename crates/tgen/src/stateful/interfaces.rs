@@ -80,6 +80,21 @@ impl Interfaces {
         !self.in_process && (self.client_interface.is_none() || self.server_interface.is_none())
     }
 
+    /// What to try where nothing came through: flags that a device that routes needs, and that weren't given. Else nothing.
+    #[must_use]
+    pub fn next_hops_missing(&self) -> String {
+        let sides = [
+            ("--client-next-hop", &self.client_interface, self.client_next_hop),
+            ("--server-next-hop", &self.server_interface, self.server_next_hop),
+        ];
+        let missing = sides.iter().filter(|(_, interface, given)| interface.is_some() && given.is_none());
+        let flags: Vec<_> = missing.map(|(flag, ..)| *flag).collect();
+        if flags.is_empty() || self.link.mode == LinkMode::Ip {
+            return String::new();
+        }
+        format!(": a device that routes takes frames for its own addresses only ({})", flags.join(", "))
+    }
+
     /// Goes to the core that is asked for, if one is.
     ///
     /// # Errors

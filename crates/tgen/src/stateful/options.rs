@@ -89,8 +89,8 @@ impl StatefulError {
 pub enum Verdict {
     /// It was measured.
     Measured,
-    /// Not one connection was established.
-    NothingEstablished,
+    /// Not one connection was established. What that may come from, if anything can be said.
+    NothingEstablished(String),
     /// It was to be without a failure, and wasn't.
     Failures,
     /// An interface was lost, for this reason: the result is that of the time until then.
@@ -120,7 +120,7 @@ impl StatefulOptions {
         Ok(if let Some(error) = report.error {
             Verdict::Incomplete(error)
         } else if counts.established == 0 {
-            Verdict::NothingEstablished
+            Verdict::NothingEstablished(self.interfaces.next_hops_missing())
         } else if self.strict && counts.closed != counts.attempted {
             Verdict::Failures
         } else {

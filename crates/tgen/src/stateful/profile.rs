@@ -6,6 +6,7 @@ use super::packet::{TAG_LEN, TCP, UDP};
 pub use super::shape::{Protocol, Shape};
 use super::tcp::{Exchange, Role, Rules};
 use super::udp;
+use crate::stateless::MOST_PACKETS;
 
 /// Why a profile can't be run.
 #[derive(Debug, thiserror::Error)]
@@ -143,8 +144,9 @@ impl Profile {
         let bytes = u64::from(turns) * u64::from(exchange.request.max(exchange.response));
         within("bytes of a connection, turns times size,", bytes, 0..=1 << 30, "at most 1073741824")?;
         let rate = shape.rate.unwrap_or(0.0);
-        if !(rate.is_finite() && rate >= 0.0) {
-            return Err(ProfileError::Value { what: "rate", value: rate.to_string(), allowed: "0 or more" });
+        if !(0.0..=MOST_PACKETS).contains(&rate) {
+            let allowed = "0 (as many as can be) to 1000000000 per second";
+            return Err(ProfileError::Value { what: "rate", value: format!("{rate:?}"), allowed });
         }
         let ms = |what, value: Option<f64>, default: f64, least: f64| {
             let value = value.unwrap_or(default);

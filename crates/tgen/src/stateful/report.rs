@@ -8,6 +8,9 @@ use crate::report::ending;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+/// Why fewer connections were begun than asked for, where there were places for more.
+const SLOW: &str = "the generator, or the device, was too slow";
+
 /// Latencies in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Latency {
@@ -120,6 +123,8 @@ pub struct Report {
     pub servers: String,
     /// Seconds in which connections were opened.
     pub seconds: f64,
+    /// Connections that the rate asked for in that time; `null` where there is no rate, or the clients are somebody else's.
+    pub intended: Option<u64>,
     /// Connections begun per second of opening.
     pub attempted_per_second: f64,
     /// Connections established per second of opening: CSIT's "cps".
@@ -132,6 +137,9 @@ pub struct Report {
     pub goodput_bps: f64,
     /// Most connections at a time.
     pub most_active: u64,
+    /// Whether at some time all places for connections were taken.
+    #[serde(skip)]
+    pub full: bool,
     /// Connections that had not ended at the end.
     pub unfinished: u64,
     /// Counters of the client side.
@@ -170,12 +178,15 @@ impl Report {
             clients,
             servers,
             seconds: whole.at,
+            intended: (profile.rate > 0.0 && end.clients)
+                .then(|| ((whole.at * profile.rate) as u64).min(profile.connections)),
             attempted_per_second: whole.attempted,
             established_per_second: whole.established,
             closed_per_second: whole.closed,
             received_pps: whole.received_pps,
             goodput_bps: bytes as f64 * 8.0 / whole.at.max(1e-9),
             most_active: outcome.most_active,
+            full: outcome.most_active >= profile.concurrent || last.client.no_place > 0,
             unfinished: last.connections().active(),
             client: last.client,
             server: last.server,
@@ -216,6 +227,13 @@ impl Report {
             self.most_active,
             self.unfinished,
         );
+        // A turn's worth is no shortfall.
+        let short = |intended: &u64| intended.saturating_sub(client.attempted);
+        let behind = |intended: &&u64| short(intended) * 100 > **intended;
+        if let Some(short) = self.intended.as_ref().filter(behind).map(short) {
+            let why = if self.full { "no place was free (--concurrent, --clients)" } else { SLOW };
+            text.push_str(&format!("\n{short} connections were not begun in time: {why}"));
+        }
         if let Some(latency) = &self.connect_latency_ns {
             text.push_str(&latency.text());
         }

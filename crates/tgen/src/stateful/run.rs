@@ -207,8 +207,8 @@ impl<C: Opener, S: Endpoint<Packet = C::Packet>> Run<'_, C, S> {
                 look = now + LOOK_NS;
                 self.client_link.check()?;
                 self.server_link.check()?;
-                // What is under way still has its time to end, unless it is stopped in that.
-                let stopped = !self.stopped && stop.load(Ordering::Relaxed);
+                // What is under way still has its time to end, unless it is stopped in that: so this time is forgotten.
+                let stopped = stop.swap(false, Ordering::Relaxed);
                 self.stopped |= stopped;
                 let counts =
                     if times.clients { self.client.endpoint.counts() } else { self.server.endpoint.counts() };

@@ -36,7 +36,7 @@ pub struct Shape {
     #[arg(long)]
     pub concurrent: Option<u32>,
     /// New connections per second; 0: as many as can be [default: 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Connections after which no more are begun; 0: no limit [default: 0].
     #[arg(long)]

@@ -71,6 +71,8 @@ pub(super) enum Maker {
 pub struct LaneSent {
     /// Stream it belongs to.
     pub stream: usize,
+    /// Shortest and longest frame that it has.
+    pub lens: (usize, usize),
     /// Packets.
     pub packets: u64,
     /// Their bytes.
@@ -218,7 +220,7 @@ impl Lane {
             arrival: of.arrival,
             limit,
             accompanies,
-            sent: LaneSent { stream, intended, count, ..LaneSent::default() },
+            sent: LaneSent { stream, lens, intended, count, ..LaneSent::default() },
             queue,
             fixed: (lens.0 == lens.1).then_some(lens.0 as u32),
             rest_until: u64::MAX,

@@ -41,7 +41,7 @@ pub use lane::{Lane, LaneError, LaneSent};
 pub use layout::Layout;
 pub use modifier::{Modifier, Progress as Order, Values, mix, seed};
 pub use pace::Pace;
-pub use rate::Rate;
+pub use rate::{MOST_PACKETS, Rate};
 pub use receiver::{Check, Count, LaneCounts, LinkCounts, Observer};
 pub use replay::{Recording, Replay, ReplayError};
 pub use sequence::Tracker;

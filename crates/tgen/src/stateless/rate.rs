@@ -8,6 +8,11 @@ use serde::{Deserialize, Deserializer};
 /// Bytes that a frame takes on an Ethernet beside its own: FCS, preamble, start delimiter, least gap.
 pub const L1_OVERHEAD: f64 = 24.0;
 
+/// Most packets per second that can be asked for: one each nanosecond, beyond what any core sends.
+pub const MOST_PACKETS: f64 = 1e9;
+/// Most bits per second that can be asked for.
+const MOST_BITS: f64 = 1e12;
+
 /// How fast a stream is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Rate {
@@ -63,18 +68,24 @@ impl FromStr for Rate {
             _ => (number, 1.0),
         };
         let number: f64 = number.trim().parse().map_err(|_| bad())?;
-        rate(number * factor, of).ok_or_else(bad)
+        rate(number * factor, of)
+            .map_err(|why| why.map_or_else(bad, |most| format!("{text:?} is no rate: {most}")))
     }
 }
 
-/// 0 has always meant "as many as can be".
-fn rate(number: f64, of: fn(f64) -> Rate) -> Option<Rate> {
+/// 0 has always meant "as many as can be". The error is what can be asked for at most, where that is less.
+fn rate(number: f64, of: fn(f64) -> Rate) -> Result<Rate, Option<&'static str>> {
+    let rate = of(number);
+    let most = if matches!(rate, Rate::Packets(_)) { MOST_PACKETS } else { MOST_BITS };
     match number {
-        0.0 => Some(Rate::Max),
-        n if n.is_finite() && n > 0.0 => Some(of(n)),
-        _ => None,
+        0.0 => Ok(Rate::Max),
+        n if n > most => Err(Some(TOO_MUCH)),
+        n if n > 0.0 => Ok(rate),
+        _ => Err(None),
     }
 }
+
+const TOO_MUCH: &str = "it is at most 1Gpps or 1000Gbps; max is as many as can be";
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,8 +116,9 @@ impl Visitor<'_> for RateVisitor {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Rate, E> {
-        rate(number, Rate::Packets)
-            .ok_or_else(|| E::custom(format!("{number} is no rate: it must not be below 0")))
+        rate(number, Rate::Packets).map_err(|why| {
+            E::custom(format!("{number} is no rate: {}", why.unwrap_or("it must not be below 0")))
+        })
     }
 }
 

@@ -187,7 +187,7 @@ impl ReplayOptions {
         Ok(if let Some(error) = report.error {
             Verdict::Incomplete(error)
         } else if report.received == 0 {
-            Verdict::NothingEstablished
+            Verdict::NothingEstablished(self.interfaces.next_hops_missing())
         } else if self.strict && report.lost > 0 {
             Verdict::Failures
         } else {

@@ -172,7 +172,8 @@ impl Run<'_> {
             }
             if last.is_none() {
                 let all = now >= until || self.begun >= self.plan.conversations;
-                self.stopped |= !all && self.stop.load(Ordering::Relaxed);
+                // Forgotten, so that what is still under way can be stopped, too.
+                self.stopped |= !all && self.stop.swap(false, Ordering::Relaxed);
                 if all || self.stopped {
                     last = Some(turn);
                 }
@@ -209,9 +210,9 @@ impl Run<'_> {
         }
         self.ended = Some(nanoseconds() - begin);
         // What is under way still comes, unless it is stopped in that.
-        let (end, already) = (nanoseconds() + ns(self.plan.drain), self.stopped);
+        let end = nanoseconds() + ns(self.plan.drain);
         while nanoseconds() < end && self.counts.iter().any(|step| step.received < step.sent) {
-            if !already && self.stop.load(Ordering::Relaxed) {
+            if self.stop.load(Ordering::Relaxed) {
                 self.stopped = true;
                 break;
             }
