@@ -67,7 +67,13 @@ func livesIn(pid int32, namespace string, ctl channel) bool {
 
 // hasEnded says whether the process that connected has ended, so that its number may be another's by now. Before Linux 6.5 nobody can
 // tell, and the number counts.
-func hasEnded(ctl channel) (ended bool) {
+func hasEnded(ctl channel) bool {
+	_, ended := peerProcess(ctl)
+	return ended
+}
+
+// peerProcess gives a number that tells the process that connected from others, where the kernel has one (Linux 6.9), and whether it has ended.
+func peerProcess(ctl channel) (number uint64, ended bool) {
 	_ = ctl.control(func(fd int) {
 		process, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 		if err != nil {
@@ -75,9 +81,13 @@ func hasEnded(ctl channel) (ended bool) {
 			return
 		}
 		defer unix.Close(process)
+		var found unix.Stat_t
+		if unix.Fstat(process, &found) == nil {
+			number = found.Ino
+		}
 		// Readable once it has ended.
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, 0)
 		ended = n != 0 && err != syscall.EINTR
 	})
-	return ended
+	return number, ended
 }

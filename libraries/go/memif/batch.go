@@ -22,6 +22,14 @@ func (b *Batch) Len() int { return len(b.packets) }
 // Packets are the packets in the order in which they came. They are the batch's: the next read overwrites them.
 func (b *Batch) Packets() [][]byte { return b.packets }
 
+// check refuses a batch that can't take any packet.
+func (b *Batch) check() error {
+	if b == nil || b.max < 1 {
+		return detail(BadSetting, "no batch of NewBatch")
+	}
+	return nil
+}
+
 // Reset forgets all packets.
 func (b *Batch) Reset() { b.packets, b.bytes = b.packets[:0], b.bytes[:0] }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -66,7 +67,7 @@ func (c channel) receive(due bool) (*message, []*os.File, error) {
 		m, err = decode(buffer[:n])
 	}
 	if err != nil {
-		closeFiles(files)
+		c.closing.closeFiles(files)
 		return nil, nil, channelError(err)
 	}
 	return m, files, nil
@@ -156,7 +157,7 @@ func (c channel) farewell(reason error) {
 	var peer *PeerError
 	if !errors.As(reason, &peer) && !errors.Is(reason, PeerClosed) {
 		_ = c.socket.SetWriteDeadline(time.Now().Add(farewellTime))
-		_ = c.send(&message{kind: msgDisconnect, reason: reason.Error()}, nil)
+		_ = c.send(&message{kind: msgDisconnect, code: codeOf(reason), reason: reason.Error()}, nil)
 	}
 }
 
@@ -190,7 +191,6 @@ func parseRights(space []byte) (all []int) {
 	return all
 }
 
-// closeFiles closes harmless ones.
 func closeFiles(files []*os.File) {
 	for _, file := range files {
 		_ = file.Close()
@@ -243,11 +243,11 @@ func inNetns(netns string, open func() error) error {
 		done <- func() error {
 			file, err := os.Open(netns)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w: Netns: %w", BadSetting, err)
 			}
 			defer file.Close()
 			if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-				return &os.SyscallError{Syscall: "setns " + netns, Err: err}
+				return fmt.Errorf("%w: Netns %q: setns: %w", BadSetting, netns, err)
 			}
 			return open()
 		}()

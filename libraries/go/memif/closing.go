@@ -11,20 +11,37 @@ import (
 )
 
 // The close of a descriptor that a peer has sent takes as long as its owner likes: the last one of a TCP socket waits for its linger time,
-// each of a file in user space for its server. So what is neither memory nor an eventfd, and sockets in which messages were left, are
-// closed by goroutines of their own: one for an origin at a time, so that only its own closes wait for one that hangs. What waits counts
-// against its origin at once, by descriptors: beyond its share it is turned away, and nothing more is taken from its connections.
+// each of a file in user space for its server, and of memory for its pages. So all that a peer has sent and that is refused, or not needed
+// any more, and sockets in which messages were left, are closed by goroutines of their own: one for an origin at a time, so that only its own
+// closes wait for one that hangs. What waits counts against its origin at once, by descriptors: beyond its share it is turned away, and
+// nothing more is taken from its connections.
 const (
-	share       = 64   // descriptors of one origin before it must not send more
+	mostShare   = 64   // descriptors of one origin before it must not send more
 	mostClosers = 256  // goroutines, and so threads, of a listener: each for another origin
 	mostLeaving = 8192 // descriptors of all before nobody is accepted
 )
 
-// origin is who answers for what a connection leaves behind: a process namespace other than ours, a process, or the server at an address.
+// bounds are the share of one origin and how many descriptors of all may wait: no more than half of what this process may open, or it would
+// be out of descriptors first.
+func bounds() (share, most int) {
+	most = mostLeaving
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		most = int(max(min(limit.Cur/2, mostLeaving), 1))
+	}
+	return max(mostShare*most/mostLeaving, 1), most
+}
+
+// origin is who answers for what a connection leaves behind: one of its fields says who, none of them is nobody in particular. By nothing
+// that a process can have several of at will, such as user ids.
 type origin struct {
-	address           string
-	device, namespace uint64
-	peer              Credentials
+	address           string // the server there
+	device, namespace uint64 // a process namespace other than ours
+	process           int32  // of our namespace, or of one that we may not look at
+	hidden            uint64 // a process of a namespace that ours doesn't see into, by what else tells it from others
+	// All whose process has ended: nobody can tell any more where it was. Whoever has it connect by a process that ends shares with all
+	// others who do.
+	ended bool
 }
 
 // closers is what peers have sent, on its way out.
@@ -33,12 +50,33 @@ type closers struct {
 	byOrigin map[origin]*account
 	held     int // descriptors, of all
 	running  int
+	beyond   int        // origins beyond their share
+	keepOut  func(bool) // if not nil, told when the first one is, and when none is any more
 }
 
 type account struct {
 	waiting []leaving
 	served  bool // somebody is at one of it
 	held    int  // descriptors that wait, or that somebody is at
+	beyond  bool // its share
+}
+
+// hold adds so many descriptors to an account, or takes them off. The lock is held.
+func (all *closers) hold(one *account, descriptors int) {
+	one.held += descriptors
+	all.held += descriptors
+	share, _ := bounds()
+	was, crowd := one.beyond, all.beyond
+	one.beyond = one.held >= share
+	switch {
+	case one.beyond && !was:
+		all.beyond++
+	case was && !one.beyond:
+		all.beyond--
+	}
+	if all.keepOut != nil && (crowd > 0) != (all.beyond > 0) {
+		all.keepOut(all.beyond > 0)
+	}
 }
 
 type leaving struct {
@@ -59,25 +97,21 @@ func (c closing) beyondShare() bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
 	one := c.all.byOrigin[c.origin]
-	return one != nil && one.held >= share
-}
-
-// anyBeyondShare says whether there is an origin that is.
-func (all *closers) anyBeyondShare() bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, one := range all.byOrigin {
-		if one.held >= share {
-			return true
-		}
-	}
-	return false
+	return one != nil && one.beyond
 }
 
 func (all *closers) full() bool {
+	_, most := bounds()
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.held >= mostLeaving
+	return all.held >= most
+}
+
+// closeFiles has files closed that a peer has sent.
+func (c closing) closeFiles(files []*os.File) {
+	if len(files) > 0 {
+		c.close(len(files), func() { closeFiles(files) })
+	}
 }
 
 // close has it closed, which holds so many descriptors.
@@ -94,8 +128,7 @@ func (c closing) close(descriptors int, how func()) {
 		all.byOrigin[c.origin] = one
 	}
 	one.waiting = append(one.waiting, leaving{descriptors, how})
-	one.held += descriptors
-	all.held += descriptors
+	all.hold(one, descriptors)
 	if all.running < min(len(all.byOrigin), mostClosers) {
 		all.running++
 		go all.run()
@@ -113,8 +146,7 @@ func (all *closers) run() {
 		what.close()
 		all.mu.Lock()
 		one.served = false
-		one.held -= what.descriptors
-		all.held -= what.descriptors
+		all.hold(one, -what.descriptors)
 		if len(one.waiting) == 0 {
 			delete(all.byOrigin, from)
 		}
@@ -138,12 +170,20 @@ func originOf(ctl channel, peer *Credentials) (from origin) {
 		return from
 	}
 	var ours, theirs unix.Stat_t
-	if peer.PID != 0 && unix.Stat("/proc/self/ns/pid", &ours) == nil &&
-		unix.Stat("/proc/"+strconv.Itoa(int(peer.PID))+"/ns/pid", &theirs) == nil && !hasEnded(ctl) &&
-		(ours.Dev != theirs.Dev || ours.Ino != theirs.Ino) {
+	place := "/proc/" + strconv.Itoa(int(peer.PID))
+	seen := peer.PID != 0 && unix.Stat("/proc/self/ns/pid", &ours) == nil
+	looked := seen && unix.Stat(place+"/ns/pid", &theirs) == nil
+	// Only now: as long as it hasn't ended, the number is its own.
+	number, ended := peerProcess(ctl)
+	switch {
+	case ended, seen && !looked && unix.Stat(place, &theirs) == unix.ENOENT:
+		return origin{ended: true}
+	case looked && (ours.Dev != theirs.Dev || ours.Ino != theirs.Ino):
 		return origin{device: theirs.Dev, namespace: theirs.Ino}
+	case peer.PID != 0:
+		return origin{process: peer.PID}
 	}
-	return origin{peer: *peer}
+	return origin{hidden: max(number, 1)}
 }
 
 // harmless gives the files of these descriptors; instead of each that is neither memory (which alone has seals) nor an eventfd a duplicate
@@ -171,7 +211,7 @@ func harmless(fds []int, standIn int, closing closing) ([]*os.File, error) {
 		})
 	}
 	if failed != nil {
-		closeFiles(files)
+		closing.closeFiles(files)
 		return nil, failed
 	}
 	return files, nil

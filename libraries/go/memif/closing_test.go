@@ -1,12 +1,9 @@
 package memif
 
 import (
-	"bufio"
 	"errors"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,7 +94,7 @@ func TestEachOriginIsClosedByItself(t *testing.T) {
 	const bad = 200
 	for n := range int32(bad) {
 		for range 3 {
-			closing{&all, origin{peer: Credentials{PID: n + 1}}}.close(1, func() { <-hang })
+			closing{&all, origin{process: n + 1}}.close(1, func() { <-hang })
 		}
 	}
 	for range 100 {
@@ -110,7 +107,7 @@ func TestEachOriginIsClosedByItself(t *testing.T) {
 	}
 	// Beyond the most there are, others wait.
 	for n := range int32(mostClosers) {
-		closing{&all, origin{peer: Credentials{UID: uint32(n) + 1}}}.close(1, func() { <-hang })
+		closing{&all, origin{hidden: uint64(n) + 1}}.close(1, func() { <-hang })
 	}
 	if _, running := all.state(); running != mostClosers {
 		t.Error(running, "goroutines")
@@ -129,7 +126,7 @@ func TestFilesThatCannotBeClosed(t *testing.T) {
 		name  string
 		files int // of each connection
 		most  int // connections before one is refused
-	}{{"one message", 100, 1}, {"sockets that nobody reads", 0, share}} {
+	}{{"one message", 100, 1}, {"sockets that nobody reads", 0, mostShare}} {
 		t.Run(c.name, func(t *testing.T) {
 			var refused atomic.Int32
 			config := ListenConfig{Refused: func(_ *uint32, reason error) {
@@ -186,6 +183,7 @@ func TestFilesThatCannotBeClosed(t *testing.T) {
 					if err != nil || !strings.HasPrefix(m.reason, string(FileDescriptors)) {
 						t.Fatal(m, err)
 					}
+					eventually(t, "it counts", func() bool { held, _ := l.closers.state(); return held >= sent })
 				} else {
 					eventually(t, "told", func() bool { return refused.Load() > 0 })
 					if m.reason != string(HangingDescriptors) {
@@ -221,28 +219,11 @@ func TestFilesThatCannotBeClosed(t *testing.T) {
 // anotherIsServed has another process shake hands.
 func anotherIsServed(t *testing.T, address string) {
 	t.Helper()
-	other := exec.Command(os.Args[0], "-test.run=^TestHelperSlowClient$")
-	other.Env = append(os.Environ(), "MEMIF_SLOW_CLIENT="+address)
-	other.Stdin = strings.NewReader("go on\n")
-	out, err := other.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewReader(out)
-	for _, expected := range []string{"connected\n", "served\n"} {
-		if line, err := said.ReadString('\n'); line != expected {
-			t.Fatal(line, err)
-		}
-	}
-	_, _ = io.Copy(io.Discard, said)
-	_ = other.Wait()
+	startSlowClient(t, address).isServed(t)
 }
 
-// Connections that are refused bring files as well. Where the kernel can keep them out, no more are left than fit the queue of those that
-// wait to be accepted.
+// Connections that are refused bring files as well. Where the kernel can keep them out none is left, from the moment on that somebody is to be
+// refused.
 func TestRefusedConnectionsLeaveNothing(t *testing.T) {
 	if probe, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0); err != nil {
 		t.Fatal(err)
@@ -260,21 +241,20 @@ func TestRefusedConnectionsLeaveNothing(t *testing.T) {
 	}
 	defer l.Close()
 	hang := make(chan struct{})
-	us := Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
-	closing{&l.closers, origin{peer: us}}.close(share, func() { <-hang })
+	closing{&l.closers, origin{process: int32(os.Getpid())}}.close(mostShare, func() { <-hang })
 	init := readTable(t).message(t, "init")
 	for range 300 {
 		ctl, err := dialChannel(within(t), l.address, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, _ = ctl.socket.WriteMsgUnix(init, unix.UnixRights(0), nil) // EPERM, but for the first
+		_, _, _ = ctl.socket.WriteMsgUnix(init, unix.UnixRights(0), nil) // EPERM
 		_ = ctl.socket.SetDeadline(time.Now().Add(patience))
 		_, _ = ctl.socket.Read(make([]byte, messageSize))
 		_ = ctl.socket.Close()
 	}
 	eventually(t, "all are refused", func() bool { return refused.Load() == 300 })
-	if held, _ := l.closers.state(); held > share+2 {
+	if held, _ := l.closers.state(); held > mostShare {
 		t.Error(held, "are left")
 	}
 	close(hang)
@@ -313,11 +293,11 @@ func TestServerWhoseFilesCannotBeClosed(t *testing.T) {
 		if errors.Is(err, HangingFiles) && errors.Is(err, Unreachable) {
 			break
 		}
-		if attempts > share {
+		if attempts > mostShare {
 			t.Fatal("tried for ever:", err)
 		}
 	}
-	if attempts != share {
+	if attempts != mostShare {
 		t.Error("given up after", attempts)
 	}
 	_ = l.Close()

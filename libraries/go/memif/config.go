@@ -1,8 +1,12 @@
 package memif
 
 import (
+	"fmt"
+	"math"
 	"math/bits"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"quiver/memif/internal/shm"
 )
@@ -42,7 +46,8 @@ const (
 	RequireHugePages = shm.RequireHugePages
 )
 
-// DefaultMaxPacket is the largest IPv4 packet in an Ethernet frame with a VLAN tag, in bytes.
+// DefaultMaxPacket is the largest IPv4 packet in an Ethernet frame with a VLAN tag, in bytes. Longer ones can't be sent, unless our own
+// MaxPacket says that both sides take more.
 const DefaultMaxPacket = 65535 + 18
 
 // ClientConfig is an interface that connects to a server. A field that is zero has the default of its comment.
@@ -77,8 +82,8 @@ type ServerConfig struct {
 	AllowUnsealed bool   // also regions that the client could truncate, which costs it its connection
 	// The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract
 	// socket can be reached by every process of its network namespace, so that they, and the secret, are all that keeps others out.
-	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all
-	AllowGIDs         []uint32 // effective groups; supplementary ones don't count: all
+	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all if nil; an empty list is refused
+	AllowGIDs         []uint32 // effective groups, likewise; supplementary ones don't count
 	AllowPIDNamespace string   // the process namespace that the client lives in itself, as a file: /proc/42/ns/pid: any
 }
 
@@ -103,6 +108,8 @@ func (c ClientConfig) complete() (ClientConfig, error) {
 		checkRingSize("RingSize", c.RingSize),
 		inRange("BufferSize", uint64(c.BufferSize), 64, 65536),
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
+		inRange("HugePages", uint64(c.HugePages), uint64(TryHugePages), uint64(RequireHugePages)),
+		inRange("Timeout", uint64(c.Timeout), 1, math.MaxInt64),
 	)
 }
 
@@ -119,7 +126,44 @@ func (c ServerConfig) complete() (ServerConfig, error) {
 		checkRingSize("MaxRingSize", c.MaxRingSize),
 		inRange("MaxRegions", uint64(c.MaxRegions), 1, 256),
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
+		checkList("AllowUIDs", c.AllowUIDs),
+		checkList("AllowGIDs", c.AllowGIDs),
+		checkNamespace("AllowPIDNamespace", c.AllowPIDNamespace),
 	)
+}
+
+// checkList refuses an empty list that was set: whoever meant to let nobody in would let everybody in.
+func checkList(name string, list []uint32) error {
+	if list != nil && len(list) == 0 {
+		return detail(BadSetting, "%s is empty: nobody could connect; nil is for all", name)
+	}
+	return nil
+}
+
+// checkNamespace says whether a file, if any is named, stands for a process namespace.
+func checkNamespace(name, path string) error {
+	if path == "" {
+		return nil
+	}
+	var system unix.Statfs_t
+	err := unix.Statfs(path, &system)
+	if err == nil && system.Type != unix.NSFS_MAGIC { // not to be opened
+		return detail(BadSetting, "%s %q is no process namespace", name, path)
+	}
+	if err == nil {
+		var fd, kind int
+		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			defer unix.Close(fd)
+			kind, err = unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+		}
+		if err == nil && kind != unix.CLONE_NEWPID {
+			return detail(BadSetting, "%s %q is a namespace of another kind", name, path)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s %q: %w", BadSetting, name, path, err)
+	}
+	return nil
 }
 
 func firstError(all ...error) error {

@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end
 		events = append(events, e.event)
 	}
 	for _, e := range tx {
-		c.tx = append(c.tx, &TxQueue{conn: c, end: e})
+		c.tx = append(c.tx, &TxQueue{conn: c, end: e, maxPacket: max(maxPacket, DefaultMaxPacket)})
 	}
 	var err error
 	if len(events) > 0 {
@@ -90,8 +91,7 @@ func (c *Conn) prepare() error {
 
 // listen waits for the end, in a goroutine of its own.
 func (c *Conn) listen() {
-	m, files, err := c.channel.receive(false)
-	closeFiles(files)
+	m, _, err := c.channel.receive(false)
 	switch {
 	case err != nil:
 	case m.kind == msgDisconnect:
@@ -115,8 +115,12 @@ func (c *Conn) end(reason error) {
 		for _, q := range c.tx {
 			_ = q.close()
 		}
-		// Nobody can be using it: all queues are closed.
-		_ = c.table.Close()
+		// Nobody can be using it: all queues are closed. What a peer has put into its memory can keep that waiting.
+		if c.info.Role == Server {
+			c.channel.closing.close(c.table.Len(), func() { _ = c.table.Close() })
+		} else {
+			_ = c.table.Close()
+		}
 		c.channel.close()
 		if c.onEnd != nil {
 			c.onEnd()
@@ -166,6 +170,9 @@ func (c *Conn) Close() error { return c.CloseWithReason("interface closed") }
 
 // CloseWithReason ends the connection with these words for the peer, cut to 95 bytes.
 func (c *Conn) CloseWithReason(text string) error {
+	if c.done == nil {
+		return detail(BadSetting, "no connection of Dial or Accept")
+	}
 	c.end(localReason(text))
 	return nil
 }
@@ -199,18 +206,27 @@ func setDeadline(deadline *atomic.Int64, t time.Time) error {
 
 // TryReadBatch receives packets that are there, of all queues, into batch, after resetting it; gives how many.
 func (c *Conn) TryReadBatch(batch *Batch) (int, error) {
+	if err := batch.check(); err != nil {
+		return 0, c.wrap("read", err)
+	}
 	batch.Reset()
 	return c.fill(c.rx, batch)
 }
 
 // ReadBatch waits until there are packets in any queue and receives them into batch, after resetting it; gives how many.
 func (c *Conn) ReadBatch(batch *Batch) (int, error) {
+	if err := batch.check(); err != nil {
+		return 0, c.wrap("read", err)
+	}
 	batch.Reset()
 	return c.read(c.rx, batch)
 }
 
 // ReadBatchContext is ReadBatch until ctx is done, which is seen after 100 ms at the latest; then the error wraps ctx.Err().
 func (c *Conn) ReadBatchContext(ctx context.Context, batch *Batch) (int, error) {
+	if err := cmp.Or(batch.check(), checkContext(ctx)); err != nil {
+		return 0, c.wrap("read", err)
+	}
 	batch.Reset()
 	for {
 		until := time.Now().Add(nap)
@@ -222,7 +238,7 @@ func (c *Conn) ReadBatchContext(ctx context.Context, batch *Batch) (int, error) 
 			return n, err
 		}
 		if ctx.Err() != nil {
-			return 0, c.wrap("read", ctx.Err())
+			return 0, c.wrap("read", ended(ctx))
 		}
 	}
 }

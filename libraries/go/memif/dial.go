@@ -3,6 +3,7 @@ package memif
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -20,16 +21,23 @@ func Dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 
 func dial(ctx context.Context, address string, config ClientConfig) (*Conn, error) {
 	config, err := config.complete()
-	if err := cmp.Or(err, checkAddress(address)); err != nil {
+	if err := cmp.Or(err, checkAddress(address), checkContext(ctx), ended(ctx)); err != nil {
 		return nil, err
 	}
+	whole := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, HandshakeTimeout)
 	defer cancel()
 	if (closing{&servers, serverAt(address, config.Netns)}).beyondShare() {
 		return nil, fmt.Errorf("%w: %w", Unreachable, HangingFiles)
 	}
 	ctl, err := dialChannel(ctx, address, config.Netns)
-	if err != nil {
+	switch {
+	case err == nil:
+	case whole.Err() != nil:
+		return nil, ended(whole)
+	case errors.Is(err, BadSetting):
+		return nil, err
+	default:
 		return nil, fmt.Errorf("%w: %w", Unreachable, err)
 	}
 	// A deadline that has passed ends whatever waits.
@@ -37,13 +45,13 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 	h := &clientHandshake{channel: ctl, config: config}
 	err = h.run()
 	if !stop() && err == nil {
-		err = context.Cause(ctx)
+		err = ctx.Err()
 	}
 	if err == nil {
 		return h.connection(address)
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
+	if ctx.Err() != nil {
+		err = cmp.Or(ended(whole), context.Cause(ctx))
 	}
 	if h.memory != nil {
 		h.memory.close()
@@ -51,6 +59,25 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 	ctl.farewell(err)
 	ctl.close()
 	return nil, err
+}
+
+// checkContext refuses one that is none.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return detail(BadSetting, "no context")
+	}
+	return nil
+}
+
+// ended is why a context has ended, if it has: what errors.Is finds is its own error and, if it was given another, that as well.
+func ended(ctx context.Context) error {
+	if ctx == nil || ctx.Err() == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
 }
 
 // clientHandshake is the client's side of the control channel: it sends one message and waits for its ACK before the next.
@@ -132,13 +159,10 @@ func (h *clientHandshake) say(m *message, file *os.File) error {
 
 // hear waits for the one message that is legal now, besides DISCONNECT.
 func (h *clientHandshake) hear(wanted messageType) (*message, error) {
-	m, files, err := h.channel.receive(false)
-	closeFiles(files)
+	m, _, err := h.channel.receive(false)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(files) > 0:
-		return nil, detail(FileDescriptors, "%d with %s, expected 0", len(files), m.kind)
 	case m.kind == msgDisconnect:
 		return nil, &PeerError{m.code, m.reason}
 	case m.kind != wanted:

@@ -23,14 +23,53 @@ func (e *Error) Unwrap() error { return e.Err }
 // Timeout says whether a deadline had passed, as net.Error has it.
 func (e *Error) Timeout() bool { return errors.Is(e.Err, os.ErrDeadlineExceeded) }
 
-// PeerError is a disconnection by the peer.
+// PeerError is a disconnection by the peer. Where its code says so, errors.Is finds the cause in it that the peer has: WrongSecret, say, or
+// Limit for all that is more than it allows.
 type PeerError struct {
-	Code uint32 // usually 0
+	Code uint32 // 0: anything that has no code
 	Text string // its words, made harmless to print
 }
 
 func (e *PeerError) Error() string {
 	return fmt.Sprintf("disconnected by the peer: %s (code %d)", e.Text, e.Code)
+}
+
+// Is says whether the code stands for this cause.
+func (e *PeerError) Is(target error) bool {
+	for _, one := range codes {
+		if e.Code == one.code {
+			return target == one.causes[0]
+		}
+	}
+	return false
+}
+
+// codes are those of DISCONNECT; the first of the causes is what who is told understands.
+var codes = []struct {
+	code   uint32
+	causes []error
+}{
+	{1, []error{WrongSecret, SecretRequired}},
+	{2, []error{NotAllowed}},
+	{3, []error{UnknownInterface}},
+	{4, []error{ModeMismatch}},
+	{5, []error{Version}},
+	{6, []error{AlreadyConnected}},
+	{7, []error{
+		Limit, TooManyHandshakes, HangingDescriptors, TooManyRegions, TooMuchMemory, RegionSize, TooManyRings, RingSize,
+	}},
+}
+
+// codeOf is what a DISCONNECT for this reason says.
+func codeOf(reason error) uint32 {
+	for _, one := range codes {
+		for _, cause := range one.causes {
+			if errors.Is(reason, cause) {
+				return one.code
+			}
+		}
+	}
+	return 0
 }
 
 // Cause is a kind of failure, for errors.Is. The error that wraps it says more.
@@ -49,6 +88,8 @@ const (
 // Why there is no connection.
 const (
 	Unreachable Cause = "no server"
+	// Limit is more than the peer allows, of rings or memory, say: it says what in its words.
+	Limit Cause = "more than the peer allows"
 )
 
 // What can be wrong with a setting or a call.
@@ -60,7 +101,7 @@ const (
 	Registered   Cause = "interface id is already registered on this socket"
 	NotListening Cause = "no interface of this id on this socket"
 	HangingFiles Cause = "too many descriptors from peers can't be closed"
-	NeverFits    Cause = "packet is empty or longer than all buffers of the ring"
+	NeverFits    Cause = "packet is empty or longer than can be sent"
 	ShortBuffer  Cause = "packet is longer than the buffer to read it into"
 )
 

@@ -68,7 +68,9 @@ func FuzzServerHandshake(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if _, err := h.receive(m, fuzzFiles(t, data[0])); err != nil {
+			files := fuzzFiles(t, data[0])
+			if _, err := h.receive(m, files); err != nil {
+				closeFiles(files)
 				return
 			}
 		}
@@ -235,7 +237,7 @@ func FuzzRings(f *testing.F) {
 				t.Errorf("packet of %d bytes", len(packet))
 			}
 		}
-		tx := &TxQueue{end: ends[1]}
+		tx := &TxQueue{end: ends[1], maxPacket: DefaultMaxPacket}
 		if sent, _, err := tx.put([][]byte{packetOf(1, 60), packetOf(2, 3000)}); err == nil && txHead > 64 || sent > int(txHead) {
 			t.Errorf("%d sent, %v, head %d", sent, err, txHead)
 		}

@@ -44,31 +44,28 @@ func (all *handshakes) admit(one *handshake, most int) uint64 {
 	return all.last
 }
 
-// inTheWay is the oldest of the process that has most of them, so that nobody but who connects too often is the loser. Those that have
+// inTheWay is the oldest of the origin that has most of them, so that nobody but who connects too often is the loser. Those that have
 // claimed an interface don't count.
 func (all *handshakes) inTheWay(most int) (number uint64, crowded bool) {
 	type crowd struct {
 		size   int
 		oldest uint64
 	}
-	var crowds map[Credentials]crowd
+	var crowds map[origin]crowd
 	total := 0
 	if len(all.list) >= most {
-		crowds = map[Credentials]crowd{}
+		crowds = map[origin]crowd{}
 	}
 	for number, one := range all.list {
 		if crowds == nil || one.claimed {
 			continue
 		}
-		peer := Credentials{}
-		if one.peer != nil {
-			peer = *one.peer
-		}
-		c, ok := crowds[peer]
+		from := one.channel.closing.origin
+		c, ok := crowds[from]
 		if !ok {
 			c.oldest = math.MaxUint64
 		}
-		crowds[peer] = crowd{c.size + 1, min(c.oldest, number)}
+		crowds[from] = crowd{c.size + 1, min(c.oldest, number)}
 		total++
 	}
 	if total < most {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -19,7 +20,7 @@ type ListenConfig struct {
 	FileGID       int           // group that it belongs to: ours
 	Netns         string        // file of the network namespace of an abstract socket: ours
 	Timeout       time.Duration // from accepting a connection to its CONNECT: 5 s
-	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest of the process that has most: others are kept out by nobody
+	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest of the container or process that has most: others are kept out by nobody
 	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
 	// came as far. It must not block.
 	Refused func(id *uint32, reason error)
@@ -60,13 +61,17 @@ type served struct {
 func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*Listener, error) {
 	config.Application, config.FileMode = or(config.Application, "memif"), or(config.FileMode, 0o660)
 	config.Timeout, config.MaxHandshakes = or(config.Timeout, 5*time.Second), or(config.MaxHandshakes, 64)
+	if err := firstError(
+		checkAddress(address),
+		inRange("Timeout", uint64(config.Timeout), 1, math.MaxInt64),
+		inRange("MaxHandshakes", uint64(config.MaxHandshakes), 1, 1<<16),
+	); err != nil {
+		return nil, &Error{Op: "listen", Interface: address, Err: err}
+	}
 	l := &Listener{
 		config: config, address: address, done: make(chan struct{}), arrived: make(chan struct{}, 1),
 		interfaces: map[uint32]*served{}, handshakes: handshakes{list: map[uint64]*handshake{}},
 		places: make(chan struct{}, 2*config.MaxHandshakes+len(interfaces)),
-	}
-	if err := checkAddress(address); err != nil {
-		return nil, &Error{Op: "listen", Interface: address, Err: err}
 	}
 	for _, one := range interfaces {
 		if err := l.Register(one); err != nil {
@@ -78,6 +83,8 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 		return nil, &Error{Op: "listen", Interface: address, Err: err}
 	}
 	l.socket = socket
+	// As long as somebody is refused, connections begin without files: none can be left in what is refused then.
+	l.closers.keepOut = func(out bool) { l.allowFiles(!out) }
 	if !strings.HasPrefix(address, "@") {
 		l.file, _ = os.Lstat(address)
 	}
@@ -154,6 +161,9 @@ func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
 
 // Accept waits for the next connection of any of the interfaces.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, &Error{Op: "accept", Interface: l.address, Err: err}
+	}
 	for {
 		if conn := l.next(); conn != nil {
 			return conn, nil
@@ -161,9 +171,9 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 		select {
 		case <-l.arrived:
 		case <-l.done:
-			return nil, &Error{Op: "accept", Interface: l.address, Err: net.ErrClosed}
+			return nil, &Error{Op: "accept", Interface: l.address, Err: localReason("server closed")}
 		case <-ctx.Done():
-			return nil, &Error{Op: "accept", Interface: l.address, Err: ctx.Err()}
+			return nil, &Error{Op: "accept", Interface: l.address, Err: ended(ctx)}
 		}
 	}
 }
@@ -221,7 +231,7 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) serve() {
-	told, keepsOut := false, false
+	told := false
 	tell := func(reason error) {
 		if !told && l.config.NotAccepting != nil {
 			l.config.NotAccepting(reason)
@@ -249,14 +259,9 @@ func (l *Listener) serve() {
 		ctl := channel{socket: socket}
 		peer := ctl.credentials()
 		ctl.closing = closing{&l.closers, originOf(ctl, peer)}
-		if refused := ctl.closing.beyondShare(); refused || keepsOut {
-			// As long as somebody is refused, connections begin without files: none can be left in what is refused then.
-			keepsOut = l.closers.anyBeyondShare()
-			l.allowFiles(!keepsOut)
-			if refused {
-				l.refuse(ctl)
-				continue
-			}
+		if ctl.closing.beyondShare() {
+			l.refuse(ctl)
+			continue
 		}
 		_ = ctl.control(func(fd int) { allowFiles(fd, true) })
 		if !l.place() {
@@ -346,7 +351,9 @@ func (l *Listener) shake(one *handshake, number uint64) {
 	}
 	one.channel.farewell(err)
 	one.channel.close()
-	h.close()
+	if n := h.descriptors(); n > 0 {
+		one.channel.closing.close(n, h.close)
+	}
 	if mine != nil {
 		l.release(mine)
 	}
@@ -364,6 +371,7 @@ func (l *Listener) converse(one *handshake, h *serverHandshake, ended func()) (*
 		}
 		answer, err := h.receive(m, files)
 		if err != nil {
+			ctl.closing.closeFiles(files)
 			return nil, err
 		}
 		if !h.connected {

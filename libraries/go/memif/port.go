@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 )
@@ -185,7 +184,13 @@ func (p *Port) AdminUp() {
 
 // Conn waits until the link is up and gives the connection.
 func (p *Port) Conn(ctx context.Context) (*Conn, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, p.wrap("use", err)
+	}
 	for {
+		if p.ctx.Err() != nil {
+			return nil, p.closed("use")
+		}
 		p.mu.Lock()
 		conn, change := p.conn, p.change
 		p.mu.Unlock()
@@ -195,15 +200,24 @@ func (p *Port) Conn(ctx context.Context) (*Conn, error) {
 		select {
 		case <-change:
 		case <-p.ctx.Done():
-			return nil, &Error{Op: "use", Interface: p.name, Err: net.ErrClosed}
+			return nil, p.closed("use")
 		case <-ctx.Done():
-			return nil, &Error{Op: "use", Interface: p.name, Err: ctx.Err()}
+			return nil, p.wrap("use", ended(ctx))
 		}
 	}
 }
 
-// ReadBatch waits until there are packets and receives them into batch, over as many connections as it takes; gives how many.
+func (p *Port) wrap(op string, err error) error { return &Error{Op: op, Interface: p.name, Err: err} }
+
+// closed is what everybody is told after Close.
+func (p *Port) closed(op string) error { return p.wrap(op, localReason("port closed")) }
+
+// ReadBatch waits until there are packets and receives them into batch, over as many connections as it takes; gives how many. Closed after
+// Close.
 func (p *Port) ReadBatch(ctx context.Context, batch *Batch) (int, error) {
+	if err := batch.check(); err != nil {
+		return 0, p.wrap("read", err)
+	}
 	for {
 		conn, err := p.Conn(ctx)
 		if err != nil {
@@ -218,14 +232,17 @@ func (p *Port) ReadBatch(ctx context.Context, batch *Batch) (int, error) {
 			select {
 			case <-conn.Done():
 			case <-ctx.Done():
-				return 0, &Error{Op: "read", Interface: p.name, Err: ctx.Err()}
+				return 0, p.wrap("read", ended(ctx))
 			}
 		}
 	}
 }
 
-// WriteBatch sends packets on the first queue, as far as there is room; gives how many. None while the link is down.
+// WriteBatch sends packets on the first queue, as far as there is room; gives how many. None while the link is down; Closed after Close.
 func (p *Port) WriteBatch(packets [][]byte) (int, error) {
+	if p.ctx.Err() != nil {
+		return 0, p.closed("write")
+	}
 	p.mu.Lock()
 	conn := p.conn
 	p.mu.Unlock()

@@ -1,7 +1,6 @@
 package memif
 
 import (
-	"errors"
 	"os"
 
 	"quiver/memif/internal/shm"
@@ -38,14 +37,13 @@ type serverHandshake struct {
 	connected bool
 }
 
-// receive takes a message and the files that came with it, of which none is left open that isn't used; gives the answer.
+// receive takes a message and the files that came with it; gives the answer. After an error the files are still the caller's.
 func (h *serverHandshake) receive(m *message, files []*os.File) (*message, error) {
 	wanted := 0
 	if m.takesFile() {
 		wanted = 1
 	}
 	if len(files) != wanted {
-		closeFiles(files)
 		return nil, detail(FileDescriptors, "%d with %s, expected %d", len(files), m.kind, wanted)
 	}
 	ack := &message{kind: msgAck}
@@ -61,7 +59,6 @@ func (h *serverHandshake) receive(m *message, files []*os.File) (*message, error
 	case m.kind == msgConnect && h.config != nil && !h.connected:
 		return &message{kind: msgConnected, name: h.config.Name}, h.connect(m)
 	}
-	closeFiles(files)
 	return nil, detail(UnexpectedMessage, "%s while %s", m.kind, h.activity())
 }
 
@@ -124,7 +121,7 @@ func (h *serverHandshake) addRegion(m *message, file *os.File) error {
 		err = detail(TooMuchMemory, "%d bytes more than %d, at most %d", m.size, h.memory, h.config.MaxMemory)
 	}
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return err
 	}
 	region, err := shm.MapRegion(file, m.size, h.config.AllowUnsealed)
 	if err != nil {
@@ -153,14 +150,14 @@ func (h *serverHandshake) addRing(m *message, file *os.File) error {
 		err = detail(RingSize, "2^%d, allowed are 2^%d to 2^%d", m.log2, shm.MinLog2, log2(h.config.MaxRingSize))
 	}
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return err
 	}
 	if h.table == nil { // no more regions from here on
 		h.table, h.regions = shm.NewTable(h.regions), nil
 	}
 	ring, err := shm.NewRing(h.table, m.region, m.offset, m.log2)
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return err
 	}
 	event, err := shm.PeerEvent(file)
 	if err != nil {
@@ -185,6 +182,14 @@ func (h *serverHandshake) connect(m *message) error {
 	h.peer.PeerInterface = m.name
 	h.connected = err == nil
 	return err
+}
+
+// descriptors are those that close closes.
+func (h *serverHandshake) descriptors() int {
+	if h.table != nil {
+		return h.table.Len() + len(h.rx) + len(h.tx)
+	}
+	return len(h.regions)
 }
 
 // close gives up what was announced, after an error.

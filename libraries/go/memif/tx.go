@@ -9,13 +9,14 @@ import (
 
 // TxQueue is one queue to send to.
 type TxQueue struct {
-	conn   *Conn
-	mu     sync.Mutex
-	end    end
-	closed bool
-	chain  []shm.Descriptor // of the packet being put together
-	parts  [][]byte         // their buffers
-	tally  tally
+	conn      *Conn
+	mu        sync.Mutex
+	end       end
+	closed    bool
+	maxPacket uint32           // longest packet to send, in bytes
+	chain     []shm.Descriptor // of the packet being put together
+	parts     [][]byte         // their buffers
+	tally     tally
 }
 
 // RingSize is the number of descriptors.
@@ -25,7 +26,7 @@ func (q *TxQueue) RingSize() int { return int(q.end.cursor.size) }
 func (q *TxQueue) Counters() Counters { return q.tally.read() }
 
 // TryWriteBatch sends packets as far as there is room, wakes the peer if it sleeps, and gives how many: the rest found no room.
-// Ends with NeverFits before a packet that is empty or longer than the whole ring.
+// Ends with NeverFits before a packet that is empty, or longer than peers take or than the whole ring.
 func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
 	sent, err := 0, error(nil)
 	failure := q.locked(func() error {
@@ -68,7 +69,7 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 			break
 		}
 		d := e.buffer(index + used)
-		if length := uint64(len(packet)); length-1 < uint64(d.Length) { // neither empty nor longer than the buffer
+		if length := uint64(len(packet)); length-1 < uint64(min(d.Length, q.maxPacket)) { // neither empty nor longer than the buffer
 			d.Flags, d.Length = 0, uint32(length)
 			into, ok := e.table.Bytes(d.Region, d.Offset, d.Length)
 			if !ok {
@@ -119,10 +120,14 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 // collect finds buffers from slot index on until they hold length bytes, each descriptor read once and checked before anything
 // is written. Says whether the free slots are enough.
 func (q *TxQueue) collect(d shm.Descriptor, index, room uint16, length int) (bool, error) {
-	if length == 0 {
-		return false, NeverFits
-	}
 	e := &q.end
+	most := uint64(q.maxPacket)
+	if e.client { // and so knows what all buffers hold; a server finds out
+		most = min(most, uint64(e.capacity)*uint64(e.cursor.size))
+	}
+	if length == 0 || uint64(length) > most {
+		return false, detail(NeverFits, "%d bytes, at most %d", length, most)
+	}
 	q.chain, q.parts = q.chain[:0], q.parts[:0]
 	for left := uint64(length); ; {
 		if d.Length == 0 {

@@ -29,18 +29,18 @@ func NewEvent() (*Event, error) {
 	return &Event{file: os.NewFile(uintptr(fd), "eventfd"), fd: fd}, nil
 }
 
-// PeerEvent takes one over that came from a peer; it is closed on an error, too. A semaphore is none: signalled once with a large number it
+// PeerEvent takes one over that came from a peer; on an error it is still the caller's. A semaphore is none: signalled once with a large number it
 // stays readable for as many looks, and whoever waits for it is kept awake.
 func PeerEvent(file *os.File) (*Event, error) {
 	fd := int(file.Fd())
 	// The kernel tells what a descriptor is by its link's name only.
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || name != "anon_inode:[eventfd]" {
-		return nil, errors.Join(ErrNotEvent, err, file.Close())
+		return nil, errors.Join(ErrNotEvent, err)
 	}
 	// Told from Linux 6.7 on.
 	facts, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err == nil && regexp.MustCompile(`(?m)^eventfd-semaphore:\s*1$`).Match(facts) {
-		return nil, errors.Join(ErrNotEvent, errors.New("it is a semaphore"), file.Close())
+		return nil, fmt.Errorf("%w: it is a semaphore", ErrNotEvent)
 	}
 	return &Event{file: file, fd: fd}, nil
 }

@@ -99,16 +99,8 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 }
 
 // MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file. Takes the
-// descriptor over, which is closed on an error, too.
+// descriptor over; on an error it is still the caller's.
 func MapRegion(file *os.File, claimed uint64, allowUnsealed bool) (*Region, error) {
-	region, err := mapPeer(file, claimed, allowUnsealed)
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return region, nil
-}
-
-func mapPeer(file *os.File, claimed uint64, allowUnsealed bool) (*Region, error) {
 	if claimed == 0 || claimed > MaxRegion {
 		return nil, fmt.Errorf("%w: %d", ErrSize, claimed)
 	}

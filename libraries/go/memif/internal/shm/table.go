@@ -25,6 +25,9 @@ func NewTable(regions []*Region) *Table {
 	return table
 }
 
+// Len is the number of regions.
+func (t *Table) Len() int { return len(t.regions) }
+
 // Bytes are the bytes of a range, if the region exists and holds all of it. All three values may come from a peer. They are for
 // copying only.
 func (t *Table) Bytes(region uint16, offset, length uint32) ([]byte, bool) {
