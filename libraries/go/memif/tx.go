@@ -64,12 +64,18 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 		return 0, nil, fault
 	}
 	index, used, bytes := e.cursor.taken, uint16(0), uint64(0)
+	most := q.longest()
 	for _, packet := range packets {
+		length := uint64(len(packet))
+		if length-1 >= most { // one comparison for both 0 and too long
+			refused = detail(NeverFits, "%d bytes, at most %d", length, most)
+			break
+		}
 		if used == room {
 			break
 		}
 		d := e.buffer(index + used)
-		if length := uint64(len(packet)); length-1 < uint64(min(d.Length, q.maxPacket)) { // neither empty nor longer than the buffer
+		if length <= uint64(d.Length) {
 			d.Flags, d.Length = 0, uint32(length)
 			into, ok := e.table.Bytes(d.Region, d.Offset, d.Length)
 			if !ok {
@@ -97,7 +103,7 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 			}
 			used += uint16(len(q.chain))
 		}
-		bytes += uint64(len(packet))
+		bytes += length
 		sent++
 	}
 	if used > 0 {
@@ -117,17 +123,19 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 	return sent, refused, nil
 }
 
+// longest is the most bytes that a packet can have. A client knows what all its buffers hold; a server finds out.
+func (q *TxQueue) longest() uint64 {
+	most := uint64(q.maxPacket)
+	if q.end.client {
+		most = min(most, uint64(q.end.capacity)*uint64(q.end.cursor.size))
+	}
+	return most
+}
+
 // collect finds buffers from slot index on until they hold length bytes, each descriptor read once and checked before anything
 // is written. Says whether the free slots are enough.
 func (q *TxQueue) collect(d shm.Descriptor, index, room uint16, length int) (bool, error) {
 	e := &q.end
-	most := uint64(q.maxPacket)
-	if e.client { // and so knows what all buffers hold; a server finds out
-		most = min(most, uint64(e.capacity)*uint64(e.cursor.size))
-	}
-	if length == 0 || uint64(length) > most {
-		return false, detail(NeverFits, "%d bytes, at most %d", length, most)
-	}
 	q.chain, q.parts = q.chain[:0], q.parts[:0]
 	for left := uint64(length); ; {
 		if d.Length == 0 {

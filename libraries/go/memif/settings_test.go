@@ -1,0 +1,301 @@
+package memif
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Whoever is turned away finds the cause by the code, whatever the words are.
+func TestRefusalsAreTypedForWhoIsRefused(t *testing.T) {
+	other := uint32(os.Geteuid()) + 1
+	for _, c := range []struct {
+		name   string
+		server ServerConfig
+		client ClientConfig
+		cause  error
+		code   uint32
+	}{
+		{"wrong secret", ServerConfig{Secret: "psst"}, ClientConfig{Secret: "hey"}, WrongSecret, 1},
+		{"no secret", ServerConfig{Secret: "psst"}, ClientConfig{}, WrongSecret, 1},
+		{"another user", ServerConfig{AllowUIDs: []uint32{other}}, ClientConfig{}, NotAllowed, 2},
+		{"another id", ServerConfig{}, ClientConfig{ID: 7}, UnknownInterface, 3},
+		{"another mode", ServerConfig{Mode: IP}, ClientConfig{}, ModeMismatch, 4},
+		{"too much memory", ServerConfig{MaxMemory: 4096}, ClientConfig{}, Limit, 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := Listen(abstract(), ListenConfig{}, c.server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			c.client.HugePages = NoHugePages
+			isRefused(t, l.address, c.client, c.cause, c.code)
+		})
+	}
+	t.Run("busy", func(t *testing.T) {
+		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		conn, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		isRefused(t, l.address, ClientConfig{HugePages: NoHugePages}, AlreadyConnected, 6)
+	})
+	t.Run("version", func(t *testing.T) {
+		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		raw := newRaw(t, l.address, true)
+		raw.hear([]string{"hello"})
+		raw.send((&message{kind: msgInit, version: 0x300}).encode())
+		if m, _, err := raw.channel.receive(true); err != nil || m.kind != msgDisconnect || m.code != 5 {
+			t.Error(m, err)
+		}
+	})
+	for _, code := range []uint32{0, 8, 1 << 31} {
+		err := error(&PeerError{Code: code, Text: string(WrongSecret)})
+		for _, one := range codes {
+			for _, cause := range one.causes {
+				if errors.Is(err, cause) {
+					t.Error(code, cause)
+				}
+			}
+		}
+	}
+}
+
+func isRefused(t *testing.T, address string, config ClientConfig, cause error, code uint32) {
+	t.Helper()
+	_, err := Dial(within(t), address, config)
+	var peer *PeerError
+	if !errors.Is(err, cause) || !errors.As(err, &peer) || peer.Code != code {
+		t.Errorf("%v, wanted %v by code %d", err, cause, code)
+	}
+	for _, one := range codes {
+		if one.code != code && errors.Is(err, one.causes[0]) {
+			t.Errorf("%v is %v as well", err, one.causes[0])
+		}
+	}
+}
+
+func TestServersThatNobodyCouldMean(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []ServerConfig{
+		{AllowUIDs: []uint32{}}, {AllowGIDs: []uint32{}}, {AllowPIDNamespace: "/nope"}, {AllowPIDNamespace: file},
+		{AllowPIDNamespace: "/proc/self/ns/net"}, {AllowPIDNamespace: "/proc/0/ns/pid"},
+	} {
+		_, listening := Listen(abstract(), ListenConfig{}, config)
+		_, opened := OpenServer(abstract(), ListenConfig{}, config, nil)
+		if !errors.Is(listening, BadSetting) || !errors.Is(opened, BadSetting) {
+			t.Errorf("%+v: %v, %v", config, listening, opened)
+		}
+	}
+	for _, config := range []ListenConfig{{Timeout: -1}, {MaxHandshakes: -1}, {Netns: "/nope"}, {Netns: file}} {
+		if _, err := Listen(abstract(), config, ServerConfig{}); !errors.Is(err, BadSetting) {
+			t.Errorf("%+v: %v", config, err)
+		}
+	}
+}
+
+// What isn't the server's absence isn't told as that.
+func TestDialsThatFailHere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []ClientConfig{{Timeout: -1}, {HugePages: 77}, {HugePages: -1}, {Netns: "/nope"}, {Netns: file}} {
+		if _, err := Dial(within(t), abstract(), config); !errors.Is(err, BadSetting) || errors.Is(err, Unreachable) {
+			t.Errorf("%+v: %v", config, err)
+		}
+	}
+	if _, err := Dial(within(t), abstract(), ClientConfig{Netns: "/nope"}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	cause := errors.New("for lunch")
+	cancelled, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	late, stop := context.WithDeadline(context.Background(), time.Unix(1, 0))
+	defer stop()
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, address := range []string{abstract(), l.address} {
+		_, err := Dial(cancelled, address, ClientConfig{})
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) || errors.Is(err, Unreachable) {
+			t.Error(err)
+		}
+		if _, err := Dial(late, address, ClientConfig{}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, Unreachable) {
+			t.Error(err)
+		}
+	}
+	// Cancelled while the server says nothing; and the time that the settings give is over.
+	silent, err := listenSocket(abstract(), ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancelNow := context.WithCancel(context.Background())
+	time.AfterFunc(20*time.Millisecond, cancelNow)
+	if _, err := Dial(ctx, silent.Addr().String(), ClientConfig{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := Dial(within(t), silent.Addr().String(), ClientConfig{Timeout: time.Millisecond}); !errors.Is(err, HandshakeTimeout) {
+		t.Error(err)
+	}
+}
+
+// What is nil, or was never opened, is an error; it neither panics nor waits.
+func TestCallsWithNothing(t *testing.T) {
+	server, client := pair(t, ServerConfig{}, ClientConfig{})
+	port, err := OpenClient(abstract(), ClientConfig{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Close()
+	l, err := Listen(abstract(), ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var none context.Context
+	for what, call := range map[string]func(*Batch) error{
+		"read":       func(b *Batch) error { _, err := server.ReadBatch(b); return err },
+		"try":        func(b *Batch) error { _, err := client.TryReadBatch(b); return err },
+		"context":    func(b *Batch) error { _, err := client.ReadBatchContext(t.Context(), b); return err },
+		"queue":      func(b *Batch) error { _, err := server.RxQueues()[0].ReadBatch(b); return err },
+		"queue, try": func(b *Batch) error { _, err := server.RxQueues()[0].TryReadBatch(b); return err },
+		"port":       func(b *Batch) error { _, err := port.ReadBatch(t.Context(), b); return err },
+	} {
+		for _, batch := range []*Batch{nil, {}} {
+			if err := call(batch); !errors.Is(err, BadSetting) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	for what, call := range map[string]func() error{
+		"dial":      func() error { _, err := Dial(none, l.address, ClientConfig{}); return err },
+		"accept":    func() error { _, err := l.Accept(none); return err },
+		"read":      func() error { _, err := server.ReadBatchContext(none, NewBatch(1)); return err },
+		"port":      func() error { _, err := port.Conn(none); return err },
+		"port read": func() error { _, err := port.ReadBatch(none, NewBatch(1)); return err },
+		"no conn":   func() error { return new(Conn).Close() },
+	} {
+		if err := call(); !errors.Is(err, BadSetting) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := new(Conn).ReadBatch(NewBatch(1)); !errors.Is(err, NoRings) {
+		t.Error(err)
+	}
+}
+
+// What is closed says so, to readers, writers and who accepts.
+func TestClosedIsClosed(t *testing.T) {
+	for _, open := range []func() (*Port, error){
+		func() (*Port, error) { return OpenClient(abstract(), ClientConfig{HugePages: NoHugePages}, nil) },
+		func() (*Port, error) { return OpenServer(abstract(), ListenConfig{}, ServerConfig{}, nil) },
+	} {
+		port, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting := make(chan error)
+		go func() { _, err := port.ReadBatch(t.Context(), NewBatch(1)); waiting <- err }()
+		if _, err := port.WriteBatch([][]byte{{1}}); err != nil {
+			t.Error(err)
+		}
+		if err := port.Close(); err != nil {
+			t.Error(err)
+		}
+		_, written := port.WriteBatch([][]byte{{1}})
+		_, read := port.ReadBatch(t.Context(), NewBatch(1))
+		_, conn := port.Conn(t.Context())
+		for _, err := range []error{<-waiting, written, read, conn} {
+			if !errors.Is(err, Closed) {
+				t.Error(err)
+			}
+		}
+	}
+	l, err := Listen(abstract(), ListenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if _, err := l.Accept(t.Context()); !errors.Is(err, Closed) {
+		t.Error(err)
+	}
+}
+
+// The longest packet that a peer takes is the longest that can be sent, in every way to send one, whether or not the ring has room now.
+func TestLongestPacket(t *testing.T) {
+	longest, longer := make([]byte, DefaultMaxPacket), make([]byte, DefaultMaxPacket+1)
+	for _, size := range []int{2048, 65536} {
+		server, client := pair(t, ServerConfig{}, ClientConfig{BufferSize: size, RingSize: 64})
+		for _, ends := range [][2]*Conn{{client, server}, {server, client}} {
+			if _, err := ends[0].WritePacket(longest); err != nil {
+				t.Fatal(err)
+			}
+			if sent, err := ends[0].TryWriteBatch([][]byte{longer}); sent != 0 || !errors.Is(err, NeverFits) {
+				t.Error(size, sent, err)
+			}
+			if got := readN(t, ends[1].ReadBatch, 1); len(got[0]) != len(longest) {
+				t.Error(size, len(got[0]))
+			}
+		}
+	}
+	// Both sides have agreed on more.
+	server, client := pair(t, ServerConfig{MaxPacket: 100000}, ClientConfig{MaxPacket: 100000})
+	if _, err := client.WritePacket(make([]byte, 100000)); err != nil {
+		t.Error(err)
+	}
+	if got := readN(t, server.ReadBatch, 1); len(got[0]) != 100000 {
+		t.Error(len(got[0]))
+	}
+	if _, err := client.TryWriteBatch([][]byte{make([]byte, 100001)}); !errors.Is(err, NeverFits) {
+		t.Error(err)
+	}
+	// A ring that is full, and too small for the packet anyway.
+	_, client = pair(t, ServerConfig{}, ClientConfig{BufferSize: 64, RingSize: 64})
+	for range 64 {
+		if _, err := client.WritePacket([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.TryWriteBatch([][]byte{make([]byte, 64*64+1)}); !errors.Is(err, NeverFits) {
+		t.Error(err)
+	}
+}
+
+func TestPortRefusesPacketsThatAreTooLong(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port, err := OpenClient(l.address, ClientConfig{HugePages: NoHugePages}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Close()
+	if _, err := port.Conn(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if sent, err := port.WriteBatch([][]byte{make([]byte, 100000)}); sent != 0 || !errors.Is(err, NeverFits) {
+		t.Error(sent, err)
+	}
+}
