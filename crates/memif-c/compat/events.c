@@ -72,7 +72,25 @@ int memif_cancel_poll_event(memif_socket_handle_t sock)
 int compat_arm(conn_t *c)
 {
     int fd;
-    return c->sock->on_control_fd_update ? compat_error(qm_watch(c->port, &fd)) : MEMIF_ERR_SUCCESS;
+    return c->sock->on_control_fd_update || c->queue_efd ? compat_error(qm_watch(c->port, &fd)) : MEMIF_ERR_SUCCESS;
+}
+
+int memif_get_queue_efd(memif_conn_handle_t conn, uint16_t qid, int *fd)
+{
+    conn_t *c = conn;
+    qm_info info;
+    if (fd)
+        *fd = -1;
+    if (!c)
+        return MEMIF_ERR_NOCONN;
+    if (!fd)
+        return MEMIF_ERR_INVAL_ARG;
+    if (qm_get_info(c->port, &info) != QM_OK)
+        return MEMIF_ERR_DISCONNECTED;
+    if (qid >= info.rx_queues)
+        return MEMIF_ERR_QID;
+    c->queue_efd = 1;
+    return compat_error(qm_watch(c->port, fd));
 }
 
 int compat_watch(conn_t *c, memif_fd_event_type_t type)

@@ -40,6 +40,7 @@ struct conn {
     memif_interrupt_t *on_interrupt;
     void *private_ctx;
     int up;
+    atomic_int queue_efd; /* an application's thread sleeps on memif_get_queue_efd */
     queue_t queues[MAX_QUEUES]; /* of both directions */
 };
 
@@ -49,7 +50,7 @@ int compat_error(int status);
 /* Tells the application to watch the connection's descriptor, or (MEMIF_FD_EVENT_DEL) not to any more, if it watches any. */
 int compat_watch(conn_t *c, memif_fd_event_type_t type);
 
-/* Sees to it that the descriptor becomes readable for what comes. */
+/* Sees to it that the descriptor becomes readable for what comes, if the application watches it. */
 int compat_arm(conn_t *c);
 
 #endif

@@ -5,7 +5,11 @@
  *   from memif_create to memif_delete. Without, it calls memif_poll_event.
  * - One master (server) connection per socket; any number of slaves.
  * - Buffers to send are private memory and are copied when they are sent: as many of memif_buffer_alloc as are kept must be sent
- *   in the order in which they were got. Received buffers are shared memory, as ever.
+ *   in the order in which they were got. Received buffers are shared memory, as ever. While the peer's ring is full memif_tx_burst sends
+ *   fewer than were allocated.
+ * - memif_buffer_enq_tx copies as well: afterwards the buffers' data is where it is sent from.
+ * - memif_get_queue_efd gives one descriptor for all queues of a connection, the same until memif_delete. It is readable also when there
+ *   is something else to do, and must not be read from; memif_rx_burst sees to it that it becomes readable for what comes next.
  * - What a peer does wrong ends its connection (on_disconnect), and is never believed.
  */
 #ifndef QUIVER_COMPAT_LIBMEMIF_H
@@ -175,6 +179,10 @@ int memif_create(memif_conn_handle_t *conn, memif_conn_args_t *args, memif_conne
 int memif_delete(memif_conn_handle_t *conn);
 int memif_request_connection(memif_conn_handle_t conn);
 int memif_set_rx_mode(memif_conn_handle_t conn, memif_rx_mode_t rx_mode, uint16_t qid);
+
+/* A descriptor to be watched for reading by who sleeps for a queue's packets, level-triggered, and then calls memif_rx_burst until there are
+ * none. What happens to the connection is told as ever: by memif_poll_event or memif_control_fd_handler, which somebody must call as well. */
+int memif_get_queue_efd(memif_conn_handle_t conn, uint16_t qid, int *fd);
 int memif_get_details(memif_conn_handle_t conn, memif_details_t *md, char *buf, ssize_t buflen);
 
 /* timeout in milliseconds; -1 waits until an event or memif_cancel_poll_event. Calls on_connect, on_disconnect, on_interrupt. */
@@ -189,6 +197,12 @@ int memif_rx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs,
 int memif_refill_queue(memif_conn_handle_t conn, uint16_t qid, uint16_t count, uint16_t headroom);
 int memif_buffer_alloc(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *count_out,
                        uint16_t size);
+/* Makes received buffers buffers to send, as if memif_buffer_alloc had given them: to be refilled, and sent by memif_tx_burst, in any order.
+ * *count_out is how many, whole packets only; MEMIF_ERR_NOBUF_RING if there was no room for the rest. Of a master MEMIF_ERR_INVAL_ARG. */
+int memif_buffer_enq_tx(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *count_out);
+
+/* memif_refill_queue as it was called before version 3: gives count received buffers back, those that were received first. */
+int memif_buffer_free(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *count_out);
 int memif_tx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *tx);
 
 #ifdef __cplusplus

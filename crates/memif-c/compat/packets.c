@@ -6,17 +6,20 @@
 
 #define BURST 256
 
-int memif_rx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *rx)
+/* What the calls for bursts have in common: arguments, and none of the buffers done yet. */
+static int check(conn_t *c, uint16_t qid, const memif_buffer_t *bufs, uint16_t *done)
 {
-    conn_t *c = conn;
-    if (rx)
-        *rx = 0;
+    if (done)
+        *done = 0;
     if (!c)
         return MEMIF_ERR_NOCONN;
-    if (!bufs || !rx)
+    if (!bufs || !done)
         return MEMIF_ERR_INVAL_ARG;
-    if (qid >= MAX_QUEUES)
-        return MEMIF_ERR_QID;
+    return qid >= MAX_QUEUES ? MEMIF_ERR_QID : MEMIF_ERR_SUCCESS;
+}
+
+static int receive(conn_t *c, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *rx)
+{
     queue_t *q = &c->queues[qid];
     qm_piece pieces[BURST];
     while (*rx < count) {
@@ -34,6 +37,42 @@ int memif_rx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs,
             break;
     }
     return MEMIF_ERR_SUCCESS;
+}
+
+int memif_rx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *rx)
+{
+    conn_t *c = conn;
+    int err = check(c, qid, bufs, rx);
+    if (err)
+        return err;
+    err = receive(c, qid, bufs, count, rx);
+    /* Who sleeps on memif_get_queue_efd does nothing else before it sleeps again. */
+    int armed = c->queue_efd ? compat_arm(c) : MEMIF_ERR_SUCCESS;
+    return err ? err : armed;
+}
+
+/* Whether a buffer is one to send, and not a received one. */
+static int is_staged(const queue_t *q, const memif_buffer_t *buffer)
+{
+    uintptr_t at = (uintptr_t)buffer->data, first = (uintptr_t)q->staging;
+    return q->staging && at >= first && at - first < q->slots * q->size;
+}
+
+int memif_buffer_free(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *count_out)
+{
+    conn_t *c = conn;
+    int err = check(c, qid, bufs, count_out);
+    if (err)
+        return err;
+    queue_t *q = &c->queues[qid];
+    uint16_t back = 0;
+    while (back < count && back < q->lent && !is_staged(bufs[back].queue ? bufs[back].queue : q, &bufs[back]))
+        back++;
+    if (back < count && back < q->lent)
+        return MEMIF_ERR_INVAL_ARG;
+    q->lent -= back;
+    *count_out = back;
+    return back ? compat_error(qm_release_first(c->port, qid, back)) : MEMIF_ERR_SUCCESS;
 }
 
 int memif_refill_queue(memif_conn_handle_t conn, uint16_t qid, uint16_t count, uint16_t headroom)
@@ -65,49 +104,80 @@ static int stage(conn_t *c, queue_t *q)
     return q->staging ? MEMIF_ERR_SUCCESS : MEMIF_ERR_NOMEM;
 }
 
+/* The next buffer to send, of so many bytes. There is one. */
+static memif_buffer_t next_slot(queue_t *q, uint32_t length, int flags)
+{
+    memif_buffer_t slot = {
+        .desc_index = (uint16_t)q->next, .queue = q, .len = length, .data = q->staging + q->next * q->size, .flags = (uint8_t)flags,
+    };
+    q->next = (q->next + 1) % q->slots;
+    q->out++;
+    return slot;
+}
+
 int memif_buffer_alloc(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *count_out,
                        uint16_t size)
 {
     conn_t *c = conn;
-    if (count_out)
-        *count_out = 0;
-    if (!c)
-        return MEMIF_ERR_NOCONN;
-    if (!bufs || !count_out)
-        return MEMIF_ERR_INVAL_ARG;
-    if (qid >= MAX_QUEUES)
-        return MEMIF_ERR_QID;
+    int err = check(c, qid, bufs, count_out);
+    if (err)
+        return err;
     queue_t *q = &c->queues[qid];
-    int err = stage(c, q);
+    err = stage(c, q);
     if (err)
         return err;
     size_t each = size ? (size + q->size - 1) / q->size : 1; /* a longer packet is a chain of buffers */
     while ((size_t)(count - *count_out) >= each && q->out + each <= q->slots) {
         for (size_t left = size ? size : q->size, i = 0; i < each; i++) {
             size_t part = left < q->size ? left : q->size;
-            bufs[(*count_out)++] = (memif_buffer_t){
-                .desc_index = (uint16_t)q->next, .queue = q, .len = (uint32_t)part, .data = q->staging + q->next * q->size,
-                .flags = i + 1 < each ? MEMIF_BUFFER_FLAG_NEXT : 0,
-            };
+            bufs[(*count_out)++] = next_slot(q, (uint32_t)part, i + 1 < each ? MEMIF_BUFFER_FLAG_NEXT : 0);
             left -= part;
-            q->next = (q->next + 1) % q->slots;
-            q->out++;
         }
     }
     return *count_out < count ? MEMIF_ERR_NOBUF_RING : MEMIF_ERR_SUCCESS;
 }
 
+int memif_buffer_enq_tx(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *count_out)
+{
+    conn_t *c = conn;
+    int err = check(c, qid, bufs, count_out);
+    if (err)
+        return err;
+    queue_t *q = &c->queues[qid];
+    if (c->args.is_master)
+        return MEMIF_ERR_INVAL_ARG; /* the slave is who has buffers */
+    err = stage(c, q);
+    if (err)
+        return err;
+    while (*count_out < count) {
+        /* Whole packets only. */
+        size_t parts = 1;
+        memif_buffer_t *first = &bufs[*count_out];
+        while (first[parts - 1].flags & MEMIF_BUFFER_FLAG_NEXT) {
+            if (*count_out + parts == count)
+                return MEMIF_ERR_INVAL_ARG;
+            parts++;
+        }
+        if (q->out + parts > q->slots)
+            return MEMIF_ERR_NOBUF_RING;
+        for (size_t i = 0; i < parts; i++)
+            if (first[i].len > q->size || is_staged(q, &first[i]))
+                return MEMIF_ERR_INVAL_ARG;
+        for (size_t i = 0; i < parts; i++) {
+            memif_buffer_t to = next_slot(q, first[i].len, first[i].flags & MEMIF_BUFFER_FLAG_NEXT);
+            memcpy(to.data, first[i].data, to.len);
+            bufs[(*count_out)++] = to;
+        }
+    }
+    return MEMIF_ERR_SUCCESS;
+}
+
 int memif_tx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs, uint16_t count, uint16_t *tx)
 {
     conn_t *c = conn;
-    if (tx)
-        *tx = 0;
-    if (!c)
-        return MEMIF_ERR_NOCONN;
-    if (!bufs || !tx)
-        return MEMIF_ERR_INVAL_ARG;
-    if (qid >= MAX_QUEUES)
-        return MEMIF_ERR_QID;
+    int err = check(c, qid, bufs, tx);
+    if (err)
+        return err;
     queue_t *q = &c->queues[qid];
     qm_piece pieces[BURST];
     while (*tx < count) {
