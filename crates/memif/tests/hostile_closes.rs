@@ -43,6 +43,8 @@ enum Act {
     Many,
     /// One descriptor that can't be closed, then connections all the time, with messages that nobody waits for to be read.
     Blind,
+    /// All the time connections that another process makes, which ends, with 40 descriptors each, the first of which can't be closed.
+    Gone,
 }
 
 /// Another process, that goes when this does.
@@ -55,8 +57,18 @@ impl Other {
             Act::Again(count) => format!("again {count}"),
             Act::Many => "many".into(),
             Act::Blind => "blind".into(),
+            Act::Gone => "gone".into(),
         };
-        let child = Command::new(std::env::current_exe().unwrap())
+        let mut command = match act.as_str() {
+            // In a container.
+            "gone" => {
+                let mut unshare = Command::new("unshare");
+                unshare.args(["--pid", "--fork", "--kill-child"]).arg(std::env::current_exe().unwrap());
+                unshare
+            }
+            _ => Command::new(std::env::current_exe().unwrap()),
+        };
+        let child = command
             .args(["hostile_peer_for_the_others", "--exact"])
             .env("QUIVER_TEST_PEER", format!("{} {act}", server.name))
             .stdin(Stdio::piped())
@@ -160,6 +172,18 @@ fn hostile_peer_for_the_others() {
         let fds = std::iter::once(bad).chain(std::iter::repeat_n(&sent, count - 1));
         raw.send(&region().encode(), &fds.map(AsFd::as_fd).collect::<Vec<_>>());
     };
+    if act == "gone" {
+        for id in 0.. {
+            let raw = Raw::connect_by_another(name);
+            if matches!(hear(&raw, 1)[..], [Message::Disconnect { .. }]) {
+                continue;
+            }
+            raw.send(&init(id % INTERFACES), &[]);
+            hear(&raw, 1);
+            message(&raw, &bad, 40);
+            hear(&raw, 1);
+        }
+    }
     let first = Raw::connect(name);
     hear(&first, 1);
     first.send(&init(0), &[]);
@@ -271,6 +295,28 @@ fn hostile_connections_that_all_send_what_hangs() {
         assert!(descriptors() <= before + 1 + 4 * 20 + 36 + 10 + 1, "{} after {before}", descriptors());
         server.still_serves();
         server.is_idle();
+        drop(other);
+        server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+    });
+}
+
+/// A container that has its connections made by processes that end: it is one origin more, and not as many as it has had processes.
+#[test]
+fn hostile_container_that_connects_by_processes_that_end() {
+    alone("hostile_container_that_connects_by_processes_that_end", || {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: not root, so no process namespace can be made");
+            return;
+        }
+        let mut server = Server::new("gone");
+        let before = descriptors();
+        let other = Other::new(&server, Act::Gone);
+        server.until("they come", |server| server.listener.ended().values().sum::<u64>() >= 20);
+        // Some may have been accepted before the process ended. Two messages are beyond the share.
+        assert!(server.count("file-descriptors") <= 4, "{:?}", server.listener.ended());
+        assert!(server.count("hanging-descriptors") > 0, "{:?}", server.listener.ended());
+        assert!(closers() <= 2, "{}", closers());
+        server.still_serves();
         drop(other);
         server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
     });

@@ -19,37 +19,36 @@ pub struct Credentials {
     pub gid: u32,
 }
 
-/// Who answers for what a connection leaves behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Who answers for what a connection leaves behind. By nothing that a process can have several of at will, such as user ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) enum Origin {
+    /// Nobody in particular.
+    #[default]
+    Nobody,
     /// A process namespace other than ours, by device and inode: a container, however many processes it starts.
     Namespace(u64, u64),
-    /// A process; one that can't be told from others by its id by what else tells it from them.
-    Process { peer: Option<Credentials>, hidden: Option<u64> },
-}
-
-impl Default for Origin {
-    /// Nobody in particular.
-    fn default() -> Self {
-        Self::Process { peer: None, hidden: None }
-    }
+    /// A process of our namespace, or of one that we may not look at.
+    Process(u32),
+    /// A process of a namespace that ours doesn't see into, by what else tells it from others.
+    Hidden(Option<u64>),
+    /// All whose process has ended: nobody can tell any more where it was. Whoever has it connect by a process that ends shares with all others
+    /// who do.
+    Ended,
 }
 
 impl Origin {
     /// Asks the kernel.
     pub(super) fn of(socket: BorrowedFd<'_>) -> Self {
-        let peer = of(socket);
-        match peer {
-            Some(Credentials { pid: Some(pid), .. }) => {
-                let ours = stat("/proc/self/ns/pid").ok().map(|stat| (stat.st_dev, stat.st_ino));
-                match pid_namespace(pid, socket) {
-                    Some((device, inode)) if ours.is_some_and(|ours| ours != (device, inode)) => {
-                        Self::Namespace(device, inode)
-                    }
-                    _ => Self::Process { peer, hidden: None },
-                }
+        let Some(Credentials { pid, .. }) = of(socket) else { return Self::Nobody };
+        let ours = || stat("/proc/self/ns/pid").ok().map(|stat| (stat.st_dev, stat.st_ino));
+        match pid.map(|pid| (pid, pid_namespace(pid, socket))) {
+            Some((_, Some((device, inode)))) if ours().is_some_and(|ours| ours != (device, inode)) => {
+                Self::Namespace(device, inode)
             }
-            _ => Self::Process { peer, hidden: process(socket) },
+            Some((pid, Some(_))) => Self::Process(pid),
+            _ if has_ended(socket, pid) => Self::Ended,
+            Some((pid, None)) => Self::Process(pid),
+            None => Self::Hidden(process(socket)),
         }
     }
 }
@@ -58,16 +57,18 @@ impl Origin {
 /// where the process has ended.
 pub(super) fn pid_namespace(pid: u32, socket: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let found = stat(format!("/proc/{pid}/ns/pid")).ok()?;
-    (!has_ended(socket)).then_some((found.st_dev, found.st_ino))
+    (!has_ended(socket, Some(pid))).then_some((found.st_dev, found.st_ino))
 }
 
-/// Whether the process that connected has ended, so that its number may be another's by now. Before Linux 6.5
-/// nobody can tell, and the number counts.
-fn has_ended(socket: BorrowedFd<'_>) -> bool {
+/// Whether the process that connected has ended, so that its number may be another's by now. Before Linux 6.5 only a number that nobody has
+/// tells.
+fn has_ended(socket: BorrowedFd<'_>, pid: Option<u32>) -> bool {
     match getsockopt(&socket, PeerPidfd) {
         // Readable once it has ended.
         Ok(process) => poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) != Ok(0),
-        Err(Errno::ENOPROTOOPT) => false,
+        Err(Errno::ENOPROTOOPT) => pid.is_some_and(|pid| {
+            stat("/proc/self").is_ok() && stat(format!("/proc/{pid}")).err() == Some(rustix::io::Errno::NOENT)
+        }),
         // Nobody waits for its end any more.
         Err(_) => true,
     }
@@ -93,6 +94,7 @@ fn process(socket: BorrowedFd<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
+    use std::os::linux::net::SocketAddrExt;
 
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -127,16 +129,62 @@ mod tests {
             .unwrap();
         let (connected, _) = listener.accept().unwrap();
         let third = process(connected.as_fd());
-        assert!(!has_ended(connected.as_fd()));
+        let pid = of(connected.as_fd()).unwrap().pid;
+        assert!(!has_ended(connected.as_fd(), pid));
+        assert_eq!(Some(Origin::of(connected.as_fd())), pid.map(Origin::Process));
         other.kill().unwrap();
         other.wait().unwrap();
-        let tells = getsockopt(&first_connected, PeerPidfd).err() != Some(Errno::ENOPROTOOPT);
-        assert_eq!(has_ended(connected.as_fd()), tells, "its number may be another's now");
+        assert!(has_ended(connected.as_fd(), pid), "its number may be another's now");
+        assert_eq!(Origin::of(connected.as_fd()), Origin::Ended);
         std::fs::remove_file(&address).unwrap();
         assert_eq!(first, second);
         // All, or none.
         assert_eq!(first.is_some(), third.is_some());
         assert!(first.is_none() || first != third);
+    }
+
+    /// One container, whose processes connect, and whose processes have others connect that end: two origins, however many they are.
+    #[test]
+    fn hostile_container_is_one_origin_and_what_has_ended_another() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: not root, so no process namespace can be made");
+            return;
+        }
+        let name = format!("quiver-origins-{}", std::process::id());
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+        let program = r"
+import os, socket, sys
+kept = []
+for number in range(6):
+    s = socket.socket(socket.AF_UNIX)
+    kept.append(s)
+    child = os.fork()
+    if child == 0:
+        os.setgid(number); os.setuid(number); s.connect('\0' + sys.argv[1])
+        if number % 2: os._exit(0)
+        import time; time.sleep(1000)
+    if number % 2: os.waitpid(child, 0)
+    print(number, flush=True)
+import time; time.sleep(1000)
+";
+        let mut container = std::process::Command::new("unshare")
+            .args(["--pid", "--fork", "--kill-child", "python3", "-c", program, &name])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = std::io::BufReader::new(container.stdout.take().unwrap());
+        // Once it has told of the last, those that end have ended.
+        (0..6).for_each(|_| assert!(std::io::BufRead::read_line(&mut told, &mut String::new()).unwrap() > 0));
+        let mut origins = std::collections::HashMap::<_, usize>::new();
+        for _ in 0..6 {
+            *origins.entry(Origin::of(listener.accept().unwrap().0.as_fd())).or_default() += 1;
+        }
+        container.kill().unwrap();
+        container.wait().unwrap();
+        assert_eq!(origins.remove(&Origin::Ended), Some(3), "{origins:?}");
+        let rest: Vec<_> = origins.into_iter().collect();
+        assert!(matches!(rest[..], [(Origin::Namespace(..), 3)]), "{rest:?}");
     }
 
     #[test]

@@ -102,23 +102,32 @@ mod tests {
     use crate::control::Limits;
     use crate::io::foreign::Closing;
 
-    /// Two processes of namespaces that ours can't see into: the one that connects too often is the loser.
+    /// Whoever connects too often is the loser, where nothing but this tells it from others.
     #[test]
-    fn hostile_crowd_in_another_process_namespace_pushes_nobody_else_out() {
-        let peer = Some(Credentials { pid: None, uid: 0, gid: 0 });
-        let (mut sessions, now) = (Sessions::default(), Instant::now());
-        let mut ends = Vec::new();
-        for (token, hidden) in (1..).zip([7, 8, 8, 8]) {
-            let kind = SocketType::SEQPACKET;
-            let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-            ends.push(theirs);
-            let (machine, _) = ServerMachine::new(Limits::of("s", [&ServerConfig::default()]));
-            let deadline = now + Duration::from_secs(token);
-            let origin = Origin::Process { peer, hidden: Some(hidden) };
-            let channel = Channel::new(ours, &Closing::default());
-            sessions.insert(token, Session { channel, peer, origin, machine, deadline, told: false });
+    fn hostile_crowd_pushes_nobody_else_out() {
+        let crowds = [
+            // Two processes of namespaces that ours can't see into.
+            [7, 8, 8, 8].map(|process| Origin::Hidden(Some(process))),
+            // A container that has processes connect that end.
+            [Origin::Process(7), Origin::Ended, Origin::Ended, Origin::Ended],
+            [Origin::Namespace(1, 7), Origin::Namespace(1, 8), Origin::Namespace(1, 8), Origin::Ended],
+        ];
+        for crowd in crowds {
+            let (mut sessions, now) = (Sessions::default(), Instant::now());
+            let mut ends = Vec::new();
+            for (token, origin) in (1..).zip(crowd) {
+                let kind = SocketType::SEQPACKET;
+                let (ours, theirs) =
+                    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+                ends.push(theirs);
+                let (machine, _) = ServerMachine::new(Limits::of("s", [&ServerConfig::default()]));
+                let deadline = now + Duration::from_secs(token);
+                let channel = Channel::new(ours, &Closing::default());
+                let session = Session { channel, peer: None, origin, machine, deadline, told: false };
+                sessions.insert(token, session);
+            }
+            assert_eq!(sessions.in_the_way(4), Some(2));
+            assert_eq!(sessions.in_the_way(5), None);
         }
-        assert_eq!(sessions.in_the_way(4), Some(2));
-        assert_eq!(sessions.in_the_way(5), None);
     }
 }

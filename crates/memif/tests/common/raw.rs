@@ -40,6 +40,19 @@ impl Raw {
         Self::over(socket)
     }
 
+    /// The same, by a process of its own, which has ended.
+    pub fn connect_by_another(name: &str) -> Self {
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let program = "import socket, sys; socket.socket(fileno=0).connect('\\0' + sys.argv[1])";
+        let status = std::process::Command::new("python3")
+            .args(["-c", program, name])
+            .stdin(socket.try_clone().unwrap())
+            .status();
+        assert!(status.unwrap().success());
+        Self::over(socket)
+    }
+
     /// The other role: takes a client that has connected.
     pub fn serve(listening: &OwnedFd) -> Self {
         Self::over(accept_with(listening, SocketFlags::CLOEXEC).unwrap())

@@ -2,10 +2,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::io::Credentials;
 
 fn origin(pid: u32) -> Origin {
-    Origin::Process { peer: Some(Credentials { pid: Some(pid), uid: 0, gid: 0 }), hidden: None }
+    Origin::Process(pid)
 }
 
 /// Hangs when it is dropped, until the other end is.
