@@ -9,12 +9,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketFlags, accept_with,
-    recvmsg, shutdown, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown, SocketFlags,
+    accept_with, recvmsg, shutdown, sockopt,
 };
+use rustix::process::{Resource, getrlimit};
 
 /// As many descriptors as the kernel lets one message have: what there is no space for it closes itself, in the thread that asks.
 pub(super) const FDS: usize = 253;
+/// Of these, how many a closer takes at once, each of the queues in queues it has before it, in proportion to what the process may have. The kernel
+/// closes the others, in the closer.
+fn at_once() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(FDS, |limit| (limit as usize / 64).clamp(1, FDS))
+}
+
 /// How deep sockets are looked for in sockets. The kernel lets none be sent that is deeper than 4; what waits to be accepted is deeper
 /// by one each time.
 const DEPTH: usize = 10;
@@ -48,27 +55,38 @@ fn dispose_at(fd: OwnedFd, depth: usize) {
 }
 
 fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
-    // Credentials tell an empty message from the end.
-    let _ = sockopt::set_socket_passcred(socket, true);
-    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS), ScmCredentials(1))];
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(at_once()))];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut errors = 0;
     while errors <= 1 {
+        // Credentials tell an empty message from the end. Not while it is taken: those of a message that was sent before they were asked for
+        // are of process 0, and rustix knows no such process.
+        let _ = sockopt::set_socket_passcred(socket, true);
+        let found = recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut [0; 1])],
+            &mut RecvAncillaryBuffer::default(),
+            RecvFlags::DONTWAIT | RecvFlags::PEEK,
+        );
+        let _ = sockopt::set_socket_passcred(socket, false);
+        match found {
+            Ok(next) if next.bytes == 0 && !next.flags.contains(ReturnFlags::CTRUNC) => return,
+            Ok(_) => {}
+            Err(_) => {
+                // That the other end didn't listen is told once, and first.
+                errors += 1;
+                continue;
+            }
+        }
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let Ok(message) = recvmsg(socket, &mut [IoSliceMut::new(&mut [0; 1])], &mut control, flags) else {
-            // That the other end didn't listen is told once, and first.
+        if recvmsg(socket, &mut [IoSliceMut::new(&mut [0; 4096])], &mut control, flags).is_err() {
             errors += 1;
             continue;
-        };
-        let mut is_message = message.bytes > 0;
+        }
         for ancillary in control.drain() {
-            is_message = true;
             if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
                 rights.for_each(|fd| dispose_at(fd, depth));
             }
-        }
-        if !is_message {
-            return;
         }
     }
 }
@@ -126,6 +144,21 @@ mod tests {
             inner = outer;
         }
         dispose(inner);
+    }
+
+    /// Sent before credentials were asked for, a message has those of process 0: none may come with it.
+    #[test]
+    fn messages_are_taken_without_credentials() {
+        let (ours, theirs) = pair();
+        let (read_end, write_end) = rustix::pipe::pipe().unwrap();
+        for fds in [&[][..], &[write_end.as_fd()]] {
+            send(&theirs, &[], fds);
+            send(&theirs, &[1], fds);
+        }
+        drop(write_end);
+        empty(ours.as_fd());
+        assert_eq!(rustix::io::read(&read_end, &mut [0; 1]), Ok(0), "all are taken");
+        assert_eq!(sockopt::socket_passcred(&ours), Ok(false));
     }
 
     #[test]
