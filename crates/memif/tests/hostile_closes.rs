@@ -322,6 +322,30 @@ fn hostile_container_that_connects_by_processes_that_end() {
     });
 }
 
+/// A process that may have few descriptors keeps half of them, whatever peers send.
+#[test]
+fn hostile_processes_that_want_all_of_a_few_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    alone("hostile_processes_that_want_all_of_a_few_descriptors", || {
+        let usual = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(1024), ..usual }).unwrap();
+        let mut server = Server::new("few");
+        let before = descriptors();
+        let others: Vec<_> = (0..8).map(|_| Other::new(&server, Act::Message(200))).collect();
+        let is_full = |event: &ServerEvent| {
+            matches!(event, ServerEvent::NotAccepting { error: Error::HangingDescriptors })
+        };
+        server.until("nobody is accepted any more", |server| server.told.iter().any(is_full));
+        // Half of 1024, and one message more; a closer takes 16 at each level, and there are pipes to the others.
+        assert!(descriptors() <= before + 512 + 253 + 4 * 10 + 30, "{} after {before}", descriptors());
+        let more: Vec<_> = (0..100).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        drop((more, others));
+        server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+        server.still_serves();
+    });
+}
+
 /// Each has a thread of its own, and closing goes on for whoever else comes.
 #[test]
 fn hostile_processes_by_the_dozen_whose_closes_hang() {

@@ -93,6 +93,13 @@ pub(super) fn not_due(bytes: &[u8], state: &'static str) -> Reason {
     }
 }
 
+/// Whether a message came with as many descriptors as it has.
+fn count(message: &Message, count: usize) -> Result<(), Reason> {
+    let expected = usize::from(message.has_descriptor());
+    let wrong = Reason::FileDescriptors { message: message.name(), count, expected };
+    if count == expected { Ok(()) } else { Err(wrong) }
+}
+
 /// The server's side of one control channel.
 ///
 /// ```text
@@ -166,6 +173,23 @@ impl ServerMachine {
         not_due(bytes, self.state.activity())
     }
 
+    /// Whether a message came with as many descriptors as it has, so that they needn't be given to find out that they are refused.
+    ///
+    /// # Errors
+    /// [`Reason`] to disconnect.
+    pub fn check_count(bytes: &[u8], descriptors: usize) -> Result<(), Reason> {
+        count(&Message::decode(bytes)?, descriptors)
+    }
+
+    /// Regions that were announced, and that nobody has but this machine: to free them takes time.
+    #[must_use]
+    pub fn regions(&self) -> usize {
+        match &self.state {
+            State::Announcing(announced) => announced.regions.len(),
+            _ => 0,
+        }
+    }
+
     /// Takes a message as it came off the socket, and the descriptors that came with it. Those not used are
     /// closed.
     ///
@@ -178,14 +202,9 @@ impl ServerMachine {
         interfaces: &mut impl Interfaces,
     ) -> Result<ServerStep, Reason> {
         let message = Message::decode(bytes)?;
-        let takes_fd = message.has_descriptor();
         let name = message.name();
-        let mut fds = fds.into_iter();
-        let wrong = Reason::FileDescriptors { message: name, count: fds.len(), expected: takes_fd.into() };
-        if fds.len() != usize::from(takes_fd) {
-            return Err(wrong);
-        }
-        let fd = fds.next();
+        count(&message, fds.len())?;
+        let fd = fds.into_iter().next();
 
         match (&mut self.state, message, fd) {
             (_, Message::Disconnect { code, reason }, _) => Err(Reason::Peer { code, text: reason }),
@@ -316,7 +335,8 @@ impl Announced {
         if self.client_tx.is_empty() && self.client_rx.is_empty() {
             return Err(Reason::NoRings);
         }
-        let table = Arc::new(RegionTable::new(std::mem::take(&mut self.regions))?);
+        // They stay here until it is known that there is a connection: whoever has the machine drops what is refused.
+        let table = Arc::new(RegionTable::new(self.regions.clone())?);
         let client_tx = std::mem::take(&mut self.client_tx);
         let client_rx = std::mem::take(&mut self.client_rx);
         let (rx, tx) = server_queues(&table, client_tx, client_rx, self.config.max_packet)?;

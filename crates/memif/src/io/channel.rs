@@ -13,7 +13,7 @@ use rustix::net::{
 
 use super::credentials::{self, Credentials};
 use super::disposal::{FDS, empty};
-use super::foreign::{Closing, Departing, harmless};
+use super::foreign::{Closing, Departing, Taken, harmless};
 use super::rights;
 use crate::Reason;
 use crate::control::{MESSAGE_SIZE, Message};
@@ -51,7 +51,7 @@ pub(super) enum Heard {
 #[derive(Debug)]
 pub(super) struct Received {
     pub bytes: Vec<u8>,
-    pub fds: Vec<OwnedFd>,
+    pub fds: Taken,
 }
 
 impl Channel {
@@ -104,11 +104,11 @@ impl Channel {
     }
 
     /// Receives a message, if there is one. One with descriptors stays where it is unless some may be `due`, and its sender is not beyond
-    /// its share of those that wait to be closed.
+    /// its share of those that wait to be closed, nor all are beyond theirs.
     pub fn receive(&self, due: bool) -> Result<Option<Heard>, Reason> {
         let mut buffer = [0; MESSAGE_SIZE + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let takes = due && !self.is_beyond_share();
+        let takes = due && !self.is_beyond_share() && !self.closing.is_full();
         let room = if takes { space.len() } else { 0 };
         let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
         if !takes {
@@ -118,7 +118,10 @@ impl Channel {
                 Ok(Next::Message { bytes, ancillary: true }) => {
                     return Ok(Some(Heard::NotDue(buffer[..bytes.min(MESSAGE_SIZE + 1)].to_vec())));
                 }
-                Ok(Next::Message { .. }) | Err(_) => {}
+                Ok(Next::Message { .. }) => {}
+                // Without space for them, what comes after the errors would be closed here.
+                Err(Errno::CONNRESET) => return Err(Reason::Closed),
+                Err(errno) => return Err(Reason::Socket(errno)),
             }
         }
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -240,7 +240,7 @@ fn step(channel: &Channel, machine: &mut ClientMachine) -> Result<Option<Option<
         Some(Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
         Some(Heard::Message(received)) => received,
     };
-    let step = machine.receive(&received.bytes, received.fds)?;
+    let step = machine.receive(&received.bytes, received.fds.lend().map_err(Reason::Socket)?)?;
     if let Some((message, fd)) = step.send {
         channel.send(&message, fd.as_ref().map(AsFd::as_fd))?;
     }

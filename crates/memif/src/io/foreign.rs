@@ -6,14 +6,17 @@
 //! reason. Nothing else can be done with such a file: even to ask what file system it is of (`fstatfs`) would ask its server, whereas
 //! only memory has seals, and the kernel alone answers for these.
 //!
+//! Memory is harmless to look at and to map, but its last close takes as long as its pages take to be freed, which may be seconds: what of it
+//! is refused is closed by the other thread, too.
+//!
 //! What is in a message that nobody reads goes with the socket that it waits in, or in the call that has no space for it, in the
 //! thread that does so; so these are closed elsewhere as well.
 //!
 //! Whatever is to be closed counts against the [origin](Origin) that has sent it from the moment on that it waits, by descriptors: beyond
 //! its share an origin is turned away, and nothing more is taken from the connections that it has, until enough of it is closed. It has one
 //! thread at a time, so that only its own closes wait for one that hangs. What peers cost us is bounded by that, however often they come
-//! back: threads by [`CLOSERS`], of as many origins; descriptors of an origin by [`SHARE`], one message and the sockets of its connections;
-//! descriptors of all by [`MOST`], beyond which nobody is accepted at that socket.
+//! back: threads by [`CLOSERS`], of as many origins; descriptors of an origin by [`Bounds`], one message and the sockets of its connections;
+//! descriptors of all by [`Bounds`] as well, beyond which nobody is accepted at that socket and nothing is taken.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -21,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::fcntl_get_seals;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Resource, getrlimit};
 
 use super::channel::Rest;
 use super::credentials::Origin;
@@ -30,16 +34,44 @@ use super::disposal::dispose;
 const CLOSERS: usize = 256;
 /// All that a closer needs: sockets are looked for in sockets to a depth of ten.
 const STACK: usize = 256 << 10;
-/// Descriptors of one origin on their way out, sockets in which messages were left among them, before it must not send more.
-const SHARE: usize = 64;
-/// Descriptors of all on their way out before nobody is accepted any more: what 25 origins can have that all send as much as they may.
-const MOST: usize = 8192;
+
+/// How many descriptors may be on their way out, sockets in which messages were left among them.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Of all, before nobody is accepted any more: what 25 origins can have that all send as much as they may.
+    most: usize,
+    /// Of one origin, before it must not send more.
+    share: usize,
+}
+
+impl Bounds {
+    /// Where the process may have enough of them.
+    const USUAL: Self = Self { most: 8192, share: 64 };
+
+    /// Half of what the process may have, by its limit of now: the other half is the application's.
+    fn of_process() -> Self {
+        let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize);
+        Self::within(limit)
+    }
+
+    fn within(limit: usize) -> Self {
+        let most = (limit / 2).clamp(1, Self::USUAL.most);
+        Self { most, share: (most / 16).clamp(1, Self::USUAL.share) }
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::of_process()
+    }
+}
 
 /// What the peers of a socket have sent, on its way out, and the origin whose this is.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Closing {
     all: Arc<Mutex<Leaving>>,
     origin: Origin,
+    bounds: Bounds,
 }
 
 /// Dropped by a closer, whatever it is.
@@ -80,22 +112,22 @@ impl std::fmt::Debug for Leaving {
 impl Closing {
     /// For what comes from there.
     pub(super) fn of(&self, origin: Origin) -> Self {
-        Self { all: Arc::clone(&self.all), origin }
+        Self { all: Arc::clone(&self.all), origin, bounds: self.bounds }
     }
 
     /// Whether so much of this origin waits that it must not send more.
     pub(super) fn is_beyond_share(&self) -> bool {
-        self.look().by_origin.get(&self.origin).is_some_and(|account| account.held >= SHARE)
+        self.look().by_origin.get(&self.origin).is_some_and(|account| account.held >= self.bounds.share)
     }
 
     /// Whether there is an origin of which so much waits.
     pub(super) fn is_anybody_beyond_share(&self) -> bool {
-        self.look().by_origin.values().any(|account| account.held >= SHARE)
+        self.look().by_origin.values().any(|account| account.held >= self.bounds.share)
     }
 
     /// Whether so much of all waits that nobody must send more.
     pub(super) fn is_full(&self) -> bool {
-        self.look().held >= MOST
+        self.look().held >= self.bounds.most
     }
 
     /// Looks for closers where there could be none before.
@@ -106,7 +138,7 @@ impl Closing {
     }
 
     /// Closes it, which holds so many descriptors, on another thread.
-    fn close(&self, what: impl Send + 'static, descriptors: usize) {
+    pub(super) fn close(&self, what: impl Send + 'static, descriptors: usize) {
         let mut leaving = lock(&self.all);
         leaving.held += descriptors;
         let account = leaving.by_origin.entry(self.origin).or_default();
@@ -211,10 +243,10 @@ pub(super) fn harmless(
     fds: impl IntoIterator<Item = OwnedFd>,
     stand_in: BorrowedFd<'_>,
     closing: &Closing,
-) -> Result<Vec<OwnedFd>, Errno> {
+) -> Result<Taken, Errno> {
     let (mut taken, mut foreign) = (Vec::new(), Vec::new());
     for fd in fds {
-        if is_eventfd(fd.as_fd()) || fcntl_get_seals(&fd).is_ok() {
+        if is_eventfd(fd.as_fd()) || is_memory(&fd) {
             taken.push(Ok(fd));
         } else {
             foreign.push(fd);
@@ -225,7 +257,51 @@ pub(super) fn harmless(
         let descriptors = foreign.len();
         closing.close(Foreign(foreign), descriptors);
     }
-    taken.into_iter().collect()
+    let mut failed = None;
+    let fds = taken.into_iter().filter_map(|fd| fd.map_err(|errno| failed = Some(errno)).ok()).collect();
+    let taken = Taken { fds, closing: closing.clone() };
+    failed.map_or(Ok(taken), Err)
+}
+
+/// The descriptors of a message, until it is known what becomes of them: memory that is refused is closed elsewhere.
+#[derive(Debug)]
+pub(super) struct Taken {
+    fds: Vec<OwnedFd>,
+    closing: Closing,
+}
+
+impl Taken {
+    pub(super) fn len(&self) -> usize {
+        self.fds.len()
+    }
+
+    /// Others for the same, whose close is not the last.
+    ///
+    /// # Errors
+    /// If there is no descriptor left.
+    pub(super) fn lend(&self) -> Result<Vec<OwnedFd>, Errno> {
+        self.fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, 0)).collect()
+    }
+
+    /// Whoever they were lent to has kept them.
+    pub(super) fn accepted(mut self) {
+        self.fds.clear();
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let memory: Vec<_> = self.fds.extract_if(.., |fd| is_memory(fd)).collect();
+        if !memory.is_empty() {
+            let descriptors = memory.len();
+            self.closing.close(memory, descriptors);
+        }
+    }
+}
+
+/// Only memory has seals.
+fn is_memory(fd: &OwnedFd) -> bool {
+    fcntl_get_seals(fd).is_ok()
 }
 
 /// Whether it is an eventfd. The kernel tells what a descriptor is by its link's name only.

@@ -181,9 +181,6 @@ impl Listener {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(system("epoll_wait")(errno)),
         }
-        if self.keeps_out {
-            self.keep_out();
-        }
         let (mut accepting, mut tokens) = (false, Vec::new());
         for event in ready {
             match event.data.u64() {
@@ -210,6 +207,8 @@ impl Listener {
         for token in self.sessions.late(now) {
             self.end(token, Reason::Timeout, &mut events);
         }
+        // Before anybody connects again, and not only when the first of them has come.
+        self.keep_out();
         Ok(events)
     }
 
@@ -231,7 +230,6 @@ impl Listener {
             let origin = Origin::of(fd.as_fd());
             let channel = Channel::new(fd, &self.closing.of(origin));
             if channel.is_beyond_share() {
-                self.keep_out();
                 self.refuse(&channel, Reason::HangingDescriptors, events);
                 continue;
             }
@@ -319,6 +317,10 @@ impl Listener {
         if let Some(interface) = claimed.filter(|interface| interface.owner == Some(token)) {
             interface.owner = None;
         }
+        let regions = session.machine.regions();
+        if regions > 0 {
+            self.closing.of(session.origin).close(session.machine, regions);
+        }
         true
     }
 }
@@ -335,8 +337,11 @@ fn step(
         Some(Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
         Some(Heard::Message(received)) => received,
     };
+    ServerMachine::check_count(&received.bytes, received.fds.len())?;
     let mut view = View { interfaces, token, channel, peer: *peer };
-    let step = machine.receive(&received.bytes, received.fds, &mut view)?;
+    let fds = received.fds.lend().map_err(Reason::Socket)?;
+    let step = machine.receive(&received.bytes, fds, &mut view)?;
+    received.fds.accepted();
     if let Some(reply) = step.reply {
         channel.send(&reply, None)?;
     }

@@ -3,8 +3,48 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+const MOST: usize = Bounds::USUAL.most;
+const SHARE: usize = Bounds::USUAL.share;
+
 fn origin(pid: u32) -> Origin {
     Origin::Process(pid)
+}
+
+/// Whatever this process may have.
+fn usual() -> Closing {
+    Closing { bounds: Bounds::USUAL, ..Closing::default() }
+}
+
+/// The application keeps half of what it may have.
+#[test]
+fn bounds_are_in_proportion_to_the_limit() {
+    for (limit, most, share) in
+        [(0, 1, 1), (256, 128, 8), (1024, 512, 32), (20_000, 8192, 64), (usize::MAX, 8192, 64)]
+    {
+        let bounds = Bounds::within(limit);
+        assert_eq!((bounds.most, bounds.share), (most, share), "{limit}");
+    }
+}
+
+/// Its pages are freed by whoever closes it last.
+#[test]
+fn hostile_memory_that_is_refused_is_closed_elsewhere() {
+    let closing = usual();
+    let end = closing.hang();
+    let memory = rustix::fs::memfd_create("quiver-refused", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let (stand_in, _end) = rustix::pipe::pipe().unwrap();
+    let is_open = || {
+        let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        fds.filter_map(|fd| std::fs::read_link(fd.path()).ok())
+            .any(|name| name.to_string_lossy().contains("quiver-refused"))
+    };
+    let taken = harmless([memory], stand_in.as_fd(), &closing).unwrap();
+    drop(taken.lend().unwrap());
+    drop(taken);
+    assert!(is_open(), "nobody has closed it but the one who hangs");
+    drop(end);
+    eventually("it is closed", || closing.done());
+    assert!(!is_open());
 }
 
 /// Hangs when it is dropped, until the other end is.
@@ -44,8 +84,9 @@ fn memory_and_eventfds_are_let_through() {
     let memory = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
     let numbers = [&memory, &event].map(AsRawFd::as_raw_fd);
-    let closing = Closing::default();
-    let taken = harmless([memory, write_end, event], stand_in.as_fd(), &closing).unwrap();
+    let closing = usual();
+    let all = harmless([memory, write_end, event], stand_in.as_fd(), &closing).unwrap();
+    let taken = &all.fds;
     assert_eq!([&taken[0], &taken[2]].map(AsRawFd::as_raw_fd), numbers);
     assert!(!is_eventfd(taken[1].as_fd()) && fcntl_get_seals(&taken[1]).is_err());
     eventually("the other is closed", || closing.done());
@@ -55,7 +96,7 @@ fn memory_and_eventfds_are_let_through() {
 /// One origin whose closes hang for ever: it is turned away, at once, and what others send is closed as ever.
 #[test]
 fn hostile_origin_uses_up_its_own_share_only() {
-    let all = Closing::default();
+    let all = usual();
     let (bad, good) = (all.of(origin(1)), all.of(origin(2)));
     let mut ends = Vec::new();
     ends.extend((1..SHARE).map(|_| bad.hang()));
@@ -81,7 +122,7 @@ fn hostile_origin_uses_up_its_own_share_only() {
 /// Not messages: one can have more than the share.
 #[test]
 fn hostile_descriptors_are_counted_each() {
-    let all = Closing::default();
+    let all = usual();
     let one = all.of(origin(1));
     let first = one.hang_with(SHARE - 1);
     assert!(!one.is_beyond_share());
@@ -97,7 +138,7 @@ fn hostile_descriptors_are_counted_each() {
 /// As many origins as there were closers once, and far more: each has its own, so that nobody waits for others, up to a number.
 #[test]
 fn hostile_origins_by_the_hundred_have_one_thread_each() {
-    let all = Closing::default();
+    let all = usual();
     let mut ends = Vec::new();
     let mut number = 0;
     let mut more = |count: usize| {
@@ -136,7 +177,7 @@ fn a_closer_that_cannot_be_had_is_asked_for_again() {
         assert!(status.unwrap().success());
         return;
     }
-    let closing = Closing::default();
+    let closing = usual();
     let usual = getrlimit(Resource::As);
     // No memory for another thread's stack.
     setrlimit(Resource::As, Rlimit { current: Some(1), ..usual }).unwrap();

@@ -20,6 +20,9 @@ fn hostile_process_whose_closes_hang_keeps_nobody_else_out() {
     let token = listener.sessions.tokens()[0];
     let us = listener.sessions.get(token).unwrap().origin;
     let ends: Vec<_> = (0..64).map(|_| listener.closing.of(us).hang()).collect();
+    assert!(!listener.keeps_out);
+    listener.process(now).unwrap();
+    assert!(listener.keeps_out, "before the next of them connects");
     let mut second = client();
     second.process(now);
     let told = listener.process(now).unwrap();
