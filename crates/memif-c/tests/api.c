@@ -143,6 +143,7 @@ static void packets(void)
     CHECK(qm_send(client, 0, &(qm_piece){sent, 0, 0}, 1, &n) == QM_TOO_LONG && n == 0);
     CHECK(qm_send(client, 0, &(qm_piece){sent, 1, QM_MORE}, 1, &n) == QM_INVALID);
     CHECK(qm_send(client, 0, &(qm_piece){NULL, 1, 0}, 1, &n) == QM_INVALID);
+    CHECK(qm_send(client, 0, &(qm_piece){sent, 1, 0xf0}, 1, &n) == QM_INVALID);
     CHECK(qm_send(client, 1, &(qm_piece){sent, 1, 0}, 1, &n) == QM_INVALID && qm_release(client, 256) == QM_INVALID);
     /* What was received stays readable when the link goes down, and the next connection can be used after it is released. */
     qm_piece kept;
@@ -324,6 +325,9 @@ static void admission(void)
     qm_close(client);
     qm_close(server);
     CHECK(qm_open_server(address, &(qm_server_options){.allow_uid_count = 1}, &server) == QM_INVALID);
+    CHECK(qm_open_server(address, &(qm_server_options){.allow_uids = &uid}, &server) == QM_INVALID); /* a list of nobody */
+    CHECK(qm_open_server(address, &(qm_server_options){.allow_gids = &gid}, &server) == QM_INVALID);
+    CHECK(qm_open_server(address, &(qm_server_options){.file_mode = 0777777}, &server) == QM_INVALID);
     CHECK(qm_open_server(address, &(qm_server_options){.allow_gids = &gid, .allow_gid_count = 65537}, &server) == QM_INVALID);
 }
 

@@ -72,10 +72,7 @@ pub(crate) struct ClientMemory {
 
 impl ClientMemory {
     pub(crate) fn new(name: &str, config: &QueueConfig) -> Result<Self, Error> {
-        if !(64..=65_536).contains(&config.buffer_size) {
-            let value = u64::from(config.buffer_size);
-            return Err(Error::Setting { setting: "buffer size", value, allowed: "64..=65536" });
-        }
+        config.check()?;
         let layout = Layout {
             tx_rings: config.tx_queues,
             rx_rings: config.rx_queues,
@@ -102,11 +99,12 @@ impl ClientMemory {
         for i in 0..config.tx_queues {
             let ring = ring(offset(layout.tx_ring(i))?)?;
             let end = Endpoint::client_tx(size);
-            tx.push(match &config.pool {
+            let queue = match &config.pool {
                 None => TxQueue::new(ring, end, slots(offset(layout.tx_buffers(i))?), new_event()?),
                 Some(pool) => TxQueue::new(ring, end, Slots::Peer, new_event()?)
                     .with_pool(pool.slots(POOL, size.descriptors())?),
-            });
+            };
+            tx.push(queue.with_longest(config.max_packet));
         }
         let mut rx = Vec::new();
         for i in 0..config.rx_queues {
@@ -151,7 +149,7 @@ pub(crate) fn server_queues(
     let mut tx = Vec::new();
     for spec in client_rx {
         let ring = view(&spec)?;
-        tx.push(TxQueue::new(ring, Endpoint::server(), Slots::Peer, spec.event));
+        tx.push(TxQueue::new(ring, Endpoint::server(), Slots::Peer, spec.event).with_longest(max_packet));
     }
     Ok((rx, tx))
 }

@@ -26,7 +26,7 @@ mod error;
 mod in_process;
 
 pub use connection::{Connection, Peer, Role};
-pub use control::{Admission, ClientConfig, Mode, QueueConfig, Reason, Secret, ServerConfig};
+pub use control::{Admission, ClientConfig, Mode, QueueConfig, Reason, Refusal, Secret, ServerConfig};
 pub use error::Error;
 pub use in_process::in_process;
 pub use io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};

@@ -11,7 +11,7 @@ use common::{client_connection, connect, drive, exchange, server_connection, sma
 use memif::ring::RingSize;
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings, Mode,
-    QueueConfig, Reason, Secret, ServerConfig, ServerEvent,
+    QueueConfig, Reason, Refusal, Secret, ServerConfig, ServerEvent,
 };
 
 fn listen(address: &Address, interfaces: impl IntoIterator<Item = (u32, ServerConfig)>) -> Listener {
@@ -198,7 +198,9 @@ fn who_may_not_connect_is_told_why() {
         (ClientConfig { secret: secret("open sesame!"), ..client(1) }, Reason::WrongSecret),
     ] {
         let (server, client) = refused(&mut listener, config, &address);
-        assert_eq!(client, Reason::Peer { code: 0, text: expected.text() });
+        let code = expected.refusal().map_or(0, Refusal::code);
+        assert_eq!(client, Reason::Peer { code, text: expected.text() });
+        assert_eq!(client.refusal(), expected.refusal());
         assert_eq!(server, expected);
     }
     let mut right = dial(&address, ClientConfig { secret: secret("open sesame"), ..client(1) });

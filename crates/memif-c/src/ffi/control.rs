@@ -101,10 +101,10 @@ pub unsafe extern "C" fn qm_next_event_sized(port: *const qm_port, event: *mut E
         let news = port.next_news().ok_or_else(|| Failure::new(Status::Down, port.name(), "no event"))?;
         let (kind, reason, cause) = match news {
             LinkEvent::Up => (1, String::new(), ""),
-            LinkEvent::Down(reason) => (2, reason.to_string(), reason.kind()),
-            LinkEvent::Refused(reason) => (3, reason.to_string(), reason.kind()),
+            LinkEvent::Down(reason) => (2, reason.to_string(), reason.cause()),
+            LinkEvent::Refused(reason) => (3, reason.to_string(), reason.cause()),
             LinkEvent::Unreachable(error) => (4, error.to_string(), "no-server"),
-            LinkEvent::AdminDown(reason) => (5, reason.to_string(), reason.kind()),
+            LinkEvent::AdminDown(reason) => (5, reason.to_string(), reason.cause()),
             LinkEvent::NotAccepting(error) => (6, error.to_string(), "not-accepting"),
         };
         let mut result = Event { kind, reason: [0; 160], cause: [0; 32] };

@@ -65,6 +65,13 @@ fn mode(mode: u32) -> Result<Mode, Failure> {
     }
 }
 
+fn file_mode(mode: u32) -> Result<u32, Failure> {
+    match or(mode, 0o660) {
+        mode @ 1..=0o777 => Ok(mode),
+        mode => Err(invalid(&format!("file_mode {mode:#o} is not in 0001..=0777"))),
+    }
+}
+
 fn ring_size(descriptors: u32) -> Result<RingSize, Failure> {
     RingSize::from_descriptors(descriptors)
         .ok_or_else(|| invalid(&format!("ring size {descriptors} is no power of two from 64 to 16384")))
@@ -92,7 +99,8 @@ const MOST_IDS: usize = 65_536;
 /// `ids` is null or an array of `count` numbers.
 unsafe fn ids(ids: *const u32, count: usize, name: &str) -> Result<Vec<u32>, Failure> {
     match count {
-        0 => Ok(Vec::new()),
+        0 if ids.is_null() => Ok(Vec::new()),
+        0 => Err(invalid(&format!("{name} is a list of nobody: leave it NULL to let everybody connect"))),
         _ if ids.is_null() => Err(invalid(&format!("{name} is NULL, its count is {count}"))),
         // SAFETY: the caller's promise.
         1..=MOST_IDS => Ok(unsafe { std::slice::from_raw_parts(ids, count) }.to_vec()),
@@ -204,10 +212,11 @@ pub unsafe extern "C" fn qm_open_server_sized(
         let (at, options) = unsafe { (address(at)?, taken(options, size, "options")?) };
         // SAFETY: as above.
         let config = unsafe { server_config(&options) };
-        let config = config.map_err(|failure| failure.named(format_args!("{at} id {}", options.id)))?;
+        let named = |failure: Failure| failure.named(format_args!("{at} id {}", options.id));
+        let config = config.map_err(named)?;
         let given = |id: u32| (id != 0).then_some(id);
         let settings = ListenerSettings {
-            mode: or(options.file_mode, 0o660) & 0o777,
+            mode: file_mode(options.file_mode).map_err(named)?,
             owner: given(options.file_uid),
             group: given(options.file_gid),
             ..ListenerSettings::default()

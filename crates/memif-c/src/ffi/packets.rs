@@ -150,14 +150,18 @@ pub unsafe extern "C" fn qm_send(
         }
         // SAFETY: as above.
         let pieces = unsafe { std::slice::from_raw_parts(pieces, count) };
-        let (mut packets, mut more, mut missing) = (0, 0, false);
+        let (mut packets, mut more, mut missing, mut flags) = (0, 0, false, 0);
         for piece in pieces {
             more = piece.flags & MORE;
             packets += usize::from(more == 0);
+            flags |= piece.flags;
             missing |= piece.data.is_null() & (piece.length > 0);
         }
         if missing {
             return Err(invalid("data of a piece is NULL"));
+        }
+        if flags & !MORE != 0 {
+            return Err(invalid(&format!("flags {:#x} of a piece don't exist", flags & !MORE)));
         }
         if more != 0 {
             return Err(invalid("the last piece says that its packet goes on"));
@@ -165,7 +169,7 @@ pub unsafe extern "C" fn qm_send(
         let mut source = Source { pieces, packet: 0, start: 0, end: 0, refused: false };
         let done = port.send(queue as usize, packets, &mut source)?;
         if source.refused && done == 0 {
-            let text = "packet is empty or longer than the whole ring";
+            let text = "packet is empty, longer than the whole ring, or than a peer takes";
             return Err(Failure::new(Status::TooLong, port.name(), text));
         }
         // Where the first packet that wasn't sent begins.

@@ -238,8 +238,9 @@ impl Oracle {
                 break;
             }
             let Some(parts) = self.parts(side, ring, first + used, room - used, packet.len() as u64)? else {
-                // Only an empty ring shows that it is too long for any.
-                if packet.is_empty() || room - used == SLOTS {
+                // Of a peer's buffers only an empty ring shows that it is too long for any.
+                let beyond_own = side == Side::Client && packet.len() as u64 > SLOTS * BUFFER;
+                if packet.is_empty() || room - used == SLOTS || beyond_own {
                     never += 1;
                     if never > most {
                         break;

@@ -198,7 +198,8 @@ impl Port {
     }
 
     /// Sends packets on the first queue; gives how many were dealt with: the rest found no room, or the link
-    /// is down. Packets longer than the whole ring, and empty ones, are dropped.
+    /// is down. Packets longer than the whole ring, or than 65553 bytes, and empty ones, are left out, and counted as
+    /// [`refused`](crate::ring::QueueCounters::refused).
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use memory::region::{HugePages, SealPolicy};
 
 use super::Secret;
+use crate::Error;
 use crate::ring::{Pool, RingSize};
 
 /// What packets of an interface begin with.
@@ -46,7 +47,7 @@ impl fmt::Display for Mode {
 }
 
 /// Which processes may connect to an interface, by what the kernel says of them. Each list that is not empty must
-/// hold the peer; the default lets everybody in who can reach the socket.
+/// hold the peer; the default, whose lists are all empty, lets everybody in who can reach the socket.
 ///
 /// A path socket has its file's mode and owner besides; an abstract one can be reached by every process of its
 /// network namespace, so that this list is all that keeps them apart.
@@ -101,6 +102,30 @@ pub struct ServerConfig {
     pub max_packet: u32,
 }
 
+fn within<T: Into<u64> + Copy>(
+    setting: &'static str,
+    value: T,
+    range: std::ops::RangeInclusive<u64>,
+    allowed: &'static str,
+) -> Result<(), Error> {
+    let value = value.into();
+    if range.contains(&value) { Ok(()) } else { Err(Error::Setting { setting, value, allowed }) }
+}
+
+impl ServerConfig {
+    /// Whether there can be such an interface.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(&self) -> Result<(), Error> {
+        within("most queues to receive from", self.max_rx_queues, 0..=256, "0..=256")?;
+        within("most queues to send to", self.max_tx_queues, 0..=256, "0..=256")?;
+        within("most queues", self.max_rx_queues.max(self.max_tx_queues), 1..=256, "1..=256")?;
+        within("most regions", self.max_regions, 1..=256, "1..=256")?;
+        within("longest packet", self.max_packet, 1..=u64::from(u32::MAX), "1..=4294967295")
+    }
+}
+
 impl Default for ServerConfig {
     /// Ethernet, no secret, open to everybody, everything the protocol allows, sealed regions of at most 1 GiB.
     fn default() -> Self {
@@ -138,6 +163,20 @@ pub struct QueueConfig {
     /// The buffers of a trust group instead of buffers of the interface's own: packets between its interfaces aren't copied, and each
     /// of its peers can read and write the packets of all. The pool's buffer size counts.
     pub pool: Option<Arc<Pool>>,
+}
+
+impl QueueConfig {
+    /// Whether there can be such queues.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(&self) -> Result<(), Error> {
+        within("queues to receive from", self.rx_queues, 0..=256, "0..=256")?;
+        within("queues to send to", self.tx_queues, 0..=256, "0..=256")?;
+        within("queues", self.rx_queues.max(self.tx_queues), 1..=256, "1..=256")?;
+        within("longest packet", self.max_packet, 1..=u64::from(u32::MAX), "1..=4294967295")?;
+        within("buffer size", self.buffer_size, 64..=65_536, "64..=65536")
+    }
 }
 
 impl Default for QueueConfig {

@@ -35,7 +35,7 @@ pub enum Message {
     },
     /// Either side: it is over.
     Disconnect {
-        /// A number, 0 by custom.
+        /// A number: 0 by custom, or that of a [`Refusal`](super::Refusal).
         code: u32,
         /// Why.
         reason: Text<96>,

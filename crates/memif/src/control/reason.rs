@@ -13,7 +13,7 @@ pub enum Reason {
     /// The peer said so.
     #[error("disconnected by the peer: {text} (code {code})")]
     Peer {
-        /// Its code, usually 0.
+        /// Its code: 0, or what [`refusal`](Self::refusal) makes of it.
         code: u32,
         /// Its words.
         text: Text<96>,
@@ -77,6 +77,14 @@ pub enum Reason {
     /// The peer doesn't speak version 2.0.
     #[error("unsupported version {0:#06x}, this end speaks 0x0200")]
     Version(u16),
+    /// The peer speaks none of the versions that this end does.
+    #[error("unsupported versions {min:#06x} to {max:#06x}, this end speaks 0x0200")]
+    Versions {
+        /// The oldest it speaks.
+        min: u16,
+        /// The newest.
+        max: u16,
+    },
     /// No such interface on this socket.
     #[error("unmatched interface id {0}")]
     UnknownInterface(u32),
@@ -180,9 +188,69 @@ pub enum Stranger {
     /// It lives in another process namespace, or in one that can't be told.
     #[error("process namespace")]
     ProcessNamespace,
+    /// The process namespace that may connect isn't where it should be: nobody is let in.
+    #[error("the process namespace that may connect can't be found")]
+    NoProcessNamespace,
     /// The kernel doesn't say who it is.
     #[error("unknown process")]
     Unknown,
+}
+
+/// Why one end refuses the other, as the number in DISCONNECT says beside the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u32)]
+pub enum Refusal {
+    /// The secret is wrong or missing.
+    WrongSecret = 1,
+    /// The process isn't one of those that may connect.
+    NotAllowed = 2,
+    /// No interface has the id.
+    UnknownInterface = 3,
+    /// Not the mode of the interface.
+    Mode = 4,
+    /// No version of the protocol is common to both.
+    Version = 5,
+    /// The interface has a peer.
+    Busy = 6,
+    /// More than a limit allows.
+    Limit = 7,
+}
+
+impl Refusal {
+    /// What a code says; `None` for 0, which says nothing, and those that are not known.
+    #[must_use]
+    pub const fn from_code(code: u32) -> Option<Self> {
+        Some(match code {
+            1 => Self::WrongSecret,
+            2 => Self::NotAllowed,
+            3 => Self::UnknownInterface,
+            4 => Self::Mode,
+            5 => Self::Version,
+            6 => Self::Busy,
+            7 => Self::Limit,
+            _ => return None,
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// A word for it, as of [`Reason::kind`].
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::WrongSecret => "wrong-secret",
+            Self::NotAllowed => "not-allowed",
+            Self::UnknownInterface => "unknown-interface",
+            Self::Mode => "mode",
+            Self::Version => "version",
+            Self::Busy => "already-connected",
+            Self::Limit => "limit",
+        }
+    }
 }
 
 impl Reason {
@@ -196,6 +264,36 @@ impl Reason {
     #[must_use]
     pub fn text(&self) -> Text<96> {
         Text::new(&self.to_string())
+    }
+
+    /// Why one end refuses the other, whichever says so, as far as there is a code for it.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<Refusal> {
+        Some(match self {
+            Self::Peer { code, .. } => return Refusal::from_code(*code),
+            Self::SecretRequired | Self::WrongSecret => Refusal::WrongSecret,
+            Self::NotAllowed(_) => Refusal::NotAllowed,
+            Self::UnknownInterface(_) => Refusal::UnknownInterface,
+            Self::Mode { .. } => Refusal::Mode,
+            Self::Version(_) | Self::Versions { .. } => Refusal::Version,
+            Self::AlreadyConnected(_) => Refusal::Busy,
+            Self::TooManyConnections
+            | Self::HangingDescriptors
+            | Self::TooManyRegions(_)
+            | Self::TooMuchMemory { .. }
+            | Self::TooManyRings(_)
+            | Self::RingSize { .. } => Refusal::Limit,
+            _ => return None,
+        })
+    }
+
+    /// As [`kind`](Self::kind); where the peer has said why it refuses us, the word for that.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        match self {
+            Self::Peer { .. } => self.refusal().map_or(self.kind(), Refusal::kind),
+            _ => self.kind(),
+        }
     }
 
     /// Whether the peer broke the protocol on a link that is up: what it says there, or writes to the rings, nobody does who follows it.
@@ -230,7 +328,7 @@ impl Reason {
             Self::Unexpected { .. } => "unexpected-message",
             Self::FileDescriptors { .. } | Self::DescriptorsNotDue { .. } => "file-descriptors",
             Self::AncillaryData => "ancillary-data",
-            Self::Version(_) => "version",
+            Self::Version(_) | Self::Versions { .. } => "version",
             Self::UnknownInterface(_) => "unknown-interface",
             Self::AlreadyConnected(_) => "already-connected",
             Self::NotAllowed(_) => "not-allowed",

@@ -1,7 +1,6 @@
 //! Whether a peer is one of those that an interface is for.
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 
 use rustix::fs::stat;
 
@@ -24,10 +23,17 @@ pub(super) fn check(
         Stranger::User(peer.uid)
     } else if !holds(&admission.gids, peer.gid) {
         Stranger::Group(peer.gid)
-    } else if let Some(namespace) = &admission.pid_namespace
-        && !lives_in(peer.pid, namespace, socket)
-    {
-        Stranger::ProcessNamespace
+    } else if let Some(namespace) = &admission.pid_namespace {
+        match stat(namespace) {
+            Err(_) => Stranger::NoProcessNamespace,
+            Ok(wanted)
+                if peer.pid.and_then(|pid| pid_namespace(pid, socket))
+                    == Some((wanted.st_dev, wanted.st_ino)) =>
+            {
+                return Ok(());
+            }
+            Ok(_) => Stranger::ProcessNamespace,
+        }
     } else {
         return Ok(());
     };
@@ -36,13 +42,6 @@ pub(super) fn check(
 
 fn holds(list: &[u32], id: u32) -> bool {
     list.is_empty() || list.contains(&id)
-}
-
-/// Whether the process lives in the namespace that this file stands for.
-fn lives_in(pid: Option<u32>, namespace: &Path, socket: BorrowedFd<'_>) -> bool {
-    let Some(pid) = pid else { return false };
-    let wanted = stat(namespace).ok().map(|wanted| (wanted.st_dev, wanted.st_ino));
-    wanted.is_some() && wanted == pid_namespace(pid, socket)
 }
 
 #[cfg(test)]
@@ -76,7 +75,7 @@ mod tests {
             (policy(&[7], &[8], &own), Ok(())),
             // Another kind of namespace is another one, and one that isn't there is nobody's.
             (policy(&[], &[], &Some("/proc/self/ns/net".into())), refused(Stranger::ProcessNamespace)),
-            (policy(&[], &[], &Some("/proc/0/ns/pid".into())), refused(Stranger::ProcessNamespace)),
+            (policy(&[], &[], &Some("/proc/0/ns/pid".into())), refused(Stranger::NoProcessNamespace)),
         ] {
             assert_eq!(judge(policy, Some(peer)), expected);
         }

@@ -16,7 +16,7 @@ use super::disposal::{FDS, empty};
 use super::foreign::{Closing, Departing, Taken, harmless};
 use super::rights;
 use crate::Reason;
-use crate::control::{MESSAGE_SIZE, Message};
+use crate::control::{MESSAGE_SIZE, Message, Refusal};
 
 /// A connected control socket. Never blocks.
 ///
@@ -155,7 +155,8 @@ impl Channel {
     /// or sent an empty message, which looks the same.
     pub fn farewell(&self, reason: &Reason) {
         if !matches!(reason, Reason::Peer { .. } | Reason::Socket(_)) {
-            let _ = self.send(&Message::Disconnect { code: 0, reason: reason.text() }, None);
+            let code = reason.refusal().map_or(0, Refusal::code);
+            let _ = self.send(&Message::Disconnect { code, reason: reason.text() }, None);
         }
     }
 }

@@ -97,9 +97,11 @@ impl Client {
     /// An interface that will connect at the first [`process`](Self::process).
     ///
     /// # Errors
-    /// [`Error::System`] if the process is out of descriptors, [`Error::Address`] for one that no socket can have.
+    /// [`Error::System`] if the process is out of descriptors, [`Error::Address`] for one that no socket can have,
+    /// [`Error::Setting`] for what can't be.
     pub fn new(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, Error> {
         address.check()?;
+        config.queues.check()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| Error::System { call: "epoll_create", errno })?;
         let (backoff, closing) = (timing.min_backoff, Closing::default());

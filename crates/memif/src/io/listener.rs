@@ -97,8 +97,9 @@ impl Listener {
     /// Lets a client connect to interface `id`.
     ///
     /// # Errors
-    /// [`Error::Registered`] if there is one of that number.
+    /// [`Error::Registered`] if there is one of that number, [`Error::Setting`] for what can't be.
     pub fn register(&mut self, id: u32, config: ServerConfig) -> Result<(), Error> {
+        config.check()?;
         if self.interfaces.contains_key(&id) {
             return Err(Error::Registered { id });
         }

@@ -13,6 +13,8 @@ pub struct QueueCounters {
     pub bytes: u64,
     /// Packets that found no room in the ring, to send by: again each time they are offered. 0 of a queue to receive from.
     pub full: u64,
+    /// Packets that were left out, for they can never be sent: empty, or longer than the ring holds or a peer takes. 0 of a queue to receive from.
+    pub refused: u64,
     /// Signals taken (to receive from) or given (to send by). Several that come before they are taken count as one.
     pub signals: u64,
 }
@@ -24,6 +26,7 @@ struct Words {
     packets: AtomicU64,
     bytes: AtomicU64,
     full: AtomicU64,
+    refused: AtomicU64,
     signals: AtomicU64,
 }
 
@@ -43,6 +46,12 @@ impl Tally {
         }
     }
 
+    /// So many can never be sent. As [`add`](Self::add).
+    #[cold]
+    pub(super) fn refuse(&mut self, packets: u64) {
+        self.0.refused.fetch_add(packets, Ordering::Relaxed);
+    }
+
     /// One more signal, by whoever may wake or be woken.
     pub(super) fn signal(&self) {
         self.0.signals.fetch_add(1, Ordering::Relaxed);
@@ -50,8 +59,14 @@ impl Tally {
 
     /// How things stand. Each number for itself: while packets go by, they needn't be of one moment.
     pub(super) fn read(&self) -> QueueCounters {
-        let Words { packets, bytes, full, signals } = &*self.0;
+        let Words { packets, bytes, full, refused, signals } = &*self.0;
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        QueueCounters { packets: load(packets), bytes: load(bytes), full: load(full), signals: load(signals) }
+        QueueCounters {
+            packets: load(packets),
+            bytes: load(bytes),
+            full: load(full),
+            refused: load(refused),
+            signals: load(signals),
+        }
     }
 }

@@ -13,6 +13,8 @@ use super::packets::LINE;
 use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
+use crate::control::DEFAULT_MAX_PACKET;
+
 use super::{
     Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, RingGauge, RingSize, RingView, Slots,
 };
@@ -35,8 +37,8 @@ pub trait TxSource {
     /// Writes the packet into several buffers, exactly as long together as the packet.
     fn write_chain(&mut self, packet: usize, into: &[CheckedRange<'_>]);
 
-    /// The packet can't be sent however long one waits: it is empty, or longer than all the ring's buffers
-    /// together. Gives whether to leave it out and go on with the next.
+    /// The packet can't be sent however long one waits: it is empty, longer than all the ring's buffers
+    /// together, or than a peer takes. Gives whether to leave it out and go on with the next.
     fn refused(&mut self, packet: usize) -> bool {
         let _ = packet;
         true
@@ -79,6 +81,8 @@ pub struct TxQueue {
     descriptors: Vec<Descriptor>,
     /// Small buffers that were looked at for packets of several in this call.
     looked_at: u16,
+    /// Bytes of the longest packet that can be sent.
+    longest: u32,
     event: Event,
     pub(super) tally: Tally,
 }
@@ -96,10 +100,33 @@ impl TxQueue {
     pub(crate) fn new(ring: RingView, endpoint: Endpoint, slots: Slots, event: Event) -> Self {
         let cursor = Cursor::new(ring.size());
         let (parts, descriptors, looked_at) = Default::default();
-        let (tally, pool) = Default::default();
-        let queue = Self { ring, cursor, endpoint, slots, pool, parts, descriptors, looked_at, event, tally };
+        let (tally, pool, longest) = (Tally::default(), None, DEFAULT_MAX_PACKET);
+        let queue = Self {
+            ring,
+            cursor,
+            endpoint,
+            slots,
+            pool,
+            parts,
+            descriptors,
+            looked_at,
+            longest,
+            event,
+            tally,
+        };
         queue.lay_out();
         queue
+    }
+
+    /// Never sends longer ones than so many bytes, or than any peer takes by default if that is more, nor what is longer than all buffers of the
+    /// ring, where they are ours: the peer would end the link, or the packet wait for ever.
+    pub(crate) fn with_longest(self, longest: u32) -> Self {
+        let longest = longest.max(DEFAULT_MAX_PACKET);
+        let ring = |capacity: u32| capacity.saturating_mul(self.ring.size().descriptors().into());
+        Self {
+            longest: self.slots.capacity().map_or(longest, |capacity| longest.min(ring(capacity))),
+            ..self
+        }
     }
 
     /// With these buffers.
@@ -129,6 +156,9 @@ impl TxQueue {
         let Walked { done, bytes, stopped } = self.fill(n, source)?;
         let left = if stopped { 0 } else { n - done.done() };
         self.tally.add(done.sent as u64, bytes, left as u64);
+        if done.refused > 0 {
+            self.tally.refuse(done.refused as u64);
+        }
         Ok(done)
     }
 
@@ -252,7 +282,7 @@ impl TxQueue {
             let d = slots.buffer(ring, index);
             let length = source.length(packet);
             // One comparison for both an empty packet and one that doesn't fit into the buffer.
-            if length.wrapping_sub(1) < d.length {
+            if length.wrapping_sub(1) < d.length.min(self.longest) {
                 let d = Descriptor { flags: 0, length, ..d };
                 source.write(packet, d.check(table)?);
                 slots.fill(ring, index, d);
@@ -260,6 +290,14 @@ impl TxQueue {
                 bytes += u64::from(length);
                 done.sent += 1;
                 continue;
+            }
+            if length > self.longest {
+                if source.refused(packet) {
+                    done.refused += 1;
+                    continue;
+                }
+                stopped = true;
+                break;
             }
             let chain = Gather {
                 ring: &self.ring,

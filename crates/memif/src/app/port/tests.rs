@@ -1,6 +1,7 @@
 //! What only a look inside shows.
 
 use super::*;
+use crate::control::DEFAULT_MAX_PACKET;
 use crate::{QueueConfig, RingSize, region::HugePages};
 
 fn pair(name: &str, rx_queues: u16) -> (Port, Port) {
@@ -48,6 +49,61 @@ fn queues_are_used_one_by_one() {
     wrong(server.receive_from(3, &mut batch), 3, "receive from", 3);
     wrong(server.send_on(1, &[[1; 60]]), 1, "send to", 1);
     assert_eq!((server.send_on(0, &[[9; 60]]), client.receive_from(0, &mut batch)), (Ok(1), Ok(1)));
+}
+
+/// What never fits is left out and counted, however full the ring is, and no packet goes out that a peer ends the link for.
+#[test]
+fn packets_that_never_fit_are_left_out_and_counted() {
+    for length in [4 << 20, DEFAULT_MAX_PACKET as usize + 1] {
+        let (mut server, mut client) = pair(&format!("never-{length}"), 1);
+        until(|| {
+            moment(&mut server).unwrap();
+            moment(&mut client).unwrap();
+            server.connection().is_some() && client.connection().is_some()
+        });
+        let (long, mut batch) = (vec![1; length], Batch::new(16));
+        for (from, to) in [(&mut client, &mut server)] {
+            assert_eq!(from.send(&[&[7; 60][..]]), Ok(1));
+            assert_eq!(from.send(&[&long[..], &[8; 60][..]]), Ok(2), "one is left out, one sent");
+            let counters = from.connection().unwrap().tx[0].counters();
+            assert_eq!((counters.packets, counters.full, counters.refused), (2, 0, 1));
+            assert_eq!(to.receive(&mut batch), Ok(2));
+            // The longest that there is goes through.
+            let longest = vec![9; DEFAULT_MAX_PACKET as usize];
+            assert_eq!((from.send(&[&longest[..]]), to.receive(&mut batch)), (Ok(1), Ok(1)));
+            assert_eq!(batch.packets().next(), Some(&longest[..]));
+        }
+        // Towards a client that has room for it.
+        assert_eq!(server.send(&[&long[..], &[8; 60][..]]), Ok(2));
+        assert_eq!(client.receive(&mut batch), Ok(1));
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_are_told_at_once() {
+    let usual = QueueConfig::default;
+    for queues in [
+        QueueConfig { buffer_size: 0, ..usual() },
+        QueueConfig { buffer_size: 1 << 20, ..usual() },
+        QueueConfig { rx_queues: 0, tx_queues: 0, ..usual() },
+        QueueConfig { rx_queues: 300, ..usual() },
+        QueueConfig { max_packet: 0, ..usual() },
+    ] {
+        let config = ClientConfig { queues, ..ClientConfig::default() };
+        let port = Port::client(Address::abstract_name("nobody"), config, ClientTiming::default());
+        assert!(matches!(port.unwrap_err().cause, Error::Setting { .. }));
+    }
+    let usual = ServerConfig::default;
+    for config in [
+        ServerConfig { max_rx_queues: 0, max_tx_queues: 0, ..usual() },
+        ServerConfig { max_tx_queues: 257, ..usual() },
+        ServerConfig { max_packet: 0, ..usual() },
+        ServerConfig { max_regions: 0, ..usual() },
+    ] {
+        let address = Address::abstract_name(format!("quiver-settings-{}", std::process::id()));
+        let port = Port::server(&address, 0, config, ListenerSettings::default());
+        assert!(matches!(port.unwrap_err().cause, Error::Setting { .. }));
+    }
 }
 
 fn moment(port: &mut Port) -> Result<Vec<LinkEvent>, PortError> {

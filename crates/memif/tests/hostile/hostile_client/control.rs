@@ -307,10 +307,10 @@ fn fd_too_many() {
         peer.init();
         peer.region_with(0, MEMORY, &[memory.as_fd(); 2]);
     });
-    let words = "200 file descriptors with ADD_REGION, expected 1";
+    let words = "40 file descriptors with ADD_REGION, expected 1";
     arena.turned_away("file-descriptors", words, |peer| {
         peer.init();
-        peer.region_with(0, MEMORY, &[memory.as_fd(); 200]);
+        peer.region_with(0, MEMORY, &[memory.as_fd(); 40]);
     });
     arena.disconnected("file-descriptors", "file descriptors with ACK, which has none", |peer| {
         peer.send(&message(ACK, &[]), &[memory.as_fd()]);
