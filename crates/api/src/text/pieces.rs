@@ -28,7 +28,12 @@ fn read_by(text: &str, size: usize) -> Result<Config, TomlError> {
     let mut offset = 0;
     for piece in pieces(text, size) {
         match toml::from_str::<Config>(piece) {
-            Ok(config) => all.extend(config),
+            Ok(config) => {
+                for list in ALLOW {
+                    no_list_of_nobody(text, offset, piece, list)?;
+                }
+                all.extend(config);
+            }
             Err(error) => {
                 return match stray_table(text, offset, piece) {
                     Some(_) if text.len() <= WHOLE => {
@@ -48,6 +53,28 @@ fn read_by(text: &str, size: usize) -> Result<Config, TomlError> {
 }
 
 const STRAY: &str = "in a document of this length, a table must stand behind the header of its object, before any other object";
+
+/// Lists of who may connect: in a message one that is empty is none, and lets everybody in.
+const ALLOW: [&str; 2] = ["allow_uids", "allow_gids"];
+
+/// Refuses a list that is written but names nobody.
+fn no_list_of_nobody(text: &str, offset: usize, piece: &str, list: &str) -> Result<(), TomlError> {
+    let Some(first) = piece.find(list) else { return Ok(()) };
+    let table = toml::from_str::<toml::Table>(piece).unwrap_or_default();
+    let interfaces = table.get("interface").and_then(toml::Value::as_array).into_iter().flatten();
+    let mut lists = interfaces.filter_map(|interface| interface.get("memif")?.get(list)?.as_array());
+    if !lists.any(Vec::is_empty) {
+        return Ok(());
+    }
+    let is_empty = |at: &usize| {
+        let value = piece.get(at + list.len()..).unwrap_or_default().trim_start().strip_prefix('=');
+        let inside = value.and_then(|value| value.trim_start().strip_prefix('['));
+        inside.is_some_and(|inside| inside.trim_start().starts_with(']'))
+    };
+    let at = offset + piece.match_indices(list).map(|(at, _)| at).find(is_empty).unwrap_or(first);
+    let why = format!("{list} names nobody: leave it out to let everybody connect");
+    Err(TomlError::at(text, at..at + list.len(), &why))
+}
 
 /// Cuts a document in front of headers, into pieces of `size` bytes and more. What stands before all headers is one by itself,
 /// unless that is nothing.
@@ -139,6 +166,23 @@ fn is_blank(text: &str) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_nobody_is_refused() {
+        let document = |list: &str| {
+            format!(
+                "# allow_uids = []\n[[interface]]\nname = \"a\"\n[interface.memif]\nsocket = \"/run/a\"\n{list}\n"
+            )
+        };
+        for list in ["allow_uids = []", "allow_gids = [\n]"] {
+            let error = read(&document(list)).unwrap_err().to_string();
+            assert!(error.contains("names nobody"), "{error}");
+        }
+        assert!(read(&document("allow_uids = [7]")).is_ok());
+        assert!(
+            read("[[interface]]\nname = \"a\"\nmemif = { socket = \"/run/a\", allow_gids = [ ] }").is_err()
+        );
+    }
 
     const LAB: &str = r#"# a lab
 [[vrf]]

@@ -121,7 +121,8 @@ impl ClientMachine {
     /// Makes the memory, as large as both sides want, and the list of what to say about it.
     fn set_up(&self, hello: &Hello) -> Result<Setup, Reason> {
         if !(hello.min_version..=hello.max_version).contains(&VERSION) {
-            return Err(Reason::Versions { min: hello.min_version, max: hello.max_version });
+            let (min, max) = (hello.min_version, hello.max_version);
+            return Err(if min == max { Reason::Version(max) } else { Reason::Versions { min, max } });
         }
         let log2 = hello.max_log2_ring_size.min(RingSize::MAX.log2());
         let refused = Reason::RingSize { log2: hello.max_log2_ring_size, max: RingSize::MAX.log2() };

@@ -10,7 +10,12 @@ use crate::wire::{ACK, ADD_RING, CONNECTED, DISCONNECT, INIT, message, send};
 fn hello_of_another_version() {
     let victim = Victim::new("version", |_| ());
     for (min, max) in [(0x0100, 0x0100), (0x0201, 0x0300), (0x0300, 0x0100)] {
-        let words = format!("unsupported version {max:#06x}, this end speaks 0x0200");
+        let versions = if min == max {
+            format!("version {max:#06x}")
+        } else {
+            format!("versions {min:#06x} to {max:#06x}")
+        };
+        let words = format!("unsupported {versions}, this end speaks 0x0200");
         victim.leaves(&words, |served| served.hello_with(min, max, 14));
     }
     victim.finish();
