@@ -54,11 +54,15 @@ fn dispose_at(fd: OwnedFd, depth: usize) {
     }
 }
 
+/// More empty messages than fit the queue of a socket.
+const EMPTY: usize = 1 << 16;
+
 fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(at_once()))];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let mut errors = 0;
-    while errors <= 1 {
+    let (mut errors, mut empty) = (0, 0);
+    // The end of some sockets comes with credentials, too: more messages without anything than a queue holds are none.
+    while errors <= 1 && empty < EMPTY {
         // Credentials tell an empty message from the end. Not while it is taken: those of a message that was sent before they were asked for
         // are of process 0, and rustix knows no such process.
         let _ = sockopt::set_socket_passcred(socket, true);
@@ -79,10 +83,11 @@ fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
             }
         }
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        if recvmsg(socket, &mut [IoSliceMut::new(&mut [0; 4096])], &mut control, flags).is_err() {
+        let Ok(taken) = recvmsg(socket, &mut [IoSliceMut::new(&mut [0; 4096])], &mut control, flags) else {
             errors += 1;
             continue;
-        }
+        };
+        empty = if taken.bytes > 0 { 0 } else { empty + 1 };
         for ancillary in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
                 rights.for_each(|fd| dispose_at(fd, depth));
