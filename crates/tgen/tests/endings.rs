@@ -136,7 +136,7 @@ fn a_count_without_seconds_is_sent_to_its_end() {
     assert_eq!((&result["sent"], &result["streams"][0]["count"]), (&52.into(), &52.into()));
     let output = program(&["--loop", "--rate", "1000", "--count", "500", "--seconds", "0.1"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("forward: 100 of 500 packets were sent when the time was over (0.10 s)"), "{text}");
+    assert!(text.contains("forward: 100 of 500 packets were sent when the time was over"), "{text}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown, SocketFlags,
-    accept_with, recvmsg, shutdown, sockopt,
+    SocketType, accept_with, recvmsg, shutdown, sockopt,
 };
 use rustix::process::{Resource, getrlimit};
 
@@ -54,15 +54,13 @@ fn dispose_at(fd: OwnedFd, depth: usize) {
     }
 }
 
-/// More empty messages than fit the queue of a socket.
-const EMPTY: usize = 1 << 16;
-
 fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(at_once()))];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let (mut errors, mut empty) = (0, 0);
-    // The end of some sockets comes with credentials, too: more messages without anything than a queue holds are none.
-    while errors <= 1 && empty < EMPTY {
+    // Streams have no empty messages, and their end, unlike that of others, comes with credentials, too.
+    let is_stream = sockopt::socket_type(socket) == Ok(SocketType::STREAM);
+    let mut errors = 0;
+    while errors <= 1 {
         // Credentials tell an empty message from the end. Not while it is taken: those of a message that was sent before they were asked for
         // are of process 0, and rustix knows no such process.
         let _ = sockopt::set_socket_passcred(socket, true);
@@ -74,7 +72,7 @@ fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
         );
         let _ = sockopt::set_socket_passcred(socket, false);
         match found {
-            Ok(next) if next.bytes == 0 && !next.flags.contains(ReturnFlags::CTRUNC) => return,
+            Ok(next) if next.bytes == 0 && (is_stream || !next.flags.contains(ReturnFlags::CTRUNC)) => return,
             Ok(_) => {}
             Err(_) => {
                 // That the other end didn't listen is told once, and first.
@@ -83,11 +81,10 @@ fn empty_at(socket: BorrowedFd<'_>, depth: usize) {
             }
         }
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let Ok(taken) = recvmsg(socket, &mut [IoSliceMut::new(&mut [0; 4096])], &mut control, flags) else {
+        if recvmsg(socket, &mut [IoSliceMut::new(&mut [0; 4096])], &mut control, flags).is_err() {
             errors += 1;
             continue;
-        };
-        empty = if taken.bytes > 0 { 0 } else { empty + 1 };
+        }
         for ancillary in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
                 rights.for_each(|fd| dispose_at(fd, depth));
@@ -103,8 +100,8 @@ mod tests {
     use std::time::Duration;
 
     use rustix::net::{
-        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, bind, connect,
-        listen, sendmsg, socket_with, socketpair,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, bind, connect, listen, sendmsg,
+        socket_with, socketpair,
     };
 
     use super::*;
@@ -164,6 +161,25 @@ mod tests {
         empty(ours.as_fd());
         assert_eq!(rustix::io::read(&read_end, &mut [0; 1]), Ok(0), "all are taken");
         assert_eq!(sockopt::socket_passcred(&ours), Ok(false));
+    }
+
+    /// The end of each kind of socket looks different. A test that doesn't end has failed.
+    #[test]
+    fn queues_of_every_kind_have_an_end() {
+        for kind in [SocketType::STREAM, SocketType::DGRAM, SocketType::SEQPACKET] {
+            for closed in [true, false] {
+                let (ours, theirs) =
+                    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+                let (read_end, write_end) = rustix::pipe::pipe().unwrap();
+                send(&theirs, &[1, 2], &[write_end.as_fd()]);
+                send(&theirs, &[3], &[write_end.as_fd()]);
+                drop(write_end);
+                let kept = (!closed).then_some(theirs);
+                empty(ours.as_fd());
+                assert_eq!(rustix::io::read(&read_end, &mut [0; 1]), Ok(0), "{kind:?}, all are taken");
+                drop(kept);
+            }
+        }
     }
 
     #[test]
