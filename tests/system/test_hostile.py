@@ -266,7 +266,7 @@ def test_a_link_up_of_another_process_is_told(lab, daemon):
     [
         ("allow_uids = [4242]", "not allowed to connect: user 0"),
         ("allow_uids = [0, 4242], allow_gids = [4242]", "not allowed to connect: group 0"),
-        ('allow_pid_namespace = "/proc/0/ns/pid"', "not allowed to connect: process namespace"),
+        ('allow_pid_namespace = "/proc/0/ns/pid"', "not allowed to connect: the process namespace that may connect can't be found"),
     ],
     ids=["user", "group", "process-namespace"],
 )
