@@ -24,6 +24,7 @@ from quiver_bench.methods.soak import Search
 from quiver_bench.report import markdown, tables
 from quiver_bench.results.documents import comparison_document, figure_document
 from quiver_bench.results.query import ask, latest
+from quiver_bench.results.text import text_of
 from quiver_bench.simulated import Simulated
 from quiver_bench.suites import find
 from quiver_bench.trend import classify, trends
@@ -396,3 +397,15 @@ def test_a_query_that_is_wrong_is_explained(store, tmp_path, capsys):
     ]
     assert main(words) == 2
     assert re.search("wombat", capsys.readouterr().err)
+
+
+def test_a_document_has_a_line_for_each_trial():
+    made = {
+        "suite": "x",
+        "machine": {"cores": 2, "of": {}},
+        "trials": [{"sent": n, "noise": {"a": 0.5}} for n in range(3)],
+        "note": None,
+    }
+    text = text_of(made)
+    assert json.loads(text) == made
+    assert sum('"sent":' in line for line in text.splitlines()) == 3

@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 
 from quiver_bench.errors import BadInput, NotKept
+from quiver_bench.results.text import text_of
 
 #: With what a document ends.
 _END = b"\n}\n"
@@ -144,7 +145,7 @@ class Store:
             if log.strip():
                 document["log"] = f"logs/{name}.log"
                 _write_new(self.directory / document["log"], log)
-            _write_new(path, json.dumps(document, indent=1) + "\n")
+            _write_new(path, text_of(document))
         except OSError as error:
             if kept := document.pop("log", ""):
                 with contextlib.suppress(OSError):
