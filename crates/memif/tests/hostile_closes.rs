@@ -128,7 +128,11 @@ impl Server {
         drop((client, a, b));
         let before = self.count("region-not-memory");
         let (end, sent) = pipe().unwrap();
-        let raw = Raw::connect(&self.name);
+        // The queue may be full of those who don't behave: then it waits for us.
+        let name = self.name.clone();
+        let connecting = std::thread::spawn(move || Raw::connect(&name));
+        self.until("it is connected", |_| connecting.is_finished());
+        let raw = connecting.join().unwrap();
         self.until("HELLO comes", |_| !raw.hear().is_empty());
         raw.say(&raw::init());
         raw.send(&region().encode(), &[sent.as_fd()]);
