@@ -89,15 +89,20 @@ fn slots_are_the_senders_again_only_after_release() {
 #[test]
 fn a_chain_without_room_waits_and_one_that_never_fits_is_refused() {
     let (mut client, mut server) = in_process(&config(64, 64)).unwrap();
-    for (tx, rx) in [(&mut client.tx[0], &mut server.rx[0]), (&mut server.tx[0], &mut client.rx[0])] {
-        let packets = [packet(0, 64 * 60), packet(1, 64 * 5), packet(2, 64 * 64 + 1), vec![], packet(4, 60)];
-        assert_eq!(send(tx, &packets).unwrap(), 1, "the second has 4 of 5 slots");
-        assert_eq!(receive(rx).unwrap(), packets[..1]);
-        assert_eq!(send(tx, &packets[1..]).unwrap(), 1, "the third might fit later");
-        assert_eq!(receive(rx).unwrap(), packets[1..2]);
-        assert_eq!(send(tx, &packets[2..]).unwrap(), 3, "too long and empty: refused");
-        assert_eq!(receive(rx).unwrap(), packets[4..]);
-    }
+    let packets = [packet(0, 64 * 60), packet(1, 64 * 5), packet(2, 64 * 64 + 1), vec![], packet(4, 60)];
+    let (tx, rx) = (&mut client.tx[0], &mut server.rx[0]);
+    assert_eq!(send(tx, &packets).unwrap(), 1, "the second has 4 of 5 slots");
+    assert_eq!(receive(rx).unwrap(), packets[..1]);
+    assert_eq!(send(tx, &packets[1..]).unwrap(), 4, "too long and empty: refused at once");
+    assert_eq!(receive(rx).unwrap(), [packets[1].clone(), packets[4].clone()]);
+    // How long the peer's buffers are shows only one by one.
+    let (tx, rx) = (&mut server.tx[0], &mut client.rx[0]);
+    assert_eq!(send(tx, &packets).unwrap(), 1, "the second has 4 of 5 slots");
+    assert_eq!(receive(rx).unwrap(), packets[..1]);
+    assert_eq!(send(tx, &packets[1..]).unwrap(), 1, "the third might fit later");
+    assert_eq!(receive(rx).unwrap(), packets[1..2]);
+    assert_eq!(send(tx, &packets[2..]).unwrap(), 3, "too long and empty: refused");
+    assert_eq!(receive(rx).unwrap(), packets[4..]);
 }
 
 #[test]

@@ -81,8 +81,7 @@ impl Chain {
         self.length = length;
         self.slots += 1;
         self.added += 1;
-        // The last part shows how long it is; before, it may become as long as any.
-        let max = most_parts(if d.has_next() { limits.packet } else { length });
+        let max = most_parts(limits.packet);
         if u32::from(self.slots) > max {
             return Err(Fault::TooManyParts { max });
         }

@@ -205,6 +205,9 @@ impl<R: Observer> Loop<'_, R> {
                     break now;
                 }
                 if self.stop.load(Ordering::Relaxed) {
+                    // Who stops us may have halted us until then.
+                    let now = cycles();
+                    stalls.turn(now, self.lanes, self.bytes, ran);
                     stopped = true;
                     break now;
                 }
