@@ -6,42 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/vishvananda/netns"
+	"quiver/kubernetes/internal/nstest"
 )
 
-// alone is a network namespace of the test's own, in which it goes on, with a device behind which nobody is.
+// alone goes on in a namespace with a device behind which nobody is.
 func alone(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
-	runtime.LockOSThread()
-	home, err := netns.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := netns.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := netns.Set(home); err != nil {
-			t.Error(err)
-		}
-		own.Close()
-		home.Close()
-		runtime.UnlockOSThread()
-	})
-	for _, words := range []string{"link set lo up", "link add silent type veth peer name end", "link set end up", "address add 192.0.2.2/24 dev silent", "link set silent up"} {
-		if out, err := exec.Command("ip", strings.Fields(words)...).CombinedOutput(); err != nil {
-			t.Fatalf("ip %s: %v\n%s", words, err, out)
-		}
-	}
+	nstest.Alone(t, "link set lo up", "link add silent type veth peer name end", "link set end up", "address add 192.0.2.2/24 dev silent", "link set silent up")
 }
 
 func TestWhoAnswersForwards(t *testing.T) {

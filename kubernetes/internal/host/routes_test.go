@@ -4,16 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netns"
-
+	"quiver/kubernetes/internal/nstest"
 	"quiver/kubernetes/internal/pods"
 )
 
@@ -50,48 +46,16 @@ func TestRoutesLeadToTheAddressOfTheRangesFamily(t *testing.T) {
 	}
 }
 
-// inNamespace is a network namespace of the test's own, in which it goes on: a device with the addresses of a node, and a route of
-// somebody else's.
+// inNamespace goes on in a namespace with a device that has the addresses of a node, and a route of somebody else's.
 func inNamespace(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
-	runtime.LockOSThread()
-	home, err := netns.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := netns.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := netns.Set(home); err != nil {
-			t.Error(err)
-		}
-		own.Close()
-		home.Close()
-		runtime.UnlockOSThread()
-	})
-	for _, words := range []string{
+	nstest.Alone(t,
 		"link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up", "address add 192.168.7.1/24 dev eth0", "address add fd00:7::1/64 dev eth0 nodad",
-		"route add 10.244.9.0/24 via 192.168.7.9",
-	} {
-		ip(t, strings.Fields(words)...)
-	}
-}
-
-func ip(t *testing.T, words ...string) string {
-	out, err := exec.Command("ip", words...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("ip %v: %v\n%s", words, err, out)
-	}
-	return string(out)
+		"route add 10.244.9.0/24 via 192.168.7.9")
 }
 
 // routes are those to pods, as the kernel's own tool tells them.
 func routes(t *testing.T) (all []string) {
-	for line := range strings.Lines(ip(t, "-4", "route") + ip(t, "-6", "route")) {
+	for line := range strings.Lines(nstest.IP(t, "-4", "route") + nstest.IP(t, "-6", "route")) {
 		if strings.Contains(line, "10.244.") || strings.HasPrefix(line, "fd00:10:") {
 			words := strings.Fields(line)
 			all = append(all, strings.Join(words[:min(len(words), 7)], " "))
@@ -119,7 +83,7 @@ func TestRoutesBecomeWhatIsWantedAndOthersStay(t *testing.T) {
 	expect(bring(table, []pods.Node{n2}), both)
 	expect(bring(table, []pods.Node{n2}), both)
 	// Somebody takes one away.
-	ip(t, "route", "del", "10.244.2.0/24")
+	nstest.IP(t, "route", "del", "10.244.2.0/24")
 	expect(bring(table, []pods.Node{n2}), both)
 	// The node moves.
 	moved := n2
@@ -152,7 +116,7 @@ func (n *nodes) NodesChanged() <-chan struct{} { return n.changed }
 
 func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
 	inNamespace(t)
-	ip(t, "route", "add", "10.244.5.0/24", "via", "192.168.7.5", "proto", "81")
+	nstest.IP(t, "route", "add", "10.244.5.0/24", "via", "192.168.7.5", "proto", "81")
 	source := &nodes{changed: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
