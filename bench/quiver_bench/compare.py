@@ -188,12 +188,8 @@ def compare(
             comparison.pairs.append(pair)
             try:
                 # Whoever goes second may find caches warm: they take turns.
-                if tries % 2:
-                    pair.a = _one(make_a, seconds, comparison, comparison.a, tries, tell)
-                    pair.b = _one(make_b, seconds, comparison, comparison.b, tries, tell)
-                else:
-                    pair.b = _one(make_b, seconds, comparison, comparison.b, tries, tell)
-                    pair.a = _one(make_a, seconds, comparison, comparison.a, tries, tell)
+                for side in ("a", "b") if tries % 2 else ("b", "a"):
+                    _measure(comparison, pair, side, make_a if side == "a" else make_b, seconds, tell)
             except TrialVoid as void:
                 comparison.voids.append(f"pair {tries}: {void}")
                 if void.log.strip():
@@ -202,7 +198,7 @@ def compare(
                 if len(comparison.voids) >= PATIENCE and len(comparison.voids) == len(comparison.pairs):
                     break
                 continue
-            if pair.placement is None:
+            if pair.placement is None and pair.a and pair.b:
                 tell(f"pair {tries} doesn't count: {pair.a.placement} and {pair.b.placement}")
     except KeyboardInterrupt:
         comparison.interrupted = True
@@ -215,11 +211,13 @@ def _complete(comparison: Comparison) -> int:
     return len(comparison.counted(best)) if best else 0
 
 
-def _one(make: StandMaker, seconds: float, comparison: Comparison, name: str, number: int, tell: Told) -> Trial:
+def _measure(comparison: Comparison, pair: Pair, side: str, make: StandMaker, seconds: float, tell: Told) -> None:
+    """One side of a pair, kept before it's told: Ctrl-C may come in between, and what was told is kept."""
+    name = getattr(comparison, side)
     with make() as stand:
         stand.warm_up(WARM_UP_S)
         trial = stand.trial(seconds)
     if not comparison.value(trial):
         raise TrialVoid(f"{name} has no {comparison.metric}, and nothing can be held against it")
-    tell(f"pair {number} {name}: {comparison.value(trial) / 1e6:.2f} M/s, {trial.placement}")
-    return trial
+    setattr(pair, side, trial)
+    tell(f"pair {pair.number} {name}: {comparison.value(trial) / 1e6:.2f} M/s, {trial.placement}")
