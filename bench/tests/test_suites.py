@@ -94,6 +94,19 @@ def test_a_table_of_the_internets_shape_lies_in_its_range():
     assert {"FIB_1M", "SCALE"} <= set(suite.tags)
 
 
+def test_a_table_of_the_internets_shape_has_prefixes_and_addresses_within_them_of_ipv6_too():
+    suite = find("78b-1c-memif-ethip6-ip6internet-rnd-mrr")
+    left, right = suite.traffic.prefixes
+    assert left == [] and right[0] == "::/0"
+    lengths = Counter(int(prefix.split("/")[1]) for prefix in right)
+    assert (len(right), len(set(right)), lengths[48], lengths[32]) == (250_000, 250_000, 104_749, 31_250)
+    networks = {ip_network(prefix) for prefix in right[1:]}
+    assert len(suite.traffic.listed) == 500_000
+    for address in random.Random(1).sample(suite.traffic.listed, 1000):
+        assert any(ip_network((address, length), strict=False) in networks for length in lengths if length), address
+    assert {"FIB_250K", "SCALE"} <= set(suite.tags)
+
+
 def test_scale_is_both_directions_together():
     suite = find("64b-1c-memif-ethip4-ip4scale2m-rnd-mrr")
     assert (suite.traffic.destinations, suite.traffic.random) == (1_000_000, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import subprocess
+import tempfile
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -95,6 +96,10 @@ def interface(endpoint: Endpoint) -> str:
 class Tgen(Program):
     """quiver-tgen, single packets."""
 
+    def __init__(self, binaries: Path) -> None:
+        super().__init__(binaries)
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+
     def command(
         self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint] | None, cores: Cores, load: Load
     ) -> list[str]:
@@ -111,7 +116,10 @@ class Tgen(Program):
         words += ["--size", _sizes(traffic, load.latency), "--seconds", f"{load.seconds:g}"]
         words += ["--core", cores.generator]
         words += ["--source", traffic.source, "--sources", traffic.sources]
-        words += ["--destination", traffic.destination, "--destinations", traffic.addressed]
+        if traffic.listed:
+            words += ["--destination-list", self._list(traffic.listed)]
+        else:
+            words += ["--destination", traffic.destination, "--destinations", traffic.addressed]
         words += ["--random"] if traffic.random else []
         words += ["--vlan", traffic.vlan] if traffic.vlan else []
         left, right = traffic.macs
@@ -131,6 +139,14 @@ class Tgen(Program):
     def read(self, report: dict[str, Any], traffic: Traffic) -> TrialOutput:
         """See :meth:`Program.read`."""
         return output(report, traffic.ways)
+
+    @functools.cache  # noqa: B019 - a generator lives as long as the program
+    def _list(self, addresses: tuple[str, ...]) -> Path:
+        """A file with them, as long as the generator is there."""
+        self._directory = self._directory or tempfile.TemporaryDirectory(prefix="qb-")
+        path = Path(self._directory.name) / f"destinations-{addresses[0]}"
+        path.write_text("\n".join(addresses))
+        return path
 
     def round_trip(self, cores: Cores) -> float | None:
         """Round trip of a cache line between the generator's core and the worker's, in nanoseconds, with no device."""

@@ -138,6 +138,7 @@ CASES: tuple[Case, ...] = (
     Case("ethip4-ip4internet-rnd", "ip4", "ip4", table=tables.INTERNET4, random=True, frames=("64b",)),
     Case("ethip6-ip6base", "ip6", "ip6", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_IP6),
     *_scales(6),
+    Case("ethip6-ip6internet-rnd", "ip6", "ip6", table=tables.INTERNET6, random=True, frames=("78b",)),
     *_connections(),
     *sessions.cases(),
     *_chains(),

@@ -187,7 +187,7 @@ class Suite:
         if case.stations > 1:
             tags |= {"SCALE", f"MAC_{_thousands(2 * case.stations)}"}
         elif case.table:
-            tags |= {"SCALE", f"FIB_{_thousands(round(case.table.size, -5))}"}
+            tags |= {"SCALE", f"FIB_{_thousands(round(case.table.size, -5 if case.table.size > 500_000 else -4))}"}
         elif case.routes > 1:
             tags |= {"SCALE", f"FIB_{_thousands(2 * case.routes)}"}
         elif not case.containers:

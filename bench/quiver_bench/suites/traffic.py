@@ -127,7 +127,7 @@ class Traffic:
         if self.conversations:
             return [CLIENTS], [SERVERS]
         if self.table:
-            return [], list(tables.prefixes(self.table))
+            return [], list(self.table.prefixes())
         left, right = (routes(side, self.destinations) for side in sides(self.ipv6))
         return left, right
 
@@ -180,7 +180,7 @@ class Traffic:
     @property
     def destination(self) -> str:
         """First destination: behind the right peer, or that peer itself."""
-        if self.table:
+        if isinstance(self.table, tables.Spread):
             return self.table.first
         right = sides(self.ipv6)[1]
         return right.first if self.destinations > 1 else right.peer
@@ -188,4 +188,9 @@ class Traffic:
     @property
     def addressed(self) -> int:
         """How many destinations there are, counted up from the first."""
-        return self.table.span if self.table else self.destinations
+        return self.table.span if isinstance(self.table, tables.Spread) else self.destinations
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Destinations one by one, instead; none where they are counted up."""
+        return self.table.addresses() if isinstance(self.table, tables.Allocated) else ()

@@ -55,6 +55,42 @@ fn flags_make_streams() {
 }
 
 #[test]
+fn listed_destinations_are_sent_to_in_turn() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let listed = |list: &str, more: &[&str]| {
+        let args =
+            [&["--loop", "--count", "30", "--check", "payload", "--destination-list", list], more].concat();
+        json(&args)
+    };
+    let wide = write("wide", "2001:db8::1 # near\n\n# far\n2a00:1:2:3::9\nffff::\n");
+    let result = listed(&wide, &["--source", "2001:db8::2", "--size", "78", "--bidirectional"]);
+    assert_eq!((&result["received"], &result["corrupted"]), (&60.into(), &0.into()));
+    let result = listed(&write("four", "10.0.0.1\n10.9.9.9"), &[]);
+    assert_eq!(result["received"], 30);
+    for (name, text, expected) in [
+        ("word", "10.0.0.1\nnear\n", "line 2: \"near\" is not an IP address"),
+        ("mixed", "10.0.0.1\n\n::1\n", "line 3: ::1 is of another family"),
+        ("empty", "# nothing\n", "there is no address in it"),
+    ] {
+        let path = write(name, text);
+        let (status, error) = fails(&["--loop", "--destination-list", &path]);
+        assert_eq!(status, Some(2), "{error}");
+        assert!(error.contains(expected) && error.contains(&path), "{error}");
+    }
+    let (_, error) = fails(&["--loop", "--destination-list", &wide, "--destinations", "3"]);
+    assert!(error.contains("--destinations"), "{error}");
+    let (_, error) = fails(&["--loop", "--destination-list", &wide]);
+    assert!(error.contains("two of IPv6"), "{error}");
+    let (_, error) = fails(&["--loop", "--destination-list", "/does/not/exist"]);
+    assert!(error.contains("/does/not/exist: No such file"), "{error}");
+}
+
+#[test]
 fn stations_are_counted_up_from_the_first() {
     let (left, right) = (socket("stations-left"), socket("stations-right"));
     let (seen, macs) = std::sync::mpsc::channel();

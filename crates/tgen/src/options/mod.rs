@@ -1,5 +1,6 @@
 //! The command line.
 
+mod addresses;
 mod link;
 mod streams;
 
@@ -14,12 +15,13 @@ use std::path::PathBuf;
 use wire::MacAddr;
 
 /// Flags that say what packets are made of.
-const MADE: [&str; 18] = [
+const MADE: [&str; 19] = [
     "size",
     "fcs",
     "source",
     "destination",
     "destinations",
+    "destination_list",
     "sources",
     "random",
     "protocol",
@@ -102,6 +104,9 @@ pub struct Options {
     /// Destinations: addresses counted up from the first, in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub destinations: u32,
+    /// Send to the addresses in this file in turn, one a line, instead: all of them IPv4 or all IPv6. What follows a `#` is left out.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["destination", "destinations"])]
+    pub destination_list: Option<PathBuf>,
     /// Sources: addresses counted up from the first, in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub sources: u32,

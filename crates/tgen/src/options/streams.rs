@@ -1,17 +1,17 @@
 //! What flags ask for: interfaces and streams.
 
+use super::addresses::{self, Addresses};
 use super::{Options, Ports, Protocol, WAIT, seconds};
 use crate::link::InterfaceSpec;
 use crate::link::spec::LinkMode;
 use crate::plan::{Arrival, Check, Content, Interfaces, Plan, Stream};
-use crate::stateless::{Echo, Ethernet, Ipv4, Ipv6, Layer, Order, Rate, Setting, Size, Tcp, Udp, Vlan};
-use core::net::{IpAddr, Ipv4Addr};
+use crate::stateless::{Echo, Ethernet, Ipv4, Ipv6, Layer, Number, Rate, Setting, Size, Tcp, Udp, Vlan};
 use wire::MacAddr;
 
 /// Two ends of a stream.
 struct Ends {
     macs: ((MacAddr, u32), (MacAddr, u32)),
-    addresses: ((IpAddr, u32), (IpAddr, u32)),
+    addresses: (Addresses, Addresses),
     ports: (Ports, Ports),
 }
 
@@ -61,9 +61,10 @@ impl Options {
             }
         };
         let two = self.r#loop || self.rx.is_some();
-        let mut streams = self.direction("forward", (0, usize::from(two)), &self.forward())?;
+        let forward = self.forward()?;
+        let mut streams = self.direction("forward", (0, usize::from(two)), &forward)?;
         if self.bidirectional {
-            streams.extend(self.direction("reverse", (usize::from(two), 0), &self.reverse())?);
+            streams.extend(self.direction("reverse", (usize::from(two), 0), &self.reverse(forward))?);
         }
         let (seed, run) = Plan::seed_and_run(self.seed);
         Ok(Plan {
@@ -81,16 +82,20 @@ impl Options {
         })
     }
 
-    const fn forward(&self) -> Ends {
-        Ends {
+    fn forward(&self) -> Result<Ends, String> {
+        let destinations = match &self.destination_list {
+            Some(path) => Addresses::read(path)?,
+            None => Addresses::counted(self.destination, self.destinations, self.random)?,
+        };
+        Ok(Ends {
             macs: ((self.source_mac, self.source_macs), (self.destination_mac, self.destination_macs)),
-            addresses: ((self.source, self.sources), (self.destination, self.destinations)),
+            addresses: (Addresses::counted(self.source, self.sources, self.random)?, destinations),
             ports: (self.source_port, self.destination_port),
-        }
+        })
     }
 
-    fn reverse(&self) -> Ends {
-        let Ends { macs, addresses, ports } = self.forward();
+    fn reverse(&self, forward: Ends) -> Ends {
+        let Ends { macs, addresses, ports } = forward;
         Ends {
             macs: (
                 (self.reverse_source_mac.unwrap_or(macs.1.0), macs.1.1),
@@ -165,29 +170,20 @@ impl Options {
             let service = n + 1 < self.vlan.len();
             stack.push(Layer::Vlan(Vlan { id: Setting::fixed(*id), priority: 0, service }));
         }
-        let ((src, sources), (dst, destinations)) = ends.addresses;
-        let v4 = match (src, dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let range = |first: Ipv4Addr, count: u32| {
-                    let last = u32::from(first).checked_add(count - 1);
-                    let last = last.ok_or_else(|| {
-                        format!("{count} addresses from {first} on go beyond 255.255.255.255")
-                    })?;
-                    self.range(first, Ipv4Addr::from(last))
-                };
-                stack.push(Layer::Ipv4(Ipv4::new(range(src, sources)?, range(dst, destinations)?)));
+        let v4 = match &ends.addresses {
+            (Addresses::V4(src), Addresses::V4(dst)) => {
+                stack.push(Layer::Ipv4(Ipv4::new(src.clone(), dst.clone())));
                 true
             }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let range = |first: core::net::Ipv6Addr, count: u32| {
-                    self.range(first, u128::from(first).saturating_add(u128::from(count - 1)).into())
-                };
-                stack.push(Layer::Ipv6(Ipv6::new(range(src, sources)?, range(dst, destinations)?)));
+            (Addresses::V6(src), Addresses::V6(dst)) => {
+                stack.push(Layer::Ipv6(Ipv6::new(src.clone(), dst.clone())));
                 false
             }
-            _ => {
+            (src, dst) => {
                 return Err(format!(
-                    "--source {src} and --destination {dst}: give two of IPv4 or two of IPv6"
+                    "the source is {} and the destination {}: give two of IPv4 or two of IPv6",
+                    src.first(),
+                    dst.first()
                 ));
             }
         };
@@ -213,10 +209,7 @@ impl Options {
         self.range(first, MacAddr::from_u64(last))
     }
 
-    fn range<T: crate::stateless::Number + PartialEq>(&self, from: T, to: T) -> Result<Setting<T>, String> {
-        if from == to {
-            return Ok(Setting::fixed(from));
-        }
-        Setting::range(from, to, 1, if self.random { Order::Random } else { Order::Inc })
+    fn range<T: Number + PartialEq>(&self, from: T, to: T) -> Result<Setting<T>, String> {
+        addresses::range(from, to, self.random)
     }
 }

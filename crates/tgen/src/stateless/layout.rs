@@ -1,9 +1,11 @@
 //! Where a stack's fields and checksums lie, and what each field weighs in each checksum.
 
+use super::modifier::Modifier;
 use super::setting::{Number, Setting};
 use super::signature;
 use super::stack::{self, Layer, StackError};
 use super::template::{Field, Sum};
+use core::net::Ipv6Addr;
 use core::ops::Range;
 use wire::ipv4::Ipv4Header;
 use wire::{Header, IpProtocol, Tci};
@@ -64,8 +66,8 @@ impl Layout {
                 let rest = 6 << 28 | u64::from(ip.traffic_class) << 20;
                 places.bits("flow_label", &ip.flow_label, 0, 4, rest, 0, 0xf_ffff)?;
                 places.add("hop_limit", &ip.hop_limit, 7, 1)?;
-                places.add("src", &ip.src, 16, 8)?;
-                places.add("dst", &ip.dst, 32, 8)
+                places.halves("src", &ip.src, 8)?;
+                places.halves("dst", &ip.dst, 24)
             }
             Layer::Udp(udp) => {
                 places.add("src", &udp.src, 0, 2)?;
@@ -176,17 +178,27 @@ impl Places<'_> {
         self.check(name, setting.value.bits(), max)?;
         if let Some(modifier) = &setting.modifier {
             self.check(name, modifier.max, max)?;
-            let modifier = modifier.clone();
-            self.fields.push(Field {
-                offset: self.base + at,
-                width,
-                rest,
-                shift,
-                modifier,
-                weights: Vec::new(),
-            });
+            self.push(modifier, at, width, rest, shift);
         }
         Ok(())
+    }
+
+    /// An IPv6 address: each half is a field.
+    fn halves(
+        &mut self,
+        name: &'static str,
+        setting: &Setting<Ipv6Addr>,
+        at: usize,
+    ) -> Result<(), StackError> {
+        if let Some(upper) = &setting.upper {
+            self.push(upper, at, 8, 0, 0);
+        }
+        self.add(name, setting, at + 8, 8)
+    }
+
+    fn push(&mut self, modifier: &Modifier, at: usize, width: usize, rest: u64, shift: u32) {
+        let (offset, modifier) = (self.base + at, modifier.clone());
+        self.fields.push(Field { offset, width, rest, shift, modifier, weights: Vec::new() });
     }
 
     fn check(&self, field: &'static str, value: u64, max: u64) -> Result<(), StackError> {

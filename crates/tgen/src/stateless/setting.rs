@@ -29,12 +29,12 @@ pub trait Number: Copy {
         Err(format!("{number} is a number; expected {}", Self::WHAT))
     }
 
-    /// The part that may change, as a number.
+    /// It as a number, or the lower 64 bits of it.
     fn bits(self) -> u64;
 
-    /// Whether the parts that never change are the same.
-    fn same_rest(self, _other: Self) -> bool {
-        true
+    /// What stands above these bits, where there are more than 64.
+    fn upper(self) -> u64 {
+        0
     }
 }
 
@@ -93,13 +93,14 @@ impl Number for Ipv6Addr {
         text.parse().map_err(|_| format!("{text:?} is not {}", Self::WHAT))
     }
 
-    /// The interface identifier: the lower half.
+    /// The interface identifier.
     fn bits(self) -> u64 {
         u128::from(self) as u64
     }
 
-    fn same_rest(self, other: Self) -> bool {
-        u128::from(self) >> 64 == u128::from(other) >> 64
+    /// The network.
+    fn upper(self) -> u64 {
+        (u128::from(self) >> 64) as u64
     }
 }
 
@@ -108,27 +109,31 @@ impl Number for Ipv6Addr {
 pub struct Setting<T> {
     /// The value, or one of its values.
     pub value: T,
-    /// How it changes.
+    /// How its [bits](Number::bits) change.
     pub modifier: Option<Modifier>,
+    /// How what stands [above](Number::upper) them changes. Where both do, both are lists, in step with each other.
+    pub upper: Option<Modifier>,
 }
 
 impl<T> Setting<T> {
     /// One that stays.
     pub const fn fixed(value: T) -> Self {
-        Self { value, modifier: None }
+        Self { value, modifier: None, upper: None }
     }
 }
 
 impl<T: Number> Setting<T> {
-    /// One that goes from one value to another by steps of `step`, and again.
+    /// One that goes from one value to another by steps of `step`, and again. It goes through the upper 64 bits where `from` and
+    /// `to` differ in these alone.
     ///
     /// # Errors
     /// What is wrong with the range.
     pub fn range(from: T, to: T, step: u64, progress: Progress) -> Result<Self, String> {
-        if !from.same_rest(to) {
-            return Err("`from` and `to` differ in their upper 64 bits: only the lower half of an IPv6 address changes".into());
+        let networks = from.upper() != to.upper();
+        if networks && from.bits() != to.bits() {
+            return Err("`from` and `to` differ in their upper and in their lower 64 bits: a range goes through one half of an IPv6 address, or give a `list`".into());
         }
-        let (min, max) = (from.bits(), to.bits());
+        let (min, max) = if networks { (from.upper(), to.upper()) } else { (from.bits(), to.bits()) };
         if min > max {
             return Err(
                 "`from` is greater than `to`: swap them, and give order = \"dec\" to count down".into()
@@ -137,7 +142,9 @@ impl<T: Number> Setting<T> {
         if step == 0 {
             return Err("`step` is 0: it must be at least 1".into());
         }
-        Ok(Self { value: from, modifier: Some(Modifier { progress, min, max, step }) })
+        let modifier = Some(Modifier { progress, min, max, step });
+        let fixed = Self::fixed(from);
+        Ok(if networks { Self { upper: modifier, ..fixed } } else { Self { modifier, ..fixed } })
     }
 
     /// One that takes these values in turn.
@@ -148,14 +155,17 @@ impl<T: Number> Setting<T> {
         let Some(first) = values.first().copied() else {
             return Err("`list` is empty: give at least one value".into());
         };
-        if values.iter().any(|value| !first.same_rest(*value)) {
-            return Err("the values of `list` differ in their upper 64 bits: only the lower half of an IPv6 address changes".into());
-        }
-        let bits: Vec<u64> = values.iter().map(|value| value.bits()).collect();
-        let (min, max) = bits.iter().fold((u64::MAX, 0), |(min, max), bits| (min.min(*bits), max.max(*bits)));
-        let modifier = Modifier { progress: Progress::List(bits), min, max, step: 1 };
-        Ok(Self { value: first, modifier: Some(modifier) })
+        let modifier = Some(in_turn(values.iter().map(|value| value.bits()).collect()));
+        let networks = values.iter().any(|value| value.upper() != first.upper());
+        let upper = networks.then(|| in_turn(values.iter().map(|value| value.upper()).collect()));
+        Ok(Self { value: first, modifier, upper })
     }
+}
+
+fn in_turn(values: Vec<u64>) -> Modifier {
+    let (min, max) =
+        values.iter().fold((u64::MAX, 0), |(min, max), value| (min.min(*value), max.max(*value)));
+    Modifier { progress: Progress::List(values), min, max, step: 1 }
 }
 
 /// Order of a range, in a profile.

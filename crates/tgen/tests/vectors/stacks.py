@@ -172,6 +172,12 @@ changed("ipv6 label, hops and source", [ETHERNET,
            hop_limit=span(1, 255), traffic_class=255), UDP_],
         lambda n: ether() / ip6(src=["2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff"][n % 2], fl=9999 * (n % 105),
                                 hlim=1 + n % 255, tc=255) / udp(), 80)  # fmt: skip
+WIDE = ["2001:db8:aa:1::1", "2a00:1:2:3:ffff:ffff:ffff:fffe", "ffff:fffe::", "::1", "2001:db8:aa:1::2"]
+changed("ipv6 destinations all over", [ETHERNET, v6(dst="{ list = [" + ", ".join(text(address) for address in WIDE) + "] }"), UDP_],
+        lambda n: ether() / ip6(dst=WIDE[n % 5]) / udp(), 78)  # fmt: skip
+changed("ipv6 networks", [ETHERNET, v6(src=span('"2001:db8:0:fff0::7"', '"2001:db8:1:10::7"', 7, "dec")), "{ tcp = { src = 1, dst = 80 } }"],
+        lambda n: ether() / ip6(src=f"2001:db8:{(0x1_0010 - 7 * (n % 5)) >> 16:x}:{(0x1_0010 - 7 * (n % 5)) & 0xFFFF:x}::7")
+        / TCP(sport=1, dport=80, seq=0, ack=0, flags="A", window=65535), 78)  # fmt: skip
 changed("macs and vlan ids", [
         f'{{ ethernet = {{ dst = {span(text("02:00:00:00:00:fe"), text("02:00:00:00:01:10"))}, src = "{SRC}" }} }}',
         f"{{ vlan = {{ id = {span(1, 4094, 100)}, priority = 3 }} }}", IPV4, UDP_],

@@ -83,9 +83,9 @@ pub struct Ipv4 {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ipv6 {
-    /// Source; its lower 64 bits may change.
+    /// Source.
     pub src: Setting<Ipv6Addr>,
-    /// Destination; its lower 64 bits may change.
+    /// Destination.
     pub dst: Setting<Ipv6Addr>,
     /// Hop limit.
     #[serde(default = "sixty_four")]
