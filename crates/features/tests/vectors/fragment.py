@@ -8,7 +8,7 @@ The topology is that of `src/ip/topology.rs`, with MTU on interface 5.
 
 import sys
 
-from scapy.layers.inet import IP, UDP, IPOption_NOP, IPOption_RR, IPOption_Router_Alert
+from scapy.layers.inet import IP, UDP, IPOption_NOP, IPOption_Router_Alert, IPOption_RR
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 

@@ -7,7 +7,7 @@ What goes in and what has to come out are built apart from each other, so that t
 scapy's and never with our own. The topology is that of `src/ip/topology.rs`.
 """
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_LSRR, IPOption_RR, IPOption_Router_Alert
+from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_LSRR, IPOption_Router_Alert, IPOption_RR
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 

@@ -15,7 +15,7 @@ from scapy.layers.inet6 import (
     ICMPv6NDOptSrcLLAddr,
     IPv6,
 )
-from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Dot3, Ether, LLC, STP
+from scapy.layers.l2 import ARP, LLC, STP, Dot1AD, Dot1Q, Dot3, Ether
 from scapy.packet import Raw
 
 OURS = "02:fe:00:00:00:01"

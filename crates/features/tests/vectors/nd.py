@@ -8,6 +8,8 @@ interface 1 stands in for 2001:db8:1001::/48 (which is behind interface 2) and 2
 network).
 """
 
+import socket
+
 from scapy.layers.inet6 import (
     ICMPv6ND_NA,
     ICMPv6ND_NS,
@@ -24,9 +26,8 @@ from scapy.layers.inet6 import (
 )
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
-from scapy.utils6 import in6_getnsma, in6_getnsmac
 from scapy.pton_ntop import inet_ntop, inet_pton
-import socket
+from scapy.utils6 import in6_getnsma, in6_getnsmac
 
 US = {i: f"02:fe:00:00:00:0{i}" for i in range(1, 7)}
 HOST = "02:00:00:00:01:09"  # 2001:db8:1::9 and fe80::9 on interface 1, not known yet

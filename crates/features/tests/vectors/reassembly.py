@@ -21,7 +21,6 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrHopByHop,
     PadN,
     RouterAlert,
-    fragment6,
 )
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw

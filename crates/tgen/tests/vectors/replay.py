@@ -7,6 +7,7 @@ Lines: "file NAME HEX" and "packet HEX", in order.
 """
 
 import tempfile
+from pathlib import Path
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
@@ -32,6 +33,6 @@ for name, writer in (("pcap", PcapWriter), ("pcapng", PcapNgWriter)):
             packet.time = 1_700_000_000 + n / 100
             out.write(packet)
         out.close()
-        print("file", name, open(file.name, "rb").read().hex())
+        print("file", name, Path(file.name).read_bytes().hex())
 for packet in PACKETS:
     print("packet", bytes(packet).hex())
