@@ -1,12 +1,14 @@
 //! VIPs.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use api::v1::{Backend, BackendState, BalanceAlgorithm, SourceNat, Vip, VipProtocol};
 use features::session::balance;
 use features::session::balance::control::{self, BackendConfig, VipConfig};
 use wire::IpProtocol;
 
+use super::range::IpRange;
 use crate::model::{Flaw, Name, fields};
 
 /// What the table of a VIP can tell apart, with room for those that leave.
@@ -15,6 +17,8 @@ const MAX_BACKENDS: usize = 4096;
 const MAX_WEIGHT: u32 = 1000;
 /// A day: what Kubernetes allows, and far less than clocks of clients tell apart.
 const MAX_AFFINITY: u32 = 86_400;
+/// Each is looked at for each new session.
+const MAX_EXCEPT: usize = 64;
 
 /// A VIP; see [`Vip`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,11 +49,7 @@ impl VipSpec {
             BalanceAlgorithm::LeastFlows => balance::Algorithm::LeastFlows,
             BalanceAlgorithm::Maglev | BalanceAlgorithm::Unspecified => balance::Algorithm::Maglev,
         };
-        let source_nat = match fields::choice("source_nat", vip.source_nat, SourceNat::Hairpin)? {
-            SourceNat::Always => balance::SourceNat::Always,
-            SourceNat::Never => balance::SourceNat::Never,
-            SourceNat::Hairpin | SourceNat::Unspecified => balance::SourceNat::Hairpin,
-        };
+        let source_nat = source_nat("source_nat", vip.source_nat, SourceNat::Hairpin)?;
         Ok(Self {
             name: fields::name("name", &vip.name)?,
             config: VipConfig {
@@ -59,7 +59,10 @@ impl VipSpec {
                 backends: backends(&vip.backends, (address, port))?,
                 algorithm,
                 affinity: fields::number("affinity_seconds", vip.affinity_seconds, 1..=MAX_AFFINITY, 0)?,
-                source_nat,
+                source_nat: source_nat.unwrap_or_default(),
+                source_nat_address: source(&vip.source_nat_address, address)?,
+                source_nat_except: except(&vip.source_nat_except, address)?,
+                end_removed: vip.end_removed_sessions,
                 keep_down: vip.keep_down_sessions,
             },
         })
@@ -78,6 +81,7 @@ impl VipSpec {
                 state => api_state(state),
             }
             .into(),
+            source_nat: backend.source_nat.map_or(SourceNat::Unspecified, api_source_nat).into(),
         };
         Vip {
             name: self.name.to_string(),
@@ -102,6 +106,12 @@ impl VipSpec {
             }
             .into(),
             keep_down_sessions: config.keep_down,
+            source_nat_address: config
+                .source_nat_address
+                .map(|source| source.to_string())
+                .unwrap_or_default(),
+            source_nat_except: config.source_nat_except.iter().map(text).collect(),
+            end_removed_sessions: config.end_removed,
         }
     }
 }
@@ -139,6 +149,54 @@ pub fn api_state(state: control::BackendState) -> BackendState {
         control::BackendState::Draining => BackendState::Draining,
         control::BackendState::Down => BackendState::Down,
     }
+}
+
+fn source_nat(field: &str, said: i32, default: SourceNat) -> Result<Option<balance::SourceNat>, Flaw> {
+    Ok(match fields::choice(field, said, default)? {
+        SourceNat::Always => Some(balance::SourceNat::Always),
+        SourceNat::Never => Some(balance::SourceNat::Never),
+        SourceNat::Hairpin => Some(balance::SourceNat::Hairpin),
+        SourceNat::Unspecified => None,
+    })
+}
+
+/// What backends see in the place of the client's address: of the VIP's family.
+fn source(said: &str, vip: IpAddr) -> Result<Option<IpAddr>, Flaw> {
+    const FIELD: &str = "source_nat_address";
+    if said.is_empty() {
+        return Ok(None);
+    }
+    let address = host(FIELD, said)?;
+    if address.is_ipv4() != vip.is_ipv4() {
+        let what = format!("{address} is of another family than the VIP's address, {vip}");
+        return Err(Flaw::new(FIELD, what).remedy("take one of the same family"));
+    }
+    Ok((address != vip).then_some(address))
+}
+
+/// Clients that keep their address: ranges of the VIP's family.
+fn except(said: &[String], vip: IpAddr) -> Result<Arc<[(IpAddr, IpAddr)]>, Flaw> {
+    if said.len() > MAX_EXCEPT {
+        let flaw = Flaw::new("source_nat_except", format!("{} are too many", said.len()));
+        return Err(flaw.remedy(format!("take {MAX_EXCEPT} at most")));
+    }
+    let each = said.iter().enumerate().map(|(index, range)| {
+        let field = format!("source_nat_except[{index}]");
+        let range = IpRange::parse(&field, range)?;
+        if range.first.is_ipv4() == vip.is_ipv4() {
+            return Ok((range.first, range.last));
+        }
+        let what = format!("{range} is of another family than the VIP's address, {vip}");
+        Err(Flaw::new(field, what).remedy("take one of the same family"))
+    });
+    let mut all = each.collect::<Result<Vec<_>, _>>()?;
+    all.sort_unstable();
+    all.dedup();
+    Ok(all.into())
+}
+
+fn text(&(first, last): &(IpAddr, IpAddr)) -> String {
+    IpRange { first, last }.to_string()
 }
 
 /// An address that somebody can have.
@@ -191,7 +249,8 @@ fn backends(said: &[Backend], (vip, vip_port): (IpAddr, u16)) -> Result<Vec<Back
             BackendState::Down => control::BackendState::Down,
             BackendState::Active | BackendState::Unspecified => control::BackendState::Active,
         };
-        all.push(BackendConfig { endpoint, weight, state });
+        let source_nat = source_nat(&field("source_nat"), backend.source_nat, SourceNat::Unspecified)?;
+        all.push(BackendConfig { endpoint, weight, state, source_nat });
     }
     if !all.is_empty() && all.iter().all(|backend| backend.weight == 0) {
         return Err(Flaw::new("backends", "none has a weight: no session could begin")
@@ -236,11 +295,15 @@ mod tests {
                 backends: vec![
                     Backend { port: 8080, weight: Some(0), ..backend("fd01::1") },
                     Backend { state: BackendState::Draining.into(), weight: Some(5), ..backend("fd01::2") },
+                    Backend { source_nat: SourceNat::Hairpin.into(), ..backend("fd01::3") },
                 ],
                 algorithm: BalanceAlgorithm::LeastFlows.into(),
                 affinity_seconds: 10_800,
                 source_nat: SourceNat::Always.into(),
                 keep_down_sessions: true,
+                source_nat_address: "fd02::ffff".into(),
+                source_nat_except: vec!["fd01::/64".into(), "fd03::1-fd03::9".into()],
+                end_removed_sessions: true,
                 ..vip()
             },
         ] {
@@ -250,6 +313,7 @@ mod tests {
             protocol: VipProtocol::Tcp.into(),
             algorithm: BalanceAlgorithm::Maglev.into(),
             source_nat: SourceNat::Hairpin.into(),
+            source_nat_address: "10.96.0.1".into(),
             backends: vec![
                 Backend { port: 80, weight: Some(1), ..backend("10.1.0.3") },
                 Backend { state: BackendState::Active.into(), ..backend("10.1.0.2") },
@@ -273,6 +337,15 @@ mod tests {
             (Vip { context: 65_536, ..vip() }, "context"),
             (Vip { protocol: 9, ..vip() }, "protocol"),
             (Vip { affinity_seconds: 86_401, ..vip() }, "affinity_seconds"),
+            (Vip { source_nat_address: "fd00::1".into(), ..vip() }, "source_nat_address"),
+            (Vip { source_nat_address: "127.0.0.1".into(), ..vip() }, "source_nat_address"),
+            (
+                Vip { source_nat_except: vec!["10.0.0.0/8".into(), "::/0".into()], ..vip() },
+                "source_nat_except[1]",
+            ),
+            (Vip { source_nat_except: vec!["10.0.0.1/8".into()], ..vip() }, "source_nat_except[0]"),
+            (Vip { source_nat_except: vec!["10.0.0.0/8".into(); 65], ..vip() }, "source_nat_except"),
+            (with(vec![Backend { source_nat: 9, ..backend("10.1.0.2") }]), "backends[0].source_nat"),
             (with(vec![backend("10.1.0.2"), backend("x")]), "backends[1].address"),
             (with(vec![backend("fd00::1")]), "backends[0].address"),
             (with(vec![backend("10.96.0.1")]), "backends[0].address"),

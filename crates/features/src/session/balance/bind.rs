@@ -9,7 +9,7 @@ use super::vips::{Asker, Backend, SourceNat, Vip};
 use core::ops::RangeInclusive;
 use tables::session::{Beside, Endpoint, Handle, Key};
 
-/// Ports of a VIP that clients are seen with, where they aren't seen with their own address.
+/// Ports that clients are seen with, where they aren't seen with their own address.
 const PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
 /// Ports that are tried.
 const TRIES: usize = 512;
@@ -31,14 +31,14 @@ struct Candidate {
     key: Key,
     client_is_high: bool,
     client: Endpoint,
-    vip: Endpoint,
 }
 
 impl Sessions {
     /// Gives a session whose responder is a VIP one of its backends.
     ///
     /// Its second key is that of the answers. It is this worker's without more ado: both say the same of [who the client is](super::Vips::client). Where
-    /// they don't, or another session has it, the client is seen with the VIP's address and another port.
+    /// they don't, or another session has it, the client is seen with an address of
+    /// Quiver's and another port.
     #[cold]
     pub(super) fn balance(
         &mut self,
@@ -51,12 +51,11 @@ impl Sessions {
         let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
         let (key, client_is_high) = (*key, session.initiator_is_high());
         let (low, high) = key.endpoints();
-        let (client, address) = if client_is_high { (high, low) } else { (low, high) };
+        let client = if client_is_high { high } else { low };
         let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };
         let backend = *tenants.vips.choose(vip, &asker).ok_or(Refused::NoBackend)?;
-        let it = Candidate { handle, key, client_is_high, client, vip: address };
-        let (alias, beyond) =
-            self.way_back(tenants, worker, &it, &backend, vip.source_nat).ok_or(Refused::InUse)?;
+        let it = Candidate { handle, key, client_is_high, client };
+        let (alias, beyond) = self.way_back(tenants, worker, &it, &backend, vip).ok_or(Refused::InUse)?;
         let translations = &mut self.translations;
         tenants.vips.open(&mut translations.books, worker);
         let account = backend.account;
@@ -91,10 +90,10 @@ impl Sessions {
         worker: u32,
         it: &Candidate,
         backend: &Backend,
-        source_nat: SourceNat,
+        vip: &Vip,
     ) -> Option<(u32, [Endpoint; 2])> {
         let itself = it.client.0 == backend.endpoint.0;
-        let (own, other) = match source_nat {
+        let (own, other) = match vip.source_nat(backend, it.client.0) {
             SourceNat::Always => (false, true),
             SourceNat::Never => (true, false),
             SourceNat::Hairpin => (!itself, true),
@@ -103,7 +102,7 @@ impl Sessions {
         // Nobody can foresee where the search begins (RFC 6056).
         let start = self.table.hash(&it.key).rotate_left(16);
         let others = ports(&PORTS, it.client.1, start).take(LOOKS).filter(|_| other);
-        let seen = own.into_iter().chain(others.map(|port| (it.vip.0, port)));
+        let seen = own.into_iter().chain(others.map(|port| (vip.source, port)));
         let mut tries = 0;
         for seen in seen {
             let (alias, seen_is_high) = Key::of(it.key.context(), it.key.protocol(), seen, backend.endpoint)?;

@@ -3,6 +3,7 @@
 use super::affinity::{Affinity, MAX_ACCOUNT};
 use super::ledger::{Figures, Ledger, Standing};
 use super::vips::{Algorithm, Backend, SourceNat, Vip, Vips};
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,8 @@ pub struct BackendConfig {
     pub weight: u32,
     /// What becomes of its sessions.
     pub state: BackendState,
+    /// Whose address it sees; `None`: as its VIP says.
+    pub source_nat: Option<SourceNat>,
 }
 
 /// A VIP as it was asked for.
@@ -48,8 +51,14 @@ pub struct VipConfig {
     pub affinity: u32,
     /// Whose address backends see.
     pub source_nat: SourceNat,
+    /// What they see where that isn't the client's; `None`: the VIP's.
+    pub source_nat_address: Option<IpAddr>,
+    /// Clients that keep their address with [`SourceNat::Always`], too: first and last address of each range.
+    pub source_nat_except: Arc<[(IpAddr, IpAddr)]>,
     /// Whether sessions go on whose backend is down.
     pub keep_down: bool,
+    /// Whether sessions end whose backend is taken away.
+    pub end_removed: bool,
 }
 
 impl VipConfig {
@@ -270,8 +279,9 @@ impl Balancer {
         for backend in had.into_values() {
             let figures = self.ledger.figures(backend.account);
             if figures.sessions > 0 {
-                // As if it were draining.
-                self.stand(backend.account, Standing::Keeps);
+                // As if it were draining, or down.
+                let standing = if wanted.end_removed { Standing::Ends } else { Standing::Keeps };
+                revisit |= self.stand(backend.account, standing);
                 backends.push(Placed { leaving: true, ..backend.clone() });
             } else {
                 past = past.plus(figures.since(backend.before));
@@ -286,10 +296,10 @@ impl Balancer {
             endpoint: backend.config.endpoint,
             weight: backend.config.weight,
             account: backend.account,
+            source_nat: backend.config.source_nat.unwrap_or(wanted.source_nat),
         };
         let taking: Vec<Backend> = backends.iter().filter(takes).map(of).collect();
-        let vip =
-            Vip::new(wanted.algorithm, wanted.source_nat, wanted.affinity, taking, Arc::clone(&refused));
+        let vip = Vip::new(wanted, taking, Arc::clone(&refused));
         if wanted.affinity > 0 {
             self.vips.affinity.get_or_insert_with(|| Arc::new(Affinity::default()));
         }

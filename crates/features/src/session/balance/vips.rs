@@ -1,7 +1,9 @@
 //! VIPs as workers see them: a part of the tables.
 
 use super::affinity::{Affinity, Client};
+use super::control::VipConfig;
 use super::ledger::{Books, Ledger};
+use core::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tables::maglev::{Maglev, Member};
@@ -49,13 +51,18 @@ pub(super) struct Backend {
     pub(super) endpoint: Endpoint,
     pub(super) weight: u32,
     pub(super) account: u32,
+    /// Whose address it sees.
+    pub(super) source_nat: SourceNat,
 }
 
 /// A VIP as workers see it.
 #[derive(Debug)]
 pub struct Vip {
     pub(super) algorithm: Algorithm,
-    pub(super) source_nat: SourceNat,
+    /// What backends see in the place of the client's address.
+    pub(super) source: IpAddr,
+    /// Clients that keep their address with [`SourceNat::Always`], too: first and last address of each range.
+    except: Arc<[(IpAddr, IpAddr)]>,
     /// Seconds that a client keeps its backend; 0: it isn't kept.
     pub(super) affinity: u32,
     pub(super) backends: Vec<Backend>,
@@ -71,13 +78,8 @@ fn identity(endpoint: Endpoint) -> u64 {
 
 impl Vip {
     /// One with these backends; their order has no meaning.
-    pub(super) fn new(
-        algorithm: Algorithm,
-        source_nat: SourceNat,
-        affinity: u32,
-        mut backends: Vec<Backend>,
-        refused: Arc<AtomicU64>,
-    ) -> Self {
+    pub(super) fn new(config: &VipConfig, mut backends: Vec<Backend>, refused: Arc<AtomicU64>) -> Self {
+        let algorithm = config.algorithm;
         backends.retain(|backend| backend.weight > 0);
         backends.sort_by_key(|backend| backend.endpoint);
         let member =
@@ -86,7 +88,27 @@ impl Vip {
             Algorithm::Maglev => Maglev::new(&backends.iter().map(member).collect::<Vec<_>>()),
             Algorithm::LeastFlows => Maglev::default(),
         };
-        Self { algorithm, source_nat, affinity, backends, table, refused }
+        Self {
+            algorithm,
+            source: config.source_nat_address.unwrap_or(config.endpoint.0),
+            except: Arc::clone(&config.source_nat_except),
+            affinity: config.affinity,
+            backends,
+            table,
+            refused,
+        }
+    }
+
+    /// Whose address a backend of it sees where that client asks.
+    pub(super) fn source_nat(&self, backend: &Backend, client: IpAddr) -> SourceNat {
+        match backend.source_nat {
+            SourceNat::Always
+                if self.except.iter().any(|(first, last)| (first..=last).contains(&&client)) =>
+            {
+                SourceNat::Hairpin
+            }
+            source_nat => source_nat,
+        }
     }
 
     /// Bytes of memory that it takes.

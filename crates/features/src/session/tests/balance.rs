@@ -30,7 +30,7 @@ fn places(v6: bool) -> (Endpoint, Endpoint) {
 }
 
 fn active(endpoint: Endpoint) -> BackendConfig {
-    BackendConfig { endpoint, weight: 1, state: BackendState::Active }
+    BackendConfig { endpoint, weight: 1, state: BackendState::Active, source_nat: None }
 }
 
 fn vip(protocol: IpProtocol, endpoint: Endpoint, backends: Vec<BackendConfig>) -> VipConfig {
@@ -42,7 +42,10 @@ fn vip(protocol: IpProtocol, endpoint: Endpoint, backends: Vec<BackendConfig>) -
         algorithm: Algorithm::Maglev,
         affinity: 0,
         source_nat: SourceNat::Hairpin,
+        source_nat_address: None,
+        source_nat_except: [].into(),
         keep_down: false,
+        end_removed: false,
     }
 }
 

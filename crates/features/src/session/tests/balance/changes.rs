@@ -218,6 +218,49 @@ fn whose_address_backends_see() {
     assert!(seen(&mut bench).iter().any(|seen| seen.translated.unwrap()[0] == at("10.0.2.2", 1001)));
 }
 
+/// Who asks from where answers wouldn't come back is seen by an address that they come to; but not by a backend to which it is a neighbour.
+#[test]
+fn backends_see_an_address_of_choice_where_clients_are_out_of_reach() {
+    const SOURCE: &str = "10.1.0.254";
+    let near = BackendConfig { source_nat: Some(SourceNat::Hairpin), ..active(backend(1)) };
+    let config = |backends| VipConfig {
+        source_nat: SourceNat::Always,
+        source_nat_address: SOURCE.parse().ok(),
+        source_nat_except: [(at("10.0.7.0", 0).0, at("10.0.7.255", 0).0)].into(),
+        ..web(backends)
+    };
+    let (mut bench, mut balancer) = with(config(vec![active(backend(2))]));
+    let neighbour = 0x0a00_0702;
+    for client in [CLIENT, neighbour] {
+        assert_eq!(asked_by(&mut bench, client, 1000), Ok(2));
+    }
+    balancer.set("web", Some(config(vec![near])));
+    publish(&mut bench, &mut balancer);
+    assert_eq!(asked(&mut bench, 1001), Ok(1));
+    let mut as_seen: Vec<_> =
+        seen(&mut bench).into_iter().filter_map(|seen| seen.translated).map(|[client, _]| client).collect();
+    as_seen.sort_unstable();
+    let chosen = at(SOURCE, 1000);
+    assert_eq!(as_seen[..2], [at("10.0.2.2", 1001), at("10.0.7.2", 1000)]);
+    assert!(as_seen.len() == 3 && as_seen[2].0 == chosen.0 && as_seen[2].1 >= 1024, "{as_seen:?}");
+}
+
+#[test]
+fn sessions_of_who_is_taken_away_may_end() {
+    let config = |hosts: &[u8]| VipConfig {
+        end_removed: true,
+        ..web(hosts.iter().map(|host| active(backend(*host))).collect())
+    };
+    let (mut bench, mut balancer) = with(config(&[1, 2]));
+    // So many that nobody asks any more whether an answer will come.
+    let before: Vec<_> = (0..10).map(|_| everybody(&mut bench, 1000..1040)).collect();
+    balancer.set("web", Some(config(&[2])));
+    publish(&mut bench, &mut balancer);
+    assert!(everybody(&mut bench, 1000..1040).values().all(|by| *by == 2));
+    let moved = before[0].values().filter(|by| **by == 1).count() as u64;
+    assert_eq!(figures(&mut balancer).0.created, 40 + moved, "the others' stay");
+}
+
 /// The client speaks with the backend itself by the same ports: one of the two isn't to be told from the other.
 #[test]
 fn a_flow_that_looks_like_another_is_seen_by_another_address_or_refused() {
