@@ -69,3 +69,43 @@ func TestRangesThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+func TestAReservedAddressIsTheHighestFreeOneAndNoPodsEver(t *testing.T) {
+	for _, c := range []struct{ prefix, used, want string }{
+		{"10.1.0.8/29", "", "10.1.0.14"},
+		{"10.1.0.8/29", "10.1.0.14", "10.1.0.13"},
+		{"10.1.0.8/29", "10.1.0.13", "10.1.0.14"},
+		{"10.1.0.8/30", "", "invalid IP"},
+		{"10.1.0.0/20", "", "10.1.15.254"},
+		{"fd00:1::/64", "", "fd00:1::ffff:ffff:ffff:ffff"},
+		{"fd00:1::/125", "fd00:1::7", "fd00:1::6"},
+	} {
+		pool, err := NewPool(netip.MustParsePrefix(c.prefix), netip.Addr{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := map[netip.Addr]bool{}
+		if c.used != "" {
+			used[netip.MustParseAddr(c.used)] = true
+		}
+		inUse := func(address netip.Addr) bool { return used[address] }
+		reserved := pool.Reserve(inUse)
+		if reserved.String() != c.want || pool.Reserved() != reserved {
+			t.Errorf("%s, %q in use: %s, not %s", c.prefix, c.used, reserved, c.want)
+		}
+		for range 20 {
+			address, err := pool.Take(inUse)
+			if err != nil {
+				break
+			}
+			if address == reserved || used[address] {
+				t.Errorf("%s is a pod's", address)
+			}
+			used[address] = true
+		}
+		// All others are pods'.
+		if pool.prefix.Bits() == 29 && len(used) != 4 || pool.prefix.Bits() == 125 && len(used) != 5 {
+			t.Errorf("%s: pods have %v", c.prefix, used)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+// Package service says what a node has to do for the cluster's Services: which addresses and ports are asked, and who answers there.
+// It looks at objects only, and the same objects have the same outcome; who follows them is Keeper.
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// Algorithm is the annotation of a Service that says how the backend of a new session is chosen.
+	Algorithm = "quiver.io/loadBalancing"
+	// The same in the words of Calico/VPP.
+	algorithmOfCalico = "cni.projectcalico.org/vppLBType"
+	// Who has this label is somebody else's, as for kube-proxy.
+	otherProxy = "service.kubernetes.io/service-proxy-name"
+	// What the API server takes where nothing is said.
+	defaultAffinity = 10800
+	// As many backends as quiverd takes.
+	mostBackends = 4096
+)
+
+// Here is the node for which it is worked out.
+type Here struct {
+	// Name and Zone of the node.
+	Name, Zone string
+	// Addresses of the node itself.
+	Addresses []netip.Addr
+	// Nodes are the addresses of all nodes: what else is asked there must get there.
+	Nodes map[netip.Addr]bool
+	// Ranges of its pods' addresses.
+	Ranges []netip.Prefix
+	// Sources are addresses of these ranges that no pod has, one of each: by them others see who asks from outside of the ranges, and
+	// there the host has node ports answered.
+	Sources []netip.Addr
+}
+
+// Source is the one of a family; not valid if there is none.
+func (h *Here) Source(v4 bool) netip.Addr {
+	for _, source := range h.Sources {
+		if source.Is4() == v4 {
+			return source
+		}
+	}
+	return netip.Addr{}
+}
+
+// Near tells whether an address is that of a pod of this node.
+func (h *Here) Near(address netip.Addr) bool {
+	return slices.ContainsFunc(h.Ranges, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
+}
+
+// Place is where something is asked.
+type Place struct {
+	// Address, Protocol and Port.
+	Address  netip.Addr
+	Protocol core.Protocol
+	Port     uint16
+}
+
+func (p Place) String() string {
+	return fmt.Sprintf("%s %s", netip.AddrPortFrom(p.Address, p.Port), p.Protocol)
+}
+
+// Backend answers for a VIP.
+type Backend struct {
+	// Address and Port where it listens.
+	Address netip.Addr
+	Port    uint16
+	// Draining: it takes no new sessions.
+	Draining bool
+}
+
+// VIP is a place where clients ask, and who answers.
+type VIP struct {
+	Place
+	// Service and Port (its name, or else its number) that it is of.
+	Service types.NamespacedName
+	PortOf  string
+	// Backends, ordered; none twice.
+	Backends []Backend
+	// Affinity is for how many seconds a client keeps its backend; 0: for that of the session.
+	Affinity uint32
+	// LeastFlows: the backend with fewest sessions is chosen, else by Maglev's hashing.
+	LeastFlows bool
+}
+
+// NodePort is a port of the node's own addresses that the host leads to the source address.
+type NodePort struct {
+	// Protocol and Port.
+	Protocol core.Protocol
+	Port     uint16
+}
+
+// Set is all that a node does for one Service.
+type Set struct {
+	// VIPs, at different places.
+	VIPs []VIP
+	// NodePorts that the host leads here.
+	NodePorts []NodePort
+	// Addresses to which the host needs a way.
+	Addresses []netip.Addr
+	// Problems that its owner should know of.
+	Problems []string
+}
+
+// Of works out what a node does for a Service. Slices are those of the Service.
+func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
+	var set Set
+	spec := &service.Spec
+	if _, other := service.Labels[otherProxy]; other || spec.Type == core.ServiceTypeExternalName || spec.ClusterIP == core.ClusterIPNone || spec.ClusterIP == "" {
+		return set
+	}
+	clusterIPs := set.read("spec.clusterIPs", spec.ClusterIPs, spec.ClusterIP)
+	external := set.read("spec.externalIPs", spec.ExternalIPs)
+	var ingress []string
+	for _, entry := range service.Status.LoadBalancer.Ingress {
+		if entry.IP != "" && (entry.IPMode == nil || *entry.IPMode == core.LoadBalancerIPModeVIP) {
+			ingress = append(ingress, entry.IP)
+		}
+	}
+	for _, address := range set.read("status.loadBalancer.ingress", ingress) {
+		if !slices.Contains(external, address) {
+			external = append(external, address)
+		}
+	}
+	draft := VIP{Service: types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, Affinity: affinity(spec), LeastFlows: set.leastFlows(service.Annotations)}
+	for i := range spec.Ports {
+		port := &spec.Ports[i]
+		draft.PortOf = cmp.Or(port.Name, strconv.Itoa(int(port.Port)))
+		for _, address := range clusterIPs {
+			set.port(draft, port, spec, endpointsOf(all, port, address.Is4(), here), address, external, here)
+		}
+	}
+	slices.SortFunc(set.Addresses, netip.Addr.Compare)
+	set.Addresses = slices.Compact(set.Addresses)
+	slices.SortFunc(set.NodePorts, compareNodePorts)
+	set.NodePorts = slices.Compact(set.NodePorts)
+	return set
+}
+
+// port adds what there is for one port of a Service in the family of one of its cluster addresses.
+func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, who endpoints, address netip.Addr, external []netip.Addr, here *Here) {
+	everywhere, near := who.choose(here), who.chooseNear()
+	inside, outside := everywhere, everywhere
+	if spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == core.ServiceInternalTrafficPolicyLocal {
+		inside = near
+	}
+	if spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal {
+		outside = near
+	}
+	protocol := cmp.Or(port.Protocol, core.ProtocolTCP)
+	s.add(draft, Place{address, protocol, uint16(port.Port)}, inside)
+	s.Addresses = append(s.Addresses, address)
+	for _, other := range external {
+		if other.Is4() != address.Is4() {
+			continue
+		}
+		s.add(draft, Place{other, protocol, uint16(port.Port)}, outside)
+		if here.Nodes[other] {
+			s.problem("%s is the address of a node: only pods are answered there", other)
+		} else {
+			s.Addresses = append(s.Addresses, other)
+		}
+	}
+	if port.NodePort == 0 {
+		return
+	}
+	if source := here.Source(address.Is4()); source.IsValid() {
+		s.add(draft, Place{source, protocol, uint16(port.NodePort)}, outside)
+		s.NodePorts = append(s.NodePorts, NodePort{protocol, uint16(port.NodePort)})
+	}
+	for _, own := range here.Addresses {
+		// Pods' packets to the node don't go round by the host. As for kube-proxy, they aren't from outside.
+		if own.Is4() == address.Is4() {
+			s.add(draft, Place{own, protocol, uint16(port.NodePort)}, everywhere)
+		}
+	}
+}
+
+// add adds a VIP. Who listens at its very place can't be its backend.
+func (s *Set) add(draft VIP, place Place, backends []Backend) {
+	draft.Place, draft.Backends = place, slices.Clone(backends)
+	draft.Backends = slices.DeleteFunc(draft.Backends, func(backend Backend) bool {
+		return backend.Address == place.Address && backend.Port == place.Port
+	})
+	if len(draft.Backends) < len(backends) {
+		s.problem("an endpoint listens at %s, where the Service itself is asked: it gets nothing from there", place)
+	}
+	if more := len(draft.Backends) - mostBackends; more > 0 {
+		s.problem("%s has %d endpoints: %d of them get nothing", place, len(draft.Backends), more)
+		draft.Backends = draft.Backends[:mostBackends]
+	}
+	s.VIPs = append(s.VIPs, draft)
+}
+
+func (s *Set) problem(format string, arguments ...any) {
+	if text := fmt.Sprintf(format, arguments...); !slices.Contains(s.Problems, text) {
+		s.Problems = append(s.Problems, text)
+	}
+}
+
+// read reads addresses, none twice.
+func (s *Set) read(field string, texts []string, instead ...string) (addresses []netip.Addr) {
+	if len(texts) == 0 {
+		texts = instead
+	}
+	for _, text := range texts {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			s.problem("%s: %q is no IP address", field, text)
+		} else if address = address.Unmap(); !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+func (s *Set) leastFlows(annotations map[string]string) bool {
+	if word, said := annotations[Algorithm]; said {
+		if word != "maglev" && word != "least_flows" {
+			s.problem("annotation %s: %q is neither maglev nor least_flows; maglev it is", Algorithm, word)
+		}
+		return word == "least_flows"
+	}
+	// Which of the two hashes it is makes no difference to who gets what.
+	if word, said := annotations[algorithmOfCalico]; said && word != "maglev" && word != "ecmp" {
+		s.problem("annotation %s: %q can't be; maglev it is", algorithmOfCalico, word)
+	}
+	return false
+}
+
+func affinity(spec *core.ServiceSpec) uint32 {
+	if spec.SessionAffinity != core.ServiceAffinityClientIP {
+		return 0
+	}
+	if said := spec.SessionAffinityConfig; said != nil && said.ClientIP != nil && said.ClientIP.TimeoutSeconds != nil {
+		return uint32(*said.ClientIP.TimeoutSeconds)
+	}
+	return defaultAffinity
+}
+
+func compareNodePorts(a, b NodePort) int {
+	return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+}
