@@ -9,17 +9,23 @@ from lab.process import HANGS, Process, eventually
 from testbed import image
 
 PORT = 8080
-SERVE = f"mkdir -p /www && hostname > /www/index.html && exec httpd -f -p {PORT} -h /www"
+# Its name at /, who asks at /cgi-bin/who, and at the next port everything comes back.
+SERVE = (
+    "mkdir -p /www/cgi-bin && hostname > /www/index.html && printf '#!/bin/sh\\necho\\necho $REMOTE_ADDR\\n' > /www/cgi-bin/who && "
+    f"chmod +x /www/cgi-bin/who && (nc -ll -p {PORT + 1} -e cat &) && exec httpd -f -p {PORT} -h /www"
+)
 PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
 SPEC = "cni.projectcalico.org/vppExtraMemifSpec"
 # Which packets of the generators go to a memif.
 MEMIF_PORT = 4444
 
 
-def server(name, node):
+def server(name, node, **labels):
     """A pod on a node that serves its name by HTTP, and is ready when kubelet has got it from there."""
     probe = {"httpGet": {"port": PORT, "path": "/"}, "periodSeconds": 1, "timeoutSeconds": 10}
-    return _pod(name, node, {"command": ["sh", "-c", SERVE], "readinessProbe": probe})
+    pod = _pod(name, node, {"command": ["sh", "-c", SERVE], "readinessProbe": probe})
+    pod["metadata"]["labels"] = labels
+    return pod
 
 
 def memif(name, node):
@@ -110,10 +116,80 @@ def must_echo(node, address, port):
 
 def must_fetch(cluster, pod, address, name):
     """Fetches a server's name from a pod, by TCP."""
+    assert fetch(cluster, pod, address) == name
+
+
+def fetch(cluster, pod, address, port=PORT, path="/"):
+    """What a server answers a pod, or a node, by TCP."""
     # (wget of a static busybox looks for libraries, which the image hasn't.)
-    ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 30 {address} {PORT}"
-    answer = cluster.control.exec(pod, "sh", "-c", ask).stdout
-    assert "200 OK" in answer and answer.split()[-1] == name, answer
+    request = f"printf 'GET {path} HTTP/1.0\\r\\n\\r\\n'"
+    if isinstance(pod, str):
+        answer = cluster.control.exec(pod, "sh", "-c", f"{request} | nc -w 30 {address} {port}").stdout
+    else:
+        answer = pod.run("timeout", "30", "bash", "-c", f"exec 3<>/dev/tcp/{address}/{port} && {request} >&3 && cat <&3").stdout
+    assert "200 OK" in answer, answer
+    return answer.split()[-1]
+
+
+def asker(cluster, pod, address, port):
+    """Whom a server sees when it is asked."""
+    return fetch(cluster, pod, address, port, "/cgi-bin/who").strip("[]").removeprefix("::ffff:")
+
+
+def reaches(cluster, pod, address, port, names):
+    """Asks again and again, until exactly these have answered, each at least once; and then some."""
+    seen = [fetch(cluster, pod, address, port)]
+    while {*seen} < {*names} and len(seen) < 60:
+        seen.append(fetch(cluster, pod, address, port))
+    seen += [fetch(cluster, pod, address, port) for _ in range(3)]
+    assert {*seen} == {*names}, (pod, address, port, seen)
+
+
+@contextlib.contextmanager
+def services(cluster, *wanted):
+    """Services, by name: their objects as the API server has completed them. Afterwards they are gone."""
+    names = [service["metadata"]["name"] for service in wanted]
+    cluster.control.apply(*wanted)
+    try:
+        yield {name: cluster.control.get("service", name) for name in names}
+    finally:
+        cluster.control.kubectl("delete", "service", *names, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+
+def service(name, app, *ports, **spec):
+    """A Service of both families for pods with the label app: of ports (port, target port), by TCP unless a third word says otherwise."""
+    entries = [
+        {"name": f"p{number}", "port": number, "targetPort": target, "protocol": protocol[0] if protocol else "TCP"}
+        for number, target, *protocol in ports
+    ]
+    spec = {"selector": {"app": app}, "ipFamilyPolicy": "RequireDualStack", "ports": entries, **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def backends(node, address, port):
+    """Who takes sessions at a place, by quiverd on a node: addresses."""
+    vips = node.quiver("show", "vip").get("vips", [])
+    its = [vip for vip in vips if (vip["address"], vip["port"]) == (address, port)]
+    return sorted(one["address"] for vip in its for one in vip.get("backends", []) if one["state"] == "active" and not one.get("leaving"))
+
+
+def known(cluster, asked, port, pods):
+    """Waits until all nodes have these backends for a Service's addresses."""
+    for node in cluster.nodes:
+        for family, address in enumerate(asked):
+            want = sorted(pod[family] for pod in pods)
+            there = lambda node=node, address=address: backends(node, address, port)
+            eventually(lambda there=there, want=want: there() == want, there, timeout=60)
+
+
+def through(cluster, pod, source, destination, port, rate=1000, seconds=3):
+    """Has a generator in a pod send to somebody who sends everything back; returns what it says at the end."""
+    words = (
+        "quiver-tgen", "--tx", "@vpp/memif-eth0", "--mode", "ip", "--source", source, "--destination", destination, "--size", 512,
+        "--source-port", 33333, "--destination-port", port, "--rate", rate, "--seconds", seconds, "--drain", 2,
+        "--check", "sequence", "--output", "json",
+    )  # fmt: skip
+    return json.loads(cluster.control.exec(pod, *words).stdout)
 
 
 def events(cluster, pod, reason=None):
@@ -179,10 +255,11 @@ def nothing_left(cluster, before):
 
 
 def left(cluster):
-    """What nodes have of pods: interfaces and routes in quiverd, attachments, devices, namespaces."""
+    """What nodes have of pods and Services: interfaces, VIPs and routes in quiverd, attachments, devices, namespaces."""
     return [
         {
             "interfaces": node.interfaces(),
+            "vips": sorted(entry["object"]["vip"]["name"] for entry in node.quiver("get", "vip", "--status").get("objects", [])),
             "routes": sorted(entry["object"]["route"]["prefix"] for entry in node.quiver("get", "route", "--status").get("objects", [])),
             "attachments": node.kept(),
             "devices": sorted(link["ifname"] for link in json.loads(node.run("ip", "-j", "link").stdout)),

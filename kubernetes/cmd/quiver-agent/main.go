@@ -23,6 +23,7 @@ import (
 	"quiver/kubernetes/internal/agent"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/balance"
 	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/health"
@@ -33,7 +34,7 @@ import (
 
 type options struct {
 	socket, quiverd, state, node, kubeconfig, ranges, device, health string
-	standalone, install, uninstall, stay                             bool
+	standalone, install, uninstall, stay, services                   bool
 	mtu                                                              uint
 	plugins, networks, plugin, network, program, programState        string
 }
@@ -52,6 +53,7 @@ func main() {
 	flag.StringVar(&o.ranges, "pod-cidr", "", "standalone: ranges of pods' addresses, \"10.244.0.0/24,fd00:10:244::/64\"")
 	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
+	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -101,12 +103,20 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 
 	var source pods.Source = pods.Standalone{}
 	var teller calls.Teller
+	var cluster *pods.Cluster
+	var objects *balance.Objects
 	ranges := func() ([]netip.Prefix, error) { return pods.ParseRanges(strings.Split(o.ranges, ",")) }
 	if !o.standalone {
 		if o.node == "" {
 			return errors.New("--node is missing: give this node's name, or say --standalone")
 		}
-		cluster, err := pods.Connect(o.kubeconfig, o.node)
+		access, err := pods.Access(o.kubeconfig)
+		if err == nil {
+			cluster, err = pods.Connect(access, o.node)
+		}
+		if err == nil && o.services {
+			objects, err = balance.Follow(access)
+		}
 		if err != nil {
 			return fmt.Errorf("API server: %w", err)
 		}
@@ -119,7 +129,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
-	settings := agent.Settings{MTU: uint32(o.mtu), HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted"))}
+	settings := agent.Settings{MTU: uint32(o.mtu), HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Services: objects != nil}
 	server := agent.New(settings, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.
@@ -133,8 +143,19 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	} else {
 		go learn(ctx, server, ranges, log)
 	}
-	go server.Run(ctx)
 	registry := prometheus.NewRegistry()
+	if objects != nil {
+		keeper, err := keep(o, server, cluster, objects, quiverd, log)
+		if err == nil {
+			err = keeper.Figures(registry)
+		}
+		if err != nil {
+			return fmt.Errorf("services: %w", err)
+		}
+		server.Keeping(keeper)
+		go keeper.Run(ctx)
+	}
+	go server.Run(ctx)
 	if err := server.Figures(registry); err != nil {
 		return err
 	}

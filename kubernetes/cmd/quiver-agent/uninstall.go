@@ -41,12 +41,12 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 			return err
 		}
 	}
-	table, err := host.Open()
+	table, err := host.Open(host.NodeProtocol)
 	if err != nil {
 		return err
 	}
 	defer table.Close()
-	if err := table.Bring(nil); err != nil {
+	if err := errors.Join(table.Bring(nil), host.WithdrawServices()); err != nil {
 		return err
 	}
 	quiverd, err := dataplane.Dial(o.quiverd)
@@ -93,10 +93,15 @@ func withdraw(ctx context.Context, quiverd *dataplane.Client, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	if err := quiverd.Apply(ctx, nil, there.Ours()); err != nil {
+	vips, err := quiverd.VIPs(ctx)
+	if err != nil {
 		return err
 	}
-	log.Info("quiverd has nothing of ours any more", "objects", len(there.Ours()))
+	ours := append(there.Ours(), vips.Refs()...)
+	if err := quiverd.Apply(ctx, nil, ours); err != nil {
+		return err
+	}
+	log.Info("quiverd has nothing of ours any more", "objects", len(ours))
 	return nil
 }
 

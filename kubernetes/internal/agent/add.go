@@ -11,6 +11,7 @@ import (
 
 	"quiver/kubernetes/internal/annotation"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
+	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/pods"
@@ -115,7 +116,10 @@ func (a *Agent) allocate(record *attachment.Record) error {
 func (a *Agent) program(ctx context.Context, record *attachment.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	err := a.quiverd.Apply(ctx, dataplane.Objects(record), nil)
+	all := &quiver.Config{}
+	merge(all, dataplane.Objects(record))
+	merge(all, a.tenant(nil))
+	err := a.quiverd.Apply(ctx, all, nil)
 	var refused *dataplane.RefusedError
 	if errors.As(err, &refused) {
 		return failure(codes.FailedPrecondition, refused.Remedy, "%s: %v", record.Pod(), err)

@@ -33,6 +33,16 @@ type Settings struct {
 	HostDevice string
 	// Farewells left by quiver-cni.
 	Farewells attachment.Farewells
+	// Services has pods' packets looked at for Services: an address of each range is kept for them.
+	Services bool
+}
+
+// Services are kept beside pods.
+type Services interface {
+	// Ready is nil when they are as they shall be.
+	Ready() error
+	// Compare has everything compared: quiverd has come back.
+	Compare()
 }
 
 // Agent serves quiver-cni.
@@ -50,12 +60,18 @@ type Agent struct {
 	pools []*address.Pool
 	// What became of the last time that everything was compared, single pods apart.
 	compared error
+	// It was well once.
+	brought  bool
+	services Services
 }
 
 // New makes an agent that has no addresses to give yet.
 func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, source pods.Source, log *slog.Logger) *Agent {
 	return &Agent{settings: settings, store: store, quiverd: quiverd, pods: source, log: log, compared: errNotCompared}
 }
+
+// Keeping tells who keeps Services, before Run.
+func (a *Agent) Keeping(services Services) { a.services = services }
 
 // SetRanges tells which addresses there are to give.
 func (a *Agent) SetRanges(ranges []netip.Prefix) error {
@@ -66,6 +82,9 @@ func (a *Agent) SetRanges(ranges []netip.Prefix) error {
 		pool, err := address.NewPool(prefix, a.highest(prefix))
 		if err != nil {
 			return err
+		}
+		if a.settings.Services {
+			pool.Reserve(a.store.InUse)
 		}
 		pools = append(pools, pool)
 	}
@@ -86,11 +105,33 @@ func (a *Agent) highest(prefix netip.Prefix) netip.Addr {
 	return highest
 }
 
+// Sources are the addresses kept for Services, and the ranges that they are of; none before quiverd has been told, and the host has its
+// device.
+func (a *Agent) Sources() (sources []netip.Addr, ranges []netip.Prefix) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if !a.brought {
+		return nil, nil
+	}
+	for _, pool := range a.pools {
+		ranges = append(ranges, pool.Prefix())
+		if reserved := pool.Reserved(); reserved.IsValid() {
+			sources = append(sources, reserved)
+		}
+	}
+	return sources, ranges
+}
+
 // Run keeps quiverd at what shall be until the context ends: when it comes back, and now and then.
 func (a *Agent) Run(ctx context.Context) {
 	go func() {
 		for ctx.Err() == nil {
-			err := a.quiverd.Watch(ctx, func() { a.reconcile(ctx, "quiverd is there") })
+			err := a.quiverd.Watch(ctx, func() {
+				a.reconcile(ctx, "quiverd is there")
+				if a.services != nil {
+					a.services.Compare()
+				}
+			})
 			if ctx.Err() == nil {
 				a.log.Warn("quiverd went away", "why", err)
 			}

@@ -22,6 +22,11 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("not everything is as it shall be: %w", err)
 	}
+	if a.services != nil {
+		if err := a.services.Ready(); err != nil {
+			return fmt.Errorf("not all Services are as they shall be: %w", err)
+		}
+	}
 	if a.settings.HostDevice == "" {
 		// The host has no way to pods by which it could ask.
 		return nil

@@ -15,6 +15,7 @@ func (a *Agent) Reconcile(ctx context.Context) error {
 	defer a.mutex.Unlock()
 	var ofPods error
 	a.compared, ofPods = a.bring(ctx)
+	a.brought = a.brought || a.compared == nil && a.pools != nil
 	return errors.Join(a.compared, ofPods)
 }
 
@@ -40,6 +41,8 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	for _, record := range a.store.All() {
 		merge(all, dataplane.Objects(record))
 	}
+	tenant := a.tenant(nil)
+	merge(all, tenant)
 	surplus := dataplane.Without(removable, dataplane.Refs(all))
 	err = a.quiverd.Apply(ctx, all, surplus)
 	var refused *dataplane.RefusedError
@@ -52,7 +55,7 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	for _, record := range a.store.All() {
 		ofPods = errors.Join(ofPods, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
 	}
-	return failed, ofPods
+	return errors.Join(failed, a.quiverd.Apply(ctx, tenant, nil)), ofPods
 }
 
 // node is what the dataplane has besides pods.
@@ -64,9 +67,23 @@ func (a *Agent) node() *quiver.Config {
 	return dataplane.Node(ranges, dataplane.Uplink{Device: a.settings.HostDevice, MTU: a.settings.MTU})
 }
 
+// tenant has the packets of all pods and of the host looked at for Services, a pod that goes apart; nothing if that isn't wanted.
+func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
+	if !a.settings.Services {
+		return &quiver.Config{}
+	}
+	configs := []*quiver.Config{a.node()}
+	for _, record := range a.store.All() {
+		if gone == nil || record.ID != gone.ID {
+			configs = append(configs, dataplane.Objects(record))
+		}
+	}
+	return dataplane.Tenant(dataplane.Interfaces(configs...))
+}
+
 // withdraw takes the objects of an attachment away; what fails is made good by Reconcile.
 func (a *Agent) withdraw(ctx context.Context, record *attachment.Record) {
-	if err := a.quiverd.Apply(ctx, nil, dataplane.Refs(dataplane.Objects(record))); err != nil {
+	if err := a.quiverd.Apply(ctx, a.tenant(record), dataplane.Refs(dataplane.Objects(record))); err != nil {
 		a.log.Warn("left to be tidied up later", "pod", record.Pod(), "interface", record.Interface, "why", err)
 	}
 }
@@ -75,4 +92,5 @@ func merge(all, some *quiver.Config) {
 	all.Interfaces = append(all.Interfaces, some.Interfaces...)
 	all.Routes = append(all.Routes, some.Routes...)
 	all.Neighbors = append(all.Neighbors, some.Neighbors...)
+	all.Tenants = append(all.Tenants, some.Tenants...)
 }

@@ -21,8 +21,10 @@ type Client struct {
 
 // RefusedError is a batch that quiverd didn't accept, or didn't bring into force at once.
 type RefusedError struct {
-	// Object at fault.
+	// Object at fault: its kind and name.
 	Object string
+	// Name alone.
+	Name string
 	// Reason and Remedy in quiverd's words.
 	Reason, Remedy string
 }
@@ -52,7 +54,7 @@ func (c *Client) Wait(ctx context.Context) error {
 
 // Apply creates or replaces objects and deletes others, as one batch. All must be in force afterwards.
 func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*quiver.ObjectRef) error {
-	answer, err := c.quiver.Apply(ctx, &quiver.ApplyRequest{Upserts: upserts, Deletes: deletes})
+	answer, err := c.quiver.Apply(ctx, &quiver.ApplyRequest{Upserts: upserts, Deletes: deletes, Terse: true})
 	if err != nil {
 		return err
 	}
@@ -63,14 +65,15 @@ func (c *Client) Apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 	for _, result := range answer.Results {
 		name := refName(result.Object)
 		if refused := result.GetRefused(); refused != nil {
-			return &RefusedError{name, strings.TrimPrefix(refused.Field+": "+refused.Reason, ": "), refused.Remedy}
+			return &RefusedError{name, result.Object.GetName(), strings.TrimPrefix(refused.Field+": "+refused.Reason, ": "), refused.Remedy}
 		}
-		if pending := result.GetPending(); pending != nil && asked[name] {
+		// A tenant is in force for all interfaces but those that it waits for, and these are waited for themselves.
+		if pending := result.GetPending(); pending != nil && asked[name] && result.Object.Kind != quiver.Kind_KIND_TENANT {
 			var reasons []string
 			for _, wait := range pending.WaitsFor {
 				reasons = append(reasons, wait.Reason)
 			}
-			return &RefusedError{name, "waits: " + strings.Join(reasons, "; "), "see quiver get"}
+			return &RefusedError{name, result.Object.GetName(), "waits: " + strings.Join(reasons, "; "), "see quiver get"}
 		}
 	}
 	if !answer.Committed {
@@ -88,31 +91,51 @@ func (c *Client) Clear(ctx context.Context) error {
 	return err
 }
 
-// Objects are those in the dataplane.
+// Objects are those in the dataplane, VIPs and their routes apart.
 func (c *Client) Objects(ctx context.Context) (*Found, error) {
-	stream, err := c.quiver.Get(ctx, &quiver.GetRequest{})
+	all, err := c.get(ctx, quiver.Kind_KIND_INTERFACE, quiver.Kind_KIND_ROUTE, quiver.Kind_KIND_NEIGHBOR, quiver.Kind_KIND_TENANT)
 	if err != nil {
 		return nil, err
 	}
+	return sort(all), nil
+}
+
+// get reads all objects of these kinds.
+func (c *Client) get(ctx context.Context, kinds ...quiver.Kind) (*quiver.Config, error) {
 	all := &quiver.Config{}
-	for {
-		part, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return sort(all), nil
-		}
+	for _, kind := range kinds {
+		stream, err := c.quiver.Get(ctx, &quiver.GetRequest{Kind: kind})
 		if err != nil {
 			return nil, err
 		}
-		for _, object := range part.Objects {
-			switch {
-			case object.GetInterface() != nil:
-				all.Interfaces = append(all.Interfaces, object.GetInterface())
-			case object.GetRoute() != nil:
-				all.Routes = append(all.Routes, object.GetRoute())
-			case object.GetNeighbor() != nil:
-				all.Neighbors = append(all.Neighbors, object.GetNeighbor())
+		for {
+			part, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, object := range part.Objects {
+				add(all, object)
 			}
 		}
+	}
+	return all, nil
+}
+
+func add(all *quiver.Config, object *quiver.Object) {
+	switch {
+	case object.GetInterface() != nil:
+		all.Interfaces = append(all.Interfaces, object.GetInterface())
+	case object.GetRoute() != nil:
+		all.Routes = append(all.Routes, object.GetRoute())
+	case object.GetNeighbor() != nil:
+		all.Neighbors = append(all.Neighbors, object.GetNeighbor())
+	case object.GetTenant() != nil:
+		all.Tenants = append(all.Tenants, object.GetTenant())
+	case object.GetVip() != nil:
+		all.Vips = append(all.Vips, object.GetVip())
 	}
 }
 
@@ -136,6 +159,12 @@ func (c *Client) Watch(ctx context.Context, up func()) error {
 // Refs names the objects of a configuration.
 func Refs(config *quiver.Config) []*quiver.ObjectRef {
 	var refs []*quiver.ObjectRef
+	for _, vip := range config.GetVips() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_VIP, Name: vip.Name})
+	}
+	for _, tenant := range config.GetTenants() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_TENANT, Name: tenant.Name})
+	}
 	for _, neighbor := range config.GetNeighbors() {
 		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_NEIGHBOR, Name: neighbor.Interface + "/" + neighbor.Address})
 	}

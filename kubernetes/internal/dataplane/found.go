@@ -21,7 +21,7 @@ func (f *Found) Ours() []*quiver.ObjectRef {
 	return append(append([]*quiver.ObjectRef(nil), f.Pods...), f.Node...)
 }
 
-// sort tells whose objects are. The agent's are interfaces with names of a certain form, what leads through them, and routes without
+// sort tells whose objects are. The agent's are interfaces and tenants with names of a certain form, what leads through them, and routes without
 // a next hop for the ranges that the host is told to reach through quiverd.
 func sort(all *quiver.Config) *Found {
 	pods, node, others := &quiver.Config{}, &quiver.Config{}, &quiver.Config{}
@@ -52,6 +52,13 @@ func sort(all *quiver.Config) *Found {
 			to = node
 		}
 		to.Routes = append(to.Routes, route)
+	}
+	for _, tenant := range all.Tenants {
+		to := whose(tenant.Name)
+		if tenant.Name == everybody {
+			to = node
+		}
+		to.Tenants = append(to.Tenants, tenant)
 	}
 	for _, neighbor := range all.Neighbors {
 		to := whose(neighbor.Interface)

@@ -62,7 +62,7 @@ func Spare(config *quiver.Config, others []*quiver.ObjectRef) *quiver.Config {
 	for _, ref := range others {
 		taken[refName(ref)] = true
 	}
-	spared := &quiver.Config{Interfaces: config.Interfaces, Neighbors: config.Neighbors}
+	spared := &quiver.Config{Interfaces: config.Interfaces, Neighbors: config.Neighbors, Tenants: config.Tenants}
 	for _, route := range config.Routes {
 		if !taken[refName(Refs(&quiver.Config{Routes: []*quiver.Route{route}})[0])] {
 			spared.Routes = append(spared.Routes, route)

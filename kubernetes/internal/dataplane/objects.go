@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Objects whose interface begins so are the agent's, all others are none of its business.
+	// Objects whose interface, and tenants whose name, begins so are the agent's, all others are none of its business.
 	ours = "pod:"
 	// Names of interfaces have at most 63 characters.
 	longestName = 63
@@ -38,7 +38,7 @@ func Objects(record *attachment.Record) *quiver.Config {
 		tap.HostRoutes = append(tap.HostRoutes, &quiver.HostRoute{Prefix: everything(address)})
 	}
 	device := &quiver.Interface{Mtu: record.MTU, RxMode: rxMode(record.Tun), Port: &quiver.Interface_Tap{Tap: tap}}
-	add(config, record, record.Interface, device)
+	addInterface(config, record, record.Interface, device)
 	for _, address := range record.Addresses {
 		config.Routes = append(config.Routes, &quiver.Route{Prefix: host(address), NextHops: []*quiver.NextHop{{Interface: device.Name}}})
 	}
@@ -60,7 +60,7 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 		RingSize: max(spec.RxSize, spec.TxSize),
 	}
 	device.Port = &quiver.Interface_Memif{Memif: memif}
-	add(config, record, "memif-"+record.Interface, device)
+	addInterface(config, record, "memif-"+record.Interface, device)
 	for i, address := range record.Addresses {
 		hop := &quiver.NextHop{Interface: device.Name}
 		if !spec.L3 {
@@ -75,8 +75,8 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 	}
 }
 
-// add completes an interface. Nothing may come from there but what its pod's routes lead back to.
-func add(config *quiver.Config, record *attachment.Record, name string, device *quiver.Interface) {
+// addInterface completes an interface. Nothing may come from there but what its pod's routes lead back to.
+func addInterface(config *quiver.Config, record *attachment.Record, name string, device *quiver.Interface) {
 	device.Name = objectName(record, name)
 	device.Rpf = quiver.ReversePathFilter_REVERSE_PATH_FILTER_STRICT
 	for _, prefix := range record.Sources {

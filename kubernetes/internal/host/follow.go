@@ -22,7 +22,7 @@ type Nodes interface {
 
 // Follow keeps the host's routes at what the nodes are, until the context ends. It leaves them as they are then: traffic goes on.
 func Follow(ctx context.Context, nodes Nodes, log *slog.Logger) error {
-	table, err := Open()
+	table, err := Open(NodeProtocol)
 	if err != nil {
 		return err
 	}

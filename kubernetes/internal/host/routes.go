@@ -1,4 +1,4 @@
-// Package host keeps the node's own routes to the pods of other nodes: the kernel forwards between nodes.
+// Package host keeps what the node's kernel has to do: routes to the pods of other nodes, between which it forwards, and its ways to Services.
 package host
 
 import (
@@ -14,15 +14,29 @@ import (
 	"quiver/kubernetes/internal/pods"
 )
 
-// Protocol marks the routes that are ours ("proto 81" in `ip route`): no other is ever changed or removed.
-const Protocol = 81
+// What marks routes that are ours ("proto 81" in `ip route`): no other is ever changed or removed.
+const (
+	// NodeProtocol is that of routes to other nodes' pods.
+	NodeProtocol = 81
+	// ServiceProtocol is that of routes to addresses of Services.
+	ServiceProtocol = 82
+)
 
-// Route leads to the pods of another node.
+// Route leads to the pods of another node, or to where a Service is asked.
 type Route struct {
-	// Prefix is a range of pods' addresses.
+	// Prefix is a range of pods' addresses, or a Service's address.
 	Prefix netip.Prefix
-	// Via is the node that has it, an address of the same family.
+	// Via is the node that has it, an address of the same family; not valid: what is behind the device.
 	Via netip.Addr
+	// Device is the number of the one that leads there; 0: that by which Via is reached.
+	Device int
+}
+
+func (r Route) String() string {
+	if r.Via.IsValid() {
+		return fmt.Sprintf("%s via %s", r.Prefix, r.Via)
+	}
+	return r.Prefix.String()
 }
 
 // Wanted are the routes to the pods of other nodes. An error names the nodes that have a range but no address of its
@@ -35,7 +49,7 @@ func Wanted(nodes []pods.Node) (wanted []Route, failed error) {
 				failed = errors.Join(failed, fmt.Errorf("node %s has no InternalIP of the family of its podCIDR %s", node.Name, prefix))
 				continue
 			}
-			wanted = append(wanted, Route{prefix, via})
+			wanted = append(wanted, Route{Prefix: prefix, Via: via})
 		}
 	}
 	return wanted, failed
@@ -52,13 +66,14 @@ func sameFamily(addresses []netip.Addr, prefix netip.Prefix) netip.Addr {
 
 // Table is the main routing table of a network namespace.
 type Table struct {
-	handle *netlink.Handle
+	handle   *netlink.Handle
+	protocol netlink.RouteProtocol
 }
 
-// Open is the table of the namespace we are in.
-func Open() (*Table, error) {
+// Open is the table of the namespace we are in, in which routes with that mark are ours.
+func Open(protocol int) (*Table, error) {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	return &Table{handle}, err
+	return &Table{handle, netlink.RouteProtocol(protocol)}, err
 }
 
 // Close ends it; routes stay.
@@ -77,9 +92,7 @@ func (t *Table) Bring(wanted []Route) error {
 	var failed error
 	for prefix, route := range there {
 		if !keep[prefix] {
-			if err := t.handle.RouteDel(kernel(route)); err != nil && !errors.Is(err, unix.ESRCH) {
-				failed = errors.Join(failed, fmt.Errorf("removing route %s: %w", prefix, err))
-			}
+			failed = errors.Join(failed, t.remove(route))
 		}
 	}
 	for _, route := range wanted {
@@ -91,17 +104,25 @@ func (t *Table) Bring(wanted []Route) error {
 		if exists {
 			change = t.handle.RouteReplace
 		}
-		if err := change(kernel(route)); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("route %s via %s: %s", route.Prefix, route.Via, worded(err)))
+		if err := change(t.kernel(route)); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("route %s: %s", route, worded(err)))
 		}
 	}
 	return failed
 }
 
+// remove removes a route, if it is there still.
+func (t *Table) remove(route Route) error {
+	if err := t.handle.RouteDel(t.kernel(route)); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("removing route %s: %w", route, err)
+	}
+	return nil
+}
+
 // ours are the routes that an agent made, now or in an earlier life.
 func (t *Table) ours() (map[netip.Prefix]Route, error) {
 	routes, err := t.handle.RouteListFiltered(netlink.FAMILY_ALL,
-		&netlink.Route{Protocol: Protocol, Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+		&netlink.Route{Protocol: t.protocol, Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return nil, fmt.Errorf("reading routes: %w", err)
 	}
@@ -114,18 +135,28 @@ func (t *Table) ours() (map[netip.Prefix]Route, error) {
 		length, _ := route.Dst.Mask.Size()
 		via, _ := netip.AddrFromSlice(route.Gw)
 		prefix := netip.PrefixFrom(address.Unmap(), length)
-		ours[prefix] = Route{prefix, via.Unmap()}
+		ours[prefix] = Route{Prefix: prefix, Via: via.Unmap()}
+		if !via.IsValid() {
+			ours[prefix] = Route{Prefix: prefix, Device: route.LinkIndex}
+		}
 	}
 	return ours, nil
 }
 
-func kernel(route Route) *netlink.Route {
-	return &netlink.Route{
-		Dst:      &net.IPNet{IP: route.Prefix.Addr().AsSlice(), Mask: net.CIDRMask(route.Prefix.Bits(), route.Prefix.Addr().BitLen())},
-		Gw:       route.Via.AsSlice(),
-		Protocol: Protocol,
-		Table:    unix.RT_TABLE_MAIN,
+func (t *Table) kernel(route Route) *netlink.Route {
+	asked := &netlink.Route{
+		Dst:       &net.IPNet{IP: route.Prefix.Addr().AsSlice(), Mask: net.CIDRMask(route.Prefix.Bits(), route.Prefix.Addr().BitLen())},
+		LinkIndex: route.Device,
+		Protocol:  t.protocol,
+		Table:     unix.RT_TABLE_MAIN,
 	}
+	if route.Via.IsValid() {
+		asked.Gw = route.Via.AsSlice()
+	} else if route.Prefix.Addr().Is4() {
+		// As ip(8) does: who has the address is on the link.
+		asked.Scope = netlink.SCOPE_LINK
+	}
+	return asked
 }
 
 // worded says what the kernel means.

@@ -34,9 +34,9 @@ func TestRoutesLeadToTheAddressOfTheRangesFamily(t *testing.T) {
 	fresh := pods.Node{Name: "n4", Addresses: addresses("192.168.7.4")}
 	wanted, err := Wanted([]pods.Node{n2, v4only, fresh})
 	want := []Route{
-		{netip.MustParsePrefix("10.244.2.0/24"), netip.MustParseAddr("192.168.7.2")},
-		{netip.MustParsePrefix("fd00:10:244:2::/64"), netip.MustParseAddr("fd00:7::2")},
-		{netip.MustParsePrefix("10.244.3.0/24"), netip.MustParseAddr("192.168.7.3")},
+		{Prefix: netip.MustParsePrefix("10.244.2.0/24"), Via: netip.MustParseAddr("192.168.7.2")},
+		{Prefix: netip.MustParsePrefix("fd00:10:244:2::/64"), Via: netip.MustParseAddr("fd00:7::2")},
+		{Prefix: netip.MustParsePrefix("10.244.3.0/24"), Via: netip.MustParseAddr("192.168.7.3")},
 	}
 	if !slices.Equal(wanted, want) {
 		t.Errorf("got %v", wanted)
@@ -68,7 +68,7 @@ const foreign = "10.244.9.0/24 via 192.168.7.9 dev eth0"
 
 func TestRoutesBecomeWhatIsWantedAndOthersStay(t *testing.T) {
 	inNamespace(t)
-	table, err := Open()
+	table, err := Open(NodeProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}

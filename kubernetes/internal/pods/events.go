@@ -15,6 +15,12 @@ func newRecorder(api client.CoreV1Interface, node string) (record.EventRecorder,
 	return broadcaster.NewRecorder(runtime.NewScheme(), core.EventSource{Component: "quiver-agent", Host: node}), broadcaster
 }
 
+// TellService writes a warning on a Service.
+func (c *Cluster) TellService(key types.NamespacedName, uid types.UID, reason, message string) {
+	whose := &core.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: key.Namespace, Name: key.Name, UID: uid}
+	c.recorder.Event(whose, core.EventTypeWarning, reason, message)
+}
+
 // Tell writes an event on a pod.
 func (c *Cluster) Tell(pod ID, well bool, reason, message string) {
 	kind := core.EventTypeWarning

@@ -11,6 +11,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
@@ -27,12 +28,13 @@ type Cluster struct {
 	events   record.EventBroadcaster
 }
 
-// Connect prepares to ask the API server that a kubeconfig names (empty: the one of the cluster we run in).
-func Connect(kubeconfig, node string) (*Cluster, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+// Access says how to reach the API server that a kubeconfig names (empty: the one of the cluster we run in).
+func Access(kubeconfig string) (*rest.Config, error) {
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
+}
+
+// Connect prepares to ask it.
+func Connect(config *rest.Config, node string) (*Cluster, error) {
 	core, err := client.NewForConfig(config)
 	if err != nil {
 		return nil, err

@@ -10,10 +10,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Node is what there is to know of another node to reach its pods.
+// Node is what there is to know of a node to reach its pods and Services.
 type Node struct {
 	// Name of the node.
 	Name string
+	// Zone that it is in; empty: none is said.
+	Zone string
 	// Ranges of its pods' addresses, at most one per family.
 	Ranges []netip.Prefix
 	// Addresses of the node itself (InternalIP), in the order of the node object.
@@ -25,7 +27,7 @@ func newNodes(nodes cache.ListerWatcher, changed chan<- struct{}) (cache.SharedI
 	err := informer.SetTransform(func(object any) (any, error) {
 		if node, is := object.(*core.Node); is {
 			return &core.Node{
-				ObjectMeta: meta.ObjectMeta{Name: node.Name, ResourceVersion: node.ResourceVersion},
+				ObjectMeta: meta.ObjectMeta{Name: node.Name, ResourceVersion: node.ResourceVersion, Labels: zone(node.Labels)},
 				Spec:       core.NodeSpec{PodCIDRs: node.Spec.PodCIDRs},
 				Status:     core.NodeStatus{Addresses: node.Status.Addresses},
 			}, nil
@@ -53,6 +55,15 @@ func newNodes(nodes cache.ListerWatcher, changed chan<- struct{}) (cache.SharedI
 // NodesChanged tells that Others may have another answer than before.
 func (c *Cluster) NodesChanged() <-chan struct{} { return c.changed }
 
+// Self is this node. Nothing is known before the API server has answered once.
+func (c *Cluster) Self() (self Node, known bool) {
+	object, known, _ := c.nodes.GetStore().GetByKey(c.node)
+	if !known {
+		return self, false
+	}
+	return nodeOf(object.(*core.Node)), true
+}
+
 // Others are all nodes but this one, by name. Nothing is known before the API server has answered once.
 func (c *Cluster) Others() (others []Node, known bool) {
 	if !c.nodes.HasSynced() {
@@ -63,12 +74,24 @@ func (c *Cluster) Others() (others []Node, known bool) {
 		if node.Name == c.node {
 			continue
 		}
-		// A node whose ranges can't be read is one without ranges: its own agent says what is wrong with them.
-		ranges, _ := ParseRanges(node.Spec.PodCIDRs)
-		others = append(others, Node{node.Name, ranges, internal(node.Status.Addresses)})
+		others = append(others, nodeOf(node))
 	}
 	slices.SortFunc(others, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return others, true
+}
+
+func nodeOf(node *core.Node) Node {
+	// A node whose ranges can't be read is one without ranges: its own agent says what is wrong with them.
+	ranges, _ := ParseRanges(node.Spec.PodCIDRs)
+	return Node{node.Name, node.Labels[core.LabelTopologyZone], ranges, internal(node.Status.Addresses)}
+}
+
+// zone is all that is wanted of a node's labels.
+func zone(labels map[string]string) map[string]string {
+	if name, said := labels[core.LabelTopologyZone]; said {
+		return map[string]string{core.LabelTopologyZone: name}
+	}
+	return nil
 }
 
 func internal(all []core.NodeAddress) (addresses []netip.Addr) {

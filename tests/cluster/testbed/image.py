@@ -10,7 +10,7 @@ sys.path.append(str(ROOT / "scripts"))
 import image
 
 NAME = "quiver.test/tools:1"
-LINKS = "sh", "sleep", "ping", "httpd", "nc", "hostname", "mkdir", "ip"
+LINKS = "sh", "sleep", "ping", "httpd", "nc", "hostname", "mkdir", "ip", "cat", "chmod", "grep"
 
 
 def pack(directory):

@@ -172,6 +172,11 @@ class Node:
         pruned = [word for place in theirs for word in ("-path", place, "-prune", "-o")]
         return sorted(self.run("find", *places, *pruned, "-name", "*quiver*", "-print").stdout.split())
 
+    def way(self, address):
+        """Device by which the kernel reaches an address."""
+        (route,) = json.loads(self.run("ip", "-j", "route", "get", address).stdout)
+        return route["dev"]
+
     def routes(self):
         """Routes of the kernel to pods of other nodes: (prefix, via)."""
         texts = [self.run("ip", "-j", family, "route", "show", "proto", "81").stdout for family in ("-4", "-6")]

@@ -50,6 +50,7 @@ containers:
       - --mtu={{ .Values.agent.mtu | int }}
       - --host-device={{ .Values.agent.hostDevice }}
       - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
+      - --services={{ .Values.agent.services }}
     env:
       - name: NODE_NAME
         valueFrom:
@@ -60,7 +61,7 @@ containers:
       - configMapRef:
           name: quiver-api-server
           optional: true
-    # NET_ADMIN: routes to other nodes; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
+    # NET_ADMIN: routes to other nodes and Services, node ports; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
     {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN") | nindent 4 }}
     resources:
       {{- toYaml .Values.agent.resources | nindent 6 }}

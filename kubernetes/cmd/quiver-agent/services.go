@@ -1,0 +1,43 @@
+package main
+
+import (
+	"log/slog"
+	"net/netip"
+
+	"quiver/kubernetes/internal/agent"
+	"quiver/kubernetes/internal/balance"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/host"
+	"quiver/kubernetes/internal/pods"
+	"quiver/kubernetes/internal/service"
+)
+
+// keep makes who keeps Services on this node.
+func keep(o options, server *agent.Agent, cluster *pods.Cluster, objects *balance.Objects, quiverd *dataplane.Client, log *slog.Logger) (*balance.Keeper, error) {
+	settings := balance.Settings{Teller: cluster, Here: func() (service.Here, bool) { return here(server, cluster) }}
+	if o.device != "" {
+		kernel, err := host.OpenServices(o.device)
+		if err != nil {
+			return nil, err
+		}
+		settings.Host = kernel
+	}
+	return balance.New(settings, objects, quiverd, log), nil
+}
+
+// here is this node, as soon as its ranges and all nodes are known.
+func here(server *agent.Agent, cluster *pods.Cluster) (service.Here, bool) {
+	sources, ranges := server.Sources()
+	self, known := cluster.Self()
+	others, all := cluster.Others()
+	if len(ranges) == 0 || !known || !all {
+		return service.Here{}, false
+	}
+	nodes := map[netip.Addr]bool{}
+	for _, node := range append(others, self) {
+		for _, address := range node.Addresses {
+			nodes[address] = true
+		}
+	}
+	return service.Here{Name: self.Name, Zone: self.Zone, Addresses: self.Addresses, Nodes: nodes, Ranges: ranges, Sources: sources}, true
+}

@@ -1,0 +1,336 @@
+package balance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/service"
+)
+
+const (
+	// This often everything is compared, whether or not something is known to have happened.
+	resync = 30 * time.Second
+	// So long after a failure it is tried again.
+	patience = time.Second
+	// So long it waits to look again whether all is known.
+	soon = 50 * time.Millisecond
+	// At most this long stands one change of the dataplane.
+	applyTime = 30 * time.Second
+	// VIPs of one batch: quiverd answers others in between.
+	batch = 2000
+	// VIPs that quiverd may refuse in one go; what is left then waits for the next one.
+	mostRefused = 100
+)
+
+var errUnknown = errors.New("the API server hasn't told the Services yet")
+
+// Host is the node's kernel: it leads packets for VIPs to quiverd.
+type Host interface {
+	// Bring has these addresses lead to quiverd, and these ports of the node's own addresses to the sources there. With all, whatever
+	// may have happened there.
+	Bring(addresses []netip.Addr, ports []service.NodePort, sources []netip.Addr, all bool) error
+}
+
+// Teller lets owners of Services know.
+type Teller interface {
+	TellService(key types.NamespacedName, uid types.UID, reason, message string)
+}
+
+// Settings of a keeper.
+type Settings struct {
+	// Here says for which node it is; false: not known yet.
+	Here func() (service.Here, bool)
+	// Host has no way to VIPs if it is nil.
+	Host Host
+	// Teller may be nil.
+	Teller Teller
+}
+
+// Keeper keeps quiverd and the host at what Services are.
+type Keeper struct {
+	settings Settings
+	objects  *Objects
+	quiverd  *dataplane.Client
+	log      *slog.Logger
+
+	again chan struct{}
+	// Of the loop alone.
+	here   service.Here
+	wanted *wanted
+	have   *dataplane.FoundVIPs
+	told   map[types.NamespacedName]string
+
+	mutex   sync.Mutex
+	outcome error
+	// Services that have VIPs, and VIPs that there shall be.
+	services, vips int
+}
+
+// New makes a keeper that has done nothing yet.
+func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
+	return &Keeper{
+		settings: settings, objects: objects, quiverd: quiverd, log: log, again: make(chan struct{}, 1),
+		wanted: newWanted(), told: map[types.NamespacedName]string{}, outcome: errUnknown,
+	}
+}
+
+// Ready is nil when all Services were as they shall be when they were last looked at.
+func (k *Keeper) Ready() error {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	return k.outcome
+}
+
+// Compare has everything compared soon: quiverd has come back.
+func (k *Keeper) Compare() {
+	select {
+	case k.again <- struct{}{}:
+	default:
+	}
+}
+
+// Run does it until the context ends. It leaves things as they are then: traffic goes on.
+func (k *Keeper) Run(ctx context.Context) {
+	go k.objects.Run(ctx)
+	all := true
+	for ctx.Err() == nil {
+		err := k.bring(ctx, all)
+		k.note(ctx, err)
+		pause := resync
+		// What failed may have been done in part.
+		if all = err != nil; all {
+			pause = patience
+		}
+		if errors.Is(err, errUnknown) {
+			pause = soon
+		}
+		select {
+		case <-ctx.Done():
+		case <-k.objects.Changed():
+		case <-k.again:
+			all = true
+		case <-time.After(pause):
+			all = true
+		}
+	}
+}
+
+func (k *Keeper) note(ctx context.Context, err error) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	// A fault that stays is told once.
+	if err != nil && ctx.Err() == nil && (k.outcome == nil || k.outcome.Error() != err.Error()) && !errors.Is(err, errUnknown) {
+		k.log.Error("not all Services are as they shall be; trying again", "why", err)
+	} else if err == nil && k.outcome != nil {
+		k.log.Info("Services are as they shall be", "services", len(k.wanted.sets), "vips", len(k.wanted.vips))
+	}
+	k.outcome = err
+	k.services, k.vips = len(k.wanted.sets), len(k.wanted.vips)
+}
+
+// bring does what has changed, or, with all, whatever is to do.
+func (k *Keeper) bring(ctx context.Context, all bool) error {
+	here, known := k.settings.Here()
+	if !known || !k.objects.Known() {
+		return errUnknown
+	}
+	all = k.learn(here) || all
+	if all || k.have == nil {
+		there, err := k.quiverd.VIPs(ctx)
+		if err != nil {
+			return err
+		}
+		k.have, all = there, true
+		k.everything()
+	}
+	failed := k.program(ctx)
+	if k.settings.Host == nil {
+		return failed
+	}
+	ports, addresses := k.wanted.changedPorts, len(k.wanted.changedAddresses) > 0
+	if all || ports || addresses {
+		err := k.settings.Host.Bring(slices.Collect(maps.Keys(k.wanted.addresses)), slices.Collect(maps.Keys(k.wanted.ports)), here.Sources, all)
+		failed = errors.Join(failed, err)
+	}
+	if failed == nil {
+		clear(k.wanted.changedAddresses)
+		k.wanted.changedPorts = false
+	}
+	return failed
+}
+
+// learn works out anew what Services want that have changed; all of them if the node has. Then it is true.
+func (k *Keeper) learn(here service.Here) (anew bool) {
+	dirty := k.objects.Take()
+	if anew = !reflect.DeepEqual(here, k.here); anew {
+		k.here = here
+		maps.Copy(dirty, k.objects.All())
+		for key := range k.wanted.sets {
+			dirty[key] = true
+		}
+	}
+	for key := range dirty {
+		owner, slices := k.objects.Get(key)
+		if owner == nil {
+			k.wanted.put(key, nil, service.Set{}, &k.here)
+			delete(k.told, key)
+			continue
+		}
+		k.tell(key, owner.UID, k.wanted.put(key, owner, service.Of(owner, slices, &k.here), &k.here))
+	}
+	return anew
+}
+
+// everything marks what differs from what quiverd has.
+func (k *Keeper) everything() {
+	w := k.wanted
+	for name, vip := range w.vips {
+		if !proto.Equal(vip, k.have.VIPs[name]) {
+			w.changedVIPs[name] = true
+		}
+	}
+	for name := range k.have.VIPs {
+		if w.vips[name] == nil {
+			w.changedVIPs[name] = true
+		}
+	}
+	for address := range w.addresses {
+		w.changedAddresses[address] = true
+	}
+	for address := range k.have.Routes {
+		w.changedAddresses[address] = true
+	}
+}
+
+// program has quiverd do what has changed. First comes what goes and the routes of what comes, so that nothing is sent to and fro.
+func (k *Keeper) program(ctx context.Context) error {
+	w := k.wanted
+	upserts, deletes := &quiver.Config{}, []*quiver.ObjectRef(nil)
+	var gone, come []netip.Addr
+	for address := range w.changedAddresses {
+		route := dataplane.Unreachable(address)
+		switch wanted, has := w.addresses[address] > 0, k.have.Routes[address]; {
+		case wanted && !has:
+			upserts.Routes = append(upserts.Routes, route)
+			come = append(come, address)
+		case !wanted && has:
+			deletes = append(deletes, dataplane.Refs(&quiver.Config{Routes: []*quiver.Route{route}})...)
+			gone = append(gone, address)
+		}
+	}
+	var names []string
+	for name := range w.changedVIPs {
+		if vip := w.vips[name]; vip != nil && !proto.Equal(vip, k.have.VIPs[name]) {
+			names = append(names, name)
+		} else if vip == nil && k.have.VIPs[name] != nil {
+			deletes = append(deletes, &quiver.ObjectRef{Kind: quiver.Kind_KIND_VIP, Name: name})
+		} else {
+			delete(w.changedVIPs, name)
+		}
+	}
+	slices.Sort(names)
+	refused := map[string]*dataplane.RefusedError{}
+	for first := true; first || len(names) > 0; first = false {
+		some := names[:min(len(names), batch)]
+		names = names[len(some):]
+		for _, name := range some {
+			upserts.Vips = append(upserts.Vips, w.vips[name])
+		}
+		if len(upserts.Vips) == 0 && len(upserts.Routes) == 0 && len(deletes) == 0 {
+			break
+		}
+		if err := k.apply(ctx, upserts, deletes, refused); err != nil {
+			return err
+		}
+		for _, vip := range upserts.Vips {
+			k.have.VIPs[vip.Name] = vip
+			delete(w.changedVIPs, vip.Name)
+		}
+		for _, ref := range deletes {
+			if ref.Kind == quiver.Kind_KIND_VIP {
+				delete(k.have.VIPs, ref.Name)
+				delete(w.changedVIPs, ref.Name)
+			}
+		}
+		for _, address := range come {
+			k.have.Routes[address] = true
+		}
+		for _, address := range gone {
+			delete(k.have.Routes, address)
+		}
+		upserts, deletes, come, gone = &quiver.Config{}, nil, nil, nil
+	}
+	// The others are as they shall be: one that can't be is its owner's to mend, and the node is ready nevertheless.
+	k.refusals(refused)
+	return nil
+}
+
+// apply hands a batch over, but for VIPs that quiverd refuses: these are left out.
+func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*quiver.ObjectRef, refused map[string]*dataplane.RefusedError) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	for {
+		err := k.quiverd.Apply(ctx, upserts, deletes)
+		var why *dataplane.RefusedError
+		if !errors.As(err, &why) || len(refused) == mostRefused {
+			return err
+		}
+		before := len(upserts.Vips)
+		upserts.Vips = slices.DeleteFunc(upserts.Vips, func(vip *quiver.Vip) bool { return vip.Name == why.Name })
+		if len(upserts.Vips) == before {
+			return err
+		}
+		refused[why.Name] = why
+	}
+}
+
+// refusals lets owners know of VIPs that can't be.
+func (k *Keeper) refusals(refused map[string]*dataplane.RefusedError) {
+	if len(refused) == 0 {
+		return
+	}
+	for key, set := range k.wanted.sets {
+		var problems []string
+		for i := range set.VIPs {
+			if why := refused[dataplane.VIPName(&set.VIPs[i])]; why != nil {
+				problems = append(problems, fmt.Sprintf("%s: %s (%s)", set.VIPs[i].Place, why.Reason, why.Remedy))
+			}
+		}
+		if len(problems) == 0 {
+			continue
+		}
+		if owner, _ := k.objects.Get(key); owner != nil {
+			k.tell(key, owner.UID, append(problems, set.Problems...))
+		}
+	}
+}
+
+// tell writes an event where there is something to say that wasn't said already.
+func (k *Keeper) tell(key types.NamespacedName, uid types.UID, problems []string) {
+	text := strings.Join(problems, "; ")
+	if text == k.told[key] {
+		return
+	}
+	if k.told[key] = text; text == "" {
+		delete(k.told, key)
+		return
+	}
+	k.log.Warn("a Service can't be served as it says", "service", key, "why", text)
+	if k.settings.Teller != nil {
+		k.settings.Teller.TellService(key, uid, "QuiverService", text)
+	}
+}

@@ -1,0 +1,312 @@
+package balance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/service"
+)
+
+// startQuiverd starts the one that was built, with nothing to move, and gives a client of it and what ends it.
+func startQuiverd(t testing.TB, directory string) (*dataplane.Client, func()) {
+	t.Helper()
+	target := os.Getenv("CARGO_TARGET_DIR")
+	if target == "" {
+		target = "../../../target"
+	}
+	program := filepath.Join(target, "release/quiverd")
+	if _, err := os.Stat(program); err != nil || os.Geteuid() != 0 {
+		t.Skip("needs quiverd in target/release, and root")
+	}
+	settings, socket := filepath.Join(directory, "quiverd.toml"), filepath.Join(directory, "quiver.sock")
+	text := fmt.Sprintf("[api]\nsocket = %q\n[state]\ndirectory = %q\n[metrics]\nlisten = \"off\"\n", socket, filepath.Join(directory, "state"))
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command(program, "--config", settings)
+	log := &strings.Builder{}
+	process.Stderr = log
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() {
+		_ = process.Process.Signal(os.Interrupt)
+		_ = process.Wait()
+	})
+	t.Cleanup(end)
+	client, err := dataplane.Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := client.Wait(ctx); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	return client, end
+}
+
+// cluster is an API server that has these objects, and tells of changes.
+type cluster struct {
+	services core.ServiceList
+	slices   discovery.EndpointSliceList
+	changes  map[string]*watch.FakeWatcher
+}
+
+// plain is a server without lists by watch.
+type plain struct{ *cache.ListWatch }
+
+func (plain) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (c *cluster) objects(t testing.TB) *Objects {
+	c.changes = map[string]*watch.FakeWatcher{"services": watch.NewFakeWithChanSize(1000, false), "slices": watch.NewFakeWithChanSize(1000, false)}
+	source := func(name string, list runtime.Object) cache.ListerWatcher {
+		return plain{&cache.ListWatch{
+			ListWithContextFunc:  func(context.Context, meta.ListOptions) (runtime.Object, error) { return list, nil },
+			WatchFuncWithContext: func(context.Context, meta.ListOptions) (watch.Interface, error) { return c.changes[name], nil },
+		}}
+	}
+	objects, err := newObjects(source("services", &c.services), source("slices", &c.slices))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// many is a cluster with that many Services of ten endpoints each.
+func many(number int) *cluster {
+	c := &cluster{}
+	c.services.ResourceVersion, c.slices.ResourceVersion = "1", "1"
+	for i := range number {
+		service, slice := numbered(i, 10)
+		c.services.Items, c.slices.Items = append(c.services.Items, *service), append(c.slices.Items, *slice)
+	}
+	return c
+}
+
+func numbered(i, endpoints int) (*core.Service, *discovery.EndpointSlice) {
+	name := fmt.Sprintf("web-%d", i)
+	address := fmt.Sprintf("10.96.%d.%d", i/250, i%250+1)
+	service := &core.Service{
+		ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: "1"},
+		Spec:       core.ServiceSpec{ClusterIP: address, ClusterIPs: []string{address}, Ports: []core.ServicePort{{Name: "http", Port: 80, Protocol: core.ProtocolTCP}}},
+	}
+	slice := &discovery.EndpointSlice{
+		ObjectMeta:  meta.ObjectMeta{Namespace: "default", Name: name + "-x", ResourceVersion: "1", Labels: map[string]string{discovery.LabelServiceName: name}},
+		AddressType: discovery.AddressTypeIPv4, Ports: []discovery.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(core.ProtocolTCP)}},
+	}
+	for j := range endpoints {
+		number := i*10 + j
+		slice.Endpoints = append(slice.Endpoints, discovery.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", 128+number/62500, number/250%250, number%250+1)}})
+	}
+	return service, slice
+}
+
+// told are warnings by Service.
+type told struct {
+	mutex sync.Mutex
+	texts map[string]string
+}
+
+func (t *told) TellService(key types.NamespacedName, _ types.UID, _, message string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.texts[key.Name] = message
+}
+
+func (t *told) of(name string) string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.texts[name]
+}
+
+// keeping keeps quiverd at what a cluster has, until the test ends.
+func keeping(t testing.TB, c *cluster, quiverd *dataplane.Client) (*Keeper, *told) {
+	teller := &told{texts: map[string]string{}}
+	settings := Settings{Here: func() (service.Here, bool) { return here, true }, Teller: teller}
+	keeper := New(settings, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		keeper.Run(ctx)
+		close(done)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return keeper, teller
+}
+
+// eventually waits for something to be so.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// answering is how many backends quiverd has at a place; -1: nobody is asked there.
+func answering(t testing.TB, quiverd *dataplane.Client, address string) int {
+	found, err := quiverd.VIPs(t.Context())
+	if err != nil {
+		return -2
+	}
+	for _, vip := range found.VIPs {
+		if vip.Address == address {
+			if !found.Routes[netip.MustParseAddr(address)] {
+				t.Errorf("what nobody answers at %s would be sent on", address)
+			}
+			return len(vip.Backends)
+		}
+	}
+	return -1
+}
+
+func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
+	directory := t.TempDir()
+	quiverd, end := startQuiverd(t, directory)
+	c := many(20)
+	keeper, teller := keeping(t, c, quiverd)
+	eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	for _, address := range []string{"10.96.0.1", "10.96.0.20"} {
+		if got := answering(t, quiverd, address); got != 10 {
+			t.Errorf("%s: %d backends", address, got)
+		}
+	}
+	becomes := func(address string, want int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%s has %d backends", address, want), func() bool { return answering(t, quiverd, address) == want })
+	}
+	// Endpoints go, all of them, and come; a Service comes, and one goes.
+	for _, endpoints := range []int{9, 0, 3} {
+		_, slice := numbered(4, endpoints)
+		c.changes["slices"].Modify(slice)
+		becomes("10.96.0.5", endpoints)
+	}
+	fresh, slice := numbered(300, 2)
+	c.changes["services"].Add(fresh)
+	becomes("10.96.1.51", 0)
+	c.changes["slices"].Add(slice)
+	becomes("10.96.1.51", 2)
+	gone, _ := numbered(0, 0)
+	c.changes["services"].Delete(gone)
+	becomes("10.96.0.1", -1)
+	// One that can't be: it is told where, and the others go on. Its backend is where another Service is asked.
+	wrong, slice := numbered(301, 1)
+	slice.Endpoints[0].Addresses[0], slice.Ports[0].Port = "10.96.0.2", new(int32(80))
+	c.changes["slices"].Add(slice)
+	c.changes["services"].Add(wrong)
+	eventually(t, "it is told", func() bool { return strings.Contains(teller.of("web-301"), "10.96.1.52:80 TCP: ") })
+	_, slice = numbered(4, 7)
+	c.changes["slices"].Modify(slice)
+	becomes("10.96.0.5", 7)
+	if err := keeper.Ready(); err != nil {
+		t.Error(err)
+	}
+	// Without it all is well again, also for a quiverd that begins with nothing.
+	_, slice = numbered(301, 1)
+	slice.ResourceVersion = "2"
+	c.changes["slices"].Modify(slice)
+	becomes("10.96.1.52", 1)
+	end()
+	if err := os.RemoveAll(filepath.Join(directory, "state")); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := startQuiverd(t, directory)
+	keeper.Compare()
+	eventually(t, "all are there again", func() bool { return answering(t, again, "10.96.0.5") == 7 })
+	if found, err := again.VIPs(t.Context()); err != nil || len(found.VIPs) != 21 || len(found.Routes) != 21 {
+		t.Errorf("%d VIPs, %v", len(found.VIPs), err)
+	}
+}
+
+func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
+	quiverd, _ := startQuiverd(t, t.TempDir())
+	t.Run("earlier", func(t *testing.T) {
+		keeper, _ := keeping(t, many(3), quiverd)
+		eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	})
+	silent := &cluster{}
+	objects := silent.objects(t)
+	keeper := New(Settings{Here: func() (service.Here, bool) { return here, true }}, objects, quiverd, slog.New(slog.DiscardHandler))
+	if err := keeper.bring(t.Context(), true); err != errUnknown {
+		t.Errorf("%v", err)
+	}
+	if got := answering(t, quiverd, "10.96.0.3"); got != 10 {
+		t.Errorf("%d backends", got)
+	}
+	t.Run("later", func(t *testing.T) {
+		keeper, _ := keeping(t, many(2), quiverd)
+		eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	})
+	found, err := quiverd.VIPs(t.Context())
+	if err != nil || len(found.VIPs) != 2 || len(found.Routes) != 2 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// How long it takes until quiverd has 10000 Services of ten endpoints, what it takes to compare them again, and to follow one endpoint.
+func BenchmarkTenThousandServices(b *testing.B) {
+	c := many(10_000)
+	directory := b.TempDir()
+	quiverd, _ := startQuiverd(b, directory)
+	connection, err := grpc.NewClient("unix:"+filepath.Join(directory, "quiver.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer connection.Close()
+	begin := time.Now()
+	keeper, _ := keeping(b, c, quiverd)
+	eventually(b, "all are there", func() bool { return keeper.Ready() == nil })
+	b.ReportMetric(time.Since(begin).Seconds(), "s/sync")
+	var each []time.Duration
+	ctx := context.Background()
+	for i := range max(b.N, 20) {
+		owner, slice := numbered(7*i%10_000, 9)
+		set := service.Of(owner, []*discovery.EndpointSlice{slice}, &here)
+		name := dataplane.VIPName(&set.VIPs[0])
+		begin = time.Now()
+		c.changes["slices"].Modify(slice)
+		for count := 10; count != 9; {
+			stream, err := quiver.NewQuiverClient(connection).Get(ctx, &quiver.GetRequest{Kind: quiver.Kind_KIND_VIP, Name: name})
+			if err != nil {
+				b.Fatal(err)
+			}
+			part, err := stream.Recv()
+			if err != nil {
+				b.Fatal(err)
+			}
+			count = len(part.Objects[0].GetVip().Backends)
+		}
+		each = append(each, time.Since(begin))
+	}
+	slices.Sort(each)
+	b.ReportMetric(float64(each[len(each)/2].Milliseconds()), "ms/endpoint")
+	b.ReportMetric(float64(each[len(each)-1].Milliseconds()), "ms/slowest")
+}

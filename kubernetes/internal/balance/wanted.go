@@ -1,0 +1,116 @@
+package balance
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/service"
+)
+
+// claim is a Service's wish to be asked at a place.
+type claim struct {
+	of      types.NamespacedName
+	created int64
+	vip     *quiver.Vip
+}
+
+// wanted is what all Services together want, and what of it has changed since it was asked last.
+type wanted struct {
+	sets      map[types.NamespacedName]service.Set
+	claims    map[service.Place][]claim
+	placed    map[service.Place]string
+	vips      map[string]*quiver.Vip
+	addresses map[netip.Addr]int
+	ports     map[service.NodePort]int
+
+	changedVIPs      map[string]bool
+	changedAddresses map[netip.Addr]bool
+	changedPorts     bool
+}
+
+func newWanted() *wanted {
+	return &wanted{
+		sets: map[types.NamespacedName]service.Set{}, claims: map[service.Place][]claim{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
+		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{},
+		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{},
+	}
+}
+
+// put has a Service want this from now on. The problems are those of the Service, and that others are asked at its places.
+func (w *wanted) put(key types.NamespacedName, owner *core.Service, set service.Set, here *service.Here) (problems []string) {
+	before := w.sets[key]
+	touched := map[service.Place]bool{}
+	for _, vip := range before.VIPs {
+		touched[vip.Place] = true
+		w.claims[vip.Place] = slices.DeleteFunc(w.claims[vip.Place], func(c claim) bool { return c.of == key })
+	}
+	for i := range set.VIPs {
+		vip := &set.VIPs[i]
+		touched[vip.Place] = true
+		w.claims[vip.Place] = append(w.claims[vip.Place], claim{key, owner.CreationTimestamp.UnixNano(), dataplane.VIP(vip, here)})
+	}
+	problems = slices.Clone(set.Problems)
+	for place := range touched {
+		if first := w.settle(place); first != nil && first.of != key && slices.ContainsFunc(w.claims[place], func(c claim) bool { return c.of == key }) {
+			problems = append(problems, fmt.Sprintf("%s is that of Service %s, which is older", place, first.of))
+		}
+	}
+	count(w.addresses, before.Addresses, set.Addresses, func(address netip.Addr) { w.changedAddresses[address] = true })
+	count(w.ports, before.NodePorts, set.NodePorts, func(service.NodePort) { w.changedPorts = true })
+	if len(set.VIPs) == 0 {
+		delete(w.sets, key)
+	} else {
+		w.sets[key] = set
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems)
+}
+
+// settle says who of those that want to be asked at a place is: the oldest one.
+func (w *wanted) settle(place service.Place) (first *claim) {
+	claims := w.claims[place]
+	slices.SortFunc(claims, func(a, b claim) int {
+		return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.of.String(), b.of.String()))
+	})
+	before, after := w.placed[place], ""
+	if len(claims) > 0 {
+		first = &claims[0]
+		after = first.vip.Name
+		w.placed[place] = after
+	} else {
+		delete(w.claims, place)
+		delete(w.placed, place)
+	}
+	if before != "" && before != after {
+		w.changedVIPs[before] = true
+		delete(w.vips, before)
+	}
+	if first != nil && !proto.Equal(w.vips[after], first.vip) {
+		w.changedVIPs[after] = true
+		w.vips[after] = first.vip
+	}
+	return first
+}
+
+// count keeps how many want something.
+func count[T comparable](counts map[T]int, before, after []T, changed func(T)) {
+	for _, one := range after {
+		if counts[one]++; counts[one] == 1 {
+			changed(one)
+		}
+	}
+	for _, one := range before {
+		if counts[one]--; counts[one] == 0 {
+			delete(counts, one)
+			changed(one)
+		}
+	}
+}

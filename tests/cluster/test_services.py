@@ -1,0 +1,199 @@
+"""Services, without kube-proxy: as pods, nodes and neighbours of the nodes see them."""
+
+import contextlib
+import time
+
+from lab.process import HANGS, Process, eventually
+from workload import (
+    PORT,
+    asker,
+    backends,
+    events,
+    fetch,
+    generator,
+    known,
+    left,
+    memif,
+    must_echo,
+    nothing_left,
+    pods,
+    reaches,
+    server,
+    service,
+    services,
+    through,
+)
+
+
+def test_a_service_is_answered_by_all_its_pods_wherever_it_is_asked(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")
+    with pods(cluster, *wanted) as of, services(cluster, service("web", "web", (80, PORT))) as made:
+        asked = made["web"]["spec"]["clusterIPs"]
+        known(cluster, asked, 80, [of["b"], of["c"]])
+        for address in asked:
+            # From a pod that isn't one of its own, from such that are (also to themselves), and from the nodes.
+            for client in ("a", "b", "c", n1, n2):
+                reaches(cluster, client, address, 80, "bc")
+        for node in cluster.nodes:
+            assert [node.way(address) for address in asked] == ["quiver0", "quiver0"]
+        # Where nobody listens it is refused, and doesn't go round.
+        assert "nreachable" in n1.run("ping", "-n", "-c", "1", "-W", "5", asked[0], check=False).stdout
+        # Whoever asks from a pod is seen with its own address.
+        for address, own in zip(asked, of["a"], strict=True):
+            assert asker(cluster, "a", address, 80) == own
+    for node in cluster.nodes:
+        eventually(lambda node=node: node.way(asked[0]) != "quiver0", lambda node=node: node.way(asked[0]), timeout=60)
+    nothing_left(cluster, before)
+
+
+def test_the_api_server_is_reached_by_its_service(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    (address,) = cluster.control.get("service", "kubernetes")["spec"]["clusterIPs"]
+    with pods(cluster, server("a", n1), server("c", n2)):
+        for client in ("a", "c"):
+            ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 30 {address} 443"
+            assert "HTTPS server" in cluster.control.exec(client, "sh", "-c", ask).stdout
+    for node in cluster.nodes:
+        ask = f"exec 3<>/dev/tcp/{address}/443 && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3"
+        assert "HTTPS server" in node.run("timeout", "30", "bash", "-c", ask).stdout
+    nothing_left(cluster, before)
+
+
+def test_a_client_keeps_its_backend_if_the_service_says_so(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")
+    with pods(cluster, *wanted) as of, services(cluster, service("web", "web", (80, PORT), sessionAffinity="ClientIP")) as made:
+        asked = made["web"]["spec"]["clusterIPs"]
+        known(cluster, asked, 80, [of["b"], of["c"]])
+        for client in ("a", n2):
+            assert len({fetch(cluster, client, asked[0], 80) for _ in range(12)}) == 1
+    nothing_left(cluster, before)
+
+
+def test_connections_stay_when_endpoints_come_and_go(cluster, told):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("a", n1), server("b", n1, app="web"), server("c", n2, app="web"), server("d", n2)
+    with pods(cluster, *wanted) as of, services(cluster, service("web", "web", (7, PORT + 1))) as made:
+        asked = made["web"]["spec"]["clusterIPs"]
+        known(cluster, asked, 7, [of["b"], of["c"]])
+        resent = lambda: cluster.control.exec("a", "sh", "-c", "grep Tcp: /proc/net/snmp").stdout.split("\n")[1].split()[12]
+        sent = resent()
+        with contextlib.ExitStack() as stack:
+            # Ten lines a second each, of which every one must come back.
+            talk = "(n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done) | nc {} 7"
+            lines = [
+                stack.enter_context(Process(*cluster.control.client, "exec", "a", "--", "sh", "-c", talk.format(address)))
+                for address in (*asked, *asked, *asked)
+            ]
+            goes_on(lines)
+            for label in ("app=web", "app-"):
+                cluster.control.kubectl("label", "pod", "d", label)
+                known(cluster, asked, 7, [of[name] for name in ("bcd" if label == "app=web" else "bc")])
+                goes_on(lines)
+            # Now all that they are connected to are others'.
+            cluster.control.kubectl("label", "pod", "d", "app=web")
+            cluster.control.kubectl("label", "pod", "b", "c", "app-")
+            known(cluster, asked, 7, [of["d"]])
+            goes_on(lines)
+            back = cluster.quiver.kill(n1, "quiver-agent")
+            goes_on(lines)
+            back()
+            goes_on(lines)
+            assert backends(n1, asked[0], 7) == [of["d"][0]]
+            assert resent() == sent, "a segment was lost"
+            came = sum(len(one.output().splitlines()) for one in lines)
+            told(f"endpoints changed under {len(lines)} connections: {came} lines came back")
+    nothing_left(cluster, before)
+
+
+def goes_on(lines):
+    """Waits until on each connection more has come back, and that nothing is missing."""
+    for line in lines:
+        seen = len(line.output().splitlines())
+        more = lambda line=line, seen=seen: len(line.output().splitlines()) > seen + 5 or not line.alive()
+        eventually(more, line.output, timeout=HANGS)
+        assert line.alive(), line.output()
+        numbers = [int(text.split()[1]) for text in line.output().splitlines()[:-1]]
+        assert numbers == [*range(1, len(numbers) + 1)]
+
+
+def test_ports_of_the_nodes(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")
+    outside = service("web", "web", (80, PORT), type="NodePort")
+    with pods(cluster, *wanted) as of, services(cluster, outside) as made:
+        asked, port = made["web"]["spec"]["clusterIPs"], made["web"]["spec"]["ports"][0]["nodePort"]
+        known(cluster, asked, 80, [of["b"], of["c"]])
+        for at in cluster.nodes:
+            for address in at.addresses:
+                for client in ("a", "c", n1, n2):
+                    reaches(cluster, client, address, port, "bc")
+        # Local: who is asked from outside sees who asks, and nobody on another node is.
+        cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"externalTrafficPolicy": "Local"}}')
+        for node, name in ((n1, "b"), (n2, "c")):
+            near = lambda node=node: sorted(backends(node, address, port) for address in sources(node, port))
+            only = lambda near=near, name=name: near() == sorted([address] for address in of[name])
+            eventually(only, near, timeout=60)
+        for at, other, name in ((n1, n2, "b"), (n2, n1, "c")):
+            for address, own in zip(at.addresses, other.addresses, strict=True):
+                reaches(cluster, other, address, port, name)
+                assert asker(cluster, other, address, port) == own
+    nothing_left(cluster, before)
+
+
+def sources(node, port):
+    """Addresses to which the kernel of a node leads those who ask at one of its ports."""
+    return [vip["address"] for vip in node.quiver("show", "vip")["vips"] if vip["port"] == port and vip["address"] not in node.addresses]
+
+
+def test_addresses_from_outside(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    outside = service("web", "web", (80, PORT), externalIPs=["203.0.113.7"])
+    with pods(cluster, server("a", n1), server("b", n1, app="web"), server("c", n2, app="web")) as of, services(cluster, outside) as made:
+        known(cluster, made["web"]["spec"]["clusterIPs"], 80, [of["b"], of["c"]])
+        # A neighbour that has been told to go by the first node.
+        n2.run("ip", "route", "replace", "203.0.113.7", "via", n1.addresses[0], "proto", "82")
+        for client in ("a", n1, n2):
+            reaches(cluster, client, "203.0.113.7", 80, "bc")
+    nothing_left(cluster, before)
+
+
+def test_memifs_ask_and_answer(cluster, told):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    echo = memif("m", n1)
+    echo["metadata"]["labels"] = {"app": "echo"}
+    with (
+        pods(cluster, echo, generator("x", n1), generator("y", n2)) as of,
+        services(cluster, service("echo", "echo", (5555, 4444, "UDP"))) as made,
+    ):
+        asked = made["echo"]["spec"]["clusterIPs"]
+        known(cluster, asked, 5555, [of["m"]])
+        for address in asked:
+            for node in cluster.nodes:
+                must_echo(node, address, 5555)
+            for name in ("x", "y"):
+                (source,) = [own for own in of[name] if (":" in own) == (":" in address)]
+                end = through(cluster, name, source, address, 5555)
+                # Nobody else sends there. What is sent before the other's memif is there, or while others have the machine, is lost.
+                assert 0 < end["received"] <= end["sent"] and end["foreign"] == 0 and end["duplicated"] == 0, end
+                told(f"by memif, {name} through {address}: received {end['received']} of {end['sent']}")
+    nothing_left(cluster, before)
+
+
+def test_what_cannot_be_is_told_at_the_service(cluster):
+    before = left(cluster)
+    first, second = (service(name, name, (80, PORT), externalIPs=["203.0.113.8"]) for name in ("first", "second"))
+    with services(cluster, first):
+        time.sleep(1.1)
+        with services(cluster, second):
+            told = eventually(lambda: events(cluster, "second", "QuiverService"), lambda: events(cluster, "second"), timeout=60)
+            assert "203.0.113.8:80 TCP is that of Service default/first" in told[0]
+    nothing_left(cluster, before)
