@@ -120,6 +120,12 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("API server: %w", err)
 		}
+		if !o.services {
+			err = host.WithdrawServices()
+		}
+		if err != nil {
+			return fmt.Errorf("services: %w", err)
+		}
 		go cluster.Run(ctx)
 		if o.device != "" {
 			go follow(ctx, cluster, log)

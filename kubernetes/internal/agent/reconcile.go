@@ -44,6 +44,14 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	tenant := a.tenant(nil)
 	merge(all, tenant)
 	surplus := dataplane.Without(removable, dataplane.Refs(all))
+	if !a.settings.Services {
+		// An agent before this one may have kept them.
+		vips, err := a.quiverd.VIPs(ctx)
+		if err != nil {
+			return err, nil
+		}
+		surplus = append(surplus, vips.Refs()...)
+	}
 	err = a.quiverd.Apply(ctx, all, surplus)
 	var refused *dataplane.RefusedError
 	if !errors.As(err, &refused) {

@@ -73,6 +73,8 @@ type Keeper struct {
 	wanted *wanted
 	have   *dataplane.FoundVIPs
 	told   map[types.NamespacedName]string
+	// What the host couldn't do last.
+	trouble string
 
 	mutex   sync.Mutex
 	outcome error
@@ -107,23 +109,25 @@ func (k *Keeper) Compare() {
 func (k *Keeper) Run(ctx context.Context) {
 	go k.objects.Run(ctx)
 	all := true
+	regularly := time.NewTicker(resync)
+	defer regularly.Stop()
 	for ctx.Err() == nil {
 		err := k.bring(ctx, all)
 		k.note(ctx, err)
-		pause := resync
 		// What failed may have been done in part.
-		if all = err != nil; all {
-			pause = patience
-		}
-		if errors.Is(err, errUnknown) {
-			pause = soon
+		var later <-chan time.Time
+		if all = err != nil; errors.Is(err, errUnknown) {
+			later = time.After(soon)
+		} else if all {
+			later = time.After(patience)
 		}
 		select {
 		case <-ctx.Done():
 		case <-k.objects.Changed():
 		case <-k.again:
 			all = true
-		case <-time.After(pause):
+		case <-later:
+		case <-regularly.C:
 			all = true
 		}
 	}
@@ -157,20 +161,33 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 		k.have, all = there, true
 		k.everything()
 	}
-	failed := k.program(ctx)
-	if k.settings.Host == nil {
-		return failed
+	if err := k.program(ctx); err != nil {
+		return err
 	}
-	ports, addresses := k.wanted.changedPorts, len(k.wanted.changedAddresses) > 0
-	if all || ports || addresses {
-		err := k.settings.Host.Bring(slices.Collect(maps.Keys(k.wanted.addresses)), slices.Collect(maps.Keys(k.wanted.ports)), here.Sources, all)
-		failed = errors.Join(failed, err)
+	k.lead(here.Sources, all)
+	return nil
+}
+
+// lead has the host do what has changed. What it can't do, such as a route that somebody else has, is told, and tried again when everything is
+// compared: the node serves its pods nevertheless.
+func (k *Keeper) lead(sources []netip.Addr, all bool) {
+	w := k.wanted
+	if k.settings.Host == nil || !all && !w.changedPorts && len(w.changedAddresses) == 0 {
+		return
 	}
-	if failed == nil {
-		clear(k.wanted.changedAddresses)
-		k.wanted.changedPorts = false
+	trouble := ""
+	if err := k.settings.Host.Bring(slices.Collect(maps.Keys(w.addresses)), slices.Collect(maps.Keys(w.ports)), sources, all); err != nil {
+		trouble = err.Error()
 	}
-	return failed
+	if trouble != k.trouble {
+		if k.trouble = trouble; trouble != "" {
+			k.log.Error("not all Services are reached by and through this host", "why", trouble)
+		} else {
+			k.log.Info("all Services are reached by and through this host")
+		}
+	}
+	clear(w.changedAddresses)
+	w.changedPorts = false
 }
 
 // learn works out anew what Services want that have changed; all of them if the node has. Then it is true.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,9 +178,6 @@ func answering(t testing.TB, quiverd *dataplane.Client, address string) int {
 	}
 	for _, vip := range found.VIPs {
 		if vip.Address == address {
-			if !found.Routes[netip.MustParseAddr(address)] {
-				t.Errorf("what nobody answers at %s would be sent on", address)
-			}
 			return len(vip.Backends)
 		}
 	}
