@@ -75,6 +75,7 @@ type Keeper struct {
 	told   map[types.NamespacedName]string
 	// What the host couldn't do last.
 	trouble string
+	checks  checks
 
 	mutex   sync.Mutex
 	outcome error
@@ -86,7 +87,7 @@ type Keeper struct {
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
 	return &Keeper{
 		settings: settings, objects: objects, quiverd: quiverd, log: log, again: make(chan struct{}, 1),
-		wanted: newWanted(), told: map[types.NamespacedName]string{}, outcome: errUnknown,
+		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, told: map[types.NamespacedName]string{}, outcome: errUnknown,
 	}
 }
 
@@ -108,6 +109,7 @@ func (k *Keeper) Compare() {
 // Run does it until the context ends. It leaves things as they are then: traffic goes on.
 func (k *Keeper) Run(ctx context.Context) {
 	go k.objects.Run(ctx)
+	defer k.checks.close()
 	all := true
 	regularly := time.NewTicker(resync)
 	defer regularly.Stop()
@@ -172,12 +174,19 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 // compared: the node serves its pods nevertheless.
 func (k *Keeper) lead(sources []netip.Addr, all bool) {
 	w := k.wanted
-	if k.settings.Host == nil || !all && !w.changedPorts && len(w.changedAddresses) == 0 {
+	if k.settings.Host == nil {
+		return
+	}
+	failed := k.checks.bring(w)
+	if all || w.changedPorts || len(w.changedAddresses) > 0 {
+		err := k.settings.Host.Bring(slices.Collect(maps.Keys(w.addresses)), slices.Collect(maps.Keys(w.ports)), sources, all)
+		failed = errors.Join(failed, err)
+	} else if k.trouble != "" {
 		return
 	}
 	trouble := ""
-	if err := k.settings.Host.Bring(slices.Collect(maps.Keys(w.addresses)), slices.Collect(maps.Keys(w.ports)), sources, all); err != nil {
-		trouble = err.Error()
+	if failed != nil {
+		trouble = failed.Error()
 	}
 	if trouble != k.trouble {
 		if k.trouble = trouble; trouble != "" {

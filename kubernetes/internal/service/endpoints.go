@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -53,6 +54,25 @@ func endpointsOf(all []*discovery.EndpointSlice, port *core.ServicePort, v4 bool
 	}
 	slices.SortFunc(found, func(a, b endpoint) int { return cmp.Or(a.address.Compare(b.address), cmp.Compare(a.port, b.port)) })
 	return found
+}
+
+// near is how many pods of this node are ready, whatever their ports.
+func near(all []*discovery.EndpointSlice, here *Here) int {
+	ready := map[string]bool{}
+	for _, slice := range all {
+		for i := range slice.Endpoints {
+			entry := &slice.Endpoints[i]
+			if entry.NodeName != nil && *entry.NodeName == here.Name && (entry.Conditions.Ready == nil || *entry.Conditions.Ready) {
+				name := fmt.Sprint(entry.Addresses)
+				if entry.TargetRef != nil {
+					// The same in slices of both families.
+					name = string(entry.TargetRef.UID)
+				}
+				ready[name] = true
+			}
+		}
+	}
+	return len(ready)
 }
 
 // portsOf are the numbers that a Service's port has in a slice: those of its name, which the controller has looked up in pods.

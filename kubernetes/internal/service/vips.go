@@ -107,6 +107,9 @@ type Set struct {
 	NodePorts []NodePort
 	// Addresses to which the host needs a way.
 	Addresses []netip.Addr
+	// HealthPort is where load balancers ask whether this node has pods of it; 0: nowhere. Near is how many it has that are ready.
+	HealthPort uint16
+	Near       int
 	// Problems that its owner should know of.
 	Problems []string
 }
@@ -138,6 +141,9 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 		for _, address := range clusterIPs {
 			set.port(draft, port, spec, endpointsOf(all, port, address.Is4(), here), address, external, here)
 		}
+	}
+	if number := spec.HealthCheckNodePort; number > 0 && number < 1<<16 {
+		set.HealthPort, set.Near = uint16(number), near(all, here)
 	}
 	slices.SortFunc(set.Addresses, netip.Addr.Compare)
 	set.Addresses = slices.Compact(set.Addresses)

@@ -146,6 +146,7 @@ spec:
   clusterIP: 10.96.0.1
   clusterIPs: [10.96.0.1]
   ports: [{port: 80, nodePort: 30080}]
+  healthCheckNodePort: 32000
   externalIPs: [203.0.113.1, "2001:db8::1", 192.168.7.2]
 %s
 status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {ip: 203.0.113.10, ipMode: Proxy}, {ip: 203.0.113.1, ipMode: VIP}]}}
@@ -167,6 +168,9 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 		// A node's own address stays one, of whomever.
 		if got := fmt.Sprint(set.Addresses, set.NodePorts); got != "[10.96.0.1 203.0.113.1 203.0.113.9] [{TCP 30080}]" {
 			t.Errorf("the host leads here %s", got)
+		}
+		if set.HealthPort != 32000 || set.Near != 1 {
+			t.Errorf("health checks at port %d tell of %d", set.HealthPort, set.Near)
 		}
 		if len(set.Problems) != 1 || !strings.Contains(set.Problems[0], "192.168.7.2 is the address of a node") {
 			t.Errorf("told %q", set.Problems)
