@@ -5,6 +5,7 @@
 //! | [`fib4`], [`fib6`] | address → next hop (longest prefix match) | one, in place | any, lock-free |
 //! | [`mac`] | (bridge, MAC) → interface | any (learning) | any, lock-free |
 //! | [`ecmp`] | flow hash → one of several next hops | builds arrays, holds none | – |
+//! | [`classifier`] | flow → the first of many rules that it meets | one, by publication | any |
 //! | [`session`] | (context, addresses, protocol, ports) → session, either direction | its worker | its worker |
 //! | [`recent`] | was this flow seen of late? | any | any, lock-free |
 //! | [`token_bucket`] | may this go out now? | its worker | – |
@@ -19,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod classifier;
 pub mod ecmp;
 pub mod fib;
 pub mod fib4;
