@@ -129,6 +129,12 @@ impl Session {
         self.chain[0].block().is_some()
     }
 
+    /// Whether its packets look otherwise on its far side.
+    #[inline(always)]
+    pub(super) const fn is_translated(&self) -> bool {
+        self.marks.has(Marks::TRANSLATED)
+    }
+
     /// Takes a service off both chains: no packet of the session comes to it any more.
     #[inline(always)]
     pub(super) fn retire(&mut self, service: u8) {

@@ -6,8 +6,9 @@
 //!   `expire`: the node that ends them.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `lifecycle`,
-//!   `tcp_check`, [`nat`], [`balance`]: the services; `translate`: what the last two have in common.
+//!   `tcp_check`, [`nat`], [`balance`], [`acl`]: the services; `translate`: what the last two have in common.
 
+pub mod acl;
 pub mod balance;
 mod entry;
 mod expire;
@@ -43,7 +44,7 @@ use std::sync::LazyLock;
 pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE];
 
 /// All services.
-pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, nat::SERVICE];
+pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, acl::SERVICE, nat::SERVICE];
 
 /// All services in their order.
 ///

@@ -60,11 +60,11 @@ impl Chain {
         Self(self.0 & other.0)
     }
 
-    /// It without that service.
+    /// It without that service; where packets are dropped at its beginning, they are for the same reason.
     #[inline(always)]
     #[must_use]
     pub const fn without(self, service: u8) -> Self {
-        Self(self.0 & !(1 << service))
+        if self.block().is_some() { self } else { Self(self.0 & !(1 << service)) }
     }
 
     /// A chain at whose beginning packets are dropped for that reason (graph-wide id).

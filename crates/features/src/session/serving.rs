@@ -54,6 +54,10 @@ pub(super) enum Entry {
     Passes,
     /// It is dropped, for that reason of the service's node, and its session ends.
     Refused(u8),
+    /// So are all that come after it, until its session ends or its tenant changes.
+    Blocked(u8),
+    /// So are all others to the initiator, likewise.
+    AnswersBlocked(u8),
 }
 
 /// A packet that comes to a service, with all sessions of the worker.
@@ -66,6 +70,8 @@ pub(super) struct Arrival<'a> {
     pub(super) tables: &'a Tables,
     pub(super) worker: u32,
     pub(super) tick: u64,
+    /// The higher endpoint of the session's key has sent it.
+    pub(super) from_high: bool,
     /// The service's number.
     pub(super) me: u8,
     counts: &'a mut [u64; COUNTERS],
@@ -260,8 +266,9 @@ impl<S: Serve> Serving<S> {
         let (session, tenants, tick) = (flow.session(), here.tenants, here.tick);
         let (me, counts) = (self.me, &mut self.counts);
         let (tables, worker) = (here.tables, here.worker);
+        let from_high = flow.is_from_high();
         let mut arrival =
-            Arrival { packets, slot, session, sessions, tenants, tables, worker, tick, me, counts };
+            Arrival { packets, slot, session, sessions, tenants, tables, worker, tick, from_high, me, counts };
         match self.service.enter(&mut arrival) {
             Entry::Goes => None,
             Entry::Passes => {
@@ -270,9 +277,16 @@ impl<S: Serve> Serving<S> {
                 let direction = session.direction(flow.is_from_high());
                 Some(Ok(session.chain[direction as usize].behind(me)))
             }
-            Entry::Refused(reason) => {
+            verdict @ (Entry::Refused(reason) | Entry::Blocked(reason)) => {
                 let reason = here.own + u16::from(reason);
-                sessions.block(tenants, session, reason, true, tick);
+                let ends = matches!(verdict, Entry::Refused(_));
+                sessions.block(tenants, session, reason, ends, tick);
+                Some(Err(reason))
+            }
+            Entry::AnswersBlocked(reason) => {
+                let reason = here.own + u16::from(reason);
+                let session = sessions.table.get_mut(session)?;
+                session.chain[Direction::Reverse as usize] = Chain::blocked(reason);
                 Some(Err(reason))
             }
         }

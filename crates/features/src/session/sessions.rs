@@ -1,5 +1,6 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
+use super::acl::Note;
 use super::entry::{Flow, Marks, Session};
 use super::room::Part;
 use super::services::Chain;
@@ -32,6 +33,8 @@ pub struct Sessions {
     pub(super) crowd: u16,
     /// What `tcp-check` knows of them.
     pub(super) tcp: Beside<Track>,
+    /// What `acl` knows of them.
+    pub(super) acl: Beside<Note>,
     /// How packets of those look on their far side that are translated.
     pub(super) translations: Translations,
     due: Vec<u32>,
@@ -76,6 +79,7 @@ impl Default for Sessions {
             parts: Vec::new(),
             crowd: 0,
             tcp: Beside::default(),
+            acl: Beside::default(),
             translations: Translations::default(),
             due: Vec::new(),
         }
@@ -105,7 +109,7 @@ impl Sessions {
     /// Bytes of memory that they take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes() + self.translations.bytes()
+        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes() + self.acl.bytes() + self.translations.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key; gives its number and whether
@@ -204,14 +208,14 @@ impl Sessions {
     }
 
     /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it. Gives what it passes next:
-    /// no services but those that have changed the packet that it quotes, and where the session is blocked, it is, too; second: the session's version.
+    /// no services but those that have changed the packet that it quotes, and where packets of that side are dropped, it is, too; second: the session's version.
     pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) -> (Chain, u16) {
         let Some((handle, _, session)) = self.table.visit(index) else { return (Chain::default(), 0) };
         let direction = session.direction(from_high) as usize;
         session.packets[direction] += 1;
         session.bytes[direction] += u64::from(bytes);
         let chain = session.chain[direction];
-        let passes = match (session.is_blocked(), session.marks.has(Marks::TRANSLATED)) {
+        let passes = match (chain.block().is_some(), session.marks.has(Marks::TRANSLATED)) {
             (true, _) => chain,
             (false, true) => chain.and(super::order().of_errors()),
             (false, false) => Chain::default(),

@@ -1,5 +1,6 @@
 //! What workers know of tenants: a part of the tables.
 
+use super::acl::Acls;
 use super::balance::Vips;
 use super::nat::Pool;
 use super::services::Chain;
@@ -125,6 +126,10 @@ pub struct Tenant {
     pub outside: Vec<IfIndex>,
     /// What `nat` gives sessions addresses and ports of.
     pub nat: Option<Arc<Pool>>,
+    /// Lists of rules that the service `acl` asks about all of its sessions, by number, in order.
+    pub acls: Vec<u32>,
+    /// Sessions that were let pass by `acl` go on when rules change.
+    pub keep_sessions: bool,
     /// Its figures: the same through all versions of the tables.
     pub occupancy: Arc<Occupancy>,
 }
@@ -172,6 +177,8 @@ pub struct Tenants {
     pub per_worker: usize,
     /// Who is served by whom, for tenants with the service `balance`.
     pub vips: Vips,
+    /// Which sessions may be, for tenants with the service `acl`.
+    pub acls: Acls,
     tenants: Vec<Option<Arc<Tenant>>>,
     places: Vec<Option<Place>>,
 }
@@ -233,7 +240,7 @@ impl Tenants {
         self.places[at] = Some(place);
     }
 
-    /// Removes all tenants, and all that is said of interfaces; VIPs stay.
+    /// Removes all tenants, and all that is said of interfaces; VIPs and lists of rules stay.
     pub fn clear(&mut self) {
         self.tenants.clear();
         self.places.clear();

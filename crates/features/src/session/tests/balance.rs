@@ -11,8 +11,8 @@ use core::net::IpAddr;
 use tables::session::Endpoint;
 use wire::IpProtocol;
 
-const BALANCE4: &str = include_str!("../../../tests/vectors/balance4.txt");
-const BALANCE6: &str = include_str!("../../../tests/vectors/balance6.txt");
+pub(super) const BALANCE4: &str = include_str!("../../../tests/vectors/balance4.txt");
+pub(super) const BALANCE6: &str = include_str!("../../../tests/vectors/balance6.txt");
 
 const PROTOCOLS: [IpProtocol; 3] = [IpProtocol::TCP, IpProtocol::UDP, IpProtocol::SCTP];
 
@@ -21,7 +21,7 @@ fn at(address: &str, port: u16) -> Endpoint {
 }
 
 /// VIP and backend of the conversations.
-fn places(v6: bool) -> (Endpoint, Endpoint) {
+pub(super) fn places(v6: bool) -> (Endpoint, Endpoint) {
     if v6 {
         (at("fd96::1", 80), at("2001:db8:1002::9", 8080))
     } else {

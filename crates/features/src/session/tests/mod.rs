@@ -1,5 +1,6 @@
 //! Sessions in the graph: conversations made by scapy, on every SIMD tier.
 
+mod acl;
 mod balance;
 mod conversations;
 mod handover;
@@ -35,6 +36,8 @@ fn tenant() -> Tenant {
         midstream: Midstream::Adopt,
         outside: vec![3],
         nat: None,
+        acls: Vec::new(),
+        keep_sessions: false,
         occupancy: Arc::default(),
     }
 }

@@ -1,0 +1,243 @@
+//! The service `acl`: ordered rules say whether a session may be.
+//!
+//! | packet | what becomes of it |
+//! |---|---|
+//! | the first one of a session | lists of rules are asked about the session: those of its tenant, those for what its initiator's address begins, those for what is begun to its responder's (or to the backend that `balance` has chosen) |
+//! | of a session that all of them let pass | passes, and the next one doesn't come here |
+//! | of one that any of them denies | is dropped, and so are all others, before they come here |
+//! | the first answer, where one of them says `permit` and not `reflect` | the lists of that place are asked about the answers, with source and destination exchanged |
+//!
+//! What was decided holds until tenants, rules, sets or endpoints change: then the next packet of a session is like the first one.
+//!
+//! * [`Acls`]: lists as workers see them; [`tables::classifier`] finds rules. [`control`]: the one who writes all that.
+
+pub mod control;
+mod lists;
+
+pub use lists::{Acl, Acls, Action, Explained, Met, Place, Question};
+
+use super::entry::{Direction, Session};
+use super::services::{SERVICES_ARC, Service};
+use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
+use super::sessions::Sessions;
+use super::tenants::Tenant;
+use super::translate::{NOBODY, Translations};
+use super::tuple::transport_at;
+use graph::packet::{Packets, SlotId};
+use graph::{Feature, NodeSpec};
+use lists::{Asking, Places};
+use std::sync::atomic::Ordering;
+use tables::session::{Handle, Key};
+use wire::IpProtocol;
+
+graph::edges! {
+    /// Where packets go besides other services and their arc.
+    enum Next {
+        Drop => "drop",
+    }
+}
+
+graph::drops! {
+    /// Why a session's packets get no further.
+    enum Drop {
+        /// A rule of the tenant's lists denies the session, or none of them permits it.
+        Denied => "denied", Loss,
+        /// A rule for what the sender's address begins denies it, or none permits it.
+        Egress => "egress-denied", Loss,
+        /// A rule for what is begun to the receiver's address denies it, or none permits it.
+        Ingress => "ingress-denied", Loss,
+        /// The session is permitted and not reflected, and its answers are denied.
+        Answers => "answers-denied", Loss,
+    }
+}
+
+graph::counters! {
+    /// What is counted besides drops.
+    enum Counter {
+        /// Sessions that may be.
+        Admitted => "admitted",
+        /// Sessions that may not.
+        Denied => "denied",
+        /// Sessions whose answers may not be.
+        AnswersDenied => "answers-denied",
+        /// Sessions that weren't asked about again after a change, as their tenant keeps those that were let pass.
+        Kept => "kept",
+    }
+}
+
+/// The service's declaration.
+pub(super) const SERVICE: Service = Service {
+    node: NodeSpec {
+        name: "acl",
+        help: "Asks ordered rules whether a session may be.",
+        edges: Next::NAMES,
+        drops: Drop::SPECS,
+        counters: Counter::SPECS,
+        // Rules speak of backends, not of VIPs, and of inside hosts, not of what they are seen as outside.
+        features: &[Feature {
+            arc: SERVICES_ARC,
+            runs_before: &["nat"],
+            runs_after: &["tcp-check", "l4-lifecycle", "balance"],
+        }],
+        resumes: RESUMES,
+        make: |cx| Serving::boxed(cx, Filter::default()),
+        ..NodeSpec::EMPTY
+    },
+    both_ways: true,
+    errors: false,
+};
+
+/// What is kept of a session that was asked about: 4 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Note {
+    /// What rules may ask about its first packet: TCP flags, or type and code of ICMP.
+    first: (u8, u8),
+    marks: u8,
+    /// Where answers have to be asked about.
+    permitted: Places,
+}
+
+impl Note {
+    /// It was let pass.
+    const ADMITTED: u8 = 1;
+    /// So were its answers.
+    const ANSWERS: u8 = 2;
+}
+
+#[derive(Default)]
+struct Filter {
+    asking: Asking,
+}
+
+impl Serve for Filter {
+    const ENTERS: bool = true;
+
+    #[inline(never)]
+    fn enter(&mut self, arrival: &mut Arrival<'_>) -> Entry {
+        let Sessions { table, acl: notes, translations, .. } = &mut *arrival.sessions;
+        let Some((handle, key, session)) = table.visit(arrival.session) else { return Entry::Goes };
+        let direction = session.direction(arrival.from_high);
+        let Some(tenant) = arrival.tenants.get(session.tenant) else { return Entry::Goes };
+        let Some((note, fresh)) = notes.get_mut(handle) else { return Entry::Refused(Drop::Denied.into()) };
+        if fresh || session.packets == [1, 0] {
+            *note = Note { first: first(arrival.packets, arrival.slot, key), ..Note::default() };
+        }
+        let me = arrival.me;
+        let mut counted = None;
+        if tenant.keep_sessions && note.marks & Note::ADMITTED != 0 && session.chain[0].has(me) {
+            session.chain[0] = session.chain[0].without(me);
+            if note.marks & Note::ANSWERS != 0 {
+                session.retire(me);
+            }
+            counted = Some(Counter::Kept);
+        }
+        let asked = Asked { acls: &arrival.tenants.acls, tenant, handle, key, translations };
+        if session.chain[0].has(me) {
+            let decision = asked.decide(session, note, Places::ALL, false, &mut self.asking);
+            if let Some(place) = decision.denied {
+                note.marks = 0;
+                arrival.count(Counter::Denied.into());
+                return Entry::Blocked(of_place(place).into());
+            }
+            note.permitted = decision.permitted;
+            note.marks |= Note::ADMITTED;
+            session.chain[0] = session.chain[0].without(me);
+            if decision.permitted.is_empty() {
+                note.marks |= Note::ANSWERS;
+                session.retire(me);
+            }
+            counted = Some(Counter::Admitted);
+        }
+        if direction == Direction::Reverse && session.chain[1].has(me) {
+            let places = note.permitted.turned();
+            let decision = asked.decide(session, note, places, true, &mut self.asking);
+            if decision.denied.is_some() {
+                arrival.count(Counter::AnswersDenied.into());
+                return Entry::AnswersBlocked(Drop::Answers.into());
+            }
+            note.marks |= Note::ANSWERS;
+            session.retire(me);
+        }
+        if let Some(counter) = counted {
+            arrival.count(counter.into());
+        }
+        Entry::Passes
+    }
+
+    fn packet(&mut self, _: &mut Visit<'_>) -> Verdict {
+        Verdict::Next
+    }
+}
+
+const fn of_place(place: Place) -> Drop {
+    match place {
+        Place::Tenant => Drop::Denied,
+        Place::Egress => Drop::Egress,
+        Place::Ingress => Drop::Ingress,
+    }
+}
+
+/// What rules may ask about a session's first packet: flags of a TCP segment, type and code of an ICMP message.
+fn first(packets: &Packets, slot: SlotId, key: &Key) -> (u8, u8) {
+    /// Bytes of a TCP header before its flags.
+    const FLAGS: usize = 13;
+    let Some((at, _)) = transport_at(packets, slot, !key.is_v4()) else { return (0, 0) };
+    let byte = |offset: usize| packets.area(slot).get(at + offset).copied().unwrap_or_default();
+    match IpProtocol(key.protocol()) {
+        IpProtocol::TCP => (byte(FLAGS), 0),
+        IpProtocol::ICMP | IpProtocol::ICMPV6 => (byte(0), byte(1)),
+        _ => (0, 0),
+    }
+}
+
+/// A session that is asked about.
+struct Asked<'a> {
+    acls: &'a Acls,
+    tenant: &'a Tenant,
+    handle: Handle,
+    key: &'a Key,
+    translations: &'a Translations,
+}
+
+impl Asked<'_> {
+    /// What lists say of the session, or of its answers. Those that decide count it.
+    fn decide(
+        &self,
+        session: &Session,
+        note: &Note,
+        places: Places,
+        answers: bool,
+        asking: &mut Asking,
+    ) -> lists::Decision {
+        let (low, high) = self.key.endpoints();
+        let (source, mut destination) = if session.initiator_is_high() { (high, low) } else { (low, high) };
+        let balanced = |handle| {
+            self.translations.owners(handle).filter(|owners| owners.account != NOBODY)?;
+            self.translations.endpoints(handle)
+        };
+        if session.is_translated()
+            && let Some([_, backend]) = balanced(self.handle)
+        {
+            destination = backend;
+        }
+        let is_tcp = self.key.protocol() == IpProtocol::TCP.0;
+        let question = Question {
+            context: self.key.context(),
+            protocol: self.key.protocol(),
+            source,
+            destination,
+            flags: if is_tcp { note.first.0 } else { 0 },
+            icmp: note.first,
+        };
+        let question = if answers { question.turned() } else { question };
+        self.acls.ask(&self.tenant.acls, &question, places, asking, |met| {
+            let hits = match met.rule {
+                Some(rule) => met.acl.hits.get(rule as usize),
+                None => Some(&met.acl.unmatched),
+            };
+            if let Some(hits) = hits {
+                hits.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    }
+}
