@@ -69,7 +69,19 @@ fn in_parts(mut request: ApplyRequest) -> Vec<ApplyRequest> {
     let upserts = request.upserts.take().unwrap_or_default();
     let deletes = std::mem::take(&mut request.deletes);
     let mut parts = Parts { finished: vec![request], part: ApplyRequest::default(), bytes: 0 };
-    let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools, vips } = upserts;
+    let Config {
+        vrfs,
+        bridges,
+        interfaces,
+        routes,
+        neighbors,
+        tenants,
+        nat_pools,
+        vips,
+        acls,
+        address_sets,
+        endpoints,
+    } = upserts;
     parts.put(vrfs, |part, vrf| part.upserts.get_or_insert_default().vrfs.push(vrf));
     parts.put(bridges, |part, bridge| part.upserts.get_or_insert_default().bridges.push(bridge));
     parts.put(interfaces, |part, interface| part.upserts.get_or_insert_default().interfaces.push(interface));
@@ -78,6 +90,11 @@ fn in_parts(mut request: ApplyRequest) -> Vec<ApplyRequest> {
     parts.put(tenants, |part, tenant| part.upserts.get_or_insert_default().tenants.push(tenant));
     parts.put(nat_pools, |part, pool| part.upserts.get_or_insert_default().nat_pools.push(pool));
     parts.put(vips, |part, vip| part.upserts.get_or_insert_default().vips.push(vip));
+    parts.put(acls, |part, acl| part.upserts.get_or_insert_default().acls.push(acl));
+    parts.put(address_sets, |part, address_set| {
+        part.upserts.get_or_insert_default().address_sets.push(address_set)
+    });
+    parts.put(endpoints, |part, endpoint| part.upserts.get_or_insert_default().endpoints.push(endpoint));
     parts.put(deletes, |part, object| part.deletes.push(object));
     parts.finished.push(parts.part);
     parts.finished

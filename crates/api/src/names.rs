@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::text::Words;
 use crate::v1::{
-    Bridge, Config, Interface, Kind, NatPool, Neighbor, Object, ObjectRef, Route, Tenant, Vip, Vrf,
-    interface::Port, object,
+    Acl, AddressSet, Bridge, Config, Endpoint, Interface, Kind, NatPool, Neighbor, Object, ObjectRef, Route,
+    Tenant, Vip, Vrf, interface::Port, object,
 };
 
 /// Name of the VRF that always exists and is meant where none is named.
@@ -82,6 +82,27 @@ impl Named for Vip {
     }
 }
 
+impl Named for Acl {
+    const KIND: Kind = Kind::Acl;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Named for AddressSet {
+    const KIND: Kind = Kind::AddressSet;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl Named for Endpoint {
+    const KIND: Kind = Kind::Endpoint;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl ObjectRef {
     /// Names an object.
     pub fn new(kind: Kind, name: impl Into<String>) -> Self {
@@ -106,6 +127,9 @@ impl Config {
             .chain(self.tenants.iter().map(Named::object_ref))
             .chain(self.nat_pools.iter().map(Named::object_ref))
             .chain(self.vips.iter().map(Named::object_ref))
+            .chain(self.acls.iter().map(Named::object_ref))
+            .chain(self.address_sets.iter().map(Named::object_ref))
+            .chain(self.endpoints.iter().map(Named::object_ref))
     }
 
     /// Number of objects.
@@ -118,6 +142,9 @@ impl Config {
             + self.tenants.len()
             + self.nat_pools.len()
             + self.vips.len()
+            + self.acls.len()
+            + self.address_sets.len()
+            + self.endpoints.len()
     }
 
     /// Whether there is no object at all.
@@ -136,6 +163,9 @@ impl Config {
             Some(object::Object::Tenant(tenant)) => self.tenants.push(tenant),
             Some(object::Object::NatPool(pool)) => self.nat_pools.push(pool),
             Some(object::Object::Vip(vip)) => self.vips.push(vip),
+            Some(object::Object::Acl(acl)) => self.acls.push(acl),
+            Some(object::Object::AddressSet(address_set)) => self.address_sets.push(address_set),
+            Some(object::Object::Endpoint(endpoint)) => self.endpoints.push(endpoint),
             None => {}
         }
     }
@@ -150,6 +180,9 @@ impl Config {
         self.tenants.extend(other.tenants);
         self.nat_pools.extend(other.nat_pools);
         self.vips.extend(other.vips);
+        self.acls.extend(other.acls);
+        self.address_sets.extend(other.address_sets);
+        self.endpoints.extend(other.endpoints);
     }
 }
 
@@ -165,6 +198,9 @@ impl Object {
             object::Object::Tenant(tenant) => tenant.object_ref(),
             object::Object::NatPool(pool) => pool.object_ref(),
             object::Object::Vip(vip) => vip.object_ref(),
+            object::Object::Acl(acl) => acl.object_ref(),
+            object::Object::AddressSet(address_set) => address_set.object_ref(),
+            object::Object::Endpoint(endpoint) => endpoint.object_ref(),
         })
     }
 }

@@ -33,6 +33,9 @@ fn split(mut request: ApplyRequest, size: usize) -> Vec<ApplyRequest> {
     spread(config.tenants, size, &mut parts, |part| &mut part.tenants);
     spread(config.nat_pools, size, &mut parts, |part| &mut part.nat_pools);
     spread(config.vips, size, &mut parts, |part| &mut part.vips);
+    spread(config.acls, size, &mut parts, |part| &mut part.acls);
+    spread(config.address_sets, size, &mut parts, |part| &mut part.address_sets);
+    spread(config.endpoints, size, &mut parts, |part| &mut part.endpoints);
 
     let mut requests = parts
         .into_iter()

@@ -4,8 +4,8 @@ use api::names::{DEFAULT_VRF, Named};
 use api::text::Words;
 use api::v1::object::Object as Kinded;
 use api::v1::{
-    Backend, Bridge, GetResponse, Interface, Neighbor, NextHop, ObjectState, ObjectStatus, Route, Vip,
-    VipProtocol, Vrf,
+    AclDefault, Backend, Bridge, GetResponse, Interface, Neighbor, NextHop, ObjectState, ObjectStatus, Route,
+    Vip, VipProtocol, Vrf,
 };
 
 use super::report::waits;
@@ -43,6 +43,17 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
     ]);
     let mut vips =
         Table::new([Column::left("VIP"), Column::left("ASKED AT"), Column::left("BACKENDS"), STATE, WHY]);
+    let mut acls =
+        Table::new([Column::left("ACL"), Column::right("RULES"), Column::left("DEFAULT"), STATE, WHY]);
+    let mut sets = Table::new([Column::left("ADDRESS SET"), Column::right("MEMBERS"), STATE, WHY]);
+    let mut endpoints = Table::new([
+        Column::left("ENDPOINT"),
+        Column::left("ADDRESSES"),
+        Column::left("INGRESS"),
+        Column::left("EGRESS"),
+        STATE,
+        WHY,
+    ]);
     let mut pools = Table::new([Column::left("NAT POOL"), Column::left("ADDRESSES"), STATE, WHY]);
 
     for object in &response.objects {
@@ -76,6 +87,30 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
             Some(Kinded::Vip(it)) => {
                 vips.row([(&it.name).into(), asked_at(it).into(), backends(it).into(), state, why])
             }
+            Some(Kinded::Acl(it)) => {
+                let default = match it.default_action() {
+                    AclDefault::Unspecified => AclDefault::Next,
+                    said => said,
+                };
+                acls.row([
+                    (&it.name).into(),
+                    (it.rules.len() as u64).into(),
+                    default.word().into(),
+                    state,
+                    why,
+                ]);
+            }
+            Some(Kinded::AddressSet(it)) => {
+                sets.row([(&it.name).into(), (it.members.len() as u64).into(), state, why]);
+            }
+            Some(Kinded::Endpoint(it)) => endpoints.row([
+                (&it.name).into(),
+                it.addresses.join(" ").into(),
+                it.ingress_acls.join(" ").into(),
+                it.egress_acls.join(" ").into(),
+                state,
+                why,
+            ]),
             None => {}
         }
     }
@@ -88,6 +123,9 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         (!tenants.is_empty()).then(|| tenants.render(paint)),
         (!pools.is_empty()).then(|| pools.render(paint)),
         (!vips.is_empty()).then(|| vips.render(paint)),
+        (!acls.is_empty()).then(|| acls.render(paint)),
+        (!sets.is_empty()).then(|| sets.render(paint)),
+        (!endpoints.is_empty()).then(|| endpoints.render(paint)),
     ];
     let tables = tables.into_iter().flatten().collect::<Vec<_>>();
     if tables.is_empty() { "no objects\n".into() } else { tables.join("\n") }

@@ -45,6 +45,11 @@ pub(crate) fn nat_pools() -> Vec<CompletionCandidate> {
     names(Kind::NatPool)
 }
 
+/// Lists of rules.
+pub(crate) fn acls() -> Vec<CompletionCandidate> {
+    names(Kind::Acl)
+}
+
 /// VIPs.
 pub(crate) fn vips() -> Vec<CompletionCandidate> {
     names(Kind::Vip)

@@ -3,6 +3,7 @@
 //! Every subject is a [`View`]: what to ask, and how the answer looks. Once, again and again (`--watch`), or two
 //! answers some time apart (`--interval`), in which case rates are shown.
 
+mod acl;
 mod bridge;
 mod copying;
 mod drops;
@@ -141,6 +142,29 @@ enum Subject {
         #[command(flatten)]
         options: ShowOptions,
     },
+    /// Lists of rules, and how many sessions have met each; or which rule a session would meet
+    ///
+    /// HITS: sessions that met the rule, and answers that were asked about. One that is asked about again since rules have changed counts again.
+    #[command(alias = "acls")]
+    Acl {
+        /// List; left out: all, without their rules
+        #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::acls))]
+        name: Option<String>,
+        /// Leave rules out that no session has met
+        #[arg(long, requires = "name")]
+        hits: bool,
+        /// What would become of a session: who begins it, who is asked, and protocol/port (tcp/80, udp/53, icmp, icmp/8)
+        #[arg(long, num_args = 3, value_names = ["SOURCE", "DESTINATION", "PROTOCOL/PORT"], conflicts_with = "name")]
+        r#match: Option<Vec<String>>,
+        /// Port that the session would come from
+        #[arg(long, value_name = "PORT", requires = "match", default_value_t = 1024)]
+        source_port: u16,
+        /// Tenant of the session; left out: the only one that has the service acl
+        #[arg(long, value_name = "NAME", requires = "match", add = ArgValueCandidates::new(candidates::tenants))]
+        tenant: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
     /// memif connections, their peers and rings
     Memif {
         /// Interface; left out: all
@@ -207,6 +231,12 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
             show(context, options, &tenant::Tenants { name: name.clone() }).await
         }
         Subject::Vip { name, options } => show(context, options, &vip::Vips { name: name.clone() }).await,
+        Subject::Acl { r#match: Some(session), source_port, tenant, options, .. } => {
+            show(context, options, &acl::Match::new(session, *source_port, tenant.as_deref())?).await
+        }
+        Subject::Acl { name, hits, options, .. } => {
+            show(context, options, &acl::Acls { name: name.clone(), only_hits: *hits }).await
+        }
         Subject::Nat { name, options } => show(context, options, &nat::Pools { name: name.clone() }).await,
         Subject::Memif { interface, options } => {
             show(context, options, &memif::Memifs { interface: interface.clone() }).await

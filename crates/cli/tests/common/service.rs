@@ -107,6 +107,14 @@ impl Quiver for Recorded {
         Ok(Response::new(VipsResponse::default()))
     }
 
+    async fn acls(&self, _: Request<AclsRequest>) -> Answer<Self::AclsStream> {
+        Ok(Response::new(parts(vec![AclsResponse::default()])))
+    }
+
+    async fn acl_match(&self, _: Request<AclMatchRequest>) -> Answer<AclMatchResponse> {
+        Ok(Response::new(AclMatchResponse::default()))
+    }
+
     async fn sessions(&self, request: Request<SessionsRequest>) -> Answer<Self::SessionsStream> {
         Ok(Response::new(parts(answers::sessions(&request.into_inner()))))
     }

@@ -136,7 +136,10 @@ pub(super) fn changed_standings(
         .chain(model.neighbors.keys().cloned().map(Key::Neighbor))
         .chain(model.tenants.keys().cloned().map(Key::Tenant))
         .chain(model.nat_pools.keys().cloned().map(Key::NatPool))
-        .chain(model.vips.keys().cloned().map(Key::Vip));
+        .chain(model.vips.keys().cloned().map(Key::Vip))
+        .chain(model.acls.keys().cloned().map(Key::Acl))
+        .chain(model.address_sets.keys().cloned().map(Key::AddressSet))
+        .chain(model.endpoints.keys().cloned().map(Key::Endpoint));
     let mut changed = others
         .filter_map(|key| {
             let standing = after.standing(model, &key)?;

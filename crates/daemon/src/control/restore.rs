@@ -155,6 +155,9 @@ fn leave_out(config: &mut Config, names: &[ObjectRef]) {
     config.tenants.retain(keep(&names));
     config.nat_pools.retain(keep(&names));
     config.vips.retain(keep(&names));
+    config.acls.retain(keep(&names));
+    config.address_sets.retain(keep(&names));
+    config.endpoints.retain(keep(&names));
 }
 
 /// Nanoseconds since 1970-01-01 UTC; 0 if the clock is before that.

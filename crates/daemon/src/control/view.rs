@@ -107,10 +107,13 @@ impl View {
             .chain(self.model.tenants.keys().cloned().map(Key::Tenant))
             .chain(self.model.nat_pools.keys().cloned().map(Key::NatPool))
             .chain(self.model.vips.keys().cloned().map(Key::Vip))
+            .chain(self.model.acls.keys().cloned().map(Key::Acl))
+            .chain(self.model.address_sets.keys().cloned().map(Key::AddressSet))
+            .chain(self.model.endpoints.keys().cloned().map(Key::Endpoint))
     }
 }
 
 /// Whether objects of the kind come behind the routes.
 fn comes_last(key: &Key) -> bool {
-    matches!(key, Key::Neighbor(_) | Key::Tenant(_) | Key::NatPool(_) | Key::Vip(_))
+    !matches!(key, Key::Vrf(_) | Key::Bridge(_) | Key::Interface(_) | Key::Route(_))
 }

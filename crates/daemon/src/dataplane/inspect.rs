@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use api::v1::{
-    BridgeState, CaptureRequest, CaptureResponse, ClearCountersRequest, CopyResponse, DropCounter, FibEntry,
-    GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, RuntimeResponse,
-    SessionFilter, SessionState, TenantState, TraceShowResponse, VipState,
+    AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest, CaptureResponse,
+    ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse, InterfaceState, MemifSocket,
+    MemifState, NatPoolState, NeighborState, RuntimeResponse, SessionFilter, SessionState, TenantState,
+    TraceShowResponse, VipState,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -40,6 +41,22 @@ pub trait Inspect: Send + Sync + 'static {
     fn nat_pools(&self) -> Vec<NatPoolState>;
     /// All VIPs, ordered by name.
     fn vips(&self) -> Vec<VipState>;
+    /// All lists of rules without these, ordered by name.
+    fn acls(&self) -> Vec<AclState>;
+    /// Calls `each` with pieces of lists and their rules, ordered by name, until it returns false.
+    ///
+    /// # Errors
+    /// [`InspectError::NotFound`] if there is no such list.
+    fn acl_rules(
+        &self,
+        request: &AclsRequest,
+        each: &mut dyn FnMut(AclState) -> bool,
+    ) -> Result<(), InspectError>;
+    /// What would become of a session, and which rules say so.
+    ///
+    /// # Errors
+    /// [`InspectError::NotFound`] if there is no such tenant, [`InspectError::Invalid`] for a session that can't be.
+    fn acl_match(&self, request: &AclMatchRequest) -> Result<AclMatchResponse, InspectError>;
     /// Calls `each` with sessions, in no particular order, until it returns false. Waits for workers: they are asked a part at
     /// a time, between two of their rounds.
     ///

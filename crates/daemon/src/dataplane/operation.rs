@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::spec::{
-    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VipSpec, VrfSpec,
+    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec,
+    VipSpec, VrfSpec,
 };
 use crate::model::{Flaw, Key, Refusal, ResolvedPaths, RouteKey};
 
@@ -83,6 +84,12 @@ pub enum Operation {
     NatPool(Change<NatPoolSpec>),
     /// A VIP comes, changes or goes. At some points of a plan two of them may be asked at the same place: when it is published, no more.
     Vip(Change<VipSpec>),
+    /// A list of rules comes, changes or goes. Others may refer to one that isn't there.
+    Acl(Change<AclSpec>),
+    /// A set of addresses, likewise.
+    AddressSet(Change<AddressSetSpec>),
+    /// An endpoint comes, changes or goes. At some points of a plan two of them may have the same address: when it is published, no more.
+    Endpoint(Change<EndpointSpec>),
 }
 
 /// An object comes (`before` is none), changes, or goes (`after` is none).
@@ -172,6 +179,9 @@ impl Operation {
             Self::Tenant(change) => change.either().map(|spec| Key::Tenant(spec.name.clone())),
             Self::NatPool(change) => change.either().map(|spec| Key::NatPool(spec.name.clone())),
             Self::Vip(change) => change.either().map(|spec| Key::Vip(spec.name.clone())),
+            Self::Acl(change) => change.either().map(|spec| Key::Acl(spec.name.clone())),
+            Self::AddressSet(change) => change.either().map(|spec| Key::AddressSet(spec.name.clone())),
+            Self::Endpoint(change) => change.either().map(|spec| Key::Endpoint(spec.name.clone())),
         }
     }
 
@@ -193,6 +203,9 @@ impl Operation {
             Self::Tenant(change) => Self::Tenant(change.inverse()),
             Self::NatPool(change) => Self::NatPool(change.inverse()),
             Self::Vip(change) => Self::Vip(change.inverse()),
+            Self::Acl(change) => Self::Acl(change.inverse()),
+            Self::AddressSet(change) => Self::AddressSet(change.inverse()),
+            Self::Endpoint(change) => Self::Endpoint(change.inverse()),
         }
     }
 }
@@ -212,6 +225,9 @@ impl fmt::Display for Operation {
             | Self::Tenant(Change { before: None, .. })
             | Self::NatPool(Change { before: None, .. })
             | Self::Vip(Change { before: None, .. })
+            | Self::Acl(Change { before: None, .. })
+            | Self::AddressSet(Change { before: None, .. })
+            | Self::Endpoint(Change { before: None, .. })
             | Self::CreateInterface(_) => "create",
             Self::Vrf(Change { after: None, .. })
             | Self::Bridge(Change { after: None, .. })
@@ -219,6 +235,9 @@ impl fmt::Display for Operation {
             | Self::Tenant(Change { after: None, .. })
             | Self::NatPool(Change { after: None, .. })
             | Self::Vip(Change { after: None, .. })
+            | Self::Acl(Change { after: None, .. })
+            | Self::AddressSet(Change { after: None, .. })
+            | Self::Endpoint(Change { after: None, .. })
             | Self::DestroyInterface(_) => "destroy",
             Self::Vrf(_)
             | Self::Bridge(_)
@@ -226,6 +245,9 @@ impl fmt::Display for Operation {
             | Self::Tenant(_)
             | Self::NatPool(_)
             | Self::Vip(_)
+            | Self::Acl(_)
+            | Self::AddressSet(_)
+            | Self::Endpoint(_)
             | Self::Configure { .. } => "change",
             Self::ClosePort(_) => "close the port of",
             Self::OpenPort(_) => "open the port of",

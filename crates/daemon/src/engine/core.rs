@@ -9,6 +9,7 @@ use features::bridge::control::{BridgeConfig, age};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
 use features::session::Tenants;
+use features::session::acl::control::Filters;
 use features::session::balance::control::Balancer;
 use graph::arc::Arcs;
 use graph::packet::OwnedPacket;
@@ -83,6 +84,8 @@ pub(super) struct Core {
     pub(super) departed_pools: BTreeMap<Name, NatPool>,
     /// VIPs.
     pub(super) balancer: Balancer,
+    /// Lists of rules, sets and endpoints.
+    pub(super) filters: Filters,
     /// The number that the last new tenant was given.
     pub(super) last_tenant: u16,
     /// Interfaces have changed since they were published.
@@ -123,6 +126,10 @@ impl Core {
         self.contradiction = None;
         self.departed_tenants.clear();
         self.departed_pools.clear();
+        drop(inventory);
+        // Those that tenants refer to are seen with them.
+        self.take_filters();
+        let inventory = self.directory.get();
         let mut draft = self.publisher.draft();
         let Keys { arcs, interfaces, bridges, tenants } = self.keys;
         let mut lost = Vec::new();

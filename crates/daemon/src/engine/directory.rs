@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use features::bridge::{Bridges, Moves};
 use features::session::Occupancy;
+use features::session::acl::Acls;
+use features::session::acl::control::Placed;
 use features::session::balance::Ledger;
 use features::session::balance::control::PlacedVip;
 use features::session::nat::Figures;
@@ -35,6 +37,10 @@ pub(super) struct Inventory {
     pub(super) vips: BTreeMap<Arc<str>, Arc<PlacedVip>>,
     /// What their figures are read from.
     pub(super) ledger: Arc<Ledger>,
+    /// Lists of rules, by name.
+    pub(super) acls: BTreeMap<Arc<str>, Placed>,
+    /// The same as workers see them.
+    pub(super) filters: Acls,
 }
 
 /// A bridge as the engine keeps it.
@@ -88,8 +94,10 @@ impl Directory {
     /// Nothing but the default VRF.
     pub(super) fn new() -> Self {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
-        let (registry, bridges, published, tenants, nat_pools, vips, ledger) = Default::default();
-        let inventory = Inventory { registry, bridges, published, vrfs, tenants, nat_pools, vips, ledger };
+        let (registry, bridges, published, tenants, nat_pools, vips, ledger, acls, filters) =
+            Default::default();
+        let inventory =
+            Inventory { registry, bridges, published, vrfs, tenants, nat_pools, vips, ledger, acls, filters };
         Self(Mutex::new(Arc::new(inventory)))
     }
 

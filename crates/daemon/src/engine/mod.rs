@@ -7,11 +7,12 @@
 //! * `life`: interfaces and ports come, change and go; `devices`: what they leave in network namespaces; `passage`: in which
 //!   order queues and ways come and go.
 //! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets.
-//! * `tenants`, `nat`: tenants, whose sessions are the workers', and what these are seen with outside.
+//! * `tenants`, `nat`, `vips`, `acls`: tenants, whose sessions are the workers', what these are seen with outside, who serves them, and which may be.
 //! * `memif`: sockets of memif interfaces, and what is known of their links.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
 
+mod acls;
 mod capture;
 mod compile;
 mod core;

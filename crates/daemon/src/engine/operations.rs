@@ -55,6 +55,18 @@ impl Dataplane for Engine {
                 self.shared.core().vip(change);
                 Ok(())
             }
+            Operation::Acl(change) => {
+                self.shared.core().acl(change);
+                Ok(())
+            }
+            Operation::AddressSet(change) => {
+                self.shared.core().address_set(change);
+                Ok(())
+            }
+            Operation::Endpoint(change) => {
+                self.shared.core().endpoint(change);
+                Ok(())
+            }
         };
         done.map_err(Rejection::from)
     }

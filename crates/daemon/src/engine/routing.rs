@@ -151,6 +151,9 @@ impl Core {
         if self.balancer.is_changed() {
             self.publish_vips();
         }
+        if self.filters.is_changed() && !self.interfaces_changed {
+            self.publish_filters();
+        }
         if self.interfaces_changed {
             self.publish_interfaces();
         }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use ::memif::region::HugePages;
 use copy::{CopyOptions, Engines, SetupError};
 use features::neighbour::control::Neighbours;
+use features::session::acl::control::Filters;
 use features::session::balance::control::Balancer;
 use graph::plan::{Plan, PlanError};
 use graph::port::IfIndex;
@@ -181,6 +182,7 @@ impl Engine {
             departed_tenants: BTreeMap::new(),
             departed_pools: BTreeMap::new(),
             balancer: Balancer::new(pool.workers().len()),
+            filters: Filters::default(),
             last_tenant: 0,
             interfaces_changed: false,
             published: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use features::session::acl::control::Filters;
 use features::session::tenants::ticks_of_seconds;
 use features::session::{self, Place, Tenants, Untracked};
 
@@ -60,12 +61,13 @@ impl Core {
         tenants.generation = self.tenant_changes;
         tenants.workers = self.pool.workers().len() as u32;
         tenants.per_worker = SESSIONS_PER_WORKER;
-        compile(inventory, tenants);
+        tenants.acls = self.filters.acls().clone();
+        compile(inventory, tenants, &self.filters);
     }
 }
 
 /// All tenants, and whose packets each interface's are.
-fn compile(inventory: &Inventory, tenants: &mut Tenants) {
+fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
     tenants.clear();
     for tenant in inventory.tenants.values() {
         let spec = &tenant.spec;
@@ -83,6 +85,8 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants) {
             midstream: spec.midstream,
             outside,
             nat: pool.map(|pool| Arc::new(nat::compile(pool))),
+            acls: filters.numbers(spec.acls.iter().map(|name| &**name)),
+            keep_sessions: spec.keep_sessions,
             occupancy: Arc::clone(&tenant.occupancy),
         };
         tenants.set(tenant.index, Some(compiled));

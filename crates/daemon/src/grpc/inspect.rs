@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use api::names::DEFAULT_VRF;
 use api::v1::{
-    FibEntry, FibRequest, FibResponse, SessionState, SessionsRequest, SessionsResponse, VersionResponse,
+    AclState, AclsRequest, AclsResponse, FibEntry, FibRequest, FibResponse, SessionState, SessionsRequest,
+    SessionsResponse, VersionResponse,
 };
 use tonic::Status;
 
@@ -61,6 +62,14 @@ pub(super) fn sessions(request: SessionsRequest, inspect: Arc<dyn Inspect>) -> P
             inspect.sessions(&filter, &mut limited).map_err(Status::from)
         },
         |sessions: Vec<SessionState>| SessionsResponse { sessions },
+    )
+}
+
+/// The lists of rules a client asked for.
+pub(super) fn acls(request: AclsRequest, inspect: Arc<dyn Inspect>) -> Parts<AclsResponse> {
+    in_parts(
+        move |each| inspect.acl_rules(&request, each).map_err(Status::from),
+        |acls: Vec<AclState>| AclsResponse { acls },
     )
 }
 

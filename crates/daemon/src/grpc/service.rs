@@ -7,14 +7,15 @@ use std::sync::Arc;
 use api::client::MAX_MESSAGE;
 use api::v1::quiver_server::{Quiver, QuiverServer};
 use api::v1::{
-    ApplyRequest, ApplyResponse, BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse,
-    ClearCountersRequest, ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest,
-    CopyResponse, DropsRequest, DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse,
-    GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse,
-    NatRequest, NatResponse, NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse,
-    SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse,
-    TraceClearRequest, TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest,
-    VersionResponse, VipsRequest, VipsResponse, WatchRequest,
+    AclMatchRequest, AclMatchResponse, AclsRequest, AclsResponse, ApplyRequest, ApplyResponse,
+    BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse, ClearCountersRequest,
+    ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest, CopyResponse,
+    DropsRequest, DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse, GraphRequest,
+    GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse, NatRequest,
+    NatResponse, NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse, SessionsRequest,
+    SessionsResponse, TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest,
+    TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest,
+    VipsResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -22,7 +23,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::get::{Parts, get};
-use super::inspect::{fib, named, sessions, version};
+use super::inspect::{acls, fib, named, sessions, version};
 use super::watch::watch;
 use crate::control::Handle;
 use crate::dataplane::Inspect;
@@ -156,6 +157,16 @@ impl Quiver for Service {
         let name = request.into_inner().name;
         let vips = named("VIP", &name, self.inspect.vips(), |vip| &vip.name)?;
         Ok(Response::new(VipsResponse { vips }))
+    }
+
+    type AclsStream = Parts<AclsResponse>;
+
+    async fn acls(&self, request: Request<AclsRequest>) -> Answer<Self::AclsStream> {
+        Ok(Response::new(acls(request.into_inner(), Arc::clone(&self.inspect))))
+    }
+
+    async fn acl_match(&self, request: Request<AclMatchRequest>) -> Answer<AclMatchResponse> {
+        Ok(Response::new(self.inspect.acl_match(request.get_ref())?))
     }
 
     type SessionsStream = Parts<SessionsResponse>;

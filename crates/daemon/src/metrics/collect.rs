@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::text::Words as _;
-use api::v1::{InterfaceCounters, NatPoolState, TenantState, VipState};
+use api::v1::{AclState, InterfaceCounters, NatPoolState, TenantState, VipState};
 
 use super::copying;
 use super::exposition::{Exposition, Kind};
@@ -86,6 +86,7 @@ impl Collector {
         self.tenants(&mut out);
         self.nat_pools(&mut out);
         self.vips(&mut out);
+        self.acls(&mut out);
         self.memifs(&mut out);
         copying::collect(&*self.inspect, &mut out);
         out.finish()
@@ -312,6 +313,31 @@ impl Collector {
                     false => format!("{}:{}", backend.address, backend.port),
                 };
                 metric.sample(&[("vip", &vip.name), ("backend", &at)], backend.sessions);
+            }
+        }
+    }
+
+    fn acls(&self, out: &mut Exposition) {
+        type Outcome = (&'static str, fn(&AclState) -> u64);
+        const OUTCOMES: [Outcome; 4] = [
+            ("permit", |acl| acl.permitted),
+            ("reflect", |acl| acl.reflected),
+            ("deny", |acl| acl.denied),
+            ("none", |acl| acl.unmatched),
+        ];
+        let acls = self.inspect.acls();
+        let mut rules = out.metric("quiver_acl_rules", Kind::Gauge, "Rules of a list.");
+        for acl in &acls {
+            rules.sample(&[("acl", &acl.name)], acl.rule_count);
+        }
+        let mut sessions = out.metric(
+            "quiver_acl_sessions_total",
+            Kind::Counter,
+            "Sessions that were asked about, by what the rule says that they met.",
+        );
+        for acl in &acls {
+            for (action, figure) in OUTCOMES {
+                sessions.sample(&[("acl", &acl.name), ("action", action)], figure(acl));
             }
         }
     }

@@ -9,7 +9,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
 use super::spec::{
-    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VipSpec, VrfSpec,
+    AclSpec, AddressSetDelta, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths,
+    RouteSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use super::{Flaw, Key, Name, RouteKey};
 
@@ -32,6 +33,12 @@ pub struct Batch {
     pub nat_pools: Vec<Arc<NatPoolSpec>>,
     /// VIPs to put in.
     pub vips: Vec<Arc<VipSpec>>,
+    /// Lists of rules to put in.
+    pub acls: Vec<Arc<AclSpec>>,
+    /// Sets of addresses to put in.
+    pub address_sets: Vec<AddressSetDelta>,
+    /// Endpoints to put in.
+    pub endpoints: Vec<Arc<EndpointSpec>>,
     /// Objects to take out.
     pub deletes: Vec<Key>,
     /// Whether everything not put in is taken out.
@@ -108,6 +115,23 @@ impl Batch {
                 reader.batch.vips.push(Arc::new(spec));
             }
         }
+        for object in &upserts.acls {
+            if let Some(spec) = reader.read(object, AclSpec::parse, |spec| Key::Acl(spec.name.clone())) {
+                reader.batch.acls.push(Arc::new(spec));
+            }
+        }
+        for object in &upserts.address_sets {
+            let key = |delta: &AddressSetDelta| Key::AddressSet(delta.spec.name.clone());
+            if let Some(delta) = reader.read(object, AddressSetDelta::parse, key) {
+                reader.batch.address_sets.push(delta);
+            }
+        }
+        for object in &upserts.endpoints {
+            let key = |spec: &EndpointSpec| Key::Endpoint(spec.name.clone());
+            if let Some(spec) = reader.read(object, EndpointSpec::parse, key) {
+                reader.batch.endpoints.push(Arc::new(spec));
+            }
+        }
         for object in deletes {
             match Key::parse(object) {
                 Ok(key) if reader.name(&key) => reader.batch.deletes.push(key),
@@ -131,7 +155,7 @@ impl Batch {
         keys.any(|key| self.contains(key))
     }
 
-    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, NAT pools, VIPs, each in the order of the request.
+    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, NAT pools, VIPs, lists of rules, sets, endpoints, each in the order of the request.
     pub fn upserts(&self) -> impl Iterator<Item = Key> + '_ {
         (self.vrfs.iter().map(|spec| Key::Vrf(spec.name.clone())))
             .chain(self.bridges.iter().map(|spec| Key::Bridge(spec.name.clone())))
@@ -141,6 +165,9 @@ impl Batch {
             .chain(self.tenants.iter().map(|spec| Key::Tenant(spec.name.clone())))
             .chain(self.nat_pools.iter().map(|spec| Key::NatPool(spec.name.clone())))
             .chain(self.vips.iter().map(|spec| Key::Vip(spec.name.clone())))
+            .chain(self.acls.iter().map(|spec| Key::Acl(spec.name.clone())))
+            .chain(self.address_sets.iter().map(|delta| Key::AddressSet(delta.spec.name.clone())))
+            .chain(self.endpoints.iter().map(|spec| Key::Endpoint(spec.name.clone())))
     }
 
     /// Objects to put in and to take out by name.
@@ -153,6 +180,9 @@ impl Batch {
             + self.tenants.len()
             + self.nat_pools.len()
             + self.vips.len()
+            + self.acls.len()
+            + self.address_sets.len()
+            + self.endpoints.len()
             + self.deletes.len()
     }
 

@@ -33,6 +33,9 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.tenants();
     conflicts.nat_pools();
     conflicts.vips();
+    conflicts.address_sets();
+    conflicts.acls();
+    conflicts.endpoints();
     conflicts.refusals.sort_by(|a, b| a.key.cmp(&b.key));
     conflicts.refusals.dedup_by(|a, b| a.key == b.key);
     conflicts.refusals
@@ -403,6 +406,58 @@ impl<'a> Conflicts<'a> {
         }
     }
 
+    /// Sets that rules name are there.
+    fn address_sets(&mut self) {
+        for (name, stored) in &self.model.acls {
+            let there = |set: &str| self.model.address_sets.contains_key(set);
+            let Some(missing) = stored.spec.sets.iter().find(|used| !there(&used.name)) else { continue };
+            let Ok(set) = Name::new(&missing.name) else { continue };
+            let at = format!("rules[{}].{}", missing.rule, missing.field);
+            let set = Key::AddressSet(set);
+            self.blame(Key::Acl(name.clone()), set.clone(), |other| refers(&at, other, *other == set));
+        }
+    }
+
+    /// Lists that tenants and endpoints name are there.
+    fn acls(&mut self) {
+        let mut missing = Vec::new();
+        let mut look = |user: &dyn Fn() -> Key, field: &str, lists: &[Arc<str>]| {
+            let absent =
+                lists.iter().enumerate().find(|(_, list)| !self.model.acls.contains_key::<str>(list));
+            if let Some((index, list)) = absent {
+                missing.push((user(), format!("{field}[{index}]"), Arc::clone(list)));
+            }
+        };
+        for (name, stored) in &self.model.tenants {
+            look(&|| Key::Tenant(name.clone()), "acls", &stored.spec.acls);
+        }
+        for (name, stored) in &self.model.endpoints {
+            look(&|| Key::Endpoint(name.clone()), "ingress_acls", &stored.spec.config.ingress);
+            look(&|| Key::Endpoint(name.clone()), "egress_acls", &stored.spec.config.egress);
+        }
+        for (user, field, list) in missing {
+            let Ok(list) = Name::new(&list) else { continue };
+            let list = Key::Acl(list);
+            self.blame(user, list.clone(), |other| refers(&field, other, *other == list));
+        }
+    }
+
+    /// An address is one endpoint's.
+    fn endpoints(&mut self) {
+        let mut owners = HashMap::<(u16, IpAddr), &Name>::new();
+        for (name, stored) in &self.model.endpoints {
+            let config = &stored.spec.config;
+            for address in &config.addresses {
+                if let Some(other) = owners.insert((config.context, *address), name) {
+                    self.blame(Key::Endpoint(name.clone()), Key::Endpoint(other.clone()), |other| {
+                        Flaw::new("addresses", format!("{address} is already {other}'s"))
+                            .remedy("give each address to one endpoint, or take another context")
+                    });
+                }
+            }
+        }
+    }
+
     /// A neighbour is somebody else, on a link with Ethernet addresses.
     fn neighbors(&mut self) {
         for key in self.model.neighbors.keys() {
@@ -424,6 +479,15 @@ impl<'a> Conflicts<'a> {
             });
         }
     }
+}
+
+/// What is wrong where an object refers in a field to one that isn't there, or goes: `other` is that one (`missing`), or whoever refers to it.
+fn refers(field: &str, other: &Key, missing: bool) -> Flaw {
+    if missing {
+        return Flaw::new(field, format!("there is no {other}"))
+            .remedy("add it in the same batch, or leave it out here");
+    }
+    Flaw::new("", format!("{other} refers to it")).remedy("change that one in the same batch")
 }
 
 /// The field that claims something.

@@ -49,6 +49,18 @@ fn change(model: &Model, replaced: &Replaced) -> (Key, Change) {
             old.as_ref().map(|old| value(&old.spec.to_api())),
             model.vips.get(name).map(|new| value(&new.spec.to_api())),
         ),
+        Replaced::Acl(name, old) => (
+            old.as_ref().map(|old| value(&old.spec.to_api())),
+            model.acls.get(name).map(|new| value(&new.spec.to_api())),
+        ),
+        Replaced::AddressSet(name, old) => (
+            old.as_ref().map(|old| value(&old.spec.to_api())),
+            model.address_sets.get(name).map(|new| value(&new.spec.to_api())),
+        ),
+        Replaced::Endpoint(name, old) => (
+            old.as_ref().map(|old| value(&old.spec.to_api())),
+            model.endpoints.get(name).map(|new| value(&new.spec.to_api())),
+        ),
         Replaced::Route(key, old) => (
             old.as_ref().map(|old| value(&RouteSpec::api_of(key, &old.paths))),
             model.route(key).map(|new| value(&RouteSpec::api_of(key, &new.paths))),

@@ -47,6 +47,12 @@ pub enum Key {
     NatPool(Name),
     /// A VIP.
     Vip(Name),
+    /// A list of rules.
+    Acl(Name),
+    /// A set of addresses.
+    AddressSet(Name),
+    /// An endpoint.
+    Endpoint(Name),
 }
 
 impl Key {
@@ -61,6 +67,9 @@ impl Key {
             Self::Tenant(_) => Kind::Tenant,
             Self::NatPool(_) => Kind::NatPool,
             Self::Vip(_) => Kind::Vip,
+            Self::Acl(_) => Kind::Acl,
+            Self::AddressSet(_) => Kind::AddressSet,
+            Self::Endpoint(_) => Kind::Endpoint,
         }
     }
 
@@ -72,7 +81,10 @@ impl Key {
             | Self::Interface(name)
             | Self::Tenant(name)
             | Self::NatPool(name)
-            | Self::Vip(name) => name.to_string(),
+            | Self::Vip(name)
+            | Self::Acl(name)
+            | Self::AddressSet(name)
+            | Self::Endpoint(name) => name.to_string(),
             Self::Route(route) => format!("{}/{}", route.vrf, route.prefix),
             Self::Neighbor(neighbor) => format!("{}/{}", neighbor.interface, neighbor.address),
         }
@@ -96,6 +108,9 @@ impl Key {
             Kind::Tenant => Ok(Self::Tenant(fields::name("name", text)?)),
             Kind::NatPool => Ok(Self::NatPool(fields::name("name", text)?)),
             Kind::Vip => Ok(Self::Vip(fields::name("name", text)?)),
+            Kind::Acl => Ok(Self::Acl(fields::name("name", text)?)),
+            Kind::AddressSet => Ok(Self::AddressSet(fields::name("name", text)?)),
+            Kind::Endpoint => Ok(Self::Endpoint(fields::name("name", text)?)),
             Kind::Route => {
                 let (vrf, prefix) = match text.split_once('/') {
                     Some((vrf, rest)) if rest.contains('/') => (vrf, rest),
@@ -145,6 +160,9 @@ mod tests {
             (Kind::Tenant, "red"),
             (Kind::NatPool, "out"),
             (Kind::Vip, "web"),
+            (Kind::Acl, "web"),
+            (Kind::AddressSet, "web"),
+            (Kind::Endpoint, "web"),
         ] {
             let object = ObjectRef::new(kind, name);
             assert_eq!(Key::parse(&object).unwrap().to_api(), object);

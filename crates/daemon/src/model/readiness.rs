@@ -24,6 +24,9 @@ pub struct Readiness {
     tenants: BTreeMap<Name, Standing>,
     nat_pools: BTreeMap<Name, Standing>,
     vips: BTreeMap<Name, Standing>,
+    acls: BTreeMap<Name, Standing>,
+    address_sets: BTreeMap<Name, Standing>,
+    endpoints: BTreeMap<Name, Standing>,
     paths: BTreeMap<Name, HashMap<Arc<Paths>, PathStanding, RandomState>>,
     connected: Connected,
     /// Which interface is cross-connected to which, in both directions.
@@ -65,6 +68,18 @@ impl Readiness {
             let standing = failed(Key::Vip(name.clone())).map_or(Standing::Ready, Standing::Failed);
             readiness.vips.insert(name.clone(), standing);
         }
+        for name in model.acls.keys() {
+            let standing = failed(Key::Acl(name.clone())).map_or(Standing::Ready, Standing::Failed);
+            readiness.acls.insert(name.clone(), standing);
+        }
+        for name in model.address_sets.keys() {
+            let standing = failed(Key::AddressSet(name.clone())).map_or(Standing::Ready, Standing::Failed);
+            readiness.address_sets.insert(name.clone(), standing);
+        }
+        for name in model.endpoints.keys() {
+            let standing = failed(Key::Endpoint(name.clone())).map_or(Standing::Ready, Standing::Failed);
+            readiness.endpoints.insert(name.clone(), standing);
+        }
         readiness.stand_tenants(model, failures);
         readiness.stand_paths(model);
         readiness.failed_routes = failures
@@ -88,6 +103,9 @@ impl Readiness {
             Key::Tenant(name) => self.tenants.get(name).cloned(),
             Key::NatPool(name) => self.nat_pools.get(name).cloned(),
             Key::Vip(name) => self.vips.get(name).cloned(),
+            Key::Acl(name) => self.acls.get(name).cloned(),
+            Key::AddressSet(name) => self.address_sets.get(name).cloned(),
+            Key::Endpoint(name) => self.endpoints.get(name).cloned(),
         }
     }
 
@@ -126,6 +144,9 @@ impl Readiness {
             Key::Tenant(name) => self.tenants.get(name),
             Key::NatPool(name) => self.nat_pools.get(name),
             Key::Vip(name) => self.vips.get(name),
+            Key::Acl(name) => self.acls.get(name),
+            Key::AddressSet(name) => self.address_sets.get(name),
+            Key::Endpoint(name) => self.endpoints.get(name),
             Key::Route(_) => None,
         };
         match standing {

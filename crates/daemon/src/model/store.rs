@@ -10,7 +10,8 @@ use hashbrown::{HashMap, HashSet};
 use ipnet::IpNet;
 
 use super::spec::{
-    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths, RouteSpec, TenantSpec, VipSpec, VrfSpec,
+    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths,
+    RouteSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use super::undo::{Replaced, Undo};
 use super::{Batch, Key, Name, NeighborKey, RouteKey};
@@ -61,6 +62,12 @@ pub struct Model {
     pub nat_pools: BTreeMap<Name, Stored<NatPoolSpec>>,
     /// VIPs.
     pub vips: BTreeMap<Name, Stored<VipSpec>>,
+    /// Lists of rules.
+    pub acls: BTreeMap<Name, Stored<AclSpec>>,
+    /// Sets of addresses.
+    pub address_sets: BTreeMap<Name, Stored<AddressSetSpec>>,
+    /// Endpoints.
+    pub endpoints: BTreeMap<Name, Stored<EndpointSpec>>,
     /// Routes by VRF; shared, so that a clone of the model is cheap and copies a table only when it is changed later.
     pub routes: BTreeMap<Name, Arc<RouteTable>>,
 }
@@ -101,6 +108,20 @@ impl Model {
             let old = put(&mut self.vips, spec.name.clone(), spec, generation);
             undo.note(old.map(|old| Replaced::Vip(spec.name.clone(), old)));
         }
+        for spec in &batch.acls {
+            let old = put(&mut self.acls, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Acl(spec.name.clone(), old)));
+        }
+        for delta in &batch.address_sets {
+            let name = delta.spec.name.clone();
+            let spec = delta.after(self.address_sets.get(&name).map(|stored| &stored.spec));
+            let old = put(&mut self.address_sets, name.clone(), &spec, generation);
+            undo.note(old.map(|old| Replaced::AddressSet(name, old)));
+        }
+        for spec in &batch.endpoints {
+            let old = put(&mut self.endpoints, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Endpoint(spec.name.clone(), old)));
+        }
         for spec in &batch.routes {
             let table = match self.routes.get_mut(&spec.key.vrf) {
                 Some(table) => table,
@@ -133,6 +154,9 @@ impl Model {
                 Replaced::Tenant(name, old) => restore(&mut self.tenants, name, old),
                 Replaced::NatPool(name, old) => restore(&mut self.nat_pools, name, old),
                 Replaced::Vip(name, old) => restore(&mut self.vips, name, old),
+                Replaced::Acl(name, old) => restore(&mut self.acls, name, old),
+                Replaced::AddressSet(name, old) => restore(&mut self.address_sets, name, old),
+                Replaced::Endpoint(name, old) => restore(&mut self.endpoints, name, old),
             }
         }
     }
@@ -153,6 +177,9 @@ impl Model {
             Key::Tenant(name) => self.tenants.contains_key(name),
             Key::NatPool(name) => self.nat_pools.contains_key(name),
             Key::Vip(name) => self.vips.contains_key(name),
+            Key::Acl(name) => self.acls.contains_key(name),
+            Key::AddressSet(name) => self.address_sets.contains_key(name),
+            Key::Endpoint(name) => self.endpoints.contains_key(name),
         }
     }
 
@@ -167,6 +194,9 @@ impl Model {
             Key::Tenant(name) => Object::Tenant(self.tenants.get(name)?.spec.to_api()),
             Key::NatPool(name) => Object::NatPool(self.nat_pools.get(name)?.spec.to_api()),
             Key::Vip(name) => Object::Vip(self.vips.get(name)?.spec.to_api()),
+            Key::Acl(name) => Object::Acl(self.acls.get(name)?.spec.to_api()),
+            Key::AddressSet(name) => Object::AddressSet(self.address_sets.get(name)?.spec.to_api()),
+            Key::Endpoint(name) => Object::Endpoint(self.endpoints.get(name)?.spec.to_api()),
         })
     }
 
@@ -181,6 +211,9 @@ impl Model {
             Key::Tenant(name) => self.tenants.get(name)?.generation,
             Key::NatPool(name) => self.nat_pools.get(name)?.generation,
             Key::Vip(name) => self.vips.get(name)?.generation,
+            Key::Acl(name) => self.acls.get(name)?.generation,
+            Key::AddressSet(name) => self.address_sets.get(name)?.generation,
+            Key::Endpoint(name) => self.endpoints.get(name)?.generation,
         })
     }
 
@@ -188,7 +221,14 @@ impl Model {
     pub fn len(&self) -> usize {
         let routes = self.routes.values().map(|table| table.routes.len()).sum::<usize>();
         let others = self.bridges.len() + self.interfaces.len() + self.neighbors.len() + self.tenants.len();
-        self.vrfs.len() + others + self.nat_pools.len() + self.vips.len() + routes
+        self.vrfs.len()
+            + others
+            + self.nat_pools.len()
+            + self.vips.len()
+            + self.acls.len()
+            + self.address_sets.len()
+            + self.endpoints.len()
+            + routes
     }
 
     /// Whether nothing shall exist.
@@ -215,6 +255,9 @@ impl Model {
             tenants: self.tenants.values().map(|stored| stored.spec.to_api()).collect(),
             nat_pools: self.nat_pools.values().map(|stored| stored.spec.to_api()).collect(),
             vips: self.vips.values().map(|stored| stored.spec.to_api()).collect(),
+            acls: self.acls.values().map(|stored| stored.spec.to_api()).collect(),
+            address_sets: self.address_sets.values().map(|stored| stored.spec.to_api()).collect(),
+            endpoints: self.endpoints.values().map(|stored| stored.spec.to_api()).collect(),
         }
     }
 
@@ -234,6 +277,9 @@ impl Model {
             .chain(self.tenants.keys().cloned().map(Key::Tenant))
             .chain(self.nat_pools.keys().cloned().map(Key::NatPool))
             .chain(self.vips.keys().cloned().map(Key::Vip))
+            .chain(self.acls.keys().cloned().map(Key::Acl))
+            .chain(self.address_sets.keys().cloned().map(Key::AddressSet))
+            .chain(self.endpoints.keys().cloned().map(Key::Endpoint))
             .chain(routes)
             .filter(|key| !batch.contains(key) || kept.contains(key))
             .collect()
@@ -258,6 +304,13 @@ impl Model {
                 self.nat_pools.remove(name).map(|old| Replaced::NatPool(name.clone(), Some(old)))
             }
             Key::Vip(name) => self.vips.remove(name).map(|old| Replaced::Vip(name.clone(), Some(old))),
+            Key::Acl(name) => self.acls.remove(name).map(|old| Replaced::Acl(name.clone(), Some(old))),
+            Key::AddressSet(name) => {
+                self.address_sets.remove(name).map(|old| Replaced::AddressSet(name.clone(), Some(old)))
+            }
+            Key::Endpoint(name) => {
+                self.endpoints.remove(name).map(|old| Replaced::Endpoint(name.clone(), Some(old)))
+            }
             Key::Route(key) => {
                 let old = self.routes.get_mut(&key.vrf).and_then(|table| {
                     // Without this look a delete of nothing would copy a shared table.

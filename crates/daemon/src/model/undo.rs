@@ -1,6 +1,9 @@
 //! Taking back what a batch changed.
 
-use super::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VipSpec, VrfSpec};
+use super::spec::{
+    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec,
+    VipSpec, VrfSpec,
+};
 use super::{Key, Name, NeighborKey, RouteKey, Stored, StoredRoute};
 
 /// What a batch changed, in order: enough to take it back and to say what it was.
@@ -26,6 +29,9 @@ pub(super) enum Replaced {
     Tenant(Name, Option<Stored<TenantSpec>>),
     NatPool(Name, Option<Stored<NatPoolSpec>>),
     Vip(Name, Option<Stored<VipSpec>>),
+    Acl(Name, Option<Stored<AclSpec>>),
+    AddressSet(Name, Option<Stored<AddressSetSpec>>),
+    Endpoint(Name, Option<Stored<EndpointSpec>>),
 }
 
 impl Undo {
@@ -77,6 +83,9 @@ impl Replaced {
             Self::Tenant(name, _) => Key::Tenant(name.clone()),
             Self::NatPool(name, _) => Key::NatPool(name.clone()),
             Self::Vip(name, _) => Key::Vip(name.clone()),
+            Self::Acl(name, _) => Key::Acl(name.clone()),
+            Self::AddressSet(name, _) => Key::AddressSet(name.clone()),
+            Self::Endpoint(name, _) => Key::Endpoint(name.clone()),
         }
     }
 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use super::Realised;
 use crate::dataplane::{Change, Operation, RouteChange};
 use crate::model::spec::{
-    BridgeSpec, Claim, InterfaceSpec, NatPoolSpec, NeighborSpec, PortSpec, TenantSpec, VipSpec, VrfSpec,
+    AclSpec, AddressSetSpec, BridgeSpec, Claim, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec,
+    PortSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use crate::model::{Key, Model, Name, NeighborKey, Readiness, ResolvedPaths, RouteKey, Stored};
 
@@ -27,6 +28,9 @@ pub fn plan(realised: &Realised, model: &Model, readiness: &Readiness, moved: &[
     planner.put_neighbors();
     planner.put_nat_pools();
     planner.put_vips();
+    planner.put_acls();
+    planner.put_address_sets();
+    planner.put_endpoints();
     planner.put_tenants();
     planner.remove();
     planner.operations
@@ -43,6 +47,9 @@ struct Planner<'a> {
     tenants: BTreeMap<Name, Arc<TenantSpec>>,
     nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
     vips: BTreeMap<Name, Arc<VipSpec>>,
+    acls: BTreeMap<Name, Arc<AclSpec>>,
+    address_sets: BTreeMap<Name, Arc<AddressSetSpec>>,
+    endpoints: BTreeMap<Name, Arc<EndpointSpec>>,
     /// What there is at this point of the plan.
     now: Realised,
     /// Interfaces that go before others come.
@@ -82,6 +89,18 @@ impl<'a> Planner<'a> {
                 .collect(),
             vips: (model.vips.iter())
                 .filter(|(name, _)| up(Key::Vip((*name).clone())))
+                .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
+                .collect(),
+            acls: (model.acls.iter())
+                .filter(|(name, _)| up(Key::Acl((*name).clone())))
+                .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
+                .collect(),
+            address_sets: (model.address_sets.iter())
+                .filter(|(name, _)| up(Key::AddressSet((*name).clone())))
+                .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
+                .collect(),
+            endpoints: (model.endpoints.iter())
+                .filter(|(name, _)| up(Key::Endpoint((*name).clone())))
                 .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
                 .collect(),
             now: realised.without_routes(),
@@ -279,6 +298,51 @@ impl<'a> Planner<'a> {
             let before = self.now.vips.get(&name).cloned();
             if before.as_ref() != Some(&after) {
                 self.push(Operation::Vip(Change { before, after: Some(after) }));
+            }
+        }
+    }
+
+    /// Likewise.
+    fn put_acls(&mut self) {
+        for (name, before) in &self.realised.acls {
+            if !self.acls.contains_key(name) {
+                self.push(Operation::Acl(Change::removed(before)));
+            }
+        }
+        for (name, after) in self.acls.clone() {
+            let before = self.now.acls.get(&name).cloned();
+            if before.as_ref() != Some(&after) {
+                self.push(Operation::Acl(Change { before, after: Some(after) }));
+            }
+        }
+    }
+
+    /// Likewise.
+    fn put_address_sets(&mut self) {
+        for (name, before) in &self.realised.address_sets {
+            if !self.address_sets.contains_key(name) {
+                self.push(Operation::AddressSet(Change::removed(before)));
+            }
+        }
+        for (name, after) in self.address_sets.clone() {
+            let before = self.now.address_sets.get(&name).cloned();
+            if before.as_ref() != Some(&after) {
+                self.push(Operation::AddressSet(Change { before, after: Some(after) }));
+            }
+        }
+    }
+
+    /// Likewise.
+    fn put_endpoints(&mut self) {
+        for (name, before) in &self.realised.endpoints {
+            if !self.endpoints.contains_key(name) {
+                self.push(Operation::Endpoint(Change::removed(before)));
+            }
+        }
+        for (name, after) in self.endpoints.clone() {
+            let before = self.now.endpoints.get(&name).cloned();
+            if before.as_ref() != Some(&after) {
+                self.push(Operation::Endpoint(Change { before, after: Some(after) }));
             }
         }
     }

@@ -9,7 +9,8 @@ use ipnet::IpNet;
 
 use crate::dataplane::{Change, Operation, RouteChange};
 use crate::model::spec::{
-    BridgeSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec, VipSpec, VrfSpec,
+    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec,
+    VipSpec, VrfSpec,
 };
 use crate::model::{Name, NeighborKey, ResolvedPaths, RouteKey};
 
@@ -30,6 +31,12 @@ pub struct Realised {
     pub nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
     /// VIPs.
     pub vips: BTreeMap<Name, Arc<VipSpec>>,
+    /// Lists of rules.
+    pub acls: BTreeMap<Name, Arc<AclSpec>>,
+    /// Sets of addresses.
+    pub address_sets: BTreeMap<Name, Arc<AddressSetSpec>>,
+    /// Endpoints.
+    pub endpoints: BTreeMap<Name, Arc<EndpointSpec>>,
     routes: BTreeMap<Name, HashMap<IpNet, Arc<ResolvedPaths>, RandomState>>,
 }
 
@@ -54,6 +61,9 @@ impl Default for Realised {
             tenants: BTreeMap::new(),
             nat_pools: BTreeMap::new(),
             vips: BTreeMap::new(),
+            acls: BTreeMap::new(),
+            address_sets: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
             routes: BTreeMap::new(),
         }
     }
@@ -69,6 +79,9 @@ impl Realised {
             Operation::Tenant(change) => put(&mut self.tenants, change, |spec| spec.name.clone()),
             Operation::NatPool(change) => put(&mut self.nat_pools, change, |spec| spec.name.clone()),
             Operation::Vip(change) => put(&mut self.vips, change, |spec| spec.name.clone()),
+            Operation::Acl(change) => put(&mut self.acls, change, |spec| spec.name.clone()),
+            Operation::AddressSet(change) => put(&mut self.address_sets, change, |spec| spec.name.clone()),
+            Operation::Endpoint(change) => put(&mut self.endpoints, change, |spec| spec.name.clone()),
             Operation::CreateInterface(spec) => {
                 let running = Running { spec: Arc::new(spec.bare()), open: true };
                 self.interfaces.insert(spec.name.clone(), running);
@@ -112,6 +125,9 @@ impl Realised {
             tenants: self.tenants.clone(),
             nat_pools: self.nat_pools.clone(),
             vips: self.vips.clone(),
+            acls: self.acls.clone(),
+            address_sets: self.address_sets.clone(),
+            endpoints: self.endpoints.clone(),
             routes: BTreeMap::new(),
         }
     }

@@ -116,6 +116,15 @@ pub fn write(model: &Model, out: &mut impl Write) -> io::Result<()> {
     for stored in model.vips.values() {
         out.line(&AnyObject::Vip(stored.spec.to_api()))?;
     }
+    for stored in model.acls.values() {
+        out.line(&AnyObject::Acl(stored.spec.to_api()))?;
+    }
+    for stored in model.address_sets.values() {
+        out.line(&AnyObject::AddressSet(stored.spec.to_api()))?;
+    }
+    for stored in model.endpoints.values() {
+        out.line(&AnyObject::Endpoint(stored.spec.to_api()))?;
+    }
     out.finish()
 }
 

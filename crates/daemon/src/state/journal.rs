@@ -150,8 +150,19 @@ impl Journal {
         if self.changes.is_empty() {
             return;
         }
-        let Config { vrfs, bridges, interfaces, routes, neighbors, tenants, nat_pools, vips } =
-            &mut snapshot.config;
+        let Config {
+            vrfs,
+            bridges,
+            interfaces,
+            routes,
+            neighbors,
+            tenants,
+            nat_pools,
+            vips,
+            acls,
+            address_sets,
+            endpoints,
+        } = &mut snapshot.config;
         drop_changed(vrfs, &self.changes);
         drop_changed(bridges, &self.changes);
         drop_changed(interfaces, &self.changes);
@@ -160,6 +171,9 @@ impl Journal {
         drop_changed(tenants, &self.changes);
         drop_changed(nat_pools, &self.changes);
         drop_changed(vips, &self.changes);
+        drop_changed(acls, &self.changes);
+        drop_changed(address_sets, &self.changes);
+        drop_changed(endpoints, &self.changes);
         for object in self.changes.into_values().flatten() {
             snapshot.config.push(Object { object: Some(object), status: None });
         }

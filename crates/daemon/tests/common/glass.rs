@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::v1::{
-    BridgeState, CaptureRequest, CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue,
-    CopyResponse, DropCounter, DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse,
-    InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase,
-    NeighborState, NodeRuntime, RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse,
-    TracedPacket, VipState, WorkerRuntime,
+    AclMatchRequest, AclMatchResponse, AclState, AclVerdict, AclsRequest, BridgeState, CaptureRequest,
+    CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue, CopyResponse, DropCounter,
+    DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse, InterfaceCounters, InterfaceState,
+    MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase, NeighborState, NodeRuntime,
+    RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket, VipState,
+    WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -111,6 +112,20 @@ impl Inspect for Glass {
     fn copy(&self) -> CopyResponse {
         let queue = CopyQueue { name: "wq0.0".into(), transfers: 12, faults: 3, ..CopyQueue::default() };
         CopyResponse { engine: "dsa".into(), threshold: 1024, queues: vec![queue], timings: Vec::new() }
+    }
+
+    fn acls(&self) -> Vec<AclState> {
+        vec![AclState { name: "web".into(), rule_count: 2, denied: 3, ..AclState::default() }]
+    }
+
+    fn acl_rules(&self, _: &AclsRequest, each: &mut dyn FnMut(AclState) -> bool) -> Result<(), InspectError> {
+        self.acls().into_iter().all(each);
+        Ok(())
+    }
+
+    fn acl_match(&self, request: &AclMatchRequest) -> Result<AclMatchResponse, InspectError> {
+        let tenant = request.tenant.clone();
+        Ok(AclMatchResponse { tenant, verdict: AclVerdict::Denied.into(), steps: Vec::new() })
     }
 
     fn vips(&self) -> Vec<VipState> {

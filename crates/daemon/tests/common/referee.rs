@@ -145,6 +145,15 @@ impl State {
             Operation::NatPool(change) => {
                 known(operation, change, |spec| self.realised.nat_pools.get(&spec.name).cloned());
             }
+            Operation::Acl(change) => {
+                known(operation, change, |spec| self.realised.acls.get(&spec.name).cloned());
+            }
+            Operation::AddressSet(change) => {
+                known(operation, change, |spec| self.realised.address_sets.get(&spec.name).cloned());
+            }
+            Operation::Endpoint(change) => {
+                known(operation, change, |spec| self.realised.endpoints.get(&spec.name).cloned());
+            }
             Operation::CreateInterface(spec) => {
                 assert!(interface(spec).is_none(), "{operation}: it is there already");
                 if let PortSpec::Vlan(vlan) = &spec.port {

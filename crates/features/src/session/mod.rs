@@ -44,7 +44,8 @@ use std::sync::LazyLock;
 pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE];
 
 /// All services.
-pub const SERVICES: &[Service] = &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, acl::SERVICE, nat::SERVICE];
+pub const SERVICES: &[Service] =
+    &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, acl::SERVICE, nat::SERVICE];
 
 /// All services in their order.
 ///

@@ -267,8 +267,19 @@ impl<S: Serve> Serving<S> {
         let (me, counts) = (self.me, &mut self.counts);
         let (tables, worker) = (here.tables, here.worker);
         let from_high = flow.is_from_high();
-        let mut arrival =
-            Arrival { packets, slot, session, sessions, tenants, tables, worker, tick, from_high, me, counts };
+        let mut arrival = Arrival {
+            packets,
+            slot,
+            session,
+            sessions,
+            tenants,
+            tables,
+            worker,
+            tick,
+            from_high,
+            me,
+            counts,
+        };
         match self.service.enter(&mut arrival) {
             Entry::Goes => None,
             Entry::Passes => {

@@ -109,7 +109,11 @@ impl Sessions {
     /// Bytes of memory that they take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.wheel.bytes() + self.tcp.bytes() + self.acl.bytes() + self.translations.bytes()
+        self.table.bytes()
+            + self.wheel.bytes()
+            + self.tcp.bytes()
+            + self.acl.bytes()
+            + self.translations.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key; gives its number and whether

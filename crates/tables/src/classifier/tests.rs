@@ -214,13 +214,8 @@ fn a_hundred_thousand_rules() {
     let list = Rules::new(&rules);
     let mut scratch = Scratch::default();
     for n in (0..100_000).step_by(997) {
-        let packet = |port| Packet {
-            source: host(n),
-            destination: host(7),
-            protocol: 6,
-            ports: (1, port),
-            flags: 2,
-        };
+        let packet =
+            |port| Packet { source: host(n), destination: host(7), protocol: 6, ports: (1, port), flags: 2 };
         let port = n as u16;
         assert_eq!(classified(&list, &prefixes, &packet(port), &mut scratch), Some(n));
         assert_eq!(classified(&list, &prefixes, &packet(port.wrapping_sub(1)), &mut scratch), None);

@@ -17,13 +17,14 @@ pub(super) use baseline::Baseline;
 pub(super) use runtime::clock_hz;
 
 use api::v1::{
-    BridgeState, CaptureRequest, ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse,
-    InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, RuntimeResponse, SessionFilter,
-    SessionState, TenantState, TraceShowResponse, VipState,
+    AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest,
+    ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse, InterfaceState, MemifSocket,
+    MemifState, NatPoolState, NeighborState, RuntimeResponse, SessionFilter, SessionState, TenantState,
+    TraceShowResponse, VipState,
 };
 
 use super::start::EngineHandle;
-use super::{nat, vips};
+use super::{acls, nat, vips};
 use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents};
 
 impl Inspect for EngineHandle {
@@ -70,6 +71,22 @@ impl Inspect for EngineHandle {
 
     fn vips(&self) -> Vec<VipState> {
         vips::vips(&self.shared)
+    }
+
+    fn acls(&self) -> Vec<AclState> {
+        acls::all(&self.shared)
+    }
+
+    fn acl_rules(
+        &self,
+        request: &AclsRequest,
+        each: &mut dyn FnMut(AclState) -> bool,
+    ) -> Result<(), InspectError> {
+        acls::each(&self.shared, request, each)
+    }
+
+    fn acl_match(&self, request: &AclMatchRequest) -> Result<AclMatchResponse, InspectError> {
+        acls::matching(&self.shared, request)
     }
 
     fn sessions(

@@ -4,7 +4,10 @@
 //! the canonical form back: whatever has its default value is left out. `parse(to_api(x)) == x` for all of them.
 
 mod access;
+mod acl;
+mod address_set;
 mod bridge;
+mod endpoint;
 mod generator;
 mod interface;
 mod memif;
@@ -21,7 +24,10 @@ mod vlan;
 mod vrf;
 
 pub use access::{Access, Account, SocketFile};
+pub use acl::{AclSpec, api_action, api_default, api_rule, protocol, tcp_flags};
+pub use address_set::{AddressSetDelta, AddressSetSpec};
 pub use bridge::{BridgeSpec, MacTarget, StaticMacSpec};
+pub use endpoint::EndpointSpec;
 pub use generator::{FlowSpec, GeneratorSpec, PacketSpec};
 pub use interface::{FaultSpec, InterfaceSpec, L2};
 pub use memif::{MemifSpec, SocketName};

@@ -1,6 +1,7 @@
 //! Tenants.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::v1::{MidstreamAction, SessionTimeouts, Tenant, UntrackedAction};
 use features::session::services::{Chain, ServiceError};
@@ -17,6 +18,8 @@ const MAX_SECONDS: u32 = 7 * 86_400;
 const DEFAULT_SERVICES: &str = "l4-lifecycle";
 /// The service that needs a pool.
 const NAT: &str = "nat";
+/// The service that asks lists of rules.
+const ACL: &str = "acl";
 /// Stands for no service at all, where nothing would stand for the default.
 const NO_SERVICE: &str = "none";
 
@@ -49,6 +52,10 @@ pub struct TenantSpec {
     pub midstream: Midstream,
     /// What the service `nat` gives sessions addresses and ports of.
     pub nat_pool: Option<Name>,
+    /// Lists that the service `acl` asks about all of its sessions, in order.
+    pub acls: Vec<Arc<str>>,
+    /// Whether sessions that were let pass go on when rules change.
+    pub keep_sessions: bool,
 }
 
 impl TenantSpec {
@@ -80,8 +87,8 @@ impl TenantSpec {
                 .remedy("name it for both directions, or for none")
         })?;
         let nat_pool = nat_pool(&tenant.nat_pool, chain[0])?;
-        // What can't be translated would show inside addresses outside.
-        let default = if nat_pool.is_some() { UntrackedAction::Drop } else { UntrackedAction::Pass };
+        let acls = acls(tenant, chain[0])?;
+        let default = if drops_untracked(chain[0]) { UntrackedAction::Drop } else { UntrackedAction::Pass };
         let untracked = fields::choice("untracked", tenant.untracked, default)?;
         Ok(Self {
             name: fields::name("name", &tenant.name)?,
@@ -100,13 +107,15 @@ impl TenantSpec {
             drop_untracked: untracked == UntrackedAction::Drop,
             midstream,
             nat_pool,
+            acls,
+            keep_sessions: tenant.keep_sessions,
         })
     }
 
     /// The canonical form.
     pub fn to_api(&self) -> Tenant {
         let text = |names: &[Name]| names.iter().map(ToString::to_string).collect();
-        let untracked = match (self.drop_untracked, self.nat_pool.is_some()) {
+        let untracked = match (self.drop_untracked, drops_untracked(self.chain[0])) {
             (false, false) | (true, true) => UntrackedAction::Unspecified,
             (true, false) => UntrackedAction::Drop,
             (false, true) => UntrackedAction::Pass,
@@ -129,6 +138,8 @@ impl TenantSpec {
             }
             .into(),
             nat_pool: self.nat_pool.as_ref().map(ToString::to_string).unwrap_or_default(),
+            acls: self.acls.iter().map(ToString::to_string).collect(),
+            keep_sessions: self.keep_sessions,
         }
     }
 
@@ -208,6 +219,26 @@ fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
             _ => flaw.remedy("leave one out"),
         }
     })
+}
+
+/// Whether packets without a session are dropped where nothing else is said: what can't be translated would show inside addresses outside, and about
+/// what has no session no rule is asked.
+fn drops_untracked(chain: Chain) -> bool {
+    [NAT, ACL].into_iter().any(|service| order().number(service).is_some_and(|number| chain.has(number)))
+}
+
+/// The lists of a chain that asks some.
+fn acls(tenant: &Tenant, chain: Chain) -> Result<Vec<Arc<str>>, Flaw> {
+    let asks = order().number(ACL).is_some_and(|number| chain.has(number));
+    let unused = |field: &str| {
+        Err(Flaw::new(field, format!("is used by the service {ACL} only"))
+            .remedy(format!("add {ACL} to forward_services and reverse_services")))
+    };
+    match (asks, tenant.acls.is_empty(), tenant.keep_sessions) {
+        (false, false, _) => unused("acls"),
+        (false, true, true) => unused("keep_sessions"),
+        _ => super::endpoint::lists("acls", &tenant.acls),
+    }
 }
 
 /// The pool of a chain that translates; a chain that doesn't has none.

@@ -255,7 +255,12 @@ impl Acls {
     }
 
     /// What would become of a session, and of its answers: nothing is counted. `met` is told of each list that is asked; second: whether about the answers.
-    pub fn explain(&self, tenant: &[u32], question: &Question, mut met: impl FnMut(Met<'_>, bool)) -> Explained {
+    pub fn explain(
+        &self,
+        tenant: &[u32],
+        question: &Question,
+        mut met: impl FnMut(Met<'_>, bool),
+    ) -> Explained {
         let mut asking = Asking::default();
         let first = self.ask(tenant, question, Places::ALL, &mut asking, |list| met(list, false));
         if let Some(place) = first.denied {

@@ -96,7 +96,8 @@ fn what_goes_leaves_nothing() {
     let mut filters = Filters::default();
     for _ in 0..3 {
         set_members(&mut filters, "pods", &["10.0.0.0/24", "fd00::/64"]);
-        let sources = Side { except: from(&["10.1.2.0/24"]).prefixes, ..from(&["10.1.0.0/16", "10.1.2.3/32"]) };
+        let sources =
+            Side { except: from(&["10.1.2.0/24"]).prefixes, ..from(&["10.1.0.0/16", "10.1.2.3/32"]) };
         let rules = vec![
             RuleConfig { sources: sources.clone(), ..rule(Action::Permit) },
             RuleConfig { sources, destinations: of_set("pods"), ..rule(Action::Permit) },
