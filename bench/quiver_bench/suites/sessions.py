@@ -65,15 +65,26 @@ def _balanced(vips: int) -> Case:
     return replace(one_client, name=f"{name}-{vips // 1000}kvip-h1-p1-s{vips}", routes=vips)
 
 
+def _ruled(rules: int) -> str:
+    """A tenant whose sessions are asked about: each host of a network that nobody is in is denied, and the last rule lets all pass."""
+    denied = "".join(
+        f'{{ action = "deny", sources = ["100.{64 + (n >> 16)}.{n >> 8 & 255}.{n & 255}"], protocol = "udp", destination_ports = ["{n % 60_000 + 1}"] }},\n'
+        for n in range(rules - 1)
+    )
+    services = _both('"l4-lifecycle", "acl"') + 'acls = ["bench"]\n'
+    return f'{services}[[acl]]\nname = "bench"\nrules = [\n{denied}{{ action = "reflect" }},\n]\n'
+
+
 def cases() -> list[Case]:
-    """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44) or balanced; whole
-    lives of TCP connections."""
+    """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44), balanced, or asked about by so
+    many rules; whole lives of TCP connections."""
     followed = _both('"l4-lifecycle"')
     translated = _both('"l4-lifecycle", "nat"') + 'nat_pool = "bench"\n' + POOL
     flows = [
         *(_datagrams("ethip4udp-ip4base-session-l4", hosts, followed) for hosts in (1, 10_000, 1_000_000)),
         *(_datagrams("ethip4udp-nat44ed", hosts, translated) for hosts in (1, 10_000, 500_000)),
         *(_balanced(vips) for vips in (1, 10_000)),
+        *(_datagrams(f"ethip4udp-acl-r{name}", 10_000, _ruled(rules)) for name, rules in (("1", 1), ("10k", 10_000), ("100k", 100_000))),
     ]
     connections = [
         Case(
