@@ -225,7 +225,9 @@ def test_both_endpoints_of_a_session_are_asked(three, daemon, version):
         assert not reaches(a, "b", version) and reaches(a, "c", version)
         assert denied(daemon, "ingress-denied") > before
         said = match(daemon, ADDRESS[version]["a"], ADDRESS[version]["b"], "tcp/8080")
-        assert [(step["place"], step["acl"]) for step in said["steps"]] == [("egress", "other"), ("egress", "web"), ("ingress", "other")], said
+        assert [(step["place"], step["acl"]) for step in said["steps"]] == [("egress", "other"), ("egress", "web"), ("ingress", "other")], (
+            said
+        )
         daemon.delete("endpoint", "a", "b")
         assert reaches(a, "b", version)
 
@@ -251,7 +253,10 @@ def test_a_hundred_thousand_rules_and_members(three, daemon):
     a, b, c = three.values()
     count = 100_000
     hosts = [f"100.{64 + (n >> 16)}.{n >> 8 & 255}.{n & 255}" for n in range(count)]
-    rules = [f'{{ action = "deny", sources = ["{host}"], protocol = "tcp", destination_ports = ["{n % 60000 + 1}"] }}' for n, host in enumerate(hosts)]
+    rules = [
+        f'{{ action = "deny", sources = ["{host}"], protocol = "tcp", destination_ports = ["{n % 60000 + 1}"] }}'
+        for n, host in enumerate(hosts)
+    ]
     last = '{ action = "reflect", source_sets = ["many"], protocol = "tcp", destination_ports = ["8080"] }'
     began = time.monotonic()
     daemon.apply(address_set("many", members=[*hosts, "10.1.0.2"]) + acl("all", *rules, last, *ECHO) + tenant("all"))
@@ -279,7 +284,11 @@ def test_what_makes_no_sense_is_refused_by_name(lab, daemon):
         (endpoint("a", ingress=["web"]), "ingress_acls[0]", "there is no acl web"),
         (web_list + endpoint("a") + endpoint("a").replace('"a"', '"z"'), "addresses", "is already endpoint a's"),
         (web_list + '[[tenant]]\nname = "red"\nacls = ["web"]\n', "acls", "by the service acl only"),
-        (acl("web", '{ action = "permit", sources = ["10.0.0.0/8"], destinations = ["fd00::/8"] }'), "rules[0].destinations", "different families"),
+        (
+            acl("web", '{ action = "permit", sources = ["10.0.0.0/8"], destinations = ["fd00::/8"] }'),
+            "rules[0].destinations",
+            "different families",
+        ),
         (acl("web", '{ action = "permit", destination_ports = ["80"] }'), "rules[0].destination_ports", "without a protocol"),
         (acl("web", '{ protocol = "tcp" }'), "rules[0].action", "is missing"),
         (acl("web", '{ action = "deny", name = "x" }', '{ action = "deny", name = "x" }'), "rules[1].name", "another rule"),
@@ -289,7 +298,11 @@ def test_what_makes_no_sense_is_refused_by_name(lab, daemon):
         text = f"{outcomes} {errors}"
         assert status != 0 and field in text and reason in text, text
     # What is in use stays.
-    daemon.apply(address_set("pods", members=["10.0.0.1"]) + acl("web", '{ action = "permit", source_sets = ["pods"] }') + tenant("web").replace('"a", "b", "c"', ""))
+    daemon.apply(
+        address_set("pods", members=["10.0.0.1"])
+        + acl("web", '{ action = "permit", source_sets = ["pods"] }')
+        + tenant("web").replace('"a", "b", "c"', "")
+    )
     for kind, name, user in (("address_set", "pods", "acl web"), ("acl", "web", "tenant red")):
         done = daemon.cli("delete", kind, name, check=False)
         assert done.returncode != 0 and f"{user} refers to it" in done.stdout + done.stderr, done

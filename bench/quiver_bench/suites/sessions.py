@@ -84,7 +84,10 @@ def cases() -> list[Case]:
         *(_datagrams("ethip4udp-ip4base-session-l4", hosts, followed) for hosts in (1, 10_000, 1_000_000)),
         *(_datagrams("ethip4udp-nat44ed", hosts, translated) for hosts in (1, 10_000, 500_000)),
         *(_balanced(vips) for vips in (1, 10_000)),
-        *(_datagrams(f"ethip4udp-acl-r{name}", 10_000, _ruled(rules)) for name, rules in (("1", 1), ("10k", 10_000), ("100k", 100_000))),
+        *(
+            _datagrams(f"ethip4udp-acl-r{name}", 10_000, _ruled(rules))
+            for name, rules in (("1", 1), ("10k", 10_000), ("100k", 100_000))
+        ),
     ]
     connections = [
         Case(

@@ -4,8 +4,10 @@
 
 mod common;
 
-use api::v1::{ApplyRequest, Config};
+use api::v1::{ApplyRequest, Config, Kind, ObjectRef};
 use common::{World, apply, config, controller, outcome, upserts};
+use quiverd::control::Controller;
+use quiverd::model::{Key, Name};
 
 /// (what, first objects, second objects, the second's refusal when it comes last: name, field, part of the reason)
 const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
@@ -227,6 +229,14 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "it is an own address of interface a",
     ),
     (
+        "an address of two endpoints",
+        "[[endpoint]]\nname = \"a\"\naddresses = [\"10.0.0.2\"]",
+        "[[endpoint]]\nname = \"b\"\naddresses = [\"fd00::2\", \"10.0.0.2\"]",
+        "b",
+        "addresses",
+        "10.0.0.2 is already endpoint a's",
+    ),
+    (
         "a neighbour with our own address",
         "[[interface]]\nname = \"a\"\nsink = {}\naddresses = [\"10.0.0.1/24\"]",
         "[[neighbor]]\ninterface = \"a\"\naddress = \"10.0.0.1\"\nmac = \"02:00:00:00:00:01\"",
@@ -271,6 +281,64 @@ fn order_does_not_help() {
         let response = controller.apply(&both).unwrap();
         assert!(!response.committed, "{what}: accepted together");
     }
+}
+
+const SET: &str = "[[address_set]]\nname = \"pods\"\nmembers = [\"10.0.0.2\"]";
+const LIST: &str = "[[acl]]\nname = \"web\"\nrules = [{ action = \"permit\" }, { action = \"deny\", destination_sets = [\"pods\"] }]";
+const TENANT: &str = "[[tenant]]\nname = \"red\"\nforward_services = [\"acl\"]\nreverse_services = [\"acl\"]\nacls = [\"web\"]";
+const ENDPOINT: &str = "[[endpoint]]\nname = \"a\"\naddresses = [\"10.0.0.2\"]\negress_acls = [\"web\"]";
+
+#[test]
+fn what_rules_and_endpoints_refer_to_is_there() {
+    for (object, name, field, missing) in [
+        (LIST, "web", "rules[1].destination_sets", "there is no address_set pods"),
+        (TENANT, "red", "acls[0]", "there is no acl web"),
+        (ENDPOINT, "a", "egress_acls[0]", "there is no acl web"),
+    ] {
+        let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+        let mut controller = controller(directory.path(), &world);
+        let response = controller.apply(&upserts(object)).unwrap();
+        let answer = outcome(&response, name);
+        assert!(answer.starts_with(&format!("refused {field}: ")) && answer.contains(missing), "{answer}");
+    }
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    // In any order, in one batch.
+    apply(&mut controller, &upserts(&[TENANT, ENDPOINT, LIST, SET].join("\n")));
+    let delete = |kind, name: &str| ApplyRequest {
+        deletes: vec![ObjectRef::new(kind, name)],
+        ..ApplyRequest::default()
+    };
+    for (kind, name, user) in
+        [(Kind::AddressSet, "pods", "acl web refers to it"), (Kind::Acl, "web", "refers to it")]
+    {
+        let response = controller.apply(&delete(kind, name)).unwrap();
+        assert!(!response.committed && outcome(&response, name).contains(user), "{response:?}");
+    }
+    for (kind, name) in
+        [(Kind::Tenant, "red"), (Kind::Endpoint, "a"), (Kind::Acl, "web"), (Kind::AddressSet, "pods")]
+    {
+        apply(&mut controller, &delete(kind, name));
+    }
+}
+
+/// A set that is changed a member at a time is there as a whole, also after a restart.
+#[test]
+fn members_that_come_and_go_stay_on_disk() {
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut first = controller(directory.path(), &world);
+    apply(&mut first, &upserts(SET));
+    let more = "[[address_set]]\nname = \"pods\"\nadd = [\"10.0.0.3\", \"fd00::3\"]\nremove = [\"10.0.0.2\"]";
+    apply(&mut first, &upserts(more));
+    let members = |controller: &Controller| {
+        let key = Key::AddressSet(Name::new("pods").unwrap());
+        let object = controller.view().get(&key).unwrap().object;
+        let Some(api::v1::object::Object::AddressSet(set)) = object else { panic!("{object:?}") };
+        set.members
+    };
+    assert_eq!(members(&first), ["10.0.0.3", "fd00::3"]);
+    drop(first);
+    assert_eq!(members(&controller(directory.path(), &World::default())), ["10.0.0.3", "fd00::3"]);
 }
 
 #[test]

@@ -5,8 +5,9 @@ mod common;
 
 use api::v1::interface::Port;
 use api::v1::{
-    ApplyRequest, Backend, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif, NatPool, Neighbor,
-    NextHop, Object, ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vip, Vlan, Vrf,
+    AddressSet, ApplyRequest, Backend, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif,
+    NatPool, Neighbor, NextHop, Object, ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vip,
+    Vlan, Vrf,
 };
 use common::{World, controller};
 use proptest::prelude::*;
@@ -144,9 +145,18 @@ fn vip() -> impl Strategy<Value = Vip> {
     })
 }
 
+fn address_set() -> impl Strategy<Value = AddressSet> {
+    (name(), prop::collection::btree_set(1..6u8, 0..3)).prop_map(|(name, hosts)| AddressSet {
+        name,
+        members: hosts.into_iter().map(|host| format!("10.1.0.{host}")).collect(),
+        ..AddressSet::default()
+    })
+}
+
 fn object() -> impl Strategy<Value = Object> {
     use api::v1::object::Object::{
-        Bridge as B, Interface as I, NatPool as P, Neighbor as N, Route as R, Tenant as T, Vip as W, Vrf as V,
+        AddressSet as A, Bridge as B, Interface as I, NatPool as P, Neighbor as N, Route as R, Tenant as T,
+        Vip as W, Vrf as V,
     };
     let neighbor = (name(), 1..4u8).prop_map(|(interface, host)| Neighbor {
         interface,
@@ -167,6 +177,7 @@ fn object() -> impl Strategy<Value = Object> {
         2 => tenant().prop_map(T),
         1 => nat_pool().prop_map(P),
         1 => vip().prop_map(W),
+        1 => address_set().prop_map(A),
     ]
     .prop_map(|object| Object { object: Some(object), status: None })
 }
@@ -174,7 +185,14 @@ fn object() -> impl Strategy<Value = Object> {
 fn batch() -> impl Strategy<Value = ApplyRequest> {
     let delete = prop_oneof![
         (
-            prop::sample::select(vec![Kind::Interface, Kind::Bridge, Kind::Tenant, Kind::NatPool, Kind::Vip]),
+            prop::sample::select(vec![
+                Kind::Interface,
+                Kind::Bridge,
+                Kind::Tenant,
+                Kind::NatPool,
+                Kind::Vip,
+                Kind::AddressSet
+            ]),
             name()
         )
             .prop_map(|(k, n)| ObjectRef::new(k, n)),
@@ -350,6 +368,7 @@ fn singles(config: &Config) -> Vec<ApplyRequest> {
     tenants
         .chain(config.nat_pools.iter().cloned().map(api::v1::object::Object::NatPool))
         .chain(config.vips.iter().cloned().map(api::v1::object::Object::Vip))
+        .chain(config.address_sets.iter().cloned().map(api::v1::object::Object::AddressSet))
         .chain(objects)
         .map(|object| {
             let upserts = config_of(&[Object { object: Some(object), status: None }]);
@@ -376,4 +395,5 @@ fn shuffle(config: &mut Config, seed: u64) {
     turn(&mut config.tenants, seed >> 40);
     turn(&mut config.nat_pools, seed >> 48);
     turn(&mut config.vips, seed >> 56);
+    turn(&mut config.address_sets, seed >> 4);
 }

@@ -119,10 +119,11 @@ impl Serve for Filter {
         let direction = session.direction(arrival.from_high);
         let Some(tenant) = arrival.tenants.get(session.tenant) else { return Entry::Goes };
         let Some((note, fresh)) = notes.get_mut(handle) else { return Entry::Refused(Drop::Denied.into()) };
-        if fresh || session.packets == [1, 0] {
+        let me = arrival.me;
+        // One that begins anew was asked about when it began before.
+        if fresh || session.packets == [1, 0] && session.chain[0].has(me) {
             *note = Note { first: first(arrival.packets, arrival.slot, key), ..Note::default() };
         }
-        let me = arrival.me;
         let mut counted = None;
         if tenant.keep_sessions && note.marks & Note::ADMITTED != 0 && session.chain[0].has(me) {
             session.chain[0] = session.chain[0].without(me);

@@ -71,6 +71,22 @@ fn a_connection_that_begins_anew_is_asked_about_anew() {
     });
 }
 
+/// What was decided with its first packet isn't forgotten with the next one of the same vector.
+#[test]
+fn a_connection_that_begins_anew_in_a_vector_is_asked_about_once() {
+    everywhere(|tier, text, _| {
+        let (mut bench, mut filters) = network(tier, vec![to_port(Action::Reflect, IpProtocol::TCP, 80)]);
+        for name in ["tcp syn", "tcp syn-ack answer", "tcp ack", "tcp fin", "tcp fin answer"] {
+            pass(&mut bench, text, name);
+        }
+        set_acl(&mut filters, "all", vec![to_port(Action::Permit, IpProtocol::TCP, 80)]);
+        publish(&mut bench, &mut filters, &["all"]);
+        let frames = ["tcp syn", "tcp ack"].map(|name| packet(text, name).frame);
+        assert_eq!(bench.run(2, &frames, 2).sent.get(&3).map(Vec::len), Some(2));
+        dropped(&mut bench, text, "tcp syn-ack answer", "acl answers-denied");
+    });
+}
+
 #[test]
 fn a_rule_keeps_its_hits_wherever_it_moves() {
     let (mut bench, mut filters) =
