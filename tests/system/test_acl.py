@@ -79,7 +79,7 @@ def reaches(pod, to, version=4, port=8080, wait=1.5):
 
 
 def denied(daemon, reason="denied"):
-    return daemon.drops().get(("acl", reason), 0)
+    return sum(daemon.drops().get(("acl", reason), {}).values())
 
 
 def hits(daemon, name):

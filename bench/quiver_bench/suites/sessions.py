@@ -67,17 +67,18 @@ def _balanced(vips: int) -> Case:
 
 def _ruled(rules: int) -> str:
     """A tenant whose sessions are asked about: each host of a network that nobody is in is denied, and the last rule lets all pass."""
+    hosts = ((f"100.{64 + (n >> 16)}.{n >> 8 & 255}.{n & 255}", n % 60_000 + 1) for n in range(rules - 1))
     denied = "".join(
-        f'{{ action = "deny", sources = ["100.{64 + (n >> 16)}.{n >> 8 & 255}.{n & 255}"], protocol = "udp", destination_ports = ["{n % 60_000 + 1}"] }},\n'
-        for n in range(rules - 1)
+        f'{{ action = "deny", sources = ["{host}"], protocol = "udp", destination_ports = ["{port}"] }},\n'
+        for host, port in hosts
     )
     services = _both('"l4-lifecycle", "acl"') + 'acls = ["bench"]\n'
     return f'{services}[[acl]]\nname = "bench"\nrules = [\n{denied}{{ action = "reflect" }},\n]\n'
 
 
 def cases() -> list[Case]:
-    """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44), balanced, or asked about by so
-    many rules; whole lives of TCP connections."""
+    """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44), balanced,
+    or asked about by so many rules; whole lives of TCP connections."""
     followed = _both('"l4-lifecycle"')
     translated = _both('"l4-lifecycle", "nat"') + 'nat_pool = "bench"\n' + POOL
     flows = [
