@@ -229,8 +229,10 @@ fn question(context: u16, request: &AclMatchRequest) -> Result<Question, Flaw> {
     }
     let echo = if matches!(source, IpAddr::V4(_)) { 8 } else { 128 };
     let kind = match request.destination_port {
-        0 => echo,
-        said => u8::try_from(said).map_err(|_| Flaw::new("destination_port", "an ICMP type is 1 to 255"))?,
+        said if is_icmp && said > 0 => {
+            u8::try_from(said).map_err(|_| Flaw::new("destination_port", "an ICMP type is 1 to 255"))?
+        }
+        _ => echo,
     };
     let flags = match &request.tcp_flags[..] {
         [] => wire::TcpFlags::SYN.bits(),
