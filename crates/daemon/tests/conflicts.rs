@@ -6,8 +6,6 @@ mod common;
 
 use api::v1::{ApplyRequest, Config, Kind, ObjectRef};
 use common::{World, apply, config, controller, outcome, upserts};
-use quiverd::control::Controller;
-use quiverd::model::{Key, Name};
 
 /// (what, first objects, second objects, the second's refusal when it comes last: name, field, part of the reason)
 const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
@@ -320,25 +318,6 @@ fn what_rules_and_endpoints_refer_to_is_there() {
     {
         apply(&mut controller, &delete(kind, name));
     }
-}
-
-/// A set that is changed a member at a time is there as a whole, also after a restart.
-#[test]
-fn members_that_come_and_go_stay_on_disk() {
-    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
-    let mut first = controller(directory.path(), &world);
-    apply(&mut first, &upserts(SET));
-    let more = "[[address_set]]\nname = \"pods\"\nadd = [\"10.0.0.3\", \"fd00::3\"]\nremove = [\"10.0.0.2\"]";
-    apply(&mut first, &upserts(more));
-    let members = |controller: &Controller| {
-        let key = Key::AddressSet(Name::new("pods").unwrap());
-        let object = controller.view().get(&key).unwrap().object;
-        let Some(api::v1::object::Object::AddressSet(set)) = object else { panic!("{object:?}") };
-        set.members
-    };
-    assert_eq!(members(&first), ["10.0.0.3", "fd00::3"]);
-    drop(first);
-    assert_eq!(members(&controller(directory.path(), &World::default())), ["10.0.0.3", "fd00::3"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use common::{
     upserts,
 };
 use quiverd::control::{ApplyError, Controller};
+use quiverd::model::{Key, Name};
 use quiverd::state::{StateDirectory, StateError};
 
 #[test]
@@ -172,4 +173,30 @@ fn a_disk_that_fills_up_under_the_journal_changes_nothing() {
     drop(controller);
     let loaded = load(disk.0.path());
     assert_eq!((loaded.snapshot.generation, loaded.warnings.len()), (3, 0), "{:?}", loaded.warnings);
+}
+
+/// A set that is changed a member at a time is written down a member at a time, and is there as a whole after a restart.
+#[test]
+fn members_that_come_and_go_are_written_alone() {
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let set = |fields: &str| upserts(&format!("[[address_set]]\nname = \"pods\"\n{fields}"));
+    let all: Vec<String> = (0..6000).map(|n| format!("\"10.1.{}.{}\"", n / 250, n % 250)).collect();
+    let members = |controller: &Controller| {
+        let object = controller.view().get(&Key::AddressSet(Name::new("pods").unwrap())).unwrap().object;
+        let Some(api::v1::object::Object::AddressSet(set)) = object else { panic!("{object:?}") };
+        set.members
+    };
+    let mut first = controller(directory.path(), &world);
+    apply(&mut first, &set(&format!("members = [{}]", all.join(", "))));
+    apply(&mut first, &set("add = [\"192.0.2.1\", \"fd00::3\"]\nremove = [\"10.1.0.7\"]"));
+    apply(&mut first, &set("add = [\"10.1.0.7\"]\nremove = [\"192.0.2.1\", \"10.1.0.8\"]"));
+    let expected = members(&first);
+    assert_eq!((expected.len(), expected.last().map(String::as_str)), (6000, Some("fd00::3")));
+    assert!(!expected.contains(&"10.1.0.8".to_string()) && expected.contains(&"10.1.0.7".to_string()));
+    drop(first);
+    let journals = files(directory.path(), "journal");
+    let [journal] = &journals[..] else { panic!("{journals:?}") };
+    let written = fs::read(directory.path().join(journal)).unwrap();
+    assert!(written.len() < 1000, "{}", String::from_utf8_lossy(&written));
+    assert_eq!(members(&controller(directory.path(), &World::default())), expected);
 }

@@ -231,6 +231,13 @@ impl Model {
             + routes
     }
 
+    /// Number of objects, of rules in lists and of members of sets: how much it is to write down.
+    pub fn weight(&self) -> usize {
+        let rules: usize = self.acls.values().map(|stored| stored.spec.config.rules.len()).sum();
+        let members: usize = self.address_sets.values().map(|stored| stored.spec.members.len()).sum();
+        self.len() + rules + members
+    }
+
     /// Whether nothing shall exist.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -4,7 +4,8 @@ use super::spec::{
     AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec,
     VipSpec, VrfSpec,
 };
-use super::{Key, Name, NeighborKey, RouteKey, Stored, StoredRoute};
+use super::{Key, Model, Name, NeighborKey, RouteKey, Stored, StoredRoute};
+use api::v1::object::Object;
 
 /// What a batch changed, in order: enough to take it back and to say what it was.
 #[derive(Debug)]
@@ -56,6 +57,38 @@ impl Undo {
     /// Number of objects that changed.
     pub fn len(&self) -> usize {
         self.replaced.len()
+    }
+
+    /// Objects that changed, each as it is now; of a set of addresses that is large what changes of it. `None`: it is gone.
+    pub fn changed_objects<'a>(
+        &'a self,
+        model: &'a Model,
+    ) -> impl Iterator<Item = (Key, Option<Object>)> + 'a {
+        self.replaced.iter().map(|replaced| {
+            let part = match replaced {
+                Replaced::AddressSet(name, Some(old)) => {
+                    model.address_sets.get(name).and_then(|new| new.spec.since(&old.spec))
+                }
+                _ => None,
+            };
+            let key = replaced.key();
+            let object = part.map(Object::AddressSet).or_else(|| model.object(&key));
+            (key, object)
+        })
+    }
+
+    /// What changed, as [`Model::weight`] counts it.
+    pub fn weight(&self, model: &Model) -> usize {
+        let one = |replaced: &Replaced| match replaced {
+            Replaced::Acl(name, _) => model.acls.get(name).map_or(0, |new| new.spec.config.rules.len()),
+            Replaced::AddressSet(name, old) => match (model.address_sets.get(name), old) {
+                (Some(new), Some(old)) => new.spec.changes_since(&old.spec),
+                (Some(new), None) => new.spec.members.len(),
+                (None, _) => 0,
+            },
+            _ => 0,
+        };
+        self.replaced.iter().map(|replaced| 1 + one(replaced)).sum()
     }
 
     /// Objects that changed, in no particular order.

@@ -125,9 +125,10 @@ impl StateDirectory {
     /// # Errors
     /// [`StateError`]; what counted before is untouched.
     pub fn stage(&mut self, model: &Model, undo: &Undo) -> Result<Staged, StateError> {
-        let small_change = |journal: &Journal| (journal.objects + undo.len()) * 2 < model.len();
+        let weight = model.weight();
+        let small_change = |journal: &Journal| (journal.objects + undo.weight(model)) * 2 < weight;
         match (self.generation, self.journal) {
-            (Some(generation), Some(journal)) if model.len() > SMALL && small_change(&journal) => {
+            (Some(generation), Some(journal)) if weight > SMALL && small_change(&journal) => {
                 self.stage_batch(generation, journal, model, undo)
             }
             _ => self.stage_state(model),
@@ -190,7 +191,7 @@ impl StateDirectory {
             // The end of a change that was taken back could not be cut off.
             return self.stage_state(model);
         }
-        let after = Journal { bytes: before, objects: journal.objects + undo.len() };
+        let after = Journal { bytes: before, objects: journal.objects + undo.weight(model) };
         let mut kind = Kind::Batch { file, path: path.clone(), before, trailer: String::new(), after };
         if let Kind::Batch { file, trailer, after, .. } = &mut kind {
             let mut out = BufWriter::new(file);

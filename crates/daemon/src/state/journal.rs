@@ -7,6 +7,8 @@
 //! {"crc32":"9be3e0a3"}
 //! ```
 //!
+//! Of a set of addresses that is large, a batch has those members that come (`add`) and go (`remove`).
+//!
 //! The checksum is over the batch. A batch without it was being written when the process or the machine stopped.
 
 use std::collections::BTreeMap;
@@ -36,6 +38,16 @@ enum Entry {
     Delete(ObjectRef),
 }
 
+/// Members of a set by their text: whether they are there now.
+#[derive(Debug, Default)]
+struct Members(BTreeMap<String, bool>);
+
+impl Members {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Kind and name of an object, ordered.
 type Id = (i32, String);
 
@@ -50,6 +62,8 @@ pub(super) struct Journal {
     pub(super) damage: Option<Damage>,
     /// Objects that were put (with what they became) or deleted.
     changes: BTreeMap<Id, Option<AnyObject>>,
+    /// Members of sets that came and went after what `changes` says of these.
+    members: BTreeMap<String, Members>,
     /// Entries that are intact but say something this version doesn't know: (line number, why).
     unknown: Vec<(usize, String)>,
 }
@@ -61,8 +75,8 @@ pub(super) struct Journal {
 pub(super) fn write(model: &Model, undo: &Undo, out: &mut impl Write) -> io::Result<String> {
     let mut out = LineWriter::new(out);
     out.line(&Header { batch: model.generation, objects: undo.len() as u64 })?;
-    for key in undo.changed() {
-        let entry = match model.object(&key) {
+    for (key, object) in undo.changed_objects(model) {
+        let entry = match object {
             Some(object) => Entry::Put(Box::new(object)),
             None => Entry::Delete(key.to_api()),
         };
@@ -132,7 +146,7 @@ fn read_batch<R: BufRead>(lines: &mut LineReader<R>, journal: &mut Journal) -> R
     }
     journal.generation = header.batch;
     journal.good = lines.bytes;
-    journal.changes.extend(changes);
+    changes.into_iter().for_each(|(id, object)| journal.note(id, object));
     journal.unknown.extend(unknown);
     Ok(true)
 }
@@ -140,14 +154,14 @@ fn read_batch<R: BufRead>(lines: &mut LineReader<R>, journal: &mut Journal) -> R
 impl Journal {
     /// Number of objects that changed.
     pub(super) fn changes(&self) -> usize {
-        self.changes.len()
+        self.changes.len() + self.members.values().map(Members::len).sum::<usize>()
     }
 
     /// Brings a state to what the journal leads to.
-    pub(super) fn replay(self, snapshot: &mut Snapshot) {
+    pub(super) fn replay(mut self, snapshot: &mut Snapshot) {
         snapshot.generation = self.generation;
         snapshot.unknown.extend(self.unknown);
-        if self.changes.is_empty() {
+        if self.changes.is_empty() && self.members.is_empty() {
             return;
         }
         let Config {
@@ -176,6 +190,29 @@ impl Journal {
         drop_changed(endpoints, &self.changes);
         for object in self.changes.into_values().flatten() {
             snapshot.config.push(Object { object: Some(object), status: None });
+        }
+        for set in &mut snapshot.config.address_sets {
+            if let Some(members) = self.members.remove(&set.name) {
+                set.members.retain(|member| !members.0.contains_key(member));
+                let come = members.0.into_iter().filter(|(_, there)| *there);
+                set.members.extend(come.map(|(member, _)| member));
+            }
+        }
+    }
+
+    fn note(&mut self, id: Id, object: Option<AnyObject>) {
+        match object {
+            Some(AnyObject::AddressSet(set)) if !(set.add.is_empty() && set.remove.is_empty()) => {
+                let members = self.members.entry(set.name).or_default();
+                members.0.extend(set.add.into_iter().map(|member| (member, true)));
+                members.0.extend(set.remove.into_iter().map(|member| (member, false)));
+            }
+            object => {
+                if id.0 == i32::from(api::v1::Kind::AddressSet) {
+                    self.members.remove(&id.1);
+                }
+                self.changes.insert(id, object);
+            }
         }
     }
 }

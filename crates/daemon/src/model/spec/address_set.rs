@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::v1::AddressSet;
+use features::session::acl::control::differences;
 use ipnet::IpNet;
 use tables::classifier::Prefix;
 
@@ -38,6 +39,24 @@ impl AddressSetSpec {
             members: self.members.iter().map(|member| text(*member)).collect(),
             ..AddressSet::default()
         }
+    }
+
+    /// How many members come or go since `before`.
+    pub fn changes_since(&self, before: &Self) -> usize {
+        differences(&before.members, &self.members).iter().map(Vec::len).sum()
+    }
+
+    /// What changes since `before`, where that says less than all of the members do.
+    pub fn since(&self, before: &Self) -> Option<AddressSet> {
+        let [gone, new] = differences(&before.members, &self.members);
+        let less = (gone.len() + new.len()) * 2 < self.members.len();
+        let texts = |prefixes: Vec<Prefix>| prefixes.into_iter().map(text).collect();
+        less.then(|| AddressSet {
+            name: self.name.to_string(),
+            add: texts(new),
+            remove: texts(gone),
+            ..AddressSet::default()
+        })
     }
 }
 

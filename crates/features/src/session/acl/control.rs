@@ -1,6 +1,7 @@
 //! The control side: lists, sets and endpoints by name, and what of all that workers see.
 
 use super::lists::{Acl, Acls, Action, Bound, host};
+use core::cmp::Ordering;
 use core::net::IpAddr;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
@@ -253,12 +254,9 @@ impl Filters {
         let (_, before) = self.sets.put(name, members.clone(), &mut self.terms);
         let (before, after) = (before.unwrap_or_default(), members.unwrap_or_default());
         let prefixes = &mut self.acls.prefixes;
-        for gone in before.iter().filter(|member| after.binary_search(member).is_err()) {
-            prefixes.remove(*gone, term, true);
-        }
-        for new in after.iter().filter(|member| before.binary_search(member).is_err()) {
-            prefixes.add(*new, term, true);
-        }
+        let [gone, new] = differences(&before, &after);
+        gone.into_iter().for_each(|member| prefixes.remove(member, term, true));
+        new.into_iter().for_each(|member| prefixes.add(member, term, true));
         self.sets.leave_it(name, &mut self.terms);
     }
 
@@ -365,6 +363,33 @@ impl Filters {
                 entries(side).for_each(|(prefix, inside)| self.acls.prefixes.remove(prefix, term, inside));
                 self.terms.free.push(term);
             }
+        }
+    }
+}
+
+/// Of two ascending lists, none of which has anything twice, what only the first has and what only the second.
+#[must_use]
+pub fn differences(before: &[Prefix], after: &[Prefix]) -> [Vec<Prefix>; 2] {
+    let (mut gone, mut new) = (Vec::new(), Vec::new());
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let order = match (before.peek(), after.peek()) {
+            (None, None) => return [gone, new],
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(one), Some(other)) => one.cmp(other),
+        };
+        if order.is_le()
+            && let Some(member) = before.next()
+            && order.is_lt()
+        {
+            gone.push(*member);
+        }
+        if order.is_ge()
+            && let Some(member) = after.next()
+            && order.is_gt()
+        {
+            new.push(*member);
         }
     }
 }
