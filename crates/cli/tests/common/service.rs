@@ -41,6 +41,7 @@ impl Quiver for Recorded {
     type FibStream = Parts<FibResponse>;
     type CaptureStream = Parts<CaptureResponse>;
     type SessionsStream = Parts<SessionsResponse>;
+    type AclsStream = Parts<AclsResponse>;
 
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
         let request = request.into_inner();
