@@ -297,10 +297,10 @@ mod tests {
         assert_eq!(
             one.table(&answer, None, Paint::new(false)),
             [
-                "RULE  NAME     ACTION   PROTOCOL  SOURCE                                     DESTINATION       MORE            HITS  REMARK\n",
+                "RULE  NAME     ACTION   PROTOCOL  SOURCE                                   DESTINATION       MORE            HITS  REMARK\n",
                 "   1  web      reflect  tcp       10.0.0.0/8 except 10.1.0.0/16, set:pods  any ports 80,443  flags syn,!ack    12  for all\n",
-                "   2           deny     any       any                                        any                                  3\n",
-                "      default  next     any       any                                        any                                  1\n",
+                "   2           deny     any       any                                      any                                  3\n",
+                "      default  next     any       any                                      any                                  1\n",
             ]
             .concat()
         );
@@ -333,9 +333,9 @@ mod tests {
             view.table(&answer, None, Paint::new(false)),
             [
                 "tenant red: passes, but answers are denied\n",
-                "ASKED                             ACL  RULE  ACTION\n",
-                "tenant                            in   none  next\n",
-                "ingress of the receiver           in   7     permit\n",
+                "ASKED                              ACL  RULE  ACTION\n",
+                "tenant                             in   none  next\n",
+                "ingress of the receiver            in   7     permit\n",
                 "egress of the sender, for answers  in   none  deny\n",
             ]
             .concat()
