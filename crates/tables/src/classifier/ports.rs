@@ -27,7 +27,7 @@ impl Ports {
     pub(super) fn number(&mut self, ranges: &[PortRange], rule: u32) -> u32 {
         let mut ranges = ranges.to_vec();
         ranges.sort_unstable();
-        if ranges.iter().any(|range| *range == (0, u16::MAX)) {
+        if ranges.contains(&(0, u16::MAX)) {
             ranges.clear();
         }
         if let Some(number) = self.known.get(&ranges[..]) {
