@@ -68,7 +68,7 @@ impl AddressSetDelta {
     pub fn parse(set: &AddressSet) -> Result<Self, Flaw> {
         let members = prefixes("members", &set.members)?;
         let (add, remove) = (prefixes("add", &set.add)?, prefixes("remove", &set.remove)?);
-        if !members.is_empty() && !(add.is_empty() && remove.is_empty()) {
+        if !(members.is_empty() || add.is_empty() && remove.is_empty()) {
             return Err(Flaw::new("add", "stands in place of members, not beside them")
                 .remedy("say either all members, or those that come and go"));
         }

@@ -125,6 +125,12 @@ impl<T> Names<T> {
     }
 }
 
+/// Prefixes and exceptions of a side.
+type Ranges = (Vec<Prefix>, Vec<Prefix>);
+
+/// A term, and how many sides of rules have it.
+type Shared = (Term, u32);
+
 /// Numbers that nobody has.
 #[derive(Debug)]
 struct Numbers {
@@ -159,7 +165,7 @@ pub struct Filters {
     list_numbers: Numbers,
     sets: Names<Arc<[Prefix]>>,
     /// Prefixes that rules name themselves: the same ones are one term, however many rules have them.
-    sides: HashMap<(Vec<Prefix>, Vec<Prefix>), (Term, u32), RandomState>,
+    sides: HashMap<Ranges, Shared, RandomState>,
     terms: Numbers,
     endpoints: HashMap<Arc<str>, Arc<EndpointConfig>, RandomState>,
     acls: Acls,
