@@ -1,0 +1,351 @@
+//! What following sessions costs: TSC clocks per packet, node by node, and all of a round.
+//!
+//! ```sh
+//! cargo run --release -p quiver-features --features testing --example session_clocks -- [udp|nat|begin|tcp] [sessions] [rounds]
+//! ```
+//!
+//! * `udp`: datagrams of that many sessions at random, one way, `l4-lifecycle`; `nat`: the same, translated.
+//! * `begin`: each datagram is a session's first and only one; what is over makes room after a second.
+//! * `tcp`: whole connections of seven packets without data, `tcp-check`, each of them begun anew when all others have been; 28 000 of them
+//!   are under way at once, as in `quiver-tgen replay`.
+//!
+//! Packets are made in memory and end in a sink: what a port costs is measured with real ports, and what comes in by one leaves less room
+//! in the caches. A round takes the time that its packets take at ten million in a second, so that timers are due as in earnest.
+
+use graph::IfIndex;
+use graph::packet::{Packets, SlotId};
+use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue, Sent, TxQueue};
+use graph::simd::Tier;
+use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
+use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
+use quiver_features::session::nat::Pool;
+use quiver_features::session::tenants::{TIMERS, ticks_of_seconds};
+use quiver_features::session::{Place, Tenant, Tenants, order};
+use quiver_features::testing::Bench;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use wire::checksum::update_u32;
+use wire::ipv4::Ipv4Header;
+use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr, TcpFlags};
+
+/// Packets that come in together.
+const BURST: usize = 128;
+/// Bursts of connections that begin between two packets of one.
+const APART: u64 = 32;
+/// Nanoseconds of a packet.
+const PACKET_NS: u64 = 100;
+
+/// A packet of a connection: who sends it, its flags, and how far both sides are.
+type Step = (bool, TcpFlags, u32, u32);
+
+const STEPS: [Step; 7] = [
+    (true, TcpFlags::SYN, 0, 0),
+    (false, TcpFlags::SYN.union(TcpFlags::ACK), 0, 1),
+    (true, TcpFlags::ACK, 1, 1),
+    (true, TcpFlags::FIN.union(TcpFlags::ACK), 1, 1),
+    (false, TcpFlags::ACK, 1, 2),
+    (false, TcpFlags::FIN.union(TcpFlags::ACK), 1, 2),
+    (true, TcpFlags::ACK, 2, 2),
+];
+
+/// What comes in.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// One way, at random.
+    Udp,
+    /// Each one new.
+    Begin,
+    /// Whole connections.
+    Tcp,
+}
+
+/// Makes packets, from either side.
+struct Traffic {
+    kind: Kind,
+    sessions: u32,
+    random: u32,
+    /// Bursts of which steps were made, and steps of this one.
+    turn: u64,
+    step: usize,
+    /// Of UDP, of TCP from the client and from the server.
+    frames: [Vec<u8>; 3],
+}
+
+impl Traffic {
+    /// The side that sends next.
+    fn is_clients_turn(&self) -> bool {
+        self.kind != Kind::Tcp || STEPS[self.step].0
+    }
+
+    /// The next burst: a template, and what is to be replaced in it.
+    fn burst(&mut self, mut each: impl FnMut(&[u8])) {
+        if self.kind != Kind::Tcp {
+            for at in 0..BURST as u32 {
+                self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let number = match self.kind {
+                    Kind::Begin => (self.turn as u32).wrapping_mul(BURST as u32).wrapping_add(at),
+                    _ => ((u64::from(self.random) * u64::from(self.sessions)) >> 32) as u32,
+                };
+                let frame = &mut self.frames[0];
+                address(frame, 26, number);
+                each(frame);
+            }
+            self.turn += 1;
+            return;
+        }
+        let (from_client, flags, sequence, acknowledgment) = STEPS[self.step];
+        let begun = self.turn.checked_sub(self.step as u64 * APART);
+        self.step = (self.step + 1) % STEPS.len();
+        self.turn += u64::from(self.step == 0);
+        let Some(begun) = begun else { return };
+        let frame = &mut self.frames[1 + usize::from(!from_client)];
+        for at in 0..BURST as u64 {
+            let all = begun * BURST as u64 + at;
+            let (number, again) =
+                ((all % u64::from(self.sessions)) as u32, (all / u64::from(self.sessions)) as u32);
+            address(frame, if from_client { 26 } else { 30 }, number);
+            // Each connection goes on where the one before ended.
+            let both = [sequence, acknowledgment].map(|number| number.wrapping_add(again * 1000));
+            frame[38..42].copy_from_slice(&both[0].to_be_bytes());
+            frame[42..46].copy_from_slice(&both[1].to_be_bytes());
+            frame[47] = flags.bits();
+            each(frame);
+        }
+    }
+}
+
+/// Replaces an address of client `number`, and has the header's checksum follow.
+fn address(frame: &mut [u8], at: usize, number: u32) {
+    let word = |frame: &[u8]| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+    let (old, new) = (word(frame), 0x1000_0000 + number % 0x00ff_ffff);
+    let checksum = update_u32(u16::from_be_bytes([frame[24], frame[25]]), old, new);
+    frame[at..at + 4].copy_from_slice(&new.to_be_bytes());
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// A side of it.
+struct Source {
+    traffic: Arc<Mutex<Traffic>>,
+    client: bool,
+}
+
+impl RxQueue for Source {
+    fn receive(
+        &mut self,
+        _: Tier,
+        packets: &mut Packets,
+        rx_if: IfIndex,
+        max: usize,
+    ) -> Result<Received, PortFault> {
+        let first = packets.taken();
+        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fault = None;
+        while packets.taken() - first + BURST <= max && traffic.is_clients_turn() == self.client {
+            traffic.burst(|frame| {
+                let read = |room: &mut [u8]| {
+                    room.copy_from_slice(frame);
+                    Ok((0, frame.len()))
+                };
+                fault = fault.take().or(packets.receive_private(rx_if, frame.len(), read).err());
+            });
+        }
+        if let Some(error) = fault {
+            return Err(PortFault { kind: "source", reason: error.to_string() });
+        }
+        let slots = first..packets.taken();
+        Ok(Received { bytes: 60 * slots.len() as u64, slots, ..Received::default() })
+    }
+
+    fn release(&mut self) {}
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Takes everything.
+struct Sink;
+
+impl TxQueue for Sink {
+    fn send(&mut self, _: Tier, _: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
+        Ok(Sent { packets: slots.len(), bytes: 60 * slots.len() as u64, ..Sent::default() })
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let what = arguments.next().unwrap_or_else(|| "udp".into());
+    let mut number = || arguments.next().and_then(|text| text.parse::<u32>().ok());
+    let (sessions, rounds) = (number().unwrap_or(10_000).max(1), number().unwrap_or(20_000));
+    let (kind, services) = match what.as_str() {
+        "tcp" => (Kind::Tcp, &["tcp-check"][..]),
+        "begin" => (Kind::Begin, &["l4-lifecycle"][..]),
+        "nat" => (Kind::Udp, &["l4-lifecycle", "nat"][..]),
+        _ => (Kind::Udp, &["l4-lifecycle"][..]),
+    };
+    let mut bench = network();
+    set_tenant(&mut bench, services);
+    let traffic = Traffic { kind, sessions, random: 1, turn: 0, step: 0, frames: frames() };
+    let traffic = Arc::new(Mutex::new(traffic));
+    if let Some(queues) = bench.graph.queues("test-input") {
+        let port = |index| {
+            let source = Source { traffic: Arc::clone(&traffic), client: index == 1 };
+            RxPort::new(index, 0, RxMode::Polling, Box::new(source))
+        };
+        queues.list = vec![port(1), port(2)];
+    }
+    // Until each session has been there once, and those under way at once are.
+    let mut received = 0;
+    let begun = if kind == Kind::Begin { 0 } else { u64::from(sessions) * 7 + 200_000 };
+    while received < begun {
+        received += round(&mut bench);
+    }
+    measure(&mut bench, &what, sessions, rounds);
+}
+
+fn round(bench: &mut Bench) -> u64 {
+    let before = received(bench);
+    bench.round();
+    let received = received(bench) - before;
+    bench.now += received * PACKET_NS;
+    received
+}
+
+fn received(bench: &Bench) -> u64 {
+    let input = bench.plan.node("test-input").map_or(0, usize::from);
+    bench.graph.counters().runtime[input].packets.get()
+}
+
+fn measure(bench: &mut Bench, what: &str, sessions: u32, rounds: u32) {
+    // Preemption and interrupts fall into some rounds; the median round knows nothing of them.
+    let mut samples = vec![Vec::new(); bench.plan.nodes.len()];
+    let mut before = totals(bench);
+    let (first, begun) = (before.clone(), Instant::now());
+    let (mut packets, mut longest) = (0, 0.0_f64);
+    for _ in 0..rounds {
+        let start = Instant::now();
+        packets += round(bench);
+        longest = longest.max(start.elapsed().as_secs_f64());
+        let after = totals(bench);
+        for ((samples, before), after) in samples.iter_mut().zip(&before).zip(&after) {
+            if after.0 > before.0 {
+                samples.push((after.1 - before.1) as f64 / (after.0 - before.0) as f64);
+            }
+        }
+        before = after;
+    }
+    let elapsed = begun.elapsed().as_secs_f64();
+    print!("{what} {sessions}:");
+    for ((node, mut samples), (first, last)) in
+        bench.plan.nodes.iter().zip(samples).zip(first.iter().zip(&before))
+    {
+        samples.sort_by(f64::total_cmp);
+        if let Some(median) = samples.get(samples.len() / 2) {
+            let mean = (last.1 - first.1) as f64 / (last.0 - first.0) as f64;
+            print!("  {} {median:.1} ({mean:.1})", node.spec.name);
+        }
+    }
+    println!(
+        "; {:.1} ns a packet in all, longest round {:.0} us",
+        elapsed * 1e9 / packets as f64,
+        longest * 1e6
+    );
+}
+
+fn totals(bench: &Bench) -> Vec<(u64, u64)> {
+    bench.graph.counters().runtime.iter().map(|node| (node.packets.get(), node.clocks.get())).collect()
+}
+
+/// Clients behind interface 1, servers behind interface 2, sessions on both.
+fn network() -> Bench {
+    let tier = Tier::available().into_iter().next_back().unwrap_or_else(Tier::detect);
+    let mut bench = Bench::new(tier);
+    let mut forwarding = or_exit(Forwarding::new(&bench.plan.schema));
+    for index in 1..=2 {
+        let own = InterfaceAddress { address: [10, 0, index as u8, 1].into(), prefix_len: 24 };
+        let interface = Interface {
+            exists: true,
+            up: true,
+            mode: LinkMode::Ethernet,
+            mac: MacAddr([2, 0, 0, 0, 0, index as u8]),
+            mtu: 1500,
+            addresses: Arc::new(vec![own]),
+            ..Interface::default()
+        };
+        bench.add_port(index, interface.clone(), "ethernet-input");
+        bench.chain("ip4-unicast", index, &["ip4-session-input"], "ip4-lookup");
+        or_exit(forwarding.set_interface(index, Some(&interface)));
+        bench.graph.ports.attach(index, Attachment::default(), Box::new(Sink));
+        let peer: IpAddr = [10, 0, index as u8, 2].into();
+        or_exit(forwarding.set_neighbour(index, peer, Some(MacAddr([2, 0, 0, 0, 9, index as u8]))));
+        let via = [Path::from(Via::Address { address: peer, interface: None })];
+        let behind = Ipv4Addr::new(if index == 1 { 16 } else { 20 }, 0, 0, 0);
+        or_exit(forwarding.add_route(0, or_exit(Prefix::covering(behind.into(), 8)), &via));
+    }
+    bench.commit(&mut forwarding);
+    bench
+}
+
+fn set_tenant(bench: &mut Bench, services: &[&str]) {
+    let seconds: [u32; TIMERS] = [1, 120, 7440, 60, 240, 1, 30];
+    let pool = Pool {
+        name: "out".into(),
+        addresses: vec![0xc612_0000..=0xc612_001f],
+        ports: 1024..=u16::MAX,
+        deterministic: None,
+        figures: Arc::default(),
+    };
+    let tenant = Tenant {
+        name: "red".into(),
+        timeouts: seconds.map(ticks_of_seconds),
+        max_sessions: 16_000_000,
+        max_new_per_second: 0,
+        chain: [or_exit(order().chain(services.iter().copied())); 2],
+        untracked: Default::default(),
+        midstream: Default::default(),
+        outside: vec![2],
+        nat: Some(Arc::new(pool)),
+        occupancy: Arc::default(),
+    };
+    let key = bench.key::<Tenants>();
+    bench.publish(|draft| {
+        draft.change(key, |all| {
+            all.generation += 1;
+            all.per_worker = 16_000_000;
+            all.set(1, Some(tenant));
+            all.set_place(1, Place { tenant: 1, context: 0 });
+            all.set_place(2, Place { tenant: 0, context: 0 });
+        });
+    });
+}
+
+/// 60 bytes of UDP, of TCP to the server, and from it.
+fn frames() -> [Vec<u8>; 3] {
+    let (client, server) = (Ipv4Addr::new(16, 0, 0, 0), Ipv4Addr::new(20, 0, 0, 1));
+    let frame = |(src, dst, index): (Ipv4Addr, Ipv4Addr, u8), protocol, len, ports: [u16; 2]| {
+        let macs = (MacAddr([2, 0, 0, 0, 0, index]), MacAddr([2, 0, 0, 0, 9, index]));
+        let ethernet = EthernetHeader { dst: macs.0, src: macs.1, ethertype: EtherType::IPV4 };
+        let mut frame = ethernet.as_bytes().to_vec();
+        frame.extend(Ipv4Header::new(src, dst, protocol, 64, len).as_bytes());
+        frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+        frame.resize(60, 0);
+        frame
+    };
+    let tcp = |ends, ports| {
+        let mut frame = frame(ends, IpProtocol::TCP, 40, ports);
+        (frame[46], frame[48]) = (5 << 4, 0x20);
+        frame
+    };
+    let mut udp = frame((client, server, 1), IpProtocol::UDP, 46, [9, 9]);
+    udp[39] = 26;
+    [udp, tcp((client, server, 1), [1024, 80]), tcp((server, client, 2), [80, 1024])]
+}
+
+fn or_exit<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| {
+        eprintln!("session_clocks: {error}");
+        std::process::exit(1)
+    })
+}
