@@ -2,6 +2,7 @@
 
 use super::services::Chain;
 use super::tenants::Timer;
+use core::mem::offset_of;
 use tables::timer_wheel::TimerId;
 use wire::IpProtocol;
 
@@ -49,34 +50,72 @@ pub enum Direction {
     Reverse,
 }
 
-/// What is known of a session: 80 bytes, the first 16 on the cache line of its key. Its initiator, the side that
-/// the first packet came from, is the lower endpoint of the key or the higher one.
+/// Packets and their bytes in one word, so that counting is one addition: 23 bits and 39, and above each the bit that says that there
+/// were more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent(u64);
+
+impl Sent {
+    const PACKET_BITS: u32 = 23;
+    const BYTE_BITS: u32 = 39;
+    const MORE_PACKETS: u64 = 1 << Self::PACKET_BITS;
+    const MORE_BYTES: u64 = 1 << 63;
+
+    const fn packets(self) -> u64 {
+        self.0 & (Self::MORE_PACKETS - 1)
+    }
+
+    const fn bytes(self) -> u64 {
+        (self.0 & !Self::MORE_BYTES) >> (Self::PACKET_BITS + 1)
+    }
+
+    /// Counts a packet; true where it is to [carry](Self::carry) before the next one.
+    #[inline(always)]
+    const fn add(&mut self, bytes: u32) -> bool {
+        self.0 += (bytes as u64) << (Self::PACKET_BITS + 1) | 1;
+        self.0 & (Self::MORE_PACKETS | Self::MORE_BYTES) != 0
+    }
+
+    /// Whether there were more packets, more bytes than it can count; from now on there weren't.
+    const fn carry(&mut self) -> (bool, bool) {
+        let more = (self.0 & Self::MORE_PACKETS != 0, self.0 & Self::MORE_BYTES != 0);
+        self.0 &= !(Self::MORE_PACKETS | Self::MORE_BYTES);
+        more
+    }
+}
+
+/// What is known of a session: 80 bytes, the first 40 on the cache line of its key, and all that most packets need. Its initiator, the side
+/// that the first packet came from, is the lower endpoint of the key or the higher one.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Session {
-    /// When it began, in ticks of 2^24 ns (wraps after two years).
-    pub created: u32,
-    /// When its last packet came, likewise.
+    /// When its last packet came, in ticks of 2^24 ns (wraps after two years).
     pub last_seen: u32,
-    /// Number of its tenant.
-    pub tenant: u16,
     /// Generation of the tenants that its chain is of.
     pub(super) epoch: u16,
     /// Where it stands.
     pub state: State,
     pub(super) marks: Marks,
-    /// TCP flags that `l4-lifecycle` has seen, by direction.
-    pub tcp_flags: [u8; 2],
-    /// Packets from the initiator and to it.
-    pub packets: [u64; 2],
-    /// Their bytes, from the IP header on.
-    pub bytes: [u64; 2],
+    /// What the initiator has sent, and what was sent to it, but for [`Session::before`].
+    pub(super) sent: [Sent; 2],
     /// Services that packets from the initiator and to it still pass.
     pub chain: [Chain; 2],
+    /// When it began, in ticks.
+    pub created: u32,
+    /// When its timer is due, likewise.
+    pub(super) due: u32,
+    /// Number of its tenant.
+    pub tenant: u16,
+    /// TCP flags that `l4-lifecycle` has seen, by direction.
+    pub tcp_flags: [u8; 2],
+    /// How often packets and bytes of [`Session::sent`] have begun anew.
+    pub(super) before: ([u32; 2], [u16; 2]),
     pub(super) timer: TimerId,
     /// Its neighbours on its tenant's list.
     pub(super) links: [u32; 2],
 }
+
+const _: () = assert!(offset_of!(Session, created) == 40 && size_of::<Session>() == 80);
 
 /// Small facts about a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +172,54 @@ impl Session {
     #[inline(always)]
     pub(super) const fn is_translated(&self) -> bool {
         self.marks.has(Marks::TRANSLATED)
+    }
+
+    /// Packets from the initiator and to it.
+    #[must_use]
+    pub fn packets(&self) -> [u64; 2] {
+        [0, 1].map(|way| u64::from(self.before.0[way]) << Sent::PACKET_BITS | self.sent[way].packets())
+    }
+
+    /// Their bytes, from the IP header on.
+    #[must_use]
+    pub fn bytes(&self) -> [u64; 2] {
+        [0, 1].map(|way| u64::from(self.before.1[way]) << Sent::BYTE_BITS | self.sent[way].bytes())
+    }
+
+    /// Counts a packet.
+    #[inline(always)]
+    pub(super) fn count(&mut self, direction: Direction, bytes: u32) {
+        let way = direction as usize;
+        if self.sent[way].add(bytes) {
+            self.carry(way);
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self, way: usize) {
+        let (packets, bytes) = self.sent[way].carry();
+        self.before.0[way] = self.before.0[way].wrapping_add(packets.into());
+        self.before.1[way] = self.before.1[way].wrapping_add(bytes.into());
+    }
+
+    /// It begins anew with a packet of `bytes`.
+    pub(super) fn count_anew(&mut self, bytes: u32) {
+        (self.sent, self.before) = Default::default();
+        self.count(Direction::Forward, bytes);
+    }
+
+    /// Whether its initiator has had no answer.
+    #[inline(always)]
+    pub(super) const fn is_unanswered(&self) -> bool {
+        let way = Direction::Reverse as usize;
+        self.sent[way].packets() == 0 && self.before.0[way] == 0
+    }
+
+    /// Whether its initiator has sent at most that many packets, and had no answer.
+    #[inline(always)]
+    pub(super) const fn is_within(&self, packets: u64) -> bool {
+        let way = Direction::Forward as usize;
+        self.sent[way].packets() <= packets && self.before.0[way] == 0 && self.is_unanswered()
     }
 
     /// Takes a service off both chains: no packet of the session comes to it any more.
@@ -204,5 +291,34 @@ impl Flow {
     #[inline(always)]
     pub(super) const fn is_from_high(self) -> bool {
         self.0 & 1 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_and_bytes_are_counted_beyond_what_a_word_has_room_for() {
+        let mut session = Session::default();
+        let (mut packets, mut bytes) = ([0; 2], [0; 2]);
+        let mut random = 7_u32;
+        for at in 0..40_000_000_u64 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let direction = if random >> 31 == 0 { Direction::Forward } else { Direction::Reverse };
+            // Super-frames, and some that are longer than any, so that bytes begin anew before packets do, too.
+            let size = if at < 1000 { u32::MAX - (random >> 8) } else { random >> 15 & 0xffff };
+            session.count(direction, size);
+            packets[direction as usize] += 1;
+            bytes[direction as usize] += u64::from(size);
+        }
+        assert_eq!((session.packets(), session.bytes()), (packets, bytes));
+        assert!(packets.iter().all(|count| count >> Sent::PACKET_BITS > 1));
+        assert!(bytes.iter().all(|count| count >> Sent::BYTE_BITS > 1), "{bytes:?}");
+        session.count_anew(64);
+        assert_eq!((session.packets(), session.bytes()), ([1, 0], [64, 0]));
+        assert!(session.is_unanswered() && session.is_within(1) && !session.is_within(0));
+        session.count(Direction::Reverse, 64);
+        assert!(!session.is_unanswered() && !session.is_within(1));
     }
 }

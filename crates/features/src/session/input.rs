@@ -1,8 +1,8 @@
 //! The node that finds or begins the sessions of a vector, for both IP versions.
 
 use super::entry::Flow;
+use super::onward::Onward;
 use super::services::Chain;
-use super::serving::Onward;
 use super::sessions::{Evicted, NoRoom, Sessions};
 use super::tenants::{Place, TICK_BITS, Tenants, Untracked};
 use super::tuple::{Kind, Mark, Tuple};
@@ -149,7 +149,7 @@ impl<F: Tuple> Tiered for Input<F> {
         };
         let looks = &mut self.looks[..frame.slots.len()];
         there.sessions.table.hashes(looks, prefetch_read);
-        if there.sessions.table.candidates(looks, prefetch_read) {
+        if there.sessions.table.candidates(looks, prefetch_read, F::IS_V6) {
             there.sessions.table.by_own_keys(looks, prefetch_read, Mark::turn);
         }
         self.visit(&mut there, ctx.packets, frame, arcs);

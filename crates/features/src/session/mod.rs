@@ -5,8 +5,8 @@
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
 //!   `expire`: the node that ends them.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
-//! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `lifecycle`,
-//!   `tcp_check`, [`nat`], [`balance`], [`acl`]: the services; `translate`: what the last two have in common.
+//! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
+//!   `tcp_check`, [`nat`], [`balance`], [`acl`]: the services; `translate`: what `nat` and `balance` have in common.
 
 pub mod acl;
 pub mod balance;
@@ -18,6 +18,7 @@ mod ip6_session_input;
 mod lifecycle;
 mod look;
 pub mod nat;
+mod onward;
 mod room;
 pub mod services;
 mod serving;

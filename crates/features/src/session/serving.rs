@@ -5,29 +5,24 @@
 
 use super::entry::{Direction, Flow, Session};
 use super::lifecycle::Step;
+pub(super) use super::onward::RESUMES;
+use super::onward::{Back, Onward};
 use super::services::{Chain, SERVICES_ARC};
 use super::sessions::Sessions;
 use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::translate::Translations;
-use crate::{ip4, ip6};
 use core::fmt;
-use graph::arc::{ArcPlace, Arcs};
+use graph::arc::Arcs;
 use graph::locals::LocalKey;
-use graph::packet::{Meta, Packets, SlotId};
+use graph::packet::{Packets, SlotId};
 use graph::publish::{Key as Part, Tables};
-use graph::{Ctx, Frame, Node, NodeContext, Resume};
+use graph::{Ctx, Frame, Node, NodeContext, prefetch_read};
 use tables::session::{Beside, Handle, Key};
 use wire::IpProtocol;
 
 /// Counters that a service can have.
 const COUNTERS: usize = 16;
-
-/// Where packets go on that have passed their services: every service's `resumes`.
-pub(super) const RESUMES: &[Resume] = &[
-    Resume { arc: ip4::UNICAST, after: "ip4-session-input" },
-    Resume { arc: ip6::UNICAST, after: "ip6-session-input" },
-];
 
 /// What becomes of a packet that a service has looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +85,7 @@ impl Arrival<'_> {
 pub(super) struct Visit<'a> {
     pub(super) packets: &'a mut Packets,
     pub(super) slot: SlotId,
-    /// `None` where it has just gone.
-    pub(super) tenant: Option<&'a Tenant>,
+    tenants: &'a Tenants,
     pub(super) key: &'a Key,
     pub(super) handle: Handle,
     pub(super) session: &'a mut Session,
@@ -110,7 +104,12 @@ pub(super) struct Visit<'a> {
     counts: &'a mut [u64; COUNTERS],
 }
 
-impl Visit<'_> {
+impl<'a> Visit<'a> {
+    /// The session's tenant; `None` where it has just gone.
+    pub(super) fn tenant(&self) -> Option<&'a Tenant> {
+        self.tenants.get(self.session.tenant)
+    }
+
     /// The session's protocol.
     #[inline(always)]
     pub(super) fn protocol(&self) -> IpProtocol {
@@ -126,14 +125,34 @@ impl Visit<'_> {
     }
 }
 
+/// Packets between the one that a service looks at and the one that it has something fetched for.
+const AHEAD: usize = 16;
+
+/// What is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// What lies at the session's number.
+    First,
+    /// What that leads to; it is there by now.
+    Then,
+}
+
 /// A service.
 pub(super) trait Serve: Send + 'static {
     /// Whether packets [enter](Self::enter).
     const ENTERS: bool = false;
 
-    /// Reads a word of what the service keeps of a packet's session, for those of [`ENTERS`](Self::ENTERS).
-    fn touch(_: &Sessions, _: Flow) -> u32 {
-        0
+    /// Whether it is likely to move sessions from one state to another: what is needed for that is fetched, too.
+    const MOVES: bool = false;
+
+    /// Has what the service keeps of a packet's session fetched, [`AHEAD`] packets before that, and then, half way to it, what that leads to.
+    #[inline(always)]
+    fn fetch(_: &Sessions, _: Flow, _: Ahead) {}
+
+    /// Whether a packet of that session [enters](Self::enter), for those of [`ENTERS`](Self::ENTERS).
+    #[inline(always)]
+    fn wants(_: &Session) -> bool {
+        true
     }
 
     /// What has to be done with the worker's sessions before the service sees a packet.
@@ -158,36 +177,6 @@ pub(super) struct Serving<S> {
     counts: [u64; COUNTERS],
 }
 
-/// Ways from a node of sessions to the services, and from them back.
-#[derive(Clone, Copy)]
-pub(super) struct Onward {
-    services: ArcPlace,
-    arcs: [ArcPlace; 2],
-}
-
-impl Onward {
-    /// The ways of a node that finds sessions, for packets of an IP version.
-    pub(super) fn of_input(cx: &NodeContext<'_>, arc: &str) -> Self {
-        Self { services: cx.arc(SERVICES_ARC), arcs: [cx.arc(arc); 2] }
-    }
-
-    /// Edge of a packet with that chain before it.
-    #[inline(always)]
-    pub(super) fn edge(&self, chain: Chain, is_v6: bool, arcs: &Arcs, meta: &mut Meta) -> u8 {
-        let Some(first) = chain.first() else {
-            let interface = meta.rx_if;
-            return self.arcs[usize::from(is_v6)].next(arcs, interface, meta);
-        };
-        match chain.block() {
-            None => self.services.base + first,
-            Some(reason) => {
-                meta.drop_reason = reason;
-                0
-            }
-        }
-    }
-}
-
 impl<S: Serve> Serving<S> {
     /// The node of a service.
     pub(super) fn boxed(cx: &NodeContext<'_>, service: S) -> Box<dyn Node> {
@@ -197,10 +186,7 @@ impl<S: Serve> Serving<S> {
             tenants: cx.table(),
             arcs: cx.table(),
             sessions: cx.local(),
-            onward: Onward {
-                services: cx.arc(SERVICES_ARC),
-                arcs: [cx.arc(ip4::UNICAST), cx.arc(ip6::UNICAST)],
-            },
+            onward: Onward::of_service(cx),
             gone: cx.drop_of("ip4-session-input", "session-gone").unwrap_or_default(),
             counts: [0; COUNTERS],
         })
@@ -213,19 +199,29 @@ impl<S: Serve> Node for Serving<S> {
         let (tenants, arcs) = (tables.get(self.tenants), tables.get(self.arcs));
         let (tick, own) = (ctx.now >> TICK_BITS, ctx.drop_id(0));
         let sessions = ctx.locals.get(self.sessions);
-        if S::ENTERS {
-            let flows = frame.slots.iter().map(|slot| Flow(ctx.packets.meta(*slot).next_hop));
-            let read = flows.fold(0, |read, flow| read ^ S::touch(sessions, flow));
-            // Else nobody would want what was read, and it wouldn't be.
-            core::hint::black_box(read);
-        }
         let here = Here { tenants, tables, worker: ctx.worker as u32, tick, own };
-        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
-            let flow = Flow(ctx.packets.meta(*slot).next_hop);
+        let mut back = Back::default();
+        let flow_of = |packets: &Packets, slot: SlotId| Flow(packets.meta(slot).next_hop);
+        let fetch = |packets: &Packets, sessions: &Sessions, slot: SlotId, ahead: Ahead| {
+            let flow = flow_of(packets, slot);
+            if ahead == Ahead::First {
+                sessions.table.soon(flow.session(), S::MOVES, prefetch_read);
+            }
+            S::fetch(sessions, flow, ahead);
+        };
+        frame.slots.iter().take(AHEAD).for_each(|slot| fetch(ctx.packets, sessions, *slot, Ahead::First));
+        frame.slots.iter().take(AHEAD / 2).for_each(|slot| fetch(ctx.packets, sessions, *slot, Ahead::Then));
+        for (at, (slot, next)) in frame.slots.iter().zip(frame.next.iter_mut()).enumerate() {
+            for (ahead, step) in [(AHEAD, Ahead::First), (AHEAD / 2, Ahead::Then)] {
+                if let Some(slot) = frame.slots.get(at + ahead) {
+                    fetch(ctx.packets, sessions, *slot, step);
+                }
+            }
+            let flow = flow_of(ctx.packets, *slot);
             let passage = self.packet(ctx.packets, *slot, flow, sessions, &here);
             let meta = ctx.packets.meta_mut(*slot);
             *next = match passage {
-                Ok(rest) => self.onward.edge(rest, flow.is_v6(), arcs, meta),
+                Ok(rest) => self.onward.edge_back(rest, flow.is_v6(), arcs, meta, &mut back),
                 Err(reason) => {
                     meta.drop_reason = reason;
                     0
@@ -254,7 +250,7 @@ struct Here<'a> {
 
 impl<S: Serve> Serving<S> {
     /// A packet before the service sees it: what services it still passes where it is done with, or why it is dropped.
-    #[inline(always)]
+    #[inline(never)]
     fn enter(
         &mut self,
         packets: &Packets,
@@ -320,26 +316,22 @@ impl<S: Serve> Serving<S> {
         let there = sessions.table.visit(flow.session());
         let there = there.filter(|(handle, ..)| handle.generation as u16 == version);
         let (mut handle, mut key, mut session) = there.ok_or(self.gone)?;
-        if S::ENTERS {
-            let direction = session.direction(flow.is_from_high());
-            if let Some(reason) = session.chain[direction as usize].block() {
-                return Err(reason);
-            }
-            if let Some(done) = self.enter(packets, slot, flow, sessions, here) {
-                return done;
-            }
-            (handle, key, session) = sessions.table.visit(flow.session()).ok_or(self.gone)?;
-        }
         let direction = session.direction(flow.is_from_high());
         // A packet before this one in the vector may have had it blocked.
         if let Some(reason) = session.chain[direction as usize].block() {
             return Err(reason);
         }
+        if S::ENTERS && S::wants(session) {
+            if let Some(done) = self.enter(packets, slot, flow, sessions, here) {
+                return done;
+            }
+            (handle, key, session) = sessions.table.visit(flow.session()).ok_or(self.gone)?;
+        }
         let mut visit = Visit {
             packets,
             slot,
-            tenant: tenants.get(session.tenant),
-            key,
+            tenants,
+            key: &key,
             handle,
             session,
             direction,

@@ -8,7 +8,7 @@ use super::tcp_check::{self, Track};
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::translate::Translations;
 use std::sync::atomic::Ordering;
-use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable, is_alias};
+use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable};
 use tables::timer_wheel::TimerWheel;
 use wire::IpProtocol;
 
@@ -116,8 +116,8 @@ impl Sessions {
             + self.translations.bytes()
     }
 
-    /// Begins a session with a packet from the higher or the lower endpoint of its key; gives its number and whether
-    /// it is new: a packet of the same vector may have begun it.
+    /// Begins a session with a packet from the higher or the lower endpoint of its key, by which none was found just now; gives its
+    /// number and whether it is new.
     ///
     /// # Errors
     /// [`NoRoom`] where nobody can make room for it.
@@ -130,9 +130,6 @@ impl Sessions {
         now: u64,
         evicted: &mut Evicted,
     ) -> Result<(u32, bool), NoRoom> {
-        if let Some((there, _)) = self.find(&key, hash) {
-            return Ok((there, false));
-        }
         if !tenant.occupancy.admit(tenant.max_new_per_second, now) {
             return Err(NoRoom::Rate);
         }
@@ -181,9 +178,10 @@ impl Sessions {
     }
 
     /// The session with that key, or with that as another one; second: whether its endpoints are turned there.
+    #[cfg(test)]
     pub(super) fn find(&self, key: &Key, hash: u32) -> Option<(u32, bool)> {
         let found = self.table.find(key, hash)?;
-        if is_alias(found) { self.table.aliased(found) } else { Some((found, false)) }
+        if tables::session::is_alias(found) { self.table.aliased(found) } else { Some((found, false)) }
     }
 
     /// Takes a packet of session `index` into account, if that is the one with this key; gives what it passes next, and the
@@ -201,8 +199,7 @@ impl Sessions {
             renew(tenants, session, (handle, key), &mut self.tcp, &self.translations)?;
         }
         let direction = session.direction(from_high);
-        session.packets[direction as usize] += 1;
-        session.bytes[direction as usize] += u64::from(bytes);
+        session.count(direction, bytes);
         let chain = session.chain[direction as usize];
         // Else, services say whether it is one of its packets.
         if chain.first().is_none() || chain.block().is_some() {
@@ -215,10 +212,9 @@ impl Sessions {
     /// no services but those that have changed the packet that it quotes, and where packets of that side are dropped, it is, too; second: the session's version.
     pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) -> (Chain, u16) {
         let Some((handle, _, session)) = self.table.visit(index) else { return (Chain::default(), 0) };
-        let direction = session.direction(from_high) as usize;
-        session.packets[direction] += 1;
-        session.bytes[direction] += u64::from(bytes);
-        let chain = session.chain[direction];
+        let direction = session.direction(from_high);
+        session.count(direction, bytes);
+        let chain = session.chain[direction as usize];
         let passes = match (chain.block().is_some(), session.marks.has(Marks::TRANSLATED)) {
             (true, _) => chain,
             (false, true) => chain.and(super::order().of_errors()),
@@ -228,17 +224,27 @@ impl Sessions {
     }
 
     /// A session stands elsewhere now: another timeout holds, and it may or may not have to make room.
+    ///
+    /// A timer that is due before it has to be stays: it is armed anew when it is. So one of a connection that is soon over is armed
+    /// once for all of its states.
     #[inline(never)]
     pub(super) fn moved(&mut self, tenants: &Tenants, index: u32, tick: u64) {
-        self.unlink(index);
-        let Some(session) = self.table.get_mut(index) else { return };
+        let Some((_, key, session)) = self.table.visit(index) else { return };
         session.last_seen = tick as u32;
-        let (timer, tenant) = (session.timer, session.tenant);
-        self.wheel.cancel(timer);
-        if let Some(tenant) = tenants.get(tenant) {
-            self.arm(index, tenant, tick);
+        let (timer, due) = (session.timer, session.due);
+        let timeout = tenants
+            .get(session.tenant)
+            .map_or(0, |tenant| tenant.timeout(session.timer(IpProtocol(key.protocol()))));
+        let stays_settled = session.marks.has(Marks::SETTLED) && !session.state.is_transient();
+        if !stays_settled {
+            self.unlink(index);
+            self.link(index);
         }
-        self.link(index);
+        let until = tick + u64::from(timeout);
+        if (until as u32).wrapping_sub(due) as i32 <= -1 {
+            self.wheel.cancel(timer);
+            self.arm_at(index, until);
+        }
     }
 
     /// A connection that was over begins anew with a packet of `bytes`: what is counted is its own, and services see it as new.
@@ -246,7 +252,7 @@ impl Sessions {
     pub(super) fn restart(&mut self, tenants: &Tenants, index: u32, bytes: u32, tick: u64) {
         let Some(session) = self.table.get_mut(index) else { return };
         session.created = tick as u32;
-        (session.packets, session.bytes) = ([1, 0], [u64::from(bytes), 0]);
+        session.count_anew(bytes);
         if let Some(tenant) = tenants.get(session.tenant) {
             session.chain = tenant.chain;
         }
@@ -324,7 +330,7 @@ impl Sessions {
             let Some((handle, key, session)) = self.table.visit(index) else { continue };
             let known = tenants.get(session.tenant).is_some();
             let renewed = session.epoch == tenants.generation as u16
-                || renew(tenants, session, (handle, key), &mut self.tcp, &self.translations).is_some();
+                || renew(tenants, session, (handle, &key), &mut self.tcp, &self.translations).is_some();
             if !known || !renewed {
                 self.end(index);
                 ended += 1;
@@ -348,7 +354,7 @@ impl Sessions {
     fn arm_at(&mut self, index: u32, tick: u64) {
         let timer = self.wheel.schedule(tick, index);
         if let Some(session) = self.table.get_mut(index) {
-            session.timer = timer;
+            (session.timer, session.due) = (timer, tick as u32);
         }
     }
 }

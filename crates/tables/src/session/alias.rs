@@ -97,7 +97,7 @@ impl<V: Copy + Default> SessionTable<V> {
             let session = alias.session;
             let Some(entry) = self.entries.get(session.index as usize) else { continue };
             if entry.generation == session.generation {
-                (look.key, look.session) = (entry.key, session.index);
+                (look.key, look.session) = (entry.key(), session.index);
                 look.hash = self.hash(&look.key);
                 soon(core::ptr::from_ref(entry).cast::<u8>().wrapping_add(LINE));
                 if alias.turned {

@@ -13,13 +13,20 @@ struct Entry<T> {
     value: T,
 }
 
+/// Two of them, which begin with a cache line: so none of 32 or 64 bytes lies across two.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
+struct Pair<T>([Entry<T>; 2]);
+
+type Chunk<T> = [Pair<T>; CHUNK / 2];
+
 /// A `T` for each session that is asked for, by number: what a service keeps. The table needn't know of it: a session that
 /// has another's number is told apart by its generation, and begins with a default.
 ///
 /// Memory is taken in chunks of 4096 sessions, where one of them is asked for.
 #[derive(Clone, Debug)]
 pub struct Beside<T> {
-    chunks: Vec<Option<Box<[Entry<T>; CHUNK]>>>,
+    chunks: Vec<Option<Box<Chunk<T>>>>,
 }
 
 impl<T> Default for Beside<T> {
@@ -32,7 +39,7 @@ impl<T: Copy + Default> Beside<T> {
     /// Bytes of memory it has taken.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.chunks.iter().flatten().count() * CHUNK * size_of::<Entry<T>>()
+        self.chunks.iter().flatten().count() * size_of::<Chunk<T>>()
     }
 
     /// What is known of that session, if anything is.
@@ -40,18 +47,29 @@ impl<T: Copy + Default> Beside<T> {
     #[must_use]
     pub fn get(&self, session: Handle) -> Option<&T> {
         let at = session.index as usize;
-        let entry = &self.chunks.get(at / CHUNK)?.as_ref()?[at % CHUNK];
+        let entry = self.entry(at)?;
         (entry.generation == session.generation).then_some(&entry.value)
     }
 
-    /// Reads a word of what is known of the session of that number, whichever had it: by passes over a vector, none of which waits for one
-    /// packet before it looks at the next, what is wanted later is fetched.
+    /// Tells `soon` the cache line that begins what is known of the session of that number, whichever had it, for a prefetch.
+    #[inline(always)]
+    pub fn soon(&self, session: u32, soon: impl Fn(*const u8)) {
+        if let Some(entry) = self.entry(session as usize) {
+            soon(core::ptr::from_ref(entry).cast());
+        }
+    }
+
+    /// What is known of the session that was seen last under that number, whichever it is.
     #[inline(always)]
     #[must_use]
-    pub fn touch(&self, session: u32) -> u32 {
-        let at = session as usize;
-        let chunk = self.chunks.get(at / CHUNK).and_then(Option::as_ref);
-        chunk.map_or(0, |chunk| chunk[at % CHUNK].generation)
+    pub fn peek(&self, session: u32) -> Option<&T> {
+        self.entry(session as usize).map(|entry| &entry.value)
+    }
+
+    #[inline(always)]
+    fn entry(&self, at: usize) -> Option<&Entry<T>> {
+        let Pair(both) = &self.chunks.get(at / CHUNK)?.as_ref()?[at % CHUNK / 2];
+        Some(&both[at % 2])
     }
 
     /// The same to change; a default where nothing is known yet, and whether that is so. `None` where there is no memory.
@@ -62,7 +80,8 @@ impl<T: Copy + Default> Beside<T> {
         if !matches!(self.chunks.get(at / CHUNK), Some(Some(_))) {
             self.grow(at / CHUNK)?;
         }
-        let entry = &mut self.chunks.get_mut(at / CHUNK)?.as_mut()?[at % CHUNK];
+        let Pair(both) = &mut self.chunks.get_mut(at / CHUNK)?.as_mut()?[at % CHUNK / 2];
+        let entry = &mut both[at % 2];
         let fresh = entry.generation != session.generation;
         if fresh {
             *entry = Entry { generation: session.generation, value: T::default() };
@@ -75,7 +94,7 @@ impl<T: Copy + Default> Beside<T> {
         if self.chunks.len() <= chunk {
             self.chunks.resize_with(chunk + 1, || None);
         }
-        self.chunks[chunk] = Some(vec![Entry::default(); CHUNK].into_boxed_slice().try_into().ok()?);
+        self.chunks[chunk] = Some(vec![Pair::default(); CHUNK / 2].into_boxed_slice().try_into().ok()?);
         Some(())
     }
 }
@@ -86,17 +105,23 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_session_goes_with_it() {
-        let mut beside = Beside::<u32>::default();
+        let mut beside = Beside::<[u32; 7]>::default();
         let (first, later) = (Handle { index: 9000, generation: 1 }, Handle { index: 9000, generation: 3 });
         assert_eq!((beside.get(first), beside.bytes()), (None, 0));
-        assert_eq!(beside.get_mut(first), Some((&mut 0, true)));
-        *beside.get_mut(first).unwrap().0 = 7;
-        assert_eq!(beside.get(first), Some(&7));
-        assert_eq!((beside.touch(9000), beside.touch(9001), beside.touch(u32::MAX)), (1, 0, 0));
-        assert_eq!(beside.get_mut(first), Some((&mut 7, false)));
+        assert_eq!(beside.get_mut(first), Some((&mut [0; 7], true)));
+        *beside.get_mut(first).unwrap().0 = [7; 7];
+        assert_eq!(beside.get(first), Some(&[7; 7]));
+        let lines = |session| {
+            let told = core::cell::Cell::new(None);
+            beside.soon(session, |line| told.set(Some(line.addr() % 64)));
+            told.get()
+        };
+        assert_eq!([9000, 9001, 9002, 4000, u32::MAX].map(lines), [Some(0), Some(32), Some(0), None, None]);
+        assert_eq!((beside.peek(9000), beside.peek(4000)), (Some(&[7; 7]), None));
+        assert_eq!(beside.get_mut(first), Some((&mut [7; 7], false)));
         assert_eq!(beside.get(later), None, "another session has its number now");
-        assert_eq!(beside.get_mut(later), Some((&mut 0, true)));
+        assert_eq!(beside.get_mut(later), Some((&mut [0; 7], true)));
         assert_eq!(beside.get(first), None);
-        assert_eq!(beside.bytes(), CHUNK * 8, "nothing is taken for those before it");
+        assert_eq!(beside.bytes(), CHUNK * 32, "nothing is taken for those before it");
     }
 }

@@ -62,13 +62,14 @@ impl Bucket {
         matches.trailing_zeros() as usize / LANE
     }
 
-    /// The session in the first slot with the tag; that in the first slot of all where none has it.
+    /// The session in the first slot with the tag, or [`NONE`].
     #[inline(always)]
     pub(super) fn candidate(&self, tag: u16) -> u32 {
         let [low, high] = self.lanes(tag);
         let (four, first) = if low != 0 { (low, 0) } else { (high, SLOTS / 2) };
         let slot = first + four.trailing_zeros() as usize / LANE;
-        self.sessions[slot % SLOTS]
+        let session = self.sessions[slot % SLOTS];
+        if low | high == 0 { NONE } else { session }
     }
 
     /// Used slots.

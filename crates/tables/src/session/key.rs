@@ -162,6 +162,24 @@ impl Key {
         self.rest as u8 == 4
     }
 
+    /// What tells two keys of IPv4 apart, and the rest of the addresses of IPv6.
+    #[inline(always)]
+    pub(super) const fn parts(&self) -> ([u64; 2], [u64; 3]) {
+        let [first, a, b, c] = self.addresses;
+        ([first, self.rest], [a, b, c])
+    }
+
+    /// The key of these parts. The second is looked at where it is one of IPv6.
+    #[inline(always)]
+    pub(super) fn of_parts([first, rest]: [u64; 2], more: &[u64; 3]) -> Self {
+        let key = Self { addresses: [first, 0, 0, 0], rest };
+        if key.is_v4() {
+            return key;
+        }
+        let [a, b, c] = *more;
+        Self { addresses: [first, a, b, c], rest }
+    }
+
     #[inline(always)]
     pub(super) const fn words(&self) -> (&[u64; 4], u64) {
         (&self.addresses, self.rest)

@@ -62,15 +62,19 @@ pub enum Inserted {
     There(u32),
 }
 
+/// Two cache lines. The first is all that is read for a packet of IPv4: its key, and what `V` begins with.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Entry<V> {
-    pub(super) key: Key,
+    /// The key, but for [`Entry::more`].
+    key: [u64; 2],
     /// Odd while a session is here.
     pub(super) generation: u32,
     /// The free entry after this one.
     next: u32,
     value: V,
+    /// The rest of a key of IPv6.
+    more: [u64; 3],
 }
 
 impl<V> Entry<V> {
@@ -78,9 +82,21 @@ impl<V> Entry<V> {
     const fn lives(&self) -> bool {
         self.generation & 1 != 0
     }
+
+    #[inline(always)]
+    pub(super) fn key(&self) -> Key {
+        Key::of_parts(self.key, &self.more)
+    }
+
+    /// Whether that is its key.
+    #[inline(always)]
+    fn has(&self, key: &Key) -> bool {
+        let (head, more) = key.parts();
+        self.key == head && (key.is_v4() || self.more == more)
+    }
 }
 
-/// Sessions by their key. What `V` begins with (16 bytes) is on the cache line of the key, the rest on the next one.
+/// Sessions by their key. What `V` begins with (40 bytes) is on the cache line of the key, the rest on the next one.
 #[derive(Clone, Debug)]
 pub struct SessionTable<V> {
     pub(super) seed: Seed,
@@ -152,17 +168,20 @@ impl<V: Copy + Default> SessionTable<V> {
         }
     }
 
-    /// Second step: the sessions that nearly always are the right ones, if there are any. `soon` is told their lines. Gives whether some
-    /// may have been found by another key of theirs: then [`SessionTable::by_own_keys`] comes before the third step.
+    /// Second step: the sessions that nearly always are the right ones, if there are any. `soon` is told their lines: the first one, and with
+    /// `both` the second, which is needed for IPv6. Gives whether some may have been found by another key of theirs: then
+    /// [`SessionTable::by_own_keys`] comes before the third step.
     #[inline(always)]
-    pub fn candidates<M>(&self, looks: &mut [Look<M>], soon: impl Fn(*const u8)) -> bool {
+    pub fn candidates<M>(&self, looks: &mut [Look<M>], soon: impl Fn(*const u8), both: bool) -> bool {
         let mut others = false;
         for look in looks {
             look.session = self.buckets.home(look.hash).candidate(tag(look.hash));
             if let Some(entry) = self.entries.get(look.session as usize) {
                 let line = core::ptr::from_ref(entry).cast::<u8>();
                 soon(line);
-                soon(line.wrapping_add(LINE));
+                if both {
+                    soon(line.wrapping_add(LINE));
+                }
             } else if let Some(alias) = self.aliases.get((look.session ^ FIRST) as usize) {
                 soon(core::ptr::from_ref(alias).cast());
                 others = true;
@@ -179,7 +198,7 @@ impl<V: Copy + Default> SessionTable<V> {
             let mut slots = bucket.matches(tag(hash));
             while slots != 0 {
                 let session = bucket.sessions[Bucket::slot(slots) % SLOTS];
-                if self.key_of(session).is_some_and(|have| have == key) {
+                if self.has(session, key) {
                     return Some(session);
                 }
                 slots &= slots - 1;
@@ -203,20 +222,20 @@ impl<V: Copy + Default> SessionTable<V> {
         let index = self.take_entry();
         if let Some(entry) = self.entries.get_mut(index as usize) {
             entry.generation = entry.generation.wrapping_add(1);
-            (entry.key, entry.value) = (key, value);
+            ((entry.key, entry.more), entry.value) = (key.parts(), value);
         }
         self.buckets.insert(hash, index);
         self.len += 1;
         Ok(Inserted::New(index))
     }
 
-    /// The key by which `found` was.
+    /// Whether what was found is found by that key.
     #[inline(always)]
-    fn key_of(&self, found: u32) -> Option<&Key> {
+    fn has(&self, found: u32, key: &Key) -> bool {
         if found < FIRST {
-            return self.entries.get(found as usize).map(|entry| &entry.key);
+            return self.entries.get(found as usize).is_some_and(|entry| entry.has(key));
         }
-        self.alias(found).map(|alias| &alias.key)
+        self.alias(found).is_some_and(|alias| alias.key == *key)
     }
 
     /// Splits a few buckets where there are too many keys for them.
@@ -224,11 +243,11 @@ impl<V: Copy + Default> SessionTable<V> {
         let (entries, aliases, seed) = (&self.entries, &self.aliases, &self.seed);
         let hash = |found: u32| {
             let key = if found < FIRST {
-                entries.get(found as usize).map(|entry| &entry.key)
+                entries.get(found as usize).map(Entry::key)
             } else {
-                aliases.get((found ^ FIRST) as usize).map(|alias| &alias.key)
+                aliases.get((found ^ FIRST) as usize).map(|alias| alias.key)
             };
-            key.map_or(0, |key| seed.hash(key))
+            key.map_or(0, |key| seed.hash(&key))
         };
         self.buckets.grow(self.len + self.aliases.len(), hash);
     }
@@ -236,7 +255,7 @@ impl<V: Copy + Default> SessionTable<V> {
     /// Removes the session of that number and gives what was known of it.
     pub fn remove(&mut self, index: u32) -> Option<(Key, V)> {
         let entry = self.entries.get(index as usize).filter(|entry| entry.lives())?;
-        let (key, value) = (entry.key, entry.value);
+        let (key, value) = (entry.key(), entry.value);
         self.buckets.remove(self.seed.hash(&key), index);
         let free = self.free;
         if let Some(entry) = self.entries.get_mut(index as usize) {
@@ -246,6 +265,18 @@ impl<V: Copy + Default> SessionTable<V> {
         self.free = index;
         self.len -= 1;
         Some((key, value))
+    }
+
+    /// Tells `soon` the first line of the session of that number, for a prefetch, and with `both` the second.
+    #[inline(always)]
+    pub fn soon(&self, index: u32, both: bool, soon: impl Fn(*const u8)) {
+        if let Some(entry) = self.entries.get(index as usize) {
+            let line = core::ptr::from_ref(entry).cast::<u8>();
+            soon(line);
+            if both {
+                soon(line.wrapping_add(LINE));
+            }
+        }
     }
 
     /// What is known of the session of that number.
@@ -265,9 +296,9 @@ impl<V: Copy + Default> SessionTable<V> {
     /// The session of that number, to change: its handle, its key, and what is known of it.
     #[inline(always)]
     #[must_use]
-    pub fn visit(&mut self, index: u32) -> Option<(Handle, &Key, &mut V)> {
+    pub fn visit(&mut self, index: u32) -> Option<(Handle, Key, &mut V)> {
         let entry = self.entries.get_mut(index as usize).filter(|entry| entry.lives())?;
-        Some((Handle { index, generation: entry.generation }, &entry.key, &mut entry.value))
+        Some((Handle { index, generation: entry.generation }, entry.key(), &mut entry.value))
     }
 
     /// Third step: [`SessionTable::visit`] of the session of that number, if that is the one with this key. Where it isn't,
@@ -277,14 +308,14 @@ impl<V: Copy + Default> SessionTable<V> {
     pub fn visit_if(&mut self, index: u32, key: &Key) -> Option<(Handle, &mut V)> {
         let entry = self.entries.get_mut(index as usize)?;
         // No branch of its own for what is never so but for a vector in which a session ended.
-        let right = entry.lives() & (entry.key == *key);
+        let right = entry.lives() & entry.has(key);
         right.then_some((Handle { index, generation: entry.generation }, &mut entry.value))
     }
 
     /// The key of the session of that number.
     #[must_use]
     pub fn key(&self, index: u32) -> Option<Key> {
-        self.entries.get(index as usize).filter(|entry| entry.lives()).map(|entry| entry.key)
+        self.entries.get(index as usize).filter(|entry| entry.lives()).map(Entry::key)
     }
 
     /// A handle of the session of that number.

@@ -27,7 +27,7 @@ fn look_up(table: &mut SessionTable<u64>, keys: &[Key]) -> Vec<u32> {
     let lines = Cell::new(0);
     let soon = |_| lines.set(lines.get() + 1);
     table.hashes(&mut looks, soon);
-    table.candidates(&mut looks, soon);
+    table.candidates(&mut looks, soon, true);
     assert!((keys.len()..=3 * keys.len()).contains(&lines.get()), "a bucket, and the lines of a session");
     let mut found = |look: &Look<()>| {
         assert_eq!(look.hash, SEED.hash(&look.key));
@@ -264,7 +264,7 @@ fn a_session_is_found_by_another_key_until_it_is_gone() {
     assert_eq!(look_up(&mut table, &[other(2), key(2), other(3)]), [number, index, NONE]);
     let mut looks = [other(2), key(2), other(3)].map(|key| Look::new(key, false));
     table.hashes(&mut looks, |_| ());
-    assert!(table.candidates(&mut looks, |_| ()));
+    assert!(table.candidates(&mut looks, |_| (), true));
     table.by_own_keys(&mut looks, |_| (), |turned| *turned = true);
     let own = looks.map(|look| (look.key, look.hash == SEED.hash(&look.key), look.mark));
     assert_eq!(own, [(key(2), true, true), (key(2), true, false), (other(3), true, false)]);

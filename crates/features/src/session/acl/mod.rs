@@ -121,8 +121,8 @@ impl Serve for Filter {
         let Some((note, fresh)) = notes.get_mut(handle) else { return Entry::Refused(Drop::Denied.into()) };
         let me = arrival.me;
         // One that begins anew was asked about when it began before.
-        if fresh || session.packets == [1, 0] && session.chain[0].has(me) {
-            *note = Note { first: first(arrival.packets, arrival.slot, key), ..Note::default() };
+        if fresh || session.packets() == [1, 0] && session.chain[0].has(me) {
+            *note = Note { first: first(arrival.packets, arrival.slot, &key), ..Note::default() };
         }
         let mut counted = None;
         if tenant.keep_sessions && note.marks & Note::ADMITTED != 0 && session.chain[0].has(me) {
@@ -132,7 +132,7 @@ impl Serve for Filter {
             }
             counted = Some(Counter::Kept);
         }
-        let asked = Asked { acls: &arrival.tenants.acls, tenant, handle, key, translations };
+        let asked = Asked { acls: &arrival.tenants.acls, tenant, handle, key: &key, translations };
         if session.chain[0].has(me) {
             let decision = asked.decide(session, note, Places::ALL, false, &mut self.asking);
             if let Some(place) = decision.denied {

@@ -49,7 +49,7 @@ impl Sessions {
         now: u32,
     ) -> Result<(), Refused> {
         let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
-        let (key, client_is_high) = (*key, session.initiator_is_high());
+        let (key, client_is_high) = (key, session.initiator_is_high());
         let (low, high) = key.endpoints();
         let client = if client_is_high { high } else { low };
         let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };

@@ -208,13 +208,26 @@ impl Books {
         stands && tenant.chain[0].has(super::number())
     }
 
+    /// What this worker counts of a backend's packets.
+    #[inline(always)]
+    fn traffic(&self, account: u32) -> Option<&Traffic> {
+        let at = account as usize;
+        let page = self.ledger.traffic.get(self.worker)?.get(at / CHUNK)?;
+        Some(&page[at % CHUNK])
+    }
+
+    /// Tells `soon` the cache line that [`Books::note`] will write to, for a prefetch.
+    #[inline(always)]
+    pub(in super::super) fn soon(&self, account: u32, soon: impl Fn(*const u8)) {
+        if let Some(traffic) = self.traffic(account) {
+            soon(core::ptr::from_ref(traffic).cast());
+        }
+    }
+
     /// Counts a packet to a backend, or from it.
     #[inline(always)]
     pub(in super::super) fn note(&self, account: u32, leaves: bool, bytes: u32) {
-        let at = account as usize;
-        let pages = self.ledger.traffic.get(self.worker);
-        let Some(page) = pages.and_then(|pages| pages.get(at / CHUNK)) else { return };
-        let traffic = &page[at % CHUNK];
+        let Some(traffic) = self.traffic(account) else { return };
         let way = usize::from(!leaves);
         // Nobody else stores here.
         let add = |counter: &AtomicU64, more: u64| {

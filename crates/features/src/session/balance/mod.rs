@@ -24,12 +24,12 @@ pub use vips::{Algorithm, SourceNat, Vip, Vips};
 
 pub(super) use ledger::Books;
 
-use super::entry::{Flow, Marks};
+use super::entry::{Flow, Marks, Session};
 use super::services::{SERVICES_ARC, Service};
-use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
+use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::TICK_BITS;
-use super::translate::{self, Done, Unfit};
+use super::translate::{self, Told};
 use bind::Refused;
 use graph::{Feature, NodeSpec};
 use std::sync::LazyLock;
@@ -105,38 +105,41 @@ fn number() -> u8 {
 /// Packets without an answer after which nobody asks whether the backend still takes sessions.
 const TRIALS: u64 = 8;
 
+/// What is counted of packets, and why they are dropped.
+const TOLD: Told = Told {
+    out: Counter::To as u8,
+    back: Counter::From as u8,
+    errors: Counter::Errors as u8,
+    foreign: Drop::Untranslated as u8,
+    short: Drop::TooShort as u8,
+};
+
 struct Balance;
 
 impl Serve for Balance {
     const ENTERS: bool = true;
 
     #[inline(always)]
-    fn touch(sessions: &Sessions, flow: Flow) -> u32 {
-        sessions.translations.touch(flow)
+    fn fetch(sessions: &Sessions, flow: Flow, ahead: Ahead) {
+        sessions.translations.fetch(flow, ahead);
     }
 
     #[inline(always)]
+    fn wants(session: &Session) -> bool {
+        !session.marks.has(Marks::TRANSLATED) || session.is_within(TRIALS)
+    }
+
     fn enter(&mut self, arrival: &mut Arrival<'_>) -> Entry {
-        let Some(session) = arrival.sessions.table.get(arrival.session) else { return Entry::Goes };
-        let waits = session.packets[1] == 0 && session.packets[0] <= TRIALS;
-        match (session.marks.has(Marks::TRANSLATED), waits) {
-            (true, false) => Entry::Goes,
-            (true, true) => Self::again(arrival),
-            (false, _) => Self::begin(arrival, Counter::Balanced),
+        let translated = |session: &Session| session.marks.has(Marks::TRANSLATED);
+        match arrival.sessions.table.get(arrival.session).is_some_and(translated) {
+            true => Self::again(arrival),
+            false => Self::begin(arrival, Counter::Balanced),
         }
     }
 
     #[inline(always)]
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        match translate::packet(visit, true) {
-            Ok(Done::Out) => visit.count(Counter::To),
-            Ok(Done::In) => visit.count(Counter::From),
-            Ok(Done::Error) => visit.count(Counter::Errors),
-            Ok(Done::Nothing) => {}
-            Err(Unfit::Foreign) => return Verdict::Drop(Drop::Untranslated.into()),
-            Err(Unfit::Short) => return Verdict::Drop(Drop::TooShort.into()),
-        }
-        Verdict::Next
+        translate::packet(visit, true, TOLD)
     }
 }
 
@@ -163,7 +166,7 @@ impl Balance {
         let Some((_, key, session)) = arrival.sessions.table.visit(number) else { return Entry::Goes };
         let responder = key.each_endpoint()[usize::from(!session.initiator_is_high())];
         // One that has answers without keeps its addresses: its other side knows no others.
-        let vip = tenants.vips.get(&responder).filter(|_| session.packets[1] == 0);
+        let vip = tenants.vips.get(&responder).filter(|_| session.is_unanswered());
         let Some(vip) = vip else {
             session.retire(arrival.me);
             arrival.count(Counter::Exempt.into());

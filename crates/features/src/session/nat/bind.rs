@@ -95,7 +95,7 @@ impl Sessions {
         tick: u64,
     ) -> Result<(), NoPort> {
         let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
-        let (key, inside_is_high) = (*key, session.initiator_is_high());
+        let (key, inside_is_high) = (key, session.initiator_is_high());
         let (low, high) = key.v4_endpoints();
         let (host, remote) = if inside_is_high { (high, low) } else { (low, high) };
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;

@@ -20,11 +20,11 @@ pub use pool::{Deterministic, Figures, Pool};
 pub(super) use bind::{Pools, holds};
 pub(super) use pool::ports;
 
-use super::entry::{Flow, Marks};
+use super::entry::{Flow, Marks, Session};
 use super::services::{SERVICES_ARC, Service};
-use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
+use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
-use super::translate::{self, Done, Unfit};
+use super::translate::{self, Told};
 use crate::ip::{Fibs, NextHops};
 use bind::NoPort;
 use graph::publish::Key as Part;
@@ -100,6 +100,15 @@ fn number() -> u8 {
     *NUMBER
 }
 
+/// What is counted of packets, and why they are dropped.
+const TOLD: Told = Told {
+    out: Counter::Out as u8,
+    back: Counter::In as u8,
+    errors: Counter::Errors as u8,
+    foreign: Drop::Untranslated as u8,
+    short: Drop::TooShort as u8,
+};
+
 struct Nat {
     fibs: Part<Fibs>,
     hops: Part<NextHops>,
@@ -109,30 +118,22 @@ impl Serve for Nat {
     const ENTERS: bool = true;
 
     #[inline(always)]
-    fn touch(sessions: &Sessions, flow: Flow) -> u32 {
-        sessions.translations.touch(flow)
+    fn fetch(sessions: &Sessions, flow: Flow, ahead: Ahead) {
+        sessions.translations.fetch(flow, ahead);
     }
 
     #[inline(always)]
+    fn wants(session: &Session) -> bool {
+        !session.marks.has(Marks::TRANSLATED)
+    }
+
     fn enter(&mut self, arrival: &mut Arrival<'_>) -> Entry {
-        let translated = |session: &super::Session| session.marks.has(Marks::TRANSLATED);
-        if arrival.sessions.table.get(arrival.session).is_some_and(translated) {
-            return Entry::Goes;
-        }
         self.begin(arrival)
     }
 
     #[inline(always)]
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        match translate::packet(visit, false) {
-            Ok(Done::Out) => visit.count(Counter::Out),
-            Ok(Done::In) => visit.count(Counter::In),
-            Ok(Done::Error) => visit.count(Counter::Errors),
-            Ok(Done::Nothing) => {}
-            Err(Unfit::Foreign) => return Verdict::Drop(Drop::Untranslated.into()),
-            Err(Unfit::Short) => return Verdict::Drop(Drop::TooShort.into()),
-        }
-        Verdict::Next
+        translate::packet(visit, false, TOLD)
     }
 }
 
@@ -143,8 +144,7 @@ impl Nat {
         let number = arrival.session;
         let Some((_, key, session)) = arrival.sessions.table.visit(number) else { return Entry::Goes };
         // One that has begun without keeps its addresses: its other side knows no others.
-        let answered = session.packets[1] > 0;
-        if answered || !key.is_v4() {
+        if !session.is_unanswered() || !key.is_v4() {
             session.retire(arrival.me);
             arrival.count(Counter::Exempt.into());
             return Entry::Passes;

@@ -19,12 +19,13 @@ mod track;
 
 pub use track::{TcpState, Track};
 
-use super::entry::{Marks, State};
+use super::entry::{Flow, Marks, State};
 use super::lifecycle::{self, Step};
 use super::services::{SERVICES_ARC, Service};
-use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
+use super::serving::{Ahead, RESUMES, Serve, Serving, Verdict, Visit};
+use super::sessions::Sessions;
 use super::tenants::Midstream;
-use graph::{Feature, NodeSpec};
+use graph::{Feature, NodeSpec, prefetch_read};
 use segment::Segment;
 use track::{Doubt, Outcome, Refusal};
 use wire::IpProtocol;
@@ -104,6 +105,15 @@ struct TcpCheck {
 }
 
 impl Serve for TcpCheck {
+    const MOVES: bool = true;
+
+    #[inline(always)]
+    fn fetch(sessions: &Sessions, flow: Flow, ahead: Ahead) {
+        if ahead == Ahead::First {
+            sessions.tcp.soon(flow.session(), prefetch_read);
+        }
+    }
+
     #[inline(always)]
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
         if visit.protocol() != IpProtocol::TCP {
@@ -120,7 +130,7 @@ impl Serve for TcpCheck {
             let state = track.phase();
             return if state == visit.session.state { Verdict::Next } else { moved(visit, state) };
         }
-        unusual(visit, &segment, outcome)
+        unusual(visit, &{ segment }, outcome)
     }
 }
 
@@ -182,8 +192,8 @@ fn reopened(visit: &mut Visit<'_>) -> Verdict {
 /// The session's first segment here isn't the first one of its connection.
 fn midstream(visit: &mut Visit<'_>, segment: &Segment) -> Verdict {
     let seen_before = visit.session.marks.has(Marks::UNCHECKED);
-    let other = visit.session.packets[1 - visit.direction as usize];
-    match visit.tenant.map(|tenant| tenant.midstream).unwrap_or_default() {
+    let other = visit.session.packets()[1 - visit.direction as usize];
+    match visit.tenant().map(|tenant| tenant.midstream).unwrap_or_default() {
         Midstream::Remove if !seen_before => Verdict::End(Drop::Midstream.into()),
         Midstream::Security if !seen_before => Verdict::Block(Drop::Blocked.into()),
         _ => {

@@ -44,37 +44,19 @@ impl Segment {
         if header_len < TcpHeader::LEN || header_len > len {
             return None;
         }
-        let mut segment = Self {
-            flags: header.flag_bits & (FIN | SYN | RST | ACK),
+        let flags = header.flag_bits & (FIN | SYN | RST | ACK);
+        // As values: what is written field by field and read as a whole has to wait until all of that is in the cache.
+        let (scale, timestamps) = if flags & SYN == 0 { (None, false) } else { options(head, len) };
+        Some(Self {
+            flags,
             sequence: header.sequence.get(),
             acknowledgment: header.acknowledgment.get(),
             window: header.window.get(),
             payload: (len - header_len) as u32,
             cut,
-            ..Self::default()
-        };
-        if segment.flags & SYN != 0 {
-            segment.options(head, len);
-        }
-        Some(segment)
-    }
-
-    #[inline(never)]
-    fn options(&mut self, head: &[u8], len: usize) {
-        match TcpHeader::check(head, len) {
-            Ok((_, options)) => {
-                for option in options.flatten() {
-                    match option {
-                        TcpOption::WindowScale(shift) => self.scale = Some(shift.min(MAX_SCALE)),
-                        TcpOption::Timestamps { .. } => self.timestamps = true,
-                        _ => {}
-                    }
-                }
-            }
-            // They lie behind what is looked at: nothing must be held against a sender who may scale.
-            Err(TcpReason::HeadTooShort) => self.scale = Some(MAX_SCALE),
-            Err(_) => {}
-        }
+            scale,
+            timestamps,
+        })
     }
 
     /// Whether all of these flags are set.
@@ -97,4 +79,25 @@ impl Segment {
         let marks = (self.flags & SYN != 0) as u32 + (self.flags & FIN != 0) as u32;
         self.sequence.wrapping_add(self.payload).wrapping_add(marks)
     }
+}
+
+/// What a SYN's sender shifts windows by, if it can, and whether it has timestamps.
+#[inline(never)]
+fn options(head: &[u8], len: usize) -> (Option<u8>, bool) {
+    let (mut scale, mut timestamps) = (None, false);
+    match TcpHeader::check(head, len) {
+        Ok((_, options)) => {
+            for option in options.flatten() {
+                match option {
+                    TcpOption::WindowScale(shift) => scale = Some(shift.min(MAX_SCALE)),
+                    TcpOption::Timestamps { .. } => timestamps = true,
+                    _ => {}
+                }
+            }
+        }
+        // They lie behind what is looked at: nothing must be held against a sender who may scale.
+        Err(TcpReason::HeadTooShort) => scale = Some(MAX_SCALE),
+        Err(_) => {}
+    }
+    (scale, timestamps)
 }

@@ -96,7 +96,8 @@ impl Track {
         if self.over == Over::No && segment.flags & (SYN | RST) == 0 && !self.is_new() {
             return self.data(from, segment);
         }
-        self.mark(from, segment)
+        // A copy, so that the segment itself needn't be in memory for the usual ones.
+        self.mark(from, &{ *segment })
     }
 
     /// Where its session stands.
@@ -260,7 +261,7 @@ impl Track {
             return Outcome::Doubtful(Doubt::Ack);
         }
         if other.stage == Stage::Silent {
-            return self.one_way(from, segment);
+            return self.one_way(from, &{ *segment });
         }
         let beyond_fin = side.stage >= Stage::FinSent && after(end, side.fin);
         if !side.may_send(sequence, end, other) || beyond_fin {

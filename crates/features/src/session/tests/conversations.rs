@@ -14,10 +14,10 @@ fn a_question_and_its_answer_are_one_session() {
             pass(&mut bench, text, name);
             let seen = one(&mut bench);
             assert_eq!(seen.handle, begun.handle);
-            assert_eq!((seen.session.state, seen.session.packets), (State::Established, [2, 1]));
+            assert_eq!((seen.session.state, seen.session.packets()), (State::Established, [2, 1]));
             let row = packet(text, name);
             let bytes = row.frame.len() as u64 - 14;
-            assert_eq!(seen.session.bytes, [2 * bytes, bytes], "from the IP header on");
+            assert_eq!(seen.session.bytes(), [2 * bytes, bytes], "from the IP header on");
             let (initiator, other) = seen.endpoints();
             let addresses =
                 if text == V4 { ["10.0.2.2", "10.2.0.9"] } else { ["2001:db8:2::2", "2001:db8:1002::9"] };
@@ -48,11 +48,11 @@ fn tcp_is_followed_from_its_first_packet_to_its_last() {
             pass(&mut bench, text, name);
             assert_eq!(one(&mut bench).session.state, state, "after {name}");
         }
-        assert_eq!(one(&mut bench).session.packets, [5, 4]);
+        assert_eq!(one(&mut bench).session.packets(), [5, 4]);
         pass(&mut bench, text, "tcp syn");
         let again = one(&mut bench).session;
         assert_eq!(
-            (again.state, again.packets),
+            (again.state, again.packets()),
             (State::Embryonic, [1, 0]),
             "counted from its own beginning"
         );
@@ -71,7 +71,7 @@ fn what_is_late_belongs_to_the_session_that_is_over() {
             pass(&mut bench, text, name);
         }
         let seen = one(&mut bench);
-        assert_eq!((seen.session.state, seen.session.packets), (State::TimeWait, [3, 3]));
+        assert_eq!((seen.session.state, seen.session.packets()), (State::TimeWait, [3, 3]));
         assert_eq!(seen.endpoints().0.1, 40000, "the initiator is still the initiator");
         wait(&mut bench, 31);
         assert!(seen_none(&mut bench), "it doesn't last as long as an open one");
@@ -114,6 +114,33 @@ fn sessions_end_when_nothing_is_heard_of_them() {
     });
 }
 
+#[test]
+fn a_session_that_is_over_ends_in_time_though_its_timer_was_set_for_an_open_one() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant()]);
+        ["tcp syn", "tcp syn-ack answer", "tcp ack"]
+            .into_iter()
+            .for_each(|name| pass(&mut bench, text, name));
+        // The timer of an embryonic session has been due: it stands at an hour now.
+        wait(&mut bench, 20);
+        pass(&mut bench, text, "tcp rst answer");
+        wait(&mut bench, 29);
+        assert_eq!(seen(&mut bench).len(), 1);
+        wait(&mut bench, 2);
+        assert!(seen_none(&mut bench), "30 seconds of time-wait");
+        // Begun anew within time-wait, with the timer at its end: it is embryonic for 5 seconds, not for 30.
+        ["tcp syn", "tcp syn-ack answer", "tcp ack"]
+            .into_iter()
+            .for_each(|name| pass(&mut bench, text, name));
+        wait(&mut bench, 20);
+        ["tcp rst answer", "tcp syn"].into_iter().for_each(|name| pass(&mut bench, text, name));
+        wait(&mut bench, 4);
+        assert_eq!(seen(&mut bench).len(), 1);
+        wait(&mut bench, 2);
+        assert!(seen_none(&mut bench), "5 seconds without an answer");
+    });
+}
+
 fn bench_occupancy(bench: &Bench) -> u64 {
     let tenants = bench.publisher.current().get(bench.key::<Tenants>());
     tenants.get(1).unwrap().occupancy.sessions.load(Ordering::Relaxed)
@@ -127,9 +154,9 @@ fn an_icmp_error_belongs_to_the_session_that_it_quotes() {
         pass(&mut bench, text, "error of the other host");
         pass(&mut bench, text, "error of a router");
         let session = one(&mut bench).session;
-        assert_eq!((session.packets, session.state), ([1, 2], State::Embryonic), "an error is no answer");
+        assert_eq!((session.packets(), session.state), ([1, 2], State::Embryonic), "an error is no answer");
         pass(&mut bench, text, "error about the answer");
-        assert_eq!(one(&mut bench).session.packets, [2, 2]);
+        assert_eq!(one(&mut bench).session.packets(), [2, 2]);
         assert_eq!(count(&bench, node, "related-errors"), 3);
         pass(&mut bench, text, "unrelated error");
         assert_eq!((seen(&mut bench).len(), count(&bench, node, "passed-errors")), (1, 1));
@@ -149,7 +176,7 @@ fn ports_are_found_behind_options_in_a_mixed_vector() {
         let frames: Vec<_> = names.iter().map(|name| packet(text, name).frame).collect();
         bench.run(2, &frames, frames.len());
         let all: Vec<_> =
-            seen(&mut bench).iter().map(|seen| (seen.key.protocol(), seen.session.packets[0])).collect();
+            seen(&mut bench).iter().map(|seen| (seen.key.protocol(), seen.session.packets()[0])).collect();
         let icmp = if text == V4 { 1 } else { 58 };
         assert_eq!(all.len(), 3, "{all:?}");
         for expected in [(17, 5), (6, 1), (icmp, 1)] {
@@ -169,7 +196,7 @@ fn the_packets_of_a_vector_that_begins_a_session_are_all_of_it() {
             let frame = packet(text, "udp").frame;
             let outcome = bench.run(2, &vec![frame; count_of], count_of);
             assert_eq!(outcome.sent.get(&3).map(Vec::len), Some(count_of));
-            assert_eq!(one(&mut bench).session.packets, [count_of as u64, 0]);
+            assert_eq!(one(&mut bench).session.packets(), [count_of as u64, 0]);
             assert_eq!(count(&bench, node, "created"), 1);
         }
     });
@@ -192,6 +219,6 @@ fn a_tenant_without_services_has_sessions_that_stay_as_they_began() {
         pass(&mut bench, text, "udp");
         pass(&mut bench, text, "udp answer");
         let session = one(&mut bench).session;
-        assert_eq!((session.state, session.packets), (State::Embryonic, [1, 1]));
+        assert_eq!((session.state, session.packets()), (State::Embryonic, [1, 1]));
     });
 }

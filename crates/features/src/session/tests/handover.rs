@@ -56,7 +56,7 @@ fn both_directions_meet_at_one_worker() {
                 "errors go where their session is"
             );
             let session = one(&mut workers[owner]).session;
-            assert_eq!((session.state, session.packets), (State::Established, [2, 2]));
+            assert_eq!((session.state, session.packets()), (State::Established, [2, 2]));
             assert!(seen(&mut workers[1 - owner]).is_empty());
             // Two of the four came in at either worker: those of the other one were handed over, once.
             assert_eq!(count(&workers[1 - owner], node, "handed-over"), 2);

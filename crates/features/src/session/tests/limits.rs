@@ -10,7 +10,7 @@ fn a_quota_is_kept_and_counted_and_others_go_on() {
         pass(&mut bench, text, "udp answer");
         dropped(&mut bench, text, "another udp", &format!("{node} quota"));
         pass(&mut bench, text, "udp");
-        assert_eq!(one(&mut bench).session.packets, [2, 1], "who is there goes on");
+        assert_eq!(one(&mut bench).session.packets(), [2, 1], "who is there goes on");
         let tenants = bench.publisher.current().get(bench.key::<Tenants>());
         assert_eq!(tenants.get(1).unwrap().occupancy.refused.load(Ordering::Relaxed), 1);
     });
@@ -69,7 +69,7 @@ fn a_syn_flood_harms_nobody_else() {
             assert_eq!(all.len(), 600);
             let open = all.iter().filter(|seen| seen.session.state == State::Established);
             assert_eq!(
-                open.map(|seen| seen.session.packets).max(),
+                open.map(|seen| seen.session.packets()).max(),
                 Some([21, 21]),
                 "none of its packets is lost"
             );
@@ -174,7 +174,7 @@ fn many_in_one_vector_keep_to_the_quota() {
         assert_eq!(outcome.drops, [("ip4-session-input session-gone".to_string(), 246)].into());
         assert_eq!(seen(&mut bench).len(), 10);
         assert_eq!(count(&bench, node, "created"), 10 + count(&bench, node, "evicted-for-quota"));
-        let kept: u64 = seen(&mut bench).iter().map(|seen| seen.session.packets[0]).sum();
+        let kept: u64 = seen(&mut bench).iter().map(|seen| seen.session.packets()[0]).sum();
         assert_eq!(kept, 10, "a packet is counted at its own session, whoever made room before");
     });
 }

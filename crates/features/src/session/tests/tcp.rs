@@ -287,7 +287,7 @@ fn a_session_that_is_over_begins_anew_under_the_check() {
         set_tenants(&mut bench, &[strict()]);
         send(&mut bench, &packets[6].0);
         let seen = one(&mut bench);
-        assert_eq!((seen.session.state, seen.session.packets), (State::Embryonic, [1, 0]));
+        assert_eq!((seen.session.state, seen.session.packets()), (State::Embryonic, [1, 0]));
         assert_eq!(seen.endpoints().0, before.endpoints().1, "B is the initiator");
         packets[7..].iter().for_each(|(row, _)| send(&mut bench, row));
         assert_eq!(one(&mut bench).session.state, State::Established);

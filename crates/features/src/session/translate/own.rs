@@ -52,10 +52,10 @@ impl OwnErrors {
         let from_high = mark.from_high != turned;
         if F::IS_V6 {
             if let Some(translation) = sessions.translations.v6.get(handle) {
-                apply(translation, ctx.packets, slot, own, from_high);
+                apply(translation, ctx.packets, slot, &own, from_high);
             }
         } else if let Some(translation) = sessions.translations.v4.get(handle) {
-            apply(translation, ctx.packets, slot, own, from_high);
+            apply(translation, ctx.packets, slot, &own, from_high);
         }
     }
 }

@@ -20,7 +20,7 @@ fn both_directions_are_translated() {
             pass(bench, text, name);
             let seen = one(bench);
             let (vip, backend) = places(!seen.key.is_v4());
-            assert_eq!((seen.session.packets, seen.endpoints().1), ([2, 1], vip));
+            assert_eq!((seen.session.packets(), seen.endpoints().1), ([2, 1], vip));
             assert_eq!(seen.translated, Some([seen.endpoints().0, backend]));
             assert_eq!(
                 (count(bench, "balance", "to-backends"), count(bench, "balance", "from-backends")),
@@ -48,7 +48,7 @@ fn a_vector_is_translated_as_its_packets_are() {
                 let sent = outcome.sent.get(interface);
                 assert_eq!(sent, Some(&vec![frame.clone(); 256]), "{name}: {:?}", outcome.drops);
             }
-            assert_eq!(one(&mut bench).session.packets, [256, 256]);
+            assert_eq!(one(&mut bench).session.packets(), [256, 256]);
         }
     }
 }
@@ -90,7 +90,7 @@ fn errors_are_translated_with_what_they_quote() {
                 pass(bench, text, &format!("{quoted} error of {who}"));
             }
             assert_eq!(count(bench, "balance", "errors"), 4);
-            assert_eq!(one(bench).session.packets, [3, 3]);
+            assert_eq!(one(bench).session.packets(), [3, 3]);
         });
     }
 }
@@ -111,7 +111,7 @@ fn a_backend_that_asks_the_vip_is_seen_with_the_vip_s_address() {
         bench.publish(|draft| draft.change(key, |all| all.set_place(3, Place { tenant: 1, context: 0 })));
         pass(bench, text, "a backend asks itself");
         pass(bench, text, "a backend asks itself answer");
-        assert_eq!(one(bench).session.packets, [1, 1]);
+        assert_eq!(one(bench).session.packets(), [1, 1]);
     });
 }
 

@@ -56,7 +56,7 @@ fn answers_come_to_the_worker_that_has_the_session() {
                     let mut workers = workers(tier, [seed, seed * 7, 3, seed << 40]);
                     let owner = send(&mut workers, 0, text, name);
                     assert_eq!(send(&mut workers, 1, text, &format!("{name} answer")), owner, "seed {seed}");
-                    assert_eq!(one(&mut workers[owner]).session.packets, [1, 1]);
+                    assert_eq!(one(&mut workers[owner]).session.packets(), [1, 1]);
                     let handed: u64 = workers
                         .iter()
                         .map(|worker| {

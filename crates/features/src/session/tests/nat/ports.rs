@@ -100,7 +100,7 @@ fn a_session_ends_when_its_address_is_no_longer_the_pool_s() {
         Pool { figures: Arc::clone(&figures), addresses: vec![POOL..=POOL + 1], ..pool(50000..=50007) };
     set_tenants(&mut bench, &[translating(larger)]);
     pass(&mut bench, NAT, "udp answer");
-    assert_eq!(one(&mut bench).session.packets, [1, 1], "more addresses and ports don't matter");
+    assert_eq!(one(&mut bench).session.packets(), [1, 1], "more addresses and ports don't matter");
     let other = Pool { figures: Arc::clone(&figures), ..pool(50001..=50001) };
     set_tenants(&mut bench, &[translating(other)]);
     // Its next packet is a new session's, before anybody has looked through all of them.

@@ -20,7 +20,7 @@ fn both_directions_are_translated() {
             pass(bench, NAT, &format!("{name} answer"));
             pass(bench, NAT, name);
             let seen = one(bench);
-            assert_eq!((seen.session.packets, seen.session.initiator_is_high()), ([2, 1], false));
+            assert_eq!((seen.session.packets(), seen.session.initiator_is_high()), ([2, 1], false));
             assert_eq!(translations(tenant), 1);
             assert_eq!((count(bench, "nat", "out"), count(bench, "nat", "in")), (2, 1));
         });
@@ -45,7 +45,7 @@ fn a_vector_is_translated_as_its_packets_are() {
                     outcome.drops
                 );
             }
-            assert_eq!(one(&mut bench).session.packets, [512, 512]);
+            assert_eq!(one(&mut bench).session.packets(), [512, 512]);
         }
     }
 }
@@ -111,7 +111,7 @@ fn errors_are_translated_with_what_they_quote() {
                 pass(bench, NAT, &format!("{quoted} error of {who}"));
             }
             assert_eq!(count(bench, "nat", "errors"), 4);
-            assert_eq!(one(bench).session.packets, [3, 3]);
+            assert_eq!(one(bench).session.packets(), [3, 3]);
         });
     }
 }

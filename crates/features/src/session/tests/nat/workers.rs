@@ -59,7 +59,7 @@ fn answers_come_to_the_worker_that_has_the_session() {
             // Addresses, ports and the checksum over them are those of the question as it was asked.
             assert_eq!(answered[26..42], answer(&asked[14..])[12..28]);
             let there = one(&mut workers[owner]).session;
-            assert_eq!(there.packets, [1, 1]);
+            assert_eq!(there.packets(), [1, 1]);
             let handed: u64 =
                 workers.iter().map(|worker| count(worker, "ip4-session-input", "handed-over")).sum();
             assert_eq!(handed, 1, "either came in at the other worker");

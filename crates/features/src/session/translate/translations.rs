@@ -1,0 +1,98 @@
+//! A worker's translations, beside its sessions.
+
+use super::super::balance::Books;
+use super::super::entry::{Flow, Session};
+use super::super::nat::{self, Pools};
+use super::super::serving::Ahead;
+use super::super::tenants::{Tenant, Tenants};
+use super::{Address, Address6, NOBODY, Translation};
+use graph::prefetch_read;
+use tables::session::{Beside, Endpoint, Handle, Key, SessionTable};
+
+/// A worker's translations.
+#[derive(Debug, Default)]
+pub(in super::super) struct Translations {
+    pub(in super::super) v4: Beside<Translation<u32>>,
+    pub(in super::super) v6: Beside<Translation<Address6>>,
+    /// Pools that ports are of.
+    pub(in super::super) pools: Pools,
+    /// Backends that have sessions.
+    pub(in super::super) books: Books,
+}
+
+impl Translations {
+    /// Bytes of memory that they take.
+    pub(in super::super) fn bytes(&self) -> usize {
+        self.v4.bytes() + self.v6.bytes()
+    }
+
+    /// Has that of a packet's session fetched, if it has one, and then the figures of its backend.
+    #[inline(always)]
+    pub(in super::super) fn fetch(&self, flow: Flow, ahead: Ahead) {
+        let session = flow.session();
+        match (ahead, flow.is_v6()) {
+            (Ahead::First, true) => self.v6.soon(session, prefetch_read),
+            (Ahead::First, false) => self.v4.soon(session, prefetch_read),
+            (Ahead::Then, true) => self.fetch_figures(self.v6.peek(session)),
+            (Ahead::Then, false) => self.fetch_figures(self.v4.peek(session)),
+        }
+    }
+
+    #[inline(always)]
+    fn fetch_figures<A: Address>(&self, translation: Option<&Translation<A>>) {
+        if let Some(translation) = translation.filter(|translation| translation.is_balanced()) {
+            self.books.soon(translation.account, prefetch_read);
+        }
+    }
+
+    /// Near side and far one of a session, as they are seen beyond.
+    pub(in super::super) fn endpoints(&self, session: Handle) -> Option<[Endpoint; 2]> {
+        let v4 = self.v4.get(session).map(Translation::endpoints);
+        v4.or_else(|| self.v6.get(session).map(Translation::endpoints))
+    }
+
+    /// Pool, backend and second key of a session that is translated.
+    pub(in super::super) fn owners(&self, session: Handle) -> Option<Owners> {
+        let v4 = self.v4.get(session).map(Owners::of);
+        v4.or_else(|| self.v6.get(session).map(Owners::of))
+    }
+
+    /// The session's port and backend are given back, and it isn't found by its second key any more.
+    #[cold]
+    pub(in super::super) fn release(&mut self, table: &mut SessionTable<Session>, session: Handle) {
+        let Some(owners) = self.owners(session) else { return };
+        table.remove_alias(owners.alias);
+        self.pools.give(owners.pool);
+        self.books.give(owners.account);
+    }
+
+    /// Whether the session may go on as it is translated, now that its tenant or who serves it has changed.
+    #[cold]
+    pub(in super::super) fn holds(
+        &self,
+        tenants: &Tenants,
+        tenant: &Tenant,
+        key: &Key,
+        session: Handle,
+    ) -> bool {
+        match self.owners(session) {
+            Some(owners) if owners.account != NOBODY => self.books.hold(tenant, owners.account),
+            Some(_) => self.v4.get(session).is_some_and(|one| nat::holds(tenants, tenant, key, one)),
+            None => false,
+        }
+    }
+}
+
+/// Who has to know when a translation goes.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Owners {
+    pub(in super::super) pool: u16,
+    pub(in super::super) account: u32,
+    pub(in super::super) alias: u32,
+}
+
+impl Owners {
+    fn of<A: Address>(translation: &Translation<A>) -> Self {
+        Self { pool: translation.pool, account: translation.account, alias: translation.alias }
+    }
+}
