@@ -143,7 +143,7 @@ impl<F: Tuple> Tiered for Input<F> {
             now: ctx.now,
             tick: ctx.now >> TICK_BITS,
             worker: ctx.worker as u32,
-            is_v6: F::IS_V6,
+            family: PhantomData::<F>,
             counts: [0; Counter::SPECS.len()],
             evicted: Evicted::default(),
         };
@@ -206,7 +206,7 @@ impl<F: Tuple> Input<F> {
 
     /// Takes the packets to their sessions.
     #[inline(always)]
-    fn visit(&mut self, there: &mut There<'_>, packets: &mut Packets, frame: &mut Frame<'_>, arcs: &Arcs) {
+    fn visit(&mut self, there: &mut There<'_, F>, packets: &mut Packets, frame: &mut Frame<'_>, arcs: &Arcs) {
         let onward = self.onward;
         let mut all = self.looks.iter().zip(frame.next.iter_mut());
         let mut vector = Vector::new(frame.slots);
@@ -244,13 +244,13 @@ impl<F: Tuple> Input<F> {
 }
 
 /// A worker's sessions as the packets of a vector meet them.
-struct There<'a> {
+struct There<'a, F> {
     tenants: &'a Tenants,
     sessions: &'a mut Sessions,
     now: u64,
     tick: u64,
     worker: u32,
-    is_v6: bool,
+    family: PhantomData<F>,
     counts: [u64; Counter::SPECS.len()],
     evicted: Evicted,
 }
@@ -258,15 +258,19 @@ struct There<'a> {
 /// What becomes of a packet, its session and the version of that.
 type Passage = (Verdict, Flow, u16);
 
-impl There<'_> {
+impl<F: Tuple> There<'_, F> {
     /// Takes a packet of session `index` into account, and says what it passes. `None` where that isn't the packet's, or the
     /// session's tenant is gone.
     #[inline(always)]
     fn of_session(&mut self, index: u32, look: &Look<Mark>, bytes: u32) -> Option<(Chain, Flow, u16)> {
         let from_high = look.mark.from_high;
-        let (chain, version) =
-            self.sessions.packet(self.tenants, (index, &look.key), (from_high, bytes), self.tick)?;
-        Some((chain, Flow::new(index, self.is_v6, from_high), version))
+        let (chain, version) = self.sessions.packet(
+            self.tenants,
+            (index, &look.key, F::IS_V6),
+            (from_high, bytes),
+            self.tick,
+        )?;
+        Some((chain, Flow::new(index, F::IS_V6, from_high), version))
     }
 
     /// A packet that isn't simply one of its session's: the first of a flow, or one of none.
@@ -291,7 +295,7 @@ impl There<'_> {
             Kind::Error if found != NONE => {
                 self.counts[Counter::RelatedErrors as usize] += 1;
                 let (chain, version) = self.sessions.related(found, mark.from_high, bytes);
-                return (Verdict::Pass(chain), Flow::new(found, self.is_v6, mark.from_high), version);
+                return (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version);
             }
             Kind::Flow => {
                 if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {

@@ -190,11 +190,11 @@ impl Sessions {
     pub(super) fn packet(
         &mut self,
         tenants: &Tenants,
-        (index, key): (u32, &Key),
+        (index, key, is_v6): (u32, &Key, bool),
         (from_high, bytes): (bool, u32),
         tick: u64,
     ) -> Option<(Chain, u16)> {
-        let (handle, session) = self.table.visit_if(index, key)?;
+        let (handle, session) = self.table.visit_if(index, key, is_v6)?;
         if session.epoch != tenants.generation as u16 {
             renew(tenants, session, (handle, key), &mut self.tcp, &self.translations)?;
         }

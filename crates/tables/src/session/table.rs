@@ -301,14 +301,15 @@ impl<V: Copy + Default> SessionTable<V> {
         Some((Handle { index, generation: entry.generation }, entry.key(), &mut entry.value))
     }
 
-    /// Third step: [`SessionTable::visit`] of the session of that number, if that is the one with this key. Where it isn't,
-    /// [`SessionTable::find`] looks further.
+    /// Third step: [`SessionTable::visit`] of the session of that number, if that is the one with this key, one of IPv6 where
+    /// `is_v6`. Where it isn't, [`SessionTable::find`] looks further.
     #[inline(always)]
     #[must_use]
-    pub fn visit_if(&mut self, index: u32, key: &Key) -> Option<(Handle, &mut V)> {
+    pub fn visit_if(&mut self, index: u32, key: &Key, is_v6: bool) -> Option<(Handle, &mut V)> {
         let entry = self.entries.get_mut(index as usize)?;
+        let (head, more) = key.parts();
         // No branch of its own for what is never so but for a vector in which a session ended.
-        let right = entry.lives() & entry.has(key);
+        let right = entry.lives() & (entry.key == head) & (!is_v6 || entry.more == more);
         right.then_some((Handle { index, generation: entry.generation }, &mut entry.value))
     }
 
