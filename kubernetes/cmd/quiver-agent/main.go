@@ -30,11 +30,12 @@ import (
 	"quiver/kubernetes/internal/host"
 	"quiver/kubernetes/internal/install"
 	"quiver/kubernetes/internal/pods"
+	"quiver/kubernetes/internal/policy"
 )
 
 type options struct {
 	socket, quiverd, state, node, kubeconfig, ranges, device, health string
-	standalone, install, uninstall, stay, services                   bool
+	standalone, install, uninstall, stay, services, policies         bool
 	mtu                                                              uint
 	plugins, networks, plugin, network, program, programState        string
 }
@@ -54,6 +55,7 @@ func main() {
 	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
+	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies (not standalone)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -105,6 +107,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	var teller calls.Teller
 	var cluster *pods.Cluster
 	var objects *balance.Objects
+	var rules *policy.Objects
 	ranges := func() ([]netip.Prefix, error) { return pods.ParseRanges(strings.Split(o.ranges, ",")) }
 	if !o.standalone {
 		if o.node == "" {
@@ -116,6 +119,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		if err == nil && o.services {
 			objects, err = balance.Follow(access)
+		}
+		if err == nil && o.policies {
+			rules, err = policy.Follow(access)
 		}
 		if err != nil {
 			return fmt.Errorf("API server: %w", err)
@@ -159,6 +165,14 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return fmt.Errorf("services: %w", err)
 		}
 		server.Keeping(keeper)
+		go keeper.Run(ctx)
+	}
+	if rules != nil {
+		keeper := guard(cluster, rules, quiverd, log)
+		if err := keeper.Figures(registry); err != nil {
+			return fmt.Errorf("policies: %w", err)
+		}
+		server.Guarding(keeper)
 		go keeper.Run(ctx)
 	}
 	go server.Run(ctx)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"quiver/kubernetes/internal/health"
 	"quiver/kubernetes/internal/host"
 	"quiver/kubernetes/internal/install"
+	"quiver/kubernetes/internal/policy"
 )
 
 const (
@@ -97,7 +99,11 @@ func withdraw(ctx context.Context, quiverd *dataplane.Client, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	ours := append(there.Ours(), vips.Refs()...)
+	policies, err := quiverd.ACLs(ctx, policy.Ours)
+	if err != nil {
+		return err
+	}
+	ours := slices.Concat(there.Ours(), vips.Refs(), policies.Refs())
 	if err := quiverd.Apply(ctx, nil, ours); err != nil {
 		return err
 	}

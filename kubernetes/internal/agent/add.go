@@ -65,15 +65,40 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	if err := a.store.Put(record); err != nil {
 		return nil, failure(codes.Unavailable, "see whether the disk is full", "%s: %v", record.Pod(), err)
 	}
-	if err := a.program(ctx, record); err != nil {
+	err = a.cover(ctx, record)
+	if err == nil {
+		err = a.program(ctx, record)
+	}
+	if err != nil {
 		a.undo(ctx, record)
 		if undone := a.store.Delete(id); undone != nil {
 			a.log.Error("an address stays in use", "pod", record.Pod(), "why", undone)
 		}
+		a.uncover(record)
 		return nil, err
 	}
 	a.log.Info("added", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses, "memif", record.Memif != nil)
 	return answer(record), nil
+}
+
+// cover has an attachment guarded before anything can reach it.
+func (a *Agent) cover(ctx context.Context, record *attachment.Record) error {
+	if a.guard == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	if err := a.guard.Cover(ctx, podOf(record), a.addresses(podOf(record))); err != nil {
+		return failure(codes.Unavailable, "see whether this node reaches the API server, and quiverd answers", "%s: NetworkPolicies: %v", record.Pod(), err)
+	}
+	return nil
+}
+
+// uncover tells that an attachment isn't there any more.
+func (a *Agent) uncover(record *attachment.Record) {
+	if a.guard != nil {
+		a.guard.Here(podOf(record), a.addresses(podOf(record)))
+	}
 }
 
 // undo withdraws what may be there of an attachment that failed, even if its caller has gone.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"quiver/kubernetes/internal/address"
 	"quiver/kubernetes/internal/attachment"
@@ -37,12 +40,21 @@ type Settings struct {
 	Services bool
 }
 
-// Services are kept beside pods.
-type Services interface {
-	// Ready is nil when they are as they shall be.
+// Keeper keeps something in quiverd beside pods.
+type Keeper interface {
+	// Ready is nil when all is as it shall be.
 	Ready() error
 	// Compare has everything compared: quiverd has come back.
 	Compare()
+}
+
+// Guard keeps what policies let pass beside pods.
+type Guard interface {
+	Keeper
+	// Cover has a new pod's addresses guarded before anything can reach them.
+	Cover(ctx context.Context, pod types.NamespacedName, addresses []netip.Addr) error
+	// Here tells a pod's addresses on this node; none: it isn't here any more.
+	Here(pod types.NamespacedName, addresses []netip.Addr)
 }
 
 // Agent serves quiver-cni.
@@ -62,7 +74,8 @@ type Agent struct {
 	compared error
 	// It was well once.
 	brought  bool
-	services Services
+	services Keeper
+	guard    Guard
 }
 
 // New makes an agent that has no addresses to give yet.
@@ -71,7 +84,33 @@ func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, 
 }
 
 // Keeping tells who keeps Services, before Run.
-func (a *Agent) Keeping(services Services) { a.services = services }
+func (a *Agent) Keeping(services Keeper) { a.services = services }
+
+// Guarding tells who keeps policies, before Run: pods that are there already are handed to it.
+func (a *Agent) Guarding(guard Guard) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.guard = guard
+	for _, record := range a.store.All() {
+		guard.Here(podOf(record), a.addresses(podOf(record)))
+	}
+}
+
+// podOf names an attachment's pod as the API server does.
+func podOf(record *attachment.Record) types.NamespacedName {
+	return types.NamespacedName{Namespace: record.PodNamespace, Name: record.PodName}
+}
+
+// addresses are all that a pod has on this node: one that is made anew may be there twice for a while.
+func (a *Agent) addresses(pod types.NamespacedName) (all []netip.Addr) {
+	for _, record := range a.store.All() {
+		if podOf(record) == pod {
+			all = append(all, record.Addresses...)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all
+}
 
 // SetRanges tells which addresses there are to give.
 func (a *Agent) SetRanges(ranges []netip.Prefix) error {
@@ -128,8 +167,8 @@ func (a *Agent) Run(ctx context.Context) {
 		for ctx.Err() == nil {
 			err := a.quiverd.Watch(ctx, func() {
 				a.reconcile(ctx, "quiverd is there")
-				if a.services != nil {
-					a.services.Compare()
+				for _, keeper := range a.beside() {
+					keeper.Compare()
 				}
 			})
 			if ctx.Err() == nil {
@@ -141,6 +180,18 @@ func (a *Agent) Run(ctx context.Context) {
 	for pause(ctx, resync) {
 		a.reconcile(ctx, "resync")
 	}
+}
+
+// beside are those who keep what isn't the agent's own, by what they keep.
+func (a *Agent) beside() map[string]Keeper {
+	all := map[string]Keeper{}
+	if a.services != nil {
+		all["Services"] = a.services
+	}
+	if a.guard != nil {
+		all["NetworkPolicies"] = a.guard
+	}
+	return all
 }
 
 // pause waits; false: the context ended first.

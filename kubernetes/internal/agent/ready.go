@@ -22,9 +22,9 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("not everything is as it shall be: %w", err)
 	}
-	if a.services != nil {
-		if err := a.services.Ready(); err != nil {
-			return fmt.Errorf("not all Services are as they shall be: %w", err)
+	for what, keeper := range a.beside() {
+		if err := keeper.Ready(); err != nil {
+			return fmt.Errorf("not all %s are as they shall be: %w", what, err)
 		}
 	}
 	if a.settings.HostDevice == "" {

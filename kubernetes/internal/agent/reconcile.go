@@ -75,9 +75,9 @@ func (a *Agent) node() *quiver.Config {
 	return dataplane.Node(ranges, dataplane.Uplink{Device: a.settings.HostDevice, MTU: a.settings.MTU})
 }
 
-// tenant has the packets of all pods and of the host looked at for Services, a pod that goes apart; nothing if that isn't wanted.
+// tenant has the packets of all pods and of the host looked at for Services and policies, a pod that goes apart; nothing if neither is wanted.
 func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
-	if !a.settings.Services {
+	if !a.settings.Services && a.guard == nil {
 		return &quiver.Config{}
 	}
 	configs := []*quiver.Config{a.node()}
@@ -86,7 +86,7 @@ func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
 			configs = append(configs, dataplane.Objects(record))
 		}
 	}
-	return dataplane.Tenant(dataplane.Interfaces(configs...))
+	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil)
 }
 
 // withdraw takes the objects of an attachment away; what fails is made good by Reconcile.

@@ -136,6 +136,12 @@ func add(all *quiver.Config, object *quiver.Object) {
 		all.Tenants = append(all.Tenants, object.GetTenant())
 	case object.GetVip() != nil:
 		all.Vips = append(all.Vips, object.GetVip())
+	case object.GetAcl() != nil:
+		all.Acls = append(all.Acls, object.GetAcl())
+	case object.GetAddressSet() != nil:
+		all.AddressSets = append(all.AddressSets, object.GetAddressSet())
+	case object.GetEndpoint() != nil:
+		all.Endpoints = append(all.Endpoints, object.GetEndpoint())
 	}
 }
 
@@ -164,6 +170,15 @@ func Refs(config *quiver.Config) []*quiver.ObjectRef {
 	}
 	for _, tenant := range config.GetTenants() {
 		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_TENANT, Name: tenant.Name})
+	}
+	for _, endpoint := range config.GetEndpoints() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_ENDPOINT, Name: endpoint.Name})
+	}
+	for _, list := range config.GetAcls() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_ACL, Name: list.Name})
+	}
+	for _, set := range config.GetAddressSets() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_ADDRESS_SET, Name: set.Name})
 	}
 	for _, neighbor := range config.GetNeighbors() {
 		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_NEIGHBOR, Name: neighbor.Interface + "/" + neighbor.Address})

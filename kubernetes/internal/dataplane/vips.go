@@ -25,11 +25,21 @@ var protocols = map[core.Protocol]quiver.VipProtocol{
 	core.ProtocolUDP: quiver.VipProtocol_VIP_PROTOCOL_UDP, core.ProtocolSCTP: quiver.VipProtocol_VIP_PROTOCOL_SCTP,
 }
 
-// Tenant has the sessions of interfaces looked at for VIPs.
-func Tenant(interfaces []string) *quiver.Config {
-	chain := []string{"l4-lifecycle", "balance"}
+// Tenant has the sessions of interfaces looked at: for VIPs, and whether policies let them pass.
+func Tenant(interfaces []string, vips, policies bool) *quiver.Config {
+	chain := []string{"l4-lifecycle"}
+	if vips {
+		chain = append(chain, "balance")
+	}
+	tenant := &quiver.Tenant{Name: everybody, Interfaces: interfaces}
+	if policies {
+		chain = append(chain, "acl")
+		// Later fragments are of no use without the first one, which is asked about; Kubernetes leaves other protocols to the network.
+		tenant.Untracked = quiver.UntrackedAction_UNTRACKED_ACTION_PASS
+	}
 	slices.Sort(interfaces)
-	return &quiver.Config{Tenants: []*quiver.Tenant{{Name: everybody, Interfaces: interfaces, ForwardServices: chain, ReverseServices: chain}}}
+	tenant.ForwardServices, tenant.ReverseServices = chain, chain
+	return &quiver.Config{Tenants: []*quiver.Tenant{tenant}}
 }
 
 // Interfaces names those of configurations that packets come in by.

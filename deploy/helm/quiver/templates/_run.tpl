@@ -51,6 +51,7 @@ containers:
       - --host-device={{ .Values.agent.hostDevice }}
       - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
+      - --policies={{ .Values.agent.policies }}
     env:
       - name: NODE_NAME
         valueFrom:

@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"quiver/kubernetes/internal/dataplane"
+)
+
+const (
+	// This often everything is compared, whether or not something is known to have happened.
+	resync = 30 * time.Second
+	// So long after a failure it is tried again.
+	patience = time.Second
+	// So long it waits to look again whether all is known.
+	soon = 50 * time.Millisecond
+)
+
+// ErrUnknown is told as long as the API server hasn't told pods, namespaces and policies.
+var ErrUnknown = errors.New("the API server hasn't told the NetworkPolicies yet")
+
+// Settings of a keeper.
+type Settings struct {
+	// Node tells the addresses that this node itself is seen with; false: not known yet.
+	Node func() ([]netip.Addr, bool)
+	// Teller lets owners of policies know.
+	Teller interface {
+		TellPolicy(key types.NamespacedName, uid types.UID, reason, message string)
+	}
+}
+
+// Keeper keeps quiverd at what NetworkPolicies are.
+type Keeper struct {
+	settings Settings
+	objects  *Objects
+	quiverd  *dataplane.Client
+	log      *slog.Logger
+	again    chan struct{}
+
+	// One change at a time.
+	mutex  sync.Mutex
+	wanted *wanted
+	have   *dataplane.FoundACLs
+	told   map[types.NamespacedName]string
+
+	state   sync.Mutex
+	outcome error
+	figures figures
+}
+
+// New makes a keeper that has done nothing yet.
+func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
+	return &Keeper{
+		settings: settings, objects: objects, quiverd: quiverd, log: log, again: make(chan struct{}, 1), wanted: newWanted(),
+		told: map[types.NamespacedName]string{}, outcome: ErrUnknown,
+	}
+}
+
+// Ready is nil when all policies were as they shall be when they were last looked at.
+func (k *Keeper) Ready() error {
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.outcome
+}
+
+// Compare has everything compared soon: quiverd has come back.
+func (k *Keeper) Compare() {
+	select {
+	case k.again <- struct{}{}:
+	default:
+	}
+}
+
+// Here tells the addresses of a pod of this node that is there already; none: it isn't any more.
+func (k *Keeper) Here(key types.NamespacedName, addresses []netip.Addr) {
+	k.mutex.Lock()
+	k.wanted.setHere(key, addresses)
+	k.mutex.Unlock()
+	k.Compare()
+}
+
+// Cover has a new pod's addresses guarded, before anything can reach them.
+func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) error {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if !k.objects.Known() {
+		return ErrUnknown
+	}
+	k.learn()
+	if k.wanted.groups.pods[key.Namespace][key.Name] == nil {
+		// The runtime may be ahead of the watch, which brings it soon.
+		pod, err := k.objects.ask(ctx, key)
+		if err != nil {
+			return err
+		}
+		k.wanted.setPod(key, pod)
+	}
+	k.wanted.setHere(key, addresses)
+	return k.bring(ctx, false)
+}
+
+// Run does it until the context ends. It leaves things as they are then: who is guarded stays so.
+func (k *Keeper) Run(ctx context.Context) {
+	go k.objects.Run(ctx)
+	all := true
+	for ctx.Err() == nil {
+		k.mutex.Lock()
+		err := k.bring(ctx, all)
+		k.mutex.Unlock()
+		k.note(ctx, err)
+		pause := resync
+		// What failed may have been done in part.
+		if all = err != nil; all {
+			pause = patience
+		}
+		if errors.Is(err, ErrUnknown) {
+			pause = soon
+		}
+		select {
+		case <-ctx.Done():
+		case <-k.objects.changed:
+		case <-k.again:
+			all = true
+		case <-time.After(pause):
+			all = true
+		}
+	}
+}
+
+func (k *Keeper) note(ctx context.Context, err error) {
+	k.state.Lock()
+	defer k.state.Unlock()
+	// A fault that stays is told once.
+	if err != nil && ctx.Err() == nil && (k.outcome == nil || k.outcome.Error() != err.Error()) && !errors.Is(err, ErrUnknown) {
+		k.log.Error("not all NetworkPolicies are as they shall be; trying again", "why", err)
+	} else if err == nil && k.outcome != nil {
+		k.log.Info("NetworkPolicies are as they shall be", "lists", len(k.wanted.acls), "guarded", len(k.wanted.endpoints))
+	}
+	k.outcome = err
+	k.figures = figures{len(k.wanted.acls), len(k.wanted.groups.inUse), len(k.wanted.endpoints)}
+}
+
+// learn hears what has changed.
+func (k *Keeper) learn() {
+	dirty := k.objects.take()
+	for name := range dirty.namespaces {
+		k.wanted.groups.setNamespace(name, k.objects.namespace(name))
+	}
+	for key := range dirty.pods {
+		k.wanted.setPod(key, k.objects.pod(key))
+	}
+	for key := range dirty.policies {
+		k.wanted.setPolicy(key, k.objects.policy(key))
+	}
+}
+
+// bring does what has changed, or, with all, whatever is to do.
+func (k *Keeper) bring(ctx context.Context, all bool) error {
+	node, known := k.settings.Node()
+	if !known || !k.objects.Known() {
+		return ErrUnknown
+	}
+	k.learn()
+	k.wanted.setNode(node)
+	k.wanted.settle()
+	if all || k.have == nil {
+		have, err := k.quiverd.ACLs(ctx, Ours)
+		if err != nil {
+			return err
+		}
+		k.have = have
+		k.wanted.everything(have)
+	}
+	refused, err := k.program(ctx)
+	k.tell(refused)
+	return err
+}
+
+// tell lets owners of policies know what is wrong with them, once.
+func (k *Keeper) tell(refused map[string]string) {
+	texts := map[types.NamespacedName]string{}
+	for key, problems := range k.wanted.problems {
+		texts[key] = strings.Join(problems, "; ")
+	}
+	for namespace, policies := range k.wanted.policies {
+		for name := range policies {
+			key := types.NamespacedName{Namespace: namespace, Name: name}
+			for _, of := range []direction{ingress, egress} {
+				if why := refused[listName(key, of)]; why != "" {
+					texts[key] = strings.Trim(texts[key]+"; "+why+": its pods are cut off", "; ")
+				}
+			}
+		}
+	}
+	for key, text := range texts {
+		if k.told[key] == text {
+			continue
+		}
+		k.log.Warn("a NetworkPolicy can't be as it says", "policy", key, "why", text)
+		if policy := k.objects.policy(key); policy != nil && k.settings.Teller != nil {
+			k.settings.Teller.TellPolicy(key, policy.UID, "QuiverPolicy", text)
+		}
+	}
+	k.told = texts
+}

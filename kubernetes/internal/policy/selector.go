@@ -1,0 +1,139 @@
+// Package policy has quiverd let pass what the cluster's NetworkPolicies do.
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Pod is what there is to know of a pod.
+type Pod struct {
+	// Key is its namespace and name.
+	Key types.NamespacedName
+	// Labels are its own.
+	Labels labels.Set
+	// Addresses are its own; none of a pod that uses the host's network, has none yet, or has ended.
+	Addresses []netip.Addr
+	// Ports of its containers that have names.
+	Ports []Port
+}
+
+// Port is a container's.
+type Port struct {
+	// Name that policies may call it by.
+	Name string
+	// Protocol of the port.
+	Protocol core.Protocol
+	// Number of the port.
+	Number int32
+}
+
+// PodOf tells a pod.
+func PodOf(object *core.Pod) *Pod {
+	pod := &Pod{Key: types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, Labels: object.Labels}
+	if !object.Spec.HostNetwork && object.Status.Phase != core.PodSucceeded && object.Status.Phase != core.PodFailed {
+		for _, ip := range object.Status.PodIPs {
+			if address, err := netip.ParseAddr(ip.IP); err == nil {
+				pod.Addresses = append(pod.Addresses, address.Unmap())
+			}
+		}
+	}
+	// Those of containers that run before the others and stay count, too.
+	for _, container := range append(append([]core.Container(nil), object.Spec.InitContainers...), object.Spec.Containers...) {
+		for _, port := range container.Ports {
+			if port.Name != "" {
+				pod.Ports = append(pod.Ports, Port{port.Name, orTCP(port.Protocol), port.ContainerPort})
+			}
+		}
+	}
+	return pod
+}
+
+func orTCP(protocol core.Protocol) core.Protocol {
+	if protocol == "" {
+		return core.ProtocolTCP
+	}
+	return protocol
+}
+
+// selector says which pods are meant.
+type selector struct {
+	// The namespace they are in; empty: any whose labels fit.
+	namespace  string
+	namespaces labels.Selector
+	pods       labels.Selector
+	// Those that have a container port of this name; empty: all.
+	port     string
+	protocol core.Protocol
+}
+
+// selecting reads the selectors of a peer. Without one of namespaces, the policy's own is meant.
+func selecting(own string, namespaces, pods *meta.LabelSelector) (*selector, error) {
+	s := &selector{namespace: own, pods: labels.Everything()}
+	var err error
+	if namespaces != nil {
+		s.namespace = ""
+		if s.namespaces, err = meta.LabelSelectorAsSelector(namespaces); err != nil {
+			return nil, fmt.Errorf("namespaceSelector: %w", err)
+		}
+	}
+	if pods != nil {
+		if s.pods, err = meta.LabelSelectorAsSelector(pods); err != nil {
+			return nil, fmt.Errorf("podSelector: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// having is the same, of pods that have such a port.
+func (s *selector) having(port string, protocol core.Protocol) *selector {
+	with := *s
+	with.port, with.protocol = port, protocol
+	return &with
+}
+
+// key is the same for selectors that mean the same.
+func (s *selector) key() string {
+	namespaces := ""
+	if s.namespace == "" {
+		namespaces = s.namespaces.String()
+	}
+	return fmt.Sprintf("%q %q %q %q %q", s.namespace, namespaces, s.pods.String(), s.port, s.protocol)
+}
+
+// String is for people.
+func (s *selector) String() string {
+	text := "namespace " + s.namespace
+	if s.namespace == "" {
+		text = "namespaces [" + s.namespaces.String() + "]"
+	}
+	return text + " pods [" + s.pods.String() + "]"
+}
+
+// matches tells whether a pod is meant, whose namespace has these labels.
+func (s *selector) matches(pod *Pod, namespace labels.Set) bool {
+	if s.namespace != "" {
+		return s.namespace == pod.Key.Namespace && s.pods.Matches(pod.Labels)
+	}
+	return s.namespaces.Matches(namespace) && s.pods.Matches(pod.Labels)
+}
+
+// name is readable, unique, and the same every time; at most as long as names in the dataplane may be.
+func name(kind, readable, unique string) string {
+	sum := sha256.Sum256([]byte(unique))
+	tail := ":" + hex.EncodeToString(sum[:6])
+	return Ours + kind + readable[:min(len(readable), longestName-len(Ours)-len(kind)-len(tail))] + tail
+}
+
+// Ours begins the names of all that policies make in the dataplane.
+const Ours = "np:"
+
+// What names in the dataplane may be long.
+const longestName = 63

@@ -1,0 +1,174 @@
+"""NetworkPolicies, as pods on both interfaces and nodes see them."""
+
+import contextlib
+import time
+
+from lab.process import HANGS, Process, eventually
+from workload import PORT, asker, fetch, generator, known, left, memif, nothing_left, pods, server, service, services, through
+
+
+def policy(name, selects, **spec):
+    """A policy for pods of that label."""
+    spec = {"podSelector": {"matchLabels": {"app": selects}}, **spec}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+def by_label(**labels):
+    """A peer: pods of the same namespace with these labels."""
+    return {"podSelector": {"matchLabels": labels}}
+
+
+@contextlib.contextmanager
+def policies(cluster, *wanted):
+    """Policies, which are gone afterwards."""
+    cluster.control.apply(*wanted)
+    try:
+        yield
+    finally:
+        names = [one["metadata"]["name"] for one in wanted]
+        cluster.control.kubectl("delete", "networkpolicy", *names, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+
+def passes(cluster, client, address, port=PORT):
+    """Whether a pod, or a node, gets an answer, by TCP."""
+    ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {address} {port}"
+    if isinstance(client, str):
+        return "200 OK" in cluster.control.exec(client, "sh", "-c", ask, check=False).stdout
+    ask = f"exec 3<>/dev/tcp/{address}/{port} && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3"
+    return "200 OK" in client.run("timeout", "3", "bash", "-c", ask, check=False).stdout
+
+
+def becomes(cluster, client, address, expected, port=PORT):
+    """Waits until an answer comes, or none any more."""
+    there = lambda: passes(cluster, client, address, port) == expected
+    eventually(there, lambda: f"{client} to {address} port {port}: passes {expected}", timeout=60)
+
+
+def test_who_may_ask_a_pod(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("web", n1, app="web"), server("near", n1, role="client"), server("far", n2, role="client"), server("other", n2)
+    with pods(cluster, *wanted) as of:
+        with policies(cluster, policy("web", "web", policyTypes=["Ingress"])):
+            for address in of["web"]:
+                for client in ("near", "far", "other", n2):
+                    becomes(cluster, client, address, False)
+                # Its own node always reaches it, kubelet is there.
+                assert passes(cluster, n1, address)
+            # What it asks itself comes back.
+            assert asker(cluster, "web", of["other"][0], PORT) == of["web"][0]
+            more = policy("more", "web", ingress=[{"from": [by_label(role="client")], "ports": [{"port": PORT}]}])
+            with policies(cluster, more):
+                for address in of["web"]:
+                    for client in ("near", "far"):
+                        becomes(cluster, client, address, True)
+                    for client in ("other", n2):
+                        assert not passes(cluster, client, address)
+                    assert not passes(cluster, "near", address, PORT + 1)
+                # Whoever becomes a client is one.
+                cluster.control.kubectl("label", "pod", "other", "role=client")
+                becomes(cluster, "other", of["web"][0], True)
+                cluster.control.kubectl("label", "pod", "other", "role-")
+                becomes(cluster, "other", of["web"][0], False)
+            becomes(cluster, "near", of["web"][0], False)
+        becomes(cluster, "other", of["web"][1], True)
+    nothing_left(cluster, before)
+    ruled(cluster, 1)
+
+
+def ruled(cluster, lists):
+    """Nothing of policies is in quiverd but what is always there."""
+    for node in cluster.nodes:
+        there = lambda node=node: [
+            len(node.quiver("get", kind, "--status").get("objects", [])) for kind in ("acl", "endpoint", "address-set")
+        ]
+        eventually(lambda there=there: there() == [lists, 0, 0], there, timeout=60)
+
+
+def test_whom_a_pod_may_ask(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("a", n1, app="asks"), server("b", n1, app="web"), server("c", n2, app="web"), server("d", n2)
+    with pods(cluster, *wanted) as of, services(cluster, service("web", "web", (80, PORT))) as made:
+        asked = made["web"]["spec"]["clusterIPs"]
+        known(cluster, asked, 80, [of["b"], of["c"]])
+        rule = {"to": [by_label(app="web")], "ports": [{"port": PORT}]}
+        with policies(cluster, policy("asks", "asks", policyTypes=["Egress"], egress=[rule])):
+            becomes(cluster, "a", of["d"][0], False)
+            for family in (0, 1):
+                # By the Service, too: what counts is who is behind it.
+                for address, port in ((of["b"][family], PORT), (of["c"][family], PORT), (asked[family], 80)):
+                    assert fetch(cluster, "a", address, port) in ("b", "c")
+                assert not passes(cluster, "a", of["d"][family])
+                assert not passes(cluster, "a", n2.addresses[family], 10250)
+            assert fetch(cluster, "d", of["a"][0]) == "a"
+    nothing_left(cluster, before)
+    ruled(cluster, 1)
+
+
+def test_a_policy_cuts_connections_that_are_there_and_others_go_on(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    with (
+        pods(cluster, server("web", n1, app="web"), server("good", n2, role="good"), server("bad", n2)) as of,
+        contextlib.ExitStack() as stack,
+    ):
+        talk = "(n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done) | nc {} {}"
+        good, bad = (
+            stack.enter_context(Process(*cluster.control.client, "exec", name, "--", "sh", "-c", talk.format(of["web"][0], PORT + 1)))
+            for name in ("good", "bad")
+        )
+        goes_on(good)
+        goes_on(bad)
+        with policies(cluster, policy("web", "web", ingress=[{"from": [by_label(role="good")]}])):
+            eventually(lambda: silent(bad), "it is cut", timeout=60)
+            goes_on(good)
+            # The agent's absence, and its return, change nothing.
+            back = cluster.quiver.kill(n1, "quiver-agent")
+            goes_on(good)
+            assert silent(bad)
+            back()
+            goes_on(good)
+            assert silent(bad)
+        # The same connection comes back.
+        goes_on(bad)
+        goes_on(good)
+        numbers = [int(text.split()[1]) for text in good.output().splitlines()[:-1]]
+        assert numbers == [*range(1, len(numbers) + 1)]
+    nothing_left(cluster, before)
+
+
+def lines(connection):
+    """How many lines have come back."""
+    return len(connection.output().splitlines())
+
+
+def goes_on(connection):
+    """Waits until more come back."""
+    seen = lines(connection)
+    eventually(lambda: lines(connection) > seen + 5, connection.output, timeout=60)
+
+
+def silent(connection):
+    """Whether none comes back for three seconds."""
+    seen = lines(connection)
+    time.sleep(3)
+    return lines(connection) == seen
+
+
+def test_memifs_are_guarded_as_eth0_is(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    echo = memif("m", n1)
+    echo["metadata"]["labels"] = {"app": "echo"}
+    with pods(cluster, echo, generator("x", n1), generator("y", n2)) as of:
+        cluster.control.kubectl("label", "pod", "y", "role=client")
+        rule = {"from": [by_label(role="client")], "ports": [{"port": 4444, "protocol": "UDP"}]}
+        with policies(cluster, policy("echo", "echo", ingress=[rule])):
+            for family in (0, 1):
+                ask = lambda name, family=family: through(cluster, name, of[name][family], of["m"][family], 4444)
+                eventually(lambda ask=ask: (end := ask("y"))["received"] == end["sent"] > 0, "y is let pass", timeout=60)
+                eventually(lambda ask=ask: ask("x")["received"] == 0, "x is not", timeout=60)
+        ask = lambda: through(cluster, "x", of["x"][0], of["m"][0], 4444)
+        eventually(lambda: (end := ask())["received"] == end["sent"] > 0, "x is, without a policy", timeout=60)
+    nothing_left(cluster, before)
