@@ -113,6 +113,9 @@ def test_a_policy_cuts_connections_that_are_there_and_others_go_on(cluster):
         pods(cluster, server("web", n1, app="web"), server("good", n2, role="good"), server("bad", n2)) as of,
         contextlib.ExitStack() as stack,
     ):
+        # (It listens there a moment after it is ready.)
+        listens = lambda: cluster.control.exec("good", "sh", "-c", f"nc -w 1 {of['web'][0]} {PORT + 1} </dev/null", check=False)
+        eventually(lambda: listens().returncode == 0, "web listens", timeout=60)
         talk = "(n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done) | nc {} {}"
         good, bad = (
             stack.enter_context(Process(*cluster.control.client, "exec", name, "--", "sh", "-c", talk.format(of["web"][0], PORT + 1)))
