@@ -307,6 +307,8 @@ fn set_tenant(bench: &mut Bench, services: &[&str]) {
         midstream: Default::default(),
         outside: vec![2],
         nat: Some(Arc::new(pool)),
+        acls: Vec::new(),
+        keep_sessions: false,
         occupancy: Arc::default(),
     };
     let key = bench.key::<Tenants>();

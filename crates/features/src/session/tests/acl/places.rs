@@ -105,7 +105,8 @@ fn of_a_balanced_session_the_backend_is_asked_about() {
         for text in [balance::BALANCE4, balance::BALANCE6] {
             let (vip, backend) = balance::places(text == balance::BALANCE6);
             let mut balancer = Balancer::new(1);
-            let active = BackendConfig { endpoint: backend, weight: 1, state: BackendState::Active, source_nat: None };
+            let active =
+                BackendConfig { endpoint: backend, weight: 1, state: BackendState::Active, source_nat: None };
             let config = VipConfig {
                 context: 0,
                 protocol: IpProtocol::UDP.0,
