@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Shows Quiver as the network of a Kubernetes cluster: two nodes come up on this machine with Quiver installed by its manifest, and two
-pods that ask for a memif by annotation exchange packets over it, from node to node.
+pods that ask for a memif by annotation exchange packets over it, from node to node; then a third one is asked by a Service, and a
+NetworkPolicy says who may.
 
 Needs root. Everything is taken away again at the end, also after Ctrl-C or a failure; KEEP=1 leaves it up until Enter is pressed,
 and says how to look around.
@@ -18,7 +19,7 @@ sys.path[:0] = [str(ROOT / "tests/cluster"), str(ROOT / "tests/system")]
 
 from lab.process import eventually, tool  # noqa: E402 (found by the line above)
 from testbed import Cluster  # noqa: E402
-from workload import events, exchange, generator, pods  # noqa: E402
+from workload import MEMIF_PORT, by_label, events, exchange, generator, known, memif, pods, policies, policy, service, services, through  # noqa: E402
 
 
 def main():
@@ -63,11 +64,38 @@ def show(cluster):
                 good &= end["foreign"] > 0
         say("\n  The way of each packet: memif, quiverd of one node, kernel between the nodes, quiverd of the other node, memif.")
         say("  What is sent before the other end is there, or after it has gone, isn't received.")
+        good &= ask(cluster, of)
         title("What the first node's quiverd has counted")
         say(n1.run(tool("quiver"), "show", "interface").stdout)
+    return good
+
+
+def ask(cluster, of):
+    """Has a third pod be asked by a Service under a policy; gives whether who may gets answers, and who may not none."""
+    _, n2 = cluster.nodes
+    title("A Service for a third pod, whose application on the memif sends everything back, and a NetworkPolicy: only role=client may ask")
+    rule = {"from": [by_label(role="client")], "ports": [{"port": MEMIF_PORT, "protocol": "UDP"}]}
+    guard = policy("echo", "echo", ingress=[rule])
+    asked = service("echo", "echo", (5555, MEMIF_PORT, "UDP"))
+    with pods(cluster, memif("echo", n2, app="echo")) as echo, services(cluster, asked) as made, policies(cluster, guard):
+        say(cluster.control.kubectl("get", "services,endpointslices,networkpolicies", "-o", "wide").stdout)
+        (address, *_) = made["echo"]["spec"]["clusterIPs"]
+        known(cluster, made["echo"]["spec"]["clusterIPs"], 5555, [echo["echo"]])
+        cluster.control.kubectl("label", "pod", "left", "role=client")
+
+        def answers(name):
+            return through(cluster, name, of[name][0], address, 5555)
+
+        eventually(lambda: answers("left")["received"] > 0 == answers("right")["received"], "the policy is in force", timeout=60)
+        ends = {name: answers(name) for name in ("left", "right")}
+        for name, end in ends.items():
+            may = "may" if name == "left" else "may not"
+            say(f"  {name}, which {may}, sent {end['sent']} packets to {address}:5555 and got {end['received']} of them back")
+        say("\n" + n2.run(tool("quiver"), "show", "vip").stdout)
+        say(n2.run(tool("quiver"), "show", "acl").stdout)
         if os.environ.get("KEEP") == "1":
             wait(cluster)
-    return good
+    return ends["left"]["received"] > 0 == ends["right"]["received"]
 
 
 def wait(cluster):

@@ -3,30 +3,25 @@
 import contextlib
 import time
 
-from lab.process import HANGS, Process, eventually
-from workload import PORT, asker, fetch, generator, known, left, memif, nothing_left, pods, server, service, services, through
-
-
-def policy(name, selects, **spec):
-    """A policy for pods of that label."""
-    spec = {"podSelector": {"matchLabels": {"app": selects}}, **spec}
-    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name}, "spec": spec}
-
-
-def by_label(**labels):
-    """A peer: pods of the same namespace with these labels."""
-    return {"podSelector": {"matchLabels": labels}}
-
-
-@contextlib.contextmanager
-def policies(cluster, *wanted):
-    """Policies, which are gone afterwards."""
-    cluster.control.apply(*wanted)
-    try:
-        yield
-    finally:
-        names = [one["metadata"]["name"] for one in wanted]
-        cluster.control.kubectl("delete", "networkpolicy", *names, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
+from lab.process import Process, eventually
+from workload import (
+    PORT,
+    asker,
+    by_label,
+    fetch,
+    generator,
+    known,
+    left,
+    memif,
+    nothing_left,
+    pods,
+    policies,
+    policy,
+    server,
+    service,
+    services,
+    through,
+)
 
 
 def passes(cluster, client, address, port=PORT):
@@ -162,10 +157,7 @@ def silent(connection):
 def test_memifs_are_guarded_as_eth0_is(cluster):
     n1, n2 = cluster.nodes
     before = left(cluster)
-    echo = memif("m", n1)
-    echo["metadata"]["labels"] = {"app": "echo"}
-    with pods(cluster, echo, generator("x", n1), generator("y", n2)) as of:
-        cluster.control.kubectl("label", "pod", "y", "role=client")
+    with pods(cluster, memif("m", n1, app="echo"), generator("x", n1), generator("y", n2, role="client")) as of:
         rule = {"from": [by_label(role="client")], "ports": [{"port": 4444, "protocol": "UDP"}]}
         with policies(cluster, policy("echo", "echo", ingress=[rule])):
             for family in (0, 1):

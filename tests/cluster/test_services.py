@@ -168,10 +168,8 @@ def test_addresses_from_outside(cluster):
 def test_memifs_ask_and_answer(cluster, told):
     n1, n2 = cluster.nodes
     before = left(cluster)
-    echo = memif("m", n1)
-    echo["metadata"]["labels"] = {"app": "echo"}
     with (
-        pods(cluster, echo, generator("x", n1), generator("y", n2)) as of,
+        pods(cluster, memif("m", n1, app="echo"), generator("x", n1), generator("y", n2)) as of,
         services(cluster, service("echo", "echo", (5555, 4444, "UDP"))) as made,
     ):
         asked = made["echo"]["spec"]["clusterIPs"]

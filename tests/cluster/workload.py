@@ -28,17 +28,18 @@ def server(name, node, **labels):
     return pod
 
 
-def memif(name, node):
+def memif(name, node, **labels):
     """A pod on a node with a memif beside eth0, whose application sends back what it gets."""
     pod = _pod(name, node, {"command": ["memif-echo", "-client", "@vpp/memif-eth0"]})
-    pod["metadata"]["annotations"] = {PORTS: "udp:4444"}
+    pod["metadata"].update(labels=labels, annotations={PORTS: f"udp:{MEMIF_PORT}"})
     return pod
 
 
-def generator(name, node):
-    """A pod on a node with a memif of IP packets beside eth0, in which `exchange` has its traffic generator."""
+def generator(name, node, **labels):
+    """A pod on a node with a memif of IP packets beside eth0, in which `exchange` and `through` have their traffic generators."""
     pod = _pod(name, node, {"command": ["sleep", "infinity"]})
-    pod["metadata"]["annotations"] = {PORTS: f"udp:{MEMIF_PORT}", SPEC: json.dumps({"isl3": True})}
+    annotations = {PORTS: f"udp:{MEMIF_PORT}", SPEC: json.dumps({"isl3": True})}
+    pod["metadata"].update(labels=labels, annotations=annotations)
     return pod
 
 
@@ -164,6 +165,28 @@ def service(name, app, *ports, **spec):
     ]
     spec = {"selector": {"app": app}, "ipFamilyPolicy": "RequireDualStack", "ports": entries, **spec}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def policy(name, selects, **spec):
+    """A policy for pods of that label."""
+    spec = {"podSelector": {"matchLabels": {"app": selects}}, **spec}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+def by_label(**labels):
+    """A peer: pods of the same namespace with these labels."""
+    return {"podSelector": {"matchLabels": labels}}
+
+
+@contextlib.contextmanager
+def policies(cluster, *wanted):
+    """Policies, which are gone afterwards."""
+    cluster.control.apply(*wanted)
+    try:
+        yield
+    finally:
+        names = [one["metadata"]["name"] for one in wanted]
+        cluster.control.kubectl("delete", "networkpolicy", *names, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
 
 
 def backends(node, address, port):
