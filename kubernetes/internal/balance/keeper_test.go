@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,55 +17,15 @@ import (
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/realtest"
 	"quiver/kubernetes/internal/service"
 )
-
-// startQuiverd starts the one that was built, with nothing to move, and gives a client of it and what ends it.
-func startQuiverd(t testing.TB, directory string) (*dataplane.Client, func()) {
-	t.Helper()
-	target := os.Getenv("CARGO_TARGET_DIR")
-	if target == "" {
-		target = "../../../target"
-	}
-	program := filepath.Join(target, "release/quiverd")
-	if _, err := os.Stat(program); err != nil || os.Geteuid() != 0 {
-		t.Skip("needs quiverd in target/release, and root")
-	}
-	settings, socket := filepath.Join(directory, "quiverd.toml"), filepath.Join(directory, "quiver.sock")
-	text := fmt.Sprintf("[api]\nsocket = %q\n[state]\ndirectory = %q\n[metrics]\nlisten = \"off\"\n", socket, filepath.Join(directory, "state"))
-	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	process := exec.Command(program, "--config", settings)
-	log := &strings.Builder{}
-	process.Stderr = log
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := sync.OnceFunc(func() {
-		_ = process.Process.Signal(os.Interrupt)
-		_ = process.Wait()
-	})
-	t.Cleanup(end)
-	client, err := dataplane.Dial(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := client.Wait(ctx); err != nil {
-		t.Fatalf("%v\n%s", err, log)
-	}
-	return client, end
-}
 
 // cluster is an API server that has these objects, and tells of changes.
 type cluster struct {
@@ -75,20 +34,12 @@ type cluster struct {
 	changes  map[string]*watch.FakeWatcher
 }
 
-// plain is a server without lists by watch.
-type plain struct{ *cache.ListWatch }
-
-func (plain) IsWatchListSemanticsUnSupported() bool { return true }
-
 func (c *cluster) objects(t testing.TB) *Objects {
-	c.changes = map[string]*watch.FakeWatcher{"services": watch.NewFakeWithChanSize(1000, false), "slices": watch.NewFakeWithChanSize(1000, false)}
-	source := func(name string, list runtime.Object) cache.ListerWatcher {
-		return plain{&cache.ListWatch{
-			ListWithContextFunc:  func(context.Context, meta.ListOptions) (runtime.Object, error) { return list, nil },
-			WatchFuncWithContext: func(context.Context, meta.ListOptions) (watch.Interface, error) { return c.changes[name], nil },
-		}}
-	}
-	objects, err := newObjects(source("services", &c.services), source("slices", &c.slices))
+	c.changes = map[string]*watch.FakeWatcher{}
+	var services, slices cache.ListerWatcher
+	services, c.changes["services"] = realtest.Source(&c.services)
+	slices, c.changes["slices"] = realtest.Source(&c.slices)
+	objects, err := newObjects(services, slices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,16 +111,6 @@ func keeping(t testing.TB, c *cluster, quiverd *dataplane.Client) (*Keeper, *tol
 	return keeper, teller
 }
 
-// eventually waits for something to be so.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // answering is how many backends quiverd has at a place; -1: nobody is asked there.
 func answering(t testing.TB, quiverd *dataplane.Client, address string) int {
 	found, err := quiverd.VIPs(t.Context())
@@ -186,10 +127,10 @@ func answering(t testing.TB, quiverd *dataplane.Client, address string) int {
 
 func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	directory := t.TempDir()
-	quiverd, end := startQuiverd(t, directory)
+	quiverd, end := realtest.Start(t, directory)
 	c := many(20)
 	keeper, teller := keeping(t, c, quiverd)
-	eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
 	for _, address := range []string{"10.96.0.1", "10.96.0.20"} {
 		if got := answering(t, quiverd, address); got != 10 {
 			t.Errorf("%s: %d backends", address, got)
@@ -197,7 +138,7 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	}
 	becomes := func(address string, want int) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%s has %d backends", address, want), func() bool { return answering(t, quiverd, address) == want })
+		realtest.Eventually(t, fmt.Sprintf("%s has %d backends", address, want), func() bool { return answering(t, quiverd, address) == want })
 	}
 	// Endpoints go, all of them, and come; a Service comes, and one goes.
 	for _, endpoints := range []int{9, 0, 3} {
@@ -218,7 +159,7 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	slice.Endpoints[0].Addresses[0], slice.Ports[0].Port = "10.96.0.2", new(int32(80))
 	c.changes["slices"].Add(slice)
 	c.changes["services"].Add(wrong)
-	eventually(t, "it is told", func() bool { return strings.Contains(teller.of("web-301"), "10.96.1.52:80 TCP: ") })
+	realtest.Eventually(t, "it is told", func() bool { return strings.Contains(teller.of("web-301"), "10.96.1.52:80 TCP: ") })
 	_, slice = numbered(4, 7)
 	c.changes["slices"].Modify(slice)
 	becomes("10.96.0.5", 7)
@@ -234,19 +175,19 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(directory, "state")); err != nil {
 		t.Fatal(err)
 	}
-	again, _ := startQuiverd(t, directory)
+	again, _ := realtest.Start(t, directory)
 	keeper.Compare()
-	eventually(t, "all are there again", func() bool { return answering(t, again, "10.96.0.5") == 7 })
+	realtest.Eventually(t, "all are there again", func() bool { return answering(t, again, "10.96.0.5") == 7 })
 	if found, err := again.VIPs(t.Context()); err != nil || len(found.VIPs) != 21 || len(found.Routes) != 21 {
 		t.Errorf("%d VIPs, %v", len(found.VIPs), err)
 	}
 }
 
 func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
-	quiverd, _ := startQuiverd(t, t.TempDir())
+	quiverd, _ := realtest.Start(t, t.TempDir())
 	t.Run("earlier", func(t *testing.T) {
 		keeper, _ := keeping(t, many(3), quiverd)
-		eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+		realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
 	})
 	silent := &cluster{}
 	objects := silent.objects(t)
@@ -259,7 +200,7 @@ func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	}
 	t.Run("later", func(t *testing.T) {
 		keeper, _ := keeping(t, many(2), quiverd)
-		eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+		realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
 	})
 	found, err := quiverd.VIPs(t.Context())
 	if err != nil || len(found.VIPs) != 2 || len(found.Routes) != 2 {
@@ -271,15 +212,15 @@ func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 func BenchmarkTenThousandServices(b *testing.B) {
 	c := many(10_000)
 	directory := b.TempDir()
-	quiverd, _ := startQuiverd(b, directory)
-	connection, err := grpc.NewClient("unix:"+filepath.Join(directory, "quiver.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	quiverd, _ := realtest.Start(b, directory)
+	connection, err := grpc.NewClient("unix:"+realtest.Socket(directory), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer connection.Close()
 	begin := time.Now()
 	keeper, _ := keeping(b, c, quiverd)
-	eventually(b, "all are there", func() bool { return keeper.Ready() == nil })
+	realtest.Eventually(b, "all are there", func() bool { return keeper.Ready() == nil })
 	b.ReportMetric(time.Since(begin).Seconds(), "s/sync")
 	var each []time.Duration
 	ctx := context.Background()

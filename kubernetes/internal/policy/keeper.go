@@ -83,7 +83,7 @@ func (k *Keeper) Here(key types.NamespacedName, addresses []netip.Addr) {
 	k.mutex.Lock()
 	k.wanted.setHere(key, addresses)
 	k.mutex.Unlock()
-	k.Compare()
+	k.objects.wake()
 }
 
 // Cover has a new pod's addresses guarded, before anything can reach them.
@@ -179,6 +179,10 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 		k.wanted.everything(have)
 	}
 	refused, err := k.program(ctx)
+	if err != nil {
+		// Part of it may have been done.
+		k.have = nil
+	}
 	k.tell(refused)
 	return err
 }

@@ -66,10 +66,7 @@ func newObjects(pods, namespaces, policies cache.ListerWatcher) (*Objects, error
 				o.mutex.Lock()
 				mark(types.NamespacedName(key))
 				o.mutex.Unlock()
-				select {
-				case o.changed <- struct{}{}:
-				default:
-				}
+				o.wake()
 			}
 		}
 		if err := informer.SetTransform(slim); err != nil {
@@ -87,6 +84,14 @@ func newObjects(pods, namespaces, policies cache.ListerWatcher) (*Objects, error
 	}
 	o.policies, err = follow(policies, &networking.NetworkPolicy{}, func(key types.NamespacedName) { o.dirty.policies[key] = true })
 	return o, err
+}
+
+// wake has whoever waits for changes look.
+func (o *Objects) wake() {
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
 }
 
 // slim leaves out what is of no use here, and large.

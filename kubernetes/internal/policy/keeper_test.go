@@ -1,0 +1,238 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/yaml"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/realtest"
+)
+
+// api is an API server that has these objects, and tells of changes.
+type api struct {
+	pods       core.PodList
+	namespaces core.NamespaceList
+	policies   networking.NetworkPolicyList
+	changes    map[string]*watch.FakeWatcher
+	told       sync.Map
+}
+
+func (a *api) TellPolicy(key types.NamespacedName, _ types.UID, _, message string) {
+	a.told.Store(key.Name, message)
+}
+
+func (a *api) objects(t *testing.T) *Objects {
+	a.changes = map[string]*watch.FakeWatcher{}
+	for _, list := range []*meta.ListMeta{&a.pods.ListMeta, &a.namespaces.ListMeta, &a.policies.ListMeta} {
+		list.ResourceVersion = "1"
+	}
+	var pods, namespaces, policies cache.ListerWatcher
+	pods, a.changes["pods"] = realtest.Source(&a.pods)
+	namespaces, a.changes["namespaces"] = realtest.Source(&a.namespaces)
+	policies, a.changes["policies"] = realtest.Source(&a.policies)
+	objects, err := newObjects(pods, namespaces, policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// small is a cluster with pods a to d in a namespace, at 10.0.0.1 and so on, labelled with their names.
+func small() *api {
+	a := &api{}
+	a.namespaces.Items = []core.Namespace{{ObjectMeta: meta.ObjectMeta{Name: "x", ResourceVersion: "1"}}}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		a.pods.Items = append(a.pods.Items, *podAt(name, i+1))
+	}
+	return a
+}
+
+func podAt(name string, number int) *core.Pod {
+	return &core.Pod{
+		ObjectMeta: meta.ObjectMeta{Namespace: "x", Name: name, Labels: map[string]string{"pod": name}, ResourceVersion: "1"},
+		Status:     core.PodStatus{PodIPs: []core.PodIP{{IP: fmt.Sprintf("10.0.0.%d", number)}, {IP: fmt.Sprintf("fd00::%d", number)}}},
+	}
+}
+
+func read(t *testing.T, text string) *networking.NetworkPolicy {
+	t.Helper()
+	policy := &networking.NetworkPolicy{}
+	if err := yaml.UnmarshalStrict([]byte(text), policy); err != nil {
+		t.Fatal(err)
+	}
+	policy.ResourceVersion = "1"
+	return policy
+}
+
+// guarding keeps quiverd at what a cluster has for pod a, until the test ends.
+func guarding(t *testing.T, a *api, quiverd *dataplane.Client) *Keeper {
+	settings := Settings{Node: func() ([]netip.Addr, bool) { return []netip.Addr{netip.MustParseAddr("192.168.0.1")}, true }, Teller: a}
+	keeper := New(settings, a.objects(t), quiverd, slog.New(slog.DiscardHandler))
+	keeper.Here(types.NamespacedName{Namespace: "x", Name: "a"}, []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		keeper.Run(ctx)
+		close(done)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return keeper
+}
+
+// judge asks a quiverd itself what it would do.
+func judge(t *testing.T, directory string, quiverd *dataplane.Client) func(from, to string, port uint32) bool {
+	chain := []string{"l4-lifecycle", "acl"}
+	all := &quiver.Config{Tenants: []*quiver.Tenant{{Name: "all", ForwardServices: chain, ReverseServices: chain}}}
+	if err := quiverd.Apply(t.Context(), all, nil); err != nil {
+		t.Fatal(err)
+	}
+	connection, err := grpc.NewClient("unix:"+realtest.Socket(directory), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return func(from, to string, port uint32) bool {
+		t.Helper()
+		answer, err := quiver.NewQuiverClient(connection).AclMatch(t.Context(), &quiver.AclMatchRequest{Source: from, Destination: to, Protocol: "tcp", DestinationPort: port})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Verdict == quiver.AclVerdict_ACL_VERDICT_PASSES
+	}
+}
+
+func TestQuiverdFollowsPolicies(t *testing.T) {
+	directory := t.TempDir()
+	quiverd, end := realtest.Start(t, directory)
+	passes := judge(t, directory, quiverd)
+	a := small()
+	a.policies.Items = append(a.policies.Items, *read(t, onA+"  ingress: [{from: [{podSelector: {matchLabels: {pod: b}}}], ports: [{port: 80}]}]\n"))
+	keeper := guarding(t, a, quiverd)
+	realtest.Eventually(t, "all is there", func() bool { return keeper.Ready() == nil })
+	expect := func(from, to string, port uint32, expected bool) {
+		t.Helper()
+		realtest.Eventually(t, fmt.Sprintf("%s to %s port %d: %v", from, to, port, expected), func() bool { return passes(from, to, port) == expected })
+	}
+	all := func() {
+		t.Helper()
+		for _, prefix := range []string{"10.0.0.", "fd00::"} {
+			expect(prefix+"2", prefix+"1", 80, true)
+			expect(prefix+"2", prefix+"1", 81, false)
+			expect(prefix+"3", prefix+"1", 80, false)
+			expect(prefix+"1", prefix+"1", 81, true)
+			expect(prefix+"3", prefix+"2", 80, true)
+		}
+		expect("192.168.0.1", "10.0.0.1", 81, true)
+		expect("192.168.0.2", "10.0.0.1", 81, false)
+	}
+	all()
+	// A pod comes into a group, and goes.
+	labelled := podAt("b", 3)
+	labelled.Name, labelled.ResourceVersion = "c", "2"
+	a.changes["pods"].Modify(labelled)
+	expect("10.0.0.3", "10.0.0.1", 80, true)
+	a.changes["pods"].Delete(labelled)
+	expect("10.0.0.3", "10.0.0.1", 80, false)
+	// A second policy, and it changes.
+	second := read(t, strings.Replace(onA, "name: p", "name: q", 1)+"  ingress: [{ports: [{port: 81}]}]\n")
+	a.changes["policies"].Add(second)
+	expect("10.0.0.4", "10.0.0.1", 81, true)
+	second = read(t, strings.Replace(onA, "name: p", "name: q", 1)+"  policyTypes: [Ingress, Egress]\n  ingress: [{ports: [{port: 82, endPort: 90}]}]\n")
+	second.ResourceVersion = "2"
+	a.changes["policies"].Modify(second)
+	expect("10.0.0.4", "10.0.0.1", 81, false)
+	expect("10.0.0.4", "10.0.0.1", 85, true)
+	expect("10.0.0.1", "10.0.0.4", 80, false)
+	a.changes["policies"].Delete(second)
+	expect("10.0.0.1", "10.0.0.4", 80, true)
+	all()
+	// A pod that comes is covered when Cover returns.
+	a.changes["policies"].Add(read(t, strings.Replace(onAll, "name: p", "name: r", 1)))
+	expect("10.0.0.3", "10.0.0.1", 80, false)
+	if err := keeper.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "d"}, []netip.Addr{netip.MustParseAddr("10.0.0.4")}); err != nil {
+		t.Fatal(err)
+	}
+	if passes("10.0.0.2", "10.0.0.4", 80) {
+		t.Error("a pod that has been covered can be reached")
+	}
+	keeper.Here(types.NamespacedName{Namespace: "x", Name: "d"}, nil)
+	expect("10.0.0.2", "10.0.0.4", 80, true)
+	// A quiverd that begins with nothing.
+	end()
+	if err := os.RemoveAll(filepath.Join(directory, "state")); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := realtest.Start(t, directory)
+	passes = judge(t, directory, again)
+	keeper.Compare()
+	all()
+	// One that has lost a list and a member, and has one too many.
+	found, err := again.ACLs(t.Context(), Ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range found.Sets {
+		wrong := &quiver.Config{AddressSets: []*quiver.AddressSet{{Name: name, Add: []string{"10.0.0.3"}, Remove: []string{"fd00::2"}}}}
+		wrong.Acls = []*quiver.Acl{{Name: listName(types.NamespacedName{Namespace: "x", Name: "p"}, ingress)}, {Name: Ours + "left"}}
+		if err := again.Apply(t.Context(), wrong, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("10.0.0.2", "10.0.0.1", 80, false)
+	keeper.Compare()
+	all()
+	if found, err = again.ACLs(t.Context(), Ours); err != nil || found.ACLs[Ours+"left"] != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
+	directory := t.TempDir()
+	quiverd, _ := realtest.Start(t, directory)
+	passes := judge(t, directory, quiverd)
+	t.Run("earlier", func(t *testing.T) {
+		a := small()
+		a.policies.Items = append(a.policies.Items, *read(t, onA))
+		keeper := guarding(t, a, quiverd)
+		realtest.Eventually(t, "all is there", func() bool { return keeper.Ready() == nil })
+	})
+	silent := New(Settings{Node: func() ([]netip.Addr, bool) { return nil, true }}, small().objects(t), quiverd, slog.New(slog.DiscardHandler))
+	if err := silent.bring(t.Context(), true); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	if err := silent.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "a"}, nil); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	if passes("10.0.0.2", "10.0.0.1", 80) {
+		t.Error("nobody has said yet that the pod isn't guarded any more")
+	}
+	t.Run("later", func(t *testing.T) {
+		keeper := guarding(t, small(), quiverd)
+		realtest.Eventually(t, "all is there", func() bool { return keeper.Ready() == nil })
+	})
+	if found, err := quiverd.ACLs(t.Context(), Ours); err != nil || len(found.ACLs) != 1 || len(found.Sets)+len(found.Endpoints) != 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
