@@ -90,9 +90,9 @@ func compile(groups *groups, policy *networking.NetworkPolicy) (lists map[direct
 
 // others are some of those at the other end; nothing said: all.
 type others struct {
-	prefixes, except, sets []string
-	remark                 string
-	// What the sets are made of.
+	prefixes, except []string
+	remark           string
+	// Or pods.
 	selectors []*selector
 	// All pods and everybody else.
 	all bool
