@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"net/netip"
+	"slices"
 
 	"quiver/kubernetes/internal/agent"
 	"quiver/kubernetes/internal/balance"
@@ -29,15 +30,24 @@ func keep(o options, server *agent.Agent, cluster *pods.Cluster, objects *balanc
 func here(server *agent.Agent, cluster *pods.Cluster) (service.Here, bool) {
 	sources, ranges := server.Sources()
 	self, known := cluster.Self()
-	others, all := cluster.Others()
-	if len(ranges) == 0 || !known || !all {
+	others, told := cluster.Others()
+	if len(ranges) == 0 || !known || !told {
 		return service.Here{}, false
 	}
-	nodes := map[netip.Addr]bool{}
+	nodes, all := map[netip.Addr]bool{}, slices.Clone(ranges)
 	for _, node := range append(others, self) {
-		for _, address := range node.Addresses {
+		for _, address := range slices.Concat(node.Addresses, node.External) {
 			nodes[address] = true
 		}
+		all = append(all, node.Ranges...)
 	}
-	return service.Here{Name: self.Name, Zone: self.Zone, Addresses: self.Addresses, Nodes: nodes, Ranges: ranges, Sources: sources}, true
+	// Others may be ones that the node object doesn't know.
+	own, err := host.Addresses()
+	if err != nil {
+		return service.Here{}, false
+	}
+	for _, address := range own {
+		nodes[address] = true
+	}
+	return service.Here{Name: self.Name, Zone: self.Zone, Addresses: self.Addresses, Nodes: nodes, Ranges: ranges, Pods: all, Sources: sources}, true
 }

@@ -88,7 +88,7 @@ func (a *Agent) cover(ctx context.Context, record *attachment.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	if err := a.guard.Cover(ctx, podOf(record), a.addresses(podOf(record))); err != nil {
+	if err := a.guard.Cover(ctx, podOf(record), record.PodUID, a.addresses(record)); err != nil {
 		return failure(codes.Unavailable, "see whether this node reaches the API server, and quiverd answers", "%s: NetworkPolicies: %v", record.Pod(), err)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (a *Agent) cover(ctx context.Context, record *attachment.Record) error {
 // uncover tells that an attachment isn't there any more.
 func (a *Agent) uncover(record *attachment.Record) {
 	if a.guard != nil {
-		a.guard.Here(podOf(record), a.addresses(podOf(record)))
+		a.guard.Here(podOf(record), record.PodUID, a.addresses(record))
 	}
 }
 

@@ -52,9 +52,11 @@ type Keeper interface {
 type Guard interface {
 	Keeper
 	// Cover has a new pod's addresses guarded before anything can reach them.
-	Cover(ctx context.Context, pod types.NamespacedName, addresses []netip.Addr) error
+	Cover(ctx context.Context, pod types.NamespacedName, uid string, addresses []netip.Addr) error
 	// Here tells a pod's addresses on this node; none: it isn't here any more.
-	Here(pod types.NamespacedName, addresses []netip.Addr)
+	Here(pod types.NamespacedName, uid string, addresses []netip.Addr)
+	// Restore has quiverd, which has come back, know all of it again.
+	Restore(ctx context.Context) error
 }
 
 // Agent serves quiver-cni.
@@ -92,7 +94,7 @@ func (a *Agent) Guarding(guard Guard) {
 	defer a.mutex.Unlock()
 	a.guard = guard
 	for _, record := range a.store.All() {
-		guard.Here(podOf(record), a.addresses(podOf(record)))
+		guard.Here(podOf(record), record.PodUID, a.addresses(record))
 	}
 }
 
@@ -101,10 +103,10 @@ func podOf(record *attachment.Record) types.NamespacedName {
 	return types.NamespacedName{Namespace: record.PodNamespace, Name: record.PodName}
 }
 
-// addresses are all that a pod has on this node: one that is made anew may be there twice for a while.
-func (a *Agent) addresses(pod types.NamespacedName) (all []netip.Addr) {
+// addresses are all that an attachment's pod has on this node, by whatever attachments.
+func (a *Agent) addresses(of *attachment.Record) (all []netip.Addr) {
 	for _, record := range a.store.All() {
-		if podOf(record) == pod {
+		if podOf(record) == podOf(of) && record.PodUID == of.PodUID {
 			all = append(all, record.Addresses...)
 		}
 	}
@@ -166,6 +168,12 @@ func (a *Agent) Run(ctx context.Context) {
 	go func() {
 		for ctx.Err() == nil {
 			err := a.quiverd.Watch(ctx, func() {
+				// Before anybody can be reached.
+				if a.guard != nil {
+					if err := a.guard.Restore(ctx); err != nil && ctx.Err() == nil {
+						a.log.Warn("pods may not be guarded yet", "why", err)
+					}
+				}
 				a.reconcile(ctx, "quiverd is there")
 				for _, keeper := range a.beside() {
 					keeper.Compare()

@@ -7,6 +7,7 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/policy"
 )
 
 // Reconcile brings quiverd to what shall be, whatever it has now.
@@ -23,7 +24,7 @@ func (a *Agent) Reconcile(ctx context.Context) error {
 func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	if err := a.settings.Farewells.Each(a.store.Delete); err != nil {
+	if err := a.settings.Farewells.Each(a.gone); err != nil {
 		a.log.Error("word of a pod that went could not be heard", "why", err)
 	}
 
@@ -52,6 +53,13 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 		}
 		surplus = append(surplus, vips.Refs()...)
 	}
+	if a.guard == nil {
+		lists, err := a.quiverd.ACLs(ctx, policy.Ours)
+		if err != nil {
+			return err, nil
+		}
+		surplus = append(surplus, lists.Refs()...)
+	}
 	err = a.quiverd.Apply(ctx, all, surplus)
 	var refused *dataplane.RefusedError
 	if !errors.As(err, &refused) {
@@ -64,6 +72,16 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 		ofPods = errors.Join(ofPods, a.quiverd.Apply(ctx, dataplane.Objects(record), nil))
 	}
 	return errors.Join(failed, a.quiverd.Apply(ctx, tenant, nil)), ofPods
+}
+
+// gone takes note of an attachment of which word was left that it went.
+func (a *Agent) gone(id attachment.ID) error {
+	record := a.store.Get(id)
+	err := a.store.Delete(id)
+	if record != nil && err == nil {
+		a.uncover(record)
+	}
+	return err
 }
 
 // node is what the dataplane has besides pods.

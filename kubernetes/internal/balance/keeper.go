@@ -32,8 +32,6 @@ const (
 	applyTime = 30 * time.Second
 	// VIPs of one batch: quiverd answers others in between.
 	batch = 2000
-	// VIPs that quiverd may refuse in one go; what is left then waits for the next one.
-	mostRefused = 100
 )
 
 var errUnknown = errors.New("the API server hasn't told the Services yet")
@@ -73,6 +71,8 @@ type Keeper struct {
 	wanted *wanted
 	have   *dataplane.FoundVIPs
 	told   map[types.NamespacedName]string
+	// VIPs that quiverd has refused: they are tried again when they change, or when everything is compared.
+	aside map[string]*quiver.Vip
 	// What the host couldn't do last.
 	trouble string
 	checks  checks
@@ -87,7 +87,7 @@ type Keeper struct {
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
 	return &Keeper{
 		settings: settings, objects: objects, quiverd: quiverd, log: log, again: make(chan struct{}, 1),
-		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, told: map[types.NamespacedName]string{}, outcome: errUnknown,
+		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, told: map[types.NamespacedName]string{}, aside: map[string]*quiver.Vip{}, outcome: errUnknown,
 	}
 }
 
@@ -161,13 +161,34 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 			return err
 		}
 		k.have, all = there, true
+		clear(k.aside)
 		k.everything()
 	}
+	k.leave(here.Sources)
 	if err := k.program(ctx); err != nil {
 		return err
 	}
 	k.lead(here.Sources, all)
 	return nil
+}
+
+// leave has the host lead nothing any more to addresses that go: without VIP and route, quiverd would send it back.
+func (k *Keeper) leave(sources []netip.Addr) {
+	w, goes := k.wanted, false
+	for address := range w.changedAddresses {
+		goes = goes || w.addresses[address] == 0 && k.have.Routes[address]
+	}
+	if !goes || k.settings.Host == nil {
+		return
+	}
+	var stay []netip.Addr
+	for address := range w.addresses {
+		if k.have.Routes[address] {
+			stay = append(stay, address)
+		}
+	}
+	// What fails is told when all else is done.
+	_ = k.settings.Host.Bring(stay, slices.Collect(maps.Keys(w.ports)), sources, false)
 }
 
 // lead has the host do what has changed. What it can't do, such as a route that somebody else has, is told, and tried again when everything is
@@ -260,7 +281,9 @@ func (k *Keeper) program(ctx context.Context) error {
 	}
 	var names []string
 	for name := range w.changedVIPs {
-		if vip := w.vips[name]; vip != nil && !proto.Equal(vip, k.have.VIPs[name]) {
+		if vip := w.vips[name]; vip != nil && proto.Equal(vip, k.aside[name]) {
+			continue
+		} else if vip != nil && !proto.Equal(vip, k.have.VIPs[name]) {
 			names = append(names, name)
 		} else if vip == nil && k.have.VIPs[name] != nil {
 			deletes = append(deletes, &quiver.ObjectRef{Kind: quiver.Kind_KIND_VIP, Name: name})
@@ -312,7 +335,7 @@ func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 	for {
 		err := k.quiverd.Apply(ctx, upserts, deletes)
 		var why *dataplane.RefusedError
-		if !errors.As(err, &why) || len(refused) == mostRefused {
+		if !errors.As(err, &why) {
 			return err
 		}
 		before := len(upserts.Vips)
@@ -321,6 +344,7 @@ func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 			return err
 		}
 		refused[why.Name] = why
+		k.aside[why.Name] = k.wanted.vips[why.Name]
 	}
 }
 

@@ -18,8 +18,8 @@ type Node struct {
 	Zone string
 	// Ranges of its pods' addresses, at most one per family.
 	Ranges []netip.Prefix
-	// Addresses of the node itself (InternalIP), in the order of the node object.
-	Addresses []netip.Addr
+	// Addresses of the node itself (InternalIP), in the order of the node object, and External ones (ExternalIP).
+	Addresses, External []netip.Addr
 }
 
 func newNodes(nodes cache.ListerWatcher, changed chan<- struct{}) (cache.SharedInformer, error) {
@@ -83,7 +83,7 @@ func (c *Cluster) Others() (others []Node, known bool) {
 func nodeOf(node *core.Node) Node {
 	// A node whose ranges can't be read is one without ranges: its own agent says what is wrong with them.
 	ranges, _ := ParseRanges(node.Spec.PodCIDRs)
-	return Node{node.Name, node.Labels[core.LabelTopologyZone], ranges, internal(node.Status.Addresses)}
+	return Node{node.Name, node.Labels[core.LabelTopologyZone], ranges, addresses(node, core.NodeInternalIP), addresses(node, core.NodeExternalIP)}
 }
 
 // zone is all that is wanted of a node's labels.
@@ -94,11 +94,11 @@ func zone(labels map[string]string) map[string]string {
 	return nil
 }
 
-func internal(all []core.NodeAddress) (addresses []netip.Addr) {
-	for _, address := range all {
-		if parsed, err := netip.ParseAddr(address.Address); err == nil && address.Type == core.NodeInternalIP {
-			addresses = append(addresses, parsed.Unmap())
+func addresses(node *core.Node, of core.NodeAddressType) (all []netip.Addr) {
+	for _, address := range node.Status.Addresses {
+		if parsed, err := netip.ParseAddr(address.Address); err == nil && address.Type == of {
+			all = append(all, parsed.Unmap())
 		}
 	}
-	return addresses
+	return all
 }

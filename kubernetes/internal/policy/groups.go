@@ -19,15 +19,21 @@ type group struct {
 	users map[types.NamespacedName]bool
 	// How many pods have each address: one, but for moments in which it passes from one to another.
 	parts map[int32]map[netip.Addr]int
+	// What parts are called.
+	names map[int32]string
 }
 
 // set is what a part is called in the dataplane.
 func (g *group) set(number int32) string {
+	if known := g.names[number]; known != "" {
+		return known
+	}
 	readable := g.selector.namespace
 	if g.selector.port != "" {
 		readable += "." + g.selector.port
 	}
-	return name("set:", readable, g.key+" "+strconv.Itoa(int(number)))
+	g.names[number] = name("set:", readable, g.key+" "+strconv.Itoa(int(number)))
+	return g.names[number]
 }
 
 // numbers are those of its parts, in order.
@@ -107,7 +113,7 @@ func (gs *groups) use(s *selector, user types.NamespacedName) *group {
 		known.users[user] = true
 		return known
 	}
-	made := &group{s, key, map[types.NamespacedName]bool{user: true}, map[int32]map[netip.Addr]int{}}
+	made := &group{s, key, map[types.NamespacedName]bool{user: true}, map[int32]map[netip.Addr]int{}, map[int32]string{}}
 	gs.inUse[key] = made
 	if gs.scoped[s.namespace] == nil {
 		gs.scoped[s.namespace] = map[string]*group{}

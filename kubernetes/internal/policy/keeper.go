@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -78,32 +79,43 @@ func (k *Keeper) Compare() {
 	}
 }
 
-// Here tells the addresses of a pod of this node that is there already; none: it isn't any more.
-func (k *Keeper) Here(key types.NamespacedName, addresses []netip.Addr) {
+// Here tells the addresses of a pod of this node that is there already; none: it isn't any more. The UID may be unknown.
+func (k *Keeper) Here(key types.NamespacedName, uid string, addresses []netip.Addr) {
 	k.mutex.Lock()
-	k.wanted.setHere(key, addresses)
+	k.wanted.setHere(key, uid, addresses)
 	k.mutex.Unlock()
 	k.objects.wake()
 }
 
 // Cover has a new pod's addresses guarded, before anything can reach them.
-func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) error {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
+func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string, addresses []netip.Addr) error {
 	if !k.objects.Known() {
 		return ErrUnknown
 	}
-	k.learn()
-	if k.wanted.groups.pods[key.Namespace][key.Name] == nil {
+	pod := k.objects.pod(key)
+	if pod == nil || uid != "" && pod.UID != uid {
 		// The runtime may be ahead of the watch, which brings it soon.
-		pod, err := k.objects.ask(ctx, key)
-		if err != nil {
+		var err error
+		if pod, err = k.objects.ask(ctx, key); err != nil {
 			return err
 		}
-		k.wanted.setPod(key, pod)
+		if uid != "" && pod.UID != uid {
+			return fmt.Errorf("the API server has pod %s with another UID", key)
+		}
 	}
-	k.wanted.setHere(key, addresses)
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.learn()
+	k.wanted.setHere(key, uid, addresses)
+	k.wanted.setLabels(pod)
 	return k.bring(ctx, false)
+}
+
+// Restore has quiverd, which has come back and may have lost everything, know all of it again.
+func (k *Keeper) Restore(ctx context.Context) error {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	return k.bring(ctx, true)
 }
 
 // Run does it until the context ends. It leaves things as they are then: who is guarded stays so.
@@ -184,11 +196,19 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 		k.have = nil
 	}
 	k.tell(refused)
+	for name, why := range refused {
+		if name == nodeList || strings.HasPrefix(name, Ours+"self:") {
+			err = errors.Join(err, fmt.Errorf("quiverd refuses %s: %s", name, why))
+		}
+	}
 	return err
 }
 
 // tell lets owners of policies know what is wrong with them, once.
 func (k *Keeper) tell(refused map[string]string) {
+	if len(refused)+len(k.wanted.problems)+len(k.told) == 0 {
+		return
+	}
 	texts := map[types.NamespacedName]string{}
 	for key, problems := range k.wanted.problems {
 		texts[key] = strings.Join(problems, "; ")

@@ -87,7 +87,7 @@ func read(t *testing.T, text string) *networking.NetworkPolicy {
 func guarding(t *testing.T, a *api, quiverd *dataplane.Client) *Keeper {
 	settings := Settings{Node: func() ([]netip.Addr, bool) { return []netip.Addr{netip.MustParseAddr("192.168.0.1")}, true }, Teller: a}
 	keeper := New(settings, a.objects(t), quiverd, slog.New(slog.DiscardHandler))
-	keeper.Here(types.NamespacedName{Namespace: "x", Name: "a"}, []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")})
+	keeper.Here(types.NamespacedName{Namespace: "x", Name: "a"}, "", []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -171,13 +171,13 @@ func TestQuiverdFollowsPolicies(t *testing.T) {
 	// A pod that comes is covered when Cover returns.
 	a.changes["policies"].Add(read(t, strings.Replace(onAll, "name: p", "name: r", 1)))
 	expect("10.0.0.3", "10.0.0.1", 80, false)
-	if err := keeper.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "d"}, []netip.Addr{netip.MustParseAddr("10.0.0.4")}); err != nil {
+	if err := keeper.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "d"}, "", []netip.Addr{netip.MustParseAddr("10.0.0.4")}); err != nil {
 		t.Fatal(err)
 	}
 	if passes("10.0.0.2", "10.0.0.4", 80) {
 		t.Error("a pod that has been covered can be reached")
 	}
-	keeper.Here(types.NamespacedName{Namespace: "x", Name: "d"}, nil)
+	keeper.Here(types.NamespacedName{Namespace: "x", Name: "d"}, "", nil)
 	expect("10.0.0.2", "10.0.0.4", 80, true)
 	// A quiverd that begins with nothing.
 	end()
@@ -222,7 +222,7 @@ func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	if err := silent.bring(t.Context(), true); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
-	if err := silent.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "a"}, nil); !errors.Is(err, ErrUnknown) {
+	if err := silent.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "a"}, "", nil); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
 	if passes("10.0.0.2", "10.0.0.1", 80) {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	core "k8s.io/api/core/v1"
@@ -21,9 +22,11 @@ import (
 type Objects struct {
 	core                       client.CoreV1Interface
 	pods, namespaces, policies cache.SharedInformer
-	mutex                      sync.Mutex
-	dirty                      changes
-	changed                    chan struct{}
+	// Whether what was there at the beginning has been heard of.
+	heard   []cache.InformerSynced
+	mutex   sync.Mutex
+	dirty   changes
+	changed chan struct{}
 }
 
 // changes names what may not be as it was.
@@ -72,7 +75,10 @@ func newObjects(pods, namespaces, policies cache.ListerWatcher) (*Objects, error
 		if err := informer.SetTransform(slim); err != nil {
 			return nil, err
 		}
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, after any) { note(after) }, DeleteFunc: note})
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, after any) { note(after) }, DeleteFunc: note})
+		if err == nil {
+			o.heard = append(o.heard, registration.HasSynced)
+		}
 		return informer, err
 	}
 	var err error
@@ -125,7 +131,7 @@ func (o *Objects) Run(ctx context.Context) {
 
 // Known tells whether all are known: before, nobody can be let pass.
 func (o *Objects) Known() bool {
-	return o.pods.HasSynced() && o.namespaces.HasSynced() && o.policies.HasSynced()
+	return !slices.ContainsFunc(o.heard, func(all cache.InformerSynced) bool { return !all() })
 }
 
 // take names what has changed since it was asked last.

@@ -31,8 +31,8 @@ func cluster() *wanted {
 			if name == "c" {
 				number = 8080
 			}
-			w.setHere(key, addresses)
-			w.setPod(key, &Pod{key, labels.Set{"pod": name}, addresses, []Port{{"serve-80", core.ProtocolTCP, number}, {"serve-81", core.ProtocolTCP, 81}}})
+			w.setHere(key, "", addresses)
+			w.setPod(key, &Pod{key, "", labels.Set{"pod": name}, addresses, []Port{{"serve-80", core.ProtocolTCP, number}, {"serve-81", core.ProtocolTCP, 81}}})
 		}
 	}
 	return w
@@ -213,12 +213,12 @@ func TestChangesAreFollowed(t *testing.T) {
 	expect("y/b x/a", true)
 	expect("y/a x/a", false)
 	// A pod's labels.
-	w.setPod(key("y", "a"), &Pod{key("y", "a"), labels.Set{"pod": "b"}, []netip.Addr{netip.MustParseAddr("10.0.1.1")}, nil})
+	w.setPod(key("y", "a"), &Pod{key("y", "a"), "", labels.Set{"pod": "b"}, []netip.Addr{netip.MustParseAddr("10.0.1.1")}, nil})
 	expect("y/a x/a", true)
 	w.setPod(key("y", "a"), nil)
 	expect("y/a x/a", false)
 	// Its address.
-	w.setPod(key("y", "b"), &Pod{key("y", "b"), labels.Set{"pod": "b"}, []netip.Addr{netip.MustParseAddr("10.0.9.9")}, nil})
+	w.setPod(key("y", "b"), &Pod{key("y", "b"), "", labels.Set{"pod": "b"}, []netip.Addr{netip.MustParseAddr("10.0.9.9")}, nil})
 	expect("y/b x/a", false)
 	expect("10.0.9.9 x/a", true)
 	// A namespace's labels.
@@ -232,12 +232,12 @@ func TestChangesAreFollowed(t *testing.T) {
 	expect("z/b x/a", true)
 	expect("z/a x/a", false)
 	// The pod that it is for.
-	w.setPod(key("x", "a"), &Pod{key("x", "a"), labels.Set{"pod": "d"}, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil})
+	w.setPod(key("x", "a"), &Pod{key("x", "a"), "", labels.Set{"pod": "d"}, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil})
 	expect("z/a x/a", true)
 	if len(w.endpoints) != 0 || len(w.groups.inUse) != 0 || len(w.acls) != 1 {
 		t.Errorf("no policy selects a pod of this node, but there are %v, %v, %v", w.endpoints, w.groups.inUse, w.acls)
 	}
-	w.setHere(key("x", "b"), nil)
+	w.setHere(key("x", "b"), "", nil)
 	w.apply(t, onAll)
 	expect("z/a x/a", false)
 	expect("z/a x/b", true)
@@ -251,12 +251,41 @@ func TestChangesAreFollowed(t *testing.T) {
 	}
 }
 
+func TestAPodIsGuardedByItsOwnLabelsAsLongAsItIsHere(t *testing.T) {
+	w := cluster()
+	key := types.NamespacedName{Namespace: "x", Name: "web-0"}
+	own, next := []netip.Addr{netip.MustParseAddr("10.0.0.9")}, []netip.Addr{netip.MustParseAddr("10.0.0.10")}
+	w.apply(t, onA)
+	w.setHere(key, "first", own)
+	w.setPod(key, &Pod{key, "first", labels.Set{"pod": "a"}, own, nil})
+	expect := func(address string, expected bool) {
+		t.Helper()
+		w.settle()
+		if w.passes(t, "8.8.8.8", address, "tcp", 80) != expected {
+			t.Errorf("%s: expected %v", address, expected)
+		}
+	}
+	expect("10.0.0.9", false)
+	// The API server has forgotten it, by force; it still runs.
+	w.setPod(key, nil)
+	expect("10.0.0.9", false)
+	// One made anew by its name, with other labels, and the other way round.
+	w.setHere(key, "second", next)
+	w.setPod(key, &Pod{key, "second", labels.Set{"pod": "z"}, next, nil})
+	expect("10.0.0.10", true)
+	expect("10.0.0.9", false)
+	w.setPod(key, &Pod{key, "third", labels.Set{"pod": "a"}, nil, nil})
+	expect("10.0.0.10", true)
+	w.setHere(key, "first", nil)
+	expect("10.0.0.9", true)
+}
+
 func TestNumbersOfANameAreFollowed(t *testing.T) {
 	w := cluster()
 	w.apply(t, onAll+"  ingress: [{ports: [{port: serve-80}]}]\n")
 	w.settle()
 	key := types.NamespacedName{Namespace: "x", Name: "b"}
-	w.setPod(key, &Pod{key, labels.Set{"pod": "b"}, []netip.Addr{netip.MustParseAddr("10.0.0.2")}, []Port{{"serve-80", core.ProtocolTCP, 9000}}})
+	w.setPod(key, &Pod{key, "", labels.Set{"pod": "b"}, []netip.Addr{netip.MustParseAddr("10.0.0.2")}, []Port{{"serve-80", core.ProtocolTCP, 9000}}})
 	w.settle()
 	for port, expected := range map[int]bool{80: false, 9000: true} {
 		if w.passes(t, "8.8.8.8", "10.0.0.2", "tcp", port) != expected {

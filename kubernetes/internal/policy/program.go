@@ -100,7 +100,10 @@ func (k *Keeper) program(ctx context.Context) (refused map[string]string, err er
 func (k *Keeper) pieces() (pieces []piece) {
 	w, have := k.wanted, k.have
 	var gone []piece
-	members := w.groups.members()
+	var members map[string]map[netip.Addr]int
+	if len(w.groups.changed) > 0 {
+		members = w.groups.members()
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.groups.changed)) {
 		part, is := members[name]
 		if !is {

@@ -220,7 +220,7 @@ func change(d draw, o *world, w *wanted) {
 		if d.IntN(4) == 0 {
 			delete(o.pods, key)
 			w.setPod(key, nil)
-			w.setHere(key, nil)
+			w.setHere(key, "", nil)
 			return
 		}
 		address := netip.AddrFrom4([4]byte{10, 0, 0, byte(number)})
@@ -236,10 +236,10 @@ func change(d draw, o *world, w *wanted) {
 		o.pods[key] = pod
 		// Either may be known first.
 		if d.IntN(2) == 0 {
-			w.setHere(key, pod.Addresses)
+			w.setHere(key, "", pod.Addresses)
 		}
 		w.setPod(key, pod)
-		w.setHere(key, pod.Addresses)
+		w.setHere(key, "", pod.Addresses)
 	default:
 		key := types.NamespacedName{Namespace: namespace, Name: d.of("r", "s", "t")}
 		if d.IntN(4) == 0 {

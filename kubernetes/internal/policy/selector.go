@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,8 @@ import (
 type Pod struct {
 	// Key is its namespace and name.
 	Key types.NamespacedName
+	// UID tells it from others that had or will have its name.
+	UID string
 	// Labels are its own.
 	Labels labels.Set
 	// Addresses are its own; none of a pod that uses the host's network, has none yet, or has ended.
@@ -37,7 +41,7 @@ type Port struct {
 
 // PodOf tells a pod.
 func PodOf(object *core.Pod) *Pod {
-	pod := &Pod{Key: types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, Labels: object.Labels}
+	pod := &Pod{Key: types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, UID: string(object.UID), Labels: object.Labels}
 	if !object.Spec.HostNetwork && object.Status.Phase != core.PodSucceeded && object.Status.Phase != core.PodFailed {
 		for _, ip := range object.Status.PodIPs {
 			if address, err := netip.ParseAddr(ip.IP); err == nil {
@@ -54,6 +58,11 @@ func PodOf(object *core.Pod) *Pod {
 		}
 	}
 	return pod
+}
+
+// equal tells whether nothing about it matters that is different.
+func (p *Pod) equal(other *Pod) bool {
+	return p.UID == other.UID && maps.Equal(p.Labels, other.Labels) && slices.Equal(p.Addresses, other.Addresses) && slices.Equal(p.Ports, other.Ports)
 }
 
 func orTCP(protocol core.Protocol) core.Protocol {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 	networking "k8s.io/api/networking/v1"
@@ -14,7 +15,7 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 )
 
-// Names of the list by which node and pods always reach each other.
+// The list by which node and pods always reach each other.
 const nodeList = Ours + "node"
 
 // rules is a policy, and what becomes of it here.
@@ -22,32 +23,42 @@ type rules struct {
 	object   *networking.NetworkPolicy
 	selector labels.Selector
 	// Pods of this node that it selects.
-	selects map[string]bool
+	selects map[*local]bool
 	lists   map[direction]*quiver.Acl
 	used    []*group
+}
+
+// local is a pod of this node. One that is made anew may be there beside the one before it, which had its name.
+type local struct {
+	key       types.NamespacedName
+	uid       string
+	addresses []netip.Addr
+	// As they were last known: it is guarded by them until it has gone from here, whatever the API server has forgotten.
+	labels labels.Set
 }
 
 // wanted is what all policies together want for the pods of this node, and what of it has changed since it was asked last.
 type wanted struct {
 	groups   *groups
 	policies map[string]map[string]*rules
-	// Addresses of this node's pods, by namespace and name.
-	here map[string]map[string][]netip.Addr
+	// This node's pods, by namespace.
+	here map[string]map[*local]bool
 	node []netip.Addr
 
 	acls      map[string]*quiver.Acl
 	endpoints map[string]*quiver.Endpoint
 
-	dirtyPolicies, dirtyPods      map[types.NamespacedName]bool
+	dirtyPolicies                 map[types.NamespacedName]bool
+	dirtyPods                     map[*local]bool
 	changedACLs, changedEndpoints map[string]bool
 	problems                      map[types.NamespacedName][]string
 }
 
 func newWanted() *wanted {
 	return &wanted{
-		groups: newGroups(), policies: map[string]map[string]*rules{}, here: map[string]map[string][]netip.Addr{},
+		groups: newGroups(), policies: map[string]map[string]*rules{}, here: map[string]map[*local]bool{},
 		acls: map[string]*quiver.Acl{}, endpoints: map[string]*quiver.Endpoint{},
-		dirtyPolicies: map[types.NamespacedName]bool{}, dirtyPods: map[types.NamespacedName]bool{},
+		dirtyPolicies: map[types.NamespacedName]bool{}, dirtyPods: map[*local]bool{},
 		changedACLs: map[string]bool{}, changedEndpoints: map[string]bool{}, problems: map[types.NamespacedName][]string{},
 	}
 }
@@ -62,35 +73,68 @@ func (w *wanted) setNode(addresses []netip.Addr) {
 	for i, address := range addresses {
 		prefix := []string{netip.PrefixFrom(address, address.BitLen()).String()}
 		list.Rules = append(list.Rules,
-			&quiver.AclRule{Name: "from-" + place(i), Remark: "the node always reaches its pods", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: prefix},
-			&quiver.AclRule{Name: "to-" + place(i), Remark: "pods always reach their node", Action: quiver.AclAction_ACL_ACTION_REFLECT, Destinations: prefix})
+			&quiver.AclRule{Name: "from-" + strconv.Itoa(i), Remark: "the node always reaches its pods", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: prefix},
+			&quiver.AclRule{Name: "to-" + strconv.Itoa(i), Remark: "pods always reach their node", Action: quiver.AclAction_ACL_ACTION_REFLECT, Destinations: prefix})
 	}
 	w.setACL(list.Name, list)
 }
 
-func place(i int) string { return string(rune('a' + i)) }
-
-// setHere tells a pod's addresses on this node; none: it isn't here any more.
-func (w *wanted) setHere(key types.NamespacedName, addresses []netip.Addr) {
-	if slices.Equal(w.here[key.Namespace][key.Name], addresses) {
-		return
-	}
-	if len(addresses) > 0 {
-		if w.here[key.Namespace] == nil {
-			w.here[key.Namespace] = map[string][]netip.Addr{}
+// find is a pod of this node; nil: it isn't here.
+func (w *wanted) find(key types.NamespacedName, uid string) *local {
+	for pod := range w.here[key.Namespace] {
+		if pod.key == key && pod.uid == uid {
+			return pod
 		}
-		w.here[key.Namespace][key.Name] = slices.Clone(addresses)
-	} else if delete(w.here[key.Namespace], key.Name); len(w.here[key.Namespace]) == 0 {
-		delete(w.here, key.Namespace)
 	}
-	w.dirtyPods[key] = true
+	return nil
 }
+
+// setHere tells a pod's addresses on this node; none: it isn't here any more. The UID may be unknown.
+func (w *wanted) setHere(key types.NamespacedName, uid string, addresses []netip.Addr) {
+	pod := w.find(key, uid)
+	switch {
+	case pod == nil && len(addresses) == 0, pod != nil && slices.Equal(pod.addresses, addresses):
+		return
+	case pod == nil:
+		pod = &local{key: key, uid: uid}
+		if w.here[key.Namespace] == nil {
+			w.here[key.Namespace] = map[*local]bool{}
+		}
+		w.here[key.Namespace][pod] = true
+		if known := w.groups.pods[key.Namespace][key.Name]; known != nil && pod.is(known) {
+			pod.labels = known.Labels
+		}
+	case len(addresses) == 0:
+		if delete(w.here[key.Namespace], pod); len(w.here[key.Namespace]) == 0 {
+			delete(w.here, key.Namespace)
+		}
+	}
+	pod.addresses = slices.Clone(addresses)
+	w.dirtyPods[pod] = true
+}
+
+// is tells whether that is what the API server says of it.
+func (p *local) is(pod *Pod) bool { return p.uid == "" || pod.UID == "" || p.uid == pod.UID }
 
 // setPod tells of a pod anywhere; nil: it is gone.
 func (w *wanted) setPod(key types.NamespacedName, pod *Pod) {
+	before := w.groups.pods[key.Namespace][key.Name]
+	if before == pod || before != nil && pod != nil && before.equal(pod) {
+		return
+	}
 	w.groups.setPod(key, pod)
-	if w.here[key.Namespace][key.Name] != nil {
-		w.dirtyPods[key] = true
+	if pod != nil {
+		w.setLabels(pod)
+	}
+}
+
+// setLabels tells a pod of this node its labels.
+func (w *wanted) setLabels(pod *Pod) {
+	for here := range w.here[pod.Key.Namespace] {
+		if here.key == pod.Key && here.is(pod) {
+			here.labels = pod.Labels
+			w.dirtyPods[here] = true
+		}
 	}
 }
 
@@ -101,7 +145,7 @@ func (w *wanted) setPolicy(key types.NamespacedName, policy *networking.NetworkP
 		if policy == nil {
 			return
 		}
-		known = &rules{selects: map[string]bool{}}
+		known = &rules{selects: map[*local]bool{}}
 		if w.policies[key.Namespace] == nil {
 			w.policies[key.Namespace] = map[string]*rules{}
 		}
@@ -116,8 +160,8 @@ func (w *wanted) settle() {
 	for key := range w.dirtyPolicies {
 		w.selects(key)
 	}
-	for key := range w.dirtyPods {
-		w.selected(key)
+	for pod := range w.dirtyPods {
+		w.selected(pod)
 	}
 	// Making one list may bring groups about, but has no other list's groups change.
 	maps.Copy(w.dirtyPolicies, w.groups.renumbered)
@@ -125,8 +169,8 @@ func (w *wanted) settle() {
 	for key := range w.dirtyPolicies {
 		w.compile(key)
 	}
-	for key := range w.dirtyPods {
-		w.endpoint(key)
+	for pod := range w.dirtyPods {
+		w.endpoint(pod)
 	}
 	clear(w.dirtyPolicies)
 	clear(w.dirtyPods)
@@ -136,20 +180,17 @@ func (w *wanted) settle() {
 func (w *wanted) selects(key types.NamespacedName) {
 	policy := w.policies[key.Namespace][key.Name]
 	before := policy.selects
-	policy.selects = map[string]bool{}
+	policy.selects = map[*local]bool{}
 	if policy.object != nil {
 		policy.selector = selectorOf(policy.object)
 		for pod := range w.here[key.Namespace] {
-			if policy.selector.Matches(w.labels(types.NamespacedName{Namespace: key.Namespace, Name: pod})) {
+			if policy.selector.Matches(pod.labels) {
 				policy.selects[pod] = true
 			}
 		}
 	}
-	for _, pods := range []map[string]bool{before, policy.selects} {
-		for pod := range pods {
-			w.dirtyPods[types.NamespacedName{Namespace: key.Namespace, Name: pod}] = true
-		}
-	}
+	maps.Copy(w.dirtyPods, before)
+	maps.Copy(w.dirtyPods, policy.selects)
 }
 
 // selectorOf has a selector that can't be understood select everything: its pods are to be guarded.
@@ -162,34 +203,25 @@ func selectorOf(policy *networking.NetworkPolicy) labels.Selector {
 }
 
 // selected finds the policies that select a pod of this node, when the pod has changed.
-func (w *wanted) selected(key types.NamespacedName) {
-	here := w.here[key.Namespace][key.Name] != nil
-	of := w.labels(key)
-	for name, policy := range w.policies[key.Namespace] {
+func (w *wanted) selected(pod *local) {
+	here := w.here[pod.key.Namespace][pod]
+	for name, policy := range w.policies[pod.key.Namespace] {
 		if policy.object == nil {
 			continue
 		}
-		before, after := policy.selects[key.Name], here && policy.selector.Matches(of)
+		before, after := policy.selects[pod], here && policy.selector.Matches(pod.labels)
 		if before == after {
 			continue
 		}
 		if after {
-			policy.selects[key.Name] = true
+			policy.selects[pod] = true
 		} else {
-			delete(policy.selects, key.Name)
+			delete(policy.selects, pod)
 		}
 		if first := len(policy.selects) == 1 && after; first || len(policy.selects) == 0 {
-			w.dirtyPolicies[types.NamespacedName{Namespace: key.Namespace, Name: name}] = true
+			w.dirtyPolicies[types.NamespacedName{Namespace: pod.key.Namespace, Name: name}] = true
 		}
 	}
-}
-
-// labels are those of a pod of this node.
-func (w *wanted) labels(key types.NamespacedName) labels.Set {
-	if pod := w.groups.pods[key.Namespace][key.Name]; pod != nil {
-		return pod.Labels
-	}
-	return nil
 }
 
 // compile makes a policy's lists anew, where it selects any pod of this node.
@@ -212,9 +244,7 @@ func (w *wanted) compile(key types.NamespacedName) {
 			w.setACL(listName(key, of), after)
 		}
 		if (policy.lists[of] == nil) != (lists[of] == nil) {
-			for pod := range policy.selects {
-				w.dirtyPods[types.NamespacedName{Namespace: key.Namespace, Name: pod}] = true
-			}
+			maps.Copy(w.dirtyPods, policy.selects)
 		}
 	}
 	policy.lists, policy.used = lists, used
@@ -243,12 +273,11 @@ func (w *wanted) setACL(name string, list *quiver.Acl) {
 }
 
 // endpoint says which lists are asked about a pod of this node.
-func (w *wanted) endpoint(key types.NamespacedName) {
-	name := name("pod:", key.Namespace+"."+key.Name, key.String())
-	addresses := w.here[key.Namespace][key.Name]
-	made := &quiver.Endpoint{Name: name}
-	for _, policy := range w.policies[key.Namespace] {
-		if !policy.selects[key.Name] {
+func (w *wanted) endpoint(pod *local) {
+	readable, whose := pod.key.Namespace+"."+pod.key.Name, pod.key.String()+" "+pod.uid
+	made := &quiver.Endpoint{Name: name("pod:", readable, whose)}
+	for _, policy := range w.policies[pod.key.Namespace] {
+		if !policy.selects[pod] {
 			continue
 		}
 		if list := policy.lists[ingress]; list != nil {
@@ -258,33 +287,26 @@ func (w *wanted) endpoint(key types.NamespacedName) {
 			made.EgressAcls = append(made.EgressAcls, list.Name)
 		}
 	}
-	itself := w.itself(key, addresses)
-	if len(addresses) == 0 || made.IngressAcls == nil && made.EgressAcls == nil {
+	itself := &quiver.Acl{Name: name("self:", readable, whose)}
+	if len(pod.addresses) == 0 || made.IngressAcls == nil && made.EgressAcls == nil {
 		w.setACL(itself.Name, nil)
-		w.setEndpoint(name, nil)
+		w.setEndpoint(made.Name, nil)
 		return
 	}
-	w.setACL(itself.Name, itself)
-	for _, address := range addresses {
+	for _, address := range pod.addresses {
 		made.Addresses = append(made.Addresses, address.String())
+		prefix := []string{netip.PrefixFrom(address, address.BitLen()).String()}
+		// By a Service, say.
+		itself.Rules = append(itself.Rules, &quiver.AclRule{Remark: "a pod always reaches itself", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: prefix, Destinations: prefix})
 	}
+	w.setACL(itself.Name, itself)
 	for _, lists := range []*[]string{&made.IngressAcls, &made.EgressAcls} {
 		if *lists != nil {
 			slices.Sort(*lists)
 			*lists = append([]string{nodeList, itself.Name}, *lists...)
 		}
 	}
-	w.setEndpoint(name, made)
-}
-
-// itself is the list by which a pod always reaches itself, by a Service say.
-func (w *wanted) itself(key types.NamespacedName, addresses []netip.Addr) *quiver.Acl {
-	list := &quiver.Acl{Name: name("self:", key.Namespace+"."+key.Name, key.String())}
-	for _, address := range addresses {
-		prefix := []string{netip.PrefixFrom(address, address.BitLen()).String()}
-		list.Rules = append(list.Rules, &quiver.AclRule{Remark: "a pod always reaches itself", Action: quiver.AclAction_ACL_ACTION_REFLECT, Sources: prefix, Destinations: prefix})
-	}
-	return list
+	w.setEndpoint(made.Name, made)
 }
 
 func (w *wanted) setEndpoint(name string, endpoint *quiver.Endpoint) {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
@@ -35,8 +36,8 @@ type Here struct {
 	Addresses []netip.Addr
 	// Nodes are the addresses of all nodes: what else is asked there must get there.
 	Nodes map[netip.Addr]bool
-	// Ranges of its pods' addresses.
-	Ranges []netip.Prefix
+	// Ranges of its pods' addresses, and Pods those of all nodes.
+	Ranges, Pods []netip.Prefix
 	// Sources are addresses of these ranges that no pod has, one of each: by them others see who asks from outside of the ranges, and
 	// there the host has node ports answered.
 	Sources []netip.Addr
@@ -54,7 +55,11 @@ func (h *Here) Source(v4 bool) netip.Addr {
 
 // Near tells whether an address is that of a pod of this node.
 func (h *Here) Near(address netip.Addr) bool {
-	return slices.ContainsFunc(h.Ranges, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
+	return within(h.Ranges, address)
+}
+
+func within(ranges []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }
 
 // Place is where something is asked.
@@ -129,6 +134,11 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 			ingress = append(ingress, entry.IP)
 		}
 	}
+	if len(ingress) > 0 && len(spec.LoadBalancerSourceRanges) > 0 {
+		// Better nobody than everybody.
+		set.problem("spec.loadBalancerSourceRanges can't be kept yet: nobody is answered at %s", strings.Join(ingress, ", "))
+		ingress = nil
+	}
 	for _, address := range set.read("status.loadBalancer.ingress", ingress) {
 		if !slices.Contains(external, address) {
 			external = append(external, address)
@@ -167,6 +177,10 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 	s.Addresses = append(s.Addresses, address)
 	for _, other := range external {
 		if other.Is4() != address.Is4() {
+			continue
+		}
+		if within(here.Pods, other) {
+			s.problem("%s is an address of pods: nobody is asked there for a Service", other)
 			continue
 		}
 		s.add(draft, Place{other, protocol, uint16(port.Port)}, outside)

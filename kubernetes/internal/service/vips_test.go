@@ -133,6 +133,31 @@ endpoints: [{addresses: [example.org]}]
 	}
 }
 
+func TestWhatIsPodsStaysPodsAndWhoMayNotAskIsntAnswered(t *testing.T) {
+	node := here
+	node.Pods = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}
+	endpoints := slicesOf(t, slice4+one("10.244.1.2", ", nodeName: n1"))
+	set := Of(serviceOf(t, `
+spec:
+  type: LoadBalancer
+  clusterIP: 10.96.0.1
+  clusterIPs: [10.96.0.1]
+  ports: [{port: 80}]
+  externalIPs: [10.244.2.9, 203.0.113.1]
+  loadBalancerSourceRanges: [198.51.100.0/24]
+status: {loadBalancer: {ingress: [{ip: 203.0.113.9}]}}
+`), endpoints, &node)
+	if got := fmt.Sprint(set.Addresses); got != "[10.96.0.1 203.0.113.1]" {
+		t.Errorf("the host leads here %s", got)
+	}
+	want := []string{
+		"spec.loadBalancerSourceRanges can't be kept yet: nobody is answered at 203.0.113.9", "10.244.2.9 is an address of pods: nobody is asked there for a Service",
+	}
+	if !slices.Equal(set.Problems, want) {
+		t.Errorf("%q", set.Problems)
+	}
+}
+
 func TestAskedFromOutside(t *testing.T) {
 	endpoints := slicesOf(t, slice4+one("10.244.1.2", ", nodeName: n1")+one("10.244.2.2", ", nodeName: n2")+
 		one("10.244.1.3", ", nodeName: n1, conditions: {ready: false, serving: true, terminating: true}"))
