@@ -58,7 +58,8 @@ def test_the_api_server_is_reached_by_its_service(cluster):
             assert "HTTPS server" in cluster.control.exec(client, "sh", "-c", ask).stdout
     for node in cluster.nodes:
         ask = f"exec 3<>/dev/tcp/{address}/443 && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3"
-        assert "HTTPS server" in node.run("timeout", "30", "bash", "-c", ask).stdout
+        # (It doesn't read all of that, and so ends by a RST, which may come before `cat` is done.)
+        assert "HTTPS server" in node.run("timeout", "30", "bash", "-c", ask, check=False).stdout
     nothing_left(cluster, before)
 
 
