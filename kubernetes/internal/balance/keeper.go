@@ -18,23 +18,16 @@ import (
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/keeping"
 	"quiver/kubernetes/internal/service"
 )
 
 const (
-	// This often everything is compared, whether or not something is known to have happened.
-	resync = 30 * time.Second
-	// So long after a failure it is tried again.
-	patience = time.Second
-	// So long it waits to look again whether all is known.
-	soon = 50 * time.Millisecond
 	// At most this long stands one change of the dataplane.
 	applyTime = 30 * time.Second
 	// VIPs of one batch: quiverd answers others in between.
 	batch = 2000
 )
-
-var errUnknown = errors.New("the API server hasn't told the Services yet")
 
 // Host is the node's kernel: it leads packets for VIPs to quiverd.
 type Host interface {
@@ -60,12 +53,12 @@ type Settings struct {
 
 // Keeper keeps quiverd and the host at what Services are.
 type Keeper struct {
+	*keeping.Loop
 	settings Settings
 	objects  *Objects
 	quiverd  *dataplane.Client
 	log      *slog.Logger
 
-	again chan struct{}
 	// Of the loop alone.
 	here   service.Here
 	wanted *wanted
@@ -77,8 +70,7 @@ type Keeper struct {
 	trouble string
 	checks  checks
 
-	mutex   sync.Mutex
-	outcome error
+	mutex sync.Mutex
 	// Services that have VIPs, and VIPs that there shall be.
 	services, vips int
 }
@@ -86,23 +78,8 @@ type Keeper struct {
 // New makes a keeper that has done nothing yet.
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
 	return &Keeper{
-		settings: settings, objects: objects, quiverd: quiverd, log: log, again: make(chan struct{}, 1),
-		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, told: map[types.NamespacedName]string{}, aside: map[string]*quiver.Vip{}, outcome: errUnknown,
-	}
-}
-
-// Ready is nil when all Services were as they shall be when they were last looked at.
-func (k *Keeper) Ready() error {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	return k.outcome
-}
-
-// Compare has everything compared soon: quiverd has come back.
-func (k *Keeper) Compare() {
-	select {
-	case k.again <- struct{}{}:
-	default:
+		settings: settings, objects: objects, quiverd: quiverd, log: log, Loop: keeping.New("Services", log),
+		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, told: map[types.NamespacedName]string{}, aside: map[string]*quiver.Vip{},
 	}
 }
 
@@ -110,51 +87,19 @@ func (k *Keeper) Compare() {
 func (k *Keeper) Run(ctx context.Context) {
 	go k.objects.Run(ctx)
 	defer k.checks.close()
-	all := true
-	regularly := time.NewTicker(resync)
-	defer regularly.Stop()
-	for ctx.Err() == nil {
-		err := k.bring(ctx, all)
-		k.note(ctx, err)
-		// What failed may have been done in part.
-		var later <-chan time.Time
-		if all = err != nil; errors.Is(err, errUnknown) {
-			later = time.After(soon)
-		} else if all {
-			later = time.After(patience)
-		}
-		select {
-		case <-ctx.Done():
-		case <-k.objects.Changed():
-		case <-k.again:
-			all = true
-		case <-later:
-		case <-regularly.C:
-			all = true
-		}
-	}
-}
-
-func (k *Keeper) note(ctx context.Context, err error) {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	// A fault that stays is told once.
-	if err != nil && ctx.Err() == nil && (k.outcome == nil || k.outcome.Error() != err.Error()) && !errors.Is(err, errUnknown) {
-		k.log.Error("not all Services are as they shall be; trying again", "why", err)
-	} else if err == nil && k.outcome != nil {
-		k.log.Info("Services are as they shall be", "services", len(k.wanted.sets), "vips", len(k.wanted.vips))
-	}
-	k.outcome = err
-	k.services, k.vips = len(k.wanted.sets), len(k.wanted.vips)
+	k.Turn(ctx, k.objects.Changed(), k.bring)
 }
 
 // bring does what has changed, or, with all, whatever is to do.
 func (k *Keeper) bring(ctx context.Context, all bool) error {
 	here, known := k.settings.Here()
 	if !known || !k.objects.Known() {
-		return errUnknown
+		return keeping.ErrUnknown
 	}
 	all = k.learn(here) || all
+	k.mutex.Lock()
+	k.services, k.vips = len(k.wanted.sets), len(k.wanted.vips)
+	k.mutex.Unlock()
 	if all || k.have == nil {
 		there, err := k.quiverd.VIPs(ctx)
 		if err != nil {

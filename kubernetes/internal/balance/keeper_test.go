@@ -23,6 +23,7 @@ import (
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/keeping"
 	"quiver/kubernetes/internal/realtest"
 	"quiver/kubernetes/internal/service"
 )
@@ -93,8 +94,8 @@ func (t *told) of(name string) string {
 	return t.texts[name]
 }
 
-// keeping keeps quiverd at what a cluster has, until the test ends.
-func keeping(t testing.TB, c *cluster, quiverd *dataplane.Client) (*Keeper, *told) {
+// keep keeps quiverd at what a cluster has, until the test ends.
+func keep(t testing.TB, c *cluster, quiverd *dataplane.Client) (*Keeper, *told) {
 	teller := &told{texts: map[string]string{}}
 	settings := Settings{Here: func() (service.Here, bool) { return here, true }, Teller: teller}
 	keeper := New(settings, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
@@ -129,7 +130,7 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 	directory := t.TempDir()
 	quiverd, end := realtest.Start(t, directory)
 	c := many(20)
-	keeper, teller := keeping(t, c, quiverd)
+	keeper, teller := keep(t, c, quiverd)
 	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
 	for _, address := range []string{"10.96.0.1", "10.96.0.20"} {
 		if got := answering(t, quiverd, address); got != 10 {
@@ -186,20 +187,20 @@ func TestQuiverdFollowsWhatTheClusterHas(t *testing.T) {
 func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	quiverd, _ := realtest.Start(t, t.TempDir())
 	t.Run("earlier", func(t *testing.T) {
-		keeper, _ := keeping(t, many(3), quiverd)
+		keeper, _ := keep(t, many(3), quiverd)
 		realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
 	})
 	silent := &cluster{}
 	objects := silent.objects(t)
 	keeper := New(Settings{Here: func() (service.Here, bool) { return here, true }}, objects, quiverd, slog.New(slog.DiscardHandler))
-	if err := keeper.bring(t.Context(), true); err != errUnknown {
+	if err := keeper.bring(t.Context(), true); err != keeping.ErrUnknown {
 		t.Errorf("%v", err)
 	}
 	if got := answering(t, quiverd, "10.96.0.3"); got != 10 {
 		t.Errorf("%d backends", got)
 	}
 	t.Run("later", func(t *testing.T) {
-		keeper, _ := keeping(t, many(2), quiverd)
+		keeper, _ := keep(t, many(2), quiverd)
 		realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
 	})
 	found, err := quiverd.VIPs(t.Context())
@@ -219,7 +220,7 @@ func BenchmarkTenThousandServices(b *testing.B) {
 	}
 	defer connection.Close()
 	begin := time.Now()
-	keeper, _ := keeping(b, c, quiverd)
+	keeper, _ := keep(b, c, quiverd)
 	realtest.Eventually(b, "all are there", func() bool { return keeper.Ready() == nil })
 	b.ReportMetric(time.Since(begin).Seconds(), "s/sync")
 	var each []time.Duration

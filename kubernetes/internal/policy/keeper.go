@@ -8,24 +8,12 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/keeping"
 )
-
-const (
-	// This often everything is compared, whether or not something is known to have happened.
-	resync = 30 * time.Second
-	// So long after a failure it is tried again.
-	patience = time.Second
-	// So long it waits to look again whether all is known.
-	soon = 50 * time.Millisecond
-)
-
-// ErrUnknown is told as long as the API server hasn't told pods, namespaces and policies.
-var ErrUnknown = errors.New("the API server hasn't told the NetworkPolicies yet")
 
 // Settings of a keeper.
 type Settings struct {
@@ -39,11 +27,11 @@ type Settings struct {
 
 // Keeper keeps quiverd at what NetworkPolicies are.
 type Keeper struct {
+	*keeping.Loop
 	settings Settings
 	objects  *Objects
 	quiverd  *dataplane.Client
 	log      *slog.Logger
-	again    chan struct{}
 
 	// One change at a time.
 	mutex  sync.Mutex
@@ -52,30 +40,14 @@ type Keeper struct {
 	told   map[types.NamespacedName]string
 
 	state   sync.Mutex
-	outcome error
 	figures figures
 }
 
 // New makes a keeper that has done nothing yet.
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
 	return &Keeper{
-		settings: settings, objects: objects, quiverd: quiverd, log: log, again: make(chan struct{}, 1), wanted: newWanted(),
-		told: map[types.NamespacedName]string{}, outcome: ErrUnknown,
-	}
-}
-
-// Ready is nil when all policies were as they shall be when they were last looked at.
-func (k *Keeper) Ready() error {
-	k.state.Lock()
-	defer k.state.Unlock()
-	return k.outcome
-}
-
-// Compare has everything compared soon: quiverd has come back.
-func (k *Keeper) Compare() {
-	select {
-	case k.again <- struct{}{}:
-	default:
+		Loop: keeping.New("NetworkPolicies", log), settings: settings, objects: objects, quiverd: quiverd, log: log, wanted: newWanted(),
+		told: map[types.NamespacedName]string{},
 	}
 }
 
@@ -90,7 +62,7 @@ func (k *Keeper) Here(key types.NamespacedName, uid string, addresses []netip.Ad
 // Cover has a new pod's addresses guarded, before anything can reach them.
 func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string, addresses []netip.Addr) error {
 	if !k.objects.Known() {
-		return ErrUnknown
+		return keeping.ErrUnknown
 	}
 	pod := k.objects.pod(key)
 	if pod == nil || uid != "" && pod.UID != uid {
@@ -121,42 +93,11 @@ func (k *Keeper) Restore(ctx context.Context) error {
 // Run does it until the context ends. It leaves things as they are then: who is guarded stays so.
 func (k *Keeper) Run(ctx context.Context) {
 	go k.objects.Run(ctx)
-	all := true
-	for ctx.Err() == nil {
+	k.Turn(ctx, k.objects.changed, func(ctx context.Context, all bool) error {
 		k.mutex.Lock()
-		err := k.bring(ctx, all)
-		k.mutex.Unlock()
-		k.note(ctx, err)
-		pause := resync
-		// What failed may have been done in part.
-		if all = err != nil; all {
-			pause = patience
-		}
-		if errors.Is(err, ErrUnknown) {
-			pause = soon
-		}
-		select {
-		case <-ctx.Done():
-		case <-k.objects.changed:
-		case <-k.again:
-			all = true
-		case <-time.After(pause):
-			all = true
-		}
-	}
-}
-
-func (k *Keeper) note(ctx context.Context, err error) {
-	k.state.Lock()
-	defer k.state.Unlock()
-	// A fault that stays is told once.
-	if err != nil && ctx.Err() == nil && (k.outcome == nil || k.outcome.Error() != err.Error()) && !errors.Is(err, ErrUnknown) {
-		k.log.Error("not all NetworkPolicies are as they shall be; trying again", "why", err)
-	} else if err == nil && k.outcome != nil {
-		k.log.Info("NetworkPolicies are as they shall be", "lists", len(k.wanted.acls), "guarded", len(k.wanted.endpoints))
-	}
-	k.outcome = err
-	k.figures = figures{len(k.wanted.acls), len(k.wanted.groups.inUse), len(k.wanted.endpoints)}
+		defer k.mutex.Unlock()
+		return k.bring(ctx, all)
+	})
 }
 
 // learn hears what has changed.
@@ -177,11 +118,14 @@ func (k *Keeper) learn() {
 func (k *Keeper) bring(ctx context.Context, all bool) error {
 	node, known := k.settings.Node()
 	if !known || !k.objects.Known() {
-		return ErrUnknown
+		return keeping.ErrUnknown
 	}
 	k.learn()
 	k.wanted.setNode(node)
 	k.wanted.settle()
+	k.state.Lock()
+	k.figures = figures{len(k.wanted.acls), len(k.wanted.groups.inUse), len(k.wanted.endpoints)}
+	k.state.Unlock()
 	if all || k.have == nil {
 		have, err := k.quiverd.ACLs(ctx, Ours)
 		if err != nil {

@@ -24,6 +24,7 @@ import (
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/keeping"
 	"quiver/kubernetes/internal/realtest"
 )
 
@@ -219,10 +220,10 @@ func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 		realtest.Eventually(t, "all is there", func() bool { return keeper.Ready() == nil })
 	})
 	silent := New(Settings{Node: func() ([]netip.Addr, bool) { return nil, true }}, small().objects(t), quiverd, slog.New(slog.DiscardHandler))
-	if err := silent.bring(t.Context(), true); !errors.Is(err, ErrUnknown) {
+	if err := silent.bring(t.Context(), true); !errors.Is(err, keeping.ErrUnknown) {
 		t.Error(err)
 	}
-	if err := silent.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "a"}, "", nil); !errors.Is(err, ErrUnknown) {
+	if err := silent.Cover(t.Context(), types.NamespacedName{Namespace: "x", Name: "a"}, "", nil); !errors.Is(err, keeping.ErrUnknown) {
 		t.Error(err)
 	}
 	if passes("10.0.0.2", "10.0.0.1", 80) {
