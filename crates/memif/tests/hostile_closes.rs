@@ -10,6 +10,7 @@ mod lingering;
 mod raw;
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,10 +49,14 @@ enum Act {
 }
 
 /// Another process, that goes when this does.
+///
+/// It inherits what this one has open at that moment, and what of it can't be closed holds up its `execve`: so all are started before the
+/// first of them [begins](Other::begin).
 struct Other(Child);
 
 impl Other {
-    fn new(server: &Server, act: Act) -> Self {
+    /// One that waits until it may begin.
+    fn waiting(server: &Server, act: Act) -> Self {
         let act = match act {
             Act::Message(count) => format!("message {count}"),
             Act::Again(count) => format!("again {count}"),
@@ -69,12 +74,23 @@ impl Other {
             _ => Command::new(std::env::current_exe().unwrap()),
         };
         let child = command
-            .args(["hostile_peer_for_the_others", "--exact"])
+            .args(["hostile_peer_for_the_others", "--exact", "--nocapture"])
             .env("QUIVER_TEST_PEER", format!("{} {act}", server.name))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn();
         Self(child.unwrap())
+    }
+
+    /// Where no other is started afterwards.
+    fn new(server: &Server, act: Act) -> Self {
+        let mut other = Self::waiting(server, act);
+        other.begin();
+        other
+    }
+
+    fn begin(&mut self) {
+        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
 }
 
@@ -170,6 +186,7 @@ fn hear(raw: &Raw, count: usize) -> Vec<Message> {
 fn hostile_peer_for_the_others() {
     let Ok(what) = std::env::var("QUIVER_TEST_PEER") else { return };
     let (name, act) = what.split_once(' ').unwrap();
+    let _ = std::io::stdin().read_line(&mut String::new());
     let (_end, sent) = pipe().unwrap();
     let (bad, unread) = unclosable();
     let message = |raw: &Raw, bad: &OwnedFd, count: usize| {
@@ -336,12 +353,12 @@ fn hostile_processes_that_want_all_of_a_few_descriptors() {
         setrlimit(Resource::Nofile, Rlimit { current: Some(1024), ..usual }).unwrap();
         let mut server = Server::new("few");
         let before = descriptors();
-        let mut others = Vec::new();
+        let mut others: Vec<_> = (0..4).map(|_| Other::waiting(&server, Act::Message(200))).collect();
         for count in 1..=3 {
-            others.push(Other::new(&server, Act::Message(200)));
+            others[count as usize - 1].begin();
             server.until("it is refused", |server| server.count("file-descriptors") == count);
         }
-        others.push(Other::new(&server, Act::Message(200)));
+        others[3].begin();
         let is_full = |event: &ServerEvent| {
             matches!(event, ServerEvent::NotAccepting { error: Error::HangingDescriptors })
         };
@@ -361,9 +378,9 @@ fn hostile_processes_by_the_dozen_whose_closes_hang() {
     alone("hostile_processes_by_the_dozen_whose_closes_hang", || {
         let mut server = Server::new("dozen");
         let before = descriptors();
-        let mut others = Vec::new();
-        for count in 1..=24 {
-            others.push(Other::new(&server, Act::Message(1)));
+        let mut others: Vec<_> = (0..24).map(|_| Other::waiting(&server, Act::Message(1))).collect();
+        for (other, count) in others.iter_mut().zip(1..) {
+            other.begin();
             server.until("it is refused", |server| server.count("region-not-memory") == count);
             server.until("a thread closes it", |_| closers() == count as usize);
         }
@@ -382,10 +399,11 @@ fn hostile_connections_without_end_that_nobody_reads() {
     alone("hostile_connections_without_end_that_nobody_reads", || {
         let mut server = Server::new("blind");
         let before = descriptors();
+        let keeps_out = can_keep_out();
         let other = Other::new(&server, Act::Blind);
-        let refused = if can_keep_out() { 3000 } else { 300 };
+        let refused = if keeps_out { 3000 } else { 300 };
         server.until("they are refused", |server| server.count("hanging-descriptors") > refused);
-        if can_keep_out() {
+        if keeps_out {
             let most = before + SHARE + 253 + 2 * 65 + 12;
             assert!(descriptors() <= most, "{} after {before}", descriptors());
         }

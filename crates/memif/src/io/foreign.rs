@@ -17,6 +17,9 @@
 //! thread at a time, so that only its own closes wait for one that hangs. What peers cost us is bounded by that, however often they come
 //! back: threads by [`CLOSERS`], of as many origins; descriptors of an origin by [`Bounds`], one message and the sockets of its connections;
 //! descriptors of all by [`Bounds`] as well, beyond which nobody is accepted at that socket and nothing is taken.
+//!
+//! A process that is forked meanwhile has them too, as it has all descriptors until its `execve`, which may then take as long as their last
+//! close. That is its time, not ours; who starts programs and serves peers that may do this has another process start them.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
