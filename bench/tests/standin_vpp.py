@@ -2,8 +2,8 @@
 """Stands in for ``vpp`` and, under that name, ``vppctl``: takes only what VPP's documentation says its command line takes.
 
 The grammar is that of the CLI reference (https://s3-docs.fd.io/vpp/25.10/cli-reference/) and of the description of startup.conf
-(https://s3-docs.fd.io/vpp/25.10/configuration/reference.html), reduced to the commands that there are tests of. What isn't in it ends the
-program, as does a command about an interface that wasn't created. Packets pass by quiver-floor.
+(https://s3-docs.fd.io/vpp/25.10/configuration/reference.html), reduced to the commands that there are tests of; each was taken by VPP
+26.06 as well. What isn't in it ends the program, as does a command about an interface that wasn't created. Packets pass by quiver-floor.
 """
 
 import os
@@ -34,6 +34,14 @@ CLI = [
     rf"set interface ip address {INTERFACE} {ADDRESS}/{NUMBER}",
     rf"set ip neighbor {INTERFACE} {ADDRESS} {MAC}(?: static)?",
     rf"ip route (?:add|del)(?: count {NUMBER})? {ADDRESS}/{NUMBER} via {ADDRESS} {INTERFACE}",
+    rf"sfdp tenant (?:add|del) {NUMBER} context {NUMBER}",
+    rf"set sfdp services tenant {NUMBER} (?:sfdp-l4-lifecycle |sfdp-tcp-check |ip4-lookup )+(?:forward|reverse)",
+    rf"set sfdp interface-input {INTERFACE} tenant {NUMBER}",
+    rf"nat44 plugin enable sessions {NUMBER}",
+    rf"nat44 add address {ADDRESS} - {ADDRESS}",
+    rf"set interface nat44 in {INTERFACE} out {PEER}",
+    rf"cnat translation add proto UDP vip {ADDRESS} {NUMBER}(?: to ->{ADDRESS} {NUMBER})+ (?:default|maglev)",
+    rf"set cnat feature {INTERFACE} enable",
     r"show version",
     r"show runtime",
     r"clear runtime",
@@ -47,6 +55,7 @@ STARTUP = {
     "statseg": {"socket-name": PATH, "size": r"\d+[KMG]"},
     "memory": {"main-heap-size": r"\d+[KMG]"},
     "buffers": {"buffers-per-numa": NUMBER},
+    "sfdp": {"sessions-log2": NUMBER},
     "plugins": None,
 }
 

@@ -1,4 +1,5 @@
-"""VPP's adapter, against a stand-in that takes only what VPP's documentation says VPP takes. VPP itself isn't needed, nor proven by it."""
+"""VPP's adapter, against a stand-in that takes only what VPP's documentation says VPP takes; and against VPP itself where
+``QUIVER_TEST_VPP`` says where its program is."""
 
 import os
 import shutil
@@ -76,3 +77,32 @@ def test_a_command_that_it_refuses_is_told(standin, programs, monkeypatch):
             device.down()
     assert "vpp died" in str(void.value)
     assert "unknown input" in log
+
+
+@pytest.mark.real
+@pytest.mark.skipif("QUIVER_TEST_VPP" not in os.environ, reason="QUIVER_TEST_VPP doesn't say where a vpp is")
+@pytest.mark.parametrize(
+    ("suite", "node"),
+    [
+        ("64b-1c-memif-eth-l2xcbase-mrr", "l2-output"),
+        ("64b-1c-memif-dot1q-l2bdbasemaclrn-mrr", "l2-learn"),
+        ("64b-1c-memif-ethip4-ip4base-mrr", "ip4-lookup"),
+        ("9000b-1c-memif-ethip4-ip4base-mrr", "ip4-lookup"),
+        ("78b-1c-memif-ethip6-ip6scale20k-mrr", "ip6-lookup"),
+        ("64b-1c-memif-ethip4udp-ip4base-session-l4-h10000-p1-s10000-mrr", "sfdp-l4-lifecycle"),
+        ("64b-1c-memif-ethip4tcp-ip4base-session-tcp-h1024-p63-s64512-cps", "sfdp-tcp-check"),
+        ("64b-1c-memif-ethip4udp-nat44ed-h10000-p1-s10000-mrr", "nat44-ed-in2out"),
+        ("64b-1c-memif-ethip4udp-balance-1vip-h10000-p1-s10000-mrr", "cnat-input-ip4"),
+    ],
+)
+def test_vpp_itself_forwards(programs, suite, node):
+    with standing(vpp.Vpp, Setup(find(suite), allot(1), programs, Path(os.environ["QUIVER_TEST_VPP"]))) as stand:
+        stand.trial(0.3)
+        trial = stand.trial(0.3)
+        assert trial.output.received > 10_000
+        assert {"memif-input", node} <= trial.clocks.keys()
+
+
+def test_what_vpp_has_nothing_like_is_told():
+    with pytest.raises(Unsupported, match="asked about by acl"):
+        vpp.Vpp.require(find("64b-1c-memif-ethip4udp-acl-r1-h10000-p1-s10000-mrr"))

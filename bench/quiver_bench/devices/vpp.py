@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
+from quiver_bench.devices import vpp_sessions
 from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.errors import Missing
 from quiver_bench.machine import core_list
@@ -22,8 +23,7 @@ class Vpp(Device):
 
     name = "vpp"
     dut_type = "vpp"
-    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6"})
-    note = "its adapter follows VPP's documentation and was tested against a stand-in, not against VPP itself"
+    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6", "ip4session"})
     _versions: ClassVar[dict[Path, str]] = {}
 
     def __init__(self, setup: Setup) -> None:
@@ -33,6 +33,12 @@ class Vpp(Device):
         if not setup.vpp.exists():
             raise Missing(f"--vpp-bin {setup.vpp}: there is no such file")
         self.program = setup.vpp
+
+    @classmethod
+    def require(cls, suite: Suite) -> None:
+        """See :meth:`Device.require`."""
+        super().require(suite)
+        vpp_sessions.require(suite)
 
     def version(self) -> str:
         """As ``show version`` told when one was up."""
@@ -54,6 +60,9 @@ class Vpp(Device):
     def startup(self) -> str:
         """``startup.conf``: main thread beside the generator, which needs it only between trials."""
         cores = self.setup.cores
+        plugins = " ".join(
+            f"plugin {name} {{ enable }}" for name in ("memif_plugin.so", *vpp_sessions.plugins(self.suite))
+        )
         return (
             f"unix {{ nodaemon cli-listen {self.dir}/cli.sock exec {self.dir}/setup.cli log {self.dir}/vpp.log "
             f"runtime-dir {self.dir} }}\n"
@@ -61,7 +70,7 @@ class Vpp(Device):
             f"api-segment {{ prefix {self.dir.name} }}\nsocksvr {{ socket-name {self.dir}/api.sock }}\n"
             f"statseg {{ socket-name {self.dir}/stats.sock size 512M }}\n"
             "memory { main-heap-size 4G }\nbuffers { buffers-per-numa 32768 }\n"
-            "plugins { plugin default { disable } plugin memif_plugin.so { enable } }\n"
+            f"plugins {{ plugin default {{ disable }} {plugins} }}\n{vpp_sessions.startup(self.suite)}"
         )
 
     def ctl(self, *words: str) -> str:
@@ -120,26 +129,26 @@ def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
         return [*lines, "create bridge-domain 1", *(f"set interface l2 bridge {leg} 1" for leg in legs)]
     bits = 128 if case.ipv6 else 32
     peers = traffic.PEER_LEFT_MAC, traffic.PEER_RIGHT_MAC
-    # Tables of a million it counts up itself.
+    # Tables of a million it counts up itself. VIPs have no routes besides.
+    routes = 1 if case.vips else case.routes
     networks = suite.traffic.prefixes if case.routes == 1 else ([], [])
     for leg, side, mac, behind in zip(legs, traffic.sides(case.ipv6), peers, networks, strict=True):
         lines += [
             f"set interface ip address {leg} {side.device}/{side.prefix}",
             f"set ip neighbor {leg} {side.peer} {mac} static",
         ]
-        if case.routes > 1:
-            lines.append(f"ip route add count {case.routes} {side.first}/{bits} via {side.peer} {leg}")
+        if routes > 1:
+            lines.append(f"ip route add count {routes} {side.first}/{bits} via {side.peer} {leg}")
         else:
             lines += [f"ip route add {prefix} via {side.peer} {leg}" for prefix in behind]
-    return lines
+    return [*lines, *vpp_sessions.commands(suite, *legs, traffic.sides(case.ipv6)[1].peer)]
 
 
 def clocks(runtime: str) -> dict[str, float]:
     """Clocks per packet from ``show runtime``: name, state, calls, vectors, suspends, clocks, vectors per call."""
     found: dict[str, float] = {}
-    row = re.compile(
-        r"^(\S+)\s+(active|polling|interrupt wait)\s+(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+]+)\s+([\d.]+)\s*$", re.MULTILINE
-    )
+    # Of any state: an input is disabled once the other side has gone.
+    row = re.compile(r"^(\S+) +(\S.*?) +(\d+) +(\d+) +(\d+) +([\d.e+]+) +([\d.]+) *$", re.MULTILINE)
     for name, _, _, vectors, _, clock, _ in row.findall(runtime):
         if int(vectors) > 1000:
             found[name] = float(clock)

@@ -71,8 +71,12 @@ class Case:
     hosts: int = 0
     #: Source addresses of single packets: each is a flow.
     flows: int = 1
+    #: What is done with sessions besides: ``lifecycle``, ``tcp`` states, ``nat``, ``balance`` or ``acl``.
+    sessions: str = ""
     #: Fields of the tenant whose sessions they are, as Quiver's configuration has them.
     tenant: str = ""
+    #: Addresses that sessions are balanced from.
+    vips: tuple[str, ...] = ()
     #: Bodies are copied by a DMA engine, or by a model of one.
     dma: bool = False
     methods: tuple[str, ...] = ("mrr", "ndrpdr")

@@ -13,13 +13,16 @@ from quiver_bench.suites.model import Case
 from quiver_bench.suites.traffic import RIGHT4
 
 #: Addresses that translated sessions are seen with: of 2 million, each could have a port.
-POOL = '[[nat_pool]]\nname = "bench"\naddresses = ["198.18.0.0/27"]\n'
+POOL = "198.18.0.0/27"
+_POOL = f'[[nat_pool]]\nname = "bench"\naddresses = ["{POOL}"]\n'
 
 #: Backends of the suites' VIPs, behind the right peer.
-_BACKENDS = [f"21.0.0.{host}" for host in range(1, 11)]
-_TO_BACKENDS = '[[route]]\nprefix = "21.0.0.0/24"\nnext_hops = [{ address = "10.0.1.2" }]\n'
-#: The generator's port, unless it is told otherwise.
-_PORT = 9
+BACKENDS = [f"21.0.0.{host}" for host in range(1, 11)]
+#: What has them all.
+BACKENDS_PREFIX = "21.0.0.0/24"
+_TO_BACKENDS = f'[[route]]\nprefix = "{BACKENDS_PREFIX}"\nnext_hops = [{{ address = "{RIGHT4.peer}" }}]\n'
+#: The port of VIPs and backends: the generator's, unless it is told otherwise.
+PORT = 9
 
 #: Connections over and over: what is over makes room within a second, so that clients' ports can be used again.
 _SHORT = "timeouts = { time_wait_seconds = 1 }\n"
@@ -29,7 +32,7 @@ def _both(services: str) -> str:
     return f"forward_services = [{services}]\nreverse_services = [{services}]\nmax_sessions = 16000000\n"
 
 
-def _datagrams(name: str, hosts: int, tenant: str) -> Case:
+def _datagrams(name: str, hosts: int, sessions: str, tenant: str) -> Case:
     """One direction of datagrams, each source a session, chosen at random."""
     return Case(
         f"{name}-h{hosts}-p1-s{hosts}",
@@ -40,15 +43,16 @@ def _datagrams(name: str, hosts: int, tenant: str) -> Case:
         methods=("mrr",),
         frames=("64b",),
         flows=hosts,
+        sessions=sessions,
         tenant=tenant,
     )
 
 
 def _vips(addresses: list[str]) -> str:
     """A tenant whose sessions to these addresses are shared out among ten backends."""
-    backends = ", ".join(f'{{ address = "{address}" }}' for address in _BACKENDS)
+    backends = ", ".join(f'{{ address = "{address}" }}' for address in BACKENDS)
     vips = "".join(
-        f'[[vip]]\nname = "v{n}"\naddress = "{address}"\nport = {_PORT}\nprotocol = "udp"\nbackends = [{backends}]\n'
+        f'[[vip]]\nname = "v{n}"\naddress = "{address}"\nport = {PORT}\nprotocol = "udp"\nbackends = [{backends}]\n'
         for n, address in enumerate(addresses)
     )
     return _both('"l4-lifecycle", "balance"') + vips + _TO_BACKENDS
@@ -58,11 +62,12 @@ def _balanced(vips: int) -> Case:
     """10000 sessions, of as many clients with one VIP, or of one client with as many VIPs."""
     name = "ethip4udp-balance"
     if vips == 1:
-        return _datagrams(f"{name}-1vip", 10_000, _vips([RIGHT4.peer]))
+        one_vip = _datagrams(f"{name}-1vip", 10_000, "balance", _vips([RIGHT4.peer]))
+        return replace(one_vip, vips=(RIGHT4.peer,))
     first = int(IPv4Address(RIGHT4.first))
     addresses = [str(IPv4Address(first + n)) for n in range(vips)]
-    one_client = _datagrams(f"{name}-{vips // 1000}kvip", 1, _vips(addresses))
-    return replace(one_client, name=f"{name}-{vips // 1000}kvip-h1-p1-s{vips}", routes=vips)
+    one_client = _datagrams(f"{name}-{vips // 1000}kvip", 1, "balance", _vips(addresses))
+    return replace(one_client, name=f"{name}-{vips // 1000}kvip-h1-p1-s{vips}", routes=vips, vips=tuple(addresses))
 
 
 def _ruled(rules: int) -> str:
@@ -80,13 +85,13 @@ def cases() -> list[Case]:
     """Datagrams that are followed, and such that are translated besides (named as CSIT's endpoint-dependent NAT44), balanced,
     or asked about by so many rules; whole lives of TCP connections."""
     followed = _both('"l4-lifecycle"')
-    translated = _both('"l4-lifecycle", "nat"') + 'nat_pool = "bench"\n' + POOL
+    translated = _both('"l4-lifecycle", "nat"') + 'nat_pool = "bench"\n' + _POOL
     flows = [
-        *(_datagrams("ethip4udp-ip4base-session-l4", hosts, followed) for hosts in (1, 10_000, 1_000_000)),
-        *(_datagrams("ethip4udp-nat44ed", hosts, translated) for hosts in (1, 10_000, 500_000)),
+        *(_datagrams("ethip4udp-ip4base-session-l4", hosts, "lifecycle", followed) for hosts in (1, 10_000, 1_000_000)),
+        *(_datagrams("ethip4udp-nat44ed", hosts, "nat", translated) for hosts in (1, 10_000, 500_000)),
         *(_balanced(vips) for vips in (1, 10_000)),
         *(
-            _datagrams(f"ethip4udp-acl-r{name}", 10_000, _ruled(rules))
+            _datagrams(f"ethip4udp-acl-r{name}", 10_000, "acl", _ruled(rules))
             for name, rules in (("1", 1), ("10k", 10_000), ("100k", 100_000))
         ),
     ]
@@ -100,6 +105,7 @@ def cases() -> list[Case]:
             most_cores=1,
             methods=("cps", "replay"),
             frames=("64b",),
+            sessions="tcp",
             tenant=_both('"tcp-check"') + _SHORT,
         )
         for hosts in (1024, 16384, 262144)
