@@ -228,6 +228,13 @@ impl Session {
         self.chain = self.chain.map(|chain| chain.without(service));
     }
 
+    /// Takes a service off the chain of one direction.
+    #[inline(always)]
+    pub(super) fn retire_from(&mut self, direction: Direction, service: u8) {
+        let chain = &mut self.chain[direction as usize];
+        *chain = chain.without(service);
+    }
+
     /// A packet of it has come that nobody refuses. How long it is over isn't changed by any.
     #[inline(always)]
     pub(super) const fn heard(&mut self, tick: u64) {

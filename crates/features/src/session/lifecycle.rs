@@ -46,9 +46,9 @@ impl Serve for Lifecycle {
         let protocol = visit.protocol();
         let flags = if protocol == IpProtocol::TCP { flags(visit) } else { 0 };
         visit.step = packet(visit.session, protocol, visit.direction, flags);
-        if protocol != IpProtocol::TCP && visit.session.state == State::Established {
-            // Nothing can happen any more that it would have to know of.
-            visit.session.retire(visit.me);
+        if protocol != IpProtocol::TCP {
+            // Of datagrams it has to know of one each way: nothing can happen by more of them.
+            visit.session.retire_from(visit.direction, visit.me);
         }
         Verdict::Next
     }

@@ -222,3 +222,26 @@ fn a_tenant_without_services_has_sessions_that_stay_as_they_began() {
         assert_eq!((session.state, session.packets()), (State::Embryonic, [1, 1]));
     });
 }
+
+/// Of datagrams `l4-lifecycle` has to know of one each way; that there are more keeps the session, whoever has heard them.
+#[test]
+fn datagrams_after_the_first_each_way_do_not_come_to_l4_lifecycle() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant()]);
+        let came = |bench: &Bench| {
+            let id = bench.plan.node("l4-lifecycle").unwrap();
+            bench.graph.counters().runtime[usize::from(id)].packets.get()
+        };
+        for _ in 0..3 {
+            pass(&mut bench, text, "udp");
+            wait(&mut bench, 3);
+        }
+        assert_eq!((came(&bench), one(&mut bench).session.state), (1, State::Embryonic));
+        for _ in 0..3 {
+            pass(&mut bench, text, "udp answer");
+            pass(&mut bench, text, "udp");
+        }
+        assert_eq!((came(&bench), one(&mut bench).session.state), (2, State::Established));
+        assert_eq!(one(&mut bench).session.packets(), [6, 3]);
+    });
+}
