@@ -75,6 +75,10 @@ class Comparison:
     effort: str = ""
     #: Count only pairs of this placement.
     wanted: str | None = None
+    #: Of devices, by side, as they tell when they are up.
+    versions: dict[str, str] = field(default_factory=dict)
+    #: What must be said of a side, by how it could be brought up.
+    remarks: dict[str, list[str]] = field(default_factory=dict)
 
     def counted(self, where: str) -> list[Pair]:
         """Pairs of one placement."""
@@ -97,8 +101,18 @@ class Comparison:
         a, b = ([self.value(trial) for trial in side] for side in zip(*pairs, strict=True))
         ratio = paired_ratio(a, b)
         return {
-            "a": {"name": self.a, "median": statistics.median(a), "samples": a, **self._state([a for a, _ in pairs])},
-            "b": {"name": self.b, "median": statistics.median(b), "samples": b, **self._state([b for _, b in pairs])},
+            "a": {
+                "name": self.a,
+                "median": statistics.median(a),
+                "samples": a,
+                **self._state("a", [a for a, _ in pairs]),
+            },
+            "b": {
+                "name": self.b,
+                "median": statistics.median(b),
+                "samples": b,
+                **self._state("b", [b for _, b in pairs]),
+            },
             "ratio": {
                 "median": ratio.median,
                 "low": ratio.low,
@@ -108,7 +122,7 @@ class Comparison:
             },
             "pairs": len(pairs),
             "placement": where,
-            "verdict": verdict(ratio, len(pairs)),
+            "verdict": verdict(ratio, len(pairs), *(limited_in(side) for side in zip(*pairs, strict=True))),
         }
 
     @property
@@ -140,9 +154,9 @@ class Comparison:
             "verdict": verdict(None, 0),
         }
 
-    @staticmethod
-    def _state(trials: list[Trial]) -> dict[str, Any]:
+    def _state(self, side: str, trials: list[Trial]) -> dict[str, Any]:
         irregular, remarks = judged(trials)
+        remarks = [*self.remarks.get(side, []), *remarks]
         state: dict[str, Any] = {"generator_limited": limited_in(trials), "irregular": irregular, "remarks": remarks}
         clocks = clocks_of(trials)
         return {**state, "clocks": clocks} if clocks else state
@@ -217,6 +231,8 @@ def _measure(comparison: Comparison, pair: Pair, side: str, make: StandMaker, se
     with make() as stand:
         stand.warm_up(WARM_UP_S)
         trial = stand.trial(seconds)
+        comparison.versions[side] = stand.version()
+        comparison.remarks.setdefault(side, stand.remarks())
     if not comparison.value(trial):
         raise TrialVoid(f"{name} has no {comparison.metric}, and nothing can be held against it")
     setattr(pair, side, trial)

@@ -13,6 +13,9 @@ import numpy
 #: Pairs below which no interval holds the median with 95 %: that of five, from the least to the greatest, does with 93.75 %.
 FEWEST_PAIRS = 6
 
+#: What a verdict ends with where the slower one's figure is the generator's.
+LIMITED = "is at the generator's limit"
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -65,14 +68,15 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
     return median_interval([x / y for x, y in zip(a, b, strict=True)], confidence)
 
 
-def verdict(ratio: Ratio | None, pairs: int) -> str:
-    """``A is faster`` or ``B is faster`` only when the whole interval is on that side, and there are pairs enough."""
+def verdict(ratio: Ratio | None, pairs: int, a_limited: bool | None = None, b_limited: bool | None = None) -> str:
+    """``A is faster`` or ``B is faster`` only when the whole interval is on that side, there are pairs enough, and the slower one's figure
+    isn't the generator's: then nobody knows what it could do."""
     if ratio is None or pairs < FEWEST_PAIRS:
         return f"no verdict: {pairs} pair{'s are' if pairs != 1 else ' is'} too few ({FEWEST_PAIRS} are needed)"
-    if ratio.low > 1:
-        return "A is faster"
-    if ratio.high < 1:
-        return "B is faster"
+    sides = ("A", "B", ratio.low > 1, b_limited), ("B", "A", ratio.high < 1, a_limited)
+    for name, other, faster, slower_is_limited in sides:
+        if faster:
+            return f"no verdict: {other} {LIMITED}" if slower_is_limited else f"{name} is faster"
     return "no difference shown"
 
 

@@ -30,6 +30,9 @@ LIMIT_TRIALS = 3
 #: Share of a trial's time in which the device may have been kept from running, or had cores taken away, without its figure being marked.
 STARVED = 0.05
 
+#: Seconds that sending every flow's first packets may take.
+FILL_WITHIN_S = 60.0
+
 #: Where the round trip isn't known.
 UNKNOWN = "unknown"
 
@@ -90,6 +93,14 @@ class Stand(ABC):
     def reconfigure(self) -> str:
         """Lets the configuration grow; says what was done."""
 
+    def version(self) -> str:
+        """Of what is measured."""
+        return UNKNOWN
+
+    def remarks(self) -> list[str]:
+        """What must be said of its figures, by how it could be brought up."""
+        return []
+
     @abstractmethod
     def offer(self, load: Load) -> Trial:
         """Sends a load. Raises :class:`TrialVoid` where nothing can be said, as where nothing comes through."""
@@ -125,6 +136,14 @@ class DeviceStand(Stand):
         """See :meth:`Stand.reconfigure`."""
         return self.device.reconfigure()
 
+    def version(self) -> str:
+        """See :meth:`Stand.version`."""
+        return self.device.version()
+
+    def remarks(self) -> list[str]:
+        """See :meth:`Stand.remarks`."""
+        return self.device.remarks
+
     def offer(self, load: Load) -> Trial:
         """Sends a load. Raises :class:`TrialVoid` with the device's log if it doesn't live to the end, or lets nothing through."""
         try:
@@ -132,6 +151,18 @@ class DeviceStand(Stand):
         except TrialVoid as void:
             self.device.check_alive()  # where it died, that is the reason
             raise type(void)(str(void), void.log + "\n" + self.device.log()) from void
+
+    def warm_up(self, seconds: float) -> None:
+        """Besides, and before: every flow and station is there. Drawn at random some would come for the first time in each trial, and
+        beginning would be measured, the more of it the slower the device is."""
+        if traffic := self.suite.traffic.in_turn:
+            fill = Load(FILL_WITHIN_S, count=2 * traffic.members)
+            try:
+                self.generator.trial(traffic, self.device.endpoints(), self.cores, fill)
+            except TrialVoid as void:
+                self.device.check_alive()
+                raise TrialVoid(f"before the trial: {void}", void.log + "\n" + self.device.log()) from void
+        super().warm_up(seconds)
 
     def _offer(self, load: Load) -> Trial:
         started = datetime.now(UTC)

@@ -21,10 +21,10 @@ from quiver_bench.simulated import Simulated
 from quiver_bench.trial import Limit
 
 
-def maker(placements, capacity=10e6):
+def maker(placements, capacity=10e6, generator=50e6):
     """Brings up a new system each time; its warm-up and its trial have the next placement."""
     coming = iter(placements)
-    return lambda: contextlib.nullcontext(Simulated(capacity, 1e4, placements=[next(coming)]))
+    return lambda: contextlib.nullcontext(Simulated(capacity, 1e4, generator_pps=generator, placements=[next(coming)]))
 
 
 def start():
@@ -199,6 +199,26 @@ def test_a_gate_says_what_it_found_and_judges_by_enough_only(command, capsys, wo
     ended, documents = command(*words)
     assert (ended, len(documents)) == (status, 1)
     assert said in capsys.readouterr().err
+
+
+def test_a_gate_does_not_judge_by_what_the_generator_could_not(command, capsys):
+    ended, (kept,) = command("--pairs", "6", "--at-least", "1.1", a=60e6, b=50e6, made=maker(["near"] * 99, 50e6, 20e6))
+    assert ended == 3
+    assert kept["result"]["verdict"] == "no verdict: B is at the generator's limit"
+    assert "gate: no verdict: B is at the generator's limit: what it could do isn't known" in capsys.readouterr().err
+
+
+def test_versions_and_remarks_are_those_of_devices_that_were_up(command):
+    class Told(Simulated):
+        def version(self):
+            return "26.06"
+
+        def remarks(self):
+            return ["its tables lay on small pages"]
+
+    _, (kept,) = command("--pairs", "1", made=lambda: contextlib.nullcontext(Told(10e6, 1e4)))
+    assert (kept["dut_version"], kept["other"]["dut_version"]) == ("unknown", "26.06")
+    assert "testpmd: its tables lay on small pages" in kept["remarks"]
 
 
 def test_a_closed_pipe_hides_no_gate(command, monkeypatch):

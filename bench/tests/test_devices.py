@@ -5,6 +5,7 @@ import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,11 +22,11 @@ from quiver_bench.errors import BadInput, Missing, TrialVoid, Unsupported
 from quiver_bench.generators import Endpoint, Load, iperf3
 from quiver_bench.generators.conversations import conversed
 from quiver_bench.generators.tgen import Tgen, output
-from quiver_bench.machine import Cores
+from quiver_bench.machine import Cores, allot
 from quiver_bench.methods.base import Figure
 from quiver_bench.noise import Noise, Watch
 from quiver_bench.suites import find, traffic
-from quiver_bench.trial import Limit, Trial, forwarding, limit_of, placement_of
+from quiver_bench.trial import DeviceStand, Limit, Trial, forwarding, limit_of, placement_of
 
 IP4 = find("64b-1c-memif-ethip4-ip4base-mrr")
 
@@ -178,6 +179,21 @@ unix-epoll-input                 polling               124               0      
 """
     indented = "\n".join(line.strip() for line in table.splitlines())
     assert vpp.clocks(indented) == {"ethernet-input": 4.6, "ip4-lookup": 9.6, "memif-input": 12.7}
+
+
+def test_vpps_clocks_are_those_of_all_threads_by_what_each_has_had():
+    # As 26.06 prints it, after the generator has gone.
+    table = """Thread 0 vpp_main (lcore 0)
+             Name                 State         Calls          Vectors        Suspends      Packet-Clocks   Vectors/Call
+statseg-collector-process      "suspended"               0               0               1          2.43e6            0.00
+Thread 1 vpp_wk_0 (lcore 1)
+ip4-lookup                       active             126953        30000000               0          9.60e0          256.00
+l2-output                        active                 10           30000               0         9.60e-1          256.00
+memif-input                     disabled            126953        30000000               0          1.20e1          256.00
+Thread 2 vpp_wk_1 (lcore 2)
+ip4-lookup                   interrupt wait           3906        10000000               0          1.96e1          256.00
+"""
+    assert vpp.clocks(table) == {"ip4-lookup": 12.1, "l2-output": 0.96, "memif-input": 12.0}
 
 
 def test_routes_count_up_from_the_suites_addresses():
@@ -367,3 +383,29 @@ def test_the_generators_report_is_understood():
     assert placement_of(output({**report, "round_trip_ns": None})) == "unknown"
     # Somebody else was on the core: two cores are never so far apart.
     assert placement_of(output({**report, "round_trip_ns": [110.0, 10193.8]})) == "disturbed"
+
+
+@pytest.mark.parametrize(
+    ("suite", "packets"),
+    [
+        ("64b-1c-memif-ethip4udp-ip4base-session-l4-h10000-p1-s10000-mrr", 20_000),
+        ("64b-1c-memif-ethip4udp-balance-10kvip-h1-p1-s10000-mrr", 20_000),
+        ("64b-1c-memif-eth-l2bdscale100kmaclrn-mrr", 100_000),
+        ("64b-1c-memif-ethip4-ip4base-mrr", None),
+        ("64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps", None),
+    ],
+)
+def test_all_flows_and_stations_are_there_before_a_trial(suite, packets, tmp_path):
+    loads = []
+
+    def trial(traffic, endpoints, cores, load):
+        command = Tgen(tmp_path).command(traffic, None, cores, load) if not traffic.conversations else []
+        loads.append((load.count, "--random" in command, "--seconds" in command))
+        return SimpleNamespace()
+
+    (tmp_path / "quiver-tgen").touch()
+    device = SimpleNamespace(setup=Setup(find(suite), allot(1), tmp_path), suite=find(suite), endpoints=lambda: None)
+    stand = DeviceStand(device, SimpleNamespace(trial=trial))
+    stand.offer = lambda load: None
+    stand.warm_up(0.1)
+    assert loads == ([(packets, False, False)] if packets else [])

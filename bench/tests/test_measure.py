@@ -157,9 +157,7 @@ def test_what_could_not_be_measured_stands_in_the_array_with_its_error(monkeypat
 def test_what_cannot_be_kept_is_told_all_the_same(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
     monkeypatch.setattr(measure, "generator_limit", lambda setup: None)
-    stand = SimpleNamespace(
-        generator=SimpleNamespace(version=lambda: "1.0"), device=SimpleNamespace(version=lambda: "1.0")
-    )
+    stand = SimpleNamespace(generator=SimpleNamespace(version=lambda: "1.0"), version=lambda: "1.0", remarks=list)
     monkeypatch.setattr(measure, "standing", lambda *of: contextlib.nullcontext(stand))
     monkeypatch.setattr(
         measure,

@@ -79,6 +79,29 @@ def test_the_table_says_where_the_generators_limit_is_not_known(store):
     )
 
 
+def test_the_mark_of_the_generator_stands_at_the_figure_that_it_limits(store):
+    kept = comparison(START + timedelta(days=30))
+    kept["result"]["a"]["generator_limited"], kept["result"]["b"]["generator_limited"] = False, True
+    kept["other"] |= {"dut_version": "22.11", "commit": ""}
+    store.add(kept)
+    (line,) = [line for line in markdown.tables(store).splitlines() if line.startswith(f"| `{MRR}` | quiver | testpmd")]
+    assert re.search(r"\| testpmd 22\.11 \| near \| [\d.]+ Mpps \| [\d.]+ Mpps ¹ \|", line)
+
+
+def test_each_bar_of_clocks_and_each_curve_is_one_result(store):
+    kept = [comparison(START + timedelta(days=at)) for at in (30, 31)]
+    kept[1]["other"]["device"] = "floor"
+    for document_ in kept:
+        document_["telemetry"] = ['node_clocks_per_packet{node="ip4-lookup"} 7.0 1']
+        store.add(document_)
+    bars = [trace.x[0] for trace in FIGURES["clocks"](store).data if trace.name == "ip4-lookup"]
+    assert len(bars) == len(set(bars)) >= 2
+    curves = [trace.name for trace in FIGURES["latency"](store).data]
+    assert len(curves) == len(set(curves)) > 0
+    rows = [trace.y[0] for trace in FIGURES["comparisons"](store).data]
+    assert len(rows) == len(set(rows))
+
+
 def test_a_page_without_marks_is_left_alone(store, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("text\n")

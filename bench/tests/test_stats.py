@@ -67,3 +67,17 @@ def test_pairs_must_be_pairs():
 )
 def test_a_verdict_needs_the_whole_interval_and_pairs_enough(low, high, pairs, expected):
     assert verdict(Ratio((low + high) / 2, low, high, 0.95), pairs) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "a_limited", "b_limited", "expected"),
+    [
+        (1.1, 1.2, True, False, "A is faster"),
+        (1.1, 1.2, False, True, "no verdict: B is at the generator's limit"),
+        (0.8, 0.9, True, False, "no verdict: A is at the generator's limit"),
+        (0.8, 0.9, None, True, "B is faster"),
+        (0.9, 1.1, True, True, "no difference shown"),
+    ],
+)
+def test_whose_figure_is_the_generators_is_slower_than_nobody(low, high, a_limited, b_limited, expected):
+    assert verdict(Ratio((low + high) / 2, low, high, 0.95), 7, a_limited, b_limited) == expected

@@ -31,7 +31,7 @@ from quiver_bench.generators.iperf3 import whole
 from quiver_bench.machine import PLACEMENTS
 from quiver_bench.results.documents import Versions, comparison_document
 from quiver_bench.results.store import Store
-from quiver_bench.stats import FEWEST_PAIRS
+from quiver_bench.stats import FEWEST_PAIRS, LIMITED
 from quiver_bench.suites import Suite, find
 from quiver_bench.suites.model import MAXIMUM
 from quiver_bench.trial import Limit, generator_for, generator_limit, limited_in_words, standing
@@ -149,6 +149,8 @@ def gate(result: dict[str, Any], wanted: float | None) -> int:
         raise BenchError(f"gate: {result['pairs']} pairs are too few to judge by ({FEWEST_PAIRS} are needed)")
     if result["a"]["irregular"] or result["b"]["irregular"]:
         raise BenchError("gate: the figures are irregular, and nothing can be judged by them")
+    if result["verdict"].endswith(LIMITED):
+        raise BenchError(f"gate: {result['verdict']}: what it could do isn't known, and nothing can be judged by it")
     median = result["ratio"]["median"]
     reached = median >= wanted
     print(f"gate: {median:.3f} {'≥' if reached else '<'} {wanted:g}", file=sys.stderr)

@@ -179,8 +179,10 @@ def _measure(
     stopped = log = ""
     try:
         with standing(chosen.kind, chosen.setup, limit, binaries()) as stand:
-            versions = Versions(stand.generator.version(), stand.device.version())
+            versions = Versions(stand.generator.version(), stand.version())
             figures = _by_method(stand, suite, options, kept, tell)
+            for figure in figures:
+                figure.remarks = [*stand.remarks(), *figure.remarks]
     except KeyboardInterrupt:
         if not kept:
             raise  # there is nothing to keep

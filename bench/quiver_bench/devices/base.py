@@ -63,6 +63,8 @@ class Device(ABC):
         #: Programs besides that must live as long as it does, such as containers.
         self.helpers: list[subprocess.Popen[bytes]] = []
         self._logs: list[Path] = []
+        #: What must be said of figures, by how it could be brought up.
+        self.remarks: list[str] = []
 
     @classmethod
     def require(cls, suite: Suite) -> None:

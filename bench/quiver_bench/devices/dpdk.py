@@ -30,6 +30,9 @@ class Dpdk(Device):
     def eal(self, cores: str, main: int) -> list[str]:
         """Arguments of the environment abstraction layer: two memif servers, memory of its own."""
         huge = huge_pages_free() >= HUGE_PAGES
+        self.remarks = (
+            [] if huge else [f"fewer than {HUGE_PAGES} huge pages of 2 MiB were free: its memory lay on pages of 4 KiB"]
+        )
         # The two ways of leaving nothing behind exclude each other.
         memory = ["--in-memory"] if huge else ["--no-huge", "-m", "1024", "--no-shconf"]
         vdevs = [

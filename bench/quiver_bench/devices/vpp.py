@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import ClassVar
 
 from quiver_bench.devices import vpp_sessions
 from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.errors import Missing
-from quiver_bench.machine import core_list
+from quiver_bench.machine import core_list, huge_pages_free
 from quiver_bench.suites import Suite, traffic
 
 #: Routes that a reconfiguration adds while packets flow.
 GROWTH = 10_000
+
+#: Memory for its tables, and huge pages of 2 MiB that it takes with it: for its buffers there must be some besides.
+HEAP_GIB, HUGE_PAGES = 4, 2048 + 128
 
 LEFT, RIGHT = "memif1/0", "memif2/0"
 
@@ -24,15 +28,23 @@ class Vpp(Device):
     name = "vpp"
     dut_type = "vpp"
     forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6", "ip4session"})
+    note = "server of both memifs, so that it copies twice; as it was built by whoever gives it"
     _versions: ClassVar[dict[Path, str]] = {}
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         if setup.vpp is None:
             raise Missing("say where vpp is: --vpp-bin /usr/bin/vpp (packages: https://packagecloud.io/fdio)")
-        if not setup.vpp.exists():
+        if not setup.vpp.is_file():
             raise Missing(f"--vpp-bin {setup.vpp}: there is no such file")
         self.program = setup.vpp
+        beside = self.program.with_name("vppctl")
+        control = beside if beside.exists() else shutil.which("vppctl")
+        if control is None:
+            raise Missing(
+                f"vppctl is missing beside {self.program} and on the path: it is of the same package, or build"
+            )
+        self.control = control
 
     @classmethod
     def require(cls, suite: Suite) -> None:
@@ -60,6 +72,11 @@ class Vpp(Device):
     def startup(self) -> str:
         """``startup.conf``: main thread beside the generator, which needs it only between trials."""
         cores = self.setup.cores
+        # Its tables lie on the heap.
+        huge = " main-heap-page-size default-hugepage" if huge_pages_free() >= HUGE_PAGES else ""
+        self.remarks = (
+            [] if huge else [f"fewer than {HUGE_PAGES} huge pages of 2 MiB were free: its tables lay on pages of 4 KiB"]
+        )
         plugins = " ".join(
             f"plugin {name} {{ enable }}" for name in ("memif_plugin.so", *vpp_sessions.plugins(self.suite))
         )
@@ -69,14 +86,13 @@ class Vpp(Device):
             f"cpu {{ main-core {cores.generator} corelist-workers {core_list(cores.workers)} }}\n"
             f"api-segment {{ prefix {self.dir.name} }}\nsocksvr {{ socket-name {self.dir}/api.sock }}\n"
             f"statseg {{ socket-name {self.dir}/stats.sock size 512M }}\n"
-            "memory { main-heap-size 4G }\nbuffers { buffers-per-numa 32768 }\n"
+            f"memory {{ main-heap-size {HEAP_GIB}G{huge} }}\nbuffers {{ buffers-per-numa 32768 }}\n"
             f"plugins {{ plugin default {{ disable }} {plugins} }}\n{vpp_sessions.startup(self.suite)}"
         )
 
     def ctl(self, *words: str) -> str:
         """Runs a command of its command line."""
-        control = self.program.with_name("vppctl")
-        return call(control if control.exists() else "vppctl", "-s", self.dir / "cli.sock", *words)
+        return call(self.control, "-s", self.dir / "cli.sock", *words)
 
     def clear(self) -> None:
         """``clear runtime``."""
@@ -145,11 +161,11 @@ def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
 
 
 def clocks(runtime: str) -> dict[str, float]:
-    """Clocks per packet from ``show runtime``: name, state, calls, vectors, suspends, clocks, vectors per call."""
-    found: dict[str, float] = {}
+    """Clocks per packet from ``show runtime``, over all threads: name, state, calls, vectors, suspends, clocks, vectors per call."""
+    totals: dict[str, tuple[int, float]] = {}
     # Of any state: an input is disabled once the other side has gone.
-    row = re.compile(r"^(\S+) +(\S.*?) +(\d+) +(\d+) +(\d+) +([\d.e+]+) +([\d.]+) *$", re.MULTILINE)
+    row = re.compile(r"^(\S+) +(\S.*?) +(\d+) +(\d+) +(\d+) +([\d.e+-]+) +([\d.]+) *$", re.MULTILINE)
     for name, _, _, vectors, _, clock, _ in row.findall(runtime):
-        if int(vectors) > 1000:
-            found[name] = float(clock)
-    return found
+        packets, clocks = totals.get(name, (0, 0.0))
+        totals[name] = packets + int(vectors), clocks + int(vectors) * float(clock)
+    return {name: round(clocks / packets, 2) for name, (packets, clocks) in totals.items() if packets > 1000}

@@ -36,6 +36,8 @@ class Load:
     latency: bool = False
     #: Seconds behind its time after which a packet is never sent, but missed. None: all are sent, however late.
     max_late: float | None = None
+    #: Packets in each direction after which it stops, however long that takes up to :attr:`seconds`.
+    count: int | None = None
 
 
 @dataclass(frozen=True)

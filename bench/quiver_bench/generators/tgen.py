@@ -113,7 +113,8 @@ class Tgen(Program):
                 words += [side, endpoint.netns] if endpoint.netns else []
             if len(cores.workers) > 1 and all(endpoint.kind == "memif" for endpoint in endpoints):
                 words += ["--queues", len(cores.workers)]
-        words += ["--size", _sizes(traffic, load.latency), "--seconds", f"{load.seconds:g}"]
+        words += ["--size", _sizes(traffic, load.latency)]
+        words += ["--count", load.count] if load.count else ["--seconds", f"{load.seconds:g}"]
         words += ["--core", cores.generator]
         words += ["--source", traffic.source, "--sources", traffic.sources]
         if traffic.listed:

@@ -41,6 +41,11 @@ class Figure:
 
     def __post_init__(self) -> None:
         irregular, remarks = judged(self.counting)
+        if again := sum(trial.decided_by_noise and not trial.counts for trial in self.trials):
+            remarks.append(
+                f"{again} trials that lost no more than noise may have taken were made again, and such without a loss were not: rather too "
+                "high than too low"
+            )
         self.irregular = self.irregular or irregular
         self.remarks = list(dict.fromkeys([*self.remarks, *remarks]))
 

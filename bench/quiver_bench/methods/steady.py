@@ -77,7 +77,7 @@ def steady(
             if own == OWN_PATIENCE:
                 kept.append(marked(trial, targets))
                 return kept[-1]
-            kept.append(replace(trial, counts=False))
+            kept.append(replace(trial, counts=False, decided_by_noise=True))
             tell(f"again: {noise_of(trial)}")
             continue
         kept.append(replace(trial, counts=trial.placement == where))

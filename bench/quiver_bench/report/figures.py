@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any
 
 from plotly import graph_objects
@@ -118,7 +119,7 @@ def comparisons(
         for row in latest(store)
         if row["test_type"] == "compare" and _chosen(row["suite"], row["device"], suites, devices)
     ]
-    figure = _figure("Ratio of two devices, measured alternately", "ratio (95 % interval)", "", 180 + 40 * len(rows))
+    figure = _figure("Ratio of two devices, measured alternately", "ratio (95 % interval)", "", 180 + 55 * len(rows))
     for row in rows:
         median, low, high = (row[f"result_ratio_{part}"] for part in ("median", "low", "high"))
         colour = (
@@ -126,7 +127,7 @@ def comparisons(
         )
         figure.add_scatter(
             x=[median],
-            y=[f"{row['device']} / {row['other_device']}<br>{row['suite']}, {row['placement']}"],
+            y=[f"{row['device']} / {row['other_device']}<br>{row['suite']}<br>{_which(row)}"],
             error_x={"type": "data", "symmetric": False, "array": [high - median], "arrayminus": [median - low]},
             mode="markers",
             marker={"size": 11, "color": colour},
@@ -146,8 +147,10 @@ def latency(
     """Latency by percentile, at shares of PDR; the axis stretches towards 100 % as usual for such curves."""
     figure = _figure("Latency by percentile" + _at(normalise), "percentile", "µs")
     ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999]
+    newest = {(row["test_id"], row["start_time"]): _which(row) for row in latest(store) if row["test_type"] == "ndrpdr"}
     for document in store.documents():
-        if not _chosen(document["suite"], document["device"], suites, devices):
+        which = newest.get((document["test_id"], datetime.fromisoformat(document["start_time"])))
+        if which is None or not _chosen(document["suite"], document["device"], suites, devices):
             continue
         mhz = document.get("machine", {}).get("mhz") if normalise else None
         for way, of in (("latency_forward", ""), ("latency_reverse", ", right to left")):
@@ -159,7 +162,7 @@ def latency(
                     x=[100 / (100 - at) for at, _ in points],
                     y=[normal(value, "us", mhz) for _, value in points],
                     mode="lines+markers",
-                    name=f"{document['device']} {document['suite']} {share.replace('pdr_', '')} % of PDR{of}",
+                    name=f"{document['device']} {document['suite']} {share.replace('pdr_', '')} % of PDR{of}, {which}",
                     meta={"suite": document["suite"], "device": document["device"]},
                     customdata=[at for at, _ in points],
                     hovertemplate="%{customdata} %: %{y:.1f} µs",
@@ -178,7 +181,8 @@ def clocks(
     for row in latest(store):
         if not row["telemetry"] or not _chosen(row["suite"], row["device"], suites, devices):
             continue
-        bar = f"{row['device']}<br>{row['suite']}<br>{row['placement']}, {row['test_type']}"
+        beside = f" beside {row['other_device']}" if row["other_device"] else ""
+        bar = f"{row['device']}{beside}<br>{row['suite']}<br>{_which(row)}"
         for line in row["telemetry"]:
             match = re.match(r'node_clocks_per_packet\{node="([^"]+)"\} ([\d.]+)', line)
             if match:
@@ -200,6 +204,20 @@ def clocks(
 
 
 FIGURES = {"trending": trending, "comparisons": comparisons, "latency": latency, "clocks": clocks}
+
+
+def _which(row: dict[str, Any]) -> str:
+    """What tells a result from others of its device and suite."""
+    ways = [row["direction"]] if row["direction"] == "both ways" else []
+    parts = [
+        row["placement"],
+        *ways,
+        row["test_type"],
+        row["effort"],
+        row["commit"],
+        f"{row['machine_cpu']} {row['machine_mhz']:.0f} MHz",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _at(normalise: bool) -> str:

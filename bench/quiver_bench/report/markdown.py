@@ -56,12 +56,12 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         scale, unit = (1e9, "Gbit/s") if row["suite"].startswith("128kb") else (1e6, _mega(row))
-        limit = " ²" if row["generator_limited"] is None else " ¹" if row["generator_limited"] else ""
+        a, b = (_limit(row, side) for side in "ab")
         few = row["result_pairs"] < FEWEST_PAIRS
         interval = "–" if few else f"{row['result_ratio_low']:.2f} to {row['result_ratio_high']:.2f}"
         lines.append(
-            f"| `{row['suite']}` | {row['device']} | {row['other_device']} | {_placement(row)} "
-            f"| {row['result_a_median'] / scale:.2f} {unit}{limit} | {row['result_b_median'] / scale:.2f} {unit} "
+            f"| `{row['suite']}` | {row['device']} | {_other(row)} | {_placement(row)} "
+            f"| {row['result_a_median'] / scale:.2f} {unit}{a} | {row['result_b_median'] / scale:.2f} {unit}{b} "
             f"| **{row['result_ratio_median']:.2f}** | {interval} | {row['result_pairs']} "
             f"| {'no verdict: too few pairs' if few else row['result_verdict']}{_marks(row)} "
             f"| {row['commit'] or '–'} | {_where(row, letters)} |"
@@ -70,13 +70,27 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines.append("```")
     lines += dict.fromkeys(row["command"] for row in rows)
     lines.append("```\n")
-    if any(row["generator_limited"] for row in rows):
+    marks = [_limit(row, side) for row in rows for side in "ab"]
+    if " ¹" in marks:
         lines.append(
-            "¹ One of the two came within a tenth of what the generator does with the floor (on taps: a wire): it may be faster.\n"
+            "¹ Within a tenth of what the generator does with the floor (on taps: a wire): it may be faster.\n"
         )
-    if any(row["generator_limited"] is None for row in rows):
+    if " ²" in marks:
         lines.append("² What the generator itself can do there isn't known.\n")
     return "\n".join(lines)
+
+
+def _limit(row: dict[str, Any], side: str) -> str:
+    """What must be said of one side's figure."""
+    limited = row[f"result_{side}_generator_limited"]
+    return " ²" if limited is None else " ¹" if limited else ""
+
+
+def _other(row: dict[str, Any]) -> str:
+    """B, with its version where that isn't a commit of ours."""
+    version = row["other_dut_version"]
+    foreign = version and version != "unknown" and not row["other_commit"]
+    return f"{row['other_device']} {version}" if foreign else str(row["other_device"])
 
 
 def _marks(row: dict[str, Any]) -> str:
@@ -98,7 +112,7 @@ def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         ]
         lines.append(
             f"| `{row['suite']}` | {row['device']} | {_placement(row)} | {_figure(row)} | {_effort(row)} | {', '.join(remarks)} "
-            f"| {row['commit'] or row['dut_version']} | {_where(row, letters)} |"
+            f"| {row['commit'] or '–'} | {_where(row, letters)} |"
         )
     lines += ["", "```", *dict.fromkeys(row["command"] for row in rows), "```\n"]
     return "\n".join(lines)
@@ -158,13 +172,14 @@ def _clocks(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         columns[title] = {match[1]: float(match[2]) for match in found if match}
     lines = [
         "### Clocks per packet by node\n",
-        "TSC clocks, as the device counts them.\n",
-        "| result | nodes | all |",
-        "|---|---|---|",
+        "TSC clocks per packet that comes to the node, as the device counts them: some nodes see few. What a packet costs in all is\n"
+        "the machine's clock divided by the rate, where the device is the slowest.\n",
+        "| result | nodes |",
+        "|---|---|",
     ]
     for title, clocks in columns.items():
         each = ", ".join(f"`{node}` {value:.1f}" for node, value in clocks.items())
-        lines.append(f"| {title} | {each} | {sum(clocks.values()):.1f} |")
+        lines.append(f"| {title} | {each} |")
     return "\n".join([*lines, ""])
 
 

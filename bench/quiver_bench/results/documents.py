@@ -150,7 +150,11 @@ def comparison_document(
     result = comparison.as_dict() | {"generator": of_a}
     if of_b != of_a:
         result["generator_b"] = of_b
-    document = head(suite, a, versions.device, versions.generator, started)
+    # Some tell their version only while they are up.
+    of_device, of_other = (
+        comparison.versions.get(side, told) for side, told in (("a", versions.device), ("b", versions.other))
+    )
+    document = head(suite, a, of_device, versions.generator, started)
     document |= {
         "test_type": "compare",
         "test_id": f"{document['test_id']}.{a.text}-against-{b.text}",
@@ -166,7 +170,7 @@ def comparison_document(
         "other": {
             "device": comparison.b,
             "dut_type": b.kind.dut_type,
-            "dut_version": versions.other,
+            "dut_version": of_other,
             "commit": b.commit,
         },
         "result": {"type": "compare", **result},

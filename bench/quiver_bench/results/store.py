@@ -100,6 +100,8 @@ COLUMNS: dict[str, str] = {
     "result_latency_forward_pdr_90_avg": "DOUBLE",
     "result_a_median": "DOUBLE",
     "result_b_median": "DOUBLE",
+    "result_a_generator_limited": "BOOLEAN",
+    "result_b_generator_limited": "BOOLEAN",
     "result_ratio_median": "DOUBLE",
     "result_ratio_low": "DOUBLE",
     "result_ratio_high": "DOUBLE",
@@ -107,6 +109,7 @@ COLUMNS: dict[str, str] = {
     "result_verdict": "VARCHAR",
     "other_device": "VARCHAR",
     "other_commit": "VARCHAR",
+    "other_dut_version": "VARCHAR",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
 from quiver_bench.suites import tables
@@ -110,6 +110,16 @@ class Traffic:
     conversations: Conversations | None = None
     #: Packets are numbered, so that a loss is one though another packet came twice. Frames have room for that.
     sequenced: bool = False
+
+    @property
+    def in_turn(self) -> Traffic | None:
+        """The same with each flow, station and destination in turn, where there are many that a device may have to learn."""
+        return replace(self, random=False) if self.members > 1 else None
+
+    @property
+    def members(self) -> int:
+        """How many those are."""
+        return max(self.flows, self.stations, self.destinations)
 
     @property
     def ways(self) -> int:
