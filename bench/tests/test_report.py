@@ -94,7 +94,7 @@ def test_each_bar_of_clocks_and_each_curve_is_one_result(store):
     for document_ in kept:
         document_["telemetry"] = ['node_clocks_per_packet{node="ip4-lookup"} 7.0 1']
         store.add(document_)
-    bars = [trace.x[0] for trace in FIGURES["clocks"](store).data if trace.name == "ip4-lookup"]
+    bars = [trace.y[0] for trace in FIGURES["clocks"](store).data if trace.name == "ip4-lookup"]
     assert len(bars) == len(set(bars)) >= 2
     curves = [trace.name for trace in FIGURES["latency"](store).data]
     assert len(curves) == len(set(curves)) > 0

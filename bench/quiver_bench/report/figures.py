@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +26,8 @@ TABS = {
 }
 
 _COLOURS = qualitative.D3
+#: Of nodes, which are many.
+_MANY_COLOURS = qualitative.Dark24
 _MARKS = {"progression": ("triangle-up", "#2ca02c"), "regression": ("triangle-down", "#d62728")}
 _SCALES = {
     "pps": (1e6, "Mpps"),
@@ -176,11 +179,10 @@ def clocks(
     store: Store, normalise: bool = False, suites: list[str] | None = None, devices: list[str] | None = None
 ) -> graph_objects.Figure:
     """Clocks per packet by node, one bar per result. Clocks are clocks: nothing is normalised."""
-    figure = _figure("Clocks per packet by node", "", "clocks per packet")
+    rows = [row for row in latest(store) if row["telemetry"] and _chosen(row["suite"], row["device"], suites, devices)]
+    figure = _figure("Clocks per packet by node", "clocks per packet that comes to the node", "", 240 + 50 * len(rows))
     by_node: dict[str, list[tuple[str, float, str, str]]] = {}
-    for row in latest(store):
-        if not row["telemetry"] or not _chosen(row["suite"], row["device"], suites, devices):
-            continue
+    for row in rows:
         beside = f" beside {row['other_device']}" if row["other_device"] else ""
         bar = f"{row['device']}{beside}<br>{row['suite']}<br>{_which(row)}"
         for line in row["telemetry"]:
@@ -190,17 +192,32 @@ def clocks(
     for number, (node, bars) in enumerate(by_node.items()):
         for at, (bar, value, suite, device) in enumerate(bars):
             figure.add_bar(
-                x=[bar],
-                y=[value],
+                x=[value],
+                y=[bar],
+                orientation="h",
                 name=node,
                 legendgroup=node,
                 showlegend=at == 0,
-                marker_color=_COLOURS[number % len(_COLOURS)],
+                marker_color=_MANY_COLOURS[number % len(_MANY_COLOURS)],
                 meta={"suite": suite, "device": device},
-                hovertemplate=f"{node}: %{{y:.1f}}<extra></extra>",
+                hovertemplate=f"{node}: %{{x:.1f}}<extra></extra>",
             )
-    figure.update_layout(barmode="stack")
+    figure.update_layout(barmode="stack", margin={"l": 420}, legend={"y": 1, "yanchor": "bottom"})
+    # Super-frames cost a hundred times as much: who wants to see all of that zooms out.
+    sums: dict[str, float] = {}
+    for bars in by_node.values():
+        for bar, value, suite, _ in bars:
+            if not suite.startswith("128kb"):
+                sums[bar] = sums.get(bar, 0.0) + value
+    if sums:
+        figure.update_xaxes(range=[0, 1.05 * _usual(list(sums.values()))])
     return figure
+
+
+def _usual(values: list[float]) -> float:
+    """The greatest, but for those that are far beyond most."""
+    bound = 5 * statistics.median(values)
+    return max(value for value in values if value <= bound)
 
 
 FIGURES = {"trending": trending, "comparisons": comparisons, "latency": latency, "clocks": clocks}
