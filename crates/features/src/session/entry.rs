@@ -134,6 +134,10 @@ impl Marks {
     pub(super) const UNCHECKED: Self = Self(16);
     /// Its packets look otherwise outside: it has another key, and something that has to be given back.
     pub(super) const TRANSLATED: Self = Self(32);
+    /// It was denied, and none of its packets has passed: one of its other side begins it anew, and where its backend takes no more, one of the initiator's.
+    pub(super) const YIELDS: Self = Self(64);
+    /// It was denied, likewise, and hasn't begun with a SYN: one begins it anew.
+    pub(super) const YIELDS_TO_SYN: Self = Self(128);
 
     /// Whether all of `other`'s are there.
     #[inline(always)]

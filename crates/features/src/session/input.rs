@@ -5,7 +5,7 @@ use super::onward::Onward;
 use super::services::Chain;
 use super::sessions::{Evicted, NoRoom, Sessions};
 use super::tenants::{Place, TICK_BITS, Tenants, Untracked};
-use super::tuple::{Kind, Mark, Tuple};
+use super::tuple::{Kind, Mark, Tuple, begins_connection, tcp_flags};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
@@ -17,8 +17,9 @@ use graph::locals::LocalKey;
 use graph::packet::{Packets, SlotId, Vector};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext, prefetch_read};
+use graph::{Ctx, Frame, GONE, Node, NodeContext, prefetch_read};
 use tables::session::{Key, Look, NONE, is_alias};
+use wire::IpProtocol;
 
 graph::drops! {
     /// Why a tenant's packet gets no further.
@@ -232,8 +233,8 @@ impl<F: Tuple> Input<F> {
                 },
             );
             let (Some((at, slot)), Some((look, next))) = (vector.next(), unusual) else { break };
+            let (verdict, flow, version) = there.unusual(packets, slot, look);
             let meta = packets.meta_mut(slot);
-            let (verdict, flow, version) = there.unusual(meta.rx_if, look, meta.len());
             (meta.next_hop, meta.tx_if) = (flow.0, version);
             match verdict {
                 Verdict::Pass(chain) => *next = onward.edge(chain, false, arcs, meta),
@@ -275,7 +276,9 @@ impl<F: Tuple> There<'_, F> {
 
     /// A packet that isn't simply one of its session's: the first of a flow, or one of none.
     #[inline(never)]
-    fn unusual(&mut self, interface: IfIndex, look: &Look<Mark>, bytes: u32) -> Passage {
+    fn unusual(&mut self, packets: &Packets, slot: SlotId, look: &Look<Mark>) -> Passage {
+        let meta = packets.meta(slot);
+        let (interface, bytes) = (meta.rx_if, meta.len());
         let mut found = *look;
         found.session = self.sessions.table.find(&look.key, look.hash).unwrap_or(NONE);
         if is_alias(found.session) {
@@ -301,11 +304,23 @@ impl<F: Tuple> There<'_, F> {
                 if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {
                     return (Verdict::Pass(chain), flow, version);
                 }
+                let mut look = *look;
                 if found != NONE {
-                    // Of a tenant that is gone.
+                    let is_tcp = look.key.protocol() == IpProtocol::TCP.0;
+                    let is_syn = is_tcp && begins_connection(tcp_flags(packets, slot, F::IS_V6));
+                    let begins = self.tenants.get(place.tenant).is_some();
+                    let packet = (mark.from_high, bytes);
+                    if let Some((chain, version)) =
+                        self.sessions.stays(self.tenants, found, packet, (begins, is_syn))
+                    {
+                        return (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version);
+                    }
+                    // Of a tenant that is gone, or denied, and this one begins it anew. It may have been found by another key.
                     self.sessions.end(found);
+                    (look.key, look.mark) = F::read(packets, slot, place.context);
+                    look.hash = self.sessions.table.hash(&look.key);
                 }
-                return match self.first(place, look, bytes) {
+                return match self.first(place, &look, bytes) {
                     Ok(passage) => passage,
                     Err(reason) => (Verdict::Rare(Rare::Drop(reason)), Flow::NONE, 0),
                 };

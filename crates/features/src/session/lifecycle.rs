@@ -11,7 +11,7 @@
 use super::entry::{Direction, Session, State};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
-use super::tuple::transport_at;
+use super::tuple::{begins_connection, tcp_flags};
 use graph::{Feature, NodeSpec};
 use wire::IpProtocol;
 use wire::TcpFlags;
@@ -44,7 +44,8 @@ impl Serve for Lifecycle {
     #[inline(always)]
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
         let protocol = visit.protocol();
-        let flags = if protocol == IpProtocol::TCP { flags(visit) } else { 0 };
+        let flags =
+            if protocol == IpProtocol::TCP { tcp_flags(visit.packets, visit.slot, visit.is_v6) } else { 0 };
         visit.step = packet(visit.session, protocol, visit.direction, flags);
         if protocol != IpProtocol::TCP {
             // Of datagrams it has to know of one each way: nothing can happen by more of them.
@@ -54,15 +55,6 @@ impl Serve for Lifecycle {
     }
 }
 
-/// Flags of the segment; none where it has no whole header.
-#[inline(always)]
-fn flags(visit: &Visit<'_>) -> u8 {
-    let at = transport_at(visit.packets, visit.slot, visit.is_v6);
-    at.and_then(|(at, _)| visit.packets.area(visit.slot).get(at + FLAGS)).copied().unwrap_or_default()
-}
-
-/// Bytes of a TCP header before its flags.
-const FLAGS: usize = 13;
 const FIN: u8 = TcpFlags::FIN.bits();
 const SYN: u8 = TcpFlags::SYN.bits();
 const RST: u8 = TcpFlags::RST.bits();
@@ -101,7 +93,7 @@ fn answer(session: &mut Session, direction: Direction) -> Step {
 
 fn segment(session: &mut Session, direction: Direction, flags: u8) -> Step {
     if session.state == State::TimeWait {
-        if flags & (SYN | ACK | RST | FIN) != SYN {
+        if !begins_connection(flags) {
             return Step::Stays;
         }
         // Whoever asks first is the initiator now.

@@ -60,6 +60,12 @@ impl Chain {
         Self(self.0 & other.0)
     }
 
+    /// It with that service, too.
+    #[must_use]
+    pub const fn with(self, service: u8) -> Self {
+        Self(self.0 | 1 << service)
+    }
+
     /// It without that service; where packets are dropped at its beginning, they are for the same reason.
     #[inline(always)]
     #[must_use]

@@ -1,7 +1,7 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
 use super::acl::Note;
-use super::entry::{Flow, Marks, Session};
+use super::entry::{Direction, Flow, Marks, Session};
 use super::room::Part;
 use super::services::Chain;
 use super::tcp_check::{self, Track};
@@ -67,6 +67,8 @@ fn renew(
             *track = Track::default();
         }
     }
+    session.marks.put(Marks::YIELDS, false);
+    session.marks.put(Marks::YIELDS_TO_SYN, false);
     (session.chain, session.epoch) = (tenant.chain, tenants.generation as u16);
     Some(())
 }
@@ -84,6 +86,17 @@ impl Default for Sessions {
             due: Vec::new(),
         }
     }
+}
+
+/// Whether a packet of that side begins a session anew that was denied before any of its packets had passed: so, nobody who is denied can keep others from
+/// using the same ports.
+#[cold]
+fn yields(session: &Session, direction: Direction, handle: Handle, translations: &Translations) -> bool {
+    session.marks.has(Marks::YIELDS)
+        && match direction {
+            Direction::Reverse => true,
+            Direction::Forward => session.is_translated() && !translations.takes(handle),
+        }
 }
 
 /// Sessions that were ended to make room.
@@ -199,13 +212,40 @@ impl Sessions {
             renew(tenants, session, (handle, key), &mut self.tcp, &self.translations)?;
         }
         let direction = session.direction(from_high);
-        session.count(direction, bytes);
         let chain = session.chain[direction as usize];
         // Else, services say whether it is one of its packets.
         if chain.first().is_none() || chain.block().is_some() {
-            session.heard(tick);
+            if chain.block().is_none() {
+                session.heard(tick);
+            } else if session.marks.has(Marks::YIELDS_TO_SYN)
+                || yields(session, direction, handle, &self.translations)
+            {
+                return None;
+            }
         }
+        session.count(direction, bytes);
         Some((chain, handle.generation as u16))
+    }
+
+    /// What becomes of a packet that might begin session `index` anew, which was [denied](Marks::YIELDS), and doesn't: second, the session's version.
+    /// `None` where it does, or where the session can't go on. `begins`: a session may begin where it comes from; `is_syn`: so may a connection, with this packet.
+    pub(super) fn stays(
+        &mut self,
+        tenants: &Tenants,
+        index: u32,
+        (from_high, bytes): (bool, u32),
+        (begins, is_syn): (bool, bool),
+    ) -> Option<(Chain, u16)> {
+        let (handle, _, session) = self.table.visit(index)?;
+        let direction = session.direction(from_high);
+        let gone = session.epoch != tenants.generation as u16 || !session.is_blocked();
+        let anew = is_syn && session.marks.has(Marks::YIELDS_TO_SYN)
+            || yields(session, direction, handle, &self.translations);
+        if gone || begins && anew {
+            return None;
+        }
+        session.count(direction, bytes);
+        Some((session.chain[direction as usize], handle.generation as u16))
     }
 
     /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it. Gives what it passes next:

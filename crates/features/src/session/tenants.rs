@@ -56,7 +56,7 @@ pub enum Midstream {
     Adopt,
     /// It drops the packet, and the session ends.
     Remove,
-    /// It drops the packet and all that come later, until none has come for a while.
+    /// It drops the packet and all that come later, for a while.
     Security,
 }
 

@@ -6,7 +6,7 @@ use tables::session::Key;
 use wire::icmp::{Icmpv4Type, Icmpv6Type};
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::{Ipv6Header, walk};
-use wire::{Header, IpProtocol};
+use wire::{Header, IpProtocol, TcpFlags};
 
 /// What a packet is to sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -301,6 +301,21 @@ pub(super) fn transport_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Opti
         return Some((meta.l4.into(), false));
     }
     Some((meta.l4.into(), packets.header::<Ipv4Header>(slot, meta.l3)?.is_fragment()))
+}
+
+/// Flags of a TCP segment; none where it has no whole header.
+#[inline(always)]
+pub(super) fn tcp_flags(packets: &Packets, slot: SlotId, is_v6: bool) -> u8 {
+    let at = transport_at(packets, slot, is_v6);
+    at.and_then(|(at, _)| packets.area(slot).get(at + TCP_FLAGS)).copied().unwrap_or_default()
+}
+
+/// Whether a segment with these flags begins a connection.
+#[inline(always)]
+pub(super) const fn begins_connection(flags: u8) -> bool {
+    const OF_CONNECTIONS: TcpFlags =
+        TcpFlags::SYN.union(TcpFlags::ACK).union(TcpFlags::RST).union(TcpFlags::FIN);
+    flags & OF_CONNECTIONS.bits() == TcpFlags::SYN.bits()
 }
 
 /// Where the transport header is behind extension headers, and its protocol.

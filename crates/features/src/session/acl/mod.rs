@@ -16,18 +16,19 @@ mod lists;
 
 pub use lists::{Acl, Acls, Action, Explained, Met, Place, Question};
 
-use super::entry::{Direction, Session};
+use super::entry::{Direction, Marks, Session};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Tenant;
 use super::translate::{NOBODY, Translations};
-use super::tuple::transport_at;
+use super::tuple::{begins_connection, tcp_flags, transport_at};
 use graph::packet::{Packets, SlotId};
 use graph::{Feature, NodeSpec};
 use lists::{Asking, Places};
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
-use tables::session::{Handle, Key};
+use tables::session::{Beside, Handle, Key};
 use wire::IpProtocol;
 
 graph::edges! {
@@ -87,6 +88,13 @@ pub(super) const SERVICE: Service = Service {
     errors: false,
 };
 
+/// The service's number.
+pub(super) fn number() -> u8 {
+    static NUMBER: LazyLock<u8> =
+        LazyLock::new(|| super::order().number(SERVICE.node.name).unwrap_or_default());
+    *NUMBER
+}
+
 /// What is kept of a session that was asked about: 4 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Note {
@@ -102,6 +110,8 @@ impl Note {
     const ADMITTED: u8 = 1;
     /// So were its answers.
     const ANSWERS: u8 = 2;
+    /// It was let pass at some time.
+    const PASSED: u8 = 4;
 }
 
 #[derive(Default)]
@@ -136,12 +146,20 @@ impl Serve for Filter {
         if session.chain[0].has(me) {
             let decision = asked.decide(session, note, Places::ALL, false, &mut self.asking);
             if let Some(place) = decision.denied {
-                note.marks = 0;
+                // None of its packets has passed: others may have its ports. Both of its first two may have come in one vector.
+                let begins = session.is_unanswered() || session.created == arrival.tick as u32;
+                let unheard = note.marks & Note::PASSED == 0 && begins;
+                let is_tcp = key.protocol() == IpProtocol::TCP.0;
+                session.marks.put(Marks::YIELDS, unheard);
+                session
+                    .marks
+                    .put(Marks::YIELDS_TO_SYN, unheard && is_tcp && !begins_connection(note.first.0));
+                note.marks &= Note::PASSED;
                 arrival.count(Counter::Denied.into());
                 return Entry::Blocked(of_place(place).into());
             }
             note.permitted = decision.permitted;
-            note.marks |= Note::ADMITTED;
+            note.marks |= Note::ADMITTED | Note::PASSED;
             session.chain[0] = session.chain[0].without(me);
             if decision.permitted.is_empty() {
                 note.marks |= Note::ANSWERS;
@@ -180,13 +198,14 @@ const fn of_place(place: Place) -> Drop {
 
 /// What rules may ask about a session's first packet: flags of a TCP segment, type and code of an ICMP message.
 fn first(packets: &Packets, slot: SlotId, key: &Key) -> (u8, u8) {
-    /// Bytes of a TCP header before its flags.
-    const FLAGS: usize = 13;
-    let Some((at, _)) = transport_at(packets, slot, !key.is_v4()) else { return (0, 0) };
-    let byte = |offset: usize| packets.area(slot).get(at + offset).copied().unwrap_or_default();
+    let is_v6 = !key.is_v4();
     match IpProtocol(key.protocol()) {
-        IpProtocol::TCP => (byte(FLAGS), 0),
-        IpProtocol::ICMP | IpProtocol::ICMPV6 => (byte(0), byte(1)),
+        IpProtocol::TCP => (tcp_flags(packets, slot, is_v6), 0),
+        IpProtocol::ICMP | IpProtocol::ICMPV6 => {
+            let Some((at, _)) = transport_at(packets, slot, is_v6) else { return (0, 0) };
+            let byte = |offset: usize| packets.area(slot).get(at + offset).copied().unwrap_or_default();
+            (byte(0), byte(1))
+        }
         _ => (0, 0),
     }
 }
@@ -198,6 +217,23 @@ struct Asked<'a> {
     handle: Handle,
     key: &'a Key,
     translations: &'a Translations,
+}
+
+/// What was decided about a session holds no more: it is another one that it leads to now.
+pub(super) fn ask_again(session: &mut Session, handle: Handle, tenant: &Tenant, notes: &mut Beside<Note>) {
+    for (chain, whole) in session.chain.iter_mut().zip(tenant.chain) {
+        if chain.block().is_some() {
+            *chain = whole;
+        } else if whole.has(number()) {
+            *chain = chain.with(number());
+        }
+    }
+    if notes.get(handle).is_some()
+        && let Some((note, _)) = notes.get_mut(handle)
+    {
+        // What its first packet was stays.
+        *note = Note { first: note.first, ..Note::default() };
+    }
 }
 
 impl Asked<'_> {

@@ -1,5 +1,6 @@
 //! How a session is given a backend.
 
+use super::super::acl;
 use super::super::entry::Marks;
 use super::super::nat::ports;
 use super::super::sessions::Sessions;
@@ -75,11 +76,14 @@ impl Sessions {
         Ok(())
     }
 
-    /// The session's backend takes no more, and hasn't answered: it is given another.
+    /// The session's backend takes no more, and hasn't answered: it is given another, about which nobody was asked yet.
     #[cold]
-    pub(super) fn forsake(&mut self, index: u32) {
+    pub(super) fn forsake(&mut self, tenants: &Tenants, index: u32) {
         let Some((handle, _, session)) = self.table.visit(index) else { return };
         session.marks.put(Marks::TRANSLATED, false);
+        if let Some(tenant) = tenants.get(session.tenant) {
+            acl::ask_again(session, handle, tenant, &mut self.acl);
+        }
         self.translations.release(&mut self.table, handle);
     }
 

@@ -197,7 +197,7 @@ impl Books {
     }
 
     /// Whether new sessions may begin with a backend.
-    pub(super) fn takes(&self, account: u32) -> bool {
+    pub(in super::super) fn takes(&self, account: u32) -> bool {
         self.ledger.account(account).is_some_and(|account| account.standing() == Standing::Takes)
     }
 

@@ -148,14 +148,10 @@ impl Balance {
     #[inline(never)]
     fn again(arrival: &mut Arrival<'_>) -> Entry {
         let Some(handle) = arrival.sessions.table.handle(arrival.session) else { return Entry::Goes };
-        let translations = &arrival.sessions.translations;
-        let stays = translations.owners(handle).is_none_or(|owners| {
-            owners.account == translate::NOBODY || translations.books.takes(owners.account)
-        });
-        if stays {
+        if arrival.sessions.translations.takes(handle) {
             return Entry::Goes;
         }
-        arrival.sessions.forsake(arrival.session);
+        arrival.sessions.forsake(arrival.tenants, arrival.session);
         Self::begin(arrival, Counter::Rebalanced)
     }
 

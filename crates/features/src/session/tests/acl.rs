@@ -1,8 +1,10 @@
 //! Rules: conversations made by scapy, and what lists say of them.
 
+mod backends;
 mod changes;
 mod oracle;
 mod places;
+mod sides;
 
 use super::*;
 use crate::session::acl::control::{AclConfig, EndpointConfig, Filters, RuleConfig, Side};
@@ -126,6 +128,7 @@ fn a_denied_session_is_asked_about_once_and_nothing_of_it_passes() {
         let outcome = bench.run(2, &vec![frame; 256], 256);
         assert_eq!(outcome.drops, [("acl denied".to_string(), 256)].into());
         let before = visits(&bench);
+        // Outside, where the answer comes from, no session begins: there is nobody else whose it could be.
         for name in ["udp", "udp answer", "error of a router"] {
             dropped(&mut bench, text, name, "acl denied");
         }

@@ -57,6 +57,12 @@ impl Translations {
         v4.or_else(|| self.v6.get(session).map(Owners::of))
     }
 
+    /// Whether new sessions may begin with the session's backend; also where it has none.
+    #[cold]
+    pub(in super::super) fn takes(&self, session: Handle) -> bool {
+        self.owners(session).is_none_or(|owners| owners.account == NOBODY || self.books.takes(owners.account))
+    }
+
     /// The session's port and backend are given back, and it isn't found by its second key any more.
     #[cold]
     pub(in super::super) fn release(&mut self, table: &mut SessionTable<Session>, session: Handle) {

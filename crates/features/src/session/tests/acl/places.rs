@@ -1,8 +1,6 @@
 //! Whose lists are asked.
 
 use super::*;
-use crate::session::balance::control::{BackendConfig, BackendState, Balancer, VipConfig};
-use crate::session::balance::{Algorithm, SourceNat};
 
 /// A and B have endpoints with these lists, both in a place of the tenant's.
 fn between(tier: Tier, ingress: &[&str], egress: &[&str]) -> (Bench, Filters) {
@@ -95,54 +93,5 @@ fn an_address_that_moves_to_another_endpoint_is_that_one_s() {
         set_acl(&mut filters, "none", vec![rule(Action::Deny)]);
         publish(&mut bench, &mut filters, &[]);
         pass(&mut bench, V4, "udp");
-    }
-}
-
-/// Backends are meant where a VIP is asked, by address and port.
-#[test]
-fn of_a_balanced_session_the_backend_is_asked_about() {
-    for tier in Tier::available() {
-        for text in [balance::BALANCE4, balance::BALANCE6] {
-            let (vip, backend) = balance::places(text == balance::BALANCE6);
-            let mut balancer = Balancer::new(1);
-            let active =
-                BackendConfig { endpoint: backend, weight: 1, state: BackendState::Active, source_nat: None };
-            let config = VipConfig {
-                context: 0,
-                protocol: IpProtocol::UDP.0,
-                endpoint: vip,
-                backends: vec![active],
-                algorithm: Algorithm::Maglev,
-                affinity: 0,
-                source_nat: SourceNat::Hairpin,
-                source_nat_address: None,
-                source_nat_except: [].into(),
-                keep_down: false,
-                end_removed: false,
-            };
-            balancer.set("web", Some(config));
-            let chain = [order().chain(["l4-lifecycle", "balance", "acl"]).unwrap(); 2];
-            let mut bench = bench(tier, &[Tenant { chain, ..tenant() }]);
-            balancer.publish();
-            let key = bench.key::<Tenants>();
-            bench.publish(|draft| draft.change(key, |all| all.vips = balancer.vips().clone()));
-            let mut filters = Filters::default();
-            set_acl(&mut filters, "in", vec![to_port(Action::Reflect, IpProtocol::UDP, backend.1)]);
-            let config = EndpointConfig {
-                addresses: vec![backend.0],
-                ingress: vec!["in".into()],
-                ..EndpointConfig::default()
-            };
-            filters.set_endpoint(&"backend".into(), Some(config.into()));
-            publish(&mut bench, &mut filters, &[]);
-            for name in ["udp", "udp answer", "udp"] {
-                pass(&mut bench, text, name);
-            }
-            assert_eq!(filters.placed("in").unwrap().acl.hits(0), 1);
-            set_acl(&mut filters, "in", vec![to_port(Action::Reflect, IpProtocol::UDP, vip.1)]);
-            publish(&mut bench, &mut filters, &[]);
-            dropped(&mut bench, text, "udp answer", "acl ingress-denied");
-            dropped(&mut bench, text, "udp", "acl ingress-denied");
-        }
     }
 }
