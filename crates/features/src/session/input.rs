@@ -38,6 +38,8 @@ graph::drops! {
         TooShort => "too-short", Invalid,
         /// An ICMP error about no session, and the tenant lets nothing pass that has none.
         UnrelatedError => "unrelated-error", Loss,
+        /// An ICMP error about a session of which rules have still to say whether it may be, or again since they have changed.
+        UndecidedError => "undecided-error", Loss,
         /// The session had to make room for another while its packet was on its way to a service.
         SessionGone => "session-gone", Loss,
         /// The worker that has the flow doesn't keep up with the packets that others hand over to it.
@@ -297,8 +299,12 @@ impl<F: Tuple> There<'_, F> {
             Kind::Link => return (PASS, Flow::NONE, 0),
             Kind::Error if found != NONE => {
                 self.counts[Counter::RelatedErrors as usize] += 1;
-                let (chain, version) = self.sessions.related(found, mark.from_high, bytes);
-                return (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version);
+                return match self.sessions.related(self.tenants, found, mark.from_high, bytes) {
+                    Some((chain, version)) => {
+                        (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version)
+                    }
+                    None => (Verdict::Rare(Rare::Drop(Drop::UndecidedError)), Flow::NONE, 0),
+                };
             }
             Kind::Flow => {
                 if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {

@@ -1,6 +1,6 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
-use super::acl::Note;
+use super::acl::{self, Note};
 use super::entry::{Direction, Flow, Marks, Session};
 use super::room::Part;
 use super::services::Chain;
@@ -250,17 +250,31 @@ impl Sessions {
 
     /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it. Gives what it passes next:
     /// no services but those that have changed the packet that it quotes, and where packets of that side are dropped, it is, too; second: the session's version.
-    pub(super) fn related(&mut self, index: u32, from_high: bool, bytes: u32) -> (Chain, u16) {
-        let Some((handle, _, session)) = self.table.visit(index) else { return (Chain::default(), 0) };
+    /// `None` where rules have still to be asked about packets of that side, or again.
+    pub(super) fn related(
+        &mut self,
+        tenants: &Tenants,
+        index: u32,
+        from_high: bool,
+        bytes: u32,
+    ) -> Option<(Chain, u16)> {
+        let (handle, _, session) = self.table.visit(index)?;
         let direction = session.direction(from_high);
         session.count(direction, bytes);
-        let chain = session.chain[direction as usize];
+        let mut chain = session.chain[direction as usize];
+        if session.epoch != tenants.generation as u16 && chain.block().is_none() {
+            // As its next packet will find it.
+            chain = tenants.get(session.tenant)?.chain[direction as usize];
+        }
+        if chain.block().is_none() && chain.has(acl::number()) {
+            return None;
+        }
         let passes = match (chain.block().is_some(), session.marks.has(Marks::TRANSLATED)) {
             (true, _) => chain,
             (false, true) => chain.and(super::order().of_errors()),
             (false, false) => Chain::default(),
         };
-        (passes, handle.generation as u16)
+        Some((passes, handle.generation as u16))
     }
 
     /// A session stands elsewhere now: another timeout holds, and it may or may not have to make room.

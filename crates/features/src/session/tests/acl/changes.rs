@@ -34,6 +34,39 @@ fn a_member_that_goes_takes_its_sessions_along_and_no_others() {
     });
 }
 
+/// An ICMP error isn't asked about: it belongs to a session of which that is known.
+#[test]
+fn an_error_waits_for_what_becomes_of_its_session() {
+    everywhere(|tier, text, node| {
+        let rules = |action| vec![to_port(action, IpProtocol::UDP, 53)];
+        let undecided = format!("{node} undecided-error");
+        let (mut bench, mut filters) = network(tier, rules(Action::Reflect));
+        pass(&mut bench, text, "udp");
+        pass(&mut bench, text, "error of a router");
+        for denied in [false, true] {
+            set_acl(&mut filters, "all", if denied { Vec::new() } else { rules(Action::Reflect) });
+            publish(&mut bench, &mut filters, &["all"]);
+            // Before anybody has looked at the session, and behind that.
+            dropped(&mut bench, text, "error of a router", &undecided);
+            (0..4).for_each(|_| bench.round());
+            dropped(&mut bench, text, "error of a router", &undecided);
+            if denied {
+                dropped(&mut bench, text, "udp", "acl denied");
+            } else {
+                pass(&mut bench, text, "udp");
+                pass(&mut bench, text, "error of a router");
+            }
+        }
+        // One that was denied, too.
+        set_acl(&mut filters, "all", rules(Action::Permit));
+        publish(&mut bench, &mut filters, &["all"]);
+        dropped(&mut bench, text, "error of a router", &undecided);
+        pass(&mut bench, text, "udp");
+        dropped(&mut bench, text, "error of a router", &undecided);
+        dropped(&mut bench, text, "udp answer", "acl answers-denied");
+    });
+}
+
 #[test]
 fn a_tenant_may_keep_what_was_let_pass() {
     everywhere(|tier, text, _| {
