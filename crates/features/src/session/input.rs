@@ -17,7 +17,7 @@ use graph::locals::LocalKey;
 use graph::packet::{Packets, SlotId, Vector};
 use graph::publish::Key as Part;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, GONE, Node, NodeContext, prefetch_read};
+use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext, prefetch_read};
 use tables::session::{Key, Look, NONE, is_alias};
 use wire::IpProtocol;
 
@@ -326,7 +326,7 @@ impl<F: Tuple> There<'_, F> {
                     (look.key, look.mark) = F::read(packets, slot, place.context);
                     look.hash = self.sessions.table.hash(&look.key);
                 }
-                return match self.first(place, &look, bytes) {
+                return match self.first((place, interface), &look, bytes) {
                     Ok(passage) => passage,
                     Err(reason) => (Verdict::Rare(Rare::Drop(reason)), Flow::NONE, 0),
                 };
@@ -352,15 +352,20 @@ impl<F: Tuple> There<'_, F> {
     }
 
     /// A flow's first packet here: its session, or why it has none.
-    fn first(&mut self, place: Place, look: &Look<Mark>, bytes: u32) -> Result<Passage, Drop> {
+    fn first(
+        &mut self,
+        (place, interface): (Place, IfIndex),
+        look: &Look<Mark>,
+        bytes: u32,
+    ) -> Result<Passage, Drop> {
         let Some(tenant) = self.tenants.get(place.tenant) else {
             // It is nobody's.
             self.counts[Counter::Outside as usize] += 1;
             return Ok((PASS, Flow::NONE, 0));
         };
         let flow = (look.key, look.hash, look.mark.from_high);
-        let begun =
-            self.sessions.begin(self.tenants, place.tenant, tenant, flow, self.now, &mut self.evicted);
+        let at = (place.tenant, interface);
+        let begun = self.sessions.begin(self.tenants, at, tenant, flow, self.now, &mut self.evicted);
         let (session, new) = begun.map_err(|why| {
             tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
             match why {

@@ -328,7 +328,7 @@ impl<S: Serve> Serving<S> {
             (handle, key, session) = sessions.table.visit(flow.session()).ok_or(self.gone)?;
         }
         let mut visit = Visit {
-            packets,
+            packets: &mut *packets,
             slot,
             tenants,
             key: &key,
@@ -353,7 +353,10 @@ impl<S: Serve> Serving<S> {
             Step::Stays | Step::Doubted => {}
             Step::Moved => sessions.moved(tenants, flow.session(), tick),
             Step::Reopened => {
-                sessions.restart(tenants, flow.session(), bytes, tick);
+                let interface = packets.meta(slot).rx_if;
+                if !sessions.restart(tenants, flow.session(), (interface, bytes), tick) {
+                    return Err(self.gone);
+                }
                 let session = sessions.table.get(flow.session());
                 rest = session.map_or(rest, |session| session.chain[0].behind(self.me));
             }

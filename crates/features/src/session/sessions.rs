@@ -7,6 +7,7 @@ use super::services::Chain;
 use super::tcp_check::{self, Track};
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::translate::Translations;
+use graph::IfIndex;
 use std::sync::atomic::Ordering;
 use tables::session::{Beside, Handle, Inserted, Key, Seed, SessionTable};
 use tables::timer_wheel::TimerWheel;
@@ -35,42 +36,11 @@ pub struct Sessions {
     pub(super) tcp: Beside<Track>,
     /// What `acl` knows of them.
     pub(super) acl: Beside<Note>,
+    /// The interfaces by which their first packets came.
+    begun: Beside<IfIndex>,
     /// How packets of those look on their far side that are translated.
     pub(super) translations: Translations,
     due: Vec<u32>,
-}
-
-/// A session has its chain of other tenants than there are now: it takes over theirs, and whatever a service had decided about it
-/// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more.
-/// `None` where its tenant is gone, or doesn't translate any more as its packets are translated.
-#[cold]
-fn renew(
-    tenants: &Tenants,
-    session: &mut Session,
-    (handle, key): (Handle, &Key),
-    tracks: &mut Beside<Track>,
-    translations: &Translations,
-) -> Option<()> {
-    let tenant = tenants.get(session.tenant)?;
-    if session.marks.has(Marks::TRANSLATED) && !translations.holds(tenants, tenant, key, handle) {
-        return None;
-    }
-    if let Some(check) = super::order().number(tcp_check::SERVICE.node.name)
-        && !session.is_blocked()
-        && !session.chain[0].has(check)
-        && tenant.chain[0].has(check)
-    {
-        session.marks.put(Marks::UNCHECKED, true);
-        if tracks.get(handle).is_some()
-            && let Some((track, _)) = tracks.get_mut(handle)
-        {
-            *track = Track::default();
-        }
-    }
-    session.marks.put(Marks::YIELDS, false);
-    session.marks.put(Marks::YIELDS_TO_SYN, false);
-    (session.chain, session.epoch) = (tenant.chain, tenants.generation as u16);
-    Some(())
 }
 
 impl Default for Sessions {
@@ -82,10 +52,17 @@ impl Default for Sessions {
             crowd: 0,
             tcp: Beside::default(),
             acl: Beside::default(),
+            begun: Beside::default(),
             translations: Translations::default(),
             due: Vec::new(),
         }
     }
+}
+
+/// Whether sessions that begin at an interface are of another tenant than that.
+fn is_anothers(tenants: &Tenants, interface: IfIndex, tenant: u16) -> bool {
+    let owner = tenants.place(interface).map_or(0, |place| place.tenant);
+    owner != 0 && owner != tenant
 }
 
 /// Whether a packet of that side begins a session anew that was denied before any of its packets had passed: so, nobody who is denied can keep others from
@@ -126,6 +103,7 @@ impl Sessions {
             + self.wheel.bytes()
             + self.tcp.bytes()
             + self.acl.bytes()
+            + self.begun.bytes()
             + self.translations.bytes()
     }
 
@@ -137,7 +115,7 @@ impl Sessions {
     pub(super) fn begin(
         &mut self,
         tenants: &Tenants,
-        number: u16,
+        (number, interface): (u16, IfIndex),
         tenant: &Tenant,
         (key, hash, from_high): (Key, u32, bool),
         now: u64,
@@ -176,6 +154,7 @@ impl Sessions {
             Ok(Inserted::New(index)) => {
                 self.arm(index, tenant, tick);
                 self.link(index);
+                self.begins_at(index, interface);
                 tenant.occupancy.created.fetch_add(1, Ordering::Relaxed);
                 Ok((index, true))
             }
@@ -190,11 +169,51 @@ impl Sessions {
         }
     }
 
+    /// The session begins with a packet that has come by that interface.
+    fn begins_at(&mut self, index: u32, interface: IfIndex) {
+        if let Some(handle) = self.table.handle(index)
+            && let Some((begun, _)) = self.begun.get_mut(handle)
+        {
+            *begun = interface;
+        }
+    }
+
     /// The session with that key, or with that as another one; second: whether its endpoints are turned there.
     #[cfg(test)]
     pub(super) fn find(&self, key: &Key, hash: u32) -> Option<(u32, bool)> {
         let found = self.table.find(key, hash)?;
         if tables::session::is_alias(found) { self.table.aliased(found) } else { Some((found, false)) }
+    }
+
+    /// A session has its chain of other tenants than there are now: it takes over theirs, and whatever a service had decided about it
+    /// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more.
+    /// `None` where its tenant is gone, doesn't translate any more as its packets are translated, or isn't that any more whose sessions begin where it began.
+    #[cold]
+    fn renew(&mut self, tenants: &Tenants, index: u32) -> Option<()> {
+        let (handle, key, session) = self.table.visit(index)?;
+        let tenant = tenants.get(session.tenant)?;
+        if self.begun.get(handle).is_some_and(|at| is_anothers(tenants, *at, session.tenant)) {
+            return None;
+        }
+        if session.marks.has(Marks::TRANSLATED) && !self.translations.holds(tenants, tenant, &key, handle) {
+            return None;
+        }
+        if let Some(check) = super::order().number(tcp_check::SERVICE.node.name)
+            && !session.is_blocked()
+            && !session.chain[0].has(check)
+            && tenant.chain[0].has(check)
+        {
+            session.marks.put(Marks::UNCHECKED, true);
+            if self.tcp.get(handle).is_some()
+                && let Some((track, _)) = self.tcp.get_mut(handle)
+            {
+                *track = Track::default();
+            }
+        }
+        session.marks.put(Marks::YIELDS, false);
+        session.marks.put(Marks::YIELDS_TO_SYN, false);
+        (session.chain, session.epoch) = (tenant.chain, tenants.generation as u16);
+        Some(())
     }
 
     /// Takes a packet of session `index` into account, if that is the one with this key; gives what it passes next, and the
@@ -207,9 +226,10 @@ impl Sessions {
         (from_high, bytes): (bool, u32),
         tick: u64,
     ) -> Option<(Chain, u16)> {
-        let (handle, session) = self.table.visit_if(index, key, is_v6)?;
+        let (mut handle, mut session) = self.table.visit_if(index, key, is_v6)?;
         if session.epoch != tenants.generation as u16 {
-            renew(tenants, session, (handle, key), &mut self.tcp, &self.translations)?;
+            self.renew(tenants, index)?;
+            (handle, session) = self.table.visit_if(index, key, is_v6)?;
         }
         let direction = session.direction(from_high);
         let chain = session.chain[direction as usize];
@@ -301,16 +321,29 @@ impl Sessions {
         }
     }
 
-    /// A connection that was over begins anew with a packet of `bytes`: what is counted is its own, and services see it as new.
+    /// A connection that was over begins anew with a packet of `bytes`, by that interface: what is counted is its own, and services see it as new. False where it
+    /// is another tenant's now: it has ended, and may begin there.
     #[cold]
-    pub(super) fn restart(&mut self, tenants: &Tenants, index: u32, bytes: u32, tick: u64) {
-        let Some(session) = self.table.get_mut(index) else { return };
+    pub(super) fn restart(
+        &mut self,
+        tenants: &Tenants,
+        index: u32,
+        (interface, bytes): (IfIndex, u32),
+        tick: u64,
+    ) -> bool {
+        let Some(session) = self.table.get_mut(index) else { return false };
+        if is_anothers(tenants, interface, session.tenant) {
+            self.end(index);
+            return false;
+        }
         session.created = tick as u32;
         session.count_anew(bytes);
         if let Some(tenant) = tenants.get(session.tenant) {
             session.chain = tenant.chain;
         }
+        self.begins_at(index, interface);
         self.moved(tenants, index, tick);
+        true
     }
 
     /// From now on the session's packets are dropped for that reason (graph-wide id); with `end` it ends in the next round.
@@ -381,16 +414,13 @@ impl Sessions {
         due.extend(part);
         let mut ended = 0;
         for index in due.drain(..) {
-            let Some((handle, key, session)) = self.table.visit(index) else { continue };
-            let known = tenants.get(session.tenant).is_some();
-            let renewed = session.epoch == tenants.generation as u16
-                || renew(tenants, session, (handle, &key), &mut self.tcp, &self.translations).is_some();
-            if !known || !renewed {
+            let Some(session) = self.table.get(index) else { continue };
+            let timer = session.timer;
+            if session.epoch != tenants.generation as u16 && self.renew(tenants, index).is_none() {
                 self.end(index);
                 ended += 1;
                 continue;
             }
-            let timer = session.timer;
             // It is looked at in the next round, and armed anew.
             self.wheel.cancel(timer);
             self.arm_at(index, tick);

@@ -13,12 +13,15 @@ struct Entry<T> {
     value: T,
 }
 
-/// Two of them, which begin with a cache line: so none of 32 or 64 bytes lies across two.
+/// Entries of a group.
+const GROUP: usize = 8;
+
+/// Some of them, which begin with a cache line: so none of 8, 16, 32 or 64 bytes lies across two.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
-struct Pair<T>([Entry<T>; 2]);
+struct Group<T>([Entry<T>; GROUP]);
 
-type Chunk<T> = [Pair<T>; CHUNK / 2];
+type Chunk<T> = [Group<T>; CHUNK / GROUP];
 
 /// A `T` for each session that is asked for, by number: what a service keeps. The table needn't know of it: a session that
 /// has another's number is told apart by its generation, and begins with a default.
@@ -68,8 +71,8 @@ impl<T: Copy + Default> Beside<T> {
 
     #[inline(always)]
     fn entry(&self, at: usize) -> Option<&Entry<T>> {
-        let Pair(both) = &self.chunks.get(at / CHUNK)?.as_ref()?[at % CHUNK / 2];
-        Some(&both[at % 2])
+        let Group(entries) = &self.chunks.get(at / CHUNK)?.as_ref()?[at % CHUNK / GROUP];
+        Some(&entries[at % GROUP])
     }
 
     /// The same to change; a default where nothing is known yet, and whether that is so. `None` where there is no memory.
@@ -80,8 +83,8 @@ impl<T: Copy + Default> Beside<T> {
         if !matches!(self.chunks.get(at / CHUNK), Some(Some(_))) {
             self.grow(at / CHUNK)?;
         }
-        let Pair(both) = &mut self.chunks.get_mut(at / CHUNK)?.as_mut()?[at % CHUNK / 2];
-        let entry = &mut both[at % 2];
+        let Group(entries) = &mut self.chunks.get_mut(at / CHUNK)?.as_mut()?[at % CHUNK / GROUP];
+        let entry = &mut entries[at % GROUP];
         let fresh = entry.generation != session.generation;
         if fresh {
             *entry = Entry { generation: session.generation, value: T::default() };
@@ -94,7 +97,7 @@ impl<T: Copy + Default> Beside<T> {
         if self.chunks.len() <= chunk {
             self.chunks.resize_with(chunk + 1, || None);
         }
-        self.chunks[chunk] = Some(vec![Pair::default(); CHUNK / 2].into_boxed_slice().try_into().ok()?);
+        self.chunks[chunk] = Some(vec![Group::default(); CHUNK / GROUP].into_boxed_slice().try_into().ok()?);
         Some(())
     }
 }
@@ -123,5 +126,8 @@ mod tests {
         assert_eq!(beside.get_mut(later), Some((&mut [0; 7], true)));
         assert_eq!(beside.get(first), None);
         assert_eq!(beside.bytes(), CHUNK * 32, "nothing is taken for those before it");
+        let mut small = Beside::<[u8; 4]>::default();
+        small.get_mut(first).unwrap().0[3] = 1;
+        assert_eq!(small.bytes(), CHUNK * 8, "as much as it is");
     }
 }

@@ -95,6 +95,84 @@ fn a_connection_begins_where_what_came_before_was_denied() {
     });
 }
 
+/// Whose interface it is now says what becomes of what has begun there.
+#[test]
+fn what_began_at_an_interface_goes_with_it() {
+    everywhere(|tier, text, _| {
+        let rules = vec![to_port(Action::Reflect, IpProtocol::UDP, 53)];
+        for answer_first in [false, true] {
+            let (mut bench, mut filters) = network(tier, rules.clone());
+            let key = bench.key::<Tenants>();
+            set_acl(&mut filters, "none", Vec::new());
+            publish(&mut bench, &mut filters, &["all"]);
+            for name in ["udp", "udp answer", "udp"] {
+                pass(&mut bench, text, name);
+            }
+            let red = bench.publisher.current().share(key);
+            let blue = Tenant {
+                name: "blue".into(),
+                acls: filters.numbers(["none"]),
+                occupancy: Arc::default(),
+                ..filtering()
+            };
+            // It belongs to nobody for a while: what is there goes on.
+            for place in [0, 2] {
+                bench.publish(|draft| {
+                    draft.change(key, |all| {
+                        all.generation += 1;
+                        all.set(2, Some(blue.clone()));
+                        all.set_place(2, Place { tenant: place, context: 0 });
+                    });
+                });
+                if place == 0 {
+                    pass(&mut bench, text, "udp");
+                }
+            }
+            if answer_first {
+                // Nobody has sessions where it comes from.
+                pass(&mut bench, text, "udp answer");
+                assert!(seen(&mut bench).is_empty());
+            }
+            dropped(&mut bench, text, "udp", "acl denied");
+            assert_eq!(one(&mut bench).session.tenant, 2);
+            let red = &red.get(1).unwrap().occupancy;
+            assert_eq!(red.sessions.load(Ordering::Relaxed), 0);
+        }
+    });
+}
+
+/// A connection that is over may begin anew from the other side, which may be another tenant's.
+#[test]
+fn a_connection_begins_anew_with_its_initiator_s_tenant() {
+    everywhere(|tier, text, _| {
+        let (mut bench, filters) =
+            both(tier, vec![to_port(Action::Reflect, IpProtocol::TCP, 80), of_b(text)]);
+        let key = bench.key::<Tenants>();
+        let blue = Tenant { name: "blue".into(), acls: filters.numbers(["all"]), ..filtering() };
+        bench.publish(|draft| {
+            draft.change(key, |all| {
+                all.set(2, Some(blue));
+                all.set_place(3, Place { tenant: 2, context: 0 });
+            });
+        });
+        for name in ["tcp syn", "tcp syn-ack answer", "tcp ack", "tcp fin", "tcp fin answer"] {
+            pass(&mut bench, text, name);
+        }
+        let mut row = packet(text, "tcp syn-ack answer");
+        let at = if text == V6 { 40 + 13 } else { 20 + 13 };
+        // Interface 3 brings packets without Ethernet. A SYN: without the ACK, and so with another checksum.
+        row.frame[at] = TcpFlags::SYN.bits();
+        let sum = u16::from_be_bytes([row.frame[at + 3], row.frame[at + 4]]);
+        let (sum, carry) = sum.overflowing_add(u16::from(TcpFlags::ACK.bits()));
+        row.frame[at + 3..at + 5].copy_from_slice(&(sum + u16::from(carry)).to_be_bytes());
+        let outcome = bench.run(3, &[row.frame.clone()], 1);
+        assert_eq!(outcome.drops, [("ip4-session-input session-gone".to_string(), 1)].into());
+        let outcome = bench.run(3, &[row.frame], 1);
+        assert_eq!(outcome.sent.get(&2).map(Vec::len), Some(1), "{:?}", outcome.drops);
+        assert_eq!(one(&mut bench).session.tenant, 2);
+    });
+}
+
 /// A flood of its packets doesn't keep a denied session.
 #[test]
 fn what_is_dropped_keeps_no_session() {

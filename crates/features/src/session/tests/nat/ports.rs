@@ -185,7 +185,7 @@ fn check(steps: &[(u8, u8, u8, u8)], ports: RangeInclusive<u16>) {
         let (key, from_high) = Key::v4(0, protocol, local, far);
         let hash = sessions.table.hash(&key);
         let of_key = (key, hash, from_high);
-        let begun = sessions.begin(&tenants, 1, &tenant, of_key, now, &mut Evicted::default());
+        let begun = sessions.begin(&tenants, (1, 2), &tenant, of_key, now, &mut Evicted::default());
         let (index, new) = begun.unwrap();
         assert!(new);
         match sessions.translate(&tenants, 0, index, &pool, now) {
