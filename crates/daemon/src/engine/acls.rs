@@ -29,27 +29,30 @@ const SOURCE_PORT: u32 = 1024;
 
 impl Core {
     /// A list of rules comes, changes or goes.
-    pub(super) fn acl(&mut self, change: &Change<AclSpec>) {
+    pub(super) fn acl(&mut self, change: &Change<AclSpec>) -> Result<(), Flaw> {
         let after = change.after.as_ref().map(|spec| Arc::clone(&spec.config));
         if let Some(spec) = change.either() {
             self.filters.set_acl(&spec.name.to_string().into(), after);
         }
+        Ok(())
     }
 
     /// A set of addresses, likewise.
-    pub(super) fn address_set(&mut self, change: &Change<AddressSetSpec>) {
+    pub(super) fn address_set(&mut self, change: &Change<AddressSetSpec>) -> Result<(), Flaw> {
         let after = change.after.as_ref().map(|spec| Arc::clone(&spec.members));
         if let Some(spec) = change.either() {
             self.filters.set_address_set(&spec.name.to_string().into(), after);
         }
+        Ok(())
     }
 
     /// An endpoint, likewise.
-    pub(super) fn endpoint(&mut self, change: &Change<EndpointSpec>) {
+    pub(super) fn endpoint(&mut self, change: &Change<EndpointSpec>) -> Result<(), Flaw> {
         let after = change.after.as_ref().map(|spec| Arc::clone(&spec.config));
         if let Some(spec) = change.either() {
             self.filters.set_endpoint(&spec.name.to_string().into(), after);
         }
+        Ok(())
     }
 
     /// Whoever looks sees the lists that workers are about to see; sessions are asked about again.
@@ -66,19 +69,7 @@ impl Core {
                     None => inventory.acls.remove(&name),
                 };
             }
-            inventory.filters = self.filters.acls().clone();
         });
-    }
-
-    /// Makes lists visible to the workers. What tenants refer to is there already, or comes with them.
-    pub(super) fn publish_filters(&mut self) {
-        self.take_filters();
-        let mut draft = self.publisher.draft();
-        draft.change(self.keys.tenants, |tenants| {
-            tenants.generation = self.tenant_changes;
-            tenants.acls = self.filters.acls().clone();
-        });
-        self.publisher.publish(draft);
     }
 }
 
@@ -162,12 +153,14 @@ pub(super) fn matching(shared: &Shared, request: &AclMatchRequest) -> Result<Acl
     let tenant = tenant(&inventory, &request.tenant)?;
     let question =
         question(tenant.spec.context, request).map_err(|flaw| InspectError::Invalid(flaw.to_string()))?;
-    let numbers = {
+    // All of it as workers see it, also while a batch is under way.
+    let seen = {
         let core = shared.core();
-        core.filters.numbers(tenant.spec.acls.iter().map(|name| &**name))
+        core.publisher.current().share(core.keys.tenants)
     };
+    let lists = seen.get(tenant.index).map_or(&[][..], |tenant| &tenant.acls);
     let mut steps = Vec::new();
-    let explained = inventory.filters.explain(&numbers, &question, |met, answers| {
+    let explained = seen.acls.explain(lists, &question, |met, answers| {
         let list = inventory.acls.get(&met.acl.name);
         steps.push(AclStep {
             place: match met.place {

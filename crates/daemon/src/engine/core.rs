@@ -90,6 +90,10 @@ pub(super) struct Core {
     pub(super) last_tenant: u16,
     /// Interfaces have changed since they were published.
     pub(super) interfaces_changed: bool,
+    /// A batch is at hand that has changed tenants, NAT pools, VIPs, lists, sets or endpoints.
+    pub(super) in_batch: bool,
+    /// Interfaces were published since without tenants.
+    pub(super) tenants_held: bool,
     /// Interfaces that existed when they were published last.
     pub(super) published: Vec<IfIndex>,
     /// What every worker has passed that has seen them so.
@@ -124,16 +128,23 @@ impl Core {
             return;
         }
         self.contradiction = None;
-        self.departed_tenants.clear();
-        self.departed_pools.clear();
         drop(inventory);
-        // Those that tenants refer to are seen with them.
-        self.take_filters();
+        // In the middle of a batch, tenants stay as they are.
+        self.tenants_held |= self.in_batch;
+        if !self.in_batch {
+            self.departed_tenants.clear();
+            self.departed_pools.clear();
+            // What tenants refer to is seen with them.
+            self.take_vips();
+            self.take_filters();
+        }
         let inventory = self.directory.get();
         let mut draft = self.publisher.draft();
         let Keys { arcs, interfaces, bridges, tenants } = self.keys;
         let mut lost = Vec::new();
-        draft.change(tenants, |tenants| self.compile_tenants(&inventory, tenants));
+        if !self.in_batch {
+            draft.change(tenants, |tenants| self.compile_tenants(&inventory, tenants));
+        }
         let places = draft.get(tenants).clone();
         draft.change(arcs, |arcs| self.set_arcs(&inventory, arcs, &table, &places, &mut lost));
         let (compiled, configs) = self.compile_bridges(&inventory, &table, &mut lost);

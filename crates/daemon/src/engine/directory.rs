@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use features::bridge::{Bridges, Moves};
 use features::session::Occupancy;
-use features::session::acl::Acls;
 use features::session::acl::control::Placed;
 use features::session::balance::Ledger;
 use features::session::balance::control::PlacedVip;
@@ -39,8 +38,6 @@ pub(super) struct Inventory {
     pub(super) ledger: Arc<Ledger>,
     /// Lists of rules, by name.
     pub(super) acls: BTreeMap<Arc<str>, Placed>,
-    /// The same as workers see them.
-    pub(super) filters: Acls,
 }
 
 /// A bridge as the engine keeps it.
@@ -94,10 +91,9 @@ impl Directory {
     /// Nothing but the default VRF.
     pub(super) fn new() -> Self {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
-        let (registry, bridges, published, tenants, nat_pools, vips, ledger, acls, filters) =
-            Default::default();
+        let (registry, bridges, published, tenants, nat_pools, vips, ledger, acls) = Default::default();
         let inventory =
-            Inventory { registry, bridges, published, vrfs, tenants, nat_pools, vips, ledger, acls, filters };
+            Inventory { registry, bridges, published, vrfs, tenants, nat_pools, vips, ledger, acls };
         Self(Mutex::new(Arc::new(inventory)))
     }
 

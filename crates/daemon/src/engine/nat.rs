@@ -10,11 +10,12 @@ use super::core::Core;
 use super::directory::{Inventory, NatPool};
 use super::start::Shared;
 use crate::dataplane::Change;
+use crate::model::Flaw;
 use crate::model::spec::NatPoolSpec;
 
 impl Core {
     /// A pool comes, changes or goes.
-    pub(super) fn nat_pool(&mut self, change: &Change<NatPoolSpec>) {
+    pub(super) fn nat_pool(&mut self, change: &Change<NatPoolSpec>) -> Result<(), Flaw> {
         match (&change.before, &change.after) {
             (_, Some(after)) => {
                 // One that a batch has taken away comes back when the batch is taken back.
@@ -35,6 +36,7 @@ impl Core {
         // Tenants are compiled with their pools, and workers look through their sessions.
         self.tenant_changes += 1;
         self.interfaces_changed = true;
+        Ok(())
     }
 }
 

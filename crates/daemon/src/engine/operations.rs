@@ -46,27 +46,12 @@ impl Dataplane for Engine {
             Operation::Configure { after, .. } => self.configure(after),
             Operation::Routes(changes) => return self.routes(changes),
             Operation::Neighbor(change) => self.shared.core().static_neighbour(change),
-            Operation::Tenant(change) => self.shared.core().tenant(change),
-            Operation::NatPool(change) => {
-                self.shared.core().nat_pool(change);
-                Ok(())
-            }
-            Operation::Vip(change) => {
-                self.shared.core().vip(change);
-                Ok(())
-            }
-            Operation::Acl(change) => {
-                self.shared.core().acl(change);
-                Ok(())
-            }
-            Operation::AddressSet(change) => {
-                self.shared.core().address_set(change);
-                Ok(())
-            }
-            Operation::Endpoint(change) => {
-                self.shared.core().endpoint(change);
-                Ok(())
-            }
+            Operation::Tenant(change) => self.shared.core().of_batch(|core| core.tenant(change)),
+            Operation::NatPool(change) => self.shared.core().of_batch(|core| core.nat_pool(change)),
+            Operation::Vip(change) => self.shared.core().of_batch(|core| core.vip(change)),
+            Operation::Acl(change) => self.shared.core().of_batch(|core| core.acl(change)),
+            Operation::AddressSet(change) => self.shared.core().of_batch(|core| core.address_set(change)),
+            Operation::Endpoint(change) => self.shared.core().of_batch(|core| core.endpoint(change)),
         };
         done.map_err(Rejection::from)
     }

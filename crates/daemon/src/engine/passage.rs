@@ -67,9 +67,11 @@ impl Core {
         }
     }
 
-    /// The batch is complete: what belongs to its interfaces (networks, routes, neighbours) is there as well.
+    /// The batch is complete: what belongs to its interfaces (networks, routes, neighbours) is there as well, and what tenants refer to.
     pub(super) fn batch_ends(&mut self) {
         self.fresh.clear();
+        self.in_batch = false;
+        self.interfaces_changed |= std::mem::take(&mut self.tenants_held);
     }
 
     /// Whether every worker knows the interfaces as they are published.

@@ -148,14 +148,11 @@ impl Core {
         if !self.departed() {
             return false;
         }
-        if self.balancer.is_changed() {
-            self.publish_vips();
-        }
-        if self.filters.is_changed() && !self.interfaces_changed {
-            self.publish_filters();
-        }
         if self.interfaces_changed {
             self.publish_interfaces();
+        }
+        if !self.in_batch && (self.balancer.is_changed() || self.filters.is_changed()) {
+            self.publish_sessions();
         }
         self.settle_routes() && self.arrive()
     }

@@ -185,6 +185,8 @@ impl Engine {
             filters: Filters::default(),
             last_tenant: 0,
             interfaces_changed: false,
+            in_batch: false,
+            tenants_held: false,
             published: Vec::new(),
             published_mark: 0,
             arrivals: Vec::new(),

@@ -56,12 +56,38 @@ impl Core {
         Ok(())
     }
 
+    /// A step of a batch that changes what workers know of sessions. They see none of it before the batch is complete: what is referred to may come
+    /// in a later step than what refers to it, and a number may be given to another.
+    pub(super) fn of_batch(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<(), Flaw>,
+    ) -> Result<(), Flaw> {
+        change(self)?;
+        self.in_batch = true;
+        Ok(())
+    }
+
+    /// Makes VIPs and lists visible to the workers, at once. What tenants refer to is there already, or comes with them.
+    pub(super) fn publish_sessions(&mut self) {
+        self.take_vips();
+        self.take_filters();
+        let mut draft = self.publisher.draft();
+        draft.change(self.keys.tenants, |tenants| self.compile_sessions(tenants));
+        self.publisher.publish(draft);
+    }
+
+    /// VIPs and lists as workers see them.
+    fn compile_sessions(&self, tenants: &mut Tenants) {
+        tenants.generation = self.tenant_changes;
+        tenants.vips = self.balancer.vips().clone();
+        tenants.acls = self.filters.acls().clone();
+    }
+
     /// The tenants as workers see them.
     pub(super) fn compile_tenants(&self, inventory: &Inventory, tenants: &mut Tenants) {
-        tenants.generation = self.tenant_changes;
+        self.compile_sessions(tenants);
         tenants.workers = self.pool.workers().len() as u32;
         tenants.per_worker = SESSIONS_PER_WORKER;
-        tenants.acls = self.filters.acls().clone();
         compile(inventory, tenants, &self.filters);
     }
 }

@@ -1,5 +1,7 @@
 //! What only shows where one can hold the engine's locks, or be late on purpose.
 
+mod batches;
+
 use std::time::{Duration, Instant};
 
 use ::memif::app::Port;
@@ -29,14 +31,7 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let options = EngineOptions {
-            cores: vec![None],
-            tier: None,
-            huge_pages: HugePages::Never,
-            copy: copy::CopyOptions::default(),
-            fib_bytes: None,
-        };
-        let engine = Engine::start(&options).unwrap();
+        let engine = engine();
         let look = engine.handle();
         let state = StateDirectory::open(&directory.path().join("state")).unwrap();
         Self { controller: Controller::new(Box::new(engine), state), look, directory }
@@ -58,6 +53,18 @@ impl Lab {
         let inventory = self.look.shared.directory.get();
         inventory.registry.get(inventory.registry.find(name)?)?.attachment
     }
+}
+
+/// One of one worker.
+fn engine() -> Engine {
+    let options = EngineOptions {
+        cores: vec![None],
+        tier: None,
+        huge_pages: HugePages::Never,
+        copy: copy::CopyOptions::default(),
+        fib_bytes: None,
+    };
+    Engine::start(&options).unwrap()
 }
 
 #[track_caller]

@@ -11,6 +11,7 @@ use super::core::Core;
 use super::directory::Inventory;
 use super::start::Shared;
 use crate::dataplane::Change;
+use crate::model::Flaw;
 use crate::model::spec::{VipSpec, api_algorithm, api_protocol, api_source_nat, api_state};
 
 /// The service that looks at them.
@@ -18,23 +19,21 @@ const BALANCE: &str = "balance";
 
 impl Core {
     /// A VIP comes, changes or goes.
-    pub(super) fn vip(&mut self, change: &Change<VipSpec>) {
+    pub(super) fn vip(&mut self, change: &Change<VipSpec>) -> Result<(), Flaw> {
         let after = change.after.as_ref().map(|spec| spec.config.clone());
         if let Some(spec) = change.either() {
             self.balancer.set(&spec.name.to_string(), after);
         }
+        Ok(())
     }
 
-    /// Makes VIPs visible to the workers; these look through their sessions where some may end by that, or begin.
-    pub(super) fn publish_vips(&mut self) {
+    /// Whoever looks sees the VIPs that workers are about to see; these look through their sessions where some may end by that, or begin.
+    pub(super) fn take_vips(&mut self) {
+        if !self.balancer.is_changed() {
+            return;
+        }
         let changed = self.balancer.publish();
         self.tenant_changes += u64::from(changed.revisit);
-        let mut draft = self.publisher.draft();
-        draft.change(self.keys.tenants, |tenants| {
-            tenants.generation = self.tenant_changes;
-            tenants.vips = self.balancer.vips().clone();
-        });
-        self.publisher.publish(draft);
         self.directory.change(|inventory| {
             for (name, vip) in changed.vips {
                 match vip {
