@@ -1,7 +1,8 @@
 //! Which of many ordered rules is the first that a flow meets: prefixes and sets of addresses, ports, protocol, TCP flags.
 //!
 //! * [`Prefixes`]: address → the **terms** that it meets. A term is a number for "a source (or destination) is one of these": a prefix, or a
-//!   set of them, however large. One table for all lists of rules, changed a member at a time; lists know terms only.
+//!   set of them, however large. One table for all lists of rules, changed a member at a time; lists know terms only. Of a table's terms, those are looked at
+//!   that the list has which is asked.
 //! * [`Rules`]: one ordered list. A flow meets few of a list's terms and few of its port ranges: one probe for each combination of
 //!   them that the list has, none for those that can't beat what was found.
 //! * `ports`: port → the ranges that it is in.
@@ -16,5 +17,5 @@ mod rules;
 mod tests;
 
 pub use ports::PortRange;
-pub use prefixes::{ANY, Prefix, Prefixes, Term};
+pub use prefixes::{ANY, Behind, Prefix, Prefixes, Term};
 pub use rules::{Flags, Flow, Rule, Rules, Scratch};

@@ -2,6 +2,8 @@
 
 use crate::session::{Directory, Key};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use std::sync::Arc;
 
 /// A number that stands for "one of these addresses".
@@ -13,27 +15,137 @@ pub const ANY: Term = 0;
 /// An address and how many of its bits matter; the others don't.
 pub type Prefix = (IpAddr, u8);
 
-/// A term at a prefix: whether addresses behind it are of the term, or are none of it although a shorter prefix's are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    term: Term,
-    inside: bool,
-    /// How often it was added.
-    count: u32,
+/// Terms at a prefix that one searches for one of them without more ado.
+const FEW: usize = 16;
+
+/// How often a term was added at a prefix: addresses behind it are of the term, or are none of it although a shorter prefix's are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held {
+    inside: u32,
+    outside: u32,
+}
+
+/// Terms at a prefix.
+#[derive(Clone, Debug)]
+enum Node {
+    Few(Vec<(Term, Held)>),
+    Many(HashMap<Term, Held, RandomState>),
+}
+
+impl Node {
+    fn len(&self) -> usize {
+        match self {
+            Self::Few(terms) => terms.len(),
+            Self::Many(terms) => terms.len(),
+        }
+    }
+
+    fn add(&mut self, term: Term, inside: bool) {
+        if let Self::Few(terms) = self
+            && terms.len() == FEW
+        {
+            *self = Self::Many(terms.drain(..).collect());
+        }
+        let held = match self {
+            Self::Many(terms) => terms.entry(term).or_default(),
+            Self::Few(terms) => {
+                let at = terms.iter().position(|(there, _)| *there == term).unwrap_or(terms.len());
+                if at == terms.len() {
+                    terms.push((term, Held::default()));
+                }
+                &mut terms[at].1
+            }
+        };
+        *(if inside { &mut held.inside } else { &mut held.outside }) += 1;
+    }
+
+    fn remove(&mut self, term: Term, inside: bool) {
+        let found = match self {
+            Self::Many(terms) => terms.get_mut(&term),
+            Self::Few(terms) => terms.iter_mut().find(|(there, _)| *there == term).map(|(_, held)| held),
+        };
+        let Some(held) = found else { return };
+        let count = if inside { &mut held.inside } else { &mut held.outside };
+        *count = count.saturating_sub(1);
+        if *held == Held::default() {
+            match self {
+                Self::Many(terms) => drop(terms.remove(&term)),
+                Self::Few(terms) => terms.retain(|(there, _)| *there != term),
+            }
+        }
+    }
+
+    /// Those of a list's terms that are here, each with its first rule there, and whether addresses are of it. The shorter one of both is gone through.
+    fn among(&self, known: &Known, mut each: impl FnMut(Term, u32, bool)) {
+        let mut tell = |term: Term, first: u32, held: &Held| each(term, first, held.inside > 0);
+        let of_known = |term: &Term| known.get(term).copied();
+        match self {
+            Self::Few(terms) => {
+                let there = terms.iter().filter_map(|(term, held)| Some((term, of_known(term)?, held)));
+                there.for_each(|(term, first, held)| tell(*term, first, held));
+            }
+            Self::Many(terms) if terms.len() <= known.len() => {
+                let there = terms.iter().filter_map(|(term, held)| Some((term, of_known(term)?, held)));
+                there.for_each(|(term, first, held)| tell(*term, first, held));
+            }
+            Self::Many(terms) => {
+                let there = known.iter().filter_map(|(term, first)| Some((term, first, terms.get(term)?)));
+                there.for_each(|(term, first, held)| tell(*term, *first, held));
+            }
+        }
+    }
+}
+
+/// Terms that rules of a list have, with the first rule that has them.
+pub(super) type Known = HashMap<Term, u32, RandomState>;
+
+/// Lengths that a prefix can have.
+const LENGTHS: usize = 129;
+
+/// The prefixes that an address is behind.
+#[derive(Clone, Debug)]
+pub struct Behind<'a> {
+    /// The shortest one first.
+    nodes: [Option<&'a Node>; LENGTHS],
+    len: usize,
+}
+
+/// A term that a prefix speaks of: how long that is, the first rule that has it, and whether addresses are of it.
+pub(super) type Spoken = (Term, usize, u32, bool);
+
+impl Behind<'_> {
+    /// Those of a list's terms that the address meets, those whose rule comes first in front. Where prefixes are nested, the longest one that speaks of a term
+    /// decides.
+    pub(super) fn among(&self, known: &Known, spoken: &mut Vec<Spoken>, into: &mut Vec<(u32, Term)>) {
+        into.clear();
+        into.extend(known.get(&ANY).map(|first| (*first, ANY)));
+        spoken.clear();
+        for (length, node) in self.nodes[..self.len].iter().flatten().enumerate() {
+            node.among(known, |term, first, inside| spoken.push((term, length, first, inside)));
+        }
+        spoken.sort_unstable();
+        for (at, (term, _, first, inside)) in spoken.iter().enumerate() {
+            let last = spoken.get(at + 1).is_none_or(|(next, ..)| next != term);
+            if last && *inside {
+                into.push((*first, *term));
+            }
+        }
+        into.sort_unstable();
+    }
 }
 
 /// Terms by prefix. A clone shares almost everything with what it was made of.
 #[derive(Clone, Debug)]
 pub struct Prefixes {
-    nodes: Directory<Arc<[Entry]>>,
+    nodes: Directory<Arc<Node>>,
     /// Prefixes of each length, IPv4's and IPv6's: only lengths that there are have to be looked for.
     v4: [u32; 33],
-    v6: [u32; 129],
+    v6: [u32; LENGTHS],
 }
 
 impl Default for Prefixes {
     fn default() -> Self {
-        Self { nodes: Directory::default(), v4: [0; 33], v6: [0; 129] }
+        Self { nodes: Directory::default(), v4: [0; 33], v6: [0; LENGTHS] }
     }
 }
 
@@ -73,12 +185,8 @@ impl Prefixes {
         let mut new = false;
         self.nodes.change(&key(address, length), |node| {
             new = node.is_none();
-            let mut entries: Vec<Entry> = node.take().map(|node| node.to_vec()).unwrap_or_default();
-            match entries.iter_mut().find(|entry| (entry.term, entry.inside) == (term, inside)) {
-                Some(entry) => entry.count += 1,
-                None => entries.push(Entry { term, inside, count: 1 }),
-            }
-            *node = Some(entries.into());
+            let node = node.get_or_insert_with(|| Arc::new(Node::Few(Vec::with_capacity(1))));
+            Arc::make_mut(node).add(term, inside);
         });
         self.count(address, length, u32::from(new), 0);
     }
@@ -88,39 +196,29 @@ impl Prefixes {
         let length = self.clamp(address, length);
         let mut gone = false;
         self.nodes.change(&key(address, length), |node| {
-            let Some(before) = node.take() else { return };
-            let mut entries = before.to_vec();
-            if let Some(at) = entries.iter().position(|entry| (entry.term, entry.inside) == (term, inside)) {
-                entries[at].count -= 1;
-                if entries[at].count == 0 {
-                    entries.remove(at);
-                }
+            let Some(there) = node else { return };
+            let terms = Arc::make_mut(there);
+            terms.remove(term, inside);
+            gone = terms.len() == 0;
+            if gone {
+                *node = None;
             }
-            gone = entries.is_empty();
-            *node = (!gone).then(|| entries.into());
         });
         self.count(address, length, 0, u32::from(gone));
     }
 
-    /// The terms that an address meets, ascending, [`ANY`] among them. Where prefixes are nested, the longest one that speaks of a term decides.
-    pub fn terms(&self, address: IpAddr, into: &mut Vec<Term>) {
-        into.clear();
-        into.push(ANY);
+    /// The prefixes that an address is behind.
+    #[must_use]
+    pub fn behind(&self, address: IpAddr) -> Behind<'_> {
+        let mut behind = Behind { nodes: [None; LENGTHS], len: 0 };
         let lengths = if address.is_ipv4() { &self.v4[..] } else { &self.v6[..] };
         for length in (0..=128_u8).zip(lengths).filter(|(_, count)| **count > 0).map(|(length, _)| length) {
-            let Some(node) = self.nodes.get(&key(address, length)) else { continue };
-            for entry in node.iter() {
-                if entry.inside {
-                    into.push(entry.term);
-                } else {
-                    into.retain(|term| *term != entry.term);
-                }
+            if let Some(node) = self.nodes.get(&key(address, length)) {
+                behind.nodes[behind.len] = Some(node);
+                behind.len += 1;
             }
         }
-        if into.len() > 2 {
-            into.sort_unstable();
-            into.dedup();
-        }
+        behind
     }
 
     fn clamp(&self, address: IpAddr, length: u8) -> u8 {

@@ -1,7 +1,7 @@
 //! One ordered list of rules.
 
 use super::ports::{ALL, PortRange, Ports};
-use super::prefixes::Term;
+use super::prefixes::{Behind, Known, Spoken, Term};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
@@ -34,10 +34,10 @@ pub struct Rule {
 /// A flow that asks.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a> {
-    /// Terms that its source meets, ascending.
-    pub sources: &'a [Term],
-    /// Terms that its destination meets, ascending.
-    pub destinations: &'a [Term],
+    /// What its source is behind.
+    pub sources: &'a Behind<'a>,
+    /// What its destination is behind.
+    pub destinations: &'a Behind<'a>,
     /// IP protocol.
     pub protocol: u8,
     /// Source port.
@@ -51,6 +51,7 @@ pub struct Flow<'a> {
 /// What a classification needs besides, to be used for many.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
+    spoken: Vec<Spoken>,
     sources: Vec<(u32, Term)>,
     destinations: Vec<(u32, Term)>,
     source_ports: Vec<(u32, u32)>,
@@ -82,8 +83,8 @@ enum Found {
 pub struct Rules {
     len: u32,
     /// Terms that sources and destinations of rules have, with the first rule that has them.
-    sources: HashMap<Term, u32, RandomState>,
-    destinations: HashMap<Term, u32, RandomState>,
+    sources: Known,
+    destinations: Known,
     /// Pairs of them, likewise.
     pairs: HashMap<(Term, Term), u32, RandomState>,
     source_ports: Ports,
@@ -160,12 +161,12 @@ impl Rules {
     /// The first rule that a flow meets.
     #[must_use]
     pub fn first(&self, flow: &Flow<'_>, scratch: &mut Scratch) -> Option<u32> {
-        let Scratch { sources, destinations, source_ports, ports } = scratch;
-        met(&self.sources, flow.sources, sources);
+        let Scratch { spoken, sources, destinations, source_ports, ports } = scratch;
+        flow.sources.among(&self.sources, spoken, sources);
         if sources.is_empty() {
             return None;
         }
-        met(&self.destinations, flow.destinations, destinations);
+        flow.destinations.among(&self.destinations, spoken, destinations);
         let mut best = u32::MAX;
         let mut ported = false;
         for (first, source) in &*sources {
@@ -219,19 +220,5 @@ impl Rules {
             }
         };
         *best = found.unwrap_or(u32::MAX).min(*best);
-    }
-}
-
-/// Those of the flow's terms that the list has, those whose rule comes first in front.
-fn met(known: &HashMap<Term, u32, RandomState>, terms: &[Term], into: &mut Vec<(u32, Term)>) {
-    into.clear();
-    if terms.len() <= known.len() {
-        into.extend(terms.iter().filter_map(|term| Some((*known.get(term)?, *term))));
-    } else {
-        let there = known.iter().filter(|(term, _)| terms.binary_search(term).is_ok());
-        into.extend(there.map(|(term, first)| (*first, *term)));
-    }
-    if into.len() > 1 {
-        into.sort_unstable();
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::v1::{Acl, AclAction, AclDefault, AclRule};
 use features::session::acl::Action;
-use features::session::acl::control::{AclConfig, RuleConfig, Side, covers};
+use features::session::acl::control::{AclConfig, RuleConfig, Side, within};
 use tables::classifier::{Flags, PortRange, Prefix};
 use wire::{IpProtocol, TcpFlags};
 
@@ -17,6 +17,10 @@ use crate::model::{Flaw, Name, fields};
 const MAX_RULES: usize = 1_000_000;
 /// Sets that one side of a rule can name.
 const MAX_SETS: usize = 1024;
+/// Combinations of a source and a destination that a rule can have: workers know each of them. Prefixes of a side are one.
+const MAX_PAIRS: usize = 4096;
+/// The same of a list.
+const MAX_PAIRS_OF_LIST: usize = 1 << 21;
 
 /// Protocols with a word. Those with ports come first.
 const PROTOCOLS: [(&str, IpProtocol); 7] = [
@@ -81,12 +85,20 @@ impl AclSpec {
         };
         let mut names = HashSet::new();
         let mut rules = Vec::with_capacity(acl.rules.len());
+        let mut pairs = 0;
         for (index, said) in acl.rules.iter().enumerate() {
             let flaw = |flaw: Flaw| flaw.inside(&format!("rules[{index}]"));
             let rule = rule(said).map_err(flaw)?;
             if !rule.name.is_empty() && !names.insert(rule.name.clone()) {
                 let twice = Flaw::new("name", format!("{} is that of another rule of the list", rule.name));
                 return Err(flaw(twice.remedy("take another one, or none")));
+            }
+            pairs += pairs_of(&rule);
+            if pairs > MAX_PAIRS_OF_LIST {
+                let many = format!("up to here the list has {pairs} combinations of source and destination");
+                return Err(Flaw::new("", many).inside(&format!("rules[{index}]")).remedy(format!(
+                    "take {MAX_PAIRS_OF_LIST} at most: name fewer sets that have more members"
+                )));
             }
             rules.push(rule);
         }
@@ -106,6 +118,12 @@ impl AclSpec {
             default_action: default.into(),
         }
     }
+}
+
+/// Combinations of a source and a destination.
+fn pairs_of(rule: &RuleConfig) -> usize {
+    let terms = |side: &Side| (side.sets.len() + usize::from(!side.prefixes.is_empty())).max(1);
+    terms(&rule.sources) * terms(&rule.destinations)
 }
 
 fn sets(rules: &[RuleConfig]) -> Vec<SetUse> {
@@ -224,7 +242,7 @@ fn rule(said: &AclRule) -> Result<RuleConfig, Flaw> {
     if flags.mask != 0 && protocol != Some(IpProtocol::TCP) {
         return Err(Flaw::new("tcp_flags", "flags without TCP").remedy("set protocol to tcp"));
     }
-    Ok(RuleConfig {
+    let rule = RuleConfig {
         name: fields::optional_name("name", &said.name)?.map_or("".into(), |name| name.to_string().into()),
         remark: said.remark.as_str().into(),
         action,
@@ -235,7 +253,14 @@ fn rule(said: &AclRule) -> Result<RuleConfig, Flaw> {
         destination_ports: ports("destination_ports", &said.destination_ports)?,
         flags,
         icmp: icmp(said, protocol)?,
-    })
+    };
+    let pairs = pairs_of(&rule);
+    if pairs > MAX_PAIRS {
+        let what = format!("with those of the source, these are {pairs} combinations");
+        return Err(Flaw::new("destination_sets", what)
+            .remedy(format!("take {MAX_PAIRS} at most: name fewer sets that have more members")));
+    }
+    Ok(rule)
 }
 
 /// A rule in canonical form.
@@ -279,9 +304,8 @@ fn side(which: &str, [said, except, sets]: [&[String]; 3]) -> Result<Side, Flaw>
             sets
         },
     };
-    let outside = |except: &&Prefix| !side.prefixes.iter().any(|prefix| covers(*prefix, **except));
-    if let Some(except) = side.except.iter().find(outside) {
-        return Err(Flaw::new(field, format!("{} is in none of {which}s", text(*except)))
+    if let Some((except, _)) = within(&side.except, &side.prefixes).find(|(_, within)| !within) {
+        return Err(Flaw::new(field, format!("{} is in none of {which}s", text(except)))
             .remedy(format!("say from which of {which}s it is an exception; sets have none")));
     }
     Ok(side)
@@ -457,6 +481,18 @@ mod tests {
             assert_eq!(flaw.field, format!("rules[1].{field}"), "{flaw}");
             assert!(flaw.reason.contains(reason), "{flaw}");
         }
+        let sets = |count: usize| (0..count).map(|number| format!("s{number}")).collect::<Vec<_>>();
+        let pairs = |sources, destinations| AclRule {
+            source_sets: sets(sources),
+            destination_sets: sets(destinations),
+            ..permit()
+        };
+        assert!(AclSpec::parse(&list(vec![pairs(64, 64), pairs(1024, 0)])).is_ok());
+        let flaw = AclSpec::parse(&list(vec![pairs(64, 65)])).unwrap_err();
+        assert_eq!(flaw.field, "rules[0].destination_sets");
+        assert!(flaw.reason.contains("4160 combinations"), "{flaw}");
+        let flaw = AclSpec::parse(&list(vec![pairs(64, 64); 513])).unwrap_err();
+        assert_eq!(flaw.field, "rules[512]");
         let named = || AclRule { name: "one".into(), ..permit() };
         assert_eq!(AclSpec::parse(&list(vec![named(), named()])).unwrap_err().field, "rules[1].name");
     }

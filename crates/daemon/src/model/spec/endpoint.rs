@@ -1,5 +1,6 @@
 //! Endpoints.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use api::v1::Endpoint;
@@ -67,12 +68,13 @@ impl EndpointSpec {
 /// [`Flaw`] naming the element.
 pub(super) fn lists(field: &str, texts: &[String]) -> Result<Vec<Arc<str>>, Flaw> {
     let mut names: Vec<Arc<str>> = Vec::with_capacity(texts.len());
+    let mut known = HashSet::with_capacity(texts.len());
     for (index, text) in texts.iter().enumerate() {
-        let name = fields::name(&format!("{field}[{index}]"), text)?.to_string();
-        if names.iter().any(|other| **other == *name) {
+        let name: Arc<str> = fields::name(&format!("{field}[{index}]"), text)?.to_string().into();
+        if !known.insert(Arc::clone(&name)) {
             return Err(Flaw::new(field, format!("{name} appears twice")).remedy("leave one out"));
         }
-        names.push(name.into());
+        names.push(name);
     }
     Ok(names)
 }

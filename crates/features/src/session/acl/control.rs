@@ -403,15 +403,31 @@ pub fn differences(before: &[Prefix], after: &[Prefix]) -> [Vec<Prefix>; 2] {
 /// What a side's prefixes are in the table, where the longest prefix decides: those within an exception aren't there at all, and neither are exceptions
 /// from nothing.
 fn entries(side: &Side) -> impl Iterator<Item = (Prefix, bool)> + '_ {
-    let any = |of: &[Prefix], prefix: &Prefix| of.iter().any(|outer| covers(*outer, *prefix));
-    let inside = side.prefixes.iter().filter(move |prefix| !any(&side.except, prefix));
-    let outside = side.except.iter().filter(move |prefix| any(&side.prefixes, prefix));
-    inside.map(|prefix| (*prefix, true)).chain(outside.map(|prefix| (*prefix, false)))
+    let inside = within(&side.prefixes, &side.except).filter(|(_, excepted)| !excepted);
+    let outside = within(&side.except, &side.prefixes).filter(|(_, of_it)| *of_it);
+    inside.map(|(prefix, _)| (prefix, true)).chain(outside.map(|(prefix, _)| (prefix, false)))
+}
+
+/// Ascending prefixes, and whether each lies within one of `outer`, which are ascending, too.
+pub fn within<'p>(inner: &'p [Prefix], outer: &'p [Prefix]) -> impl Iterator<Item = (Prefix, bool)> + 'p {
+    let mut outer = outer.iter().peekable();
+    // Each within the one before it: whoever has been left isn't come back to.
+    let mut open: Vec<Prefix> = Vec::new();
+    let leave = |open: &mut Vec<Prefix>, prefix: Prefix| {
+        while open.pop_if(|last| !covers(*last, prefix)).is_some() {}
+    };
+    inner.iter().map(move |prefix| {
+        while let Some(next) = outer.next_if(|next| *next <= prefix) {
+            leave(&mut open, *next);
+            open.push(*next);
+        }
+        leave(&mut open, *prefix);
+        (*prefix, !open.is_empty())
+    })
 }
 
 /// Whether all addresses of the second are the first's.
-#[must_use]
-pub fn covers((outer, length): Prefix, (inner, longer): Prefix) -> bool {
+pub(in super::super) fn covers((outer, length): Prefix, (inner, longer): Prefix) -> bool {
     let same = match (outer, inner) {
         (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
         (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tables::classifier::{Flow, Prefixes, Rules, Scratch, Term};
+use tables::classifier::{Behind, Flow, Prefixes, Rules, Scratch};
 use tables::session::{Directory, Endpoint, Key};
 use wire::IpProtocol;
 
@@ -149,8 +149,6 @@ pub(super) struct Decision {
 /// What is needed for asking, to be used again.
 #[derive(Debug, Default)]
 pub struct Asking {
-    sources: Vec<Term>,
-    destinations: Vec<Term>,
     scratch: Scratch,
 }
 
@@ -194,18 +192,16 @@ impl Acls {
             Place::Ingress => bound(destination).map_or(&[][..], |bound| &bound.ingress),
         };
         let mut decision = Decision::default();
-        let mut known = false;
+        let mut behind = None;
         for place in [Place::Tenant, Place::Egress, Place::Ingress] {
             let lists = if places.has(place) { at(place) } else { &[] };
             if lists.is_empty() {
                 continue;
             }
-            if !known {
-                self.prefixes.terms(source.0, &mut asking.sources);
-                self.prefixes.terms(destination.0, &mut asking.destinations);
-                known = true;
-            }
-            match self.of_lists(lists, place, question, asking, &mut met) {
+            let behind = &*behind.get_or_insert_with(|| {
+                [source.0, destination.0].map(|address| self.prefixes.behind(address))
+            });
+            match self.of_lists(lists, place, (question, behind), asking, &mut met) {
                 Action::Deny => {
                     decision.denied = Some(place);
                     break;
@@ -222,7 +218,7 @@ impl Acls {
         &self,
         lists: &[u32],
         place: Place,
-        question: &Question,
+        (question, [sources, destinations]): (&Question, &[Behind<'_>; 2]),
         asking: &mut Asking,
         met: &mut impl FnMut(Met<'_>),
     ) -> Action {
@@ -234,8 +230,8 @@ impl Acls {
         for number in lists {
             let Some(Some(acl)) = self.lists.get(*number as usize) else { continue };
             let flow = Flow {
-                sources: &asking.sources,
-                destinations: &asking.destinations,
+                sources,
+                destinations,
                 protocol: question.protocol,
                 source_port: ports.0,
                 port: ports.1,

@@ -34,7 +34,7 @@ fn side() -> impl Strategy<Value = Side> {
         prefixes
     };
     let set = prop_oneof![2 => Just(None), 1 => (0..3_u8).prop_map(Some)];
-    (vec(one(), 0..3), vec(one(), 0..3), set).prop_map(move |(prefixes, except, set)| Side {
+    (vec(one(), 0..5), vec(one(), 0..5), set).prop_map(move |(prefixes, except, set)| Side {
         except: if prefixes.is_empty() { Vec::new() } else { some(except) },
         prefixes: some(prefixes),
         sets: set.iter().map(|number| format!("set-{number}").into()).collect(),
