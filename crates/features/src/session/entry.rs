@@ -33,7 +33,7 @@ impl State {
         }
     }
 
-    /// Whether a session in this state makes room for a new one where there is none.
+    /// Whether a session in this state makes room for a new one before established ones do.
     #[inline]
     pub(super) const fn is_transient(self) -> bool {
         matches!(self, Self::Embryonic | Self::TimeWait)
@@ -117,6 +117,21 @@ pub struct Session {
 
 const _: () = assert!(offset_of!(Session, created) == 40 && size_of::<Session>() == 80);
 
+/// When a session makes room for a new one where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Room {
+    /// First: none of its packets passes.
+    Blocked,
+    /// Then: it is embryonic or over.
+    Transient,
+    /// Last, and only where nothing was heard of it for long.
+    Settled,
+}
+
+/// Number of them.
+pub(super) const ROOMS: usize = 3;
+
 /// Small facts about a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks(u8);
@@ -124,10 +139,8 @@ pub(super) struct Marks(u8);
 impl Marks {
     /// The initiator is the higher endpoint.
     pub(super) const INITIATOR_IS_HIGH: Self = Self(1);
-    /// It is on one of its tenant's lists.
-    pub(super) const LISTED: Self = Self(2);
-    /// That is the one of established sessions.
-    pub(super) const SETTLED: Self = Self(8);
+    /// The list of its tenant's that it is on, if it is on one.
+    const LIST: u8 = 2 | 8;
     /// It ends in the next round.
     pub(super) const ENDING: Self = Self(4);
     /// It was there before its tenant was given `tcp-check`, or when it was without: that hasn't seen all of its packets.
@@ -143,6 +156,27 @@ impl Marks {
     #[inline(always)]
     pub(super) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// The list of its tenant's that it is on.
+    pub(super) const fn list(self) -> Option<Room> {
+        match self.0 & Self::LIST {
+            0 => None,
+            2 => Some(Room::Transient),
+            8 => Some(Room::Settled),
+            _ => Some(Room::Blocked),
+        }
+    }
+
+    /// It is on that list now.
+    pub(super) const fn put_list(&mut self, list: Option<Room>) {
+        let bits = match list {
+            None => 0,
+            Some(Room::Transient) => 2,
+            Some(Room::Settled) => 8,
+            Some(Room::Blocked) => Self::LIST,
+        };
+        self.0 = self.0 & !Self::LIST | bits;
     }
 
     /// Sets or clears `other`'s.
@@ -170,6 +204,15 @@ impl Session {
     #[must_use]
     pub const fn is_blocked(&self) -> bool {
         self.chain[0].block().is_some()
+    }
+
+    /// When it makes room for a new one.
+    pub(super) const fn room(&self) -> Room {
+        match (self.is_blocked(), self.state.is_transient()) {
+            (true, _) => Room::Blocked,
+            (false, true) => Room::Transient,
+            (false, false) => Room::Settled,
+        }
     }
 
     /// Whether its packets look otherwise on its far side.

@@ -40,6 +40,8 @@ struct Expire {
     generation: u64,
     /// Where the look through the sessions goes on.
     revisit: Option<u32>,
+    /// Tenants have changed since it began: another one follows.
+    again: bool,
     busy: bool,
 }
 
@@ -48,7 +50,9 @@ impl Node for Expire {
         let tenants = ctx.tables.get(self.tenants);
         if tenants.generation != self.generation {
             self.generation = tenants.generation;
-            self.revisit = Some(0);
+            // One that is under way goes on, so that those at the end have their turn however often something changes.
+            self.again = self.revisit.is_some();
+            self.revisit = self.revisit.or(Some(0));
         }
         let tick = ctx.now >> TICK_BITS;
         if tick == self.tick && !self.busy && self.revisit.is_none() {
@@ -59,6 +63,9 @@ impl Node for Expire {
         let mut orphaned = 0;
         if let Some(from) = self.revisit {
             (orphaned, self.revisit) = sessions.revisit(tenants, tick, from, SPAN);
+            if self.revisit.is_none() && core::mem::take(&mut self.again) {
+                self.revisit = Some(0);
+            }
         }
         let (expired, done) = sessions.expire(tenants, ctx.now, STEPS);
         self.busy = !done || self.revisit.is_some();
@@ -85,6 +92,7 @@ pub const NODE: NodeSpec = NodeSpec {
             tick: 0,
             generation: 0,
             revisit: None,
+            again: false,
             busy: false,
         })
     },

@@ -1,6 +1,7 @@
-//! Who makes room for whom: of each tenant's sessions the oldest that is embryonic or over, then one that nothing was heard of for long.
+//! Who makes room for whom: of each tenant's sessions the oldest that is blocked, then the oldest that is embryonic or over, then one that nothing was heard of
+//! for long.
 
-use super::entry::{Marks, Session};
+use super::entry::{ROOMS, Room};
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, Tenant, ticks_of_seconds};
 use std::sync::Arc;
@@ -19,10 +20,8 @@ const TENANTS: usize = 64;
 pub(super) struct Part {
     /// Its figures, which outlive it.
     pub(super) occupancy: Arc<Occupancy>,
-    /// Embryonic and ended sessions, the oldest first.
-    transient: List,
-    /// All others, about in the order in which something was heard of them.
-    settled: List,
+    /// By [`Room`], the oldest first; settled ones about in the order in which something was heard of them.
+    lists: [List; ROOMS],
 }
 
 #[derive(Debug)]
@@ -39,8 +38,19 @@ impl Default for List {
 }
 
 impl Part {
-    fn list(&mut self, settled: bool) -> &mut List {
-        if settled { &mut self.settled } else { &mut self.transient }
+    const fn list(&self, room: Room) -> &List {
+        &self.lists[room as usize]
+    }
+
+    /// The one that makes room first, unless only settled ones are there.
+    fn first(&self) -> Option<u32> {
+        let heads = [Room::Blocked, Room::Transient].map(|room| self.list(room).head);
+        heads.into_iter().find(|head| *head != NONE)
+    }
+
+    /// How many make room before settled ones do.
+    const fn spare(&self) -> u32 {
+        self.list(Room::Blocked).len + self.list(Room::Transient).len
     }
 }
 
@@ -60,8 +70,7 @@ impl Sessions {
     /// Ends the session of a tenant that makes room first. False where it has none.
     pub(super) fn evict(&mut self, number: u16, tick: u64) -> bool {
         let Some(part) = self.parts.get(usize::from(number)) else { return false };
-        let transient = (part.transient.head != NONE).then_some(part.transient.head);
-        let Some(session) = transient.or_else(|| self.idle(number, tick)) else { return false };
+        let Some(session) = part.first().or_else(|| self.idle(number, tick)) else { return false };
         if let Some(part) = self.parts.get(usize::from(number)) {
             part.occupancy.evicted.fetch_add(1, Ordering::Relaxed);
         }
@@ -73,7 +82,7 @@ impl Sessions {
     pub(super) fn evict_of_crowd(&mut self, tick: u64) -> bool {
         for _ in 0..TENANTS {
             let crowd = self.parts.get(usize::from(self.crowd));
-            if crowd.is_some_and(|crowd| crowd.transient.len > 0) {
+            if crowd.is_some_and(|crowd| crowd.spare() > 0) {
                 break;
             }
             let next = usize::from(self.crowd) + 1;
@@ -86,7 +95,7 @@ impl Sessions {
     /// all others: next time, others are looked at.
     fn idle(&mut self, number: u16, tick: u64) -> Option<u32> {
         for _ in 0..LOOKS {
-            let head = self.parts.get(usize::from(number))?.settled.head;
+            let head = self.parts.get(usize::from(number))?.list(Room::Settled).head;
             let silent = (tick as u32).wrapping_sub(self.table.get(head)?.last_seen);
             if silent >= ticks_of_seconds(IDLE_SECONDS) {
                 return Some(head);
@@ -100,19 +109,18 @@ impl Sessions {
     /// Puts a session at the end of the list of its tenant that it belongs to.
     pub(super) fn link(&mut self, index: u32) {
         let Some(session) = self.table.get_mut(index) else { return };
-        let (number, settled) = (session.tenant, !session.state.is_transient());
+        let (number, room) = (session.tenant, session.room());
         let Some(part) = self.parts.get_mut(usize::from(number)) else { return };
-        let list = part.list(settled);
+        let list = &mut part.lists[room as usize];
         let tail = core::mem::replace(&mut list.tail, index);
         if tail == NONE {
             list.head = index;
         }
         list.len += 1;
         session.links = [tail, NONE];
-        session.marks.put(Marks::LISTED, true);
-        session.marks.put(Marks::SETTLED, settled);
-        let len = part.transient.len;
-        if self.parts.get(usize::from(self.crowd)).is_none_or(|crowd| crowd.transient.len < len) {
+        session.marks.put_list(Some(room));
+        let spare = part.spare();
+        if self.parts.get(usize::from(self.crowd)).is_none_or(|crowd| crowd.spare() < spare) {
             self.crowd = number;
         }
         if let Some(before) = self.table.get_mut(tail) {
@@ -122,11 +130,10 @@ impl Sessions {
 
     /// Takes a session off its list, if it is on one.
     pub(super) fn unlink(&mut self, index: u32) {
-        let listed = |session: &&mut Session| session.marks.has(Marks::LISTED);
-        let Some(session) = self.table.get_mut(index).filter(listed) else { return };
-        session.marks.put(Marks::LISTED, false);
+        let Some(session) = self.table.get_mut(index) else { return };
+        let Some(room) = session.marks.list() else { return };
+        session.marks.put_list(None);
         let ([before, after], number) = (session.links, session.tenant);
-        let settled = session.marks.has(Marks::SETTLED);
         if let Some(session) = self.table.get_mut(before) {
             session.links[1] = after;
         }
@@ -134,7 +141,7 @@ impl Sessions {
             session.links[0] = before;
         }
         let Some(part) = self.parts.get_mut(usize::from(number)) else { return };
-        let list = part.list(settled);
+        let list = &mut part.lists[room as usize];
         list.len -= 1;
         if list.head == index {
             list.head = after;

@@ -1,7 +1,7 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
 use super::acl::{self, Note};
-use super::entry::{Direction, Flow, Marks, Session};
+use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::room::Part;
 use super::services::Chain;
 use super::tcp_check::{self, Track};
@@ -213,6 +213,10 @@ impl Sessions {
         session.marks.put(Marks::YIELDS, false);
         session.marks.put(Marks::YIELDS_TO_SYN, false);
         (session.chain, session.epoch) = (tenant.chain, tenants.generation as u16);
+        if session.marks.list() == Some(Room::Blocked) {
+            self.unlink(index);
+            self.link(index);
+        }
         Some(())
     }
 
@@ -305,17 +309,22 @@ impl Sessions {
     pub(super) fn moved(&mut self, tenants: &Tenants, index: u32, tick: u64) {
         let Some((_, key, session)) = self.table.visit(index) else { return };
         session.last_seen = tick as u32;
-        let (timer, due) = (session.timer, session.due);
         let timeout = tenants
             .get(session.tenant)
             .map_or(0, |tenant| tenant.timeout(session.timer(IpProtocol(key.protocol()))));
-        let stays_settled = session.marks.has(Marks::SETTLED) && !session.state.is_transient();
-        if !stays_settled {
+        let settled = (Room::Settled, Some(Room::Settled));
+        if (session.room(), session.marks.list()) != settled {
             self.unlink(index);
             self.link(index);
         }
-        let until = tick + u64::from(timeout);
-        if (until as u32).wrapping_sub(due) as i32 <= -1 {
+        self.due_by(index, tick + u64::from(timeout));
+    }
+
+    /// Sees to it that the session is looked at by then.
+    fn due_by(&mut self, index: u32, until: u64) {
+        let Some(session) = self.table.get(index) else { return };
+        if (until as u32).wrapping_sub(session.due) as i32 <= -1 {
+            let timer = session.timer;
             self.wheel.cancel(timer);
             self.arm_at(index, until);
         }
@@ -415,15 +424,17 @@ impl Sessions {
         let mut ended = 0;
         for index in due.drain(..) {
             let Some(session) = self.table.get(index) else { continue };
-            let timer = session.timer;
             if session.epoch != tenants.generation as u16 && self.renew(tenants, index).is_none() {
                 self.end(index);
                 ended += 1;
                 continue;
             }
-            // It is looked at in the next round, and armed anew.
-            self.wheel.cancel(timer);
-            self.arm_at(index, tick);
+            let Some((_, key, session)) = self.table.visit(index) else { continue };
+            let timeout = tenants
+                .get(session.tenant)
+                .map_or(0, |tenant| tenant.timeout(session.timer(IpProtocol(key.protocol()))));
+            let idle = (tick as u32).wrapping_sub(session.last_seen);
+            self.due_by(index, tick + u64::from(timeout.saturating_sub(idle)));
         }
         self.due = due;
         (ended, next)

@@ -179,6 +179,26 @@ fn many_in_one_vector_keep_to_the_quota() {
     });
 }
 
+/// Those at the end of the table have their turn, too, although something changes in every round.
+#[test]
+fn a_steady_stream_of_changes_keeps_nobody_from_its_turn() {
+    for tier in Tier::available() {
+        let mut bench = bench(tier, &[Tenant { max_sessions: 1 << 20, ..tenant() }]);
+        for from in (1000..3000).step_by(250) {
+            bench.run(2, &flood(V4, from..from + 250), 250);
+        }
+        let number = seen(&mut bench).len();
+        assert_eq!(number, 2000);
+        let key = bench.key::<Tenants>();
+        bench.publish(|draft| draft.change(key, |all| all.set(1, None)));
+        for _ in 0..16 {
+            bench.publish(|draft| draft.change(key, |all| all.generation += 1));
+            bench.round();
+        }
+        assert_eq!((seen(&mut bench).len(), count(&bench, "session-expire", "orphaned")), (0, 2000));
+    }
+}
+
 /// SFDP's weakness 12: sessions survive their tenant.
 #[test]
 fn a_tenant_s_sessions_go_with_it() {

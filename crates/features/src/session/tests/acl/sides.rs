@@ -173,6 +173,39 @@ fn a_connection_begins_anew_with_its_initiator_s_tenant() {
     });
 }
 
+/// Who is denied costs nobody else the room for his session.
+#[test]
+fn denied_sessions_make_room_first() {
+    everywhere(|tier, text, node| {
+        let rules = vec![to_port(Action::Deny, IpProtocol::TCP, 80), rule(Action::Reflect)];
+        let (mut bench, mut filters) = network(tier, rules);
+        let key = bench.key::<Tenants>();
+        bench.publish(|draft| {
+            draft.change(key, |all| {
+                let tenant = Tenant { max_sessions: 3, ..all.get(1).unwrap().clone() };
+                all.set(1, Some(tenant));
+            });
+        });
+        // Two are embryonic and older.
+        for name in ["udp", "another udp"] {
+            pass(&mut bench, text, name);
+        }
+        dropped(&mut bench, text, "tcp syn", "acl denied");
+        pass(&mut bench, text, "a third udp");
+        let protocols =
+            |bench: &mut Bench| seen(bench).iter().map(|seen| seen.key.protocol()).collect::<Vec<_>>();
+        assert_eq!(protocols(&mut bench), [17; 3]);
+        assert_eq!(count(&bench, node, "evicted-for-quota"), 1);
+        // One that is let pass again is like others: it has its turn as the youngest.
+        dropped(&mut bench, text, "tcp syn", "acl denied");
+        set_acl(&mut filters, "all", vec![rule(Action::Reflect)]);
+        publish(&mut bench, &mut filters, &["all"]);
+        pass(&mut bench, text, "tcp syn");
+        pass(&mut bench, text, "echo");
+        assert_eq!(protocols(&mut bench).iter().filter(|protocol| **protocol == 6).count(), 1);
+    });
+}
+
 /// A flood of its packets doesn't keep a denied session.
 #[test]
 fn what_is_dropped_keeps_no_session() {
