@@ -78,24 +78,17 @@ fn totals(inventory: &Inventory, name: &Arc<str>, list: &Placed) -> AclState {
     let users = inventory.tenants.values().filter(|tenant| tenant.spec.acls.contains(name));
     let mut tenants: Vec<String> = users.map(|tenant| tenant.spec.name.to_string()).collect();
     tenants.sort();
-    let rules = &list.config.rules;
-    let mut state = AclState {
+    AclState {
         name: name.to_string(),
         default_action: api_default(list.config.otherwise).into(),
-        rule_count: rules.len() as u64,
+        rule_count: list.config.rules.len() as u64,
         unmatched: list.acl.unmatched(),
+        permitted: list.acl.met(Action::Permit),
+        reflected: list.acl.met(Action::Reflect),
+        denied: list.acl.met(Action::Deny),
         tenants,
         ..AclState::default()
-    };
-    for (at, rule) in rules.iter().enumerate() {
-        let sum = match rule.action {
-            Action::Permit => &mut state.permitted,
-            Action::Reflect => &mut state.reflected,
-            Action::Deny => &mut state.denied,
-        };
-        *sum += list.acl.hits(at);
     }
-    state
 }
 
 /// All lists without their rules, ordered by name.

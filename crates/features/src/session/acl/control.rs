@@ -331,7 +331,7 @@ impl Filters {
             rules: Rules::new(&rules),
             actions: config.rules.iter().map(|rule| rule.action).collect(),
             hits: counters(&config.rules, before),
-            unmatched: before.map(|before| Arc::clone(&before.acl.unmatched)).unwrap_or_default(),
+            asked: before.map(|before| Arc::clone(&before.acl.asked)).unwrap_or_default(),
             otherwise: config.otherwise,
         }
     }

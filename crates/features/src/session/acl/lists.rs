@@ -18,6 +18,15 @@ pub enum Action {
     Deny,
 }
 
+/// Sessions that a list was asked about.
+#[derive(Debug, Default)]
+pub(super) struct Outcomes {
+    /// Those that met a rule, by its action.
+    met: [AtomicU64; 3],
+    /// Those that met none.
+    none: AtomicU64,
+}
+
 /// A list of rules.
 #[derive(Debug)]
 pub struct Acl {
@@ -27,8 +36,8 @@ pub struct Acl {
     pub(super) actions: Vec<Action>,
     /// Sessions that met each rule: the same through all versions of a rule.
     pub(super) hits: Vec<Arc<AtomicU64>>,
-    /// Sessions that met none, likewise.
-    pub(super) unmatched: Arc<AtomicU64>,
+    /// Sessions that were asked about: the same through all versions of the list, whatever becomes of its rules.
+    pub(super) asked: Arc<Outcomes>,
     /// What becomes of these; `None`: the next list says.
     pub(super) otherwise: Option<Action>,
 }
@@ -40,10 +49,29 @@ impl Acl {
         self.hits.get(rule).map_or(0, |hits| hits.load(Ordering::Relaxed))
     }
 
+    /// Sessions that met rules which say that, also such as aren't there any more.
+    #[must_use]
+    pub fn met(&self, action: Action) -> u64 {
+        self.asked.met[action as usize].load(Ordering::Relaxed)
+    }
+
     /// Sessions that were asked about and met none.
     #[must_use]
     pub fn unmatched(&self) -> u64 {
-        self.unmatched.load(Ordering::Relaxed)
+        self.asked.none.load(Ordering::Relaxed)
+    }
+
+    /// A session met that rule, or none.
+    pub(super) fn count(&self, rule: Option<u32>) {
+        let add = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+        let Some(rule) = rule else {
+            add(&self.asked.none);
+            return;
+        };
+        if let (Some(hits), Some(action)) = (self.hits.get(rule as usize), self.action(rule as usize)) {
+            add(hits);
+            add(&self.asked.met[action as usize]);
+        }
     }
 
     /// What becomes of sessions that meet a rule.

@@ -27,7 +27,6 @@ use graph::packet::{Packets, SlotId};
 use graph::{Feature, NodeSpec};
 use lists::{Asking, Places};
 use std::sync::LazyLock;
-use std::sync::atomic::Ordering;
 use tables::session::{Beside, Handle, Key};
 use wire::IpProtocol;
 
@@ -267,14 +266,6 @@ impl Asked<'_> {
             icmp: note.first,
         };
         let question = if answers { question.turned() } else { question };
-        self.acls.ask(&self.tenant.acls, &question, places, asking, |met| {
-            let hits = match met.rule {
-                Some(rule) => met.acl.hits.get(rule as usize),
-                None => Some(&met.acl.unmatched),
-            };
-            if let Some(hits) = hits {
-                hits.fetch_add(1, Ordering::Relaxed);
-            }
-        })
+        self.acls.ask(&self.tenant.acls, &question, places, asking, |met| met.acl.count(met.rule))
     }
 }

@@ -137,6 +137,12 @@ fn a_rule_keeps_its_hits_wherever_it_moves() {
     filters.set_acl(&"all".into(), None);
     set_acl(&mut filters, "all", vec![to_port(Action::Reflect, IpProtocol::UDP, 53), web]);
     assert_eq!(hits(&filters), (2, 0));
+    // What sessions met is counted for the list, too: that never becomes less, whatever rules go.
+    set_acl(&mut filters, "all", vec![rule(Action::Deny)]);
+    publish(&mut bench, &mut filters, &["all"]);
+    dropped(&mut bench, V4, "udp", "acl denied");
+    let acl = filters.placed("all").unwrap().acl;
+    assert_eq!((acl.hits(0), acl.met(Action::Reflect), acl.met(Action::Deny)), (1, 2, 1));
 }
 
 /// What nobody refers to any more leaves nothing behind.
