@@ -3,16 +3,15 @@
 //! They are judged on the desired state as it would be, so that the order of objects has no part in it. The blame is
 //! on the object that the batch brought; if it brought both, on the one whose name is later in the alphabet.
 
-use std::collections::{BTreeMap, HashMap};
+mod sessions;
+
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use api::v1::MemifMode;
 use ipnet::IpNet;
 
-use features::session::balance::control::{BackendConfig, VipConfig};
-
-use super::spec::{Claim, InterfaceSpec, L2, MemifSpec, PortSpec, SocketName, TenantSpec};
+use super::spec::{Claim, InterfaceSpec, L2, MemifSpec, PortSpec, SocketName};
 use super::{Batch, Flaw, Key, Model, Name, NeighborKey, Refusal};
 
 /// All conflicts in `model`, of which `batch` is already a part; ordered by object, one per object: the first rule that it
@@ -283,181 +282,6 @@ impl<'a> Conflicts<'a> {
         }
     }
 
-    /// An interface is one tenant's, and its packets belong to one address space.
-    fn tenants(&mut self) {
-        let mut owners = BTreeMap::<&Name, &Name>::new();
-        let mut contexts = BTreeMap::<&Name, (&Name, u16)>::new();
-        for (name, stored) in &self.model.tenants {
-            for interface in &stored.spec.interfaces {
-                if let Some(other) = owners.insert(interface, name) {
-                    self.blame(Key::Tenant(name.clone()), Key::Tenant(other.clone()), |other| {
-                        Flaw::new("interfaces", format!("interface {interface} is already {other}'s"))
-                            .remedy("leave it out here or there")
-                    });
-                }
-            }
-            let context = stored.spec.context;
-            for interface in stored.spec.all_interfaces() {
-                let (other, first) = *contexts.entry(interface).or_insert((name, context));
-                if first != context {
-                    self.blame(Key::Tenant(name.clone()), Key::Tenant(other.clone()), |other| {
-                        let what = format!("{other} has interface {interface} in another context");
-                        Flaw::new("context", what)
-                            .remedy("give tenants that share an interface the same context")
-                    });
-                }
-            }
-        }
-    }
-
-    /// An address is one pool's, and a pool's packets belong to one address space.
-    fn nat_pools(&mut self) {
-        let pools: Vec<_> = self.model.nat_pools.iter().collect();
-        for (at, (name, stored)) in pools.iter().enumerate() {
-            let spec = &stored.spec;
-            for (other, before) in &pools[..at] {
-                let mut pairs = spec
-                    .addresses
-                    .iter()
-                    .flat_map(|span| before.spec.addresses.iter().map(move |earlier| (span, earlier)));
-                if spec.context == before.spec.context
-                    && let Some((span, earlier)) = pairs.find(|(span, earlier)| span.overlaps(**earlier))
-                {
-                    self.blame(Key::NatPool((*name).clone()), Key::NatPool((*other).clone()), |other| {
-                        let what = format!("{span} and {earlier} overlap, of which one is {other}'s");
-                        Flaw::new("addresses", what).remedy("give each address to one pool")
-                    });
-                }
-            }
-        }
-        for (name, stored) in &self.model.tenants {
-            let pool = stored.spec.nat_pool.as_ref().and_then(|pool| self.model.nat_pools.get(pool));
-            let Some(pool) = pool.filter(|pool| pool.spec.context != stored.spec.context) else { continue };
-            self.blame(Key::Tenant(name.clone()), Key::NatPool(pool.spec.name.clone()), |other| {
-                Flaw::new("context", format!("{other} has another context, and they belong together"))
-                    .remedy("give a pool and the tenants that use it the same context")
-            });
-        }
-    }
-
-    /// Clients ask one VIP at a place, and neither Quiver itself nor another VIP answers for it.
-    fn vips(&mut self) {
-        type Place = (u16, u8, (IpAddr, u16));
-        if self.model.vips.is_empty() {
-            return;
-        }
-        let place = |config: &VipConfig, endpoint| -> Place { (config.context, config.protocol, endpoint) };
-        let mut places = HashMap::<Place, &Name>::new();
-        for (name, stored) in &self.model.vips {
-            let config = &stored.spec.config;
-            if let Some(other) = places.insert(place(config, config.endpoint), name) {
-                let (address, port) = config.endpoint;
-                self.blame(Key::Vip(name.clone()), Key::Vip(other.clone()), |other| {
-                    Flaw::new("address", format!("{address} port {port} is {other}'s already"))
-                        .remedy("take another address, port or protocol, or give that one these backends")
-                });
-            }
-        }
-        for (name, stored) in &self.model.vips {
-            let config = &stored.spec.config;
-            let other = |backend: &BackendConfig| places.get(&place(config, backend.endpoint));
-            let Some((index, other)) =
-                config.backends.iter().enumerate().find_map(|(at, one)| Some((at, *other(one)?)))
-            else {
-                continue;
-            };
-            let asked = Key::Vip(other.clone());
-            self.blame(Key::Vip(name.clone()), asked.clone(), |other| match *other == asked {
-                true => {
-                    Flaw::new(format!("backends[{index}].address"), format!("that is where {other} is asked"))
-                        .remedy("name those who answer for it")
-                }
-                false => Flaw::new("address", format!("it is a backend of {other}"))
-                    .remedy("take another address, port or protocol"),
-            });
-        }
-        let addresses: BTreeMap<IpAddr, Vec<(&Name, u16)>> =
-            self.model.vips.iter().fold(BTreeMap::new(), |mut all, (name, stored)| {
-                let config = &stored.spec.config;
-                all.entry(config.endpoint.0).or_insert_with(Vec::new).push((name, config.context));
-                all
-            });
-        for interface in self.interfaces() {
-            let owns = interface.addresses.iter().filter_map(|own| addresses.get(&own.addr()));
-            for (name, context) in owns.flatten() {
-                let tenants = || self.model.tenants.values().map(|stored| &stored.spec);
-                let its =
-                    |tenant: &&Arc<TenantSpec>| tenant.all_interfaces().any(|one| *one == interface.name);
-                // One that is in other address spaces alone has nothing to do with it.
-                let elsewhere = tenants().any(|tenant| its(&tenant) && tenant.context != *context)
-                    && !tenants().any(|tenant| its(&tenant) && tenant.context == *context);
-                if elsewhere {
-                    continue;
-                }
-                let vip = Key::Vip((*name).clone());
-                let text = vip.to_string();
-                self.blame(vip, Key::Interface(interface.name.clone()), |other| match other {
-                    Key::Vip(_) => Flaw::new("addresses", format!("one of them is that of {text}"))
-                        .remedy("take another one, or another one for the VIP"),
-                    _ => Flaw::new("address", format!("it is an own address of {other}"))
-                        .remedy("take an address that no interface has"),
-                });
-            }
-        }
-    }
-
-    /// Sets that rules name are there.
-    fn address_sets(&mut self) {
-        for (name, stored) in &self.model.acls {
-            let there = |set: &str| self.model.address_sets.contains_key(set);
-            let Some(missing) = stored.spec.sets.iter().find(|used| !there(&used.name)) else { continue };
-            let Ok(set) = Name::new(&missing.name) else { continue };
-            let at = format!("rules[{}].{}", missing.rule, missing.field);
-            let set = Key::AddressSet(set);
-            self.blame(Key::Acl(name.clone()), set.clone(), |other| refers(&at, other, *other == set));
-        }
-    }
-
-    /// Lists that tenants and endpoints name are there.
-    fn acls(&mut self) {
-        let mut missing = Vec::new();
-        let mut look = |user: &dyn Fn() -> Key, field: &str, lists: &[Arc<str>]| {
-            let absent =
-                lists.iter().enumerate().find(|(_, list)| !self.model.acls.contains_key::<str>(list));
-            if let Some((index, list)) = absent {
-                missing.push((user(), format!("{field}[{index}]"), Arc::clone(list)));
-            }
-        };
-        for (name, stored) in &self.model.tenants {
-            look(&|| Key::Tenant(name.clone()), "acls", &stored.spec.acls);
-        }
-        for (name, stored) in &self.model.endpoints {
-            look(&|| Key::Endpoint(name.clone()), "ingress_acls", &stored.spec.config.ingress);
-            look(&|| Key::Endpoint(name.clone()), "egress_acls", &stored.spec.config.egress);
-        }
-        for (user, field, list) in missing {
-            let Ok(list) = Name::new(&list) else { continue };
-            let list = Key::Acl(list);
-            self.blame(user, list.clone(), |other| refers(&field, other, *other == list));
-        }
-    }
-
-    /// An address is one endpoint's.
-    fn endpoints(&mut self) {
-        let mut owners = HashMap::<(u16, IpAddr), &Name>::new();
-        for (name, stored) in &self.model.endpoints {
-            let config = &stored.spec.config;
-            for address in &config.addresses {
-                if let Some(other) = owners.insert((config.context, *address), name) {
-                    self.blame(Key::Endpoint(name.clone()), Key::Endpoint(other.clone()), |other| {
-                        Flaw::new("addresses", format!("{address} is already {other}'s"))
-                            .remedy("give each address to one endpoint, or take another context")
-                    });
-                }
-            }
-        }
-    }
-
     /// A neighbour is somebody else, on a link with Ethernet addresses.
     fn neighbors(&mut self) {
         for key in self.model.neighbors.keys() {
@@ -479,15 +303,6 @@ impl<'a> Conflicts<'a> {
             });
         }
     }
-}
-
-/// What is wrong where an object refers in a field to one that isn't there, or goes: `other` is that one (`missing`), or whoever refers to it.
-fn refers(field: &str, other: &Key, missing: bool) -> Flaw {
-    if missing {
-        return Flaw::new(field, format!("there is no {other}"))
-            .remedy("add it in the same batch, or leave it out here");
-    }
-    Flaw::new("", format!("{other} refers to it")).remedy("change that one in the same batch")
 }
 
 /// The field that claims something.
