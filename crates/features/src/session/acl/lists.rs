@@ -1,11 +1,12 @@
 //! Lists of rules as workers see them, and what they say of a session: a part of the tables.
 
+use super::super::tuple::begins_connection;
 use core::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tables::classifier::{Behind, Flow, Prefixes, Rules, Scratch};
 use tables::session::{Directory, Endpoint, Key};
-use wire::IpProtocol;
+use wire::{IpProtocol, TcpFlags};
 
 /// What becomes of a session that meets a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,11 +145,24 @@ pub struct Question {
     pub icmp: (u8, u8),
 }
 
+const SYN_ACK: TcpFlags = TcpFlags::SYN.union(TcpFlags::ACK);
+/// Types of ICMP (RFC 792) and ICMPv6 (RFC 4443).
+const ECHO: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+const ECHO6: u8 = 128;
+const ECHO6_REPLY: u8 = 129;
+
 impl Question {
-    /// About what comes back.
+    /// About what comes back, as it usually does: with a SYN that acknowledges one, or an echo's reply.
     #[must_use]
     pub const fn turned(self) -> Self {
-        Self { source: self.destination, destination: self.source, ..self }
+        let flags = if begins_connection(self.flags) { SYN_ACK.bits() } else { self.flags };
+        let icmp = match (IpProtocol(self.protocol), self.icmp.0) {
+            (IpProtocol::ICMP, ECHO) => (ECHO_REPLY, self.icmp.1),
+            (IpProtocol::ICMPV6, ECHO6) => (ECHO6_REPLY, self.icmp.1),
+            _ => self.icmp,
+        };
+        Self { source: self.destination, destination: self.source, flags, icmp, ..self }
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) fn number() -> u8 {
 /// What is kept of a session that was asked about: 4 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Note {
-    /// What rules may ask about its first packet: TCP flags, or type and code of ICMP.
+    /// What rules may ask about its first packet: type and code of ICMP; or TCP flags, and those of the first answer that was asked about.
     first: (u8, u8),
     marks: u8,
     /// Where answers have to be asked about.
@@ -111,6 +111,20 @@ impl Note {
     const ANSWERS: u8 = 2;
     /// It was let pass at some time.
     const PASSED: u8 = 4;
+    /// An answer was asked about.
+    const ANSWERED: u8 = 8;
+
+    /// What rules may ask about its answers; `own`: about the packet at hand, which is one of them.
+    const fn of_answers(&mut self, own: (u8, u8), is_tcp: bool) -> (u8, u8) {
+        if !is_tcp {
+            return own;
+        }
+        if self.marks & Self::ANSWERED == 0 {
+            self.marks |= Self::ANSWERED;
+            self.first.1 = own.0;
+        }
+        (self.first.1, 0)
+    }
 }
 
 #[derive(Default)]
@@ -143,7 +157,7 @@ impl Serve for Filter {
         }
         let asked = Asked { acls: &arrival.tenants.acls, tenant, handle, key: &key, translations };
         if session.chain[0].has(me) {
-            let decision = asked.decide(session, note, Places::ALL, false, &mut self.asking);
+            let decision = asked.decide(session, note.first, Places::ALL, false, &mut self.asking);
             if let Some(place) = decision.denied {
                 // None of its packets has passed: others may have its ports. Both of its first two may have come in one vector.
                 let begins = session.is_unanswered() || session.created == arrival.tick as u32;
@@ -153,7 +167,7 @@ impl Serve for Filter {
                 session
                     .marks
                     .put(Marks::YIELDS_TO_SYN, unheard && is_tcp && !begins_connection(note.first.0));
-                note.marks &= Note::PASSED;
+                note.marks &= Note::PASSED | Note::ANSWERED;
                 arrival.count(Counter::Denied.into());
                 return Entry::Blocked(of_place(place).into());
             }
@@ -168,7 +182,9 @@ impl Serve for Filter {
         }
         if direction == Direction::Reverse && session.chain[1].has(me) {
             let places = note.permitted.turned();
-            let decision = asked.decide(session, note, places, true, &mut self.asking);
+            let is_tcp = key.protocol() == IpProtocol::TCP.0;
+            let own = note.of_answers(first(arrival.packets, arrival.slot, &key), is_tcp);
+            let decision = asked.decide(session, own, places, true, &mut self.asking);
             if decision.denied.is_some() {
                 arrival.count(Counter::AnswersDenied.into());
                 return Entry::AnswersBlocked(Drop::Answers.into());
@@ -236,11 +252,11 @@ pub(super) fn ask_again(session: &mut Session, handle: Handle, tenant: &Tenant, 
 }
 
 impl Asked<'_> {
-    /// What lists say of the session, or of its answers. Those that decide count it.
+    /// What lists say of the session, or of its answers, of which a packet has these flags, or type and code. Those that decide count it.
     fn decide(
         &self,
         session: &Session,
-        note: &Note,
+        packet: (u8, u8),
         places: Places,
         answers: bool,
         asking: &mut Asking,
@@ -262,10 +278,14 @@ impl Asked<'_> {
             protocol: self.key.protocol(),
             source,
             destination,
-            flags: if is_tcp { note.first.0 } else { 0 },
-            icmp: note.first,
+            flags: if is_tcp { packet.0 } else { 0 },
+            icmp: packet,
         };
-        let question = if answers { question.turned() } else { question };
+        let question = if answers {
+            Question { source: destination, destination: source, ..question }
+        } else {
+            question
+        };
         self.acls.ask(&self.tenant.acls, &question, places, asking, |met| met.acl.count(met.rule))
     }
 }

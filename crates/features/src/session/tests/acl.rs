@@ -211,6 +211,7 @@ fn rules_may_ask_for_flags_and_kinds_of_messages() {
             ..rule(Action::Reflect)
         };
         let rules = vec![begins, echo(IpProtocol::ICMP, 8), echo(IpProtocol::ICMPV6, 128)];
+        let permits = rules.clone();
         let (mut bench, mut filters) = network(tier, rules.clone());
         for name in ["tcp syn", "tcp syn-ack answer", "tcp ack", "echo", "echo answer"] {
             pass(&mut bench, text, name);
@@ -220,6 +221,28 @@ fn rules_may_ask_for_flags_and_kinds_of_messages() {
         publish(&mut bench, &mut filters, &["all"]);
         for name in ["tcp ack answer", "tcp ack", "echo answer"] {
             pass(&mut bench, text, name);
+        }
+        // Answers of what is permitted have flags and types of their own.
+        let back = |rule: RuleConfig| RuleConfig { action: Action::Permit, ..rule };
+        let acknowledges = RuleConfig {
+            protocol: Some(IpProtocol::TCP.0),
+            flags: flags(TcpFlags::ACK, TcpFlags::ACK),
+            ..rule(Action::Permit)
+        };
+        let asked = permits.iter().cloned().map(back);
+        let replies = [echo(IpProtocol::ICMP, 0), echo(IpProtocol::ICMPV6, 129)].map(back);
+        let (mut bench, mut filters) =
+            network(tier, asked.clone().chain([acknowledges]).chain(replies).collect());
+        for name in ["tcp syn", "tcp syn-ack answer", "tcp ack", "echo", "echo answer"] {
+            pass(&mut bench, text, name);
+        }
+        set_acl(&mut filters, "all", asked.collect());
+        publish(&mut bench, &mut filters, &["all"]);
+        for name in ["tcp ack", "echo"] {
+            pass(&mut bench, text, name);
+        }
+        for name in ["tcp ack answer", "echo answer"] {
+            dropped(&mut bench, text, name, "acl answers-denied");
         }
         let others = vec![RuleConfig { icmp: Some((0, None)), ..echo(IpProtocol::ICMP, 0) }];
         let (mut bench, _) = network(tier, others);
