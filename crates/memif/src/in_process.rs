@@ -26,6 +26,7 @@ pub fn in_process(config: &QueueConfig) -> Result<(Connection, Connection), Erro
     let mut interfaces = One(Arc::new(ServerConfig {
         max_packet: config.max_packet,
         max_memory: u64::MAX,
+        max_holes: u64::MAX,
         ..Default::default()
     }));
     let (mut server, hello) = ServerMachine::new(Limits::of("in-process", [&*interfaces.0]));

@@ -69,17 +69,22 @@ type ClientConfig struct {
 
 // ServerConfig is an interface that waits for a client. A field that is zero has the default of its comment.
 type ServerConfig struct {
-	ID            uint32 // told apart by it on one socket
-	Mode          Mode   // ethernet; the client must have the same
-	Secret        string // that the client must know: none
-	Name          string // of the interface, told to the client: "memif"; cut to 31 bytes
-	MaxRxQueues   int    // most queues to receive from, up to 256: 256
-	MaxTxQueues   int    // most queues to send to, up to 256: 256
-	MaxRingSize   int    // 16384
-	MaxRegions    int    // up to 256: 256
-	MaxMemory     uint64 // bytes of all regions together: 1 GiB. Pages that the client left empty are charged to who touches them
-	MaxPacket     int    // longest packet to receive, in bytes: DefaultMaxPacket
-	AllowUnsealed bool   // also regions that the client could truncate, which costs it its connection
+	ID          uint32 // told apart by it on one socket
+	Mode        Mode   // ethernet; the client must have the same
+	Secret      string // that the client must know: none
+	Name        string // of the interface, told to the client: "memif"; cut to 31 bytes
+	MaxRxQueues int    // most queues to receive from, up to 256: 256
+	MaxTxQueues int    // most queues to send to, up to 256: 256
+	MaxRingSize int    // 16384
+	MaxRegions  int    // up to 256: 256
+	MaxMemory   uint64 // bytes of all regions together: 1 GiB
+	// MaxHoles is the bytes that clients can make us pay for, one after the other: 1 GiB. Pages that a client left empty are charged to
+	// whoever touches them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its
+	// regions with holes have grown to therefore stays on the interface's account until that is registered anew, and regions with holes
+	// for which there is no room on it are refused. A client that allocates its memory before it connects may come as often as it likes.
+	MaxHoles      uint64
+	MaxPacket     int  // longest packet to receive, in bytes: DefaultMaxPacket
+	AllowUnsealed bool // also regions that the client could truncate, which costs it its connection
 	// The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract
 	// socket can be reached by every process of its network namespace, so that they, and the secret, are all that keeps others out.
 	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all if nil; an empty list is refused
@@ -118,6 +123,7 @@ func (c ServerConfig) complete() (ServerConfig, error) {
 	c.MaxRxQueues, c.MaxTxQueues = or(c.MaxRxQueues, 256), or(c.MaxTxQueues, 256)
 	c.MaxRingSize, c.MaxRegions = or(c.MaxRingSize, 1<<shm.MaxLog2), or(c.MaxRegions, 256)
 	c.MaxMemory, c.MaxPacket = or(c.MaxMemory, 1<<30), or(c.MaxPacket, DefaultMaxPacket)
+	c.MaxHoles = or(c.MaxHoles, 1<<30)
 	return c, firstError(
 		inRange("Mode", uint64(c.Mode), 0, 2),
 		checkSecret(c.Secret),

@@ -56,7 +56,7 @@ var codes = []struct {
 	{5, []error{Version}},
 	{6, []error{AlreadyConnected}},
 	{7, []error{
-		Limit, TooManyHandshakes, HangingDescriptors, TooManyRegions, TooMuchMemory, RegionSize, TooManyRings, RingSize,
+		Limit, TooManyHandshakes, HangingDescriptors, TooManyRegions, TooMuchMemory, RegionHoles, RegionSize, TooManyRings, RingSize,
 	}},
 }
 
@@ -140,6 +140,7 @@ var (
 	NotMemory       = shm.ErrNotMemory
 	Unsealed        = shm.ErrUnsealed
 	RegionTruncated = shm.ErrTruncated
+	RegionHoles     = shm.ErrHoles
 	RingOutside     = shm.ErrOutside
 	RingMisaligned  = shm.ErrMisaligned
 	WrongCookie     = shm.ErrCookie

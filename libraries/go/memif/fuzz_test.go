@@ -61,7 +61,9 @@ func FuzzServerHandshake(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &serverHandshake{claim: func(m *message) (*ServerConfig, error) { return &config, config.admit(m) }}
+		h := &serverHandshake{claim: func(m *message) (*ServerConfig, *shm.Account, error) {
+			return &config, new(shm.Account), config.admit(m)
+		}}
 		defer func() { h.close() }()
 		for ; len(data) > messageSize && !h.connected; data = data[messageSize+1:] {
 			m, err := decode(data[1 : messageSize+1])

@@ -7,9 +7,12 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"quiver/memif/internal/shm"
 )
 
 // ListenConfig is how a [Listener] behaves, besides its interfaces. A field that is zero has the default of its comment.
@@ -49,12 +52,13 @@ type Listener struct {
 }
 
 type served struct {
-	config ServerConfig
-	taken  bool
-	freed  chan struct{} // closed when it isn't taken any more
-	by     *handshake    // who has taken it
-	conn   *Conn         // once connected
-	closed error         // why nobody may have it, at present
+	config  ServerConfig
+	account shm.Account // what regions of all its connections may have made us pay for
+	taken   bool
+	freed   chan struct{} // closed when it isn't taken any more
+	by      *handshake    // who has taken it
+	conn    *Conn         // once connected
+	closed  error         // why nobody may have it, at present
 }
 
 // Listen serves interfaces at address: a path, or "@name" for an abstract socket.
@@ -92,7 +96,7 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 	return l, nil
 }
 
-// Register lets a client connect to one more interface.
+// Register lets a client connect to one more interface, with nothing on its account of MaxHoles.
 func (l *Listener) Register(config ServerConfig) error {
 	config, err := config.complete()
 	l.mu.Lock()
@@ -310,12 +314,12 @@ func (l *Listener) refuse(ctl channel) {
 func (l *Listener) shake(one *handshake, number uint64) {
 	defer func() { <-l.places }()
 	var mine *served
-	h := &serverHandshake{claim: func(m *message) (config *ServerConfig, err error) {
+	h := &serverHandshake{claim: func(m *message) (_ *ServerConfig, _ *shm.Account, err error) {
 		mine, err = l.claim(m, one)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return &mine.config, nil
+		return &mine.config, &mine.account, nil
 	}}
 	conn, err := l.converse(one, h, func() { l.release(mine) })
 	if ended := l.handshakes.settle(number, one); ended != nil {
@@ -332,7 +336,9 @@ func (l *Listener) shake(one *handshake, number uint64) {
 		case mine.closed != nil:
 			err = mine.closed
 		default:
-			mine.conn, l.ready = conn, append(l.ready, conn)
+			mine.conn = conn
+			// Those that have ended meanwhile go: what is left is one for each interface.
+			l.ready = append(slices.DeleteFunc(l.ready, func(one *Conn) bool { return one.Err() != nil }), conn)
 			l.tell()
 		}
 	}

@@ -25,9 +25,10 @@ func (l limits) hello(application string) *message {
 // Every message is legal in its state only; DISCONNECT in all. After an error the channel must be closed.
 type serverHandshake struct {
 	// claim gives the interface of an id to this handshake, if the client may have it.
-	claim func(init *message) (*ServerConfig, error)
+	claim func(init *message) (*ServerConfig, *shm.Account, error)
 
 	config    *ServerConfig // once claimed
+	account   *shm.Account  // of the interface, likewise
 	id        *uint32       // that was asked for
 	peer      Info
 	memory    uint64
@@ -83,11 +84,11 @@ func (h *serverHandshake) init(m *message) error {
 	if m.version != version {
 		return detail(Version, "%#x, this end speaks %#x", m.version, version)
 	}
-	config, err := h.claim(m)
+	config, account, err := h.claim(m)
 	if err != nil {
 		return err
 	}
-	h.config = config
+	h.config, h.account = config, account
 	h.peer = Info{Role: Server, ID: m.id, Mode: config.Mode, PeerApplication: m.name}
 	return nil
 }
@@ -123,7 +124,7 @@ func (h *serverHandshake) addRegion(m *message, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	region, err := shm.MapRegion(file, m.size, h.config.AllowUnsealed)
+	region, err := shm.MapRegion(file, m.size, h.config.AllowUnsealed, h.account, h.config.MaxHoles)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,8 @@ typedef struct qm_server_options {
     uint16_t max_rx_queues;  /* most queues to receive from: 256 */
     uint16_t max_tx_queues;  /* most queues to send to: 256 */
     uint32_t max_ring_size;  /* 16384 */
-    uint64_t max_memory;     /* bytes of the client's regions together: 1 GiB */
+    uint64_t max_memory;     /* bytes of the client's regions together, and of the holes in those of all its connections, which we pay
+                              * for: who is beyond that has to allocate its memory before it connects: 1 GiB */
     uint32_t file_mode;      /* of the socket file: 0660 */
     uint32_t allow_unsealed; /* 1: also regions that the client could truncate, which costs it its connection */
     uint32_t file_uid;       /* user that the socket file belongs to: that of this process */

@@ -163,6 +163,7 @@ unsafe fn server_config(options: &ServerOptions) -> Result<ServerConfig, Failure
         max_tx_queues: queues(options.max_tx_queues, 256, "max_tx_queues")?,
         max_ring_size: ring_size(or(options.max_ring_size, 16_384))?,
         max_memory: if options.max_memory == 0 { defaults.max_memory } else { options.max_memory },
+        max_holes: if options.max_memory == 0 { defaults.max_holes } else { options.max_memory },
         seals: if options.allow_unsealed == 0 { SealPolicy::Require } else { SealPolicy::Allow },
         admission,
         ..defaults

@@ -92,9 +92,13 @@ pub struct ServerConfig {
     pub max_ring_size: RingSize,
     /// Most regions.
     pub max_regions: u16,
-    /// Most bytes of all regions together. Pages that the client left empty are charged to whoever touches
-    /// them first: this bounds what it can make us pay.
+    /// Most bytes of all regions together.
     pub max_memory: u64,
+    /// Most bytes that clients can make us pay for, one after the other. Pages that a client left empty are charged to whoever touches
+    /// them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its regions with holes
+    /// have grown to therefore stays on the interface's account until that is registered anew, and regions with holes for which there is
+    /// no room on it are refused. A client that allocates its memory before it connects may come as often as it likes.
+    pub max_holes: u64,
     /// Whether the client's regions must be sealed. Clients whose buffer pools are huge pages may not seal
     /// them.
     pub seals: SealPolicy,
@@ -139,6 +143,7 @@ impl Default for ServerConfig {
             max_ring_size: RingSize::MAX,
             max_regions: 256,
             max_memory: 1 << 30,
+            max_holes: 1 << 30,
             seals: SealPolicy::Require,
             max_packet: DEFAULT_MAX_PACKET,
         }

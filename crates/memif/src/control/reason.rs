@@ -281,6 +281,7 @@ impl Reason {
             | Self::HangingDescriptors
             | Self::TooManyRegions(_)
             | Self::TooMuchMemory { .. }
+            | Self::Region(RegionError::Holes { .. })
             | Self::TooManyRings(_)
             | Self::RingSize { .. } => Refusal::Limit,
             _ => return None,
@@ -342,6 +343,7 @@ impl Reason {
             Self::Region(RegionError::NotMemory(_)) => "region-not-memory",
             Self::Region(RegionError::Truncated { .. }) => "region-too-small",
             Self::Region(RegionError::Unsealed) => "region-unsealed",
+            Self::Region(RegionError::Holes { .. }) => "region-holes",
             Self::Region(_) => "region",
             Self::RingIndex { .. } => "ring-index",
             Self::TooManyRings(_) => "too-many-rings",

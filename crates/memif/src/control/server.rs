@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::region::{Region, RegionTable};
+use memory::region::{Account, Region, RegionTable};
 
 use super::message::{RING_S2M, VERSION};
 use super::{AddRegion, AddRing, Hello, Init, Message, Mode, Reason, ServerConfig, Text};
@@ -30,6 +30,12 @@ pub trait Interfaces {
     fn admit(&self, config: &ServerConfig) -> Result<(), Reason> {
         let _ = config;
         Ok(())
+    }
+
+    /// Where the holes in regions for interface `id` are accounted for, over all its connections. Otherwise each is on its own.
+    fn account(&self, id: u32) -> Arc<Account> {
+        let _ = id;
+        Arc::default()
     }
 }
 
@@ -124,6 +130,7 @@ enum State {
 struct Announced {
     id: u32,
     config: Arc<ServerConfig>,
+    account: Arc<Account>,
     application: Text<32>,
     regions: Vec<Arc<Region>>,
     memory: u64,
@@ -266,6 +273,7 @@ fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reas
     Ok(Announced {
         id: init.id,
         config,
+        account: interfaces.account(init.id),
         application: init.name,
         regions: Vec::new(),
         memory: 0,
@@ -291,7 +299,8 @@ impl Announced {
         if total > self.config.max_memory {
             return Err(Reason::TooMuchMemory { total, max: self.config.max_memory });
         }
-        let region = Region::map(fd, message.size, self.config.seals)?;
+        let ServerConfig { seals, max_holes, .. } = *self.config;
+        let region = Region::map_on(fd, message.size, seals, &self.account, max_holes)?;
         self.memory = total;
         self.regions.push(Arc::new(region));
         Ok(())

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use memory::region::Account;
+
 use super::channel::Channel;
 use super::{Credentials, admission};
 use crate::control::Interfaces;
@@ -12,6 +14,8 @@ use crate::{Reason, ServerConfig};
 #[derive(Debug)]
 pub(super) struct Interface {
     pub(super) config: Arc<ServerConfig>,
+    /// What regions of all its connections may have made us pay for.
+    pub(super) account: Arc<Account>,
     /// The connection that has claimed it.
     pub(super) owner: Option<u64>,
     /// Why nobody may, at present.
@@ -45,5 +49,9 @@ impl Interfaces for View<'_> {
 
     fn admit(&self, config: &ServerConfig) -> Result<(), Reason> {
         admission::check(&config.admission, self.peer, self.channel.fd())
+    }
+
+    fn account(&self, id: u32) -> Arc<Account> {
+        self.interfaces.get(&id).map(|interface| Arc::clone(&interface.account)).unwrap_or_default()
     }
 }

@@ -94,7 +94,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Lets a client connect to interface `id`.
+    /// Lets a client connect to interface `id`, with nothing on the account of its [memory](ServerConfig::max_holes).
     ///
     /// # Errors
     /// [`Error::Registered`] if there is one of that number, [`Error::Setting`] for what can't be.
@@ -103,7 +103,8 @@ impl Listener {
         if self.interfaces.contains_key(&id) {
             return Err(Error::Registered { id });
         }
-        self.interfaces.insert(id, Interface { config: Arc::new(config), owner: None, closed: None });
+        let (config, account) = (Arc::new(config), Arc::default());
+        self.interfaces.insert(id, Interface { config, account, owner: None, closed: None });
         self.limits = None;
         Ok(())
     }

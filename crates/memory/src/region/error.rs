@@ -50,6 +50,19 @@ pub enum RegionError {
     /// The peer can still shrink the file and thereby fault whoever reads it.
     #[error("the region's file is not sealed against shrinking (F_SEAL_SHRINK)")]
     Unsealed,
+    /// A peer's region has pages that nobody has touched yet, and that we would pay for; with those of its earlier ones they are too many.
+    #[error(
+        "region with holes: fallocate it before connecting, raise the limit or re-create the interface: \
+         {size} bytes, {account} of {most} are on its account"
+    )]
+    Holes {
+        /// Size of the region, in bytes.
+        size: u64,
+        /// On the [account](super::Account) already, in bytes.
+        account: u64,
+        /// What may be on it, in bytes.
+        most: u64,
+    },
     /// The operating system refused to inspect or map a peer's region.
     #[error("cannot map a peer's region of {size} bytes: {step}: {errno}")]
     Map {

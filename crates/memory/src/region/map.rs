@@ -2,14 +2,16 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
-use rustix::fs::{FileType, SealFlags, Stat, fcntl_get_seals, fstat};
+use rustix::fs::{FileType, SealFlags, SeekFrom, Stat, fcntl_get_seals, fstat, seek};
 use rustix::io::Errno;
 #[cfg(not(miri))]
 use rustix::mm::munmap;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use super::RegionError;
+use super::account::{Account, Entry};
 use super::guard::Guard;
 
 /// Largest region: what a descriptor's 32-bit offset can reach.
@@ -30,6 +32,22 @@ pub(super) fn page_size(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blksize).unwrap_or(0).max(1)
 }
 
+/// Bytes of a file that have memory, of the 512 that a block has.
+fn allocated(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
+}
+
+/// Whether some of the first `len` bytes of a file may have no memory yet.
+fn has_holes(fd: &OwnedFd, stat: &Stat, len: u64) -> bool {
+    let whole = u64::try_from(stat.st_size).unwrap_or(0).next_multiple_of(page_size(stat));
+    if allocated(stat) >= whole {
+        return false;
+    }
+    // What comes after them may have none. Huge pages don't say where: there a hole is anywhere.
+    page_size(stat) > rustix::param::page_size() as u64
+        || !seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
+}
+
 /// A mapped memfd. Unmapped and closed when dropped.
 #[derive(Debug)]
 pub struct Region {
@@ -42,6 +60,8 @@ pub struct Region {
     page: u64,
     /// `None` only while it is dropped.
     guard: Option<Guard>,
+    /// Where its holes are accounted for.
+    entry: Option<Entry>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is
@@ -60,6 +80,20 @@ impl Region {
     /// [`RegionError::Unsealed`], [`RegionError::Map`] (for example if the file can't be written). The
     /// descriptor is closed then.
     pub fn map(fd: OwnedFd, claimed_size: u64, seals: SealPolicy) -> Result<Self, RegionError> {
+        Self::map_on(fd, claimed_size, seals, &Arc::default(), u64::MAX)
+    }
+
+    /// The same, where holes go on an account that may have up to `most` bytes, in whole pages.
+    ///
+    /// # Errors
+    /// As [`map`](Self::map), and [`RegionError::Holes`].
+    pub fn map_on(
+        fd: OwnedFd,
+        claimed_size: u64,
+        seals: SealPolicy,
+        account: &Arc<Account>,
+        most: u64,
+    ) -> Result<Self, RegionError> {
         if !(1..=MAX_REGION_SIZE).contains(&claimed_size) {
             return Err(RegionError::Size(claimed_size));
         }
@@ -75,11 +109,18 @@ impl Region {
         if seals == SealPolicy::Require && !has.contains(SealFlags::SHRINK) {
             return Err(RegionError::Unsealed);
         }
-        let actual = u64::try_from(fstat(&fd).map_err(failed("fstat"))?.st_size).unwrap_or(0);
+        let stat = fstat(&fd).map_err(failed("fstat"))?;
+        let actual = u64::try_from(stat.st_size).unwrap_or(0);
         if actual < claimed_size {
             return Err(RegionError::Truncated { claimed: claimed_size, actual });
         }
-        Self::map_file(fd, claimed_size, page_size(&stat)).map_err(failed("mmap"))
+        let holes = has_holes(&fd, &stat, claimed_size);
+        let mut region = Self::map_file(fd, claimed_size, page_size(&stat)).map_err(failed("mmap"))?;
+        if holes {
+            let most = most.checked_next_multiple_of(region.page).unwrap_or(u64::MAX);
+            region.entry = Some(account.enter(region.mapped as u64, most)?);
+        }
+        Ok(region)
     }
 
     /// Maps `len` bytes of a file that is known to be at least that long and to consist of pages of `page`
@@ -92,7 +133,7 @@ impl Region {
         let base = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
         // Owned from here on, so that an error unmaps it.
-        let mut region = Self { fd, base, len, mapped, page, guard: None };
+        let mut region = Self { fd, base, len, mapped, page, guard: None, entry: None };
         region.guard = Some(Guard::new(base.as_ptr() as usize, mapped)?);
         Ok(region)
     }
@@ -113,6 +154,7 @@ impl Region {
             mapped,
             page,
             guard: None,
+            entry: None,
         })
     }
 
@@ -174,6 +216,9 @@ impl Drop for Region {
         // the region (`RegionTable`, through it `CheckedRange` and `memif::ring`) keeps it alive. An error
         // can't be acted upon.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
+        if let Some(entry) = self.entry.take() {
+            entry.settle(fstat(&self.fd).map_or(u64::MAX, |stat| allocated(&stat)));
+        }
     }
 }
 

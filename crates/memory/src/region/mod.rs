@@ -19,6 +19,7 @@
 //! can't be filled any more, the region is replaced by private zeros and marked as [lost](Region::lost),
 //! instead of SIGBUS ending the process.
 
+mod account;
 mod create;
 mod error;
 mod guard;
@@ -27,6 +28,7 @@ mod prefetch;
 mod range;
 mod table;
 
+pub use account::Account;
 pub use create::{HugePages, RegionOptions};
 pub use error::RegionError;
 pub use map::{MAX_REGION_SIZE, Region, SealPolicy};

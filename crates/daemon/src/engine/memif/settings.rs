@@ -15,6 +15,9 @@ use crate::model::spec::{Access, MemifSpec, SocketFile, SocketName};
 /// Memory regions of a peer. One is usual, a pool of packet buffers has some; more would let a few peers use up the places of the
 /// guard that all share.
 const REGIONS: u16 = 16;
+/// Memory that a peer which left it empty makes quiverd pay for: a few such peers, with quiverd's own memory, within the limit that the
+/// chart gives it.
+const HOLES: u64 = 256 << 20;
 
 /// A client interface, with the buffers of its trust group.
 ///
@@ -48,6 +51,7 @@ pub(super) fn server(name: &str, spec: &MemifSpec) -> Result<ServerConfig, Flaw>
         secret: secret(spec)?,
         name: name.into(),
         max_regions: REGIONS,
+        max_holes: HOLES,
         max_rx_queues: spec.rx_queues as u16,
         max_tx_queues: spec.tx_queues as u16,
         admission: admission(&spec.access),

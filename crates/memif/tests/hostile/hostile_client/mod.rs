@@ -4,5 +4,6 @@ mod control;
 mod descriptors;
 mod fds;
 mod floods;
+mod kept;
 mod memory;
 mod peer;

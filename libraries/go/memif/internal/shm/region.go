@@ -40,6 +40,8 @@ type Region struct {
 	file  *os.File
 	bytes []byte // all that is mapped: size rounded up to whole pages
 	size  uint64
+	// account is where its holes are accounted for; nil if it has none.
+	account *Account
 }
 
 // CreateRegion makes a region, allocates all its pages and seals it against growing, shrinking and unsealing, so that neither
@@ -98,9 +100,9 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 	return region, nil
 }
 
-// MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file. Takes the
-// descriptor over; on an error it is still the caller's.
-func MapRegion(file *os.File, claimed uint64, allowUnsealed bool) (*Region, error) {
+// MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file. Holes go on an
+// account that may have up to most bytes, in whole pages. Takes the descriptor over; on an error it is still the caller's.
+func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Account, most uint64) (*Region, error) {
 	if claimed == 0 || claimed > MaxRegion {
 		return nil, fmt.Errorf("%w: %d", ErrSize, claimed)
 	}
@@ -125,7 +127,21 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool) (*Region, erro
 	if uint64(max(stat.Size, 0)) < claimed {
 		return nil, fmt.Errorf("%w: %d bytes announced, the file has %d", ErrTruncated, claimed, stat.Size)
 	}
-	return mapFile(file, claimed, uint64(stat.Blksize))
+	page := uint64(stat.Blksize)
+	holes := hasHoles(int(fd), &stat, claimed)
+	if holes {
+		if err := account.enter(roundUp(claimed, page), max(roundUp(most, page), most)); err != nil {
+			return nil, err
+		}
+	}
+	region, err := mapFile(file, claimed, page)
+	switch {
+	case holes && err != nil:
+		account.settle(roundUp(claimed, page), 0)
+	case holes:
+		region.account = account
+	}
+	return region, err
 }
 
 func mapFile(file *os.File, size, page uint64) (*Region, error) {
@@ -144,7 +160,17 @@ func (r *Region) File() *os.File { return r.file }
 
 // Close unmaps the region and closes its file. Nobody may use its bytes any more.
 func (r *Region) Close() error {
-	return errors.Join(unix.Munmap(r.bytes), r.file.Close())
+	mapped := uint64(len(r.bytes))
+	unmapped := unix.Munmap(r.bytes)
+	if r.account != nil {
+		var stat unix.Stat_t
+		paid := mapped
+		if unix.Fstat(int(r.file.Fd()), &stat) == nil {
+			paid = allocated(&stat)
+		}
+		r.account.settle(mapped, paid)
+	}
+	return errors.Join(unmapped, r.file.Close())
 }
 
 func roundUp(size, page uint64) uint64 {
