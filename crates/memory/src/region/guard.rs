@@ -8,7 +8,7 @@
 
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 
@@ -18,24 +18,62 @@ const SLOTS: usize = 8192;
 /// A region, as the signal handler sees it.
 #[derive(Debug)]
 struct Slot {
-    state: AtomicU8,
+    /// Which of the slot's uses it is, times [`USES`], and how far that is: where it stays the same, so does the region.
+    state: AtomicU64,
     base: AtomicUsize,
     len: AtomicUsize,
     lost: AtomicBool,
 }
 
-const FREE: u8 = 0;
-const CLAIMED: u8 = 1;
-const GUARDED: u8 = 2;
+const FREE: u64 = 0;
+const CLAIMED: u64 = 1;
+const GUARDED: u64 = 2;
+const USES: u64 = 4;
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
-        state: AtomicU8::new(FREE),
-        base: AtomicUsize::new(0),
-        len: AtomicUsize::new(0),
-        lost: AtomicBool::new(false),
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            state: AtomicU64::new(FREE),
+            base: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            lost: AtomicBool::new(false),
+        }
     }
-}; SLOTS];
+
+    /// Takes the slot for a region, if it is free.
+    fn take(&self, base: usize, len: usize) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        let (claimed, guarded) = (state + CLAIMED, state + GUARDED);
+        let claim = || self.state.compare_exchange(state, claimed, Ordering::Acquire, Ordering::Relaxed);
+        if state % USES != FREE || claim().is_err() {
+            return false;
+        }
+        // Whoever sees one of these sees that the slot was claimed, too.
+        self.base.store(base, Ordering::Release);
+        self.len.store(len, Ordering::Release);
+        self.lost.store(false, Ordering::Relaxed);
+        self.state.store(guarded, Ordering::Release);
+        true
+    }
+
+    /// Gives it back. Only for who has taken it.
+    fn free(&self) {
+        let state = self.state.load(Ordering::Relaxed);
+        self.state.store(state - state % USES + USES, Ordering::Release);
+    }
+
+    /// Base and length of the region that is guarded here, both of the same one.
+    fn region(&self) -> Option<(usize, usize)> {
+        let state = self.state.load(Ordering::Acquire);
+        if state % USES != GUARDED {
+            return None;
+        }
+        let region = (self.base.load(Ordering::Acquire), self.len.load(Ordering::Acquire));
+        (self.state.load(Ordering::Relaxed) == state).then_some(region)
+    }
+}
+
+static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
 /// Slots from here on have never been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -63,15 +101,9 @@ impl Guard {
     /// [`Errno::NOSPC`] if too many regions are mapped, or what installing the handler failed with.
     pub fn new(base: usize, len: usize) -> Result<Self, Errno> {
         install()?;
-        let claim = |slot: &&Slot| {
-            slot.state.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
-        let (index, slot) = TABLE.iter().enumerate().find(|(_, slot)| claim(slot)).ok_or(Errno::NOSPC)?;
+        let mut slots = TABLE.iter().enumerate();
+        let (index, slot) = slots.find(|(_, slot)| slot.take(base, len)).ok_or(Errno::NOSPC)?;
         USED.fetch_max(index + 1, Ordering::Relaxed);
-        slot.base.store(base, Ordering::Relaxed);
-        slot.len.store(len, Ordering::Relaxed);
-        slot.lost.store(false, Ordering::Relaxed);
-        slot.state.store(GUARDED, Ordering::Release);
         Ok(Self { slot })
     }
 
@@ -83,7 +115,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.slot.state.store(FREE, Ordering::Release);
+        self.slot.free();
     }
 }
 
@@ -112,19 +144,25 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     }
 }
 
+/// The slot whose region has this address, with base and length.
+///
+/// Slots come and go meanwhile, but not the one of the region that was hit: it is guarded as long as it is mapped, and mapped as long as the
+/// thread that was hit is here. No other region can have the address then, so that there is none to be found but this.
+fn holding(slots: &[Slot], address: usize) -> Option<(&Slot, usize, usize)> {
+    slots.iter().find_map(|slot| {
+        let (base, len) = slot.region()?;
+        (address.wrapping_sub(base) < len).then_some((slot, base, len))
+    })
+}
+
 /// Puts zero pages in place of the region with this address; `false` if there is none.
 fn replace(address: usize) -> bool {
     let slots = &TABLE[..USED.load(Ordering::Relaxed)];
-    let hit = slots.iter().find(|slot| {
-        slot.state.load(Ordering::Acquire) == GUARDED
-            && address.wrapping_sub(slot.base.load(Ordering::Relaxed)) < slot.len.load(Ordering::Relaxed)
-    });
-    let Some(slot) = hit else { return false };
-    let (base, len) = (slot.base.load(Ordering::Relaxed), slot.len.load(Ordering::Relaxed));
+    let Some((slot, base, len)) = holding(slots, address) else { return false };
     let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: base..base+len is a mapping of the thread that was hit, or one that it was lent: it stays until
-    // that thread goes on, so that no other mapping can be there. Its bytes were never promised to keep their
-    // values. mmap is a bare system call; the errno of the code that was interrupted is put back.
+    // SAFETY: base..base+len is the one region that has the address: a mapping of the thread that was hit, or one that
+    // it was lent, which stays until that thread goes on, so that no other mapping can be there. Both numbers are of one use
+    // of the slot, so that they are this region's. Its bytes were never promised to keep their values. mmap is a bare system call; the errno of the code that was interrupted is put back.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
@@ -174,6 +212,7 @@ mod tests {
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     use super::super::{Region, RegionTable, SealPolicy};
+    use super::{Slot, holding};
 
     fn unsealed(size: u64) -> (OwnedFd, Arc<Region>, RegionTable) {
         let fd = memfd_create("peer", MemfdFlags::CLOEXEC).unwrap();
@@ -216,6 +255,32 @@ mod tests {
             }
         });
         assert!(region.lost());
+    }
+
+    /// Another region takes the slot while it is looked at: the base of one and the length of the other would be neighbours' memory.
+    #[test]
+    fn a_slot_that_is_used_again_is_never_half_of_one_region() {
+        const REGIONS: [(usize, usize); 2] = [(1 << 30, 4096), (1 << 40, 1 << 32)];
+        // Of none of them, but where the first begins it would be in reach of the second's length.
+        const NOBODYS: usize = (1 << 30) + (1 << 20);
+        let slots = [Slot::new()];
+        std::thread::scope(|scope| {
+            let uses = scope.spawn(|| {
+                for use_ in 0..2_000_000 {
+                    let (base, len) = REGIONS[use_ % 2];
+                    assert!(slots[0].take(base, len) && !slots[0].take(0, usize::MAX));
+                    slots[0].free();
+                }
+            });
+            while !uses.is_finished() {
+                assert!(holding(&slots, NOBODYS).is_none());
+            }
+        });
+        assert!(slots[0].take(REGIONS[0].0, REGIONS[0].1));
+        assert!(holding(&slots, REGIONS[0].0 + 4096).is_none());
+        assert!(
+            matches!(holding(&slots, REGIONS[0].0 + 4095), Some((_, base, 4096)) if base == REGIONS[0].0)
+        );
     }
 
     /// In a process of its own: it has to die.
