@@ -39,6 +39,9 @@ func (e LinkEvent) String() string {
 	return fmt.Sprint("event ", int(e.Kind))
 }
 
+// newsLimit is how many events wait for one that is being told; of more the oldest are forgotten.
+const newsLimit = 64
+
 // news tells events in their order, one at a time, whoever has them: also while one is being told.
 type news struct {
 	link    func(LinkEvent)
@@ -50,6 +53,9 @@ type news struct {
 func (n *news) tell(event LinkEvent) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.waiting) == newsLimit {
+		n.waiting = n.waiting[:copy(n.waiting, n.waiting[1:])]
+	}
 	n.waiting = append(n.waiting, event)
 	if n.telling {
 		return // who tells goes on with it
@@ -57,7 +63,7 @@ func (n *news) tell(event LinkEvent) {
 	n.telling = true
 	for len(n.waiting) > 0 {
 		next := n.waiting[0]
-		n.waiting = n.waiting[1:]
+		n.waiting = n.waiting[:copy(n.waiting, n.waiting[1:])]
 		n.mu.Unlock()
 		n.link(next)
 		n.mu.Lock()

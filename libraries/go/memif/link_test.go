@@ -123,7 +123,8 @@ func TestEventsComeOneAtATime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for started := time.Now(); told.Load() < 160; time.Sleep(time.Millisecond) {
+	// The oldest are forgotten where too many wait.
+	for started := time.Now(); told.Load() < newsLimit; time.Sleep(time.Millisecond) {
 		if time.Since(started) > patience {
 			t.Fatalf("%d events", told.Load())
 		}
@@ -138,6 +139,97 @@ func TestAdministratorsWordsAreCutBetweenLetters(t *testing.T) {
 	for words, wanted := range map[string]string{a + "é!": a, a + "bc": a + "b", "für alle": "für alle"} {
 		if got := adminWords(words).Error(); got != "administratively down: "+wanted {
 			t.Errorf("%q: %q", words, got)
+		}
+	}
+}
+
+// Where nobody hears what is told the newest are kept.
+func TestEventsThatWaitAreBounded(t *testing.T) {
+	first, all := make(chan struct{}), make(chan LinkEvent, 1000)
+	told := make(chan struct{}, 1)
+	n := news{link: func(event LinkEvent) {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+		<-first
+		all <- event
+	}}
+	go n.tell(LinkEvent{Kind: 0})
+	<-told
+	for kind := LinkKind(1); kind <= 500; kind++ {
+		n.tell(LinkEvent{Kind: kind})
+	}
+	n.mu.Lock()
+	if len(n.waiting) != newsLimit || cap(n.waiting) > 2*newsLimit {
+		t.Errorf("%d wait, with room for %d", len(n.waiting), cap(n.waiting))
+	}
+	n.mu.Unlock()
+	close(first)
+	if event := <-all; event.Kind != 0 {
+		t.Error(event)
+	}
+	for kind := LinkKind(500 - newsLimit + 1); kind <= 500; kind++ {
+		if event := <-all; event.Kind != kind {
+			t.Fatalf("%d instead of %d", event.Kind, kind)
+		}
+	}
+}
+
+// A server that says CONNECTED and leaves: the client makes no memory for it as fast as it can.
+func TestAServerThatLeavesAtOnceIsTriedEverLessOften(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	started := time.Now()
+	all, tell := events()
+	client, err := OpenClient(l.address, ClientConfig{HugePages: NoHugePages}, tell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	waited := time.Duration(0)
+	for wait := minBackoff; wait < maxBackoff; wait *= 2 {
+		conn, err := l.Accept(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, all, LinkUp)
+		if elapsed := time.Since(started); elapsed < waited {
+			t.Fatalf("after %v, should have waited for %v", elapsed, waited)
+		}
+		_ = conn.Close()
+		expect(t, all, LinkDown)
+		waited += wait
+	}
+}
+
+// Connections that nobody accepts, and that end, aren't kept.
+func TestConnectionsThatNobodyTakesAreForgotten(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 20 {
+		raw := newRaw(t, l.address, true)
+		raw.connect(readTable(t))
+		_ = raw.channel.socket.Close()
+		for started := time.Now(); ; time.Sleep(time.Millisecond) {
+			l.mu.Lock()
+			taken, ready := l.interfaces[0].taken, len(l.ready)
+			l.mu.Unlock()
+			if ready > 1 {
+				t.Fatalf("%d wait to be accepted", ready)
+			}
+			if !taken {
+				break
+			}
+			if time.Since(started) > patience {
+				t.Fatal("it doesn't end")
+			}
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Waits of a client between attempts: doubled with each that fails.
+// Waits of a client between attempts: doubled with each that fails, or whose link doesn't hold for the longest of them.
 const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
@@ -33,7 +33,7 @@ type Port struct {
 }
 
 // OpenClient is a client that connects to a server, whenever there is one. link, if not nil, is told what happens to the link, one event at a
-// time; of attempts that fail, what is news. It must not block.
+// time; of attempts that fail, what is news. It must not block: while it is told one event up to 64 wait, the oldest of more are forgotten.
 func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Port, error) {
 	name := interfaceName(address, config.ID)
 	_, err := config.complete()
@@ -109,7 +109,8 @@ func (p *Port) keep() {
 			backoff = min(2*backoff, maxBackoff)
 			continue
 		}
-		backoff, told = minBackoff, ""
+		told = ""
+		since := time.Now()
 		p.set(conn)
 		p.news.tell(LinkEvent{Kind: LinkUp})
 		select {
@@ -121,6 +122,18 @@ func (p *Port) keep() {
 		if !errors.Is(conn.Err(), AdminDown) {
 			p.news.tell(LinkEvent{LinkDown, conn.Err()})
 		}
+		if p.listener != nil {
+			continue // who comes next waits itself
+		}
+		// Only a link that has held shows that things are well: a server that ends each at once would have us make new memory all the time.
+		if time.Since(since) >= maxBackoff {
+			backoff = minBackoff
+		}
+		select {
+		case <-period.Done():
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
