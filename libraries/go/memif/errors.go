@@ -154,6 +154,7 @@ const (
 	EmptyPacket  Cause = "empty packet"
 	TooLong      Cause = "packet is longer than allowed"
 	EndlessChain Cause = "chain without end"
+	TooManyParts Cause = "packet in too many buffers"
 	NoCapacity   Cause = "buffer without room posted"
 )
 

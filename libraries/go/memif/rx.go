@@ -78,9 +78,14 @@ func (q *RxQueue) take(batch *Batch) error {
 		limit = min(limit, e.capacity)
 	}
 	index, used, bytes, before := e.cursor.taken, uint16(0), uint64(0), batch.Len()
+	looked := 0 // at slots of packets in several buffers
 	for used < available && batch.Len() < batch.max {
 		d := e.received(index)
 		if d.HasNext() || q.parts > 0 {
+			if looked >= partsACall {
+				break
+			}
+			looked++
 			var whole uint64
 			whole, err = q.takePart(index, d, batch)
 			bytes += whole
@@ -125,6 +130,9 @@ func (q *RxQueue) takePart(index uint16, d shm.Descriptor, batch *Batch) (uint64
 	}
 	q.chain = append(q.chain, part...)
 	q.parts++
+	if most := mostParts(q.maxPacket); uint32(q.parts) > most {
+		return 0, tooManyParts(most)
+	}
 	if d.HasNext() {
 		if q.parts == e.cursor.size {
 			return 0, EndlessChain
@@ -145,6 +153,19 @@ func (q *RxQueue) takePart(index uint16, d shm.Descriptor, batch *Batch) (uint64
 	q.chain, q.parts = q.chain[:0], 0
 	return whole, nil
 }
+
+// partsACall is how many slots of packets in several buffers one call looks at: what the buffers cost is the loss of all who are served in
+// the same round. The rest waits for the next call.
+const partsACall = 2048
+
+// smallBuffer is the length from which on buffers to send into don't count towards that: there it is the copied bytes that cost.
+const smallBuffer = 512
+
+// mostParts is how many buffers a packet of so many bytes may have: enough for those of 64 bytes, the smallest that anybody is known to use,
+// and some that are hardly used.
+func mostParts(length uint32) uint32 { return 64 + length/64 }
+
+func tooManyParts(most uint32) error { return detail(TooManyParts, "more than %d buffers", most) }
 
 func badLength(length, most uint32) error {
 	if length == 0 {

@@ -16,6 +16,7 @@ type TxQueue struct {
 	maxPacket uint32           // longest packet to send, in bytes
 	chain     []shm.Descriptor // of the packet being put together
 	parts     [][]byte         // their buffers
+	looked    int              // at small buffers for such packets, in this call
 	tally     tally
 }
 
@@ -65,6 +66,7 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 	}
 	index, used, bytes := e.cursor.taken, uint16(0), uint64(0)
 	most := q.longest()
+	q.looked = 0
 	for _, packet := range packets {
 		length := uint64(len(packet))
 		if length-1 >= most { // one comparison for both 0 and too long
@@ -137,9 +139,15 @@ func (q *TxQueue) longest() uint64 {
 func (q *TxQueue) collect(d shm.Descriptor, index, room uint16, length int) (bool, error) {
 	e := &q.end
 	q.chain, q.parts = q.chain[:0], q.parts[:0]
+	if q.looked >= partsACall {
+		return false, nil
+	}
 	for left := uint64(length); ; {
 		if d.Length == 0 {
 			return false, NoCapacity
+		}
+		if d.Length < smallBuffer {
+			q.looked++
 		}
 		d.Length = uint32(min(uint64(d.Length), left))
 		left -= uint64(d.Length)
@@ -160,6 +168,8 @@ func (q *TxQueue) collect(d shm.Descriptor, index, room uint16, length int) (boo
 			return false, detail(NeverFits, "%d bytes", length)
 		case n == room:
 			return false, nil
+		case uint32(n) >= mostParts(uint32(length)):
+			return false, tooManyParts(mostParts(uint32(length)))
 		}
 		d = e.buffer(index + n)
 	}
