@@ -256,7 +256,7 @@ func (c *Conn) ReadPacket(buffer []byte) (int, error) {
 	return copy(buffer, packet), nil
 }
 
-// WritePacket sends one packet on the first queue, waiting for room; gives its length.
+// WritePacket sends one packet on the first queue, waiting for room, until the write deadline if there is one; gives its length.
 func (c *Conn) WritePacket(packet []byte) (int, error) {
 	if _, err := c.WriteBatch([][]byte{packet}); err != nil {
 		return 0, err
@@ -272,12 +272,24 @@ func (c *Conn) TryWriteBatch(packets [][]byte) (int, error) {
 	return c.tx[0].TryWriteBatch(packets)
 }
 
-// WriteBatch sends all packets on the first queue, waiting for room; gives how many before an error.
+// WriteBatch sends all packets on the first queue, waiting for room; gives how many before an error. A peer that takes nothing any more
+// keeps it waiting until the connection ends: SetWriteDeadline, or [Conn.WriteBatchContext], bounds that.
 func (c *Conn) WriteBatch(packets [][]byte) (int, error) {
 	if len(c.tx) == 0 {
 		return 0, c.wrap("write", NoRings)
 	}
-	return c.write(c.tx[0], packets)
+	return c.write(context.Background(), c.tx[0], packets)
+}
+
+// WriteBatchContext does so until the context ends; the write deadline counts as well.
+func (c *Conn) WriteBatchContext(ctx context.Context, packets [][]byte) (int, error) {
+	if err := checkContext(ctx); err != nil {
+		return 0, c.wrap("write", err)
+	}
+	if len(c.tx) == 0 {
+		return 0, c.wrap("write", NoRings)
+	}
+	return c.write(ctx, c.tx[0], packets)
 }
 
 // fill receives from all queues in turn, beginning with another each time so that none waits for the others.
@@ -335,8 +347,8 @@ func (c *Conn) readUntil(queues []*RxQueue, batch *Batch, until time.Time, cance
 	return c.fill(queues, batch)
 }
 
-// write sends all packets. The protocol has no signal for room: it is looked for again, ever less often.
-func (c *Conn) write(q *TxQueue, packets [][]byte) (int, error) {
+// write sends all packets, until the context ends. The protocol has no signal for room: it is looked for again, ever less often.
+func (c *Conn) write(ctx context.Context, q *TxQueue, packets [][]byte) (int, error) {
 	sent, pause := 0, time.Duration(0)
 	for {
 		n, err := q.TryWriteBatch(packets[sent:])
@@ -350,6 +362,9 @@ func (c *Conn) write(q *TxQueue, packets [][]byte) (int, error) {
 		}
 		if deadline := c.writeDeadline.Load(); deadline != 0 && time.Now().UnixNano() >= deadline {
 			return sent, c.wrap("write", os.ErrDeadlineExceeded)
+		}
+		if err := ended(ctx); err != nil {
+			return sent, c.wrap("write", err)
 		}
 		pause = min(max(2*pause, 5*time.Microsecond), time.Millisecond)
 		time.Sleep(pause)

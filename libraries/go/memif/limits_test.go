@@ -35,6 +35,14 @@ func TestDeadlinesAndContexts(t *testing.T) {
 	if sent, err := client.WriteBatch(packets); sent != 64 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(sent, err)
 	}
+	_ = client.SetWriteDeadline(time.Time{})
+	for _, write := range []func(context.Context, [][]byte) (int, error){client.WriteBatchContext, client.TxQueues()[0].WriteBatchContext} {
+		bounded, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		if sent, err := write(bounded, packets); sent != 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(sent, err)
+		}
+		cancel()
+	}
 	if got := readN(t, server.ReadBatch, 64); !bytes.Equal(got[63], packets[63]) {
 		t.Error("another packet")
 	}

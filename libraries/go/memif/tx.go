@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -44,8 +45,17 @@ func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
 	return sent, nil
 }
 
-// WriteBatch sends all packets, waiting for room; gives how many before an error.
-func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) { return q.conn.write(q, packets) }
+// WriteBatch sends all packets, waiting for room; gives how many before an error. A peer that takes nothing any more keeps it waiting until
+// the connection ends: its SetWriteDeadline, or [TxQueue.WriteBatchContext], bounds that.
+func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) { return q.conn.write(context.Background(), q, packets) }
+
+// WriteBatchContext does so until the context ends; the write deadline counts as well.
+func (q *TxQueue) WriteBatchContext(ctx context.Context, packets [][]byte) (int, error) {
+	if err := checkContext(ctx); err != nil {
+		return 0, q.conn.wrap("write", err)
+	}
+	return q.conn.write(ctx, q, packets)
+}
 
 func (q *TxQueue) locked(use func() error) error {
 	q.mu.Lock()
