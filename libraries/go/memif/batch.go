@@ -1,5 +1,7 @@
 package memif
 
+import "quiver/memif/internal/shm"
+
 // Batch is received packets, in private memory. It allocates only while it grows to the size it is used with. Not for
 // several goroutines at once.
 type Batch struct {
@@ -8,12 +10,16 @@ type Batch struct {
 	max     int
 }
 
+// firstBatch is for how many packets a batch has room before it grows: however many it may take, a ring has no more.
+const firstBatch = 1 << shm.MaxLog2
+
 // NewBatch makes an empty batch that takes up to max packets at once, at least one.
 func NewBatch(max int) *Batch {
 	if max < 1 {
 		max = 1
 	}
-	return &Batch{packets: make([][]byte, 0, max), bytes: make([]byte, 0, 64*max), max: max}
+	first := min(max, firstBatch)
+	return &Batch{packets: make([][]byte, 0, first), bytes: make([]byte, 0, 64*first), max: max}
 }
 
 // Len is the number of packets.

@@ -171,7 +171,7 @@ func (c *Conn) Close() error { return c.CloseWithReason("interface closed") }
 // CloseWithReason ends the connection with these words for the peer, cut to 95 bytes.
 func (c *Conn) CloseWithReason(text string) error {
 	if c.done == nil {
-		return detail(BadSetting, "no connection of Dial or Accept")
+		return c.wrap("close", detail(BadSetting, "no connection of Dial or Accept"))
 	}
 	c.end(localReason(text))
 	return nil

@@ -224,3 +224,31 @@ func TestAddresses(t *testing.T) {
 	}
 	_ = port.Close()
 }
+
+// However many a batch may take, it makes room for what comes.
+func TestBatchesOfAnySize(t *testing.T) {
+	server, client := pair(t, ServerConfig{}, ClientConfig{RingSize: 64})
+	for _, most := range []int{-1, 0, 1, 1 << 40, 1 << 62, int(^uint(0) >> 1)} {
+		batch := NewBatch(most)
+		if _, err := client.WritePacket(packetOf(1, 60)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := server.ReadBatch(batch); n != 1 || err != nil {
+			t.Error(most, n, err)
+		}
+	}
+}
+
+// What is no connection says so, and of which interface.
+func TestErrorsNameTheirInterface(t *testing.T) {
+	server, client := pair(t, ServerConfig{}, ClientConfig{RingSize: 64})
+	_ = server.Close()
+	<-client.Done()
+	_, read := client.ReadBatch(NewBatch(1))
+	_, write := client.WriteBatch([][]byte{packetOf(1, 60)})
+	for _, err := range []error{read, write, client.Err(), new(Conn).CloseWithReason("")} {
+		if e := new(Error); !errors.As(err, &e) || !strings.HasSuffix(e.Interface, "id 0") || e.Op == "" {
+			t.Errorf("%v names no interface", err)
+		}
+	}
+}

@@ -47,7 +47,9 @@ func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
 
 // WriteBatch sends all packets, waiting for room; gives how many before an error. A peer that takes nothing any more keeps it waiting until
 // the connection ends: its SetWriteDeadline, or [TxQueue.WriteBatchContext], bounds that.
-func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) { return q.conn.write(context.Background(), q, packets) }
+func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) {
+	return q.conn.write(context.Background(), q, packets)
+}
 
 // WriteBatchContext does so until the context ends; the write deadline counts as well.
 func (q *TxQueue) WriteBatchContext(ctx context.Context, packets [][]byte) (int, error) {
