@@ -191,8 +191,10 @@ int memif_tx_burst(memif_conn_handle_t conn, uint16_t qid, memif_buffer_t *bufs,
         int status = qm_send(c->port, qid, pieces, n, &sent);
         if (status != QM_OK)
             return *tx ? MEMIF_ERR_SUCCESS : compat_error(status);
+        /* Received buffers may be sent as they are: they take no slot. */
+        for (size_t i = 0; i < sent; i++)
+            q->out -= q->out && is_staged(q, &bufs[*tx + i]);
         *tx += (uint16_t)sent;
-        q->out -= sent < q->out ? sent : q->out;
         if (sent < n)
             break;
     }

@@ -194,6 +194,34 @@ static void send_received(uint8_t is_master, const char *address)
     close_pair(&p);
 }
 
+/* Received buffers are sent as they are while all buffers to send are filled and wait: these stay out. */
+static void send_past_staged(uint8_t is_master, const char *address)
+{
+    pair_t p = open_pair(is_master, address);
+    memif_buffer_t received[2 * RING], staged[RING], more;
+    uint16_t n;
+    CHECK(send_from(p.peer, 0, 2 * RING) == RING);
+    expect(p.conn, received, 0, RING);
+    CHECK(memif_buffer_alloc(p.conn, 0, staged, RING, &n, sizeof(uint32_t)) == MEMIF_ERR_SUCCESS && n == RING);
+    for (uint32_t i = 0, number; i < RING; i++) {
+        number = 2000 + i;
+        memcpy(staged[i].data, &number, sizeof number);
+    }
+    CHECK(memif_tx_burst(p.conn, 0, received, RING / 2, &n) == MEMIF_ERR_SUCCESS && n == RING / 2);
+    CHECK(memif_buffer_alloc(p.conn, 0, &more, 1, &n, 0) == MEMIF_ERR_NOBUF_RING && n == 0);
+    peer_expects(p.peer, 0, RING / 2);
+    /* Both kinds in one burst: as many slots are free as were sent. */
+    memif_buffer_t mixed[4] = {staged[0], received[RING / 2], received[RING / 2 + 1], staged[1]};
+    CHECK(memif_tx_burst(p.conn, 0, mixed, 4, &n) == MEMIF_ERR_SUCCESS && n == 4);
+    CHECK(memif_buffer_alloc(p.conn, 0, received, 3, &n, 0) == MEMIF_ERR_NOBUF_RING && n == 2);
+    peer_expects(p.peer, 2000, 1);
+    peer_expects(p.peer, RING / 2, 2);
+    peer_expects(p.peer, 2001, 1);
+    CHECK(memif_tx_burst(p.conn, 0, staged + 2, RING - 2, &n) == MEMIF_ERR_SUCCESS && n == RING - 2);
+    peer_expects(p.peer, 2002, RING - 2);
+    close_pair(&p);
+}
+
 /* The older name of memif_refill_queue, which says how many. */
 static void free_buffers(uint8_t is_master, const char *address)
 {
@@ -262,6 +290,7 @@ int main(void)
         snprintf(address, sizeof address, "@quiver/c-compat-%d-%d", getpid(), is_master);
         refill(is_master, address);
         send_received(is_master, address);
+        send_past_staged(is_master, address);
         free_buffers(is_master, address);
         sleep_for_queue(is_master, address);
     }
