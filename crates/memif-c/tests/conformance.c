@@ -143,10 +143,11 @@ static void hear(char **words, int count)
     }
 }
 
-static void connect_good(void)
+/* With the usual rings, or with the one that is named. */
+static void connect_good(char *large)
 {
-    char *steps[][2] = {{"init", NULL}, {"region", "memory"}, {"ring-to-server", "eventfd"}, {"ring-from-server", "eventfd"}};
-    for (size_t i = 0; i < 4; i++) {
+    char *steps[][2] = {{"init", NULL}, {"region", "memory"}, {large ? large : "ring-to-server", "eventfd"}, {"ring-from-server", "eventfd"}};
+    for (size_t i = 0; i < (large ? 3 : 4); i++) {
         send_message(steps[i], steps[i][1] ? 2 : 1);
         hear((char *[]){"ack"}, 1);
     }
@@ -159,13 +160,17 @@ static void write_word(const char *kind, char **words, size_t ring)
     uint64_t n[5] = {0};
     for (int i = 0; i < (*kind == 's' ? 5 : 1); i++)
         n[i] = strtoull(words[i], NULL, 0);
+    size_t first = n[0], end = n[0] + 1;
+    if (!strcmp(kind, "slots"))
+        first = 0, end = n[0];
     if (*kind == 'h') {
         uint16_t head = (uint16_t)n[0];
         __atomic_store_n((uint16_t *)(memory + ring + 6), head, __ATOMIC_RELEASE);
         return;
     }
     uint64_t slot[2] = {n[1] | n[2] << 16 | n[3] << 32, n[4]};
-    memcpy(memory + ring + HEADER + n[0] * 16, slot, sizeof slot);
+    for (size_t i = first; i < end; i++)
+        memcpy(memory + ring + HEADER + i * 16, slot, sizeof slot);
 }
 
 /* Receives, or sends a packet of length bytes, and compares with the words. */
@@ -260,12 +265,12 @@ int main(int argc, char **argv)
             connect_raw();
             hear((char *[]){"hello"}, 1);
             if (words[0][0] != 'h')
-                connect_good();
+                connect_good(strcmp(words[count - 1], "large") ? NULL : length ? "large-from-server" : "large-to-server");
         } else if (!strcmp(words[0], "send")) {
             send_message(words + 1, count - 1);
         } else if (!strcmp(words[0], "hear")) {
             hear(words + 1, count - 1);
-        } else if (!strcmp(words[0], "slot") || !strcmp(words[0], "head")) {
+        } else if (!strcmp(words[0], "slot") || !strcmp(words[0], "slots") || !strcmp(words[0], "head")) {
             write_word(words[0], words + 1, ring);
         } else if (!strcmp(words[0], "packets") || !strcmp(words[0], "fault") || !strcmp(words[0], "sent")) {
             exchange(words, count, length);

@@ -189,11 +189,16 @@ fn descriptor(raw: &Raw, name: &str) -> OwnedFd {
     }
 }
 
-/// A server's connection with a raw client.
-fn connected(listener: &mut Listener, raw: &Raw) -> Connection {
+/// A server's connection with a raw client, whose rings are those of the usual handshake, or the one that is named.
+fn connected(listener: &mut Listener, raw: &Raw, large: Option<&str>) -> Connection {
     hear(listener, raw);
-    for message in raw::handshake() {
-        raw.say(&message);
+    match large {
+        None => raw::handshake().iter().for_each(|message| raw.say(message)),
+        Some(ring) => {
+            let ring = Message::decode(&Table::read().message(ring)).unwrap();
+            let all = [raw::init(), raw::region(), ring, raw::connect_message()];
+            all.iter().for_each(|message| raw.say(message));
+        }
     }
     let (served, _) = drive(Some(listener), &mut [], |served, _| !served.is_empty());
     raw.hear();
@@ -213,6 +218,10 @@ fn write(raw: &Raw, ring: u32, lines: &[Vec<String>]) -> Vec<String> {
                 let words = [n(2) | n(3) << 16 | n(4) << 32, n(5)];
                 put(RING_HEADER + n(1) as u32 * 16, &words.map(u64::to_le_bytes).concat());
             }
+            "slots" => {
+                let words = [n(2) | n(3) << 16 | n(4) << 32, n(5)].map(u64::to_le_bytes).concat();
+                (0..n(1) as u32).for_each(|slot| put(RING_HEADER + slot * 16, &words));
+            }
             "head" => put(6, &(n(1) as u16).to_le_bytes()),
             _ => expected.clone_from(line),
         }
@@ -229,10 +238,12 @@ fn check_fault(listener: &mut Listener, raw: &Raw, fault: memif::Fault, expected
 
 #[test]
 fn receptions() {
-    for Entry { words, lines } in &Table::read().receives {
+    for entry in &Table::read().receives {
+        let Entry { words, lines } = entry;
         let (name, mut listener) = server();
         let raw = Raw::connect(&name);
-        let mut connection = connected(&mut listener, &raw);
+        let large = entry.is_large().then_some("large-to-server");
+        let mut connection = connected(&mut listener, &raw, large);
         let expected = write(&raw, TX_RING, lines);
         match receive(&mut connection.rx[0]) {
             Ok(packets) => {
@@ -247,10 +258,12 @@ fn receptions() {
 
 #[test]
 fn transmissions() {
-    for Entry { words, lines } in &Table::read().transmits {
+    for entry in &Table::read().transmits {
+        let Entry { words, lines } = entry;
         let (name, mut listener) = server();
         let raw = Raw::connect(&name);
-        let mut connection = connected(&mut listener, &raw);
+        let large = entry.is_large().then_some("large-from-server");
+        let mut connection = connected(&mut listener, &raw, large);
         let expected = write(&raw, RX_RING, lines);
         let packet = packet(1, number(&words[1]) as usize);
         let buffers: region::CheckedRange<'_> = raw.table.check(0, 16_384, 49_152).unwrap();

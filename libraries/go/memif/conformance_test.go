@@ -127,11 +127,11 @@ func TestHandshakesOfTheTable(t *testing.T) {
 	}
 }
 
-// connected is a server's connection with a raw client.
-func connected(t *testing.T, table *table) (*Conn, *rawClient) {
+// connected is a server's connection with a raw client that has the usual rings, or these.
+func connected(t *testing.T, table *table, rings ...string) (*Conn, *rawClient) {
 	l := tableServer(t)
 	raw := newRaw(t, l.address, true)
-	raw.connect(table)
+	raw.connect(table, rings...)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := l.Accept(ctx)
@@ -154,7 +154,11 @@ func TestReceptionsOfTheTable(t *testing.T) {
 	table := readTable(t)
 	for _, entry := range table.receives {
 		t.Run(entry.words[0], func(t *testing.T) {
-			conn, raw := connected(t, table)
+			var large []string
+			if entry.large() {
+				large = []string{"large-to-server"}
+			}
+			conn, raw := connected(t, table, large...)
 			for i := range raw.memory[rawBuffers:] {
 				raw.memory[rawBuffers+i] = byte(i)
 			}
@@ -181,7 +185,11 @@ func TestTransmissionsOfTheTable(t *testing.T) {
 	table := readTable(t)
 	for _, entry := range table.transmits {
 		t.Run(entry.words[0], func(t *testing.T) {
-			conn, raw := connected(t, table)
+			var large []string
+			if entry.large() {
+				large = []string{"large-from-server"}
+			}
+			conn, raw := connected(t, table, large...)
 			expected := raw.write(rawToUs, entry.lines)
 			before := bytes.Clone(raw.memory[rawBuffers:])
 			packet := packetOf(1, int(number(t, entry.words[1])))

@@ -142,14 +142,19 @@ func (r *rawClient) hear(words []string) {
 	}
 }
 
-// connect goes through a good handshake.
-func (r *rawClient) connect(t *table) {
+// connect goes through a good handshake, with the usual rings, or with those.
+func (r *rawClient) connect(t *table, rings ...string) {
 	r.tb.Helper()
+	if rings == nil {
+		rings = []string{"ring-to-server", "ring-from-server"}
+	}
 	r.hear([]string{"hello"})
-	for _, step := range [][]string{
-		{"init"}, {"region", "memory"}, {"ring-to-server", "eventfd"}, {"ring-from-server", "eventfd"},
-	} {
-		r.send(t.message(r.tb, step[0]), step[1:]...)
+	r.send(t.message(r.tb, "init"))
+	r.hear([]string{"ack"})
+	r.send(t.message(r.tb, "region"), "memory")
+	r.hear([]string{"ack"})
+	for _, ring := range rings {
+		r.send(t.message(r.tb, ring), "eventfd")
 		r.hear([]string{"ack"})
 	}
 	r.send(t.message(r.tb, "connect"))
@@ -172,7 +177,7 @@ func (r *rawClient) write(ring int, lines [][]string) (expected []string) {
 	r.tb.Helper()
 	for _, words := range lines {
 		n := make([]uint64, 0, 5)
-		if words[0] == "slot" || words[0] == "head" {
+		if words[0] == "slot" || words[0] == "slots" || words[0] == "head" {
 			for _, word := range words[1:] {
 				n = append(n, number(r.tb, word))
 			}
@@ -180,6 +185,10 @@ func (r *rawClient) write(ring int, lines [][]string) (expected []string) {
 		switch words[0] {
 		case "slot":
 			r.slot(ring, n[0], n[1], n[2], n[3], n[4])
+		case "slots":
+			for i := range n[0] {
+				r.slot(ring, i, n[1], n[2], n[3], n[4])
+			}
 		case "head":
 			r.head(ring, uint16(n[0]))
 		default:

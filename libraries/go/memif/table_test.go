@@ -24,6 +24,9 @@ type entry struct {
 	lines [][]string
 }
 
+// large says whether the client has one large ring instead of two.
+func (e entry) large() bool { return e.words[len(e.words)-1] == "large" }
+
 type table struct {
 	constants   map[string]uint64
 	descriptors [][]string
@@ -99,7 +102,7 @@ func readTable(tb testing.TB) *table {
 			}[words[0]]
 			*list = append(*list, entry{words: words[1:]})
 			lines = &(*list)[len(*list)-1].lines
-		case "send", "hear", "slot", "head", "packets", "fault", "sent":
+		case "send", "hear", "slot", "slots", "head", "packets", "fault", "sent":
 			*lines = append(*lines, words)
 		default:
 			tb.Fatalf("unknown keyword %q in the table", words[0])

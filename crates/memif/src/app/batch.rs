@@ -2,7 +2,7 @@
 
 use memory::region::CheckedRange;
 
-use crate::{Fault, RxQueue, RxSink, TxQueue, TxSource};
+use crate::{Fault, RingSize, RxQueue, RxSink, TxQueue, TxSource};
 
 /// Received packets, one after another in private memory. Allocates only while it grows to the size it is
 /// used with.
@@ -18,7 +18,9 @@ impl Batch {
     /// An empty batch that takes up to `max` packets at once.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Self { bytes: Vec::new(), ends: Vec::with_capacity(max), max }
+        // However many it may take, a ring has no more: it grows if it is used for several.
+        let first = max.min(RingSize::MAX.descriptors().into());
+        Self { bytes: Vec::new(), ends: Vec::with_capacity(first), max }
     }
 
     /// Forgets all packets.
@@ -114,5 +116,27 @@ impl TxQueue {
             self.notify();
         }
         Ok(done.done())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::*;
+    use crate::{QueueConfig, in_process};
+
+    /// However many it may take, it makes room for what comes.
+    #[test]
+    fn a_batch_may_be_of_any_size() {
+        let config = QueueConfig { ring_size: RingSize::MIN, ..QueueConfig::default() };
+        let (mut client, mut server) = in_process(&config).unwrap();
+        for max in [1, 1 << 40, usize::MAX] {
+            let mut batch = Batch::new(max);
+            assert_eq!(client.tx[0].send_batch(&[[7; 60]]).unwrap(), 1);
+            assert_eq!(server.rx[0].recv_batch(&mut batch).unwrap(), 1);
+            assert_eq!(batch.packets().next(), Some(&[7; 60][..]));
+        }
     }
 }

@@ -44,6 +44,13 @@ pub fn hex(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
 }
 
+impl Entry {
+    /// Whether the client has one large ring instead of two.
+    pub fn is_large(&self) -> bool {
+        self.words.last().is_some_and(|word| word == "large")
+    }
+}
+
 impl Table {
     pub fn read() -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance/memif/memif-2.0.txt");
@@ -87,7 +94,7 @@ impl Table {
                     section.clone_from(keyword);
                     table.section(&section).push(Entry { words: words[1..].to_vec(), lines: Vec::new() });
                 }
-                "send" | "hear" | "slot" | "head" | "packets" | "fault" | "sent" => {
+                "send" | "hear" | "slot" | "slots" | "head" | "packets" | "fault" | "sent" => {
                     table.section(&section).last_mut().unwrap().lines.push(words);
                 }
                 other => panic!("unknown keyword {other} in the table"),
