@@ -115,10 +115,10 @@ def test_the_wire_says_what_the_generator_does_without_a_device(programs, cores)
 
 
 def test_a_gate_that_is_not_reached_is_exit_status_1(programs, cores):
-    words = ["--suite", MRR, "--a", "floor", "--b", "floor", "--pairs", "6", "--seconds", "0.05", "--no-store"]
+    words = ["--suite", MRR, "--a", "quiver", "--b", "floor", "--pairs", "6", "--seconds", "0.05", "--no-store"]
     done = run("compare", *words, "--at-least", "1000")
-    if done.returncode == 3 and ("same placement" in done.stderr or "too few" in done.stderr):
-        pytest.skip("the host moved the cores in every pair")
+    if done.returncode == 3 and any(why in done.stderr for why in ("same placement", "too few", "irregular", "limit")):
+        pytest.skip(f"the host leaves nothing to judge by: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 1, done.stderr
 
 
