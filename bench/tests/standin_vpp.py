@@ -53,7 +53,7 @@ STARTUP = {
     "api-segment": {"prefix": r"\S+"},
     "socksvr": {"socket-name": PATH},
     "statseg": {"socket-name": PATH, "size": r"\d+[KMG]"},
-    "memory": {"main-heap-size": r"\d+[KMG]"},
+    "memory": {"main-heap-size": r"\d+[KMG]", "main-heap-page-size": r"default-hugepage|\d+[KMG]"},
     "buffers": {"buffers-per-numa": NUMBER},
     "sfdp": {"sessions-log2": NUMBER},
     "plugins": None,
