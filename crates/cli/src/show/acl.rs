@@ -168,17 +168,24 @@ impl Match {
         let [source, destination, service] = session else {
             return Err(Error::Usage("give source, destination and protocol/port".into()));
         };
-        let (protocol, port) = service.split_once('/').unwrap_or((service, "0"));
-        let port = port.parse::<u16>().map_err(|_| {
-            Error::Usage(format!("{service:?} is no protocol with a port; write tcp/80 or icmp"))
+        let (protocol, number) = match service.split_once('/') {
+            Some((protocol, number)) => (protocol, Some(number)),
+            None => (&service[..], None),
+        };
+        let number = number.map(str::parse::<u16>).transpose().map_err(|_| {
+            Error::Usage(format!("{service:?} is no protocol with a port; write tcp/80, icmp or icmp/8"))
         })?;
+        let number = number.map(u32::from);
+        let protocol = protocol.to_ascii_lowercase();
+        let is_icmp = ["icmp", "icmpv6", "1", "58"].contains(&&*protocol);
         Ok(Self(AclMatchRequest {
             tenant: tenant.unwrap_or_default().into(),
             source: source.clone(),
             source_port: source_port.into(),
             destination: destination.clone(),
-            protocol: protocol.to_ascii_lowercase(),
-            destination_port: port.into(),
+            destination_port: number.filter(|_| !is_icmp).unwrap_or_default(),
+            icmp_type: number.filter(|_| is_icmp),
+            protocol,
             tcp_flags: Vec::new(),
         }))
     }
@@ -340,6 +347,11 @@ mod tests {
             ]
             .concat()
         );
+        for (said, kind) in [("icmp", None), ("ICMP/0", Some(0)), ("icmpv6/129", Some(129))] {
+            let session = ["10.0.0.1", "10.0.0.2", said].map(String::from);
+            let view = Match::new(&session, 1024, None).unwrap();
+            assert_eq!((view.0.icmp_type, view.0.destination_port), (kind, 0), "{said}");
+        }
         let wrong = ["10.0.0.1", "10.0.0.2", "tcp/http"].map(String::from);
         assert!(Match::new(&wrong, 1024, None).is_err());
     }

@@ -214,15 +214,24 @@ fn question(context: u16, request: &AclMatchRequest) -> Result<Question, Flaw> {
         return Err(Flaw::new("protocol", format!("{source} has another ICMP")));
     }
     let echo = if matches!(source, IpAddr::V4(_)) { 8 } else { 128 };
-    let kind = match request.destination_port {
-        said if is_icmp && said > 0 => {
-            u8::try_from(said).map_err(|_| Flaw::new("destination_port", "an ICMP type is 1 to 255"))?
-        }
-        _ => echo,
-    };
+    if is_icmp && request.destination_port > 0 {
+        return Err(Flaw::new("destination_port", "ICMP has no ports").remedy("set icmp_type"));
+    }
+    if !is_icmp && request.icmp_type.is_some() {
+        return Err(Flaw::new("icmp_type", "a type without ICMP").remedy("set protocol to icmp or icmpv6"));
+    }
+    let kind = u8::try_from(request.icmp_type.unwrap_or(echo))
+        .map_err(|_| Flaw::new("icmp_type", "an ICMP type is 0 to 255"))?;
     let flags = match &request.tcp_flags[..] {
         [] => wire::TcpFlags::SYN.bits(),
-        said => tcp_flags("tcp_flags", said)?.value,
+        said => {
+            let flags = tcp_flags("tcp_flags", said)?;
+            if flags.mask != flags.value {
+                let what = "a segment has flags, or it hasn't: those that are not said it hasn't";
+                return Err(Flaw::new("tcp_flags", what).remedy("leave out those with a \"!\""));
+            }
+            flags.value
+        }
     };
     let source_port = if request.source_port == 0 { SOURCE_PORT } else { request.source_port };
     let destination_port = if is_icmp { 0 } else { port("destination_port", request.destination_port)? };
@@ -234,4 +243,41 @@ fn question(context: u16, request: &AclMatchRequest) -> Result<Question, Flaw> {
         flags: if protocol == IpProtocol::TCP { flags } else { 0 },
         icmp: if is_icmp { (kind, 0) } else { (0, 0) },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(protocol: &str) -> AclMatchRequest {
+        AclMatchRequest {
+            source: "10.0.0.1".into(),
+            destination: "10.0.0.2".into(),
+            protocol: protocol.into(),
+            ..AclMatchRequest::default()
+        }
+    }
+
+    #[test]
+    fn any_first_message_can_be_asked_about() {
+        for (said, expected) in [(None, 8), (Some(0), 0), (Some(255), 255)] {
+            let request = AclMatchRequest { icmp_type: said, ..asked("icmp") };
+            assert_eq!(question(0, &request).unwrap().icmp, (expected, 0));
+        }
+        let flags = |said: &[&str]| AclMatchRequest {
+            tcp_flags: said.iter().map(ToString::to_string).collect(),
+            destination_port: 80,
+            ..asked("tcp")
+        };
+        assert_eq!(question(0, &flags(&[])).unwrap().flags, 2);
+        assert_eq!(question(0, &flags(&["syn", "ack"])).unwrap().flags, 0x12);
+        for (wrong, field) in [
+            (AclMatchRequest { icmp_type: Some(256), ..asked("icmp") }, "icmp_type"),
+            (AclMatchRequest { destination_port: 8, ..asked("icmp") }, "destination_port"),
+            (AclMatchRequest { icmp_type: Some(8), ..flags(&[]) }, "icmp_type"),
+            (flags(&["syn", "!ack"]), "tcp_flags"),
+        ] {
+            assert_eq!(question(0, &wrong).unwrap_err().field, field);
+        }
+    }
 }
