@@ -4,7 +4,7 @@ import os
 import tempfile
 
 import pytest
-from lab import Daemon, Laboratory
+from lab import Daemon, Laboratory, eventually
 
 
 def pytest_collection_modifyitems(items):
@@ -84,3 +84,13 @@ def unwell(daemon):
     assert "panicked" not in log, log[-4000:]
     bugs = [drop for drop in daemon.drops().values() if drop.get("severity") == "bug"]
     assert not bugs, bugs
+
+
+@pytest.fixture
+def bystanders(lab):
+    """Traffic between m12 and m13 all through the test, beside the memif "bad"; nothing of it may be lost."""
+    lab.daemon.apply(lab.memif("m12", 12) + lab.memif("m13", 13) + lab.memif("bad", 66))
+    with lab.generator("m12", "m13", 12, 13, "--rate", 4000, "--count", 5000) as generator:
+        eventually(lambda: lab.daemon.counter("m13", "tx_packets") > 100, lambda: f"packets flow\n{generator.output()}")
+        yield
+        assert lab.lossless_end(generator)["sent"] == 5000

@@ -97,8 +97,7 @@ def _old_version(peer):
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",
 )
-def test_broken_handshakes_are_refused_with_a_reason(lab, daemon, act, words):
-    daemon.apply(lab.memif("bad", 66))
+def test_broken_handshakes_are_refused_with_a_reason(lab, daemon, bystanders, act, words):
     with RawMemif(str(lab.directory / "bad")) as peer:
         peer.seal()
         with pytest.raises(Refused, match=words.replace("^", r"\^")):
@@ -109,8 +108,7 @@ def test_broken_handshakes_are_refused_with_a_reason(lab, daemon, act, words):
         eventually(lambda: daemon.memif("bad").get("connected"), "a good peer is connected")
 
 
-def test_many_silent_connections_do_not_lock_others_out(lab, daemon):
-    daemon.apply(lab.memif("bad", 66))
+def test_many_silent_connections_do_not_lock_others_out(lab, daemon, bystanders):
     with contextlib.ExitStack() as stack:
         for _ in range(60):
             peer = stack.enter_context(RawMemif(str(lab.directory / "bad"), log2=6, buffer=128))
