@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the memif library: control channel of both roles, and rings against an oracle.
+# Fuzzes the memif library: control channel of both roles, rings against an oracle, and pools of trust groups.
 # fuzz.sh [MINUTES [TARGET...]]: 10 minutes each by default, one after another. Coverage-guided by libFuzzer, with the
 # stable compiler. With a nightly one, SANITIZER=address checks every access to memory too.
 # Findings are written to target/fuzz/findings; keep them in crates/memif/fuzz/corpus, where every test run repeats them.
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../crates/memif/fuzz"
 minutes=${1:-10}
 shift || true
 targets=("${@:-}")
-[ -n "${targets[0]}" ] || targets=(server client rings)
+[ -n "${targets[0]}" ] || targets=(server client rings pool)
 
 # What `cargo fuzz` sets, in options of the stable compiler.
 coverage=(--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4

@@ -7,9 +7,11 @@
 mod bytes;
 mod client;
 mod oracle;
+mod pool;
 mod rings;
 mod server;
 
 pub use client::client;
+pub use pool::pool;
 pub use rings::rings;
 pub use server::server;

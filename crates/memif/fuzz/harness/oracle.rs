@@ -201,10 +201,10 @@ impl Oracle {
         Ok(())
     }
 
-    /// Gives back what was received.
-    pub fn release(&mut self, side: Side) {
+    /// Gives back the first so many slots of what was received.
+    pub fn release(&mut self, side: Side, most: u64) {
         let end = self.end(side, true);
-        let (from, to) = (end.released, end.taken);
+        let (from, to) = (end.released, end.taken.min(end.released.saturating_add(most)));
         end.released = to;
         if from == to {
             return;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use memif::region::{CheckedRange, HugePages, RegionTable};
 use memif::ring::Armed;
 use memif::{Connection, Fault, QueueConfig, RingSize, RxQueue, RxSink, TxQueue, TxSource, in_process};
-use memory::packet::{OwnedPacket, Packets as Worker, SlotId};
+use memory::packet::{Bodies, OwnedPacket, Packets as Worker, SlotId};
 use memory::simd::{Simd, Tier, TierTask};
 
 use super::bytes::Bytes;
 use super::oracle::{BUFFER, FLAGS, HEAD, M2S, MAX_PACKET, Oracle, S2M, SLOTS, Side, TAIL};
 
 #[derive(Default)]
-struct Packets(Vec<Vec<u8>>);
+pub(super) struct Packets(pub(super) Vec<Vec<u8>>);
 
 fn read(range: CheckedRange<'_>) -> Vec<u8> {
     let mut bytes = vec![0; range.len() as usize];
@@ -32,7 +32,7 @@ impl RxSink for Packets {
     }
 }
 
-struct Source<'p>(&'p [Vec<u8>]);
+pub(super) struct Source<'p>(pub(super) &'p [Vec<u8>]);
 
 impl TxSource for Source<'_> {
     fn length(&mut self, packet: usize) -> u32 {
@@ -56,6 +56,24 @@ struct Dataplane<'a>(Way<'a>, &'a mut Worker);
 enum Way<'a> {
     In(&'a mut RxQueue, usize),
     Out(&'a mut TxQueue, &'a [Vec<u8>]),
+    /// In two steps, that many of them first, and only then published.
+    Staged(&'a mut TxQueue, &'a [Vec<u8>], usize),
+}
+
+/// Copies bodies like somebody who may do so later.
+struct Copied;
+
+#[allow(unsafe_code, reason = "the trait is")]
+impl Bodies for Copied {
+    unsafe fn copy<S: Simd>(&mut self, _: S, to: *mut u8, from: *const u8, len: usize) {
+        // SAFETY: as the caller promises. Both may be of the same memory, where a peer has it so.
+        unsafe { std::ptr::copy(from, to, len) }
+    }
+}
+
+fn adopt(worker: &mut Worker, packets: &[Vec<u8>]) -> Vec<SlotId> {
+    let owned = packets.iter().map(|packet| OwnedPacket::new(1, packet.clone()));
+    owned.map(|packet| worker.adopt(&packet).unwrap()).collect()
 }
 
 impl TierTask for Dataplane<'_> {
@@ -72,11 +90,34 @@ impl TierTask for Dataplane<'_> {
                 Ok((packets, 0, 0))
             }
             Way::Out(queue, packets) => {
-                let owned = packets.iter().map(|packet| OwnedPacket::new(1, packet.clone()));
-                let slots: Vec<_> = owned.map(|packet| worker.adopt(&packet).unwrap()).collect();
+                let slots = adopt(worker, packets);
                 let sent = queue.transmit_packets(simd, worker, &slots)?;
                 let bytes: usize = packets[..sent.packets].iter().map(Vec::len).sum();
                 assert_eq!(sent.bytes, bytes as u64);
+                Ok((Vec::new(), sent.packets, sent.refused.into()))
+            }
+            Way::Staged(queue, packets, first) => {
+                let slots = adopt(worker, packets);
+                let (before, after) = slots.split_at(first.min(slots.len()));
+                let stage = |queue: &mut TxQueue, slots: &[SlotId]| {
+                    // SAFETY: bodies are copied at once.
+                    #[allow(unsafe_code, reason = "for whoever copies later")]
+                    unsafe {
+                        queue.stage_packets(simd, worker, slots, &mut Copied)
+                    }
+                };
+                let mut sent = stage(queue, before)?;
+                if sent.packets == before.len() {
+                    let staged = queue.staged();
+                    let more = stage(queue, after)?;
+                    assert!(queue.staged() >= staged + more.packets as u16);
+                    (sent.packets, sent.refused) = (sent.packets + more.packets, more.refused);
+                    sent.bytes += more.bytes;
+                }
+                let bytes: usize = packets[..sent.packets].iter().map(Vec::len).sum();
+                assert_eq!(sent.bytes, bytes as u64);
+                queue.publish_staged();
+                assert_eq!(queue.staged(), 0);
                 Ok((Vec::new(), sent.packets, sent.refused.into()))
             }
         }
@@ -136,7 +177,7 @@ impl Both {
             1 | 2 => self.describe(ring, bytes),
             3 | 4 => self.receive(side, tier, bytes),
             5 => self.transmit(side, tier, bytes),
-            6 => self.release(side),
+            6 => self.release(side, tier.map(|_| bytes.byte().into())),
             _ => self.arm(side, bytes),
         }
     }
@@ -215,10 +256,14 @@ impl Both {
         *self.dead(side, true) = verdict.is_err();
     }
 
-    fn release(&mut self, side: Side) {
-        if !*self.dead(side, true) {
-            self.oracle.release(side);
-            self.end(side).rx[0].release();
+    fn release(&mut self, side: Side, most: Option<u16>) {
+        if *self.dead(side, true) {
+            return;
+        }
+        self.oracle.release(side, most.map_or(u64::MAX, u64::from));
+        match most {
+            None => self.end(side).rx[0].release(),
+            Some(most) => self.end(side).rx[0].release_first(most),
         }
     }
 
@@ -233,13 +278,19 @@ impl Both {
                 if n % 8 == 0 { bytes.one_of(&[60, 128, 1, 129, 500, 0, 1000, 8192, 8193]) } else { 60 };
             packets.push((0..length.min(9000)).map(|i| (i as u8).wrapping_mul(7).wrapping_add(n)).collect());
         }
+        let choice = usize::from(if tier.is_some() { bytes.byte() } else { 0 });
+        let staged = (choice & 1 == 1).then_some(choice >> 1);
         // A dataplane stops at the first that can't be sent.
         let most = if tier.is_some() { 0 } else { usize::MAX };
         let verdict = self.oracle.transmit(side, &packets, most);
         let result = if let Some(tier) = tier {
             let Self { client, server, worker, .. } = self;
             let end = if side == Side::Client { client } else { server };
-            let result = tier.dispatch(Dataplane(Way::Out(&mut end.tx[0], &packets), worker));
+            let way = match staged {
+                None => Way::Out(&mut end.tx[0], &packets),
+                Some(first) => Way::Staged(&mut end.tx[0], &packets, first),
+            };
+            let result = tier.dispatch(Dataplane(way, worker));
             worker.end_round();
             self.over = !self.oracle.sent_apart;
             if self.over {

@@ -66,3 +66,8 @@ fn hostile_server_says_anything() {
 fn hostile_memory_holds_anything_and_an_oracle_agrees() {
     run("rings", 2000, harness::rings);
 }
+
+#[test]
+fn hostile_peers_of_a_trust_group_describe_anything() {
+    run("pool", 1000, harness::pool);
+}
