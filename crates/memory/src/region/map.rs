@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn a_sealed_memfd_is_mapped_and_shared() {
         let options = RegionOptions { name: "own".into(), size: 4096, huge_pages: HugePages::Never };
-        let own = std::sync::Arc::new(Region::create(&options).unwrap());
+        let own = Arc::new(Region::create(&options).unwrap());
         let fd = own.fd().try_clone_to_owned().unwrap();
-        let theirs = std::sync::Arc::new(Region::map(fd, 4096, SealPolicy::Require).unwrap());
+        let theirs = Arc::new(Region::map(fd, 4096, SealPolicy::Require).unwrap());
         let ours = super::super::RegionTable::new(vec![own]).unwrap();
         let theirs = super::super::RegionTable::new(vec![theirs]).unwrap();
         ours.check(0, 100, 5).unwrap().write(b"hello");
