@@ -32,12 +32,11 @@ fn meet(listener: &mut Listener, peer: &Peer) -> Result<Connection, Reason> {
     peer.ring(RX_RING);
     peer.say_connect();
     loop {
-        for event in listener.process(Instant::now()).unwrap() {
-            match event {
-                ServerEvent::Connected(connection) => return Ok(connection),
-                ServerEvent::Refused { reason, .. } => return Err(reason),
-                other => panic!("{other:?}"),
-            }
+        match listener.process(Instant::now()).unwrap().pop() {
+            None => {}
+            Some(ServerEvent::Connected(connection)) => return Ok(connection),
+            Some(ServerEvent::Refused { reason, .. }) => return Err(reason),
+            Some(other) => panic!("{other:?}"),
         }
     }
 }
