@@ -462,6 +462,12 @@ fn hostile_server_whose_descriptors_hang() {
         };
         assert_eq!(error, Error::HangingDescriptors);
         assert_eq!(attempts, SHARE, "{told:?}");
+        // A thread has its name once it has run.
+        let started = Instant::now();
+        while closers() == 0 {
+            assert!(started.elapsed() < PATIENCE, "nobody closes");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert_eq!(closers(), 1);
         assert!(client.process(now + PATIENCE).is_empty(), "told once");
         close(bad);
