@@ -9,6 +9,7 @@
 //! | [`session`] | (context, addresses, protocol, ports) → session, either direction | its worker | its worker |
 //! | [`recent`] | was this flow seen of late? | any | any, lock-free |
 //! | [`token_bucket`] | may this go out now? | its worker | – |
+//! | [`policer`] | does this packet conform? | its worker, or any | – |
 //! | [`timer_wheel`] | what is due? | its thread | – |
 //!
 //! Two rules hold everywhere:
@@ -27,6 +28,7 @@ pub mod fib4;
 pub mod fib6;
 pub mod mac;
 pub mod maglev;
+pub mod policer;
 pub mod recent;
 pub mod session;
 pub mod timer_wheel;
