@@ -309,6 +309,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str]) {
         nat: Some(Arc::new(pool)),
         acls: Vec::new(),
         keep_sessions: false,
+        policers: [None, None],
         occupancy: Arc::default(),
     };
     let key = bench.key::<Tenants>();

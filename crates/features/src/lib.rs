@@ -13,6 +13,7 @@
 //! | [`ip6`] | IPv6 forwarding |
 //! | [`local`] | packets to our own addresses |
 //! | [`neighbour`] | ARP and IPv6 neighbour discovery |
+//! | [`policer`] | how much may come |
 //! | [`port_split`] | two interfaces with one address, told apart by port |
 //! | [`session`] | tenants and their sessions |
 //! | [`vlan`] | VLAN sub-interfaces |
@@ -33,6 +34,7 @@ pub mod ip4;
 pub mod ip6;
 pub mod local;
 pub mod neighbour;
+pub mod policer;
 pub mod port_split;
 pub mod session;
 #[cfg(any(test, feature = "testing"))]
@@ -49,6 +51,7 @@ use graph::publish::Schema;
 pub fn nodes() -> Vec<NodeSpec> {
     let mut nodes = Vec::new();
     nodes.extend_from_slice(ethernet::NODES);
+    nodes.extend_from_slice(policer::NODES);
     nodes.extend_from_slice(vlan::NODES);
     nodes.extend_from_slice(cross_connect::NODES);
     nodes.extend_from_slice(bridge::NODES);
@@ -86,6 +89,7 @@ pub fn schema() -> Schema {
     schema.part::<ip::NextHops>();
     schema.part::<ip::Fibs>();
     schema.part::<ip::LinkLocals>();
+    schema.part::<policer::Policers>();
     schema.part::<session::Tenants>();
     schema.local::<session::Sessions>();
     schema

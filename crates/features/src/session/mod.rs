@@ -6,7 +6,7 @@
 //!   `expire`: the node that ends them.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
-//!   `tcp_check`, [`nat`], [`balance`], [`acl`]: the services; `translate`: what `nat` and `balance` have in common.
+//!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`: the services; `translate`: what `nat` and `balance` have in common.
 
 pub mod acl;
 pub mod balance;
@@ -19,6 +19,7 @@ mod lifecycle;
 mod look;
 pub mod nat;
 mod onward;
+mod policer;
 mod room;
 pub mod services;
 mod serving;
@@ -46,7 +47,7 @@ pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NOD
 
 /// All services.
 pub const SERVICES: &[Service] =
-    &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, acl::SERVICE, nat::SERVICE];
+    &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, acl::SERVICE, policer::SERVICE, nat::SERVICE];
 
 /// All services in their order.
 ///

@@ -101,7 +101,19 @@ pub(super) struct Visit<'a> {
     pub(super) step: Step,
     /// The service's number.
     pub(super) me: u8,
+    /// The packet's place in its vector.
+    pub(super) at: usize,
     counts: &'a mut [u64; COUNTERS],
+}
+
+/// A vector that comes to a service.
+pub(super) struct Oncoming<'a> {
+    pub(super) packets: &'a Packets,
+    pub(super) slots: &'a [SlotId],
+    pub(super) sessions: &'a mut Sessions,
+    pub(super) tenants: &'a Tenants,
+    /// Monotonic nanoseconds.
+    pub(super) now: u64,
 }
 
 impl<'a> Visit<'a> {
@@ -154,6 +166,10 @@ pub(super) trait Serve: Send + 'static {
     fn wants(_: &Session) -> bool {
         true
     }
+
+    /// A vector comes, before any of its packets is looked at.
+    #[inline(always)]
+    fn vector(&mut self, _: Oncoming<'_>) {}
 
     /// What has to be done with the worker's sessions before the service sees a packet.
     fn enter(&mut self, _: &mut Arrival<'_>) -> Entry {
@@ -209,6 +225,8 @@ impl<S: Serve> Node for Serving<S> {
             }
             S::fetch(sessions, flow, ahead);
         };
+        let (packets, slots, now) = (&*ctx.packets, frame.slots, ctx.now);
+        self.service.vector(Oncoming { packets, slots, sessions, tenants, now });
         frame.slots.iter().take(AHEAD).for_each(|slot| fetch(ctx.packets, sessions, *slot, Ahead::First));
         frame.slots.iter().take(AHEAD / 2).for_each(|slot| fetch(ctx.packets, sessions, *slot, Ahead::Then));
         for (at, (slot, next)) in frame.slots.iter().zip(frame.next.iter_mut()).enumerate() {
@@ -218,7 +236,7 @@ impl<S: Serve> Node for Serving<S> {
                 }
             }
             let flow = flow_of(ctx.packets, *slot);
-            let passage = self.packet(ctx.packets, *slot, flow, sessions, &here);
+            let passage = self.packet(ctx.packets, (at, *slot), flow, sessions, &here);
             let meta = ctx.packets.meta_mut(*slot);
             *next = match passage {
                 Ok(rest) => self.onward.edge_back(rest, flow.is_v6(), arcs, meta, &mut back),
@@ -304,7 +322,7 @@ impl<S: Serve> Serving<S> {
     fn packet(
         &mut self,
         packets: &mut Packets,
-        slot: SlotId,
+        (at, slot): (usize, SlotId),
         flow: Flow,
         sessions: &mut Sessions,
         here: &Here<'_>,
@@ -341,6 +359,7 @@ impl<S: Serve> Serving<S> {
             translations: &sessions.translations,
             step: Step::Stays,
             me: self.me,
+            at,
             counts: &mut self.counts,
         };
         let verdict = self.service.packet(&mut visit);

@@ -2,6 +2,7 @@
 
 use super::acl::{self, Note};
 use super::entry::{Direction, Flow, Marks, Room, Session};
+use super::policer::Tokens;
 use super::room::Part;
 use super::services::Chain;
 use super::tcp_check::{self, Track};
@@ -38,6 +39,8 @@ pub struct Sessions {
     pub(super) acl: Beside<Note>,
     /// The interfaces by which their first packets came.
     begun: Beside<IfIndex>,
+    /// What `policer` has for those that are metered each for itself.
+    pub(super) tokens: Beside<Tokens>,
     /// How packets of those look on their far side that are translated.
     pub(super) translations: Translations,
     due: Vec<u32>,
@@ -53,6 +56,7 @@ impl Default for Sessions {
             tcp: Beside::default(),
             acl: Beside::default(),
             begun: Beside::default(),
+            tokens: Beside::default(),
             translations: Translations::default(),
             due: Vec::new(),
         }
@@ -104,6 +108,7 @@ impl Sessions {
             + self.tcp.bytes()
             + self.acl.bytes()
             + self.begun.bytes()
+            + self.tokens.bytes()
             + self.translations.bytes()
     }
 

@@ -4,6 +4,7 @@ use super::acl::Acls;
 use super::balance::Vips;
 use super::nat::Pool;
 use super::services::Chain;
+use crate::policer::Policed;
 use core::fmt;
 use graph::IfIndex;
 use std::sync::Arc;
@@ -130,6 +131,8 @@ pub struct Tenant {
     pub acls: Vec<u32>,
     /// Sessions that were let pass by `acl` go on when rules change.
     pub keep_sessions: bool,
+    /// What the service `policer` meters packets from initiators and to them by.
+    pub policers: [Option<Arc<Policed>>; 2],
     /// Its figures: the same through all versions of the tables.
     pub occupancy: Arc<Occupancy>,
 }

@@ -3,14 +3,18 @@
 use super::*;
 use tables::session::Seed;
 
-const WORKERS: usize = 2;
+pub(super) const WORKERS: usize = 2;
 
 /// Workers that share flows out by that seed.
 fn workers(tier: Tier, seed: [u64; 4]) -> Vec<Bench> {
+    workers_of(tier, seed, &Tenant { max_sessions: 1 << 20, ..tenant() })
+}
+
+/// The same of a tenant.
+pub(super) fn workers_of(tier: Tier, seed: [u64; 4], tenant: &Tenant) -> Vec<Bench> {
     let stations = graph::handover::exchange(WORKERS).unwrap_or_else(|error| panic!("{error}"));
     let made = stations.into_iter().map(|station| {
-        let mut bench =
-            furnish(Bench::of_worker(station, tier), &[Tenant { max_sessions: 1 << 20, ..tenant() }]);
+        let mut bench = furnish(Bench::of_worker(station, tier), core::slice::from_ref(tenant));
         let key = bench.key::<Tenants>();
         bench.publish(|draft| {
             draft.change(key, |all| (all.workers, all.shares) = (WORKERS as u32, Seed::known(seed)));

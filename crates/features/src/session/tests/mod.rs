@@ -6,6 +6,7 @@ mod conversations;
 mod handover;
 mod limits;
 mod nat;
+mod policer;
 mod serving;
 mod tcp;
 mod unchanged;
@@ -38,6 +39,7 @@ fn tenant() -> Tenant {
         nat: None,
         acls: Vec::new(),
         keep_sessions: false,
+        policers: [None, None],
         occupancy: Arc::default(),
     }
 }
