@@ -77,6 +77,7 @@ fn in_parts(mut request: ApplyRequest) -> Vec<ApplyRequest> {
         neighbors,
         tenants,
         nat_pools,
+        policers,
         vips,
         acls,
         address_sets,
@@ -89,6 +90,7 @@ fn in_parts(mut request: ApplyRequest) -> Vec<ApplyRequest> {
     parts.put(neighbors, |part, neighbor| part.upserts.get_or_insert_default().neighbors.push(neighbor));
     parts.put(tenants, |part, tenant| part.upserts.get_or_insert_default().tenants.push(tenant));
     parts.put(nat_pools, |part, pool| part.upserts.get_or_insert_default().nat_pools.push(pool));
+    parts.put(policers, |part, policer| part.upserts.get_or_insert_default().policers.push(policer));
     parts.put(vips, |part, vip| part.upserts.get_or_insert_default().vips.push(vip));
     parts.put(acls, |part, acl| part.upserts.get_or_insert_default().acls.push(acl));
     parts.put(address_sets, |part, address_set| {

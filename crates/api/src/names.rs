@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::text::Words;
 use crate::v1::{
-    Acl, AddressSet, Bridge, Config, Endpoint, Interface, Kind, NatPool, Neighbor, Object, ObjectRef, Route,
-    Tenant, Vip, Vrf, interface::Port, object,
+    Acl, AddressSet, Bridge, Config, Endpoint, Interface, Kind, NatPool, Neighbor, Object, ObjectRef,
+    Policer, Route, Tenant, Vip, Vrf, interface::Port, object,
 };
 
 /// Name of the VRF that always exists and is meant where none is named.
@@ -75,6 +75,13 @@ impl Named for NatPool {
     }
 }
 
+impl Named for Policer {
+    const KIND: Kind = Kind::Policer;
+    fn object_name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl Named for Vip {
     const KIND: Kind = Kind::Vip;
     fn object_name(&self) -> String {
@@ -126,6 +133,7 @@ impl Config {
             .chain(self.neighbors.iter().map(Named::object_ref))
             .chain(self.tenants.iter().map(Named::object_ref))
             .chain(self.nat_pools.iter().map(Named::object_ref))
+            .chain(self.policers.iter().map(Named::object_ref))
             .chain(self.vips.iter().map(Named::object_ref))
             .chain(self.acls.iter().map(Named::object_ref))
             .chain(self.address_sets.iter().map(Named::object_ref))
@@ -141,6 +149,7 @@ impl Config {
             + self.neighbors.len()
             + self.tenants.len()
             + self.nat_pools.len()
+            + self.policers.len()
             + self.vips.len()
             + self.acls.len()
             + self.address_sets.len()
@@ -162,6 +171,7 @@ impl Config {
             Some(object::Object::Neighbor(neighbor)) => self.neighbors.push(neighbor),
             Some(object::Object::Tenant(tenant)) => self.tenants.push(tenant),
             Some(object::Object::NatPool(pool)) => self.nat_pools.push(pool),
+            Some(object::Object::Policer(policer)) => self.policers.push(policer),
             Some(object::Object::Vip(vip)) => self.vips.push(vip),
             Some(object::Object::Acl(acl)) => self.acls.push(acl),
             Some(object::Object::AddressSet(address_set)) => self.address_sets.push(address_set),
@@ -179,6 +189,7 @@ impl Config {
         self.neighbors.extend(other.neighbors);
         self.tenants.extend(other.tenants);
         self.nat_pools.extend(other.nat_pools);
+        self.policers.extend(other.policers);
         self.vips.extend(other.vips);
         self.acls.extend(other.acls);
         self.address_sets.extend(other.address_sets);
@@ -197,6 +208,7 @@ impl Object {
             object::Object::Neighbor(neighbor) => neighbor.object_ref(),
             object::Object::Tenant(tenant) => tenant.object_ref(),
             object::Object::NatPool(pool) => pool.object_ref(),
+            object::Object::Policer(policer) => policer.object_ref(),
             object::Object::Vip(vip) => vip.object_ref(),
             object::Object::Acl(acl) => acl.object_ref(),
             object::Object::AddressSet(address_set) => address_set.object_ref(),

@@ -320,6 +320,44 @@ fn what_rules_and_endpoints_refer_to_is_there() {
     }
 }
 
+const POLICER: &str = "[[policer]]\nname = \"gold\"\ncir = 1000000\ncbs = 3000";
+const METERED: &str =
+    "[[tenant]]\nname = \"red\"\nreverse_services = [\"policer\"]\nreverse_policer = \"gold\"";
+const PORT: &str = "[[interface]]\nname = \"a\"\nsink = {}\npolicer = \"gold\"";
+
+#[test]
+fn whoever_is_metered_names_a_policer_that_is_there() {
+    for (object, name, field) in [(METERED, "red", "reverse_policer"), (PORT, "a", "policer")] {
+        let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+        let mut controller = controller(directory.path(), &world);
+        let response = controller.apply(&upserts(object)).unwrap();
+        let answer = outcome(&response, name);
+        let expected = format!("refused {field}: there is no policer gold");
+        assert!(answer.starts_with(&expected), "{answer}");
+    }
+    let (directory, world) = (tempfile::tempdir().unwrap(), World::default());
+    let mut controller = controller(directory.path(), &world);
+    apply(&mut controller, &upserts(&[METERED, PORT, POLICER].join("\n")));
+    let each = format!("{POLICER}\nper_session = true");
+    let response = controller.apply(&upserts(&each)).unwrap();
+    let answer = outcome(&response, "gold");
+    assert!(
+        answer.starts_with("refused per_session: ") && answer.contains("interface a has none"),
+        "{answer}"
+    );
+    let delete = |kind, name: &str| ApplyRequest {
+        deletes: vec![ObjectRef::new(kind, name)],
+        ..ApplyRequest::default()
+    };
+    for (kind, user) in [(Kind::Interface, "a"), (Kind::Tenant, "red")] {
+        let response = controller.apply(&delete(Kind::Policer, "gold")).unwrap();
+        let answer = outcome(&response, "gold");
+        assert!(!response.committed && answer.contains("refers to it"), "{answer}");
+        apply(&mut controller, &delete(kind, user));
+    }
+    apply(&mut controller, &delete(Kind::Policer, "gold"));
+}
+
 #[test]
 fn what_looks_alike_but_is_not_the_same_is_accepted() {
     let accepted = [

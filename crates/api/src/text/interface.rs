@@ -33,6 +33,8 @@ pub(crate) struct InterfaceText {
     proxy_arp: Vec<String>,
     #[serde(skip_serializing_if = "is_default")]
     allowed_sources: Vec<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    policer: String,
     #[serde(skip_serializing_if = "is_default", with = "Word::<RxMode>")]
     rx_mode: i32,
     #[serde(skip_serializing_if = "is_default")]
@@ -81,6 +83,7 @@ impl TryFrom<InterfaceText> for Interface {
             rpf,
             proxy_arp,
             allowed_sources,
+            policer,
             rx_mode,
             memif,
             tap,
@@ -121,6 +124,7 @@ impl TryFrom<InterfaceText> for Interface {
             rpf,
             proxy_arp,
             allowed_sources,
+            policer,
             rx_mode,
             fault,
             port: ports.pop(),
@@ -142,6 +146,7 @@ impl From<Interface> for InterfaceText {
             rpf,
             proxy_arp,
             allowed_sources,
+            policer,
             rx_mode,
             fault,
             port,
@@ -157,6 +162,7 @@ impl From<Interface> for InterfaceText {
             rpf,
             proxy_arp,
             allowed_sources,
+            policer,
             rx_mode,
             bridge,
             fault,

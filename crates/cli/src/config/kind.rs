@@ -7,7 +7,7 @@ use api::text::Words;
 use api::v1::{Kind, ObjectRef};
 
 /// A kind with the words that stand for it, the first of which is the usual one.
-const WORDS: [(Kind, &[&str]); 11] = [
+const WORDS: [(Kind, &[&str]); 12] = [
     (Kind::Vrf, &["vrf", "vrfs"]),
     (Kind::Bridge, &["bridge", "bridges", "br"]),
     (Kind::Interface, &["interface", "interfaces", "if", "int", "iface"]),
@@ -15,6 +15,7 @@ const WORDS: [(Kind, &[&str]); 11] = [
     (Kind::Neighbor, &["neighbor", "neighbors", "neighbour", "neighbours", "neigh", "nb"]),
     (Kind::Tenant, &["tenant", "tenants"]),
     (Kind::NatPool, &["nat_pool", "nat_pools", "nat-pool", "nat-pools"]),
+    (Kind::Policer, &["policer", "policers"]),
     (Kind::Vip, &["vip", "vips"]),
     (Kind::Acl, &["acl", "acls"]),
     (Kind::AddressSet, &["address_set", "address_sets", "address-set", "address-sets", "set", "sets"]),
@@ -114,7 +115,7 @@ mod tests {
         }
         assert_eq!(
             selector("pod").unwrap_err(),
-            "there is no such kind; take one of vrf, bridge, interface, route, neighbor, tenant, nat_pool, vip, acl, address_set, endpoint, all"
+            "there is no such kind; take one of vrf, bridge, interface, route, neighbor, tenant, nat_pool, policer, vip, acl, address_set, endpoint, all"
         );
     }
 }

@@ -32,6 +32,7 @@ fn split(mut request: ApplyRequest, size: usize) -> Vec<ApplyRequest> {
     spread(config.neighbors, size, &mut parts, |part| &mut part.neighbors);
     spread(config.tenants, size, &mut parts, |part| &mut part.tenants);
     spread(config.nat_pools, size, &mut parts, |part| &mut part.nat_pools);
+    spread(config.policers, size, &mut parts, |part| &mut part.policers);
     spread(config.vips, size, &mut parts, |part| &mut part.vips);
     spread(config.acls, size, &mut parts, |part| &mut part.acls);
     spread(config.address_sets, size, &mut parts, |part| &mut part.address_sets);

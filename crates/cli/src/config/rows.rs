@@ -10,6 +10,7 @@ use api::v1::{
 
 use super::report::waits;
 use crate::render::{Cell, Column, Paint, Table, Tone, endpoint};
+use crate::show::rates_of;
 
 /// Heading of the last column: why an object isn't in force.
 const WHY: Column = Column::left("WHY").optional();
@@ -54,6 +55,7 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         STATE,
         WHY,
     ]);
+    let mut policers = Table::new([Column::left("POLICER"), Column::left("RATES"), STATE, WHY]);
     let mut pools = Table::new([Column::left("NAT POOL"), Column::left("ADDRESSES"), STATE, WHY]);
 
     for object in &response.objects {
@@ -84,6 +86,7 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
             Some(Kinded::NatPool(it)) => {
                 pools.row([(&it.name).into(), it.addresses.join(" ").into(), state, why]);
             }
+            Some(Kinded::Policer(it)) => policers.row([(&it.name).into(), rates_of(it).into(), state, why]),
             Some(Kinded::Vip(it)) => {
                 vips.row([(&it.name).into(), asked_at(it).into(), backends(it).into(), state, why])
             }
@@ -122,6 +125,7 @@ pub(super) fn table(response: &GetResponse, paint: Paint) -> String {
         (!neighbors.is_empty()).then(|| neighbors.render(paint)),
         (!tenants.is_empty()).then(|| tenants.render(paint)),
         (!pools.is_empty()).then(|| pools.render(paint)),
+        (!policers.is_empty()).then(|| policers.render(paint)),
         (!vips.is_empty()).then(|| vips.render(paint)),
         (!acls.is_empty()).then(|| acls.render(paint)),
         (!sets.is_empty()).then(|| sets.render(paint)),

@@ -45,6 +45,11 @@ pub(crate) fn nat_pools() -> Vec<CompletionCandidate> {
     names(Kind::NatPool)
 }
 
+/// Policers.
+pub(crate) fn policers() -> Vec<CompletionCandidate> {
+    names(Kind::Policer)
+}
+
 /// Lists of rules.
 pub(crate) fn acls() -> Vec<CompletionCandidate> {
     names(Kind::Acl)

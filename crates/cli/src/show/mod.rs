@@ -14,6 +14,7 @@ mod interface;
 mod memif;
 mod nat;
 mod neighbor;
+mod policer;
 mod runtime;
 mod session;
 mod tenant;
@@ -30,6 +31,7 @@ use crate::exit::Exit;
 use crate::reference::candidates;
 use crate::trace::Traces;
 pub(crate) use drops::tone as severity_tone;
+pub(crate) use policer::rates_of;
 pub(crate) use session::Filters as SessionFilters;
 pub(crate) use view::{Before, ShowOptions, View, show};
 
@@ -126,6 +128,18 @@ enum Subject {
     Nat {
         /// Pool; left out: all
         #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::nat_pools))]
+        name: Option<String>,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Policers, whom they meter, and how many packets had which colour
+    ///
+    /// GREEN: packets that conformed; YELLOW: that exceeded the committed rate and burst; RED: that violated all that was agreed. What becomes of each, the
+    /// policer says. BYTES: from the IP header on. PASSED, TOO MUCH: green and red packets per second, where two answers are compared.
+    #[command(alias = "policers")]
+    Policer {
+        /// Policer; left out: all
+        #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::policers))]
         name: Option<String>,
         #[command(flatten)]
         options: ShowOptions,
@@ -238,6 +252,9 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
             show(context, options, &acl::Acls { name: name.clone(), only_hits: *hits }).await
         }
         Subject::Nat { name, options } => show(context, options, &nat::Pools { name: name.clone() }).await,
+        Subject::Policer { name, options } => {
+            show(context, options, &policer::Policers { name: name.clone() }).await
+        }
         Subject::Memif { interface, options } => {
             show(context, options, &memif::Memifs { interface: interface.clone() }).await
         }

@@ -104,6 +104,10 @@ impl Quiver for Recorded {
         Ok(Response::new(NatResponse::default()))
     }
 
+    async fn policers(&self, _: Request<PolicersRequest>) -> Answer<PolicersResponse> {
+        Ok(Response::new(PolicersResponse::default()))
+    }
+
     async fn vips(&self, _: Request<VipsRequest>) -> Answer<VipsResponse> {
         Ok(Response::new(VipsResponse::default()))
     }

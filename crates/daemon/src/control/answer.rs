@@ -136,6 +136,7 @@ pub(super) fn changed_standings(
         .chain(model.neighbors.keys().cloned().map(Key::Neighbor))
         .chain(model.tenants.keys().cloned().map(Key::Tenant))
         .chain(model.nat_pools.keys().cloned().map(Key::NatPool))
+        .chain(model.policers.keys().cloned().map(Key::Policer))
         .chain(model.vips.keys().cloned().map(Key::Vip))
         .chain(model.acls.keys().cloned().map(Key::Acl))
         .chain(model.address_sets.keys().cloned().map(Key::AddressSet))

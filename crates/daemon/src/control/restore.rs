@@ -154,6 +154,7 @@ fn leave_out(config: &mut Config, names: &[ObjectRef]) {
     config.neighbors.retain(keep(&names));
     config.tenants.retain(keep(&names));
     config.nat_pools.retain(keep(&names));
+    config.policers.retain(keep(&names));
     config.vips.retain(keep(&names));
     config.acls.retain(keep(&names));
     config.address_sets.retain(keep(&names));

@@ -106,6 +106,7 @@ impl View {
             .chain(self.model.neighbors.keys().cloned().map(Key::Neighbor))
             .chain(self.model.tenants.keys().cloned().map(Key::Tenant))
             .chain(self.model.nat_pools.keys().cloned().map(Key::NatPool))
+            .chain(self.model.policers.keys().cloned().map(Key::Policer))
             .chain(self.model.vips.keys().cloned().map(Key::Vip))
             .chain(self.model.acls.keys().cloned().map(Key::Acl))
             .chain(self.model.address_sets.keys().cloned().map(Key::AddressSet))

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest, CaptureResponse,
     ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse, InterfaceState, MemifSocket,
-    MemifState, NatPoolState, NeighborState, RuntimeResponse, SessionFilter, SessionState, TenantState,
-    TraceShowResponse, VipState,
+    MemifState, NatPoolState, NeighborState, PolicerState, RuntimeResponse, SessionFilter, SessionState,
+    TenantState, TraceShowResponse, VipState,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -39,6 +39,8 @@ pub trait Inspect: Send + Sync + 'static {
 
     /// All NAT pools, ordered by name.
     fn nat_pools(&self) -> Vec<NatPoolState>;
+    /// All policers, ordered by name.
+    fn policers(&self) -> Vec<PolicerState>;
     /// All VIPs, ordered by name.
     fn vips(&self) -> Vec<VipState>;
     /// All lists of rules without these, ordered by name.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::spec::{
-    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec,
-    VipSpec, VrfSpec,
+    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, PolicerSpec,
+    TenantSpec, VipSpec, VrfSpec,
 };
 use crate::model::{Flaw, Key, Refusal, ResolvedPaths, RouteKey};
 
@@ -82,6 +82,8 @@ pub enum Operation {
     Tenant(Change<TenantSpec>),
     /// A pool of addresses for NAT comes, changes or goes. A tenant may refer to one that isn't there.
     NatPool(Change<NatPoolSpec>),
+    /// A policer comes, changes or goes. At some points of a plan others may refer to one that isn't there: when it is published, none does.
+    Policer(Change<PolicerSpec>),
     /// A VIP comes, changes or goes. At some points of a plan two of them may be asked at the same place: when it is published, no more.
     Vip(Change<VipSpec>),
     /// A list of rules comes, changes or goes. Others may refer to one that isn't there.
@@ -178,6 +180,7 @@ impl Operation {
             Self::Neighbor(change) => change.either().map(|spec| Key::Neighbor(spec.key.clone())),
             Self::Tenant(change) => change.either().map(|spec| Key::Tenant(spec.name.clone())),
             Self::NatPool(change) => change.either().map(|spec| Key::NatPool(spec.name.clone())),
+            Self::Policer(change) => change.either().map(|spec| Key::Policer(spec.name.clone())),
             Self::Vip(change) => change.either().map(|spec| Key::Vip(spec.name.clone())),
             Self::Acl(change) => change.either().map(|spec| Key::Acl(spec.name.clone())),
             Self::AddressSet(change) => change.either().map(|spec| Key::AddressSet(spec.name.clone())),
@@ -202,6 +205,7 @@ impl Operation {
             Self::Neighbor(change) => Self::Neighbor(change.inverse()),
             Self::Tenant(change) => Self::Tenant(change.inverse()),
             Self::NatPool(change) => Self::NatPool(change.inverse()),
+            Self::Policer(change) => Self::Policer(change.inverse()),
             Self::Vip(change) => Self::Vip(change.inverse()),
             Self::Acl(change) => Self::Acl(change.inverse()),
             Self::AddressSet(change) => Self::AddressSet(change.inverse()),
@@ -224,6 +228,7 @@ impl fmt::Display for Operation {
             | Self::Neighbor(Change { before: None, .. })
             | Self::Tenant(Change { before: None, .. })
             | Self::NatPool(Change { before: None, .. })
+            | Self::Policer(Change { before: None, .. })
             | Self::Vip(Change { before: None, .. })
             | Self::Acl(Change { before: None, .. })
             | Self::AddressSet(Change { before: None, .. })
@@ -234,6 +239,7 @@ impl fmt::Display for Operation {
             | Self::Neighbor(Change { after: None, .. })
             | Self::Tenant(Change { after: None, .. })
             | Self::NatPool(Change { after: None, .. })
+            | Self::Policer(Change { after: None, .. })
             | Self::Vip(Change { after: None, .. })
             | Self::Acl(Change { after: None, .. })
             | Self::AddressSet(Change { after: None, .. })
@@ -244,6 +250,7 @@ impl fmt::Display for Operation {
             | Self::Neighbor(_)
             | Self::Tenant(_)
             | Self::NatPool(_)
+            | Self::Policer(_)
             | Self::Vip(_)
             | Self::Acl(_)
             | Self::AddressSet(_)

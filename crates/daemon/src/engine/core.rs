@@ -8,6 +8,7 @@ use features::bridge::Bridges;
 use features::bridge::control::{BridgeConfig, age};
 use features::interface::Interfaces;
 use features::interface::control::{Ends, stack};
+use features::policer::{INTERFACE_POLICER, Policers};
 use features::session::Tenants;
 use features::session::acl::control::Filters;
 use features::session::balance::control::Balancer;
@@ -20,9 +21,10 @@ use ports::memif::{MemifEngineTx, MemifTx};
 use tables::mac::MacTable;
 
 use super::compile;
-use super::directory::{Directory, Inventory, NatPool, Tenant};
+use super::directory::{Directory, Inventory, NatPool, Policer, Tenant};
 use super::memif::{LinkChange, Memifs};
 use super::passage::{Arrival, Attachments};
+use super::policers;
 use super::port::{self, Kind};
 use super::routing::Routing;
 use super::start::EngineError;
@@ -37,6 +39,7 @@ pub(super) struct Keys {
     pub(super) interfaces: Part<Interfaces>,
     pub(super) bridges: Part<Bridges>,
     pub(super) tenants: Part<Tenants>,
+    pub(super) policers: Part<Policers>,
 }
 
 impl Keys {
@@ -48,6 +51,7 @@ impl Keys {
             interfaces: key(schema)?,
             bridges: key(schema)?,
             tenants: key(schema)?,
+            policers: key(schema)?,
         })
     }
 }
@@ -82,6 +86,10 @@ pub(super) struct Core {
     pub(super) departed_tenants: BTreeMap<Name, Tenant>,
     /// NAT pools, likewise.
     pub(super) departed_pools: BTreeMap<Name, NatPool>,
+    /// Policers, likewise.
+    pub(super) departed_policers: BTreeMap<Name, Policer>,
+    /// Counts changes of policers: tokens of another version are worth nothing.
+    pub(super) policer_changes: u32,
     /// VIPs.
     pub(super) balancer: Balancer,
     /// Lists of rules, sets and endpoints.
@@ -134,16 +142,19 @@ impl Core {
         if !self.in_batch {
             self.departed_tenants.clear();
             self.departed_pools.clear();
+            self.departed_policers.clear();
             // What tenants refer to is seen with them.
             self.take_vips();
             self.take_filters();
         }
         let inventory = self.directory.get();
         let mut draft = self.publisher.draft();
-        let Keys { arcs, interfaces, bridges, tenants } = self.keys;
+        let Keys { arcs, interfaces, bridges, tenants, policers: metered } = self.keys;
         let mut lost = Vec::new();
         if !self.in_batch {
             draft.change(tenants, |tenants| self.compile_tenants(&inventory, tenants));
+            draft.change(metered, |metered| policers::compile(&inventory, metered));
+            policers::forget(&inventory);
         }
         let places = draft.get(tenants).clone();
         draft.change(arcs, |arcs| self.set_arcs(&inventory, arcs, &table, &places, &mut lost));
@@ -197,10 +208,11 @@ impl Core {
             let kind = Kind::of(&entry.spec.port);
             let finish = unfinished && !entry.offloads() && kind.output.is_some();
             let output: &[&str] = if finish { &["offload"] } else { &[] };
+            let input: &[&str] = if policers::meters(inventory, index) { &[INTERFACE_POLICER] } else { &[] };
             let ends = Ends::of(interface, kind.output);
             let (tracked, split) = (tenants.place(index).is_some(), splits.contains(&index));
             let unicast = compile::set_unicast(&self.plan, arcs, index, interface, tracked, split);
-            if let Err(error) = ends.set(&self.plan, arcs, index, &[], output).and(unicast) {
+            if let Err(error) = ends.set(&self.plan, arcs, index, input, output).and(unicast) {
                 lost.push((Key::Interface(entry.spec.name.clone()), error.to_string()));
             }
         }

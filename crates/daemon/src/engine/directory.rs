@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use features::bridge::{Bridges, Moves};
+use features::policer::Profile;
 use features::session::Occupancy;
 use features::session::acl::control::Placed;
 use features::session::balance::Ledger;
 use features::session::balance::control::PlacedVip;
 use features::session::nat::Figures;
 
+use super::policers::Users;
 use super::registry::Registry;
 use crate::model::Name;
-use crate::model::spec::{BridgeSpec, NatPoolSpec, TenantSpec};
+use crate::model::spec::{BridgeSpec, NatPoolSpec, PolicerSpec, TenantSpec};
 
 /// All that there is, by name.
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ pub(super) struct Inventory {
     pub(super) tenants: HashMap<Name, Tenant>,
     /// Configuration and figures of each NAT pool.
     pub(super) nat_pools: HashMap<Name, NatPool>,
+    /// Configuration of each policer, and whom it meters.
+    pub(super) policers: HashMap<Name, Policer>,
     /// VIPs as workers see them, by name.
     pub(super) vips: BTreeMap<Arc<str>, Arc<PlacedVip>>,
     /// What their figures are read from.
@@ -71,6 +75,17 @@ pub(super) struct NatPool {
     pub(super) figures: Arc<Figures>,
 }
 
+/// A policer as the engine keeps it.
+#[derive(Debug, Clone)]
+pub(super) struct Policer {
+    /// What it is.
+    pub(super) spec: Arc<PolicerSpec>,
+    /// The same as workers see it.
+    pub(super) profile: Arc<Profile>,
+    /// Those that it meters.
+    pub(super) users: Users,
+}
+
 impl Inventory {
     /// Index of a VRF; the default one's for a name that isn't there.
     pub(super) fn vrf_index(&self, name: &Name) -> u16 {
@@ -91,9 +106,10 @@ impl Directory {
     /// Nothing but the default VRF.
     pub(super) fn new() -> Self {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
-        let (registry, bridges, published, tenants, nat_pools, vips, ledger, acls) = Default::default();
+        let (registry, bridges, published, tenants, nat_pools, policers, vips, ledger, acls) =
+            Default::default();
         let inventory =
-            Inventory { registry, bridges, published, vrfs, tenants, nat_pools, vips, ledger, acls };
+            Inventory { registry, bridges, published, vrfs, tenants, nat_pools, policers, vips, ledger, acls };
         Self(Mutex::new(Arc::new(inventory)))
     }
 

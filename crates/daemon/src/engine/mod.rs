@@ -25,6 +25,7 @@ mod memif;
 mod nat;
 mod operations;
 mod passage;
+mod policers;
 mod port;
 mod ports_of;
 mod registry;

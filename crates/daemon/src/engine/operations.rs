@@ -48,6 +48,7 @@ impl Dataplane for Engine {
             Operation::Neighbor(change) => self.shared.core().static_neighbour(change),
             Operation::Tenant(change) => self.shared.core().of_batch(|core| core.tenant(change)),
             Operation::NatPool(change) => self.shared.core().of_batch(|core| core.nat_pool(change)),
+            Operation::Policer(change) => self.shared.core().of_batch(|core| core.policer(change)),
             Operation::Vip(change) => self.shared.core().of_batch(|core| core.vip(change)),
             Operation::Acl(change) => self.shared.core().of_batch(|core| core.acl(change)),
             Operation::AddressSet(change) => self.shared.core().of_batch(|core| core.address_set(change)),

@@ -181,6 +181,8 @@ impl Engine {
             tenant_changes: 0,
             departed_tenants: BTreeMap::new(),
             departed_pools: BTreeMap::new(),
+            departed_policers: BTreeMap::new(),
+            policer_changes: 0,
             balancer: Balancer::new(pool.workers().len()),
             filters: Filters::default(),
             last_tenant: 0,

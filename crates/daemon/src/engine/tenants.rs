@@ -8,7 +8,7 @@ use features::session::{self, Place, Tenants, Untracked};
 
 use super::core::Core;
 use super::directory::{Inventory, Tenant};
-use super::nat;
+use super::{nat, policers};
 use crate::dataplane::Change;
 use crate::model::spec::TenantSpec;
 use crate::model::{Flaw, Name};
@@ -113,6 +113,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             nat: pool.map(|pool| Arc::new(nat::compile(pool))),
             acls: filters.numbers(spec.acls.iter().map(|name| &**name)),
             keep_sessions: spec.keep_sessions,
+            policers: policers::of_tenant(inventory, spec),
             occupancy: Arc::clone(&tenant.occupancy),
         };
         tenants.set(tenant.index, Some(compiled));

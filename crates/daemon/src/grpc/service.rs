@@ -12,10 +12,10 @@ use api::v1::{
     ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest, CopyResponse,
     DropsRequest, DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse, GraphRequest,
     GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse, NatRequest,
-    NatResponse, NeighborsRequest, NeighborsResponse, RuntimeRequest, RuntimeResponse, SessionsRequest,
-    SessionsResponse, TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest,
-    TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest,
-    VipsResponse, WatchRequest,
+    NatResponse, NeighborsRequest, NeighborsResponse, PolicerState, PolicersRequest, PolicersResponse,
+    RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse,
+    TraceAddRequest, TraceAddResponse, TraceClearRequest, TraceClearResponse, TraceShowRequest,
+    TraceShowResponse, VersionRequest, VersionResponse, VipsRequest, VipsResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -151,6 +151,17 @@ impl Quiver for Service {
         let name = request.into_inner().name;
         let pools = named("NAT pool", &name, self.inspect.nat_pools(), |pool| &pool.name)?;
         Ok(Response::new(NatResponse { pools }))
+    }
+
+    async fn policers(&self, request: Request<PolicersRequest>) -> Answer<PolicersResponse> {
+        let name = request.into_inner().name;
+        let name_of = |state: &PolicerState| state.policer.clone().unwrap_or_default().name;
+        let policers = self.inspect.policers().into_iter();
+        let policers: Vec<_> = policers.filter(|state| name.is_empty() || name_of(state) == name).collect();
+        if policers.is_empty() && !name.is_empty() {
+            return Err(Status::not_found(format!("there is no policer {name:?}")));
+        }
+        Ok(Response::new(PolicersResponse { policers }))
     }
 
     async fn vips(&self, request: Request<VipsRequest>) -> Answer<VipsResponse> {

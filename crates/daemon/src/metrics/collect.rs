@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::text::Words as _;
-use api::v1::{AclState, InterfaceCounters, NatPoolState, TenantState, VipState};
+use api::v1::{AclState, InterfaceCounters, NatPoolState, PolicerHits, TenantState, VipState};
 
 use super::copying;
 use super::exposition::{Exposition, Kind};
@@ -85,6 +85,7 @@ impl Collector {
         self.tables(&mut out);
         self.tenants(&mut out);
         self.nat_pools(&mut out);
+        self.policers(&mut out);
         self.vips(&mut out);
         self.acls(&mut out);
         self.memifs(&mut out);
@@ -256,6 +257,38 @@ impl Collector {
             let mut metric = out.metric(name, kind, help);
             for pool in &pools {
                 metric.sample(&[("pool", &pool.name)], figure(pool));
+            }
+        }
+    }
+
+    fn policers(&self, out: &mut Exposition) {
+        type Figure = (&'static str, &'static str, fn(PolicerHits) -> u64);
+        const FIGURES: [Figure; 2] = [
+            ("quiver_policer_packets_total", "Metered packets, by colour.", |hits| hits.packets),
+            ("quiver_policer_bytes_total", "Their bytes, from the IP header on.", |hits| hits.bytes),
+        ];
+        let policers = self.inspect.policers();
+        for (name, help, figure) in FIGURES {
+            let mut metric = out.metric(name, Kind::Counter, help);
+            for state in &policers {
+                let policer = state.policer.as_ref().map_or("", |policer| &policer.name);
+                for user in &state.users {
+                    let direction = match (user.tenant.is_empty(), user.reverse) {
+                        (true, _) => "",
+                        (false, false) => "forward",
+                        (false, true) => "reverse",
+                    };
+                    for (color, hits) in [("green", user.green), ("yellow", user.yellow), ("red", user.red)] {
+                        let labels = [
+                            ("policer", policer),
+                            ("tenant", &user.tenant),
+                            ("direction", direction),
+                            ("interface", &user.interface),
+                            ("color", color),
+                        ];
+                        metric.sample(&labels, figure(hits.unwrap_or_default()));
+                    }
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use hashbrown::HashSet;
 
 use super::spec::{
     AclSpec, AddressSetDelta, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths,
-    RouteSpec, TenantSpec, VipSpec, VrfSpec,
+    PolicerSpec, RouteSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use super::{Flaw, Key, Name, RouteKey};
 
@@ -31,6 +31,8 @@ pub struct Batch {
     pub tenants: Vec<Arc<TenantSpec>>,
     /// NAT pools to put in.
     pub nat_pools: Vec<Arc<NatPoolSpec>>,
+    /// Policers to put in.
+    pub policers: Vec<Arc<PolicerSpec>>,
     /// VIPs to put in.
     pub vips: Vec<Arc<VipSpec>>,
     /// Lists of rules to put in.
@@ -110,6 +112,12 @@ impl Batch {
                 reader.batch.nat_pools.push(Arc::new(spec));
             }
         }
+        for object in &upserts.policers {
+            let key = |spec: &PolicerSpec| Key::Policer(spec.name.clone());
+            if let Some(spec) = reader.read(object, PolicerSpec::parse, key) {
+                reader.batch.policers.push(Arc::new(spec));
+            }
+        }
         for object in &upserts.vips {
             if let Some(spec) = reader.read(object, VipSpec::parse, |spec| Key::Vip(spec.name.clone())) {
                 reader.batch.vips.push(Arc::new(spec));
@@ -155,7 +163,7 @@ impl Batch {
         keys.any(|key| self.contains(key))
     }
 
-    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, NAT pools, VIPs, lists of rules, sets, endpoints, each in the order of the request.
+    /// The objects to put in: VRFs, bridges, interfaces, routes, neighbours, tenants, NAT pools, policers, VIPs, lists of rules, sets, endpoints, each in the order of the request.
     pub fn upserts(&self) -> impl Iterator<Item = Key> + '_ {
         (self.vrfs.iter().map(|spec| Key::Vrf(spec.name.clone())))
             .chain(self.bridges.iter().map(|spec| Key::Bridge(spec.name.clone())))
@@ -164,6 +172,7 @@ impl Batch {
             .chain(self.neighbors.iter().map(|spec| Key::Neighbor(spec.key.clone())))
             .chain(self.tenants.iter().map(|spec| Key::Tenant(spec.name.clone())))
             .chain(self.nat_pools.iter().map(|spec| Key::NatPool(spec.name.clone())))
+            .chain(self.policers.iter().map(|spec| Key::Policer(spec.name.clone())))
             .chain(self.vips.iter().map(|spec| Key::Vip(spec.name.clone())))
             .chain(self.acls.iter().map(|spec| Key::Acl(spec.name.clone())))
             .chain(self.address_sets.iter().map(|delta| Key::AddressSet(delta.spec.name.clone())))
@@ -179,6 +188,7 @@ impl Batch {
             + self.neighbors.len()
             + self.tenants.len()
             + self.nat_pools.len()
+            + self.policers.len()
             + self.vips.len()
             + self.acls.len()
             + self.address_sets.len()

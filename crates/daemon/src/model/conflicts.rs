@@ -3,6 +3,7 @@
 //! They are judged on the desired state as it would be, so that the order of objects has no part in it. The blame is
 //! on the object that the batch brought; if it brought both, on the one whose name is later in the alphabet.
 
+mod policers;
 mod sessions;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.neighbors();
     conflicts.tenants();
     conflicts.nat_pools();
+    conflicts.policers();
     conflicts.vips();
     conflicts.address_sets();
     conflicts.acls();

@@ -45,6 +45,10 @@ fn change(model: &Model, replaced: &Replaced) -> (Key, Change) {
             old.as_ref().map(|old| value(&old.spec.to_api())),
             model.nat_pools.get(name).map(|new| value(&new.spec.to_api())),
         ),
+        Replaced::Policer(name, old) => (
+            old.as_ref().map(|old| value(&old.spec.to_api())),
+            model.policers.get(name).map(|new| value(&new.spec.to_api())),
+        ),
         Replaced::Vip(name, old) => (
             old.as_ref().map(|old| value(&old.spec.to_api())),
             model.vips.get(name).map(|new| value(&new.spec.to_api())),

@@ -45,6 +45,8 @@ pub enum Key {
     Tenant(Name),
     /// A pool of addresses for NAT.
     NatPool(Name),
+    /// A policer.
+    Policer(Name),
     /// A VIP.
     Vip(Name),
     /// A list of rules.
@@ -66,6 +68,7 @@ impl Key {
             Self::Neighbor(_) => Kind::Neighbor,
             Self::Tenant(_) => Kind::Tenant,
             Self::NatPool(_) => Kind::NatPool,
+            Self::Policer(_) => Kind::Policer,
             Self::Vip(_) => Kind::Vip,
             Self::Acl(_) => Kind::Acl,
             Self::AddressSet(_) => Kind::AddressSet,
@@ -81,6 +84,7 @@ impl Key {
             | Self::Interface(name)
             | Self::Tenant(name)
             | Self::NatPool(name)
+            | Self::Policer(name)
             | Self::Vip(name)
             | Self::Acl(name)
             | Self::AddressSet(name)
@@ -107,6 +111,7 @@ impl Key {
             Kind::Interface => Ok(Self::Interface(fields::name("name", text)?)),
             Kind::Tenant => Ok(Self::Tenant(fields::name("name", text)?)),
             Kind::NatPool => Ok(Self::NatPool(fields::name("name", text)?)),
+            Kind::Policer => Ok(Self::Policer(fields::name("name", text)?)),
             Kind::Vip => Ok(Self::Vip(fields::name("name", text)?)),
             Kind::Acl => Ok(Self::Acl(fields::name("name", text)?)),
             Kind::AddressSet => Ok(Self::AddressSet(fields::name("name", text)?)),
@@ -159,6 +164,7 @@ mod tests {
             (Kind::Neighbor, "pod-a/fd00::2"),
             (Kind::Tenant, "red"),
             (Kind::NatPool, "out"),
+            (Kind::Policer, "out"),
             (Kind::Vip, "web"),
             (Kind::Acl, "web"),
             (Kind::AddressSet, "web"),

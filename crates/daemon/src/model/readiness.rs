@@ -23,6 +23,7 @@ pub struct Readiness {
     neighbors: BTreeMap<NeighborKey, Standing>,
     tenants: BTreeMap<Name, Standing>,
     nat_pools: BTreeMap<Name, Standing>,
+    policers: BTreeMap<Name, Standing>,
     vips: BTreeMap<Name, Standing>,
     acls: BTreeMap<Name, Standing>,
     address_sets: BTreeMap<Name, Standing>,
@@ -64,6 +65,10 @@ impl Readiness {
             let standing = failed(Key::NatPool(name.clone())).map_or(Standing::Ready, Standing::Failed);
             readiness.nat_pools.insert(name.clone(), standing);
         }
+        for name in model.policers.keys() {
+            let standing = failed(Key::Policer(name.clone())).map_or(Standing::Ready, Standing::Failed);
+            readiness.policers.insert(name.clone(), standing);
+        }
         for name in model.vips.keys() {
             let standing = failed(Key::Vip(name.clone())).map_or(Standing::Ready, Standing::Failed);
             readiness.vips.insert(name.clone(), standing);
@@ -102,6 +107,7 @@ impl Readiness {
             Key::Route(key) => self.route_standing(key, &model.route(key)?.paths),
             Key::Tenant(name) => self.tenants.get(name).cloned(),
             Key::NatPool(name) => self.nat_pools.get(name).cloned(),
+            Key::Policer(name) => self.policers.get(name).cloned(),
             Key::Vip(name) => self.vips.get(name).cloned(),
             Key::Acl(name) => self.acls.get(name).cloned(),
             Key::AddressSet(name) => self.address_sets.get(name).cloned(),
@@ -143,6 +149,7 @@ impl Readiness {
             Key::Neighbor(key) => self.neighbors.get(key),
             Key::Tenant(name) => self.tenants.get(name),
             Key::NatPool(name) => self.nat_pools.get(name),
+            Key::Policer(name) => self.policers.get(name),
             Key::Vip(name) => self.vips.get(name),
             Key::Acl(name) => self.acls.get(name),
             Key::AddressSet(name) => self.address_sets.get(name),

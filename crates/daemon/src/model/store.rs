@@ -11,7 +11,7 @@ use ipnet::IpNet;
 
 use super::spec::{
     AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, Paths,
-    RouteSpec, TenantSpec, VipSpec, VrfSpec,
+    PolicerSpec, RouteSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use super::undo::{Replaced, Undo};
 use super::{Batch, Key, Name, NeighborKey, RouteKey};
@@ -60,6 +60,8 @@ pub struct Model {
     pub tenants: BTreeMap<Name, Stored<TenantSpec>>,
     /// NAT pools.
     pub nat_pools: BTreeMap<Name, Stored<NatPoolSpec>>,
+    /// Policers.
+    pub policers: BTreeMap<Name, Stored<PolicerSpec>>,
     /// VIPs.
     pub vips: BTreeMap<Name, Stored<VipSpec>>,
     /// Lists of rules.
@@ -103,6 +105,10 @@ impl Model {
         for spec in &batch.nat_pools {
             let old = put(&mut self.nat_pools, spec.name.clone(), spec, generation);
             undo.note(old.map(|old| Replaced::NatPool(spec.name.clone(), old)));
+        }
+        for spec in &batch.policers {
+            let old = put(&mut self.policers, spec.name.clone(), spec, generation);
+            undo.note(old.map(|old| Replaced::Policer(spec.name.clone(), old)));
         }
         for spec in &batch.vips {
             let old = put(&mut self.vips, spec.name.clone(), spec, generation);
@@ -153,6 +159,7 @@ impl Model {
                 Replaced::Route(key, old) => self.put_route(key, old),
                 Replaced::Tenant(name, old) => restore(&mut self.tenants, name, old),
                 Replaced::NatPool(name, old) => restore(&mut self.nat_pools, name, old),
+                Replaced::Policer(name, old) => restore(&mut self.policers, name, old),
                 Replaced::Vip(name, old) => restore(&mut self.vips, name, old),
                 Replaced::Acl(name, old) => restore(&mut self.acls, name, old),
                 Replaced::AddressSet(name, old) => restore(&mut self.address_sets, name, old),
@@ -176,6 +183,7 @@ impl Model {
             Key::Route(key) => self.route(key).is_some(),
             Key::Tenant(name) => self.tenants.contains_key(name),
             Key::NatPool(name) => self.nat_pools.contains_key(name),
+            Key::Policer(name) => self.policers.contains_key(name),
             Key::Vip(name) => self.vips.contains_key(name),
             Key::Acl(name) => self.acls.contains_key(name),
             Key::AddressSet(name) => self.address_sets.contains_key(name),
@@ -193,6 +201,7 @@ impl Model {
             Key::Route(key) => Object::Route(RouteSpec::api_of(key, &self.route(key)?.paths)),
             Key::Tenant(name) => Object::Tenant(self.tenants.get(name)?.spec.to_api()),
             Key::NatPool(name) => Object::NatPool(self.nat_pools.get(name)?.spec.to_api()),
+            Key::Policer(name) => Object::Policer(self.policers.get(name)?.spec.to_api()),
             Key::Vip(name) => Object::Vip(self.vips.get(name)?.spec.to_api()),
             Key::Acl(name) => Object::Acl(self.acls.get(name)?.spec.to_api()),
             Key::AddressSet(name) => Object::AddressSet(self.address_sets.get(name)?.spec.to_api()),
@@ -210,6 +219,7 @@ impl Model {
             Key::Route(key) => self.route(key)?.generation,
             Key::Tenant(name) => self.tenants.get(name)?.generation,
             Key::NatPool(name) => self.nat_pools.get(name)?.generation,
+            Key::Policer(name) => self.policers.get(name)?.generation,
             Key::Vip(name) => self.vips.get(name)?.generation,
             Key::Acl(name) => self.acls.get(name)?.generation,
             Key::AddressSet(name) => self.address_sets.get(name)?.generation,
@@ -224,6 +234,7 @@ impl Model {
         self.vrfs.len()
             + others
             + self.nat_pools.len()
+            + self.policers.len()
             + self.vips.len()
             + self.acls.len()
             + self.address_sets.len()
@@ -261,6 +272,7 @@ impl Model {
             neighbors: self.neighbors.values().map(|stored| stored.spec.to_api()).collect(),
             tenants: self.tenants.values().map(|stored| stored.spec.to_api()).collect(),
             nat_pools: self.nat_pools.values().map(|stored| stored.spec.to_api()).collect(),
+            policers: self.policers.values().map(|stored| stored.spec.to_api()).collect(),
             vips: self.vips.values().map(|stored| stored.spec.to_api()).collect(),
             acls: self.acls.values().map(|stored| stored.spec.to_api()).collect(),
             address_sets: self.address_sets.values().map(|stored| stored.spec.to_api()).collect(),
@@ -283,6 +295,7 @@ impl Model {
             .chain(self.neighbors.keys().cloned().map(Key::Neighbor))
             .chain(self.tenants.keys().cloned().map(Key::Tenant))
             .chain(self.nat_pools.keys().cloned().map(Key::NatPool))
+            .chain(self.policers.keys().cloned().map(Key::Policer))
             .chain(self.vips.keys().cloned().map(Key::Vip))
             .chain(self.acls.keys().cloned().map(Key::Acl))
             .chain(self.address_sets.keys().cloned().map(Key::AddressSet))
@@ -309,6 +322,9 @@ impl Model {
             }
             Key::NatPool(name) => {
                 self.nat_pools.remove(name).map(|old| Replaced::NatPool(name.clone(), Some(old)))
+            }
+            Key::Policer(name) => {
+                self.policers.remove(name).map(|old| Replaced::Policer(name.clone(), Some(old)))
             }
             Key::Vip(name) => self.vips.remove(name).map(|old| Replaced::Vip(name.clone(), Some(old))),
             Key::Acl(name) => self.acls.remove(name).map(|old| Replaced::Acl(name.clone(), Some(old))),

@@ -1,8 +1,8 @@
 //! Taking back what a batch changed.
 
 use super::spec::{
-    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec,
-    VipSpec, VrfSpec,
+    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, PolicerSpec,
+    TenantSpec, VipSpec, VrfSpec,
 };
 use super::{Key, Model, Name, NeighborKey, RouteKey, Stored, StoredRoute};
 use api::v1::object::Object;
@@ -29,6 +29,7 @@ pub(super) enum Replaced {
     Route(RouteKey, Option<StoredRoute>),
     Tenant(Name, Option<Stored<TenantSpec>>),
     NatPool(Name, Option<Stored<NatPoolSpec>>),
+    Policer(Name, Option<Stored<PolicerSpec>>),
     Vip(Name, Option<Stored<VipSpec>>),
     Acl(Name, Option<Stored<AclSpec>>),
     AddressSet(Name, Option<Stored<AddressSetSpec>>),
@@ -115,6 +116,7 @@ impl Replaced {
             Self::Route(key, _) => Key::Route(key.clone()),
             Self::Tenant(name, _) => Key::Tenant(name.clone()),
             Self::NatPool(name, _) => Key::NatPool(name.clone()),
+            Self::Policer(name, _) => Key::Policer(name.clone()),
             Self::Vip(name, _) => Key::Vip(name.clone()),
             Self::Acl(name, _) => Key::Acl(name.clone()),
             Self::AddressSet(name, _) => Key::AddressSet(name.clone()),

@@ -12,7 +12,7 @@ use super::Realised;
 use crate::dataplane::{Change, Operation, RouteChange};
 use crate::model::spec::{
     AclSpec, AddressSetSpec, BridgeSpec, Claim, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec,
-    PortSpec, TenantSpec, VipSpec, VrfSpec,
+    PolicerSpec, PortSpec, TenantSpec, VipSpec, VrfSpec,
 };
 use crate::model::{Key, Model, Name, NeighborKey, Readiness, ResolvedPaths, RouteKey, Stored};
 
@@ -27,6 +27,7 @@ pub fn plan(realised: &Realised, model: &Model, readiness: &Readiness, moved: &[
     planner.move_routes(model, readiness, moved);
     planner.put_neighbors();
     planner.put_nat_pools();
+    planner.put_policers();
     planner.put_vips();
     planner.put_acls();
     planner.put_address_sets();
@@ -46,6 +47,7 @@ struct Planner<'a> {
     neighbors: BTreeMap<NeighborKey, Arc<NeighborSpec>>,
     tenants: BTreeMap<Name, Arc<TenantSpec>>,
     nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
+    policers: BTreeMap<Name, Arc<PolicerSpec>>,
     vips: BTreeMap<Name, Arc<VipSpec>>,
     acls: BTreeMap<Name, Arc<AclSpec>>,
     address_sets: BTreeMap<Name, Arc<AddressSetSpec>>,
@@ -85,6 +87,10 @@ impl<'a> Planner<'a> {
             tenants: model.tenants.iter().filter_map(tenant).collect(),
             nat_pools: (model.nat_pools.iter())
                 .filter(|(name, _)| up(Key::NatPool((*name).clone())))
+                .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
+                .collect(),
+            policers: (model.policers.iter())
+                .filter(|(name, _)| up(Key::Policer((*name).clone())))
                 .map(|(name, stored)| (name.clone(), Arc::clone(&stored.spec)))
                 .collect(),
             vips: (model.vips.iter())
@@ -283,6 +289,21 @@ impl<'a> Planner<'a> {
             let before = self.now.nat_pools.get(&name).cloned();
             if before.as_ref() != Some(&after) {
                 self.push(Operation::NatPool(Change { before, after: Some(after) }));
+            }
+        }
+    }
+
+    /// Likewise.
+    fn put_policers(&mut self) {
+        for (name, before) in &self.realised.policers {
+            if !self.policers.contains_key(name) {
+                self.push(Operation::Policer(Change::removed(before)));
+            }
+        }
+        for (name, after) in self.policers.clone() {
+            let before = self.now.policers.get(&name).cloned();
+            if before.as_ref() != Some(&after) {
+                self.push(Operation::Policer(Change { before, after: Some(after) }));
             }
         }
     }

@@ -9,8 +9,8 @@ use ipnet::IpNet;
 
 use crate::dataplane::{Change, Operation, RouteChange};
 use crate::model::spec::{
-    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, TenantSpec,
-    VipSpec, VrfSpec,
+    AclSpec, AddressSetSpec, BridgeSpec, EndpointSpec, InterfaceSpec, NatPoolSpec, NeighborSpec, PolicerSpec,
+    TenantSpec, VipSpec, VrfSpec,
 };
 use crate::model::{Name, NeighborKey, ResolvedPaths, RouteKey};
 
@@ -29,6 +29,8 @@ pub struct Realised {
     pub tenants: BTreeMap<Name, Arc<TenantSpec>>,
     /// NAT pools.
     pub nat_pools: BTreeMap<Name, Arc<NatPoolSpec>>,
+    /// Policers.
+    pub policers: BTreeMap<Name, Arc<PolicerSpec>>,
     /// VIPs.
     pub vips: BTreeMap<Name, Arc<VipSpec>>,
     /// Lists of rules.
@@ -60,6 +62,7 @@ impl Default for Realised {
             neighbors: BTreeMap::new(),
             tenants: BTreeMap::new(),
             nat_pools: BTreeMap::new(),
+            policers: BTreeMap::new(),
             vips: BTreeMap::new(),
             acls: BTreeMap::new(),
             address_sets: BTreeMap::new(),
@@ -78,6 +81,7 @@ impl Realised {
             Operation::Neighbor(change) => put(&mut self.neighbors, change, |spec| spec.key.clone()),
             Operation::Tenant(change) => put(&mut self.tenants, change, |spec| spec.name.clone()),
             Operation::NatPool(change) => put(&mut self.nat_pools, change, |spec| spec.name.clone()),
+            Operation::Policer(change) => put(&mut self.policers, change, |spec| spec.name.clone()),
             Operation::Vip(change) => put(&mut self.vips, change, |spec| spec.name.clone()),
             Operation::Acl(change) => put(&mut self.acls, change, |spec| spec.name.clone()),
             Operation::AddressSet(change) => put(&mut self.address_sets, change, |spec| spec.name.clone()),
@@ -124,6 +128,7 @@ impl Realised {
             neighbors: self.neighbors.clone(),
             tenants: self.tenants.clone(),
             nat_pools: self.nat_pools.clone(),
+            policers: self.policers.clone(),
             vips: self.vips.clone(),
             acls: self.acls.clone(),
             address_sets: self.address_sets.clone(),

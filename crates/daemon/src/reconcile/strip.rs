@@ -18,6 +18,7 @@ impl InterfaceSpec {
             rpf: ReversePathFilter::Off,
             proxy_arp: Vec::new(),
             allowed_sources: Vec::new(),
+            policer: None,
             ..self.clone()
         }
     }

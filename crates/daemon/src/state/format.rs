@@ -113,6 +113,9 @@ pub fn write(model: &Model, out: &mut impl Write) -> io::Result<()> {
     for stored in model.nat_pools.values() {
         out.line(&AnyObject::NatPool(stored.spec.to_api()))?;
     }
+    for stored in model.policers.values() {
+        out.line(&AnyObject::Policer(stored.spec.to_api()))?;
+    }
     for stored in model.vips.values() {
         out.line(&AnyObject::Vip(stored.spec.to_api()))?;
     }

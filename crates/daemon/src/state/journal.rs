@@ -172,6 +172,7 @@ impl Journal {
             neighbors,
             tenants,
             nat_pools,
+            policers,
             vips,
             acls,
             address_sets,
@@ -184,6 +185,7 @@ impl Journal {
         drop_changed(neighbors, &self.changes);
         drop_changed(tenants, &self.changes);
         drop_changed(nat_pools, &self.changes);
+        drop_changed(policers, &self.changes);
         drop_changed(vips, &self.changes);
         drop_changed(acls, &self.changes);
         drop_changed(address_sets, &self.changes);

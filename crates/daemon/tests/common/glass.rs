@@ -7,9 +7,9 @@ use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclVerdict, AclsRequest, BridgeState, CaptureRequest,
     CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue, CopyResponse, DropCounter,
     DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse, InterfaceCounters, InterfaceState,
-    MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase, NeighborState, NodeRuntime,
-    RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket, VipState,
-    WorkerRuntime,
+    MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase, NeighborState, NodeRuntime, Policer,
+    PolicerHits, PolicerState, PolicerUser, RuntimeResponse, SessionFilter, SessionState, TenantState,
+    TraceShowResponse, TracedPacket, VipState, WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -134,6 +134,15 @@ impl Inspect for Glass {
 
     fn nat_pools(&self) -> Vec<NatPoolState> {
         vec![NatPoolState { name: "out".into(), translations: 3, ..NatPoolState::default() }]
+    }
+
+    fn policers(&self) -> Vec<PolicerState> {
+        let hits = |packets| Some(PolicerHits { packets, bytes: 100 * packets });
+        let user = |user| PolicerUser { green: hits(3), yellow: hits(2), red: hits(1), ..user };
+        let tenant = PolicerUser { tenant: "red".into(), reverse: true, ..PolicerUser::default() };
+        let interface = PolicerUser { interface: "uplink".into(), ..PolicerUser::default() };
+        let policer = Some(Policer { name: "gold".into(), cir: 1000, cbs: 2000, ..Policer::default() });
+        vec![PolicerState { policer, users: vec![user(tenant), user(interface)] }]
     }
 
     fn tenants(&self) -> Vec<TenantState> {

@@ -145,6 +145,9 @@ impl State {
             Operation::NatPool(change) => {
                 known(operation, change, |spec| self.realised.nat_pools.get(&spec.name).cloned());
             }
+            Operation::Policer(change) => {
+                known(operation, change, |spec| self.realised.policers.get(&spec.name).cloned());
+            }
             Operation::Acl(change) => {
                 known(operation, change, |spec| self.realised.acls.get(&spec.name).cloned());
             }

@@ -19,12 +19,12 @@ pub(super) use runtime::clock_hz;
 use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest,
     ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse, InterfaceState, MemifSocket,
-    MemifState, NatPoolState, NeighborState, RuntimeResponse, SessionFilter, SessionState, TenantState,
-    TraceShowResponse, VipState,
+    MemifState, NatPoolState, NeighborState, PolicerState, RuntimeResponse, SessionFilter, SessionState,
+    TenantState, TraceShowResponse, VipState,
 };
 
 use super::start::EngineHandle;
-use super::{acls, nat, vips};
+use super::{acls, nat, policers, vips};
 use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents};
 
 impl Inspect for EngineHandle {
@@ -67,6 +67,10 @@ impl Inspect for EngineHandle {
 
     fn nat_pools(&self) -> Vec<NatPoolState> {
         nat::pools(&self.shared)
+    }
+
+    fn policers(&self) -> Vec<PolicerState> {
+        policers::policers(&self.shared)
     }
 
     fn vips(&self) -> Vec<VipState> {

@@ -188,7 +188,7 @@ impl Conflicts<'_> {
 }
 
 /// What is wrong where an object refers in a field to one that isn't there, or goes: `other` is that one (`missing`), or whoever refers to it.
-fn refers(field: &str, other: &Key, missing: bool) -> Flaw {
+pub(super) fn refers(field: &str, other: &Key, missing: bool) -> Flaw {
     if missing {
         return Flaw::new(field, format!("there is no {other}"))
             .remedy("add it in the same batch, or leave it out here");

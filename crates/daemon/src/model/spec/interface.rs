@@ -43,6 +43,8 @@ pub struct InterfaceSpec {
     pub proxy_arp: Vec<IpRange>,
     /// Sources that the reverse path filter lets pass besides.
     pub allowed_sources: Vec<IpRange>,
+    /// What meters all that it receives.
+    pub policer: Option<Name>,
 }
 
 /// What is done with frames instead of routing.
@@ -98,6 +100,7 @@ impl InterfaceSpec {
             rpf: fields::choice("rpf", interface.rpf, ReversePathFilter::Off)?,
             proxy_arp: ranges("proxy_arp", &interface.proxy_arp)?,
             allowed_sources: ranges("allowed_sources", &interface.allowed_sources)?,
+            policer: fields::optional_name("policer", &interface.policer)?,
             name,
         };
         spec.check_port()?;
@@ -135,6 +138,7 @@ impl InterfaceSpec {
             },
             proxy_arp: self.proxy_arp.iter().map(ToString::to_string).collect(),
             allowed_sources: self.allowed_sources.iter().map(ToString::to_string).collect(),
+            policer: self.policer.as_ref().map(ToString::to_string).unwrap_or_default(),
             rx_mode: match self.rx_mode {
                 RxMode::Adaptive => RxMode::Unspecified.into(),
                 mode => mode.into(),
@@ -166,6 +170,14 @@ impl InterfaceSpec {
             }
         }
         match (&self.port, &self.l2) {
+            (PortSpec::Vlan(vlan), _) if self.policer.is_some() => {
+                Err(Flaw::new("policer", "meters whole ports, and this is a sub-interface")
+                    .remedy(format!("name it at {}, or at the tenant whose interface this is", vlan.parent)))
+            }
+            (PortSpec::Loopback, l2) if self.policer.is_some() && l2.is_none() => {
+                Err(Flaw::new("policer", "has no meaning for a loopback: nothing comes in by it")
+                    .remedy("leave it out"))
+            }
             (PortSpec::Loopback, Some(L2::Bridge { bvi: false, .. })) => Err(Flaw::new(
                 "bridge.bvi",
                 "is not set, but a loopback can only be the routed leg of a bridge",

@@ -20,6 +20,8 @@ const DEFAULT_SERVICES: &str = "l4-lifecycle";
 const NAT: &str = "nat";
 /// The service that asks lists of rules.
 const ACL: &str = "acl";
+/// The service that meters.
+const POLICER: &str = "policer";
 /// Stands for no service at all, where nothing would stand for the default.
 const NO_SERVICE: &str = "none";
 
@@ -56,6 +58,8 @@ pub struct TenantSpec {
     pub acls: Vec<Arc<str>>,
     /// Whether sessions that were let pass go on when rules change.
     pub keep_sessions: bool,
+    /// What the service `policer` meters packets from initiators and to them by.
+    pub policers: [Option<Name>; 2],
 }
 
 impl TenantSpec {
@@ -88,6 +92,10 @@ impl TenantSpec {
         })?;
         let nat_pool = nat_pool(&tenant.nat_pool, chain[0])?;
         let acls = acls(tenant, chain[0])?;
+        let policers = [
+            policer("forward", &tenant.forward_policer, chain[0])?,
+            policer("reverse", &tenant.reverse_policer, chain[1])?,
+        ];
         let default = if drops_untracked(chain[0]) { UntrackedAction::Drop } else { UntrackedAction::Pass };
         let untracked = fields::choice("untracked", tenant.untracked, default)?;
         Ok(Self {
@@ -109,6 +117,7 @@ impl TenantSpec {
             nat_pool,
             acls,
             keep_sessions: tenant.keep_sessions,
+            policers,
         })
     }
 
@@ -120,6 +129,8 @@ impl TenantSpec {
             (true, false) => UntrackedAction::Drop,
             (false, true) => UntrackedAction::Pass,
         };
+        let policers =
+            self.policers.each_ref().map(|name| name.as_ref().map(ToString::to_string).unwrap_or_default());
         Tenant {
             name: self.name.to_string(),
             context: self.context.into(),
@@ -140,6 +151,8 @@ impl TenantSpec {
             nat_pool: self.nat_pool.as_ref().map(ToString::to_string).unwrap_or_default(),
             acls: self.acls.iter().map(ToString::to_string).collect(),
             keep_sessions: self.keep_sessions,
+            forward_policer: policers[0].clone(),
+            reverse_policer: policers[1].clone(),
         }
     }
 
@@ -254,6 +267,22 @@ fn nat_pool(text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
     }
 }
 
+/// The policer of a direction whose chain meters; one that doesn't has none.
+fn policer(way: &str, text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
+    let (field, services) = (format!("{way}_policer"), format!("{way}_services"));
+    let meters = order().number(POLICER).is_some_and(|number| chain.has(number));
+    match (text, meters) {
+        ("", false) => Ok(None),
+        ("", true) => Err(Flaw::new(field, format!("the service {POLICER} needs one"))
+            .remedy(format!("name a policer, or leave {POLICER} out of {services}"))),
+        (_, false) => {
+            Err(Flaw::new(field, format!("is used by the service {POLICER} only, which isn't on that chain"))
+                .remedy(format!("add {POLICER} to {services}")))
+        }
+        (text, true) => fields::name(&field, text).map(Some),
+    }
+}
+
 fn services(chain: Chain) -> Vec<String> {
     let names: Vec<&str> = order().names(chain).collect();
     match names[..] {
@@ -298,6 +327,11 @@ mod tests {
                 ..tenant()
             },
             Tenant {
+                reverse_services: vec!["l4-lifecycle".into(), "policer".into()],
+                reverse_policer: "gold".into(),
+                ..tenant()
+            },
+            Tenant {
                 forward_services: vec!["nat".into()],
                 reverse_services: vec!["nat".into()],
                 nat_pool: "out".into(),
@@ -325,6 +359,16 @@ mod tests {
             (Tenant { outside_interfaces: vec!["a".into()], ..tenant() }, "outside_interfaces"),
             (Tenant { forward_services: vec!["ips".into()], ..tenant() }, "forward_services"),
             (Tenant { nat_pool: "out".into(), ..tenant() }, "nat_pool"),
+            (Tenant { forward_policer: "gold".into(), ..tenant() }, "forward_policer"),
+            (Tenant { reverse_services: vec!["policer".into()], ..tenant() }, "reverse_policer"),
+            (
+                Tenant {
+                    forward_services: vec!["policer".into()],
+                    forward_policer: "a b".into(),
+                    ..tenant()
+                },
+                "forward_policer",
+            ),
             (
                 Tenant {
                     forward_services: vec!["nat".into()],
