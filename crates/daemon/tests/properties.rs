@@ -6,8 +6,8 @@ mod common;
 use api::v1::interface::Port;
 use api::v1::{
     AddressSet, ApplyRequest, Backend, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif,
-    NatPool, Neighbor, NextHop, Object, ObjectRef, Route, RouteAction, Sink, StaticMac, Tap, Tenant, Vip,
-    Vlan, Vrf,
+    NatPool, Neighbor, NextHop, Object, ObjectRef, Policer, Route, RouteAction, Sink, StaticMac, Tap, Tenant,
+    Vip, Vlan, Vrf,
 };
 use common::{World, controller};
 use proptest::prelude::*;
@@ -107,11 +107,17 @@ fn bridge() -> impl Strategy<Value = Bridge> {
 fn tenant() -> impl Strategy<Value = Tenant> {
     let interfaces =
         || prop::collection::btree_set(name(), 0..3).prop_map(|names| names.into_iter().collect());
-    (name(), interfaces(), interfaces(), 0..2u32, 0..2u32, prop::option::of(name())).prop_map(
-        |(name, interfaces, outside_interfaces, context, max_sessions, pool)| Tenant {
+    let policer = prop::option::weighted(0.2, name());
+    (name(), interfaces(), interfaces(), 0..2u32, 0..2u32, prop::option::of(name()), policer).prop_map(
+        |(name, interfaces, outside_interfaces, context, max_sessions, pool, policer)| Tenant {
             forward_services: pool.iter().map(|_| "nat".into()).collect(),
-            reverse_services: pool.iter().map(|_| "nat".into()).collect(),
+            reverse_services: pool
+                .iter()
+                .map(|_| "nat".into())
+                .chain(policer.iter().map(|_| "policer".into()))
+                .collect(),
             nat_pool: pool.unwrap_or_default(),
+            reverse_policer: policer.unwrap_or_default(),
             name,
             context,
             interfaces,
@@ -128,6 +134,16 @@ fn nat_pool() -> impl Strategy<Value = NatPool> {
         addresses: vec![format!("192.0.2.{first}-192.0.2.{}", first + more)],
         context,
         ..NatPool::default()
+    })
+}
+
+fn policer() -> impl Strategy<Value = Policer> {
+    (name(), 1..4u64, any::<bool>()).prop_map(|(name, cir, per_session)| Policer {
+        name,
+        cir,
+        cbs: 1500,
+        per_session,
+        ..Policer::default()
     })
 }
 
@@ -155,8 +171,8 @@ fn address_set() -> impl Strategy<Value = AddressSet> {
 
 fn object() -> impl Strategy<Value = Object> {
     use api::v1::object::Object::{
-        AddressSet as A, Bridge as B, Interface as I, NatPool as P, Neighbor as N, Route as R, Tenant as T,
-        Vip as W, Vrf as V,
+        AddressSet as A, Bridge as B, Interface as I, NatPool as P, Neighbor as N, Policer as Q, Route as R,
+        Tenant as T, Vip as W, Vrf as V,
     };
     let neighbor = (name(), 1..4u8).prop_map(|(interface, host)| Neighbor {
         interface,
@@ -176,6 +192,7 @@ fn object() -> impl Strategy<Value = Object> {
         1 => neighbor.prop_map(N),
         2 => tenant().prop_map(T),
         1 => nat_pool().prop_map(P),
+        1 => policer().prop_map(Q),
         1 => vip().prop_map(W),
         1 => address_set().prop_map(A),
     ]
@@ -190,6 +207,7 @@ fn batch() -> impl Strategy<Value = ApplyRequest> {
                 Kind::Bridge,
                 Kind::Tenant,
                 Kind::NatPool,
+                Kind::Policer,
                 Kind::Vip,
                 Kind::AddressSet
             ]),
@@ -359,13 +377,16 @@ fn config_of(objects: &[Object]) -> Config {
 
 /// One batch per object.
 fn singles(config: &Config) -> Vec<ApplyRequest> {
+    // Who is metered by one names one that is there.
+    let policers = config.policers.iter().cloned().map(api::v1::object::Object::Policer);
     let tenants = config.tenants.iter().cloned().map(api::v1::object::Object::Tenant);
     let objects = (config.routes.iter().cloned().map(api::v1::object::Object::Route))
         .chain(config.neighbors.iter().cloned().map(api::v1::object::Object::Neighbor))
         .chain(config.interfaces.iter().cloned().map(api::v1::object::Object::Interface))
         .chain(config.bridges.iter().cloned().map(api::v1::object::Object::Bridge))
         .chain(config.vrfs.iter().cloned().map(api::v1::object::Object::Vrf));
-    tenants
+    policers
+        .chain(tenants)
         .chain(config.nat_pools.iter().cloned().map(api::v1::object::Object::NatPool))
         .chain(config.vips.iter().cloned().map(api::v1::object::Object::Vip))
         .chain(config.address_sets.iter().cloned().map(api::v1::object::Object::AddressSet))
@@ -394,6 +415,7 @@ fn shuffle(config: &mut Config, seed: u64) {
     turn(&mut config.neighbors, seed >> 32);
     turn(&mut config.tenants, seed >> 40);
     turn(&mut config.nat_pools, seed >> 48);
+    turn(&mut config.policers, seed >> 12);
     turn(&mut config.vips, seed >> 56);
     turn(&mut config.address_sets, seed >> 4);
 }

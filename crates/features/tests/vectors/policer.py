@@ -69,8 +69,7 @@ def layer2():
         row(name, 1, bytes(frame), 2, bytes(frame))
     options = IPv6ExtHdrDestOpt() / udp()
     came, left = (
-        bytes(Ether(**MACS, type=0x86DD) / IPv6(src="2001:db8:2::2", dst="2001:db8:1002::9", tc=dscp << 2) / options)
-        for dscp in (7, EF)
+        bytes(Ether(**MACS, type=0x86DD) / IPv6(src="2001:db8:2::2", dst="2001:db8:1002::9", tc=dscp << 2) / options) for dscp in (7, EF)
     )
     row("ip6 with extension headers", 1, came, 2, left)
 
