@@ -163,9 +163,9 @@ mod tests {
         let view = Policers { name: None };
         assert_eq!(
             view.table(&answer, None, Paint::new(false)),
-            "POLICER  RATES                                                           METERS               GREEN  BYTES  YELLOW  BYTES  RED  BYTES\n\
-             gold     srtcm 1000000 bit/s, 3000 bytes + 1500 bytes                    tenant red, reverse     10   1000       2    200    1    100\n\
-             gold     srtcm 1000000 bit/s, 3000 bytes + 1500 bytes                    interface uplink         7     70       0      0    0      0\n\
+            "POLICER  RATES                                                               METERS               GREEN  BYTES  YELLOW  BYTES  RED  BYTES\n\
+             gold     srtcm 1000000 bit/s, 3000 bytes + 1500 bytes                        tenant red, reverse     10   1000       2    200    1    100\n\
+             gold     srtcm 1000000 bit/s, 3000 bytes + 1500 bytes                        interface uplink         7     70       0      0    0      0\n\
              tin      trtcm 5 packets/s, 6 packets + 7 packets/s, 8 packets each session                           0      0       0      0    0      0\n"
         );
         assert_eq!(view.table(&PolicersResponse::default(), None, Paint::new(false)), "no policers\n");
