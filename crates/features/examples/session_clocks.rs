@@ -295,6 +295,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str]) {
         addresses: vec![0xc612_0000..=0xc612_001f],
         ports: 1024..=u16::MAX,
         deterministic: None,
+        mappings: Default::default(),
         figures: Arc::default(),
     };
     let tenant = Tenant {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use api::v1::NatPoolState;
-use features::session::nat::Pool;
+use features::session::nat::{Mappings, Pool};
 
 use super::core::Core;
 use super::directory::{Inventory, NatPool};
@@ -48,6 +48,7 @@ pub(super) fn compile(pool: &NatPool) -> Pool {
         addresses: spec.addresses.iter().map(|range| range.first.to_bits()..=range.last.to_bits()).collect(),
         ports: spec.ports.clone(),
         deterministic: spec.deterministic.map(|hosts| hosts.to_bits()),
+        mappings: Mappings::new(&spec.mappings),
         figures: Arc::clone(figures),
     }
 }
@@ -78,5 +79,6 @@ fn state(inventory: &Inventory, pool: &NatPool) -> NatPoolState {
         translations: pool.figures.translations.load(Ordering::Relaxed),
         created: pool.figures.created.load(Ordering::Relaxed),
         exhausted: pool.figures.exhausted.load(Ordering::Relaxed),
+        mappings: spec.to_api().mappings,
     }
 }

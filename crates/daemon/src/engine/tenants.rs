@@ -101,6 +101,10 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
         let mut outside: Vec<_> = spec.outside_interfaces.iter().filter_map(index).collect();
         outside.sort_unstable();
         let pool = spec.nat_pool.as_ref().and_then(|name| inventory.nat_pools.get(name));
+        let nat = pool.map(|pool| Arc::new(nat::compile(pool)));
+        if let Some(pool) = &nat {
+            tenants.mapped.add(spec.context, tenant.index, pool);
+        }
         let compiled = session::Tenant {
             name: spec.name.to_string().into(),
             timeouts: spec.timeouts.map(ticks_of_seconds),
@@ -110,7 +114,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             untracked: if spec.drop_untracked { Untracked::Drop } else { Untracked::Pass },
             midstream: spec.midstream,
             outside,
-            nat: pool.map(|pool| Arc::new(nat::compile(pool))),
+            nat,
             acls: filters.numbers(spec.acls.iter().map(|name| &**name)),
             keep_sessions: spec.keep_sessions,
             policers: policers::of_tenant(inventory, spec),

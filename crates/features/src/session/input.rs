@@ -358,13 +358,20 @@ impl<F: Tuple> There<'_, F> {
         look: &Look<Mark>,
         bytes: u32,
     ) -> Result<Passage, Drop> {
-        let Some(tenant) = self.tenants.get(place.tenant) else {
+        let mut number = place.tenant;
+        let mut tenant = self.tenants.get(number);
+        if tenant.is_none() {
+            // From outside, hosts can be asked that are mapped.
+            number = self.tenants.mapped.tenant(&look.key, look.mark.from_high);
+            tenant = self.tenants.get(number).filter(|tenant| tenant.is_outside(interface));
+        }
+        let Some(tenant) = tenant else {
             // It is nobody's.
             self.counts[Counter::Outside as usize] += 1;
             return Ok((PASS, Flow::NONE, 0));
         };
         let flow = (look.key, look.hash, look.mark.from_high);
-        let at = (place.tenant, interface);
+        let at = (number, interface);
         let begun = self.sessions.begin(self.tenants, at, tenant, flow, self.now, &mut self.evicted);
         let (session, new) = begun.map_err(|why| {
             tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);

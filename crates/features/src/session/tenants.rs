@@ -2,7 +2,7 @@
 
 use super::acl::Acls;
 use super::balance::Vips;
-use super::nat::Pool;
+use super::nat::{Mapped, Pool};
 use super::services::Chain;
 use crate::policer::Policed;
 use core::fmt;
@@ -180,6 +180,8 @@ pub struct Tenants {
     pub per_worker: usize,
     /// Who is served by whom, for tenants with the service `balance`.
     pub vips: Vips,
+    /// Hosts inside that can be asked from outside, for tenants with the service `nat`.
+    pub mapped: Mapped,
     /// Which sessions may be, for tenants with the service `acl`.
     pub acls: Acls,
     tenants: Vec<Option<Arc<Tenant>>>,
@@ -213,7 +215,9 @@ impl Tenants {
             let ports = Key::v4(key.context(), key.protocol(), (0, low), (0, high)).0;
             return pick(self.shares.hash(&ports), self.workers);
         }
-        pick(self.shares.hash(key), self.workers)
+        // A host that is mapped has one address on each side.
+        let plain = self.mapped.plain(key);
+        pick(self.shares.hash(plain.as_ref().unwrap_or(key)), self.workers)
     }
 
     /// Sets or removes the tenant of that number. Number 0 is nobody's.
@@ -243,10 +247,11 @@ impl Tenants {
         self.places[at] = Some(place);
     }
 
-    /// Removes all tenants, and all that is said of interfaces; VIPs and lists of rules stay.
+    /// Removes all tenants with their mappings, and all that is said of interfaces; VIPs and lists of rules stay.
     pub fn clear(&mut self) {
         self.tenants.clear();
         self.places.clear();
+        self.mapped.clear();
     }
 }
 

@@ -165,7 +165,8 @@ fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionS
     let near = seen.translated.map(|[near, _]| near);
     // A client is mostly seen by its backend as it is.
     let near = near.filter(|near| ![seen.endpoints().0, seen.endpoints().1].contains(near));
-    let backend = seen.translated.filter(|_| seen.balanced).map(|[_, backend]| backend);
+    let backend = seen.translated.map(|[_, backend]| backend);
+    let backend = backend.filter(|backend| seen.balanced || backend.0 != responder);
     SessionState {
         id: format!("{worker}-{}.{}", handle.index, handle.generation),
         tenant: tenants.get(&session.tenant).cloned().unwrap_or_default(),

@@ -44,18 +44,31 @@ impl Conflicts<'_> {
         for (at, (name, stored)) in pools.iter().enumerate() {
             let spec = &stored.spec;
             for (other, before) in &pools[..at] {
-                let mut pairs = spec
-                    .addresses
-                    .iter()
-                    .flat_map(|span| before.spec.addresses.iter().map(move |earlier| (span, earlier)));
-                if spec.context == before.spec.context
-                    && let Some((span, earlier)) = pairs.find(|(span, earlier)| span.overlaps(**earlier))
-                {
+                if spec.context != before.spec.context {
+                    continue;
+                }
+                let (all, earlier) = (spec.all_addresses(), before.spec.all_addresses());
+                let mut pairs =
+                    all.iter().flat_map(|span| earlier.iter().map(move |earlier| (span, earlier)));
+                if let Some((span, earlier)) = pairs.find(|(span, earlier)| span.overlaps(**earlier)) {
                     self.blame(Key::NatPool((*name).clone()), Key::NatPool((*other).clone()), |other| {
                         let what = format!("{span} and {earlier} overlap, of which one is {other}'s");
                         Flaw::new("addresses", what).remedy("give each address to one pool")
                     });
                 }
+            }
+        }
+        let mut owners = BTreeMap::new();
+        for (name, stored) in &self.model.tenants {
+            let pool = stored.spec.nat_pool.as_ref().and_then(|pool| self.model.nat_pools.get(pool));
+            let maps = pool.filter(|pool| !pool.spec.mappings.is_empty());
+            if let Some((pool, other)) =
+                maps.and_then(|pool| Some((pool, owners.insert(&pool.spec.name, name)?)))
+            {
+                self.blame(Key::Tenant(name.clone()), Key::Tenant(other.clone()), |other| {
+                    let what = format!("{} has mappings, and {other} has it already", pool.spec.name);
+                    Flaw::new("nat_pool", what).remedy("give each tenant that maps hosts a pool of its own")
+                });
             }
         }
         for (name, stored) in &self.model.tenants {

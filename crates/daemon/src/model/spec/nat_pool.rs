@@ -1,11 +1,13 @@
 //! Pools of addresses for NAT.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
-use api::v1::NatPool;
-use features::session::nat::Deterministic;
+use api::v1::{NatMapping, NatPool, NatProtocol};
+use features::session::nat::{Deterministic, Mapping};
+use wire::IpProtocol;
 
 use super::IpRange;
 use crate::model::{Flaw, Name, fields};
@@ -86,6 +88,8 @@ pub struct NatPoolSpec {
     pub context: u16,
     /// Hosts that have their ports by their address.
     pub deterministic: Option<Ipv4Span>,
+    /// Hosts and ports that are always seen with the same, ordered.
+    pub mappings: Vec<Mapping>,
 }
 
 impl NatPoolSpec {
@@ -94,7 +98,7 @@ impl NatPoolSpec {
     /// # Errors
     /// [`Flaw`] naming the field.
     pub fn parse(pool: &NatPool) -> Result<Self, Flaw> {
-        let addresses = addresses(&pool.addresses)?;
+        let addresses = addresses(&pool.addresses, !pool.mappings.is_empty())?;
         let port = |field, said, default| fields::number(field, said, 1..=u32::from(u16::MAX), default);
         let first = port("first_port", pool.first_port, FIRST_PORT.into())? as u16;
         let last = port("last_port", pool.last_port, u16::MAX.into())? as u16;
@@ -109,12 +113,14 @@ impl NatPoolSpec {
             "" => None,
             text => Some(deterministic(Ipv4Span::parse("deterministic", text)?, &addresses, first..=last)?),
         };
+        let mappings = mappings(&pool.mappings, &addresses, &(first..=last))?;
         Ok(Self {
             name: fields::name("name", &pool.name)?,
             addresses,
             ports: first..=last,
             context,
             deterministic,
+            mappings,
         })
     }
 
@@ -128,11 +134,115 @@ impl NatPoolSpec {
             last_port: unless(*self.ports.end(), u16::MAX),
             context: self.context.into(),
             deterministic: self.deterministic.map(|hosts| hosts.to_string()).unwrap_or_default(),
+            mappings: self.mappings.iter().map(mapping_to_api).collect(),
         }
+    }
+
+    /// Its addresses and those that hosts are mapped to, none twice.
+    pub fn all_addresses(&self) -> Vec<Ipv4Span> {
+        let mapped: BTreeSet<_> = self.mappings.iter().map(|mapping| host(mapping.outside)).collect();
+        let others = mapped.into_iter().filter(|one| !self.addresses.iter().any(|span| span.overlaps(*one)));
+        self.addresses.iter().copied().chain(others).collect()
     }
 }
 
-fn addresses(texts: &[String]) -> Result<Vec<Ipv4Span>, Flaw> {
+/// An address alone.
+fn host(address: u32) -> Ipv4Span {
+    let address = Ipv4Addr::from_bits(address);
+    Ipv4Span { first: address, last: address }
+}
+
+fn mapping_to_api(mapping: &Mapping) -> NatMapping {
+    let address = |bits: u32| Ipv4Addr::from_bits(bits).to_string();
+    let (protocol, own, seen) = mapping.port.unwrap_or_default();
+    let udp = protocol == IpProtocol::UDP.0;
+    NatMapping {
+        inside: address(mapping.inside),
+        outside: address(mapping.outside),
+        outside_port: seen.into(),
+        inside_port: if own == seen { 0 } else { own.into() },
+        protocol: if udp { NatProtocol::Udp } else { NatProtocol::Unspecified }.into(),
+    }
+}
+
+fn mappings(
+    said: &[NatMapping],
+    addresses: &[Ipv4Span],
+    ports: &RangeInclusive<u16>,
+) -> Result<Vec<Mapping>, Flaw> {
+    let mut all: Vec<Mapping> = Vec::new();
+    for (index, one) in said.iter().enumerate() {
+        let place = |field: &str| format!("mappings[{index}].{field}");
+        let mapping = mapping(one, place)?;
+        let Mapping { inside, outside, port } = mapping;
+        let (seen, ours) = (host(outside), addresses.iter().find(|span| span.overlaps(host(outside))));
+        if let Some(span) = ours
+            && port.is_none_or(|(_, _, seen)| ports.contains(&seen))
+        {
+            let flaw = Flaw::new(
+                place("outside"),
+                format!("{seen} overlaps {span}, whose ports the pool gives to others"),
+            );
+            return Err(flaw.remedy("take an address that isn't the pool's, or a port below its first_port or above its last_port"));
+        }
+        let same_port = |other: &Mapping, port_of: fn((u8, u16, u16)) -> (u8, u16)| {
+            other.port.map(port_of) == port.map(port_of)
+        };
+        let seen_twice = |other: &&Mapping| {
+            other.outside == outside && same_port(other, |(protocol, _, seen)| (protocol, seen))
+        };
+        if all.iter().find(seen_twice).is_some() {
+            return Err(Flaw::new(place("outside"), format!("{seen} is mapped already"))
+                .remedy("map each address or port once"));
+        }
+        let own_twice = |other: &&Mapping| {
+            other.inside == inside && same_port(other, |(protocol, own, _)| (protocol, own))
+        };
+        if all.iter().find(own_twice).is_some() {
+            return Err(Flaw::new(place("inside"), format!("{} is mapped already", host(inside)))
+                .remedy("a host is seen with one address"));
+        }
+        all.push(mapping);
+    }
+    // An address that is one host's inside and another's outside can't be told.
+    let both = all.iter().find(|one| all.iter().any(|other| other.outside == one.inside));
+    if let Some(both) = both {
+        return Err(Flaw::new("mappings", format!("{} is inside and outside", host(both.inside)))
+            .remedy("take addresses outside that no host inside has"));
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn mapping(said: &NatMapping, place: impl Fn(&str) -> String) -> Result<Mapping, Flaw> {
+    let address = |field: &str, text: &str| {
+        let field = place(field);
+        let span = Ipv4Span::parse(&field, text)?;
+        if span.first != span.last || !span.is_unicast() {
+            return Err(Flaw::new(field, format!("{text} is no host's address")).remedy("take one address"));
+        }
+        Ok(span.first.to_bits())
+    };
+    let (inside, outside) = (address("inside", &said.inside)?, address("outside", &said.outside)?);
+    let port = |field: &str, said: u32, default: u32| {
+        fields::number(&place(field), said, 1..=u32::from(u16::MAX), default).map(|port| port as u16)
+    };
+    let protocol = fields::choice(&place("protocol"), said.protocol, NatProtocol::Tcp)?;
+    if said.outside_port == 0 {
+        let unused = [("inside_port", said.inside_port != 0), ("protocol", said.protocol != 0)];
+        if let Some((field, _)) = unused.into_iter().find(|(_, given)| *given) {
+            return Err(Flaw::new(place(field), "is for a port, but outside_port isn't said")
+                .remedy("say it, or leave both out to map the whole address"));
+        }
+        return Ok(Mapping { inside, outside, port: None });
+    }
+    let seen = port("outside_port", said.outside_port, 0)?;
+    let own = port("inside_port", said.inside_port, said.outside_port)?;
+    let protocol = if protocol == NatProtocol::Udp { IpProtocol::UDP } else { IpProtocol::TCP };
+    Ok(Mapping { inside, outside, port: Some((protocol.0, own, seen)) })
+}
+
+fn addresses(texts: &[String], maps: bool) -> Result<Vec<Ipv4Span>, Flaw> {
     let mut spans = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         let field = format!("addresses[{index}]");
@@ -146,7 +256,7 @@ fn addresses(texts: &[String]) -> Result<Vec<Ipv4Span>, Flaw> {
         }
         spans.push(span);
     }
-    if spans.is_empty() {
+    if spans.is_empty() && !maps {
         return Err(
             Flaw::new("addresses", "a pool without addresses is of no use").remedy("say one at least")
         );
@@ -162,6 +272,9 @@ fn deterministic(
     ports: RangeInclusive<u16>,
 ) -> Result<Ipv4Span, Flaw> {
     let size: u64 = addresses.iter().map(|span| span.len()).sum();
+    if size == 0 {
+        return Err(Flaw::new("deterministic", "there are no addresses to share out").remedy("say some"));
+    }
     if hosts.len().div_ceil(size) > ports.len() as u64 {
         let what =
             format!("{} hosts can't have {} ports of {size} addresses among them", hosts.len(), ports.len());
@@ -178,6 +291,11 @@ mod tests {
         NatPool { name: "out".into(), addresses: vec!["192.0.2.1".into()], ..NatPool::default() }
     }
 
+    fn mapped(port: u32) -> NatMapping {
+        let (inside, outside) = ("10.0.0.1".into(), "192.0.2.2".into());
+        NatMapping { inside, outside, outside_port: port, ..NatMapping::default() }
+    }
+
     #[test]
     fn the_canonical_form_is_what_differs_from_the_defaults() {
         for api in [
@@ -190,6 +308,19 @@ mod tests {
                 deterministic: "10.0.0.0/24".into(),
                 ..pool()
             },
+            NatPool {
+                mappings: vec![
+                    NatMapping { inside_port: 80, ..mapped(443) },
+                    NatMapping { protocol: NatProtocol::Udp.into(), ..mapped(53) },
+                    NatMapping {
+                        inside: "10.0.0.2".into(),
+                        outside: "192.0.2.3".into(),
+                        ..NatMapping::default()
+                    },
+                ],
+                ..pool()
+            },
+            NatPool { addresses: vec![], mappings: vec![mapped(0)], ..pool() },
         ] {
             assert_eq!(NatPoolSpec::parse(&api).unwrap().to_api(), api);
         }
@@ -206,6 +337,11 @@ mod tests {
     #[test]
     fn flaws_name_their_field() {
         let of = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let maps = |mappings: &[NatMapping]| NatPool { mappings: mappings.to_vec(), ..pool() };
+        // Below the pool's first port, its address may have others.
+        assert!(
+            NatPoolSpec::parse(&maps(&[NatMapping { outside: "192.0.2.1".into(), ..mapped(1023) }])).is_ok()
+        );
         for (api, field) in [
             (NatPool { name: "a b".into(), ..pool() }, "name"),
             (NatPool { addresses: vec![], ..pool() }, "addresses"),
@@ -219,6 +355,27 @@ mod tests {
             (NatPool { context: 65_536, ..pool() }, "context"),
             (NatPool { deterministic: "10.0.0.0/33".into(), ..pool() }, "deterministic"),
             (NatPool { deterministic: "10.0.0.0/16".into(), ..pool() }, "deterministic"),
+            (
+                maps(&[mapped(0), NatMapping { inside: "10.0.0.9".into(), ..mapped(0) }]),
+                "mappings[1].outside",
+            ),
+            (
+                maps(&[mapped(0), NatMapping { outside: "192.0.2.9".into(), ..mapped(0) }]),
+                "mappings[1].inside",
+            ),
+            (
+                maps(&[mapped(80), NatMapping { inside: "10.0.0.9".into(), ..mapped(80) }]),
+                "mappings[1].outside",
+            ),
+            (maps(&[NatMapping { outside: "192.0.2.1".into(), ..mapped(0) }]), "mappings[0].outside"),
+            (maps(&[NatMapping { outside: "192.0.2.1".into(), ..mapped(1024) }]), "mappings[0].outside"),
+            (maps(&[NatMapping { inside_port: 7, ..mapped(0) }]), "mappings[0].inside_port"),
+            (maps(&[NatMapping { protocol: 2, ..mapped(0) }]), "mappings[0].protocol"),
+            (maps(&[NatMapping { protocol: 9, ..mapped(1) }]), "mappings[0].protocol"),
+            (maps(&[mapped(70_000)]), "mappings[0].outside_port"),
+            (maps(&[NatMapping { inside: "fd00::1".into(), ..mapped(0) }]), "mappings[0].inside"),
+            (maps(&[NatMapping { outside: "192.0.2.0/30".into(), ..mapped(0) }]), "mappings[0].outside"),
+            (maps(&[NatMapping { outside: "10.0.0.1".into(), ..mapped(0) }]), "mappings"),
         ] {
             assert_eq!(NatPoolSpec::parse(&api).unwrap_err().field, field, "{api:?}");
         }

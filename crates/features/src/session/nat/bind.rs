@@ -27,6 +27,17 @@ pub(in super::super) enum NoPort {
     NoShare,
     /// All of its ports are in use to that destination.
     Exhausted,
+    /// The one that the host is mapped to is.
+    InUse,
+}
+
+/// What a session is to be translated to.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Wish {
+    /// How its initiator is seen; `None`: with one of the pool's addresses and ports.
+    pub(in super::super) source: Option<End<u32>>,
+    /// Who is asked.
+    pub(in super::super) responder: End<u32>,
 }
 
 /// Pools that a worker's sessions have ports of.
@@ -71,8 +82,18 @@ pub(in super::super) fn holds(
 ) -> bool {
     let Some(pool) = &tenant.nat else { return false };
     let (low, high) = key.v4_endpoints();
-    let host = if translation.near_is_high { high.0 } else { low.0 };
-    tenant.chain[0].has(super::number()) && pool.covers(host, translation.beyond()[0], tenants)
+    let (host, remote) = if translation.near_is_high { (high, low) } else { (low, high) };
+    let ([seen, asked], protocol) = (translation.beyond(), key.protocol());
+    let meant = pool.mappings.inward(protocol, remote);
+    // An echo's identifier stands for both ports.
+    let as_asked = meant.map_or(asked.0 == remote.0, |meant| meant.0 == asked.0);
+    let as_seen = match pool.mappings.outward(protocol, host) {
+        Some(mapped) => mapped == seen || seen == host && meant.is_some(),
+        // It began outside.
+        None if seen == host => meant.is_some(),
+        None => pool.covers(host.0, seen, tenants),
+    };
+    tenant.chain[0].has(super::number()) && as_asked && as_seen
 }
 
 /// Whether a protocol's ports can be changed: SCTP's are covered by a checksum over the whole packet, and by them alone a worker is chosen.
@@ -81,7 +102,8 @@ fn has_free_ports(protocol: IpProtocol) -> bool {
 }
 
 impl Sessions {
-    /// Gives a session whose initiator is inside an address and a port of the pool.
+    /// Gives a session whose initiator is inside an address and a port of the pool, or those that it is mapped to; its responder, where
+    /// that is mapped, the host that is meant.
     ///
     /// The port is one with which the answers' key is this worker's, as the session is, and no other session's. So nobody has to know which
     /// ports are in use, and one serves as many sessions as there are destinations.
@@ -91,13 +113,21 @@ impl Sessions {
         tenants: &Tenants,
         worker: u32,
         index: u32,
-        pool: &Pool,
+        (pool, wish): (&Pool, Wish),
         tick: u64,
     ) -> Result<(), NoPort> {
         let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
         let (key, inside_is_high) = (key, session.initiator_is_high());
         let (low, high) = key.v4_endpoints();
-        let (host, remote) = if inside_is_high { (high, low) } else { (low, high) };
+        let (host, remote) = (if inside_is_high { high } else { low }, wish.responder);
+        if let Some(seen) = wish.source {
+            let protocol = IpProtocol(key.protocol());
+            let (alias, seen_is_high) = Key::v4(key.context(), protocol.0, seen, remote);
+            // Both keys are this worker's, as the owner goes by hosts' own addresses.
+            let alias = self.table.add_alias(handle, alias, seen_is_high != inside_is_high);
+            let alias = alias.map_err(|_| NoPort::InUse)?;
+            return self.note(index, (handle, key, inside_is_high), (alias, [seen, remote]), pool);
+        }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
         let refused = (share.address, remote, tick);
         if self.translations.pools.used_up.contains(&Some(refused)) {
@@ -111,6 +141,17 @@ impl Sessions {
             self.translations.pools.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
             return Err(NoPort::Exhausted);
         };
+        self.note(index, (handle, key, inside_is_high), (alias, beyond), pool)
+    }
+
+    /// The session is found by its second key, and looks so beyond.
+    fn note(
+        &mut self,
+        index: u32,
+        (handle, key, inside_is_high): (Handle, Key, bool),
+        (alias, beyond): (u32, [End<u32>; 2]),
+        pool: &Pool,
+    ) -> Result<(), NoPort> {
         let pool_number = self.translations.pools.number_of(&pool.figures);
         let Some((translation, _)) = self.translations.v4.get_mut(handle) else {
             self.table.remove_alias(alias);

@@ -2,22 +2,26 @@
 //!
 //! | packet | what becomes of it |
 //! |---|---|
-//! | the first one of a session that leads outside | its source is given an address and a port of the tenant's pool: from now on the session is found by these, too |
-//! | from inside | its source is replaced |
-//! | from outside, to that address and port | its destination is replaced |
+//! | the first one of a session that leads outside | its source is given an address and a port of the tenant's pool, or those that it is mapped to: from now on the session is found by these, too |
+//! | the first one from outside to what a host inside is mapped to | its destination is replaced by the host |
+//! | the first one from inside to that | both are replaced |
+//! | from inside, of such a session | what was replaced is |
+//! | from outside, to that address and port | it is replaced back |
 //! | an ICMP error about one of these | itself and the packet that it quotes are translated |
 //! | of a session that leads elsewhere, or was there before | passes as it is |
 //!
-//! [`Pool`] is what configuration says; `bind` gives ports and takes them back; `way` says what leads outside; packets are changed as
+//! [`Pool`] is what configuration says, [`Mappings`] what of it always stands; `bind` gives ports and takes them back; `way` says what leads outside; packets are changed as
 //! `translate` does it.
 
 mod bind;
+mod mappings;
 mod pool;
 mod way;
 
+pub use mappings::{Mapped, Mapping, Mappings};
 pub use pool::{Deterministic, Figures, Pool};
 
-pub(super) use bind::{Pools, holds};
+pub(super) use bind::{Pools, Wish, holds};
 pub(super) use pool::ports;
 
 use super::entry::{Flow, Marks, Session};
@@ -52,6 +56,8 @@ graph::drops! {
         Untranslated => "untranslated", Invalid,
         /// Its headers aren't whole in what is looked at.
         TooShort => "too-short", Invalid,
+        /// Its host is mapped, and its answers couldn't be told from those of another session.
+        InUse => "in-use", Loss,
     }
 }
 
@@ -60,9 +66,9 @@ graph::counters! {
     enum Counter {
         /// Sessions that were given an address and a port.
         Translated => "translated",
-        /// Packets that were translated on their way out.
+        /// Packets that were translated on their way out; of sessions that began outside, on their way in.
         Out => "out",
-        /// Packets that were translated on their way in.
+        /// Packets that were translated on the way back.
         In => "in",
         /// ICMP errors that were translated with the packet that they quote.
         Errors => "errors",
@@ -151,10 +157,21 @@ impl Nat {
         }
         let Some(tenant) = arrival.tenants.get(session.tenant) else { return Entry::Goes };
         let (low, high) = key.v4_endpoints();
-        let remote = if session.initiator_is_high() { low } else { high };
-        let table = arrival.packets.meta(arrival.slot).table;
-        let (fibs, hops) = (arrival.tables.get(self.fibs), arrival.tables.get(self.hops));
-        match way(tenant, fibs, hops, table, remote.0) {
+        let (host, remote) = if session.initiator_is_high() { (high, low) } else { (low, high) };
+        let meta = arrival.packets.meta(arrival.slot);
+        let mappings = tenant.nat.as_ref().map(|pool| &pool.mappings);
+        let meant = mappings.and_then(|mappings| mappings.inward(key.protocol(), remote));
+        let from_outside = tenant.is_outside(meta.rx_if);
+        let leads = match (meant, from_outside) {
+            (Some(_), _) => Way::Outside,
+            // Its host isn't mapped any more.
+            (None, true) => Way::Inside,
+            (None, false) => {
+                let (fibs, hops) = (arrival.tables.get(self.fibs), arrival.tables.get(self.hops));
+                way(tenant, fibs, hops, meta.table, remote.0)
+            }
+        };
+        match leads {
             Way::Outside => {}
             Way::Nowhere => return Entry::Passes,
             Way::Inside => {
@@ -164,12 +181,16 @@ impl Nat {
             }
         }
         let Some(pool) = &tenant.nat else { return Entry::Refused(Drop::NoPool.into()) };
-        match arrival.sessions.translate(arrival.tenants, arrival.worker, number, pool, arrival.tick) {
+        let source = if from_outside { Some(host) } else { pool.mappings.outward(key.protocol(), host) };
+        let wish = Wish { source, responder: meant.unwrap_or(remote) };
+        match arrival.sessions.translate(arrival.tenants, arrival.worker, number, (pool, wish), arrival.tick)
+        {
             Ok(()) => {
                 arrival.count(Counter::Translated.into());
                 Entry::Goes
             }
             Err(NoPort::Exhausted) => Entry::Refused(Drop::PoolExhausted.into()),
+            Err(NoPort::InUse) => Entry::Refused(Drop::InUse.into()),
             Err(NoPort::NoShare) => Entry::Refused(Drop::NoShare.into()),
         }
     }

@@ -1,6 +1,7 @@
 //! Addresses and ports that inside hosts are seen with.
 
 use super::super::tenants::Tenants;
+use super::mappings::Mappings;
 use core::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,12 +43,14 @@ pub struct Deterministic {
 pub struct Pool {
     /// Its name.
     pub name: Arc<str>,
-    /// Its addresses, ascending ranges without overlap, in host byte order; there is one at least.
+    /// Its addresses, ascending ranges without overlap, in host byte order; none where it has mappings alone.
     pub addresses: Vec<RangeInclusive<u32>>,
     /// Ports of each of them.
     pub ports: RangeInclusive<u16>,
     /// Hosts that have their ports by their address; no other host has any then.
     pub deterministic: Option<Deterministic>,
+    /// Hosts and ports that are always seen with the same.
+    pub mappings: Mappings,
     /// Its figures: the same through all versions of the tables.
     pub figures: Arc<Figures>,
 }
@@ -167,6 +170,7 @@ mod tests {
             addresses: addresses.to_vec(),
             ports,
             deterministic: None,
+            mappings: Mappings::default(),
             figures: Arc::default(),
         }
     }

@@ -1,11 +1,12 @@
 //! Source NAT: conversations made by scapy, which know the inside host by the pool's address only.
 
+mod mapped;
 mod ports;
 mod vectors;
 mod workers;
 
 use super::*;
-use crate::session::nat::{Deterministic, Pool};
+use crate::session::nat::{Deterministic, Mapping, Mappings, Pool};
 use core::ops::RangeInclusive;
 
 const NAT: &str = include_str!("../../../tests/vectors/nat.txt");
@@ -18,6 +19,7 @@ fn pool(ports: RangeInclusive<u16>) -> Pool {
         addresses: vec![POOL..=POOL],
         ports,
         deterministic: None,
+        mappings: Mappings::default(),
         figures: Arc::default(),
     }
 }

@@ -186,9 +186,11 @@ impl<A: Address> Translation<A> {
                 turn,
             )?;
             let of_message = edit.take();
-            // Whoever reports it on the near side is seen as the host that it concerns; on the far one, only the host itself has another address.
+            // Whoever reports it on the near side is seen as the host that it concerns; on the far one that holds where the far host is mapped, and else only the
+            // host itself has another address.
             let source = A::get(&edit, l3 + A::SRC)?;
-            let hides = leaves && old[0].0 != new[0].0;
+            let hides =
+                if leaves { old[0].0 != new[0].0 } else { !self.is_balanced() && old[1].0 != new[1].0 };
             if !is_ours && (hides || source == old[1].0) {
                 (if leaves { new[0].0 } else { new[1].0 }).put(&mut edit, l3 + A::SRC)?;
             }

@@ -1,6 +1,7 @@
 //! Which ports sessions are given, and when they give them back.
 
 use super::*;
+use crate::session::nat::Wish;
 use crate::session::sessions::Evicted;
 use core::net::IpAddr;
 use proptest::prelude::*;
@@ -188,7 +189,8 @@ fn check(steps: &[(u8, u8, u8, u8)], ports: RangeInclusive<u16>) {
         let begun = sessions.begin(&tenants, (1, 2), &tenant, of_key, now, &mut Evicted::default());
         let (index, new) = begun.unwrap();
         assert!(new);
-        match sessions.translate(&tenants, 0, index, &pool, now) {
+        let wish = Wish { source: None, responder: far };
+        match sessions.translate(&tenants, 0, index, (&pool, wish), now) {
             Ok(()) => {
                 let handle = sessions.table.handle(index).unwrap();
                 let [(address, port), _] = sessions.translations.endpoints(handle).unwrap();

@@ -1,0 +1,144 @@
+//! Mappings that stand: hosts inside, and ports of theirs, that are always seen outside with the same address, and can be asked by it.
+
+use super::super::translate::End;
+use super::pool::Pool;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tables::session::Key;
+
+/// One of them; addresses in host byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mapping {
+    /// The host's own address.
+    pub inside: u32,
+    /// The address that it is seen with.
+    pub outside: u32,
+    /// Of a port alone: protocol, the host's own port, and the one that it is seen with.
+    pub port: Option<(u8, u16, u16)>,
+}
+
+/// A port, by protocol and endpoint, to the same on the other side.
+type Ports = HashMap<(u8, End<u32>), End<u32>, RandomState>;
+type Hosts = HashMap<u32, u32, RandomState>;
+
+/// All mappings of a pool, both ways. No address and no port is there twice on either side.
+#[derive(Clone, Debug, Default)]
+pub struct Mappings {
+    /// Whole addresses, from outside to inside and back.
+    hosts: [Hosts; 2],
+    /// Single ports, likewise. They come before the whole address.
+    ports: [Ports; 2],
+}
+
+impl Mappings {
+    /// Of these.
+    #[must_use]
+    pub fn new(mappings: &[Mapping]) -> Self {
+        let mut all = Self::default();
+        for Mapping { inside, outside, port } in mappings {
+            match port {
+                None => {
+                    all.hosts[0].insert(*outside, *inside);
+                    all.hosts[1].insert(*inside, *outside);
+                }
+                Some((protocol, own, seen)) => {
+                    let (own, seen) = ((*inside, *own), (*outside, *seen));
+                    all.ports[0].insert((*protocol, seen), own);
+                    all.ports[1].insert((*protocol, own), seen);
+                }
+            }
+        }
+        all
+    }
+
+    /// Addresses that hosts are seen with, some perhaps twice.
+    pub fn outside(&self) -> impl Iterator<Item = u32> + '_ {
+        self.hosts[0].keys().copied().chain(self.ports[0].keys().map(|(_, (address, _))| *address))
+    }
+
+    /// Who is meant outside by that endpoint.
+    pub(super) fn inward(&self, protocol: u8, seen: End<u32>) -> Option<End<u32>> {
+        self.across(0, protocol, seen)
+    }
+
+    /// What an endpoint inside is always seen as.
+    pub(super) fn outward(&self, protocol: u8, own: End<u32>) -> Option<End<u32>> {
+        self.across(1, protocol, own)
+    }
+
+    fn across(&self, way: usize, protocol: u8, end: End<u32>) -> Option<End<u32>> {
+        let port = self.ports[way].get(&(protocol, end)).copied();
+        port.or_else(|| Some((*self.hosts[way].get(&end.0)?, end.1)))
+    }
+}
+
+/// Whose mappings an outside address is of, in all address spaces: a tenant's number, and its pool.
+#[derive(Clone, Debug, Default)]
+pub struct Mapped(HashMap<(u16, u32), (u16, Arc<Pool>), RandomState>);
+
+impl Mapped {
+    /// Adds the mappings of a tenant's pool.
+    pub fn add(&mut self, context: u16, tenant: u16, pool: &Arc<Pool>) {
+        for address in pool.mappings.outside() {
+            self.0.insert((context, address), (tenant, Arc::clone(pool)));
+        }
+    }
+
+    /// There are none any more.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn inward(&self, key: &Key, seen: End<u32>) -> Option<(u16, End<u32>)> {
+        let (tenant, pool) = self.0.get(&(key.context(), seen.0))?;
+        Some((*tenant, pool.mappings.inward(key.protocol(), seen)?))
+    }
+
+    /// The tenant whose host is meant by the destination of a packet with that key; 0: none.
+    #[must_use]
+    pub fn tenant(&self, key: &Key, from_high: bool) -> u16 {
+        if self.0.is_empty() || !key.is_v4() {
+            return 0;
+        }
+        let (low, high) = key.v4_endpoints();
+        self.inward(key, if from_high { low } else { high }).map_or(0, |(tenant, _)| tenant)
+    }
+
+    /// The key with hosts' own addresses, the same on both sides of a translation. `None` where it is so itself.
+    pub(in super::super) fn plain(&self, key: &Key) -> Option<Key> {
+        if self.0.is_empty() || !key.is_v4() {
+            return None;
+        }
+        let (low, high) = key.v4_endpoints();
+        let own = [low, high].map(|end| self.inward(key, end).map(|(_, own)| own));
+        let any = own.iter().any(Option::is_some);
+        any.then(|| Key::v4(key.context(), key.protocol(), own[0].unwrap_or(low), own[1].unwrap_or(high)).0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::IpProtocol;
+
+    const TCP: u8 = IpProtocol::TCP.0;
+    const UDP: u8 = IpProtocol::UDP.0;
+
+    #[test]
+    fn a_port_s_mapping_comes_before_its_host_s() {
+        let host = Mapping { inside: 10, outside: 100, port: None };
+        let port = Mapping { inside: 11, outside: 100, port: Some((TCP, 80, 8080)) };
+        let mappings = Mappings::new(&[host, port]);
+        assert_eq!(mappings.inward(TCP, (100, 8080)), Some((11, 80)));
+        assert_eq!(mappings.inward(UDP, (100, 8080)), Some((10, 8080)));
+        assert_eq!(mappings.inward(TCP, (100, 80)), Some((10, 80)));
+        assert_eq!(mappings.inward(TCP, (10, 80)), None);
+        assert_eq!(mappings.outward(TCP, (11, 80)), Some((100, 8080)));
+        assert_eq!(mappings.outward(TCP, (11, 81)), None);
+        assert_eq!(mappings.outward(UDP, (10, 8080)), Some((100, 8080)));
+        let mut outside: Vec<_> = mappings.outside().collect();
+        outside.dedup();
+        assert_eq!(outside, [100]);
+    }
+}
