@@ -108,8 +108,18 @@ impl Directory {
         let vrfs = HashMap::from([(Name::default_vrf(), 0)]);
         let (registry, bridges, published, tenants, nat_pools, policers, vips, ledger, acls) =
             Default::default();
-        let inventory =
-            Inventory { registry, bridges, published, vrfs, tenants, nat_pools, policers, vips, ledger, acls };
+        let inventory = Inventory {
+            registry,
+            bridges,
+            published,
+            vrfs,
+            tenants,
+            nat_pools,
+            policers,
+            vips,
+            ledger,
+            acls,
+        };
         Self(Mutex::new(Arc::new(inventory)))
     }
 

@@ -153,7 +153,7 @@ fn both_sides_are_one_worker_s() {
                 {
                     break;
                 }
-                assert_eq!(came, [frame.clone()], "{name}");
+                assert_eq!(came, std::slice::from_ref(frame), "{name}");
             }
             for (owner, worker) in owners.iter_mut().zip(&mut workers) {
                 *owner += seen(worker).len();
