@@ -82,6 +82,7 @@ type ServerConfig struct {
 	// whoever touches them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its
 	// regions with holes have grown to therefore stays on the interface's account until that is registered anew, and regions with holes
 	// for which there is no room on it are refused. A client that allocates its memory before it connects may come as often as it likes.
+	// Holes that are punched into it while it is connected aren't seen.
 	MaxHoles      uint64
 	MaxPacket     int  // longest packet to receive, in bytes: DefaultMaxPacket
 	AllowUnsealed bool // also regions that the client could truncate, which costs it its connection

@@ -97,7 +97,8 @@ pub struct ServerConfig {
     /// Most bytes that clients can make us pay for, one after the other. Pages that a client left empty are charged to whoever touches
     /// them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its regions with holes
     /// have grown to therefore stays on the interface's account until that is registered anew, and regions with holes for which there is
-    /// no room on it are refused. A client that allocates its memory before it connects may come as often as it likes.
+    /// no room on it are refused. A client that allocates its memory before it connects may come as often as it likes. Holes that are
+    /// punched into it while it is connected aren't seen.
     pub max_holes: u64,
     /// Whether the client's regions must be sealed. Clients whose buffer pools are huge pages may not seal
     /// them.
