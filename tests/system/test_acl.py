@@ -6,6 +6,10 @@ import time
 
 import pytest
 from lab import eventually
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
 from test_balance import BACKENDS, ask, backend, interfaces, made, vip, web
 
 # Each flow is one of the two's.
@@ -230,6 +234,52 @@ def test_both_endpoints_of_a_session_are_asked(three, daemon, version):
         )
         daemon.delete("endpoint", "a", "b")
         assert reaches(a, "b", version)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_what_hides_its_ports_from_the_rules_never_arrives(three, daemon, version):
+    """RFC 1858, RFC 3128 and RFC 7112: b's kernel would put it together, and answer at a port that no rule lets anybody ask at."""
+    a, b, _ = three.values()
+    rules = ['{ action = "reflect", protocol = "tcp", destination_ports = ["80"] }', '{ action = "reflect", protocol = "udp" }']
+    daemon.apply(acl("all", *rules) + tenant("all", more='untracked = "pass"\n'))
+    src, dst = ADDRESS[version]["a"], ADDRESS[version]["b"]
+
+    def segment(port):
+        whole = TCP(sport=40000, dport=port, flags="S")
+        # Checksummed as a whole, then cut.
+        return bytes(ip() / whole)[len(ip()) :]
+
+    def ip(**more):
+        return IP(src=src, dst=dst, id=7, **more) if version == 4 else IPv6(src=src, dst=dst, **more)
+
+    def part(data, offset, more):
+        if version == 4:
+            return ip(proto=6, frag=offset, flags="MF" if more else 0) / Raw(data)
+        return ip() / IPv6ExtHdrFragment(nh=6, offset=offset, m=int(more), id=7) / Raw(data)
+
+    hidden = segment(8080)
+    hiding = [part(hidden[:8], 0, True), part(hidden[8:], 1, False)]
+    if version == 6:
+        # The ports are in the packet, but so far behind that nobody here looks for them.
+        hiding.append(ip() / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"x" * 124)]) / TCP(sport=40001, dport=8080, flags="S"))
+    allowed = segment(80) + b"x" * 12
+    open_ones = [part(allowed[:24], 0, True), part(allowed[24:], 3, False)]
+    router = daemon.interface("a")["mac"]
+
+    def is_last(frame):
+        return UDP in frame and frame[UDP].dport == 53
+
+    with a.wire() as out, b.wire() as arriving:
+        last = ip() / UDP(sport=40000, dport=53) / Raw(b"last")
+        before = int(daemon.counter("b", "tx_packets"))
+        out.send(*(Ether(src=a.mac(), dst=router) / packet for packet in (*hiding, *open_ones)))
+        eventually(lambda: daemon.dropped("too-short") == len(hiding), lambda: str(daemon.drops()))
+        eventually(lambda: int(daemon.counter("b", "tx_packets")) >= before + len(open_ones), lambda: str(daemon.drops()))
+        out.send(Ether(src=a.mac(), dst=router) / last)
+        came = arriving.collect(lambda frame: getattr(frame.payload, "src", "") == src, is_last)
+    # Both parts of what may be, each by a worker of its own, and nothing else.
+    tails = {bytes(one.lastlayer()) for one in open_ones}
+    assert len(came) == len(tails) and all(any(bytes(frame).endswith(tail) for tail in tails) for frame in came), came
 
 
 def test_of_a_balanced_session_the_backend_is_asked_about(three, daemon):

@@ -4,7 +4,7 @@ use super::entry::Flow;
 use super::onward::Onward;
 use super::services::Chain;
 use super::sessions::{Evicted, NoRoom, Sessions};
-use super::tenants::{Place, TICK_BITS, Tenants, Untracked};
+use super::tenants::{Place, TICK_BITS, Tenant, Tenants, Untracked};
 use super::tuple::{Kind, Mark, Tuple, begins_connection, tcp_flags};
 use crate::tiered::{self, Tiered};
 use core::fmt;
@@ -34,7 +34,8 @@ graph::drops! {
         Fragment => "fragment", Loss,
         /// A protocol that has no sessions, and the tenant lets nothing pass that has none.
         Protocol => "protocol", Loss,
-        /// The packet ends before its transport header does, and the tenant lets nothing pass that has no session.
+        /// The packet ends before its transport header does, or that lies too far behind, or it is a fragment that overlaps one; and the tenant
+        /// lets nothing pass that has no session, or asks rules (RFC 1858, RFC 3128, RFC 7112).
         TooShort => "too-short", Invalid,
         /// An ICMP error about no session, and the tenant lets nothing pass that has none.
         UnrelatedError => "unrelated-error", Loss,
@@ -336,7 +337,12 @@ impl<F: Tuple> There<'_, F> {
             Kind::Protocol => (Counter::Protocols, Drop::Protocol),
             Kind::Short => (Counter::Short, Drop::TooShort),
         };
-        let passed = match self.tenants.get(place.tenant).map(|tenant| tenant.untracked) {
+        // No rule is asked about a first fragment that hides its ports, and who puts the packet together would find them.
+        let untracked = |tenant: &Tenant| match mark.kind {
+            Kind::Short if tenant.asks_rules() => Untracked::Drop,
+            _ => tenant.untracked,
+        };
+        let passed = match self.tenants.get(place.tenant).map(untracked) {
             Some(Untracked::Drop) => return (Verdict::Rare(Rare::Drop(reason)), Flow::NONE, 0),
             Some(Untracked::Pass) => counter,
             None => Counter::Outside,

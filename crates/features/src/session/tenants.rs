@@ -145,6 +145,12 @@ impl Tenant {
         self.timeouts[timer as usize]
     }
 
+    /// Whether the service `acl` is asked about its sessions.
+    #[must_use]
+    pub fn asks_rules(&self) -> bool {
+        self.chain[0].has(super::acl::number())
+    }
+
     /// Whether an interface leads outside.
     #[must_use]
     pub fn is_outside(&self, interface: IfIndex) -> bool {

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Fragment,
     /// A protocol, or a kind of ICMP message, that has no sessions.
     Protocol,
-    /// Too short for its transport header, or that lies behind what is looked at.
+    /// Too short for its transport header, or that lies behind what is looked at; or a later fragment that would replace part of one.
     Short,
 }
 
@@ -183,7 +183,7 @@ impl Tuple for V4 {
             return Mark::none(Kind::Short);
         };
         if meta.l4 == 0 {
-            return Mark::none(Kind::Fragment);
+            return Mark::none(later_fragment(header.protocol, header.fragment_offset()));
         }
         let hosts = (Self::src(header), Self::dst(header), header.protocol);
         let transport = Transport { area: packets.area(slot), at: meta.l4.into(), end: meta.end.into() };
@@ -323,9 +323,17 @@ pub(super) const fn begins_connection(flags: u8) -> bool {
 fn behind_extensions(area: &[u8; HEAD_AREA], l3: usize, end: usize) -> Result<(usize, IpProtocol), Kind> {
     let upper = walk(area.get(l3..end).unwrap_or_default()).map_err(|_| Kind::Short)?;
     if upper.is_later_fragment() {
-        return Err(Kind::Fragment);
+        let offset = upper.fragment.map_or(0, |fragment| fragment.offset());
+        return Err(later_fragment(upper.protocol, offset));
     }
     Ok((l3 + upper.offset, upper.protocol))
+}
+
+/// What a fragment is that begins `offset` bytes into its packet: one that has TCP's flags overlaps the first one, whose flags are looked
+/// at (RFC 3128).
+#[cold]
+fn later_fragment(protocol: IpProtocol, offset: usize) -> Kind {
+    if protocol == IpProtocol::TCP && offset <= TCP_FLAGS { Kind::Short } else { Kind::Fragment }
 }
 
 #[inline(never)]

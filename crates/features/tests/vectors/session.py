@@ -18,6 +18,7 @@ from scapy.layers.inet6 import (
     IPv6,
     IPv6ExtHdrDestOpt,
     IPv6ExtHdrFragment,
+    PadN,
 )
 from scapy.layers.l2 import GRE, Ether
 from scapy.packet import Raw
@@ -92,10 +93,15 @@ if V6:
     row("first fragment", True, IPv6ExtHdrFragment(m=1, id=7) / UDP(sport=40000, dport=53, len=32, chksum=1) / Raw(b"x" * 16))
     row("later fragment", True, IPv6ExtHdrFragment(offset=3, id=7, nh=17) / Raw(b"x" * 8))
     row("short tcp", True, Raw(bytes(tcp(True, "S"))[:12]), nh=6)
+    row("tcp cut before its flags", True, IPv6ExtHdrFragment(m=1, id=7, nh=6) / Raw(bytes(tcp(True, "S"))[:8]))
+    row("tcp from its flags on", True, IPv6ExtHdrFragment(offset=1, id=7, nh=6) / Raw(bytes(tcp(True, "S"))[8:]))
+    row("ports far behind", True, IPv6ExtHdrDestOpt(options=[PadN(optdata=b"x" * 124)]) / tcp(True, "S"))
     row("gre", True, GRE() / data)
 else:
     row("udp behind options", True, UDP(sport=40000, dport=53) / data, options=[b"\x01\x01\x01\x00"])
     row("first fragment", True, UDP(sport=40000, dport=53, len=32, chksum=1) / Raw(b"x" * 16), flags="MF")
     row("later fragment", True, Raw(b"x" * 8), frag=3, proto=17)
     row("short tcp", True, Raw(bytes(tcp(True, "S"))[:12]), proto=6)
+    row("tcp cut before its flags", True, Raw(bytes(tcp(True, "S"))[:8]), proto=6, flags="MF")
+    row("tcp from its flags on", True, Raw(bytes(tcp(True, "S"))[8:]), proto=6, frag=1)
     row("gre", True, GRE() / data)

@@ -251,6 +251,24 @@ fn what_has_no_session_passes_or_is_dropped_as_the_tenant_says() {
     });
 }
 
+/// RFC 1858 section 2.1, RFC 3128, RFC 7112: whoever puts such a packet together finds ports or flags that nobody was asked about.
+#[test]
+fn what_hides_its_ports_never_passes_where_rules_are_asked() {
+    everywhere(|tier, text, node| {
+        let asked = Tenant { chain: [order().chain(["l4-lifecycle", "acl"]).unwrap(); 2], ..tenant() };
+        let mut bench = bench(tier, &[asked]);
+        for name in ["short tcp", "tcp cut before its flags", "tcp from its flags on"] {
+            dropped(&mut bench, text, name, &format!("{node} too-short"));
+        }
+        if text == V6 {
+            dropped(&mut bench, text, "ports far behind", &format!("{node} too-short"));
+        }
+        for name in ["later fragment", "gre", "unrelated error"] {
+            pass(&mut bench, text, name);
+        }
+    });
+}
+
 #[test]
 fn sessions_are_found_and_ended_by_what_is_asked_for() {
     everywhere(|tier, text, _| {
