@@ -264,3 +264,39 @@ def test_what_makes_no_sense_is_refused_by_name(lab, daemon):
         status, outcomes, errors = daemon.offer(toml)
         text = f"{outcomes} {errors}"
         assert status != 0 and field in text and reason in text, text
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_clients_are_refused_at_once_or_left_alone_where_nobody_is_behind(three, daemon, version):
+    """As the client's kernel means it: a RST ends its connect, an ICMP error is told to whoever has sent by a connected socket."""
+    client = three[0]
+
+    def asked(kind):
+        with made(client, version, kind) as one:
+            one.settimeout(2)
+            one.connect((VIP[version], 80))
+            one.send(b"who?")
+            return one.recv(100)
+
+    for more, refused in (("", TimeoutError), ('without_backends = "reject"\n', ConnectionRefusedError)):
+        for protocol, kind in (("tcp", socket.SOCK_STREAM), ("udp", socket.SOCK_DGRAM)):
+            daemon.apply(vip([], version, name=protocol, more=f'protocol = "{protocol}"\n{more}'))
+            with pytest.raises(refused):
+                asked(kind)
+    counted = daemon.drops()
+    assert counted[("balance", "rejected")]["packets"] >= 2 and counted[("balance", "no-backend")]["packets"] >= 2, counted
+    told = {line.rpartition(" ")[0] for line in daemon.scrape()[1].splitlines() if "node_events_total" in line}
+    assert 'quiver_node_events_total{node="tcp-reset",event="resets"}' in told, told
+    assert f'quiver_node_events_total{{node="icmp{version}-error",event="unreachable"}}' in told, told
+    # Who comes is served, and of those who may ask.
+    own, others = {4: ("10.1.0.2/32", "10.1.0.3/32"), 6: ("fd01::2/128", "fd01::3/128")}[version]
+    with web(three[1], "b", version):
+        daemon.apply(vip([backend(BACKENDS[version][0])], version, name="tcp", more=f'sources = ["{own}"]\n'))
+        with made(client, version) as one:
+            one.connect((VIP[version], 80))
+            assert ask(one) == "b"
+            daemon.apply(vip([backend(BACKENDS[version][0])], version, name="tcp", more=f'sources = ["{others}"]\n'))
+            with pytest.raises(TimeoutError):
+                asked(socket.SOCK_STREAM)
+            assert daemon.dropped("source-denied") >= 1
+            assert ask(one) == "b", "the session that there is goes on"

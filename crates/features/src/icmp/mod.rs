@@ -12,6 +12,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use own::{ERRORS, make_own};
 pub use request::{request, request_v4, request_v6, requested};
 
 use graph::NodeSpec;
@@ -32,4 +33,4 @@ pub const INJECT_KEY_4: u32 = 104;
 pub const INJECT_KEY_6: u32 = 106;
 
 /// Time to live and hop limit of what is sent from here (RFC 1700, "IP time to live parameter").
-const HOPS: u8 = 64;
+pub(crate) const HOPS: u8 = 64;

@@ -8,11 +8,11 @@ use graph::packet::{Flags, Meta, Offload};
 /// The limit of errors that a worker sends about what comes in by one interface (RFC 1812 section 4.3.2.8, RFC 4443 section
 /// 2.4 f): 1000 a second, a vector at once. Each interface has its own, so that nobody uses up what another's path MTU
 /// discovery needs.
-pub(super) const ERRORS: Limiter = Limiter::new(1000, 256);
+pub(crate) const ERRORS: Limiter = Limiter::new(1000, 256);
 
 /// The packet, whose IP header is at `data`, is one of our own from now on: nothing that was known of the one it was made
 /// from holds any more. It is looked up in the VRF of the interface that that one came in by.
-pub(super) fn make_own(meta: &mut Meta, interfaces: &Interfaces) {
+pub(crate) fn make_own(meta: &mut Meta, interfaces: &Interfaces) {
     let mut flags = Flags::LOCAL;
     // Whose memory the body lies in, and who else has it, is as before.
     for of_body in [Flags::PRIVATE_BODY, Flags::SHARED_BODY] {

@@ -3,7 +3,7 @@
 //! * [`tenants`]: what configuration says, as workers see it. An interface is a tenant's (sessions begin there) or outside
 //!   (answers come from there).
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
-//!   `expire`: the node that ends them.
+//!   `expire`: the node that ends them; `reset`: the one that refuses connections.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
 //!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`: the services; `translate`: what `nat` and `balance` have in common.
@@ -20,6 +20,7 @@ mod look;
 pub mod nat;
 mod onward;
 mod policer;
+mod reset;
 mod room;
 pub mod services;
 mod serving;
@@ -43,7 +44,7 @@ use services::{Order, Service};
 use std::sync::LazyLock;
 
 /// This folder's nodes besides services.
-pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE];
+pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE, reset::NODE];
 
 /// All services.
 pub const SERVICES: &[Service] =

@@ -12,14 +12,15 @@ use super::sessions::Sessions;
 use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::translate::Translations;
+use crate::icmp;
 use core::fmt;
 use graph::arc::Arcs;
 use graph::locals::LocalKey;
-use graph::packet::{Packets, SlotId};
+use graph::packet::{Meta, Packets, SlotId};
 use graph::publish::{Key as Part, Tables};
 use graph::{Ctx, Frame, Node, NodeContext, prefetch_read};
 use tables::session::{Beside, Handle, Key};
-use wire::IpProtocol;
+use wire::{Icmpv4Error, Icmpv6Error, IpProtocol};
 
 /// Counters that a service can have.
 const COUNTERS: usize = 16;
@@ -149,10 +150,25 @@ pub(super) enum Ahead {
     Then,
 }
 
+/// Of which dropped packets the senders are told that nobody listens where they asked, and by which edges: of a TCP segment by a RST, of anything
+/// else by an ICMP error.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Telling {
+    /// The reason of the service's node.
+    pub(super) reason: u8,
+    /// The edges to `icmp4-error` and `icmp6-error`.
+    pub(super) icmp: [u8; 2],
+    /// That to `tcp-reset`.
+    pub(super) reset: u8,
+}
+
 /// A service.
 pub(super) trait Serve: Send + 'static {
     /// Whether packets [enter](Self::enter).
     const ENTERS: bool = false;
+
+    /// Of which packets that it drops the senders are told, if of any.
+    const TOLD: Option<Telling> = None;
 
     /// Whether it is likely to move sessions from one state to another: what is needed for that is fetched, too.
     const MOVES: bool = false;
@@ -242,7 +258,10 @@ impl<S: Serve> Node for Serving<S> {
                 Ok(rest) => self.onward.edge_back(rest, flow.is_v6(), arcs, meta, &mut back),
                 Err(reason) => {
                     meta.drop_reason = reason;
-                    0
+                    match S::TOLD.filter(|telling| reason == own + u16::from(telling.reason)) {
+                        Some(telling) => tell(&telling, flow, sessions, meta),
+                        None => 0,
+                    }
                 }
             };
         }
@@ -254,6 +273,21 @@ impl<S: Serve> Node for Serving<S> {
     fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
         write!(out, "session {}", Flow(packets.meta(slot).next_hop).session())
     }
+}
+
+/// The edge of a dropped packet whose sender is told. The packet is as it came: nobody has translated it.
+#[cold]
+fn tell(telling: &Telling, flow: Flow, sessions: &Sessions, meta: &mut Meta) -> u8 {
+    let protocol = sessions.table.key(flow.session()).map(|key| key.protocol());
+    if protocol == Some(IpProtocol::TCP.0) {
+        return telling.reset;
+    }
+    if flow.is_v6() {
+        icmp::request_v6(meta, Icmpv6Error::PortUnreachable);
+    } else {
+        icmp::request_v4(meta, Icmpv4Error::PortUnreachable);
+    }
+    telling.icmp[usize::from(flow.is_v6())]
 }
 
 /// What is the same for all packets of a vector.

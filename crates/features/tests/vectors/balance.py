@@ -11,7 +11,7 @@ All checksums are scapy's, worked out anew.
 import sys
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import ICMPv6PacketTooBig, ICMPv6TimeExceeded, IPv6, IPv6ExtHdrDestOpt
+from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6PacketTooBig, ICMPv6TimeExceeded, IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.l2 import Ether
 from scapy.layers.sctp import SCTP, SCTPChunkData, SCTPChunkInit
 from scapy.packet import Raw
@@ -132,3 +132,31 @@ for name, there, src, dst, sport, dport, own in (
     else:
         rx_if = 3
     print(f"\nrow {name}\nin {rx_if} {came.hex()}\nout {rx_if} {left.hex()}")
+
+
+# Nobody takes the session: A is told, by a RST (RFC 9293 section 3.10.7.1, first case) or by an error that quotes what it has sent.
+def refused(name, came, left):
+    print(f"\nrow {name}\nin 2 {ethernet(came, True).hex()}\nout 2 {ethernet(left, False).hex()}\ndrop balance rejected")
+
+
+def own_ip(src, tos):
+    return IPv6(src=src, dst=A, hlim=64) if V6 else IP(src=src, dst=A, ttl=64, id=0, tos=tos, flags="DF")
+
+
+for name, flags, data, answer in (
+    ("refused syn", "S", b"", {"flags": "RA", "seq": 0, "ack": 1001}),
+    ("refused syn with data", "SEC", b"x" * 90, {"flags": "RA", "seq": 0, "ack": 1091}),
+    ("refused fin with data", "FP", b"x" * 7, {"flags": "RA", "seq": 0, "ack": 1008}),
+    ("refused ack", "A", b"x" * 7, {"flags": "R", "seq": 77, "ack": 0}),
+    ("refused syn-ack", "SA", b"", {"flags": "R", "seq": 77, "ack": 0}),
+):
+    options = [("MSS", 1460), ("WScale", 7)] if "S" in flags else []
+    segment = TCP(sport=CLIENT, dport=PORT, flags=flags, seq=1000, ack=77 if "A" in flags else 0, options=options) / Raw(data)
+    left = own_ip(VIP, 0) / TCP(sport=PORT, dport=CLIENT, window=0, **answer)
+    refused(name, ip(A, VIP, 64, segment), bytes(left))
+port = (lambda came: ICMPv6DestUnreach(code=4) / Raw(came)) if V6 else (lambda came: ICMP(type=3, code=3) / Raw(came))
+for name, payload in (("refused udp", udp(CLIENT, PORT, 0)), ("refused sctp", SCTP(sport=CLIENT, dport=PORT, tag=7) / SCTPChunkInit(init_tag=5))):
+    came = ip(A, VIP, 64, payload)
+    refused(name, came, bytes(own_ip(OWN_NEAR, 0xC0) / port(came)))
+silent = ip(A, VIP, 64, TCP(sport=CLIENT, dport=PORT, flags="R", seq=1000))
+print(f"\nrow refused rst\nin 2 {ethernet(silent, True).hex()}\ndrop balance rejected")

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::v1::{Backend, BackendState, BalanceAlgorithm, SourceNat, Vip, VipProtocol};
+use api::v1::{Backend, BackendState, BalanceAlgorithm, SourceNat, Vip, VipProtocol, WithoutBackends};
 use features::session::balance;
 use features::session::balance::control::{self, BackendConfig, VipConfig};
 use wire::IpProtocol;
@@ -19,6 +19,8 @@ const MAX_WEIGHT: u32 = 1000;
 const MAX_AFFINITY: u32 = 86_400;
 /// Each is looked at for each new session.
 const MAX_EXCEPT: usize = 64;
+/// A few of them are looked at for each new session.
+const MAX_SOURCES: usize = 4096;
 
 /// A VIP; see [`Vip`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,7 @@ impl VipSpec {
             BalanceAlgorithm::Maglev | BalanceAlgorithm::Unspecified => balance::Algorithm::Maglev,
         };
         let source_nat = source_nat("source_nat", vip.source_nat, SourceNat::Hairpin)?;
+        let without = fields::choice("without_backends", vip.without_backends, WithoutBackends::Drop)?;
         Ok(Self {
             name: fields::name("name", &vip.name)?,
             config: VipConfig {
@@ -61,7 +64,9 @@ impl VipSpec {
                 affinity: fields::number("affinity_seconds", vip.affinity_seconds, 1..=MAX_AFFINITY, 0)?,
                 source_nat: source_nat.unwrap_or_default(),
                 source_nat_address: source(&vip.source_nat_address, address)?,
-                source_nat_except: except(&vip.source_nat_except, address)?,
+                source_nat_except: ranges("source_nat_except", &vip.source_nat_except, address, MAX_EXCEPT)?,
+                sources: ranges("sources", &vip.sources, address, MAX_SOURCES)?,
+                reject: without == WithoutBackends::Reject,
                 end_removed: vip.end_removed_sessions,
                 keep_down: vip.keep_down_sessions,
             },
@@ -112,6 +117,13 @@ impl VipSpec {
                 .unwrap_or_default(),
             source_nat_except: config.source_nat_except.iter().map(text).collect(),
             end_removed_sessions: config.end_removed,
+            without_backends: if config.reject {
+                WithoutBackends::Reject
+            } else {
+                WithoutBackends::Unspecified
+            }
+            .into(),
+            sources: config.sources.iter().map(text).collect(),
         }
     }
 }
@@ -174,14 +186,14 @@ fn source(said: &str, vip: IpAddr) -> Result<Option<IpAddr>, Flaw> {
     Ok((address != vip).then_some(address))
 }
 
-/// Clients that keep their address: ranges of the VIP's family.
-fn except(said: &[String], vip: IpAddr) -> Result<Arc<[(IpAddr, IpAddr)]>, Flaw> {
-    if said.len() > MAX_EXCEPT {
-        let flaw = Flaw::new("source_nat_except", format!("{} are too many", said.len()));
-        return Err(flaw.remedy(format!("take {MAX_EXCEPT} at most")));
+/// Clients: ranges of the VIP's family.
+fn ranges(name: &str, said: &[String], vip: IpAddr, most: usize) -> Result<Arc<[(IpAddr, IpAddr)]>, Flaw> {
+    if said.len() > most {
+        let flaw = Flaw::new(name, format!("{} are too many", said.len()));
+        return Err(flaw.remedy(format!("take {most} at most")));
     }
     let each = said.iter().enumerate().map(|(index, range)| {
-        let field = format!("source_nat_except[{index}]");
+        let field = format!("{name}[{index}]");
         let range = IpRange::parse(&field, range)?;
         if range.first.is_ipv4() == vip.is_ipv4() {
             return Ok((range.first, range.last));
@@ -304,6 +316,8 @@ mod tests {
                 source_nat_address: "fd02::ffff".into(),
                 source_nat_except: vec!["fd01::/64".into(), "fd03::1-fd03::9".into()],
                 end_removed_sessions: true,
+                without_backends: WithoutBackends::Reject.into(),
+                sources: vec!["fd07::/48".into(), "fd08::1/128".into()],
                 ..vip()
             },
         ] {
@@ -314,6 +328,7 @@ mod tests {
             algorithm: BalanceAlgorithm::Maglev.into(),
             source_nat: SourceNat::Hairpin.into(),
             source_nat_address: "10.96.0.1".into(),
+            without_backends: WithoutBackends::Drop.into(),
             backends: vec![
                 Backend { port: 80, weight: Some(1), ..backend("10.1.0.3") },
                 Backend { state: BackendState::Active.into(), ..backend("10.1.0.2") },
@@ -345,6 +360,9 @@ mod tests {
             ),
             (Vip { source_nat_except: vec!["10.0.0.1/8".into()], ..vip() }, "source_nat_except[0]"),
             (Vip { source_nat_except: vec!["10.0.0.0/8".into(); 65], ..vip() }, "source_nat_except"),
+            (Vip { without_backends: 3, ..vip() }, "without_backends"),
+            (Vip { sources: vec!["10.0.0.0/8".into(), "::/0".into()], ..vip() }, "sources[1]"),
+            (Vip { sources: vec!["10.0.0.0/8".into(); 4097], ..vip() }, "sources"),
             (with(vec![Backend { source_nat: 9, ..backend("10.1.0.2") }]), "backends[0].source_nat"),
             (with(vec![backend("10.1.0.2"), backend("x")]), "backends[1].address"),
             (with(vec![backend("fd00::1")]), "backends[0].address"),

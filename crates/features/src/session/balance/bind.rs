@@ -20,6 +20,8 @@ const LOOKS: usize = 1 << 14;
 /// Why a session has no backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
+    /// The VIP isn't there for the client.
+    Source,
     /// There is none that takes sessions.
     NoBackend,
     /// Answers wouldn't be told from another session's, or come to another worker.
@@ -53,6 +55,9 @@ impl Sessions {
         let (key, client_is_high) = (key, session.initiator_is_high());
         let (low, high) = key.endpoints();
         let client = if client_is_high { high } else { low };
+        if !vip.admits(client.0) {
+            return Err(Refused::Source);
+        }
         let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };
         let backend = *tenants.vips.choose(vip, &asker).ok_or(Refused::NoBackend)?;
         let it = Candidate { handle, key, client_is_high, client };

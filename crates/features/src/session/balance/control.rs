@@ -55,6 +55,10 @@ pub struct VipConfig {
     pub source_nat_address: Option<IpAddr>,
     /// Clients that keep their address with [`SourceNat::Always`], too: first and last address of each range.
     pub source_nat_except: Arc<[(IpAddr, IpAddr)]>,
+    /// Clients that may ask: first and last address of each range; empty: all.
+    pub sources: Arc<[(IpAddr, IpAddr)]>,
+    /// Whether clients are told where no backend takes their session.
+    pub reject: bool,
     /// Whether sessions go on whose backend is down.
     pub keep_down: bool,
     /// Whether sessions end whose backend is taken away.

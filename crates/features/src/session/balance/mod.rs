@@ -26,7 +26,7 @@ pub(super) use ledger::Books;
 
 use super::entry::{Flow, Marks, Session};
 use super::services::{SERVICES_ARC, Service};
-use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
+use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Telling, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::TICK_BITS;
 use super::translate::{self, Told};
@@ -38,6 +38,9 @@ graph::edges! {
     /// Where packets go besides other services and their arc.
     enum Next {
         Drop => "drop",
+        Icmp4 => "icmp4-error",
+        Icmp6 => "icmp6-error",
+        Reset => "tcp-reset",
     }
 }
 
@@ -46,6 +49,10 @@ graph::drops! {
     enum Drop {
         /// The VIP has no backend that takes sessions.
         NoBackend => "no-backend", Loss,
+        /// The same, and the client is told: by a RST, or an ICMP error that says that nobody listens at the port.
+        Rejected => "rejected", Loss,
+        /// The VIP isn't there for the client's address.
+        Source => "source-denied", Loss,
         /// Its answers couldn't be told from those of another session: the client speaks with the backend itself by the same ports, or all ports are used.
         InUse => "in-use", Loss,
         /// Its addresses or ports aren't those that packets of its session have on that side: it went round the translation.
@@ -118,6 +125,11 @@ struct Balance;
 
 impl Serve for Balance {
     const ENTERS: bool = true;
+    const TOLD: Option<Telling> = Some(Telling {
+        reason: Drop::Rejected as u8,
+        icmp: [Next::Icmp4 as u8, Next::Icmp6 as u8],
+        reset: Next::Reset as u8,
+    });
 
     #[inline(always)]
     fn fetch(sessions: &Sessions, flow: Flow, ahead: Ahead) {
@@ -177,6 +189,8 @@ impl Balance {
             Err(refused) => {
                 vip.refuse();
                 Entry::Refused(match refused {
+                    Refused::Source => Drop::Source.into(),
+                    Refused::NoBackend if vip.rejects => Drop::Rejected.into(),
                     Refused::NoBackend => Drop::NoBackend.into(),
                     Refused::InUse => Drop::InUse.into(),
                 })

@@ -63,6 +63,10 @@ pub struct Vip {
     pub(super) source: IpAddr,
     /// Clients that keep their address with [`SourceNat::Always`], too: first and last address of each range.
     except: Arc<[(IpAddr, IpAddr)]>,
+    /// Clients that may ask, disjoint and ascending; `None`: all.
+    sources: Option<Vec<(IpAddr, IpAddr)>>,
+    /// Clients are told where no backend takes their session.
+    pub(super) rejects: bool,
     /// Seconds that a client keeps its backend; 0: it isn't kept.
     pub(super) affinity: u32,
     pub(super) backends: Vec<Backend>,
@@ -92,11 +96,20 @@ impl Vip {
             algorithm,
             source: config.source_nat_address.unwrap_or(config.endpoint.0),
             except: Arc::clone(&config.source_nat_except),
+            sources: (!config.sources.is_empty()).then(|| disjoint(&config.sources)),
+            rejects: config.reject,
             affinity: config.affinity,
             backends,
             table,
             refused,
         }
+    }
+
+    /// Whether a client may ask.
+    pub(super) fn admits(&self, client: IpAddr) -> bool {
+        let Some(sources) = &self.sources else { return true };
+        let behind = sources.partition_point(|(first, _)| *first <= client);
+        behind.checked_sub(1).and_then(|at| sources.get(at)).is_some_and(|(_, last)| client <= *last)
     }
 
     /// Whose address a backend of it sees where that client asks.
@@ -114,7 +127,8 @@ impl Vip {
     /// Bytes of memory that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.table.bytes() + size_of_val(&*self.backends)
+        let sources = self.sources.as_deref().map_or(0, size_of_val);
+        size_of::<Self>() + self.table.bytes() + size_of_val(&*self.backends) + sources
     }
 
     /// Adds one to the packets that found no backend.
@@ -138,6 +152,20 @@ impl Vip {
         let drawn = (0..LOOKS).map(|draw| hash.wrapping_add(draw.wrapping_mul(0x9e37_79b9)));
         drawn.filter_map(|hash| self.backends.get(wire::flow::pick(hash, count) as usize)).min_by_key(load)
     }
+}
+
+/// The same addresses in ranges that don't overlap, ascending.
+fn disjoint(ranges: &[(IpAddr, IpAddr)]) -> Vec<(IpAddr, IpAddr)> {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, before| {
+        let overlap = next.0 <= before.1;
+        if overlap {
+            before.1 = before.1.max(next.1);
+        }
+        overlap
+    });
+    ranges
 }
 
 /// Who an endpoint is, besides a client.

@@ -44,6 +44,8 @@ fn vip(protocol: IpProtocol, endpoint: Endpoint, backends: Vec<BackendConfig>) -
         source_nat: SourceNat::Hairpin,
         source_nat_address: None,
         source_nat_except: [].into(),
+        sources: [].into(),
+        reject: false,
         keep_down: false,
         end_removed: false,
     }

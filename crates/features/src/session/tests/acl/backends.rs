@@ -23,6 +23,8 @@ fn web(vip: Endpoint, backends: &[(Endpoint, BackendState)]) -> VipConfig {
         source_nat: SourceNat::Hairpin,
         source_nat_address: None,
         source_nat_except: [].into(),
+        sources: [].into(),
+        reject: false,
         keep_down: false,
         end_removed: false,
     }

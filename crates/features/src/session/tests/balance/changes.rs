@@ -218,6 +218,36 @@ fn whose_address_backends_see() {
     assert!(seen(&mut bench).iter().any(|seen| seen.translated.unwrap()[0] == at("10.0.2.2", 1001)));
 }
 
+/// Ranges that overlap, neighbours of their ends, and sessions that there are when they change.
+#[test]
+fn a_vip_may_be_there_for_some_clients_only() {
+    let range = |first: &str, last: &str| (at(first, 0).0, at(last, 0).0);
+    let config = |sources: &[(IpAddr, IpAddr)]| VipConfig {
+        sources: sources.into(),
+        reject: true,
+        ..web(vec![active(backend(1))])
+    };
+    let of = |address: &str| u32::from(address.parse::<core::net::Ipv4Addr>().unwrap());
+    let some =
+        [range("10.0.7.4", "10.0.7.9"), range("10.0.2.0", "10.0.2.255"), range("10.0.7.8", "10.0.7.15")];
+    let (mut bench, mut balancer) = with(config(&some));
+    for inside in ["10.0.2.0", "10.0.2.2", "10.0.2.255", "10.0.7.4", "10.0.7.9", "10.0.7.15"] {
+        assert_eq!(asked_by(&mut bench, of(inside), 1000), Ok(1), "{inside}");
+    }
+    for outside in ["10.0.1.255", "10.0.3.0", "10.0.7.3", "10.0.7.16", "192.0.2.1"] {
+        let answer = asked_by(&mut bench, of(outside), 1000);
+        assert_eq!(answer, Err("balance source-denied".into()), "{outside}");
+    }
+    balancer.set("web", Some(config(&some[..1])));
+    publish(&mut bench, &mut balancer);
+    assert_eq!(asked(&mut bench, 1000), Ok(1), "it goes on");
+    assert_eq!(asked(&mut bench, 1001), Err("balance source-denied".into()));
+    balancer.set("web", Some(config(&[])));
+    publish(&mut bench, &mut balancer);
+    wait(&mut bench, 1);
+    assert_eq!(asked(&mut bench, 1001), Ok(1));
+}
+
 /// Who asks from where answers wouldn't come back is seen by an address that they come to; but not by a backend to which it is a neighbour.
 #[test]
 fn backends_see_an_address_of_choice_where_clients_are_out_of_reach() {

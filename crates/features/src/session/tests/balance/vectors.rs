@@ -115,6 +115,47 @@ fn a_backend_that_asks_the_vip_is_seen_with_the_vip_s_address() {
     });
 }
 
+#[test]
+fn clients_are_told_where_nobody_takes_their_session() {
+    each(|bench, text| {
+        let mut nobody = Balancer::new(1);
+        for v6 in [false, true] {
+            for protocol in PROTOCOLS {
+                let config = vip(protocol, places(v6).0, Vec::new());
+                nobody.set(&format!("{}-{v6}", protocol.0), Some(VipConfig { reject: true, ..config }));
+            }
+        }
+        publish(bench, &mut nobody);
+        let told: Vec<Row> = rows(text).into_iter().filter(|row| row.name.starts_with("refused")).collect();
+        assert_eq!(told.len(), 8);
+        for row in told {
+            // Each begins a session of its own: the one before has ended.
+            wait(bench, 1);
+            assert!(seen(bench).is_empty());
+            let outcome = bench.run(row.rx_if, &[row.frame], 1);
+            assert_eq!(outcome.drops, [("balance rejected".to_string(), 1)].into(), "{}", row.name);
+            match row.verdict {
+                Verdict::SentAndDropped(expected, _) => {
+                    for (interface, frame) in expected {
+                        assert_eq!(outcome.sent.get(&interface), Some(&vec![frame]), "{}", row.name);
+                    }
+                }
+                _ => assert!(outcome.sent.is_empty(), "{}", row.name),
+            }
+        }
+        assert_eq!((count(bench, "tcp-reset", "resets"), count(bench, "tcp-reset", "about-reset")), (5, 1));
+        let refused =
+            nobody.placed("6-false").unwrap().refused() + nobody.placed("6-true").unwrap().refused();
+        assert_eq!(refused, 6);
+        // All of a vector are told; those behind it find the session blocked.
+        wait(bench, 1);
+        let syn = packet(text, "refused syn").frame;
+        let outcome = bench.run(2, &vec![syn; 512], 256);
+        assert_eq!(outcome.sent.get(&2).map_or(0, Vec::len), 256);
+        assert_eq!(outcome.drops, [("balance rejected".to_string(), 512)].into());
+    });
+}
+
 /// A datagram from the backend past its session: it isn't the session's.
 #[test]
 fn what_is_not_meant_for_a_vip_passes_as_it_is() {
