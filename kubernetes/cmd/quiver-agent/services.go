@@ -49,5 +49,6 @@ func here(server *agent.Agent, cluster *pods.Cluster) (service.Here, bool) {
 	for _, address := range own {
 		nodes[address] = true
 	}
-	return service.Here{Name: self.Name, Zone: self.Zone, Addresses: self.Addresses, Nodes: nodes, Ranges: ranges, Pods: all, Sources: sources}, true
+	addresses := service.Asked(own, slices.Concat(self.Addresses, self.External), all)
+	return service.Here{Name: self.Name, Zone: self.Zone, Addresses: addresses, Nodes: nodes, Ranges: ranges, Pods: all, Sources: sources}, true
 }

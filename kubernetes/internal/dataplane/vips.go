@@ -69,6 +69,12 @@ func VIP(vip *service.VIP, here *service.Here) *quiver.Vip {
 		AffinitySeconds:    vip.Affinity,
 		SourceNat:          quiver.SourceNat_SOURCE_NAT_ALWAYS,
 	}
+	if vip.Reject {
+		made.WithoutBackends = quiver.WithoutBackends_WITHOUT_BACKENDS_REJECT
+	}
+	for _, prefix := range vip.Sources {
+		made.Sources = append(made.Sources, prefix.String())
+	}
 	if vip.LeastFlows {
 		made.Algorithm = quiver.BalanceAlgorithm_BALANCE_ALGORITHM_LEAST_FLOWS
 	}

@@ -56,6 +56,15 @@ func TestWhoSeesClientsAsTheyAre(t *testing.T) {
 			vip("10.244.1.254:30080", core.ProtocolSCTP), `
 			address: "10.244.1.254" port: 30080 protocol: VIP_PROTOCOL_SCTP source_nat: SOURCE_NAT_ALWAYS source_nat_except: "10.244.1.0/24"`,
 		},
+		// Refusing, and for some clients only.
+		{
+			&service.VIP{
+				Place: service.Place{Address: netip.MustParseAddr("fd00:96::1"), Protocol: core.ProtocolTCP, Port: 80}, Reject: true,
+				Sources: []netip.Prefix{netip.MustParsePrefix("2001:db8::/64"), netip.MustParsePrefix("2001:db8::/32")},
+			}, `
+			address: "fd00:96::1" port: 80 source_nat: SOURCE_NAT_ALWAYS source_nat_address: "fd00:1::fe" source_nat_except: "fd00:1::/64"
+			without_backends: WITHOUT_BACKENDS_REJECT sources: "2001:db8::/64" sources: "2001:db8::/32"`,
+		},
 	} {
 		want := &quiver.Vip{}
 		if err := prototext.Unmarshal([]byte(c.want), want); err != nil {

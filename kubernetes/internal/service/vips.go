@@ -26,13 +26,15 @@ const (
 	defaultAffinity = 10800
 	// As many backends as quiverd takes.
 	mostBackends = 4096
+	// As many ranges of clients.
+	mostSources = 4096
 )
 
 // Here is the node for which it is worked out.
 type Here struct {
 	// Name and Zone of the node.
 	Name, Zone string
-	// Addresses of the node itself.
+	// Addresses of the node itself: those that its kernel has, but for loopback ones and those of pods, and those that its node object tells.
 	Addresses []netip.Addr
 	// Nodes are the addresses of all nodes: what else is asked there must get there.
 	Nodes map[netip.Addr]bool
@@ -51,6 +53,16 @@ func (h *Here) Source(v4 bool) netip.Addr {
 		}
 	}
 	return netip.Addr{}
+}
+
+// Asked are the addresses by which a node is asked for its ports: those that its kernel has and those that its node object tells, but for loopback
+// ones and those of pods. Ordered, none twice.
+func Asked(kernel, told []netip.Addr, pods []netip.Prefix) []netip.Addr {
+	all := slices.DeleteFunc(slices.Concat(kernel, told), func(address netip.Addr) bool {
+		return !address.IsGlobalUnicast() || within(pods, address)
+	})
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
 }
 
 // Near tells whether an address is that of a pod of this node.
@@ -91,6 +103,10 @@ type VIP struct {
 	PortOf  string
 	// Backends, ordered; none twice.
 	Backends []Backend
+	// Reject: clients are told where there are no backends, since nobody in the cluster serves it.
+	Reject bool
+	// Sources are the clients that may ask, ordered; none: all.
+	Sources []netip.Prefix
 	// Affinity is for how many seconds a client keeps its backend; 0: for that of the session.
 	Affinity uint32
 	// LeastFlows: the backend with fewest sessions is chosen, else by Maglev's hashing.
@@ -127,21 +143,23 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 		return set
 	}
 	clusterIPs := set.read("spec.clusterIPs", spec.ClusterIPs, spec.ClusterIP)
-	external := set.read("spec.externalIPs", spec.ExternalIPs)
+	var external []way
+	for _, address := range set.read("spec.externalIPs", spec.ExternalIPs) {
+		external = append(external, way{address, nil})
+	}
 	var ingress []string
 	for _, entry := range service.Status.LoadBalancer.Ingress {
 		if entry.IP != "" && (entry.IPMode == nil || *entry.IPMode == core.LoadBalancerIPModeVIP) {
 			ingress = append(ingress, entry.IP)
 		}
 	}
-	if len(ingress) > 0 && len(spec.LoadBalancerSourceRanges) > 0 {
-		// Better nobody than everybody.
-		set.problem("spec.loadBalancerSourceRanges can't be kept yet: nobody is answered at %s", strings.Join(ingress, ", "))
-		ingress = nil
-	}
 	for _, address := range set.read("status.loadBalancer.ingress", ingress) {
-		if !slices.Contains(external, address) {
-			external = append(external, address)
+		if slices.ContainsFunc(external, func(there way) bool { return there.address == address }) {
+			continue
+		}
+		sources, any := set.sources(spec.LoadBalancerSourceRanges, address)
+		if any {
+			external = append(external, way{address, sources})
 		}
 	}
 	draft := VIP{Service: types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, Affinity: affinity(spec), LeastFlows: set.leastFlows(service.Annotations)}
@@ -163,7 +181,9 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 }
 
 // port adds what there is for one port of a Service in the family of one of its cluster addresses.
-func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, who endpoints, address netip.Addr, external []netip.Addr, here *Here) {
+func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, who endpoints, address netip.Addr, external []way, here *Here) {
+	// Where nobody near is the reason, a load balancer or another node may know somebody.
+	draft.Reject = len(who) == 0
 	everywhere, near := who.choose(here), who.chooseNear()
 	inside, outside := everywhere, everywhere
 	if spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == core.ServiceInternalTrafficPolicyLocal {
@@ -175,7 +195,8 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 	protocol := cmp.Or(port.Protocol, core.ProtocolTCP)
 	s.add(draft, Place{address, protocol, uint16(port.Port)}, inside)
 	s.Addresses = append(s.Addresses, address)
-	for _, other := range external {
+	for _, through := range external {
+		other := through.address
 		if other.Is4() != address.Is4() {
 			continue
 		}
@@ -183,7 +204,9 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 			s.problem("%s is an address of pods: nobody is asked there for a Service", other)
 			continue
 		}
-		s.add(draft, Place{other, protocol, uint16(port.Port)}, outside)
+		restricted := draft
+		restricted.Sources = through.sources
+		s.add(restricted, Place{other, protocol, uint16(port.Port)}, outside)
 		if here.Nodes[other] {
 			s.problem("%s is the address of a node: only pods are answered there", other)
 		} else {
@@ -198,7 +221,7 @@ func (s *Set) port(draft VIP, port *core.ServicePort, spec *core.ServiceSpec, wh
 		s.NodePorts = append(s.NodePorts, NodePort{protocol, uint16(port.NodePort)})
 	}
 	for _, own := range here.Addresses {
-		// Pods' packets to the node don't go round by the host. As for kube-proxy, they aren't from outside.
+		// Pods' packets to the node are answered before they reach the host. As for kube-proxy, they aren't from outside.
 		if own.Is4() == address.Is4() {
 			s.add(draft, Place{own, protocol, uint16(port.NodePort)}, everywhere)
 		}
@@ -225,6 +248,38 @@ func (s *Set) problem(format string, arguments ...any) {
 	if text := fmt.Sprintf(format, arguments...); !slices.Contains(s.Problems, text) {
 		s.Problems = append(s.Problems, text)
 	}
+}
+
+// way is an address at which a Service is asked from outside, and who may: all if nobody is named.
+type way struct {
+	address netip.Addr
+	sources []netip.Prefix
+}
+
+// sources are the ranges of an address's family, ordered as quiverd does; false: others are named, and none of these, so that nobody may ask.
+func (s *Set) sources(texts []string, address netip.Addr) (sources []netip.Prefix, any bool) {
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			s.problem("spec.loadBalancerSourceRanges: %q is no range of addresses", text)
+		} else if prefix.Addr().Is4() == address.Is4() {
+			sources = append(sources, prefix.Masked())
+		}
+	}
+	// By the first address, then by the last one.
+	slices.SortFunc(sources, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(b.Bits(), a.Bits()))
+	})
+	sources = slices.Compact(sources)
+	if len(sources) > mostSources {
+		s.problem("spec.loadBalancerSourceRanges has %d ranges: nobody is answered at %s (take %d at most)", len(sources), address, mostSources)
+		return nil, false
+	}
+	if len(texts) > 0 && len(sources) == 0 {
+		s.problem("spec.loadBalancerSourceRanges has none of the family of %s: nobody is answered there", address)
+		return nil, false
+	}
+	return sources, true
 }
 
 // read reads addresses, none twice.

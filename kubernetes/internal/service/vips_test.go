@@ -144,14 +144,14 @@ spec:
   clusterIPs: [10.96.0.1]
   ports: [{port: 80}]
   externalIPs: [10.244.2.9, 203.0.113.1]
-  loadBalancerSourceRanges: [198.51.100.0/24]
+  loadBalancerSourceRanges: ["2001:db8::/32"]
 status: {loadBalancer: {ingress: [{ip: 203.0.113.9}]}}
 `), endpoints, &node)
 	if got := fmt.Sprint(set.Addresses); got != "[10.96.0.1 203.0.113.1]" {
 		t.Errorf("the host leads here %s", got)
 	}
 	want := []string{
-		"spec.loadBalancerSourceRanges can't be kept yet: nobody is answered at 203.0.113.9", "10.244.2.9 is an address of pods: nobody is asked there for a Service",
+		"spec.loadBalancerSourceRanges has none of the family of 203.0.113.9: nobody is answered there", "10.244.2.9 is an address of pods: nobody is asked there for a Service",
 	}
 	if !slices.Equal(set.Problems, want) {
 		t.Errorf("%q", set.Problems)
@@ -205,6 +205,120 @@ status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {hostname: example.org}, {i
 	far := slicesOf(t, slice4+one("10.244.2.2", ", nodeName: n2"))
 	if got := worded(Of(serviceOf(t, fmt.Sprintf(spec, "  externalTrafficPolicy: Local")), far, &here)); got[1] != "203.0.113.1:80 TCP:" || got[0] != "10.96.0.1:80 TCP: 10.244.2.2:8080" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestANodeIsAskedAtAllOfItsAddresses(t *testing.T) {
+	of := func(texts ...string) (all []netip.Addr) {
+		for _, text := range texts {
+			all = append(all, netip.MustParseAddr(text))
+		}
+		return all
+	}
+	pods := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")}
+	kernel := of("127.0.0.1", "::1", "fe80::1", "192.168.7.1", "172.17.0.1", "10.244.1.1", "fd00:7::1", "fd00:10:244:1::1")
+	told := of("192.168.7.1", "203.0.113.7", "fd00:7::1")
+	if got := fmt.Sprint(Asked(kernel, told, pods)); got != "[172.17.0.1 192.168.7.1 203.0.113.7 fd00:7::1]" {
+		t.Error(got)
+	}
+	node := here
+	node.Addresses = Asked(kernel, told, pods)
+	set := Of(serviceOf(t, "spec: {type: NodePort, clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{port: 80, nodePort: 30080}]}"), slicesOf(t, slice4+one("10.244.1.2", "")), &node)
+	want := []string{
+		"10.96.0.1:80 TCP: 10.244.1.2:8080", "10.244.1.254:30080 TCP: 10.244.1.2:8080", "172.17.0.1:30080 TCP: 10.244.1.2:8080",
+		"192.168.7.1:30080 TCP: 10.244.1.2:8080", "203.0.113.7:30080 TCP: 10.244.1.2:8080",
+	}
+	if got := worded(set); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestRangesOfSourcesAreKeptAtTheLoadBalancersAddressesOnly(t *testing.T) {
+	const spec = `
+spec:
+  type: LoadBalancer
+  clusterIP: 10.96.0.1
+  clusterIPs: [10.96.0.1, "fd00:96::1"]
+  ports: [{port: 80, nodePort: 30080}]
+  externalIPs: [203.0.113.1]
+  loadBalancerSourceRanges: %s
+status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {ip: "2001:db8::9"}, {ip: 203.0.113.1}]}}
+`
+	for _, c := range []struct{ ranges, v4, v6 string }{
+		{"[]", "[]", "[]"},
+		// Spaces may surround them (API reference), and a host's address may stand for its range.
+		{`[" 198.51.100.0/24 ", 10.0.0.0/8, 10.0.0.0/16, 10.1.2.3/8, "2001:db8:1::/48"]`, "[10.0.0.0/16 10.0.0.0/8 198.51.100.0/24]", "[2001:db8:1::/48]"},
+		{`[198.51.100.0/24]`, "[198.51.100.0/24]", "nobody"},
+		{`["::/0"]`, "nobody", "[::/0]"},
+		{`[nonsense]`, "nobody", "nobody"},
+	} {
+		set := Of(serviceOf(t, fmt.Sprintf(spec, c.ranges)), slicesOf(t, slice4+one("10.244.1.2", "")), &here)
+		may := map[string]string{}
+		for _, vip := range set.VIPs {
+			may[vip.Address.String()] = fmt.Sprint(vip.Sources)
+		}
+		for address, want := range map[string]string{"203.0.113.9": c.v4, "2001:db8::9": c.v6, "10.96.0.1": "[]", "203.0.113.1": "[]", "10.244.1.254": "[]", "192.168.7.1": "[]"} {
+			got, there := may[address]
+			if !there {
+				got = "nobody"
+			}
+			if got != want {
+				t.Errorf("%s: %s is there for %s", c.ranges, address, got)
+			}
+			if missing := strings.Contains(strings.Join(set.Problems, " "), address+": nobody"); missing != (want == "nobody") {
+				t.Errorf("%s: told %q", c.ranges, set.Problems)
+			}
+		}
+	}
+	many := serviceOf(t, fmt.Sprintf(spec, "[]"))
+	for i := range mostSources + 1 {
+		many.Spec.LoadBalancerSourceRanges = append(many.Spec.LoadBalancerSourceRanges, fmt.Sprintf("10.0.%d.%d/32", i/256, i%256))
+	}
+	if set := Of(many, nil, &here); !strings.Contains(strings.Join(set.Problems, " "), "4097 ranges") || slices.ContainsFunc(set.VIPs, func(vip VIP) bool { return vip.Address.String() == "203.0.113.9" }) {
+		t.Errorf("told %q", set.Problems)
+	}
+}
+
+// As kube-proxy does (KEP-1669, and its own tests): who has no endpoint at all refuses, who has none here only is silent.
+func TestClientsAreRefusedWhereNobodyInTheClusterServesIt(t *testing.T) {
+	const spec = `
+spec:
+  type: LoadBalancer
+  clusterIP: 10.96.0.1
+  clusterIPs: [10.96.0.1]
+  ports: [{port: 80, nodePort: 30080}]
+  externalIPs: [203.0.113.1]
+  %s
+status: {loadBalancer: {ingress: [{ip: 203.0.113.9}]}}
+`
+	const (
+		unready     = ", conditions: {ready: false, serving: false, terminating: false}"
+		terminating = ", conditions: {ready: false, serving: true, terminating: true}"
+	)
+	for _, policy := range []string{"", "externalTrafficPolicy: Local", "internalTrafficPolicy: Local"} {
+		for _, c := range []struct {
+			endpoints string
+			reject    bool
+		}{
+			{"", true},
+			{one("10.244.2.2", ", nodeName: n2"+unready), true},
+			{one("10.244.2.2", ", nodeName: n2"), false},
+			{one("10.244.2.2", ", nodeName: n2"+terminating), false},
+		} {
+			var all []string
+			if c.endpoints != "" {
+				all = append(all, slice4+c.endpoints)
+			}
+			set := Of(serviceOf(t, fmt.Sprintf(spec, policy)), slicesOf(t, all...), &here)
+			if len(set.VIPs) != 5 {
+				t.Fatalf("%q", worded(set))
+			}
+			for _, vip := range set.VIPs {
+				if vip.Reject != c.reject {
+					t.Errorf("%s, %s: %s refuses: %t", policy, c.endpoints, vip.Place, vip.Reject)
+				}
+			}
+		}
 	}
 }
 
