@@ -126,14 +126,18 @@ func (k *Keeper) leave(sources []netip.Addr) {
 	if !goes || k.settings.Host == nil {
 		return
 	}
-	var stay []netip.Addr
-	for address := range w.addresses {
+	// What fails is told when all else is done.
+	_ = k.settings.Host.Bring(k.led(), slices.Collect(maps.Keys(w.ports)), sources, false)
+}
+
+// led are the addresses that the host leads to quiverd: those at which it knows what to do with them.
+func (k *Keeper) led() (addresses []netip.Addr) {
+	for address := range k.wanted.addresses {
 		if k.have.Routes[address] {
-			stay = append(stay, address)
+			addresses = append(addresses, address)
 		}
 	}
-	// What fails is told when all else is done.
-	_ = k.settings.Host.Bring(stay, slices.Collect(maps.Keys(w.ports)), sources, false)
+	return addresses
 }
 
 // lead has the host do what has changed. What it can't do, such as a route that somebody else has, is told, and tried again when everything is
@@ -145,7 +149,7 @@ func (k *Keeper) lead(sources []netip.Addr, all bool) {
 	}
 	failed := k.checks.bring(w)
 	if all || w.changedPorts || len(w.changedAddresses) > 0 {
-		err := k.settings.Host.Bring(slices.Collect(maps.Keys(w.addresses)), slices.Collect(maps.Keys(w.ports)), sources, all)
+		err := k.settings.Host.Bring(k.led(), slices.Collect(maps.Keys(w.ports)), sources, all)
 		failed = errors.Join(failed, err)
 	} else if k.trouble != "" {
 		return
@@ -208,20 +212,32 @@ func (k *Keeper) everything() {
 	}
 }
 
-// program has quiverd do what has changed. First comes what goes and the routes of what comes, so that nothing is sent to and fro.
+// program has quiverd do what has changed. First comes what goes. A route comes in one batch with a VIP of its address, so that nothing is sent
+// to and fro, and an agent that is killed leaves no route which the next one wouldn't know for its own.
 func (k *Keeper) program(ctx context.Context) error {
 	w := k.wanted
 	upserts, deletes := &quiver.Config{}, []*quiver.ObjectRef(nil)
-	var gone, come []netip.Addr
+	var missing map[string]netip.Addr
 	for address := range w.changedAddresses {
-		route := dataplane.Unreachable(address)
 		switch wanted, has := w.addresses[address] > 0, k.have.Routes[address]; {
 		case wanted && !has:
-			upserts.Routes = append(upserts.Routes, route)
-			come = append(come, address)
+			if missing == nil {
+				missing = map[string]netip.Addr{}
+			}
+			missing[address.String()] = address
 		case !wanted && has:
-			deletes = append(deletes, dataplane.Refs(&quiver.Config{Routes: []*quiver.Route{route}})...)
-			gone = append(gone, address)
+			deletes = append(deletes, dataplane.Refs(&quiver.Config{Routes: []*quiver.Route{dataplane.Unreachable(address)}})...)
+			delete(k.have.Routes, address)
+		}
+	}
+	if missing != nil {
+		// Of VIPs that are there, somebody has taken the route away.
+		for _, vip := range k.have.VIPs {
+			if address, is := missing[vip.Address]; is && w.vips[vip.Name] != nil {
+				upserts.Routes = append(upserts.Routes, dataplane.Unreachable(address))
+				delete(missing, vip.Address)
+				k.have.Routes[address] = true
+			}
 		}
 	}
 	var names []string
@@ -248,6 +264,8 @@ func (k *Keeper) program(ctx context.Context) error {
 			break
 		}
 		if err := k.apply(ctx, upserts, deletes, refused); err != nil {
+			// Part of it may have been done.
+			k.have = nil
 			return err
 		}
 		for _, vip := range upserts.Vips {
@@ -260,24 +278,26 @@ func (k *Keeper) program(ctx context.Context) error {
 				delete(w.changedVIPs, ref.Name)
 			}
 		}
-		for _, address := range come {
-			k.have.Routes[address] = true
+		for _, route := range upserts.Routes {
+			if prefix, err := netip.ParsePrefix(route.Prefix); err == nil {
+				k.have.Routes[prefix.Addr()] = true
+				w.changedAddresses[prefix.Addr()] = true
+			}
 		}
-		for _, address := range gone {
-			delete(k.have.Routes, address)
-		}
-		upserts, deletes, come, gone = &quiver.Config{}, nil, nil, nil
+		upserts, deletes = &quiver.Config{}, nil
 	}
 	// The others are as they shall be: one that can't be is its owner's to mend, and the node is ready nevertheless.
 	k.refusals(refused)
 	return nil
 }
 
-// apply hands a batch over, but for VIPs that quiverd refuses: these are left out.
+// apply hands a batch over, with the routes that its VIPs lack, but for VIPs that quiverd refuses: these are left out.
 func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*quiver.ObjectRef, refused map[string]*dataplane.RefusedError) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
+	mended := upserts.Routes
 	for {
+		upserts.Routes = append(slices.Clip(mended), k.lacking(upserts.Vips)...)
 		err := k.quiverd.Apply(ctx, upserts, deletes)
 		var why *dataplane.RefusedError
 		if !errors.As(err, &why) {
@@ -291,6 +311,19 @@ func (k *Keeper) apply(ctx context.Context, upserts *quiver.Config, deletes []*q
 		refused[why.Name] = why
 		k.aside[why.Name] = k.wanted.vips[why.Name]
 	}
+}
+
+// lacking are the routes that addresses of these VIPs shall have and don't have.
+func (k *Keeper) lacking(vips []*quiver.Vip) (routes []*quiver.Route) {
+	seen := map[netip.Addr]bool{}
+	for _, vip := range vips {
+		address, err := netip.ParseAddr(vip.Address)
+		if err == nil && !seen[address] && k.wanted.addresses[address] > 0 && !k.have.Routes[address] {
+			seen[address] = true
+			routes = append(routes, dataplane.Unreachable(address))
+		}
+	}
+	return routes
 }
 
 // refusals lets owners know of VIPs that can't be.

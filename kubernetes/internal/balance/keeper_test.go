@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,6 +207,66 @@ func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	found, err := quiverd.VIPs(t.Context())
 	if err != nil || len(found.VIPs) != 2 || len(found.Routes) != 2 {
 		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// An agent is killed between two batches, and what it was about to make is wanted by nobody when the next one comes.
+func TestWhoIsKilledLeavesNothingThatTheNextOneWouldntKnow(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	settings := Settings{Here: func() (service.Here, bool) { return here, true }}
+	killed := New(settings, many(3*batch).objects(t), quiverd, slog.New(slog.DiscardHandler))
+	ctx, kill := context.WithCancel(t.Context())
+	go killed.objects.Run(ctx)
+	realtest.Eventually(t, "all are known", killed.objects.Known)
+	done := make(chan error)
+	go func() { done <- killed.bring(ctx, true) }()
+	realtest.Eventually(t, "something is there", func() bool {
+		found, err := quiverd.VIPs(t.Context())
+		return err == nil && len(found.VIPs) > 0
+	})
+	kill()
+	t.Logf("killed: %v", <-done)
+	keeper, _ := keep(t, many(0), quiverd)
+	realtest.Eventually(t, "all is as it shall be", func() bool { return keeper.Ready() == nil })
+	found, err := quiverd.VIPs(t.Context())
+	if err != nil || len(found.VIPs) > 0 {
+		t.Errorf("%d VIPs are left, %v", len(found.VIPs), err)
+	}
+	rest, err := quiverd.Objects(t.Context())
+	if err != nil || len(rest.Others) > 0 {
+		t.Errorf("left: %d objects, %v", len(rest.Others), err)
+	}
+}
+
+// What is read back must be what was asked for, or it would be asked for again and again.
+func TestWhatQuiverdHasIsWhatWasAskedFor(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	c := many(2)
+	refusing, limited := &c.services.Items[0], &c.services.Items[1]
+	c.slices.Items = c.slices.Items[1:]
+	limited.Spec.Type, limited.Spec.SessionAffinity = core.ServiceTypeLoadBalancer, core.ServiceAffinityClientIP
+	limited.Spec.LoadBalancerSourceRanges = []string{"198.51.100.7/32", "10.0.0.0/8", "10.0.0.0/16", "0.0.0.0/1"}
+	limited.Status.LoadBalancer.Ingress = []core.LoadBalancerIngress{{IP: "203.0.113.9"}}
+	settings := Settings{Here: func() (service.Here, bool) { return here, true }}
+	keeper := New(settings, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
+	go keeper.objects.Run(t.Context())
+	realtest.Eventually(t, "all are there", func() bool { return keeper.bring(t.Context(), true) == nil })
+	found, err := quiverd.VIPs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]*quiver.Vip{}
+	for name, vip := range found.VIPs {
+		seen[vip.Address] = vip
+		if !proto.Equal(vip, keeper.wanted.vips[name]) {
+			t.Errorf("quiverd has %v, asked for %v", vip, keeper.wanted.vips[name])
+		}
+	}
+	if got := seen[refusing.Spec.ClusterIP].GetWithoutBackends(); len(seen) != 3 || got != quiver.WithoutBackends_WITHOUT_BACKENDS_REJECT {
+		t.Errorf("%v", seen)
+	}
+	if got := fmt.Sprint(seen["203.0.113.9"].GetSources(), seen[limited.Spec.ClusterIP].GetSources()); got != "[0.0.0.0/1 10.0.0.0/16 10.0.0.0/8 198.51.100.7/32] []" {
+		t.Error(got)
 	}
 }
 
