@@ -44,6 +44,10 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
+	// Others were first, and may have waited for somebody: a pod that nobody asks for any more isn't made.
+	if err := ctx.Err(); err != nil {
+		return nil, failure(codes.Unavailable, "see what ails quiverd, or the API server", "%s waited for others until its time was over: %v", id, err)
+	}
 	// The runtime may use a name again of which word was left that it went.
 	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.remove(ctx, gone) }); err != nil {
 		a.log.Error("word of a pod that went could not be heard", "why", err)

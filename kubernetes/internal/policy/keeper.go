@@ -33,29 +33,51 @@ type Keeper struct {
 	quiverd  *dataplane.Client
 	log      *slog.Logger
 
-	// One change at a time.
-	mutex  sync.Mutex
+	// One change at a time: whoever has put something in.
+	turn   chan struct{}
 	wanted *wanted
 	have   *dataplane.FoundACLs
 	told   map[types.NamespacedName]string
 
 	state   sync.Mutex
 	figures figures
+	// Pods of this node of which the agent has told since it was last looked.
+	heard []presence
+}
+
+// presence is what is known of a pod on this node: its addresses; none: it isn't here any more.
+type presence struct {
+	key       types.NamespacedName
+	uid       string
+	addresses []netip.Addr
 }
 
 // New makes a keeper that has done nothing yet.
 func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *slog.Logger) *Keeper {
 	return &Keeper{
 		Loop: keeping.New("NetworkPolicies", log), settings: settings, objects: objects, quiverd: quiverd, log: log, wanted: newWanted(),
+		turn: make(chan struct{}, 1),
 		told: map[types.NamespacedName]string{},
 	}
 }
 
-// Here tells the addresses of a pod of this node that is there already; none: it isn't any more. The UID may be unknown.
+// take waits for its turn, but not longer than the context lasts: while quiverd doesn't answer somebody, that may be long.
+func (k *Keeper) take(ctx context.Context) error {
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("an earlier change isn't in force yet: %w", ctx.Err())
+	}
+}
+
+func (k *Keeper) give() { <-k.turn }
+
+// Here tells the addresses of a pod of this node that is there already; none: it isn't any more. The UID may be unknown. It doesn't wait.
 func (k *Keeper) Here(key types.NamespacedName, uid string, addresses []netip.Addr) {
-	k.mutex.Lock()
-	k.wanted.setHere(key, uid, addresses)
-	k.mutex.Unlock()
+	k.state.Lock()
+	k.heard = append(k.heard, presence{key, uid, addresses})
+	k.state.Unlock()
 	k.objects.wake()
 }
 
@@ -75,8 +97,10 @@ func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string
 			return fmt.Errorf("the API server has pod %s with another UID", key)
 		}
 	}
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
+	if err := k.take(ctx); err != nil {
+		return err
+	}
+	defer k.give()
 	k.learn()
 	k.wanted.setHere(key, uid, addresses)
 	k.wanted.setLabels(pod)
@@ -85,8 +109,10 @@ func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string
 
 // Restore has quiverd, which has come back and may have lost everything, know all of it again.
 func (k *Keeper) Restore(ctx context.Context) error {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
+	if err := k.take(ctx); err != nil {
+		return err
+	}
+	defer k.give()
 	return k.bring(ctx, true)
 }
 
@@ -94,14 +120,23 @@ func (k *Keeper) Restore(ctx context.Context) error {
 func (k *Keeper) Run(ctx context.Context) {
 	go k.objects.Run(ctx)
 	k.Turn(ctx, k.objects.changed, func(ctx context.Context, all bool) error {
-		k.mutex.Lock()
-		defer k.mutex.Unlock()
+		if err := k.take(ctx); err != nil {
+			return err
+		}
+		defer k.give()
 		return k.bring(ctx, all)
 	})
 }
 
 // learn hears what has changed.
 func (k *Keeper) learn() {
+	k.state.Lock()
+	heard := k.heard
+	k.heard = nil
+	k.state.Unlock()
+	for _, one := range heard {
+		k.wanted.setHere(one.key, one.uid, one.addresses)
+	}
 	dirty := k.objects.take()
 	for name := range dirty.namespaces {
 		k.wanted.groups.setNamespace(name, k.objects.namespace(name))
@@ -116,6 +151,8 @@ func (k *Keeper) learn() {
 
 // bring does what has changed, or, with all, whatever is to do.
 func (k *Keeper) bring(ctx context.Context, all bool) error {
+	ctx, cancel := context.WithTimeout(ctx, bringTime)
+	defer cancel()
 	node, known := k.settings.Node()
 	if !known || !k.objects.Known() {
 		return keeping.ErrUnknown

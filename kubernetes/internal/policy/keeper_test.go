@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -235,5 +237,34 @@ func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {
 	})
 	if found, err := quiverd.ACLs(t.Context(), Ours); err != nil || len(found.ACLs) != 1 || len(found.Sets)+len(found.Endpoints) != 0 {
 		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// A quiverd that hangs: it takes connections and says nothing. Who adds a pod then hears of it in time, and who tells of pods isn't held up.
+func TestNobodyWaitsForAQuiverdThatHangs(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "quiver.sock")
+	silent, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	quiverd, err := dataplane.Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer quiverd.Close()
+	a := small()
+	keeper := guarding(t, a, quiverd)
+	realtest.Eventually(t, "the keeper hangs", func() bool { return keeper.objects.Known() && len(keeper.turn) == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	key := types.NamespacedName{Namespace: "x", Name: "b"}
+	err = keeper.Cover(ctx, key, "", []netip.Addr{netip.MustParseAddr("10.0.0.2")})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "isn't in force yet") {
+		t.Errorf("told %v", err)
+	}
+	keeper.Here(key, "", nil)
+	if len(keeper.turn) != 1 {
+		t.Error("it doesn't hang")
 	}
 }

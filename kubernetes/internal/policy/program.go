@@ -17,6 +17,8 @@ import (
 const (
 	// At most this long stands one change of the dataplane.
 	applyTime = 30 * time.Second
+	// And all that there is to do at a time: then it is begun anew.
+	bringTime = 2 * time.Minute
 	// Objects, and members of sets, of one batch: quiverd answers others in between.
 	batch = 20_000
 	// Lists that quiverd may refuse in one go.
