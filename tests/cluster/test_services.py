@@ -11,6 +11,7 @@ from workload import (
     events,
     fetch,
     generator,
+    host_port,
     known,
     left,
     memif,
@@ -22,6 +23,7 @@ from workload import (
     service,
     services,
     through,
+    tried,
 )
 
 
@@ -163,6 +165,93 @@ def test_addresses_from_outside(cluster):
         n2.run("ip", "route", "replace", "203.0.113.7", "via", n1.addresses[0], "proto", "82")
         for client in ("a", n1, n2):
             reaches(cluster, client, "203.0.113.7", 80, "bc")
+    nothing_left(cluster, before)
+
+
+def becomes(cluster, client, address, port, how):
+    """Waits until a client's tries end so."""
+    seen = lambda: tried(cluster, client, address, port)
+    eventually(lambda: seen() == how, lambda: f"{client} asks {address} port {port}: {seen()}", timeout=60)
+
+
+def test_clients_are_refused_where_nobody_serves_and_left_alone_where_others_do(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    nobody = service("web", "web", (80, PORT), (53, 53, "UDP"), type="NodePort", externalIPs=["203.0.113.7"])
+    with pods(cluster, server("a", n1), server("c", n2), server("b", n2)) as of, services(cluster, nobody) as made:
+        addresses, port = made["web"]["spec"]["clusterIPs"], made["web"]["spec"]["ports"][0]["nodePort"]
+        known(cluster, addresses, 80, [])
+        n2.run("ip", "route", "replace", "203.0.113.7", "via", n1.addresses[0], "proto", "82")
+        places = [(address, 80) for address in (*addresses, "203.0.113.7")]
+        places += [(address, port) for at in cluster.nodes for address in at.addresses]
+        for place in places:
+            for client in ("a", "c", n1, n2):
+                becomes(cluster, client, *place, "refused")
+        # Of datagrams the second one fails, at a socket that has been told of the first.
+        for address in addresses:
+            ask = f"exec 3<>/dev/udp/{address}/53; echo who >&3; sleep 1; echo who >&3"
+            eventually(lambda ask=ask: "refused" in n2.run("bash", "-c", ask, check=False).stderr, address, timeout=60)
+        # One that is elsewhere: with Local, who is asked from outside is silent, and others answer.
+        cluster.control.kubectl("patch", "service", "web", "--patch", '{"spec": {"externalTrafficPolicy": "Local"}}')
+        cluster.control.kubectl("label", "pod", "b", "app=web")
+        known(cluster, addresses, 80, [of["b"]])
+        for address in n1.addresses:
+            assert tried(cluster, n2, address, port) == "silent"
+        for address in n2.addresses:
+            reaches(cluster, n1, address, port, "b")
+    nothing_left(cluster, before)
+
+
+def test_a_load_balancer_s_addresses_are_there_for_some_sources(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    balanced = service("web", "web", (80, PORT), type="LoadBalancer", loadBalancerSourceRanges=[f"{n2.addresses[0]}/32"])
+    with pods(cluster, server("a", n1), server("b", n1, app="web"), server("c", n2)) as of, services(cluster, balanced) as made:
+        status = '{"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.9"}]}}}'
+        cluster.control.kubectl("patch", "service", "web", "--subresource=status", "--patch", status)
+        known(cluster, ["203.0.113.9"], 80, [of["b"][:1]])
+        n2.run("ip", "route", "replace", "203.0.113.9", "via", n1.addresses[0], "proto", "82")
+        reaches(cluster, n2, "203.0.113.9", 80, "b")
+        for client in ("a", "c"):
+            assert tried(cluster, client, "203.0.113.9", 80) == "silent"
+        # The ranges are the load balancer's only.
+        reaches(cluster, "a", made["web"]["spec"]["clusterIPs"][0], 80, "b")
+        also = f'{{"spec": {{"loadBalancerSourceRanges": ["{n2.addresses[0]}/32", "{of["a"][0]}/32"]}}}}'
+        cluster.control.kubectl("patch", "service", "web", "--patch", also)
+        becomes(cluster, "a", "203.0.113.9", 80, "answered")
+        assert tried(cluster, "c", "203.0.113.9", 80) == "silent"
+    nothing_left(cluster, before)
+
+
+def test_host_ports_lead_to_their_pods(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    everywhere, here = host_port(server("h", n1), 18080), host_port(server("i", n1), 18081, n1.addresses[0])
+    loopback = host_port(server("l", n1), 18081, "127.0.0.1")
+    with pods(cluster, server("a", n1), server("c", n2), everywhere, here, loopback):
+        for client in ("a", n1):
+            for port in (18080, 18081):
+                becomes(cluster, client, n1.addresses[0], port, "answered")
+        for address in n1.addresses:
+            # From pods of the node, the pod itself, a pod elsewhere, the node and its neighbour.
+            for client in ("a", "h", "c", n1, n2):
+                reaches(cluster, client, address, 18080, "h")
+        assert asker(cluster, n2, n1.addresses[0], 18080) == n2.addresses[0]
+        # One address has one pod, another another, and the others none.
+        for client in ("a", "c", n1, n2):
+            reaches(cluster, client, n1.addresses[0], 18081, "i")
+        assert tried(cluster, n1, n1.addresses[1], 18081) == "refused"
+        ask = f"import socket; s = socket.create_connection(('127.0.0.1', 18081), 30, ('{n1.addresses[0]}', 0)); "
+        ask += "s.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n'); print(s.makefile().read())"
+        assert n1.run("python3", "-c", ask).stdout.split()[-1] == "l"
+        # A node's other agent has them from disk.
+        back = cluster.quiver.kill(n1, "quiver-agent")
+        reaches(cluster, n2, n1.addresses[0], 18080, "h")
+        back()
+        for client in ("a", n1, n2):
+            reaches(cluster, client, n1.addresses[0], 18080, "h")
+    for client in (n1, n2):
+        becomes(cluster, client, n1.addresses[0], 18080, "refused")
     nothing_left(cluster, before)
 
 

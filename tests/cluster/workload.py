@@ -146,6 +146,24 @@ def reaches(cluster, pod, address, port, names):
     assert {*seen} == {*names}, (pod, address, port, seen)
 
 
+def host_port(pod, port, host_ip=""):
+    """The same pod, whose server is asked at a port of its node, too."""
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": PORT, "hostPort": port, **({"hostIP": host_ip} if host_ip else {})}]
+    return pod
+
+
+def tried(cluster, pod, address, port, patience=5):
+    """How it looks to a pod, or a node, to ask a server at a port: "answered", "refused" or "silent"."""
+    if isinstance(pod, str):
+        ask = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout {patience} nc -w {patience} {address} {port}"
+        done = cluster.control.exec(pod, "sh", "-c", ask, check=False)
+        answered = "200 OK" in done.stdout
+    else:
+        done = pod.run("timeout", patience, "bash", "-c", f"exec 3<>/dev/tcp/{address}/{port}", check=False)
+        answered = done.returncode == 0
+    return "answered" if answered else "refused" if "refused" in done.stderr else "silent"
+
+
 @contextlib.contextmanager
 def services(cluster, *wanted):
     """Services, by name: their objects as the API server has completed them. Afterwards they are gone."""

@@ -128,6 +128,18 @@ def test_a_malformed_annotation_makes_no_half_pod(node, annotations, key, words)
     assert addresses(node.add(pod))[0] == "10.244.7.2"
 
 
+def test_host_ports_are_refused_where_nobody_serves_them(node):
+    pod = node.pod("a")
+    mappings = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": ""}]
+    where = {"CONTAINERID": "c", "IFNAME": "eth0", "NETNS": f"/run/netns/{pod.name}"}
+    status, answer = node.plugin("ADD", {"runtimeConfig": {"portMappings": mappings}}, **where)
+    assert status != 0 and "serves no Services" in answer["msg"] and "portmap" in answer["details"], answer
+    assert node.attached() == [] and node.kept() == []
+    # A port of the host that is 0 is none.
+    status, answer = node.plugin("ADD", {"runtimeConfig": {"portMappings": [{**mappings[0], "hostPort": 0}]}}, **where)
+    assert status == 0, answer
+
+
 def test_a_namespace_that_is_not_there_is_named(node):
     pod = node.pod("a")
     pod.remove()

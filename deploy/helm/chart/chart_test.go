@@ -170,6 +170,15 @@ func found(t *testing.T, file, pattern string) string {
 	return string(match[1])
 }
 
+func TestHostPortsAreAskedForWhereTheyAreServed(t *testing.T) {
+	for _, services := range []bool{true, false} {
+		text := render(t, map[string]any{"agent": map[string]any{"services": services}})
+		if got := strings.Contains(text, `"portMappings": true`); got != services {
+			t.Errorf("services %t: the runtime tells of host ports: %t", services, got)
+		}
+	}
+}
+
 func TestChartAndImageAreOfTheProgramsVersions(t *testing.T) {
 	const chart, image = "deploy/helm/quiver/Chart.yaml", "deploy/image/Dockerfile"
 	version := found(t, "Cargo.toml", `^version = "(.*)"$`)

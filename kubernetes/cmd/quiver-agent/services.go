@@ -15,7 +15,7 @@ import (
 
 // keep makes who keeps Services on this node.
 func keep(o options, server *agent.Agent, cluster *pods.Cluster, objects *balance.Objects, quiverd *dataplane.Client, log *slog.Logger) (*balance.Keeper, error) {
-	settings := balance.Settings{Teller: cluster, Here: func() (service.Here, bool) { return here(server, cluster) }}
+	settings := balance.Settings{Teller: cluster, Pods: server.HostPorts, Here: func() (service.Here, bool) { return here(server, cluster) }}
 	if o.device != "" {
 		kernel, err := host.OpenServices(o.device)
 		if err != nil {

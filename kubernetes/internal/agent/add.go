@@ -62,6 +62,9 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	record := &attachment.Record{
 		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.settings.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources,
 	}
+	if err := a.claim(record, request.HostPorts); err != nil {
+		return nil, err
+	}
 	if err := a.allocate(record); err != nil {
 		return nil, err
 	}
@@ -81,6 +84,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		a.uncover(record)
 		return nil, err
 	}
+	a.ported(record)
 	a.log.Info("added", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses, "memif", record.Memif != nil)
 	return answer(record), nil
 }

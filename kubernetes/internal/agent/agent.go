@@ -48,6 +48,13 @@ type Keeper interface {
 	Compare()
 }
 
+// Balancer keeps Services, and ports of the node that lead to pods.
+type Balancer interface {
+	Keeper
+	// Wake has it look at HostPorts again.
+	Wake()
+}
+
 // Guard keeps what policies let pass beside pods.
 type Guard interface {
 	Keeper
@@ -76,7 +83,7 @@ type Agent struct {
 	compared error
 	// It was well once.
 	brought  bool
-	services Keeper
+	services Balancer
 	guard    Guard
 }
 
@@ -86,7 +93,7 @@ func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, 
 }
 
 // Keeping tells who keeps Services, before Run.
-func (a *Agent) Keeping(services Keeper) { a.services = services }
+func (a *Agent) Keeping(services Balancer) { a.services = services }
 
 // Guarding tells who keeps policies, before Run: pods that are there already are handed to it.
 func (a *Agent) Guarding(guard Guard) {

@@ -33,6 +33,7 @@ func (a *Agent) remove(ctx context.Context, id attachment.ID) error {
 		return failure(codes.Unavailable, "see what ails the disk", "%s: %v", record.Pod(), err)
 	}
 	a.uncover(record)
+	a.ported(record)
 	a.log.Info("deleted", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses)
 	return nil
 }

@@ -80,6 +80,7 @@ func (a *Agent) gone(id attachment.ID) error {
 	err := a.store.Delete(id)
 	if record != nil && err == nil {
 		a.uncover(record)
+		a.ported(record)
 	}
 	return err
 }

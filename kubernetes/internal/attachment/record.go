@@ -48,6 +48,37 @@ type Record struct {
 	Sources []netip.Prefix `json:"sources,omitempty"`
 	// Memif is beside it; nil: none.
 	Memif *annotation.Memif `json:"memif,omitempty"`
+	// HostPorts are ports of the node that lead to the pod.
+	HostPorts []HostPort `json:"hostPorts,omitempty"`
+}
+
+// HostPort is a port of the node that leads to a pod.
+type HostPort struct {
+	// Protocol is "tcp", "udp" or "sctp".
+	Protocol string `json:"protocol"`
+	// Port of the node, and that of the pod.
+	Port    uint16 `json:"port"`
+	PodPort uint16 `json:"podPort"`
+	// Address of the node. Not valid: all of them; the unspecified one: all of its family.
+	Address netip.Addr `json:"address"`
+}
+
+// Overlaps tells whether both are about the same port of the same address.
+func (h HostPort) Overlaps(other HostPort) bool {
+	if h.Protocol != other.Protocol || h.Port != other.Port {
+		return false
+	}
+	if !h.Address.IsValid() || !other.Address.IsValid() {
+		return true
+	}
+	return h.Address == other.Address || h.Address.Is4() == other.Address.Is4() && (h.Address.IsUnspecified() || other.Address.IsUnspecified())
+}
+
+func (h HostPort) String() string {
+	if !h.Address.IsValid() {
+		return fmt.Sprintf("%d/%s", h.Port, h.Protocol)
+	}
+	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(h.Address, h.Port), h.Protocol)
 }
 
 // Pod names the pod for messages.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -31,9 +32,8 @@ const (
 
 // Host is the node's kernel: it leads packets for VIPs to quiverd.
 type Host interface {
-	// Bring has these addresses lead to quiverd, and these ports of the node's own addresses to the sources there. With all, whatever
-	// may have happened there.
-	Bring(addresses []netip.Addr, ports []service.NodePort, sources []netip.Addr, all bool) error
+	// Bring has it do so. With all, whatever may have happened there.
+	Bring(lead service.Lead, all bool) error
 }
 
 // Teller lets owners of Services know.
@@ -45,6 +45,8 @@ type Teller interface {
 type Settings struct {
 	// Here says for which node it is; false: not known yet.
 	Here func() (service.Here, bool)
+	// Pods are those of the node that have ports of it; may be nil.
+	Pods func() []service.Pod
 	// Host has no way to VIPs if it is nil.
 	Host Host
 	// Teller may be nil.
@@ -64,6 +66,8 @@ type Keeper struct {
 	wanted *wanted
 	have   *dataplane.FoundVIPs
 	told   map[types.NamespacedName]string
+	// Pods that have ports of the node, by what they are called in wanted.
+	pods map[types.NamespacedName]service.Pod
 	// VIPs that quiverd has refused: they are tried again when they change, or when everything is compared.
 	aside map[string]*quiver.Vip
 	// What the host couldn't do last.
@@ -80,8 +84,12 @@ func New(settings Settings, objects *Objects, quiverd *dataplane.Client, log *sl
 	return &Keeper{
 		settings: settings, objects: objects, quiverd: quiverd, log: log, Loop: keeping.New("Services", log),
 		wanted: newWanted(), checks: checks{all: map[uint16]*check{}}, told: map[types.NamespacedName]string{}, aside: map[string]*quiver.Vip{},
+		pods: map[types.NamespacedName]service.Pod{},
 	}
 }
+
+// Wake has it look again at which pods have ports of the node.
+func (k *Keeper) Wake() { k.objects.wake() }
 
 // Run does it until the context ends. It leaves things as they are then: traffic goes on.
 func (k *Keeper) Run(ctx context.Context) {
@@ -98,7 +106,7 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 	}
 	all = k.learn(here) || all
 	k.mutex.Lock()
-	k.services, k.vips = len(k.wanted.sets), len(k.wanted.vips)
+	k.services, k.vips = len(k.wanted.sets)-len(k.pods), len(k.wanted.vips)
 	k.mutex.Unlock()
 	if all || k.have == nil {
 		there, err := k.quiverd.VIPs(ctx)
@@ -127,17 +135,19 @@ func (k *Keeper) leave(sources []netip.Addr) {
 		return
 	}
 	// What fails is told when all else is done.
-	_ = k.settings.Host.Bring(k.led(), slices.Collect(maps.Keys(w.ports)), sources, false)
+	_ = k.settings.Host.Bring(k.led(sources), false)
 }
 
-// led are the addresses that the host leads to quiverd: those at which it knows what to do with them.
-func (k *Keeper) led() (addresses []netip.Addr) {
-	for address := range k.wanted.addresses {
+// led is what the host has to do. It leads to quiverd what is sent to addresses at which that knows what to do.
+func (k *Keeper) led(sources []netip.Addr) service.Lead {
+	w := k.wanted
+	lead := service.Lead{NodePorts: slices.Collect(maps.Keys(w.ports)), HostPorts: slices.Collect(maps.Keys(w.hostPorts)), Sources: sources}
+	for address := range w.addresses {
 		if k.have.Routes[address] {
-			addresses = append(addresses, address)
+			lead.Addresses = append(lead.Addresses, address)
 		}
 	}
-	return addresses
+	return lead
 }
 
 // lead has the host do what has changed. What it can't do, such as a route that somebody else has, is told, and tried again when everything is
@@ -149,7 +159,7 @@ func (k *Keeper) lead(sources []netip.Addr, all bool) {
 	}
 	failed := k.checks.bring(w)
 	if all || w.changedPorts || len(w.changedAddresses) > 0 {
-		err := k.settings.Host.Bring(k.led(), slices.Collect(maps.Keys(w.ports)), sources, all)
+		err := k.settings.Host.Bring(k.led(sources), all)
 		failed = errors.Join(failed, err)
 	} else if k.trouble != "" {
 		return
@@ -179,16 +189,49 @@ func (k *Keeper) learn(here service.Here) (anew bool) {
 			dirty[key] = true
 		}
 	}
+	k.learnPods(anew)
 	for key := range dirty {
+		if _, pod := k.pods[key]; pod {
+			continue
+		}
 		owner, slices := k.objects.Get(key)
 		if owner == nil {
-			k.wanted.put(key, nil, service.Set{}, &k.here)
+			k.wanted.put(key, 0, service.Set{}, &k.here)
 			delete(k.told, key)
 			continue
 		}
-		k.tell(key, owner.UID, k.wanted.put(key, owner, service.Of(owner, slices, &k.here), &k.here))
+		k.tell(key, owner.UID, k.wanted.put(key, owner.CreationTimestamp.UnixNano(), service.Of(owner, slices, &k.here), &k.here))
 	}
 	return anew
+}
+
+// learnPods does the same for pods that have ports of the node. A Service that is asked at the same place has it.
+func (k *Keeper) learnPods(anew bool) {
+	if k.settings.Pods == nil {
+		return
+	}
+	there := map[types.NamespacedName]bool{}
+	for _, pod := range k.settings.Pods() {
+		// No Service is called so.
+		key := types.NamespacedName{Namespace: pod.Name.Namespace, Name: pod.Name.Name + "/" + pod.Attachment}
+		there[key] = true
+		if before, known := k.pods[key]; known && !anew && reflect.DeepEqual(before, pod) {
+			continue
+		}
+		k.pods[key] = pod
+		problems := k.wanted.put(key, math.MaxInt64, service.OfPod(&pod, &k.here), &k.here)
+		if text := strings.Join(problems, "; "); text != k.told[key] {
+			k.told[key] = text
+			k.log.Warn("not all ports of the node lead to a pod that asks for them", "pod", pod.Name, "why", text)
+		}
+	}
+	for key := range k.pods {
+		if !there[key] {
+			k.wanted.put(key, 0, service.Set{}, &k.here)
+			delete(k.pods, key)
+			delete(k.told, key)
+		}
+	}
 }
 
 // everything marks what differs from what quiverd has.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -235,6 +236,89 @@ func TestWhoIsKilledLeavesNothingThatTheNextOneWouldntKnow(t *testing.T) {
 	rest, err := quiverd.Objects(t.Context())
 	if err != nil || len(rest.Others) > 0 {
 		t.Errorf("left: %d objects, %v", len(rest.Others), err)
+	}
+}
+
+// led is a host that remembers what it has to do.
+type led struct {
+	mutex sync.Mutex
+	lead  service.Lead
+}
+
+func (l *led) Bring(lead service.Lead, _ bool) error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.lead = lead
+	return nil
+}
+
+func (l *led) hostPorts() (ports []string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, port := range l.lead.HostPorts {
+		ports = append(ports, fmt.Sprint(port.Place, " ", port.To))
+	}
+	slices.Sort(ports)
+	return ports
+}
+
+func TestPortsOfTheNodeComeAndGoWithPods(t *testing.T) {
+	quiverd, _ := realtest.Start(t, t.TempDir())
+	var mutex sync.Mutex
+	var pods []service.Pod
+	node := here
+	node.Addresses = []netip.Addr{netip.MustParseAddr("192.168.7.1")}
+	host := &led{}
+	settings := Settings{Here: func() (service.Here, bool) { return node, true }, Host: host, Pods: func() []service.Pod {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return slices.Clone(pods)
+	}}
+	c := many(1)
+	c.services.Items[0].Spec.Ports[0].NodePort = 30080
+	keeper := New(settings, c.objects(t), quiverd, slog.New(slog.DiscardHandler))
+	go keeper.Run(t.Context())
+	realtest.Eventually(t, "all are there", func() bool { return keeper.Ready() == nil })
+	pod := func(name, address string, port uint16) service.Pod {
+		return service.Pod{
+			Attachment: name, Name: types.NamespacedName{Namespace: "default", Name: "web"}, Addresses: []netip.Addr{netip.MustParseAddr(address)},
+			Ports: []service.PodPort{{Protocol: core.ProtocolTCP, Port: port, Target: 80}},
+		}
+	}
+	expect := func(wantPods, wantHost []string, there ...service.Pod) {
+		t.Helper()
+		mutex.Lock()
+		pods = there
+		mutex.Unlock()
+		keeper.Wake()
+		answers := func() (all []string) {
+			found, err := quiverd.VIPs(t.Context())
+			for _, vip := range found.VIPs {
+				if vip.Address == "192.168.7.1" {
+					all = append(all, fmt.Sprintf("%d: %s", vip.Port, vip.Backends[0].Address))
+				}
+			}
+			slices.Sort(all)
+			if err != nil {
+				t.Error(err)
+			}
+			return all
+		}
+		realtest.Eventually(t, fmt.Sprintf("%q, %q", wantPods, wantHost), func() bool {
+			return slices.Equal(answers(), wantPods) && slices.Equal(host.hostPorts(), wantHost)
+		})
+	}
+	const service = "30080: 10.128.0.1"
+	a, b := pod("a", "10.244.1.7", 8080), pod("b", "10.244.1.8", 8081)
+	expect([]string{service}, nil)
+	expect([]string{service, "8080: 10.244.1.7"}, []string{"0.0.0.0:8080 TCP 10.244.1.7:80"}, a)
+	expect([]string{service, "8080: 10.244.1.7", "8081: 10.244.1.8"}, []string{"0.0.0.0:8080 TCP 10.244.1.7:80", "0.0.0.0:8081 TCP 10.244.1.8:80"}, a, b)
+	// The one is made anew under its name, the other asks where a Service is.
+	b = pod("b", "10.244.1.8", 30080)
+	expect([]string{service, "8080: 10.244.1.9"}, []string{"0.0.0.0:30080 TCP 10.244.1.8:80", "0.0.0.0:8080 TCP 10.244.1.9:80"}, pod("c", "10.244.1.9", 8080), b)
+	expect([]string{service}, nil)
+	if err := keeper.Ready(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -108,6 +108,10 @@ func (o *Objects) mark(object any) {
 	o.mutex.Lock()
 	o.dirty[key] = true
 	o.mutex.Unlock()
+	o.wake()
+}
+
+func (o *Objects) wake() {
 	select {
 	case o.changed <- struct{}{}:
 	default:

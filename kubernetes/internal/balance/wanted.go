@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
-	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
@@ -30,6 +29,7 @@ type wanted struct {
 	vips      map[string]*quiver.Vip
 	addresses map[netip.Addr]int
 	ports     map[service.NodePort]int
+	hostPorts map[service.HostPort]int
 
 	changedVIPs      map[string]bool
 	changedAddresses map[netip.Addr]bool
@@ -39,13 +39,13 @@ type wanted struct {
 func newWanted() *wanted {
 	return &wanted{
 		sets: map[types.NamespacedName]service.Set{}, claims: map[service.Place][]claim{}, placed: map[service.Place]string{}, vips: map[string]*quiver.Vip{},
-		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{},
+		addresses: map[netip.Addr]int{}, ports: map[service.NodePort]int{}, hostPorts: map[service.HostPort]int{},
 		changedVIPs: map[string]bool{}, changedAddresses: map[netip.Addr]bool{},
 	}
 }
 
-// put has a Service want this from now on. The problems are those of the Service, and that others are asked at its places.
-func (w *wanted) put(key types.NamespacedName, owner *core.Service, set service.Set, here *service.Here) (problems []string) {
+// put has a Service, or a pod, that was made then want this from now on. The problems are its own, and that others are asked at its places.
+func (w *wanted) put(key types.NamespacedName, created int64, set service.Set, here *service.Here) (problems []string) {
 	before := w.sets[key]
 	touched := map[service.Place]bool{}
 	for _, vip := range before.VIPs {
@@ -55,7 +55,7 @@ func (w *wanted) put(key types.NamespacedName, owner *core.Service, set service.
 	for i := range set.VIPs {
 		vip := &set.VIPs[i]
 		touched[vip.Place] = true
-		w.claims[vip.Place] = append(w.claims[vip.Place], claim{key, owner.CreationTimestamp.UnixNano(), dataplane.VIP(vip, here)})
+		w.claims[vip.Place] = append(w.claims[vip.Place], claim{key, created, dataplane.VIP(vip, here)})
 	}
 	problems = slices.Clone(set.Problems)
 	for place := range touched {
@@ -65,7 +65,8 @@ func (w *wanted) put(key types.NamespacedName, owner *core.Service, set service.
 	}
 	count(w.addresses, before.Addresses, set.Addresses, func(address netip.Addr) { w.changedAddresses[address] = true })
 	count(w.ports, before.NodePorts, set.NodePorts, func(service.NodePort) { w.changedPorts = true })
-	if len(set.VIPs) == 0 {
+	count(w.hostPorts, before.HostPorts, set.HostPorts, func(service.HostPort) { w.changedPorts = true })
+	if len(set.VIPs)+len(set.HostPorts) == 0 {
 		delete(w.sets, key)
 	} else {
 		w.sets[key] = set

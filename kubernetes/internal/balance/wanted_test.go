@@ -32,7 +32,7 @@ func asks(w *wanted, name string, age int, addresses ...string) string {
 			set.Addresses = append(set.Addresses, at.Addr())
 		}
 	}
-	return strings.Join(w.put(key, owner, set, &here), "; ")
+	return strings.Join(w.put(key, owner.CreationTimestamp.UnixNano(), set, &here), "; ")
 }
 
 // state is who is asked where, and to which addresses there are ways; then what has changed is forgotten.

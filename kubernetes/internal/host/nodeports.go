@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	core "k8s.io/api/core/v1"
 
@@ -27,45 +27,110 @@ const (
 	concatenated = unix.NFT_REG32_00
 )
 
+// chainNames are those of what comes in, and of what the host sends itself.
+var chainNames = []string{"incoming", "own"}
+
 var protocolNumbers = map[core.Protocol]byte{core.ProtocolTCP: unix.IPPROTO_TCP, core.ProtocolUDP: unix.IPPROTO_UDP, core.ProtocolSCTP: unix.IPPROTO_SCTP}
 
-// nodePorts has the kernel translate what is sent to ports of the node's own addresses: there it is quiverd's turn, under an address of its
-// own. In the words of nft, for each family:
+// nodePorts has the kernel translate what is sent to ports of the node's own addresses: for Services it is quiverd's turn there, under an address
+// of its own, and a host port is a pod's. In the words of nft, for each family:
 //
 //	meta nfproto ipv4 fib daddr type local ip daddr != 127.0.0.0/8 meta l4proto . th dport @ports dnat ip to 10.244.1.254
 //
+// and for each host port, at all addresses or at one:
+//
+//	meta nfproto ipv4 fib daddr type local ip daddr != 127.0.0.0/8 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
+//	meta nfproto ipv4 ip daddr 192.168.7.1 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
+//
 // in a chain for what comes in, and in one for what the host sends itself. The table is replaced as a whole; connections that there are go on.
 type nodePorts struct {
-	// What was brought last.
-	ports   []service.NodePort
-	sources []netip.Addr
+	// What was brought last; of no use before known.
+	table ports
+	known bool
 }
 
-func (n *nodePorts) bring(ports []service.NodePort, sources []netip.Addr, all bool) error {
-	ports = slices.Clone(ports)
-	slices.SortFunc(ports, func(a, b service.NodePort) int {
+// ports are all of the node that lead somewhere.
+type ports struct {
+	services []service.NodePort
+	sources  []netip.Addr
+	pods     []service.HostPort
+}
+
+func portsOf(lead *service.Lead) ports {
+	p := ports{services: slices.Clone(lead.NodePorts), sources: slices.Clone(lead.Sources), pods: slices.Clone(lead.HostPorts)}
+	if len(p.services) == 0 || len(p.sources) == 0 {
+		p.services, p.sources = nil, nil
+	}
+	slices.SortFunc(p.services, func(a, b service.NodePort) int {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 	})
-	same := n.sources != nil && slices.Equal(ports, n.ports) && slices.Equal(sources, n.sources)
-	if same && (!all || n.isThere()) {
+	slices.SortFunc(p.pods, func(a, b service.HostPort) int {
+		// One address goes before all.
+		return cmp.Or(-a.Address.Compare(b.Address), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port), a.To.Compare(b.To))
+	})
+	return p
+}
+
+func (p *ports) equal(other *ports) bool {
+	return slices.Equal(p.services, other.services) && slices.Equal(p.sources, other.sources) && slices.Equal(p.pods, other.pods)
+}
+
+func (p *ports) empty() bool { return len(p.services)+len(p.pods) == 0 }
+
+// rules are how many each chain has.
+func (p *ports) rules() int { return len(p.sources) + len(p.pods) }
+
+func (n *nodePorts) bring(lead *service.Lead, all bool) error {
+	wanted := portsOf(lead)
+	if n.known && wanted.equal(&n.table) && (!all || n.isThere()) {
 		return nil
 	}
-	n.sources = nil
-	if len(ports) == 0 || len(sources) == 0 {
+	before := n.table.pods
+	n.known = false
+	if wanted.empty() {
 		// A kernel without nftables is as good, then.
 		if err := withdrawNodePorts(); err != nil {
 			return err
 		}
-	} else if err := replaceTable(ports, sources); err != nil {
-		return fmt.Errorf("node ports, by nftables: %w", err)
+	} else if err := replaceTable(&wanted); err != nil {
+		return fmt.Errorf("ports of the node, by nftables: %w", err)
 	}
-	n.ports, n.sources = ports, append([]netip.Addr{}, sources...)
-	return nil
+	n.table, n.known = wanted, true
+	return forget(before, wanted.pods)
+}
+
+// forget ends what the kernel knows of datagrams to host ports that have come or gone: else a client that goes on sending would go on reaching
+// nobody, or a pod that isn't there any more.
+func forget(before, after []service.HostPort) (failed error) {
+	changed := map[service.HostPort]bool{}
+	for _, port := range slices.Concat(before, after) {
+		if port.Protocol == core.ProtocolUDP && !(slices.Contains(before, port) && slices.Contains(after, port)) {
+			changed[port] = true
+		}
+	}
+	for port := range changed {
+		family := netlink.InetFamily(unix.AF_INET6)
+		if port.Address.Is4() {
+			family = unix.AF_INET
+		}
+		filter := &netlink.ConntrackFilter{}
+		err := errors.Join(filter.AddProtocol(unix.IPPROTO_UDP), filter.AddPort(netlink.ConntrackOrigDstPort, port.Port))
+		if err == nil && !port.Address.IsUnspecified() {
+			err = filter.AddIP(netlink.ConntrackOrigDstIP, port.Address.AsSlice())
+		}
+		if err == nil {
+			_, err = netlink.ConntrackDeleteFilters(netlink.ConntrackTable, family, filter)
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("forgetting who sent to host port %s: %w", port.Place, err))
+		}
+	}
+	return failed
 }
 
 // isThere tells whether somebody has taken the table away, as who flushes all rules does.
 func (n *nodePorts) isThere() bool {
-	if len(n.ports) == 0 || len(n.sources) == 0 {
+	if n.table.empty() {
 		return true
 	}
 	connection, err := nftables.New()
@@ -76,12 +141,18 @@ func (n *nodePorts) isThere() bool {
 	if err != nil || table == nil {
 		return false
 	}
+	for _, name := range chainNames {
+		rules, err := connection.GetRules(table, &nftables.Chain{Name: name, Table: table})
+		if err != nil || len(rules) != n.table.rules() {
+			return false
+		}
+	}
 	set, err := connection.GetSetByName(table, setName)
 	if err != nil {
 		return false
 	}
 	elements, err := connection.GetSetElements(set)
-	return err == nil && len(elements) == len(n.ports)
+	return err == nil && len(elements) == len(n.table.services)
 }
 
 // withdrawNodePorts takes the table away, if there is one.
@@ -102,7 +173,7 @@ func withdrawNodePorts() error {
 	return nil
 }
 
-func replaceTable(ports []service.NodePort, sources []netip.Addr) error {
+func replaceTable(wanted *ports) error {
 	connection, err := nftables.New()
 	if err != nil {
 		return err
@@ -119,7 +190,7 @@ func replaceTable(ports []service.NodePort, sources []netip.Addr) error {
 		return err
 	}
 	var elements []nftables.SetElement
-	for _, port := range ports {
+	for _, port := range wanted.services {
 		// Each part begins at a word.
 		key := make([]byte, 8)
 		key[0] = protocolNumbers[port.Protocol]
@@ -132,42 +203,25 @@ func replaceTable(ports []service.NodePort, sources []netip.Addr) error {
 		}
 	}
 	for _, chain := range []*nftables.Chain{
-		{Name: "incoming", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityNATDest},
-		{Name: "own", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest},
+		{Name: chainNames[0], Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityNATDest},
+		{Name: chainNames[1], Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest},
 	} {
 		connection.AddChain(chain)
-		for _, source := range sources {
-			connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: rule(set, source)})
+		for _, source := range wanted.sources {
+			connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: toService(set, source)})
+		}
+		for _, port := range wanted.pods {
+			connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: toPod(port)})
 		}
 	}
 	return connection.Flush()
 }
 
-// rule is the one above.
-func rule(set *nftables.Set, source netip.Addr) []expr.Any {
-	family, loopback := byte(unix.NFPROTO_IPV6), []expr.Any(nil)
-	if source.Is4() {
-		family = unix.NFPROTO_IPV4
-		loopback = []expr.Any{
-			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
-			&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: []byte{255, 0, 0, 0}, Xor: make([]byte, 4)},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{127, 0, 0, 0}},
-		}
-	} else {
-		one := netip.IPv6Loopback().As16()
-		loopback = []expr.Any{
-			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 24, Len: 16},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: bytes.Clone(one[:])},
-		}
-	}
+// toService is the first rule above.
+func toService(set *nftables.Set, source netip.Addr) []expr.Any {
+	family := familyOf(source)
 	return slices.Concat(
-		[]expr.Any{
-			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}},
-			&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)},
-		},
-		loopback,
+		ofFamily(family), anyAddress(source.Is4()),
 		[]expr.Any{
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: concatenated},
 			&expr.Payload{DestRegister: concatenated + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
@@ -175,4 +229,59 @@ func rule(set *nftables.Set, source netip.Addr) []expr.Any {
 			&expr.Immediate{Register: 1, Data: source.AsSlice()},
 			&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: 1},
 		})
+}
+
+// toPod are the others.
+func toPod(port service.HostPort) []expr.Any {
+	family := familyOf(port.Address)
+	where := anyAddress(port.Address.Is4())
+	if !port.Address.IsUnspecified() {
+		where = []expr.Any{destination(port.Address.Is4()), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: port.Address.AsSlice()}}
+	}
+	return slices.Concat(
+		ofFamily(family), where,
+		[]expr.Any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocolNumbers[port.Protocol]}},
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, port.Port)},
+			&expr.Immediate{Register: 1, Data: port.To.Addr().AsSlice()},
+			&expr.Immediate{Register: 2, Data: binary.BigEndian.AppendUint16(nil, port.To.Port())},
+			&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: 1, RegProtoMin: 2, Specified: true},
+		})
+}
+
+func familyOf(address netip.Addr) byte {
+	if address.Is4() {
+		return unix.NFPROTO_IPV4
+	}
+	return unix.NFPROTO_IPV6
+}
+
+func ofFamily(family byte) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}}}
+}
+
+// destination loads a packet's.
+func destination(v4 bool) expr.Any {
+	if v4 {
+		return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
+	}
+	return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 24, Len: 16}
+}
+
+// anyAddress is any address of the node's own but loopback ones.
+func anyAddress(v4 bool) []expr.Any {
+	local := []expr.Any{
+		&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)},
+		destination(v4),
+	}
+	if !v4 {
+		one := netip.IPv6Loopback().As16()
+		return append(local, &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: one[:]})
+	}
+	return append(local,
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: []byte{255, 0, 0, 0}, Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{127, 0, 0, 0}})
 }

@@ -10,8 +10,8 @@ import (
 	"quiver/kubernetes/internal/service"
 )
 
-// Services is the kernel's way to where Services are asked: a route to each address, through the device that leads to quiverd; and node
-// ports, which it translates.
+// Services is the kernel's way to where Services are asked: a route to each address, through the device that leads to quiverd; and ports of
+// the node, which it translates.
 type Services struct {
 	device string
 	table  *Table
@@ -29,10 +29,9 @@ func OpenServices(device string) (*Services, error) {
 // Close ends it; everything stays.
 func (s *Services) Close() { s.table.Close() }
 
-// Bring has these addresses lead to quiverd, and these ports of the node's own addresses to the sources there, one of each family. With all,
-// whatever may have happened to them.
-func (s *Services) Bring(addresses []netip.Addr, ports []service.NodePort, sources []netip.Addr, all bool) error {
-	return errors.Join(s.lead(addresses, all || s.routes == nil), s.ports.bring(ports, sources, all))
+// Bring has addresses lead to quiverd, and ports of the node's own addresses to it and to pods. With all, whatever may have happened to them.
+func (s *Services) Bring(lead service.Lead, all bool) error {
+	return errors.Join(s.lead(lead.Addresses, all || s.routes == nil), s.ports.bring(&lead, all))
 }
 
 func (s *Services) lead(addresses []netip.Addr, all bool) error {

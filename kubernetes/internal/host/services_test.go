@@ -42,7 +42,7 @@ func TestAddressesOfServicesLeadToTheDevice(t *testing.T) {
 	one, other, taken := netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("fd00:96::1"), netip.MustParseAddr("10.96.0.9")
 	bring := func(all bool, want []string, addresses ...netip.Addr) {
 		t.Helper()
-		if err := services.Bring(addresses, nil, nil, all); err != nil {
+		if err := services.Bring(service.Lead{Addresses: addresses}, all); err != nil {
 			t.Error(err)
 		}
 		if got := serviceRoutes(t); !slices.Equal(got, want) {
@@ -59,7 +59,7 @@ func TestAddressesOfServicesLeadToTheDevice(t *testing.T) {
 	bring(true, both, other, one)
 	// One that was there stays, and the others are complete.
 	for _, all := range []bool{false, true} {
-		if err := services.Bring([]netip.Addr{one, other, taken}, nil, nil, all); err == nil || !strings.Contains(err.Error(), "10.96.0.9/32: somebody else") {
+		if err := services.Bring(service.Lead{Addresses: []netip.Addr{one, other, taken}}, all); err == nil || !strings.Contains(err.Error(), "10.96.0.9/32: somebody else") {
 			t.Errorf("told %v", err)
 		}
 		if got := serviceRoutes(t); !slices.Equal(got, both) {
@@ -120,7 +120,7 @@ func TestPortsOfTheNodeLeadToTheSource(t *testing.T) {
 	tcp := func(port uint16) service.NodePort { return service.NodePort{Protocol: core.ProtocolTCP, Port: port} }
 	expect := func(all bool, brought []service.NodePort, want ...bool) {
 		t.Helper()
-		if err := services.Bring(nil, brought, sources, all); err != nil {
+		if err := services.Bring(service.Lead{NodePorts: brought, Sources: sources}, all); err != nil {
 			t.Fatal(err)
 		}
 		for i, port := range ports {
@@ -167,4 +167,139 @@ func TestPortsOfTheNodeLeadToTheSource(t *testing.T) {
 	if err := WithdrawServices(); err != nil {
 		t.Error("a second time: ", err)
 	}
+}
+
+// Where a pod would listen, the node does, at the address of the pod.
+func TestPortsOfTheNodeLeadToPods(t *testing.T) {
+	inNode(t)
+	nstest.IP(t, "address", "add", "10.244.1.7/32", "dev", "lo")
+	nstest.IP(t, "address", "add", "10.244.1.8/32", "dev", "lo")
+	nstest.IP(t, "address", "add", "fd00:1::7/128", "dev", "lo")
+	nstest.IP(t, "address", "add", "192.168.8.1/24", "dev", "eth0")
+	services, err := OpenServices("quiver0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer services.Close()
+	for _, pod := range []string{"10.244.1.7:80", "10.244.1.8:81", "[fd00:1::7]:80"} {
+		listener, err := net.Listen("tcp", pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		go func() {
+			for {
+				connection, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				fmt.Fprint(connection, listener.Addr())
+				connection.Close()
+			}
+		}()
+	}
+	to := func(node, pod string, protocol core.Protocol) service.HostPort {
+		at := netip.MustParseAddrPort(node)
+		return service.HostPort{Place: service.Place{Address: at.Addr(), Protocol: protocol, Port: at.Port()}, To: netip.MustParseAddrPort(pod)}
+	}
+	bring := func(all bool, ports ...service.HostPort) {
+		t.Helper()
+		if err := services.Bring(service.Lead{HostPorts: ports}, all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want map[string]string) {
+		t.Helper()
+		for _, address := range []string{"192.168.7.1", "192.168.8.1", "127.0.0.1", "fd00:7::1", "::1"} {
+			if got := answered(address, 8080); got != want[address] {
+				t.Errorf("%s is answered by %q", address, got)
+			}
+		}
+	}
+	everywhere := []service.HostPort{to("0.0.0.0:8080", "10.244.1.7:80", core.ProtocolTCP), to("[::]:8080", "[fd00:1::7]:80", core.ProtocolTCP)}
+	bring(true, everywhere...)
+	expect(map[string]string{"192.168.7.1": "10.244.1.7:80", "192.168.8.1": "10.244.1.7:80", "fd00:7::1": "[fd00:1::7]:80"})
+	// Each address has its own pod, and so does the loopback one; another protocol is another port.
+	one, other := to("192.168.7.1:8080", "10.244.1.7:80", core.ProtocolTCP), to("127.0.0.1:8080", "10.244.1.8:81", core.ProtocolTCP)
+	bring(false, one, other, to("192.168.8.1:8080", "10.244.1.8:81", core.ProtocolUDP))
+	expect(map[string]string{"192.168.7.1": "10.244.1.7:80", "127.0.0.1": "10.244.1.8:81"})
+	bring(false, other)
+	expect(map[string]string{"127.0.0.1": "10.244.1.8:81"})
+	// Somebody takes rules away.
+	connection, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection.FlushTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyINet})
+	if err := connection.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	expect(nil)
+	bring(true, other)
+	expect(map[string]string{"127.0.0.1": "10.244.1.8:81"})
+	bring(false)
+	expect(nil)
+	if tables, err := connection.ListTables(); err != nil || len(tables) != 0 {
+		t.Errorf("left: %v, %v", tables, err)
+	}
+}
+
+// A client goes on sending by the same port while pods come and go: each datagram goes to who is there.
+func TestDatagramsFollowWhoHasThePort(t *testing.T) {
+	inNode(t)
+	services, err := OpenServices("quiver0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer services.Close()
+	listen := func(address string) net.PacketConn {
+		t.Helper()
+		nstest.IP(t, "address", "add", address+"/32", "dev", "lo")
+		listener, err := net.ListenPacket("udp", address+":53")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { listener.Close() })
+		return listener
+	}
+	pods := []net.PacketConn{listen("10.244.1.7"), listen("10.244.1.8")}
+	client, err := net.ListenPacket("udp", "192.168.7.1:40000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	node := &net.UDPAddr{IP: net.IPv4(192, 168, 7, 1), Port: 5353}
+	// Somebody else answers there before.
+	own, err := net.ListenPacket("udp", "192.168.7.1:5353")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	got := func(who net.PacketConn, text string) {
+		t.Helper()
+		if _, err := client.WriteTo([]byte(text), node); err != nil {
+			t.Fatal(err)
+		}
+		if err := who.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		data := make([]byte, 100)
+		if n, _, err := who.ReadFrom(data); err != nil || string(data[:n]) != text {
+			t.Errorf("%s: %q, %v", who.LocalAddr(), data[:n], err)
+		}
+	}
+	got(own, "before")
+	for _, pod := range pods {
+		port := service.HostPort{
+			Place: service.Place{Address: netip.IPv4Unspecified(), Protocol: core.ProtocolUDP, Port: 5353}, To: netip.MustParseAddrPort(pod.LocalAddr().String()),
+		}
+		if err := services.Bring(service.Lead{HostPorts: []service.HostPort{port}}, false); err != nil {
+			t.Fatal(err)
+		}
+		got(pod, "for "+pod.LocalAddr().String())
+	}
+	if err := services.Bring(service.Lead{}, false); err != nil {
+		t.Fatal(err)
+	}
+	got(own, "afterwards")
 }

@@ -2,8 +2,10 @@
 package plugin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
@@ -23,8 +25,29 @@ type Config struct {
 	TimeoutSeconds int `json:"timeoutSeconds"`
 	// RuntimeConfig holds what the runtime gives along for capabilities.
 	RuntimeConfig struct {
-		Annotations map[string]string `json:"io.kubernetes.cri.pod-annotations"`
+		Annotations  map[string]string `json:"io.kubernetes.cri.pod-annotations"`
+		PortMappings []portMapping     `json:"portMappings"`
 	} `json:"runtimeConfig"`
+}
+
+// portMapping is one of the capability "portMappings", as CNI's conventions say.
+type portMapping struct {
+	HostPort      uint32 `json:"hostPort"`
+	ContainerPort uint32 `json:"containerPort"`
+	Protocol      string `json:"protocol"`
+	HostIP        string `json:"hostIP"`
+}
+
+// hostPorts are those that were asked for: a port of the host that is 0 means none.
+func (c *Config) hostPorts() (ports []*agentv1.HostPort) {
+	for _, mapping := range c.RuntimeConfig.PortMappings {
+		if mapping.HostPort != 0 {
+			ports = append(ports, &agentv1.HostPort{
+				Protocol: cmp.Or(strings.ToLower(mapping.Protocol), "tcp"), Port: mapping.HostPort, PodPort: mapping.ContainerPort, Address: mapping.HostIP,
+			})
+		}
+	}
+	return ports
 }
 
 // The arguments by which Kubernetes runtimes tell the pod.

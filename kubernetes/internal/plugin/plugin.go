@@ -39,6 +39,7 @@ func add(args *skel.CmdArgs) error {
 			PodName:      string(pod.K8S_POD_NAME),
 			PodUid:       string(pod.K8S_POD_UID),
 			Annotations:  config.RuntimeConfig.Annotations,
+			HostPorts:    config.hostPorts(),
 		})
 		return err
 	})

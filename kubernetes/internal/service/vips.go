@@ -120,12 +120,24 @@ type NodePort struct {
 	Port     uint16
 }
 
-// Set is all that a node does for one Service.
+// Lead is what the node's kernel has to do: it leads packets to quiverd.
+type Lead struct {
+	// Addresses of VIPs.
+	Addresses []netip.Addr
+	// NodePorts of the node's own addresses lead to the Sources, one of each family; HostPorts to pods.
+	NodePorts []NodePort
+	Sources   []netip.Addr
+	HostPorts []HostPort
+}
+
+// Set is all that a node does for one Service, or one pod.
 type Set struct {
 	// VIPs, at different places.
 	VIPs []VIP
 	// NodePorts that the host leads here.
 	NodePorts []NodePort
+	// HostPorts that the host leads to a pod.
+	HostPorts []HostPort
 	// Addresses to which the host needs a way.
 	Addresses []netip.Addr
 	// HealthPort is where load balancers ask whether this node has pods of it; 0: nowhere. Near is how many it has that are ready.

@@ -1,0 +1,69 @@
+package service
+
+import (
+	"fmt"
+	"net/netip"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Pod is one of this node, to which ports of the node lead (hostPort).
+type Pod struct {
+	// Attachment tells it from others, also from those of its name.
+	Attachment string
+	// Name of the pod.
+	Name types.NamespacedName
+	// Addresses of the pod.
+	Addresses []netip.Addr
+	// Ports of the node.
+	Ports []PodPort
+}
+
+// PodPort is a port of the node that leads to a pod's.
+type PodPort struct {
+	// Protocol of both.
+	Protocol core.Protocol
+	// Node is the node's address. Not valid: all of them, but for loopback ones; the unspecified one: likewise, of its family.
+	Node netip.Addr
+	// Port of the node, Target that of the pod.
+	Port, Target uint16
+}
+
+// HostPort is a port of the node's own addresses that the host leads to a pod.
+type HostPort struct {
+	// Place is an address of the node, or the unspecified one of a family, which stands for all but loopback ones.
+	Place
+	// To is the pod.
+	To netip.AddrPort
+}
+
+// OfPod works out what a node does for a pod that has ports of the node. The host leads whoever asks from elsewhere, or from the host itself;
+// pods of this node are answered before they reach the host, since answers wouldn't come by there.
+func OfPod(pod *Pod, here *Here) Set {
+	var set Set
+	for _, port := range pod.Ports {
+		draft := VIP{Service: pod.Name, PortOf: fmt.Sprintf("%d-host", port.Port)}
+		for _, address := range pod.Addresses {
+			node := port.Node
+			if !node.IsValid() {
+				node = netip.IPv6Unspecified()
+				if address.Is4() {
+					node = netip.IPv4Unspecified()
+				}
+			}
+			if node.Is4() != address.Is4() {
+				continue
+			}
+			place := Place{node, port.Protocol, port.Port}
+			set.HostPorts = append(set.HostPorts, HostPort{place, netip.AddrPortFrom(address, port.Target)})
+			for _, own := range here.Addresses {
+				if own == node || node.IsUnspecified() && own.Is4() == node.Is4() {
+					place.Address = own
+					set.add(draft, place, []Backend{{Address: address, Port: port.Target}})
+				}
+			}
+		}
+	}
+	return set
+}

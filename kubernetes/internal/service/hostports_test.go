@@ -1,0 +1,47 @@
+package service
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestHostPortsAreAskedAtWhatHostIPNames(t *testing.T) {
+	node := Here{Name: "n1"}
+	for _, text := range []string{"192.168.7.1", "192.168.8.1", "fd00:7::1"} {
+		node.Addresses = append(node.Addresses, netip.MustParseAddr(text))
+	}
+	addresses := []netip.Addr{netip.MustParseAddr("10.244.1.7"), netip.MustParseAddr("fd00:1::7")}
+	for _, c := range []struct {
+		hostIP  string
+		host    []string
+		fromPod []string
+	}{
+		{"", []string{"0.0.0.0:8080 UDP 10.244.1.7:53", "[::]:8080 UDP [fd00:1::7]:53"}, []string{
+			"192.168.7.1:8080 UDP: 10.244.1.7:53", "192.168.8.1:8080 UDP: 10.244.1.7:53", "[fd00:7::1]:8080 UDP: [fd00:1::7]:53",
+		}},
+		{"0.0.0.0", []string{"0.0.0.0:8080 UDP 10.244.1.7:53"}, []string{"192.168.7.1:8080 UDP: 10.244.1.7:53", "192.168.8.1:8080 UDP: 10.244.1.7:53"}},
+		{"::", []string{"[::]:8080 UDP [fd00:1::7]:53"}, []string{"[fd00:7::1]:8080 UDP: [fd00:1::7]:53"}},
+		{"192.168.8.1", []string{"192.168.8.1:8080 UDP 10.244.1.7:53"}, []string{"192.168.8.1:8080 UDP: 10.244.1.7:53"}},
+		// Only the host itself asks there, and an address that the node hasn't got yet may come.
+		{"127.0.0.1", []string{"127.0.0.1:8080 UDP 10.244.1.7:53"}, nil},
+		{"192.168.9.1", []string{"192.168.9.1:8080 UDP 10.244.1.7:53"}, nil},
+	} {
+		port := PodPort{Protocol: core.ProtocolUDP, Port: 8080, Target: 53}
+		if c.hostIP != "" {
+			port.Node = netip.MustParseAddr(c.hostIP)
+		}
+		set := OfPod(&Pod{Attachment: "1", Name: types.NamespacedName{Namespace: "default", Name: "dns"}, Addresses: addresses, Ports: []PodPort{port}}, &node)
+		var host []string
+		for _, one := range set.HostPorts {
+			host = append(host, fmt.Sprint(one.Place, " ", one.To))
+		}
+		if got := worded(set); !slices.Equal(host, c.host) || !slices.Equal(got, c.fromPod) || len(set.Problems)+len(set.Addresses)+len(set.NodePorts) > 0 {
+			t.Errorf("%q: the host leads %q; %q; %q", c.hostIP, host, got, set.Problems)
+		}
+	}
+}
