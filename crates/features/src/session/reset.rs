@@ -30,7 +30,7 @@ graph::edges! {
 graph::counters! {
     /// Connections refused, and segments whose senders aren't told.
     enum Counter {
-        /// RSTs sent.
+        /// Segments with RST that were sent.
         Resets => "resets",
         /// The segment is a RST itself.
         AboutReset => "about-reset",
