@@ -98,6 +98,11 @@ def hits(daemon, name="gold", **user):
     raise AssertionError(f"nobody of {user} in {users}")
 
 
+def counted(daemon, packets):
+    """Waits until so many packets of the tenant were metered: more at once than a worker is handed over at a time may be lost before."""
+    eventually(lambda: sum(hits(daemon, tenant="red")[0]) == packets, lambda: f"{packets}: {hits(daemon, tenant='red')}")
+
+
 def let_the_last_pass(daemon):
     """Takes the tenant away: what comes now isn't metered."""
     daemon.delete("tenant", "red")
@@ -111,10 +116,11 @@ def test_a_tenant_s_packets_pass_by_the_tokens_that_are_there(two, daemon, versi
     receiver = Receiver(b, version, "b")
     daemon.apply(policer(more=marks) + tenant("gold"))
     with receiver.socket, sender(a, version) as first, sender(a, version) as second:
-        for _ in range(25):
+        for number in range(1, 26):
             first.sendto(b"x" * PAYLOAD, receiver.address)
             second.sendto(b"x" * PAYLOAD, receiver.address)
-        eventually(lambda: sum(hits(daemon, tenant="red")[0]) == 50, lambda: str(hits(daemon, tenant="red")))
+            if number % 5 == 0:
+                counted(daemon, 2 * number)
         expected = [10, 5, 35]
         assert hits(daemon, tenant="red") == [expected, [count * size for count in expected]]
         assert daemon.dropped("violating") == 35
@@ -146,9 +152,10 @@ def test_each_session_may_have_its_own(two, daemon):
     receiver = Receiver(b, 4, "b")
     daemon.apply(policer(more=f"cbs = {4 * SIZE[4]}\nper_session = true\n") + tenant("gold"))
     clients = [sender(a, 4) for _ in range(8)]
-    for client in clients:
+    for number, client in enumerate(clients, 1):
         for _ in range(6):
             client.sendto(b"x" * PAYLOAD, receiver.address)
+        counted(daemon, 6 * number)
     eventually(lambda: hits(daemon, tenant="red")[0] == [32, 0, 16], lambda: str(hits(daemon, tenant="red")))
     let_the_last_pass(daemon)
     clients[0].sendto(b"last", receiver.address)
