@@ -122,7 +122,7 @@ class Comparison:
             },
             "pairs": len(pairs),
             "placement": where,
-            "verdict": verdict(ratio, len(pairs), *(limited_in(side) for side in zip(*pairs, strict=True))),
+            "verdict": verdict(ratio, len(pairs), *(limited_in(list(side)) for side in zip(*pairs, strict=True))),
         }
 
     @property
