@@ -62,6 +62,16 @@ def test_the_tables_replace_what_stands_between_the_marks(store, tmp_path):
     assert page.read_text() == first, "the same results make the same page"
 
 
+def test_each_row_names_the_command_that_it_came_of(store):
+    for day, pairs in ((30, 9), (31, 5)):
+        kept = comparison(START + timedelta(days=day), pairs=pairs)
+        store.add(kept | {"command": f"bin/quiver-bench compare --pairs {pairs}", "effort": f"{pairs} pairs"})
+    shown = markdown.tables(store)
+    for pairs in (9, 5):
+        rows = re.findall(rf"^\| `{MRR}` \| quiver \| testpmd .*\| {pairs} \|.*\| (\d+) \|$", shown, re.M)
+        assert f"bin/quiver-bench compare --pairs {pairs}  # {rows[-1]}\n" in shown
+
+
 def test_what_five_pairs_say_is_no_verdict(store, tmp_path):
     store.add(comparison(START + timedelta(days=30), pairs=5))
     shown = markdown.tables(store)

@@ -52,8 +52,11 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         "a bootstrap, no narrower than the order statistics. "
         f"Fewer than {FEWEST_PAIRS} pairs have no such interval, and get no verdict.\n",
     ]
-    lines.append("| suite | A | B | placement | A | B | A/B | interval | pairs | verdict | commit | machine, day |")
-    lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    commands = _numbered(rows)
+    lines.append(
+        "| suite | A | B | placement | A | B | A/B | interval | pairs | verdict | commit | machine, day | command |"
+    )
+    lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         scale, unit = (1e9, "Gbit/s") if row["suite"].startswith("128kb") else (1e6, _mega(row))
         a, b = (_limit(row, side) for side in "ab")
@@ -64,12 +67,9 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
             f"| {row['result_a_median'] / scale:.2f} {unit}{a} | {row['result_b_median'] / scale:.2f} {unit}{b} "
             f"| **{row['result_ratio_median']:.2f}** | {interval} | {row['result_pairs']} "
             f"| {'no verdict: too few pairs' if few else row['result_verdict']}{_marks(row)} "
-            f"| {row['commit'] or '–'} | {_where(row, letters)} |"
+            f"| {row['commit'] or '–'} | {_where(row, letters)} | {commands[row['command']]} |"
         )
-    lines.append("")
-    lines.append("```")
-    lines += dict.fromkeys(row["command"] for row in rows)
-    lines.append("```\n")
+    lines += _listed(commands)
     marks = [_limit(row, side) for row in rows for side in "ab"]
     if " ¹" in marks:
         lines.append(
@@ -101,9 +101,10 @@ def _marks(row: dict[str, Any]) -> str:
 def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines = [
         "### One by one\n",
-        "| suite | device | placement | figure | effort | remarks | commit | machine, day |",
-        "|---|---|---|---|---|---|---|---|",
+        "| suite | device | placement | figure | effort | remarks | commit | machine, day | command |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
+    commands = _numbered(rows)
     for row in rows:
         remarks = [
             *limited_in_words(row["generator_limited"]),
@@ -112,10 +113,19 @@ def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         ]
         lines.append(
             f"| `{row['suite']}` | {row['device']} | {_placement(row)} | {_figure(row)} | {_effort(row)} | {', '.join(remarks)} "
-            f"| {row['commit'] or '–'} | {_where(row, letters)} |"
+            f"| {row['commit'] or '–'} | {_where(row, letters)} | {commands[row['command']]} |"
         )
-    lines += ["", "```", *dict.fromkeys(row["command"] for row in rows), "```\n"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_listed(commands)])
+
+
+def _numbered(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """The number by which a row names its command: one for all rows that came of one run."""
+    return {command: n for n, command in enumerate(dict.fromkeys(row["command"] for row in rows), start=1)}
+
+
+def _listed(commands: dict[str, int]) -> list[str]:
+    """The commands by their numbers, to be run as they stand."""
+    return ["", "```", *(f"{command}  # {n}" for command, n in commands.items()), "```\n"]
 
 
 def _figure(row: dict[str, Any]) -> str:
