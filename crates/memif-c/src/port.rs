@@ -56,7 +56,7 @@ impl Port {
         let name = format!("{address} id {}", config.id);
         let most = (config.queues.rx_queues.into(), config.queues.tx_queues.into());
         let client = Client::new(address.clone(), config, ClientTiming::default());
-        let client = client.map_err(|error| Failure::of(&name, &error))?;
+        let client = client.map_err(|error| Failure::of(&name, &error.cause))?;
         Self::new(name, most, Control::Client(Box::new(client)))
     }
 
@@ -77,7 +77,7 @@ impl Port {
             listener.register(id, config)?;
             Ok(listener)
         };
-        let listener = open().map_err(|error| Failure::of(&name, &error))?;
+        let listener = open().map_err(|error: memif::InterfaceError| Failure::of(&name, &error.cause))?;
         Self::new(name, most, Control::Server(Box::new(listener), id))
     }
 
@@ -212,10 +212,10 @@ impl Port {
         let mut sink = Sink { out, given, max, rest };
         let received = lock(rx).receive(max - given, &mut sink);
         let Sink { mut out, mut given, rest, .. } = sink;
-        if let Err(fault) = received {
+        if let Err(error) = received {
             // Of this call nothing is given out; what was given out before keeps its connection.
             rest.clear();
-            return Err(self.broken(&link, &Reason::from(fault)));
+            return Err(self.broken(&link, &Reason::from(error.fault)));
         }
         // The first packet has more pieces than the array has places.
         if given == 0
@@ -304,7 +304,7 @@ impl Port {
             tx.notify();
         }
         drop(tx);
-        sent.map(|done| done.sent).map_err(|fault| self.broken(&link, &Reason::from(fault)))
+        sent.map(|done| done.sent).map_err(|error| self.broken(&link, &Reason::from(error.fault)))
     }
 
     fn no_queue(&self, what: &str, queue: usize, count: usize) -> Failure {
@@ -352,7 +352,7 @@ impl Port {
                 }
             }
             Control::Server(listener, id) => {
-                let events = listener.process(now).map_err(|error| Failure::of(&self.name, &error))?;
+                let events = listener.process(now).map_err(|error| Failure::of(&self.name, &error.cause))?;
                 for event in events {
                     match event {
                         ServerEvent::Connected(connection) => {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use memif::region::CheckedRange;
 use memif::{
-    Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Error, Fault, Listener,
-    ListenerSettings, Reason, RxSink, ServerConfig, ServerEvent, TxSource,
+    Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, InterfaceError, Listener,
+    ListenerSettings, QueueError, Reason, RxSink, ServerConfig, ServerEvent, TxSource,
 };
 
 /// Counts, without looking at the bytes.
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn open(role: &str, address: Address, id: u32) -> Result<Control, Error> {
+fn open(role: &str, address: Address, id: u32) -> Result<Control, InterfaceError> {
     if role == "client" {
         let config = ClientConfig { id, name: "count".into(), ..ClientConfig::default() };
         return Client::new(address, config, ClientTiming::default()).map(Control::Client);
@@ -91,19 +91,20 @@ fn open(role: &str, address: Address, id: u32) -> Result<Control, Error> {
     Ok(Control::Server(listener))
 }
 
-fn run(mut control: Control, id: u32, packet: &mut Same) -> Result<std::convert::Infallible, Error> {
+fn run(mut control: Control, id: u32, packet: &mut Same) -> Result<std::convert::Infallible, InterfaceError> {
     let (mut connection, mut count, mut sent) = (None, Count::default(), 0);
     let mut since = Instant::now();
     loop {
         for _ in 0..1000 {
             let Some(open) = &mut connection else { break };
-            if let Err(fault) = poll(open, &mut count, packet, &mut sent) {
-                eprintln!("link down: {fault}");
+            if let Err(error) = poll(open, &mut count, packet, &mut sent) {
+                eprintln!("link down: {error}");
+                let reason = Reason::from(error.fault);
                 connection = None;
                 match &mut control {
-                    Control::Client(client) => client.disconnect(Instant::now(), &Reason::Fault(fault)),
+                    Control::Client(client) => client.disconnect(Instant::now(), &reason),
                     Control::Server(listener) => {
-                        listener.disconnect(id, &Reason::Fault(fault));
+                        listener.disconnect(id, &reason);
                     }
                 }
             }
@@ -127,7 +128,7 @@ fn poll(
     count: &mut Count,
     packet: &mut Same,
     sent: &mut u64,
-) -> Result<(), Fault> {
+) -> Result<(), QueueError> {
     for queue in &mut connection.rx {
         queue.receive(256, count)?;
         queue.release();
@@ -141,7 +142,7 @@ fn poll(
     Ok(())
 }
 
-fn link(control: &mut Control, connection: &mut Option<Connection>) -> Result<(), Error> {
+fn link(control: &mut Control, connection: &mut Option<Connection>) -> Result<(), InterfaceError> {
     let now = Instant::now();
     match control {
         Control::Client(client) => {

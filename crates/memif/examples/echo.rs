@@ -11,8 +11,8 @@ mod common;
 use std::process::ExitCode;
 
 use answer::answer;
-use memif::Mode;
-use memif::app::{Batch, Port, PortError};
+use memif::app::{Batch, Port};
+use memif::{InterfaceError, Mode};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(mut port: Port) -> Result<std::convert::Infallible, PortError> {
+fn serve(mut port: Port) -> Result<std::convert::Infallible, InterfaceError> {
     let mut batch = Batch::new(256);
     loop {
         for event in port.wait(None)? {

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use answer::{MAC, add, answer, fold};
-use memif::Mode;
-use memif::app::{Batch, Port, PortError};
+use memif::app::{Batch, Port};
+use memif::{InterfaceError, Mode};
 
 /// One of the router's interfaces.
 struct Leg {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(words: &[String]) -> Option<Result<Router, PortError>> {
+fn parse(words: &[String]) -> Option<Result<Router, InterfaceError>> {
     let (legs, rest) = words.as_chunks::<4>();
     let default = match rest {
         [] => None,
@@ -78,7 +78,7 @@ fn parse(words: &[String]) -> Option<Result<Router, PortError>> {
 }
 
 impl Router {
-    fn run(mut self) -> Result<std::convert::Infallible, PortError> {
+    fn run(mut self) -> Result<std::convert::Infallible, InterfaceError> {
         let mut batch = Batch::new(256);
         loop {
             // One thread for all ports: it sleeps at one of them, not for long.

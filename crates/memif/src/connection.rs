@@ -49,6 +49,20 @@ pub struct Connection {
     pub tx: Vec<TxQueue>,
 }
 
+impl Connection {
+    /// As one of this interface: what the errors of its queues say.
+    pub(crate) fn of(mut self, interface: &str) -> Self {
+        let interface: Arc<str> = interface.into();
+        for (queue, number) in self.rx.iter_mut().zip(0..) {
+            queue.belongs_to(&interface, number);
+        }
+        for (queue, number) in self.tx.iter_mut().zip(0..) {
+            queue.belongs_to(&interface, number);
+        }
+        self
+    }
+}
+
 /// Index of the region that is a pool.
 const POOL: u16 = 1;
 

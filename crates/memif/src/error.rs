@@ -8,6 +8,17 @@ use rustix::io::Errno;
 use crate::control::Reason;
 use crate::ring::RingError;
 
+/// What a call can't do: for which interface, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{interface}: {cause}")]
+pub struct InterfaceError {
+    /// Socket and id: `@quiver/app id 0`; the socket alone where the call is about all of its interfaces.
+    pub interface: String,
+    /// Why.
+    #[source]
+    pub cause: Error,
+}
+
 /// Why a connection, socket or region could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -3,15 +3,21 @@
 use std::sync::Arc;
 
 use crate::control::{ClientMachine, Interfaces, Limits, ServerMachine};
-use crate::{ClientConfig, Connection, Error, QueueConfig, Reason, ServerConfig};
+use crate::{ClientConfig, Connection, Error, InterfaceError, QueueConfig, Reason, ServerConfig};
 
 /// A client and a server connected to each other in one process: both ends of the real handshake, over a
 /// region that is mapped twice, without a socket. Queues are named from the client's side: the server
 /// receives from its `tx_queues`.
 ///
 /// # Errors
-/// [`Error`] if memory or descriptors can't be had, or a setting is out of range.
-pub fn in_process(config: &QueueConfig) -> Result<(Connection, Connection), Error> {
+/// [`InterfaceError`] if memory or descriptors can't be had, or a setting is out of range.
+pub fn in_process(config: &QueueConfig) -> Result<(Connection, Connection), InterfaceError> {
+    let (client, server) =
+        connect(config).map_err(|cause| InterfaceError { interface: "in process".into(), cause })?;
+    Ok((client.of("in process, client"), server.of("in process, server")))
+}
+
+fn connect(config: &QueueConfig) -> Result<(Connection, Connection), Error> {
     struct One(Arc<ServerConfig>);
     impl Interfaces for One {
         fn config(&self, _: u32) -> Option<Arc<ServerConfig>> {

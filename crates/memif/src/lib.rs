@@ -27,10 +27,10 @@ mod in_process;
 
 pub use connection::{Connection, Peer, Role};
 pub use control::{Admission, ClientConfig, Mode, QueueConfig, Reason, Refusal, Secret, ServerConfig};
-pub use error::Error;
+pub use error::{Error, InterfaceError};
 pub use in_process::in_process;
 pub use io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
-pub use ring::{Fault, Pool, RingSize, RxQueue, RxSink, TxQueue, TxSource};
+pub use ring::{Fault, Pool, QueueError, QueueName, RingSize, RxQueue, RxSink, TxQueue, TxSource};
 
 /// The regions of a connection and the checked ranges that packets are handed over in.
 pub use memory::region;

@@ -199,7 +199,7 @@ proptest! {
             let _ = match operation / 2 {
                 0 => receive(&mut end.rx[0]).map(|_| ()),
                 1 => send(&mut end.tx[0], &packets).map(|_| ()),
-                _ => end.rx[0].arm().map(|_| ()),
+                _ => end.rx[0].arm().map(|_| ()).map_err(|error| error.fault),
             };
         }
     }

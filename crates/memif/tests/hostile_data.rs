@@ -77,7 +77,7 @@ fn impossible_indices() {
         let (client, mut server) = pair();
         Ring::m2s(&client).set(HEAD, head);
         assert!(matches!(send(&mut server.tx[0], &[packet(0, 60)]).unwrap_err(), Fault::Index(_)));
-        assert!(matches!(server.tx[0].room().unwrap_err(), Fault::Index(_)));
+        assert!(matches!(server.tx[0].room().unwrap_err().fault, Fault::Index(_)));
     }
     // Client: the server's tail may not be beyond its own head, nor a ring's size behind it.
     for tail in [65_u16, 1000, 32_768, 65_471] {
@@ -98,7 +98,7 @@ fn an_index_that_goes_back() {
     receive(&mut server.rx[0]).unwrap();
     Ring::s2m(&client).set(HEAD, 9);
     assert!(matches!(receive(&mut server.rx[0]).unwrap_err(), Fault::Index(_)));
-    assert!(matches!(server.rx[0].arm().unwrap_err(), Fault::Index(_)));
+    assert!(matches!(server.rx[0].arm().unwrap_err().fault, Fault::Index(_)));
 }
 
 /// What the server makes of these slots.
@@ -157,7 +157,10 @@ fn what_came_before_a_fault_has_come() {
     ring.slot(1, Descriptor { region: 9, ..good(60) });
     ring.set(HEAD, 2);
     let mut packets = common::Packets::default();
-    assert!(matches!(server.rx[0].receive(256, &mut packets).unwrap_err(), Fault::Range { region: 9, .. }));
+    assert!(matches!(
+        server.rx[0].receive(256, &mut packets).unwrap_err().fault,
+        Fault::Range { region: 9, .. }
+    ));
     assert_eq!(packets.0.len(), 1);
 }
 

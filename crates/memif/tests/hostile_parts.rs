@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::packet;
 use memif::ring::{Armed, Descriptor, FLAG_NEXT, RING_HEADER, RingView};
-use memif::{Connection, Fault, QueueConfig, RingSize, in_process};
+use memif::{Connection, Fault, QueueConfig, QueueError, RingSize, in_process};
 use memory::packet::{Packets, SlotId};
 use memory::region::{HugePages, RegionTable};
 use memory::simd::{Simd, Tier, TierTask};
@@ -69,7 +69,7 @@ fn post(client: &Connection, length: u32) {
 struct Round<'a>(&'a mut Connection, &'a mut Connection, &'a mut Packets, usize);
 
 impl TierTask for Round<'_> {
-    type Output = Result<(usize, usize, usize), Fault>;
+    type Output = Result<(usize, usize, usize), QueueError>;
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         let Self(from, to, packets, max) = self;
@@ -115,7 +115,7 @@ fn hostile_chain_of_too_many_parts() {
         send(&client, std::slice::from_ref(&sent), 1);
         let mut packets = Packets::new();
         let done = Tier::detect().dispatch(Round(&mut server, &mut out, &mut packets, 256));
-        assert_eq!(done.err(), fault);
+        assert_eq!(done.err().map(|error| error.fault), fault);
         if fault.is_none() {
             assert!(common::receive(&mut other.rx[0]).unwrap() == [sent]);
         }
@@ -149,7 +149,7 @@ fn hostile_buffers_of_one_byte_to_send_into() {
         // What is longer than a few of them can hold is no packet for this peer.
         let (client, mut server) = pair();
         send(&client, &[packet(1, 1514)], 1514);
-        let fault = tier.dispatch(Round(&mut server, &mut out, &mut packets, 256)).unwrap_err();
+        let fault = tier.dispatch(Round(&mut server, &mut out, &mut packets, 256)).unwrap_err().fault;
         assert_eq!(fault, Fault::TooManyParts { max: 87 });
     }
 }
@@ -197,8 +197,8 @@ fn hostile_words_that_change_while_a_dataplane_reads_them() {
                             assert!(went <= came);
                             forwarded += went;
                         }
-                        Err(fault) => {
-                            assert!(!matches!(fault, Fault::MemoryLost), "{fault}");
+                        Err(error) => {
+                            assert!(!matches!(error.fault, Fault::MemoryLost), "{error}");
                             faults += 1;
                             break;
                         }

@@ -228,6 +228,7 @@ fn a_pool_without_buffers_says_so() {
     assert_eq!(pool.free(), 100, "what was taken comes back");
     for (buffers, size) in [(0, 2048), (1 << 25, 2048), (10, 63), (10, 65_537)] {
         let error = Pool::new("x", buffers, size, HugePages::Never).unwrap_err();
-        assert!(matches!(error, Error::Setting { .. }), "{error}");
+        assert!(matches!(error.cause, Error::Setting { .. }), "{error}");
+        assert_eq!(error.interface, "trust group x");
     }
 }

@@ -7,7 +7,7 @@ mod common;
 
 use common::{packet, receive, send};
 use memif::ring::{Descriptor, FLAG_NEXT, RING_HEADER};
-use memif::{Connection, Fault, QueueConfig, RingSize, RxQueue, TxQueue, in_process};
+use memif::{Connection, Fault, QueueConfig, QueueError, RingSize, RxQueue, TxQueue, in_process};
 use memory::packet::{Packets, SlotId};
 use memory::region::HugePages;
 use memory::simd::{Simd, Tier, TierTask};
@@ -21,7 +21,7 @@ fn pair(ring: u32) -> (Connection, Connection) {
 struct Forward<'a>(&'a mut RxQueue, &'a mut TxQueue, &'a mut Packets, usize);
 
 impl TierTask for Forward<'_> {
-    type Output = Result<usize, Fault>;
+    type Output = Result<usize, QueueError>;
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         let Self(rx, tx, packets, max) = self;
@@ -136,7 +136,7 @@ fn lies(mut spoil: impl FnMut(Descriptor) -> Descriptor, want: impl Fn(&Fault) -
             range.write(&[d.first_word().to_le_bytes(), d.second_word().to_le_bytes()].concat());
             let mut packets = Packets::new();
             let task = Forward(&mut left_server.rx[0], &mut right_server.tx[0], &mut packets, 256);
-            let fault = tier.dispatch(task).unwrap_err();
+            let fault = tier.dispatch(task).unwrap_err().fault;
             assert!(want(&fault), "{}, descriptor {at}: {fault}", tier.name());
         }
     }

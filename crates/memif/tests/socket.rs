@@ -62,7 +62,7 @@ fn a_socket_file_has_the_owner_it_is_given() {
         ListenerSettings { mode: 0o620, owner: Some(4242), group: Some(4243), ..Default::default() };
     let bound = Listener::bind(&Address::path(&path), settings);
     if !rustix::process::geteuid().is_root() {
-        assert!(matches!(bound, Err(Error::Socket { step: "chown", .. })));
+        assert!(matches!(bound.unwrap_err().cause, Error::Socket { step: "chown", .. }));
         assert!(!path.exists(), "it is removed again");
         return;
     }
@@ -89,7 +89,7 @@ fn hostile_link_in_place_of_the_socket_file() {
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(&secret, &path).unwrap();
     let refused = listener.set_file(0o666, None, None).unwrap_err();
-    assert!(matches!(refused, Error::Socket { step: "find the socket's file", .. }), "{refused}");
+    assert!(matches!(refused.cause, Error::Socket { step: "find the socket's file", .. }), "{refused}");
     assert_eq!(mode(&secret), 0o600);
     // Another one's socket as well, be it by a hard link.
     std::fs::remove_file(&path).unwrap();
@@ -139,7 +139,7 @@ fn several_interfaces_share_a_socket() {
     let directory = tempfile::tempdir().unwrap();
     let address = Address::path(directory.path().join("memif.sock"));
     let mut listener = listen(&address, (0..4).map(|id| (id, server(id))));
-    assert!(matches!(listener.register(2, server(2)), Err(Error::Registered { id: 2 })));
+    assert_eq!(listener.register(2, server(2)).unwrap_err().cause, Error::Registered { id: 2 });
     let mut clients: Vec<_> = (0..4).map(|id| dial(&address, client(id))).collect();
     let mut connections = connect(&mut listener, &mut clients.iter_mut().collect::<Vec<_>>());
     for (id, (client, server)) in connections.iter_mut().enumerate() {
@@ -364,7 +364,7 @@ fn a_socket_file_has_its_mode_replaces_a_stale_one_and_goes_away() {
     assert!(meta.file_type().is_socket());
     assert_eq!(meta.permissions().mode() & 0o777, 0o666);
     let second = Listener::bind(&address, ListenerSettings::default()).unwrap_err();
-    assert!(matches!(second, Error::InUse { .. }), "{second}");
+    assert!(matches!(second.cause, Error::InUse { .. }), "{second}");
     drop(listener);
     assert!(!path.exists());
 }
@@ -375,18 +375,18 @@ fn bad_places_for_a_socket_are_named() {
     let file = directory.path().join("file");
     std::fs::write(&file, "precious").unwrap();
     let bind = |path: &std::path::Path| {
-        Listener::bind(&Address::path(path), ListenerSettings::default()).unwrap_err()
+        Listener::bind(&Address::path(path), ListenerSettings::default()).unwrap_err().cause
     };
     assert!(matches!(bind(&file), Error::NotASocket { .. }));
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
     assert!(matches!(bind(&directory.path().join("no/such/socket")), Error::NoDirectory { .. }));
     let nowhere = Address::abstract_name("x").in_netns("no-such-namespace");
     let error = Listener::bind(&nowhere, ListenerSettings::default()).unwrap_err();
-    assert!(matches!(error, Error::Netns { .. }), "{error}");
+    assert!(matches!(error.cause, Error::Netns { .. }), "{error}");
     let abstract_name = Address::abstract_name(format!("quiver-test-twice-{}", std::process::id()));
     let _first = Listener::bind(&abstract_name, ListenerSettings::default()).unwrap();
     let error = Listener::bind(&abstract_name, ListenerSettings::default()).unwrap_err();
-    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    assert!(matches!(error.cause, Error::InUse { .. }), "{error}");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn a_path_may_be_longer_than_a_socket_address() {
     let mut client = dial(&address, client(0));
     connect(&mut listener, &mut [&mut client]);
     assert!(matches!(
-        Listener::bind(&address, ListenerSettings::default()).unwrap_err(),
+        Listener::bind(&address, ListenerSettings::default()).unwrap_err().cause,
         Error::InUse { .. }
     ));
 }

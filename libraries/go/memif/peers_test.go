@@ -84,8 +84,8 @@ func (p *process) finish(t *testing.T) {
 	}
 }
 
-// reflect sends packets, gets each back and compares every byte.
-func reflect(t *testing.T, conn *Conn, rounds int, lengths ...int) {
+// reflected sends packets, gets each back and compares every byte.
+func reflected(t *testing.T, conn *Conn, rounds int, lengths ...int) {
 	t.Helper()
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
@@ -145,8 +145,8 @@ func TestServerOfDPDK(t *testing.T) {
 				if got := fmt.Sprint(len(conn.RxQueues())); got != queues || !strings.HasPrefix(conn.Info().PeerApplication, "DPDK") {
 					t.Error(got, conn.Info())
 				}
-				reflect(t, conn, 300, sizes...)
-				reflect(t, conn, 100, jumbo...)
+				reflected(t, conn, 300, sizes...)
+				reflected(t, conn, 100, jumbo...)
 				p.kill()
 				<-conn.Done()
 				if !errors.Is(conn.Err(), PeerClosed) {
@@ -164,8 +164,8 @@ func TestClientOfDPDK(t *testing.T) {
 		queues := fmt.Sprint(or(config.RxQueues, 1))
 		p := testpmd(t, "role=server,id=0,socket-abstract=yes,socket="+name, "--rxq="+queues, "--txq="+queues)
 		conn := dialUntil(t, "@"+name, config)
-		reflect(t, conn, 300, sizes...)
-		reflect(t, conn, 100, jumbo...)
+		reflected(t, conn, 300, sizes...)
+		reflected(t, conn, 100, jumbo...)
 		p.finish(t)
 		<-conn.Done()
 	}

@@ -64,6 +64,11 @@ func OpenServer(address string, listen ListenConfig, config ServerConfig, link f
 	}
 	listener, err := Listen(address, listen, config)
 	if err != nil {
+		p.cancel()
+		// There is one interface that it can be about.
+		if e := new(Error); errors.As(err, &e) {
+			e.Interface = p.name
+		}
 		return nil, err
 	}
 	p.listener, p.id, p.open = listener, config.ID, listener.Accept

@@ -1,13 +1,13 @@
 //! What the examples share: a port as the command line names it.
 
-use memif::app::{Port, PortError};
-use memif::{Address, ClientConfig, ClientTiming, ListenerSettings, Mode, ServerConfig};
+use memif::app::Port;
+use memif::{Address, ClientConfig, ClientTiming, InterfaceError, ListenerSettings, Mode, ServerConfig};
 
 /// How `usage` texts name a port.
 pub const PORT: &str = "client|server ADDRESS ID";
 
 /// Opens the port of `client|server ADDRESS ID`; `None` if that is none. An address is a path, or `@name`.
-pub fn open(name: &str, mode: Mode, words: [&str; 3]) -> Option<Result<Port, PortError>> {
+pub fn open(name: &str, mode: Mode, words: [&str; 3]) -> Option<Result<Port, InterfaceError>> {
     let [role, address, id] = words;
     let (Ok(address), Ok(id)) = (address.parse::<Address>(), id.parse()) else { return None };
     let name = format!("{name}{id}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memif::region::{CheckedRange, HugePages, RegionTable};
 use memif::ring::Armed;
-use memif::{Connection, Fault, QueueConfig, RingSize, RxQueue, RxSink, TxQueue, TxSource, in_process};
+use memif::{Connection, QueueConfig, QueueError, RingSize, RxQueue, RxSink, TxQueue, TxSource, in_process};
 use memory::packet::{Bodies, OwnedPacket, Packets as Worker, SlotId};
 use memory::simd::{Simd, Tier, TierTask};
 
@@ -71,6 +71,10 @@ impl Bodies for Copied {
     }
 }
 
+fn kind(error: QueueError) -> &'static str {
+    error.fault.kind()
+}
+
 fn adopt(worker: &mut Worker, packets: &[Vec<u8>]) -> Vec<SlotId> {
     let owned = packets.iter().map(|packet| OwnedPacket::new(1, packet.clone()));
     owned.map(|packet| worker.adopt(&packet).unwrap()).collect()
@@ -78,7 +82,7 @@ fn adopt(worker: &mut Worker, packets: &[Vec<u8>]) -> Vec<SlotId> {
 
 impl TierTask for Dataplane<'_> {
     /// The packets received; or how many were sent, and of how many it was found that they can't be.
-    type Output = Result<(Vec<Vec<u8>>, usize, usize), Fault>;
+    type Output = Result<(Vec<Vec<u8>>, usize, usize), QueueError>;
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         let Self(way, worker) = self;
@@ -244,14 +248,14 @@ impl Both {
                     .collect()
             };
             // Those before a fault are lost with it.
-            let found = result.map(|found| known(found.0)).map_err(Fault::kind);
+            let found = result.map(|found| known(found.0)).map_err(kind);
             assert_eq!(found, verdict.map(|()| known(expected)));
             worker.end_round();
         } else {
             let mut packets = Packets::default();
             let result = self.end(side).rx[0].receive(max, &mut packets);
             assert_eq!(packets.0, expected);
-            assert_eq!(result.map_err(Fault::kind), verdict.map(|()| expected.len()));
+            assert_eq!(result.map_err(kind), verdict.map(|()| expected.len()));
         }
         *self.dead(side, true) = verdict.is_err();
     }
@@ -301,7 +305,7 @@ impl Both {
             let result = self.end(side).tx[0].transmit(packets.len(), &mut Source(&packets));
             result.map(|done| (done.sent, done.refused))
         };
-        assert_eq!(result.map_err(Fault::kind), verdict);
+        assert_eq!(result.map_err(kind), verdict);
         *self.dead(side, false) = verdict.is_err();
     }
 
@@ -318,6 +322,6 @@ impl Both {
         let verdict = self.oracle.news(side);
         self.oracle.put(ring + FLAGS, &[0, 0]);
         let armed = self.end(side).rx[0].arm();
-        assert_eq!(armed.map(|armed| armed == Armed::AlreadyReady).map_err(Fault::kind), verdict);
+        assert_eq!(armed.map(|armed| armed == Armed::AlreadyReady).map_err(kind), verdict);
     }
 }

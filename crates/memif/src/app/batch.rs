@@ -2,7 +2,7 @@
 
 use memory::region::CheckedRange;
 
-use crate::{Fault, RingSize, RxQueue, RxSink, TxQueue, TxSource};
+use crate::{QueueError, RingSize, RxQueue, RxSink, TxQueue, TxSource};
 
 /// Received packets, one after another in private memory. Allocates only while it grows to the size it is
 /// used with.
@@ -95,8 +95,8 @@ impl RxQueue {
     /// once; gives how many.
     ///
     /// # Errors
-    /// [`Fault`] as [`receive`](Self::receive).
-    pub fn recv_batch(&mut self, batch: &mut Batch) -> Result<usize, Fault> {
+    /// [`QueueError`] as [`receive`](Self::receive).
+    pub fn recv_batch(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         let received = self.receive(batch.max.saturating_sub(batch.len()), batch)?;
         self.release();
         Ok(received)
@@ -109,8 +109,8 @@ impl TxQueue {
     /// with.
     ///
     /// # Errors
-    /// [`Fault`] as [`transmit`](Self::transmit).
-    pub fn send_batch<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Result<usize, Fault> {
+    /// [`QueueError`] as [`transmit`](Self::transmit).
+    pub fn send_batch<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Result<usize, QueueError> {
         let done = self.transmit(packets.len(), &mut Slices(packets))?;
         if done.sent > 0 {
             self.notify();

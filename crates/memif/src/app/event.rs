@@ -34,14 +34,3 @@ impl fmt::Display for LinkEvent {
         }
     }
 }
-
-/// What a call on a [`Port`](super::Port) can't do: which interface, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{interface}: {cause}")]
-pub struct PortError {
-    /// Socket and id: `@quiver/app id 0`.
-    pub interface: String,
-    /// Why.
-    #[source]
-    pub cause: Error,
-}

@@ -20,7 +20,7 @@
 //!         port.send(&batch.packets().collect::<Vec<_>>())?; // straight back
 //!     }
 //! }
-//! # Ok::<(), memif::app::PortError>(())
+//! # Ok::<(), memif::InterfaceError>(())
 //! ```
 
 mod batch;
@@ -31,5 +31,5 @@ mod port;
 use crate::{RxQueue, TxQueue};
 
 pub use batch::Batch;
-pub use event::{LinkEvent, PortError};
+pub use event::LinkEvent;
 pub use port::{Port, Progress};

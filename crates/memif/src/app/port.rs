@@ -7,12 +7,12 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::{Batch, LinkEvent, PortError};
+use super::{Batch, LinkEvent};
 use crate::control::Text;
 use crate::ring::Armed;
 use crate::{
-    Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Error, Fault, Listener,
-    ListenerSettings, Reason, ServerConfig, ServerEvent,
+    Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Error, InterfaceError, Listener,
+    ListenerSettings, QueueError, Reason, ServerConfig, ServerEvent,
 };
 
 /// Longest sleep while the link is up: some peers look at the interrupt flag without a fence, and so may fail
@@ -59,11 +59,15 @@ impl Port {
     ///
     /// # Errors
     /// As [`Client::new`].
-    pub fn client(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, PortError> {
+    pub fn client(
+        address: Address,
+        config: ClientConfig,
+        timing: ClientTiming,
+    ) -> Result<Self, InterfaceError> {
         let interface = format!("{address} id {}", config.id);
         let most = (config.queues.rx_queues.into(), config.queues.tx_queues.into());
         let client = Client::new(address, config, timing).map(Control::Client);
-        Self::new(interface, most, client)
+        Self::new(interface, most, client.map_err(|error| error.cause))
     }
 
     /// A server of one interface.
@@ -75,15 +79,19 @@ impl Port {
         id: u32,
         config: ServerConfig,
         settings: ListenerSettings,
-    ) -> Result<Self, PortError> {
+    ) -> Result<Self, InterfaceError> {
         let most = (config.max_rx_queues.into(), config.max_tx_queues.into());
         let listener = Listener::bind(address, settings)
             .and_then(|mut listener| listener.register(id, config).map(|()| listener));
         let listener = listener.map(|listener| Control::Server(listener, id));
-        Self::new(format!("{address} id {id}"), most, listener)
+        Self::new(format!("{address} id {id}"), most, listener.map_err(|error| error.cause))
     }
 
-    fn new(name: String, most: (usize, usize), control: Result<Control, Error>) -> Result<Self, PortError> {
+    fn new(
+        name: String,
+        most: (usize, usize),
+        control: Result<Control, Error>,
+    ) -> Result<Self, InterfaceError> {
         let opened = control.and_then(|control| {
             let system = |call| move |errno| Error::System { call, errno };
             let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
@@ -95,7 +103,7 @@ impl Port {
                 let (connection, armed, next_rx, happened) = (None, false, 0, Vec::new());
                 Ok(Self { name, control, connection, epoll, armed, next_rx, most, happened })
             }
-            Err(cause) => Err(PortError { interface: name, cause }),
+            Err(cause) => Err(InterfaceError { interface: name, cause }),
         }
     }
 
@@ -123,7 +131,7 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::System`] if the system can't tell.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<LinkEvent>, PortError> {
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<LinkEvent>, InterfaceError> {
         // Later than the clock can say is never.
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -147,7 +155,7 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::System`] if the system can't tell.
-    pub fn poll(&mut self) -> Result<Progress, PortError> {
+    pub fn poll(&mut self) -> Result<Progress, InterfaceError> {
         self.disarm();
         let processed = self.process();
         processed.map_err(|cause| self.error(cause))?;
@@ -167,17 +175,17 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.
-    pub fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
+    pub fn receive(&mut self, batch: &mut Batch) -> Result<usize, InterfaceError> {
         batch.clear();
         let Some(connection) = &mut self.connection else { return Ok(0) };
         let queues = connection.rx.len();
-        let mut fault = None;
+        let mut failed = None;
         for at in 0..queues {
             let queue = &mut connection.rx[(self.next_rx + at) % queues];
-            fault = queue.recv_batch(batch).err().or(fault);
+            failed = queue.recv_batch(batch).err().or(failed);
         }
         self.next_rx = self.next_rx.wrapping_add(1);
-        self.check(fault)?;
+        self.check(failed)?;
         Ok(batch.len())
     }
 
@@ -185,7 +193,7 @@ impl Port {
     ///
     /// # Errors
     /// As [`receive`](Self::receive); [`Error::NoQueue`] if there is no such queue, or can't be one while the link is down.
-    pub fn receive_from(&mut self, queue: usize, batch: &mut Batch) -> Result<usize, PortError> {
+    pub fn receive_from(&mut self, queue: usize, batch: &mut Batch) -> Result<usize, InterfaceError> {
         batch.clear();
         let queues = self.connection.as_mut().map(|connection| &mut connection.rx);
         let count = queues.as_ref().map_or(self.most.0, |queues| queues.len());
@@ -203,7 +211,7 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::Disconnected`] if the peer broke the rules of the rings: the link is down then.
-    pub fn send<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Result<usize, PortError> {
+    pub fn send<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Result<usize, InterfaceError> {
         match &self.connection {
             // Both sides agreed on none.
             Some(connection) if connection.tx.is_empty() => Ok(0),
@@ -215,15 +223,17 @@ impl Port {
     ///
     /// # Errors
     /// As [`send`](Self::send); [`Error::NoQueue`] if there is no such queue, or can't be one while the link is down.
-    pub fn send_on<P: AsRef<[u8]>>(&mut self, queue: usize, packets: &[P]) -> Result<usize, PortError> {
+    pub fn send_on<P: AsRef<[u8]>>(&mut self, queue: usize, packets: &[P]) -> Result<usize, InterfaceError> {
         let queues = self.connection.as_mut().map(|connection| &mut connection.tx);
         let count = queues.as_ref().map_or(self.most.1, |queues| queues.len());
         if queue >= count {
             return Err(self.error(Error::NoQueue { queue, what: "send to", count }));
         }
         let sent = queues.and_then(|queues| queues.get_mut(queue)).map_or(Ok(0), |tx| tx.send_batch(packets));
-        self.check(sent.err())?;
-        Ok(sent.unwrap_or(0))
+        match sent {
+            Ok(sent) => Ok(sent),
+            Err(failed) => self.check(Some(failed)).map(|()| 0),
+        }
     }
 
     /// Takes the link down, telling the peer why, and keeps it down: a client doesn't connect, a server turns
@@ -249,13 +259,13 @@ impl Port {
         }
     }
 
-    fn error(&self, cause: Error) -> PortError {
-        PortError { interface: self.name.clone(), cause }
+    fn error(&self, cause: Error) -> InterfaceError {
+        InterfaceError { interface: self.name.clone(), cause }
     }
 
     /// Ends the connection if its peer is at fault.
-    fn check(&mut self, fault: Option<Fault>) -> Result<(), PortError> {
-        let Some(fault) = fault else { return Ok(()) };
+    fn check(&mut self, failed: Option<QueueError>) -> Result<(), InterfaceError> {
+        let Some(QueueError { fault, .. }) = failed else { return Ok(()) };
         let reason = Reason::from(fault);
         self.control.disconnect(&reason);
         self.connect(None);
@@ -288,7 +298,7 @@ impl Port {
                 }
             }
             Control::Server(listener, _) => {
-                for event in listener.process(now)? {
+                for event in listener.process(now).map_err(|error| error.cause)? {
                     match event {
                         ServerEvent::Connected(connection) => failed = self.up(connection).err().or(failed),
                         ServerEvent::Disconnected { reason, .. } => self.down(reason),

@@ -11,7 +11,7 @@ use super::foreign::Closing;
 use super::later;
 use super::socket::connect_to;
 use crate::control::ClientMachine;
-use crate::{ClientConfig, Connection, Error, Reason};
+use crate::{ClientConfig, Connection, Error, InterfaceError, Reason};
 
 /// Whatever was asked for: a client that tries all the time keeps a processor busy.
 const LEAST_BACKOFF: Duration = Duration::from_millis(1);
@@ -99,11 +99,13 @@ impl Client {
     /// # Errors
     /// [`Error::System`] if the process is out of descriptors, [`Error::Address`] for one that no socket can have,
     /// [`Error::Setting`] for what can't be.
-    pub fn new(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, Error> {
-        address.check()?;
-        config.queues.check()?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|errno| Error::System { call: "epoll_create", errno })?;
+    pub fn new(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, InterfaceError> {
+        let checked = address.check().and_then(|()| config.queues.check());
+        let epoll = checked.and_then(|()| {
+            epoll::create(epoll::CreateFlags::CLOEXEC)
+                .map_err(|errno| Error::System { call: "epoll_create", errno })
+        });
+        let epoll = epoll.map_err(|cause| InterfaceError { interface: name(&address, config.id), cause })?;
         let (backoff, closing) = (timing.min_backoff, Closing::default());
         Ok(Self { address, config, timing, epoll, state: State::Waiting(None), backoff, told: None, closing })
     }
@@ -143,7 +145,8 @@ impl Client {
                 Ok(Some(Some(mut connection))) => {
                     connection.peer.credentials = channel.credentials();
                     (*deadline, *since) = (None, Some(now));
-                    events.push(ClientEvent::Connected(connection));
+                    let interface = name(&self.address, self.config.id);
+                    events.push(ClientEvent::Connected(connection.of(&interface)));
                 }
                 Ok(Some(None)) => {}
                 Ok(None) if deadline.is_some_and(|deadline| deadline <= now) => {
@@ -233,6 +236,11 @@ impl Client {
         self.state = State::Waiting(Some(later(now, self.backoff.max(LEAST_BACKOFF))));
         self.backoff = self.backoff.saturating_mul(2).min(self.timing.max_backoff);
     }
+}
+
+/// Socket and id: what errors name an interface by.
+fn name(address: &Address, id: u32) -> String {
+    format!("{address} id {id}")
 }
 
 /// One message: nothing to read, or read, perhaps with a connection as the result.

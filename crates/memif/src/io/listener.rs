@@ -19,7 +19,7 @@ use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
 use super::{Address, later, rights};
 use crate::control::{Limits, ServerMachine};
-use crate::{Connection, Error, Reason, ServerConfig};
+use crate::{Connection, Error, InterfaceError, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
 const LISTENING: u64 = 0;
@@ -33,6 +33,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A listening socket and the interfaces behind it.
 #[derive(Debug)]
 pub struct Listener {
+    /// Where it listens: what its errors say.
+    address: String,
     settings: ListenerSettings,
     epoll: OwnedFd,
     socket: Bound,
@@ -58,7 +60,12 @@ impl Listener {
     /// # Errors
     /// [`Error::InUse`], [`Error::NotASocket`], [`Error::NoDirectory`], [`Error::Netns`], [`Error::Socket`];
     /// [`Error::Address`] for one that no socket can have.
-    pub fn bind(address: &Address, settings: ListenerSettings) -> Result<Self, Error> {
+    pub fn bind(address: &Address, settings: ListenerSettings) -> Result<Self, InterfaceError> {
+        Self::open(address, settings)
+            .map_err(|cause| InterfaceError { interface: address.to_string(), cause })
+    }
+
+    fn open(address: &Address, settings: ListenerSettings) -> Result<Self, Error> {
         address.check()?;
         let socket = listen_at(address, &settings)?;
         let system = |call| move |errno| Error::System { call, errno };
@@ -68,6 +75,7 @@ impl Listener {
         let (interfaces, sessions, closing, limits) = Default::default();
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
         Ok(Self {
+            address: address.to_string(),
             settings,
             epoll,
             socket,
@@ -87,9 +95,14 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::Socket`] if that isn't allowed, or if the file isn't there any more: what is in its place isn't touched.
-    pub fn set_file(&mut self, mode: u32, owner: Option<u32>, group: Option<u32>) -> Result<(), Error> {
-        self.socket.check_file()?;
-        self.socket.set_file(mode, owner, group)?;
+    pub fn set_file(
+        &mut self,
+        mode: u32,
+        owner: Option<u32>,
+        group: Option<u32>,
+    ) -> Result<(), InterfaceError> {
+        let set = self.socket.check_file().and_then(|()| self.socket.set_file(mode, owner, group));
+        set.map_err(|cause| self.error(cause))?;
         self.settings = ListenerSettings { mode, owner, group, ..std::mem::take(&mut self.settings) };
         Ok(())
     }
@@ -98,10 +111,10 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::Registered`] if there is one of that number, [`Error::Setting`] for what can't be.
-    pub fn register(&mut self, id: u32, config: ServerConfig) -> Result<(), Error> {
-        config.check()?;
-        if self.interfaces.contains_key(&id) {
-            return Err(Error::Registered { id });
+    pub fn register(&mut self, id: u32, config: ServerConfig) -> Result<(), InterfaceError> {
+        let taken = self.interfaces.contains_key(&id).then_some(Error::Registered { id });
+        if let Some(cause) = config.check().err().or(taken) {
+            return Err(InterfaceError { interface: self.name(id), cause });
         }
         let (config, account) = (Arc::new(config), Arc::default());
         self.interfaces.insert(id, Interface { config, account, owner: None, closed: None });
@@ -175,13 +188,12 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::System`] if the system can't tell what happened.
-    pub fn process(&mut self, now: Instant) -> Result<Vec<ServerEvent>, Error> {
+    pub fn process(&mut self, now: Instant) -> Result<Vec<ServerEvent>, InterfaceError> {
         let mut events = Vec::new();
         let mut ready = Vec::with_capacity(BATCH);
-        let system = |call| move |errno| Error::System { call, errno };
         match epoll::wait(&self.epoll, spare_capacity(&mut ready), Some(&Timespec::default())) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(system("epoll_wait")(errno)),
+            Err(errno) => return Err(self.error(Error::System { call: "epoll_wait", errno })),
         }
         let (mut accepting, mut tokens) = (false, Vec::new());
         for event in ready {
@@ -212,6 +224,15 @@ impl Listener {
         // Before anybody connects again, and not only when the first of them has come.
         self.keep_out();
         Ok(events)
+    }
+
+    /// Socket and id: what errors name an interface by.
+    fn name(&self, id: u32) -> String {
+        format!("{} id {id}", self.address)
+    }
+
+    fn error(&self, cause: Error) -> InterfaceError {
+        InterfaceError { interface: self.address.clone(), cause }
     }
 
     fn accept(&mut self, now: Instant, events: &mut Vec<ServerEvent>) -> Result<(), Error> {
@@ -291,7 +312,8 @@ impl Listener {
                     connection.peer.credentials = session.peer;
                     session.told = true;
                     self.sessions.settled(token);
-                    events.push(ServerEvent::Connected(connection));
+                    let interface = self.name(connection.id);
+                    events.push(ServerEvent::Connected(connection.of(&interface)));
                 }
                 Err(reason) => return self.end(token, reason, events),
             }

@@ -1,6 +1,9 @@
-//! What a peer can do wrong in shared memory.
+//! What a peer can do wrong in shared memory, and to whose queue.
 
-use super::IndexFault;
+use std::fmt;
+use std::sync::Arc;
+
+use super::{IndexFault, RingView};
 
 /// Slots of packets in several pieces that one call looks at, besides those of the last such packet: what the pieces cost is the
 /// loss of all who are served in the same round. The rest waits for the next call.
@@ -74,5 +77,55 @@ impl Fault {
             Self::MemoryLost => "fault-memory-lost",
             Self::NoCapacity => "fault-no-capacity",
         }
+    }
+}
+
+/// A queue of an interface, from our side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum QueueName {
+    /// One to receive from.
+    Rx(u16),
+    /// One to send to.
+    Tx(u16),
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rx(number) => write!(f, "rx {number}"),
+            Self::Tx(number) => write!(f, "tx {number}"),
+        }
+    }
+}
+
+/// A [`Fault`], and where it was met.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{interface}: {queue}: {fault}")]
+pub struct QueueError {
+    /// Socket and id: `@quiver/app id 0`.
+    pub interface: Arc<str>,
+    /// Its queue.
+    pub queue: QueueName,
+    /// What the peer did.
+    #[source]
+    pub fault: Fault,
+}
+
+/// Whose queue it is: what its errors say.
+#[derive(Debug)]
+pub(super) struct Owner {
+    interface: Arc<str>,
+    queue: QueueName,
+}
+
+impl Owner {
+    pub(super) const fn new(interface: Arc<str>, queue: QueueName) -> Self {
+        Self { interface, queue }
+    }
+
+    /// The error of a fault that was met in this ring. See [`RingView::blame`].
+    #[cold]
+    pub(super) fn error(&self, ring: &RingView, fault: Fault) -> QueueError {
+        QueueError { interface: Arc::clone(&self.interface), queue: self.queue, fault: ring.blame(fault) }
     }
 }

@@ -9,6 +9,7 @@
 //! | `slots` | whose word counts for where a slot's buffer lies: the peer's (server) or our own (client) |
 //! | `pool`, `pooled` | the buffers of a trust group, and queues that exchange them instead of copying |
 //! | `chain` | a packet in several buffers |
+//! | `fault` | what a peer can do wrong, and the error that names whose queue it was |
 //! | `counters`, `gauge` | what went by a queue, and how full its ring is, for whoever looks from outside |
 //! | `rx`, `tx` | the queues: loops that are inlined into their caller together with its sink or source |
 //! | `packets` | the same loops for a dataplane's packet slots |
@@ -51,7 +52,7 @@ mod view;
 pub use counters::QueueCounters;
 pub use cursor::IndexFault;
 pub use event::Event;
-pub use fault::Fault;
+pub use fault::{Fault, QueueError, QueueName};
 pub use gauge::RingGauge;
 pub use packets::PacketsSent;
 pub use pool::Pool;

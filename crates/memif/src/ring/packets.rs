@@ -11,7 +11,7 @@ use memory::simd::Simd;
 use super::quad::QUAD;
 use super::slots::OwnSlots;
 use super::slots::PeerSlots;
-use super::{Fault, RxQueue, RxSink, TxQueue, TxSource};
+use super::{Fault, QueueError, RxQueue, RxSink, TxQueue, TxSource};
 
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
@@ -23,15 +23,15 @@ impl RxQueue {
     /// Compiled for the tier of `simd`.
     ///
     /// # Errors
-    /// [`Fault`] if the peer broke the rules; the packets received before that one are lost with the connection.
+    /// [`QueueError`] if the peer broke the rules; the packets received before that one are lost with the connection.
     pub fn receive_packets<S: Simd>(
         &mut self,
         simd: S,
         packets: &mut Packets,
         rx_if: u16,
         max: usize,
-    ) -> Result<(Range<usize>, u64), Fault> {
-        let available = self.available()?;
+    ) -> Result<(Range<usize>, u64), QueueError> {
+        let available = self.available().map_err(|fault| self.error(fault))?;
         let max = max.min(packets.free());
         if available == 0 || max == 0 {
             return Ok((0..0, 0));
@@ -46,7 +46,7 @@ impl RxQueue {
                     None => self.lines(available, max, &mut sink),
                     Some(own) => self.walk(own, available, max, &mut sink).map(drop),
                 };
-                received.map_err(|fault| self.blame(fault))?;
+                received.map_err(|fault| self.error(fault))?;
                 let (slots, bytes) = sink.0.finish();
                 self.tally.add(slots.len() as u64, bytes, 0);
                 Ok((slots, bytes))
@@ -106,24 +106,23 @@ impl TxQueue {
     /// Compiled for the tier of `simd`.
     ///
     /// # Errors
-    /// [`Fault`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
+    /// [`QueueError`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
     pub fn transmit_packets<S: Simd>(
         &mut self,
         simd: S,
         packets: &Packets,
         slots: &[SlotId],
-    ) -> Result<PacketsSent, Fault> {
+    ) -> Result<PacketsSent, QueueError> {
         simd.run(
             #[inline(always)]
             || {
                 let mut source = Source { simd, packets, slots, done: 0, bytes: 0, refused: false };
                 let sent = match OwnSlots::of(self.slots()) {
-                    None if self.pool.is_some() => {
-                        self.exchange(&mut source).map_err(|fault| self.blame(fault))?
-                    }
-                    None => self.lines(&mut source).map_err(|fault| self.blame(fault))?,
-                    Some(_) => self.fill(slots.len(), &mut source)?.done.sent,
+                    None if self.pool.is_some() => self.exchange(&mut source),
+                    None => self.lines(&mut source),
+                    Some(_) => self.fill(slots.len(), &mut source).map(|filled| filled.done.sent),
                 };
+                let sent = sent.map_err(|fault| self.error(fault))?;
                 let left = if source.refused { 0 } else { slots.len() - sent };
                 self.tally.add(sent as u64, source.bytes, left as u64);
                 Ok(PacketsSent { packets: sent, bytes: source.bytes, refused: source.refused })

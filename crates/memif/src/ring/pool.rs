@@ -17,7 +17,7 @@ use memory::region::{HugePages, Region, RegionOptions};
 
 use super::slots::Addressing;
 use super::{Descriptor, Descriptors};
-use crate::Error;
+use crate::{Error, InterfaceError};
 
 /// Bytes before a received packet, for a header that is longer when it leaves.
 pub(super) const HEADROOM: u32 = 128;
@@ -47,6 +47,16 @@ impl Pool {
     /// # Errors
     /// [`Error::Setting`] if there are none or too many, [`Error::Region`].
     pub fn new(
+        group: &str,
+        buffers: u32,
+        buffer_size: u32,
+        huge_pages: HugePages,
+    ) -> Result<Arc<Self>, InterfaceError> {
+        let pool = Self::allocate(group, buffers, buffer_size, huge_pages);
+        pool.map_err(|cause| InterfaceError { interface: format!("trust group {group}"), cause })
+    }
+
+    fn allocate(
         group: &str,
         buffers: u32,
         buffer_size: u32,

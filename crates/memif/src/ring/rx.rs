@@ -8,12 +8,14 @@ use memory::simd::Simd;
 
 use super::chain::{Chain, Limits};
 use super::counters::Tally;
+use super::fault::Owner;
 use super::gauge::Flow;
 use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
 use super::{
-    Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, RingGauge, RingSize, RingView, Slots,
+    Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, QueueError, QueueName, RingGauge, RingSize,
+    RingView, Slots,
 };
 
 /// How many slots ahead the first bytes of a packet are prefetched ...
@@ -62,6 +64,7 @@ pub struct RxQueue {
     chain: Chain,
     event: Event,
     pub(super) tally: Tally,
+    owner: Owner,
 }
 
 /// What a walk received.
@@ -81,9 +84,15 @@ impl RxQueue {
     ) -> Self {
         let cursor = Cursor::new(ring.size());
         let (chain, tally, pool) = Default::default();
-        let queue = Self { ring, cursor, endpoint, slots, pool, max_packet, chain, event, tally };
+        let owner = Owner::new(Arc::default(), QueueName::Rx(0));
+        let queue = Self { ring, cursor, endpoint, slots, pool, max_packet, chain, event, tally, owner };
         queue.post(0, queue.ring.size().descriptors());
         queue
+    }
+
+    /// As queue `number` of an interface: its errors say so.
+    pub(crate) fn belongs_to(&mut self, interface: &Arc<str>, number: u16) {
+        self.owner = Owner::new(Arc::clone(interface), QueueName::Rx(number));
     }
 
     /// With these buffers.
@@ -106,11 +115,11 @@ impl RxQueue {
     /// until [`release`](Self::release).
     ///
     /// # Errors
-    /// [`Fault`] if the peer broke the rules. Packets before that one have been given to the sink; the
+    /// [`QueueError`] if the peer broke the rules. Packets before that one have been given to the sink; the
     /// connection must be closed.
     #[inline]
-    pub fn receive<S: RxSink>(&mut self, max: usize, sink: &mut S) -> Result<usize, Fault> {
-        let available = self.available()?;
+    pub fn receive<S: RxSink>(&mut self, max: usize, sink: &mut S) -> Result<usize, QueueError> {
+        let available = self.available().map_err(|fault| self.error(fault))?;
         if available == 0 {
             return Ok(0);
         }
@@ -119,7 +128,7 @@ impl RxQueue {
             None => self.walk(PeerSlots, available, max, sink),
             Some(own) => self.walk(own, available, max, sink),
         };
-        let taken = received.map_err(|fault| self.ring.blame(fault))?;
+        let taken = received.map_err(|fault| self.error(fault))?;
         self.tally.add(taken.packets as u64, taken.bytes, 0);
         Ok(taken.packets)
     }
@@ -136,9 +145,9 @@ impl RxQueue {
         Ok(available?)
     }
 
-    /// See [`RingView::blame`].
-    pub(super) fn blame(&self, fault: Fault) -> Fault {
-        self.ring.blame(fault)
+    /// Whose fault it is.
+    pub(super) fn error(&self, fault: Fault) -> QueueError {
+        self.owner.error(&self.ring, fault)
     }
 
     /// Index of the next slot that is received from.
@@ -285,10 +294,10 @@ impl RxQueue {
     /// it: sleep with a time limit.
     ///
     /// # Errors
-    /// [`Fault::Index`] if the peer's index is impossible, [`Fault::MemoryLost`].
-    pub fn arm(&mut self) -> Result<Armed, Fault> {
+    /// [`QueueError`] with [`Fault::Index`] if the peer's index is impossible, or [`Fault::MemoryLost`].
+    pub fn arm(&mut self) -> Result<Armed, QueueError> {
         match self.endpoint.arm(self.ring.indices(), &self.cursor) {
-            Err(fault) => Err(self.ring.blame(fault.into())),
+            Err(fault) => Err(self.error(fault.into())),
             // Of a chain that isn't finished what is there was read: there is nothing to do until more of it comes.
             Ok(n) if n <= self.chain.slots() => Ok(Armed::Sleep),
             Ok(_) => Ok(Armed::AlreadyReady),

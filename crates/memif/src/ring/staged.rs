@@ -6,7 +6,7 @@ use memory::simd::Simd;
 
 use super::packets::PacketsSent;
 use super::slots::{OwnSlots, PeerSlots};
-use super::{Fault, TxQueue, TxSource};
+use super::{QueueError, TxQueue, TxSource};
 
 impl TxQueue {
     /// [`transmit_packets`](Self::transmit_packets) with bodies copied by somebody, and nothing published: that is for
@@ -15,7 +15,7 @@ impl TxQueue {
     /// Packets of a trust group, whose buffers change hands, are sent at once.
     ///
     /// # Errors
-    /// [`Fault`] if the peer broke the rules. Nothing of this call will be published, and the connection must be closed; bodies may be being
+    /// [`QueueError`] if the peer broke the rules. Nothing of this call will be published, and the connection must be closed; bodies may be being
     /// copied all the same.
     ///
     /// # Safety
@@ -28,11 +28,11 @@ impl TxQueue {
         packets: &Packets,
         slots: &[SlotId],
         bodies: &mut B,
-    ) -> Result<PacketsSent, Fault> {
+    ) -> Result<PacketsSent, QueueError> {
         if self.pool.is_some() {
             return self.transmit_packets(simd, packets, slots);
         }
-        let room = self.checked_room()?;
+        let room = self.checked_room().map_err(|fault| self.error(fault))?;
         simd.run(
             #[inline(always)]
             || {
@@ -41,7 +41,7 @@ impl TxQueue {
                     None => self.walk(PeerSlots, room, slots.len(), &mut source),
                     Some(own) => self.walk(own, room, slots.len(), &mut source),
                 };
-                let sent = walked.map_err(|fault| self.blame(fault))?.done.sent;
+                let sent = walked.map_err(|fault| self.error(fault))?.done.sent;
                 let left = if source.refused { 0 } else { slots.len() - sent };
                 self.tally.add(sent as u64, source.bytes, left as u64);
                 Ok(PacketsSent { packets: sent, bytes: source.bytes, refused: source.refused })

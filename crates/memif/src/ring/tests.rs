@@ -158,12 +158,12 @@ fn what_a_peer_writes_is_checked_before_it_is_followed() {
         if lie.flags != 0 {
             ring.indices().head.store(64, std::sync::atomic::Ordering::Release);
         }
-        let fault = server.0.receive(64, &mut Batch::new(64)).unwrap_err();
+        let fault = server.0.receive(64, &mut Batch::new(64)).unwrap_err().fault;
         assert!(!matches!(fault, Fault::Index(_)), "{lie:?}: {fault}");
     }
     // An index beyond the ring.
     let Pair { table, mut server, .. } = pair(None);
     let ring = RingView::new(table, 0, 0, SIZE).unwrap();
     ring.indices().head.store(65, std::sync::atomic::Ordering::Release);
-    assert!(matches!(server.0.receive(64, &mut Batch::new(64)).unwrap_err(), Fault::Index(_)));
+    assert!(matches!(server.0.receive(64, &mut Batch::new(64)).unwrap_err().fault, Fault::Index(_)));
 }

@@ -7,6 +7,7 @@ use memory::region::{CheckedRange, RegionTable, prefetch_write};
 use memory::simd::Simd;
 
 use super::counters::Tally;
+use super::fault::Owner;
 use super::gather::{Fit, Gather};
 use super::gauge::Flow;
 use super::packets::LINE;
@@ -16,7 +17,8 @@ use super::slots::{Addressing, OwnSlots, PeerSlots};
 use crate::control::DEFAULT_MAX_PACKET;
 
 use super::{
-    Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, RingGauge, RingSize, RingView, Slots,
+    Cursor, Descriptor, Endpoint, Event, Fault, QueueCounters, QueueError, QueueName, RingGauge, RingSize,
+    RingView, Slots,
 };
 
 /// How many slots ahead a buffer's first line is prefetched, to be written ...
@@ -85,6 +87,7 @@ pub struct TxQueue {
     longest: u32,
     event: Event,
     pub(super) tally: Tally,
+    owner: Owner,
 }
 
 /// What a walk sent.
@@ -101,6 +104,7 @@ impl TxQueue {
         let cursor = Cursor::new(ring.size());
         let (parts, descriptors, looked_at) = Default::default();
         let (tally, pool, longest) = (Tally::default(), None, DEFAULT_MAX_PACKET);
+        let owner = Owner::new(Arc::default(), QueueName::Tx(0));
         let queue = Self {
             ring,
             cursor,
@@ -113,6 +117,7 @@ impl TxQueue {
             longest,
             event,
             tally,
+            owner,
         };
         queue.lay_out();
         queue
@@ -129,6 +134,11 @@ impl TxQueue {
         }
     }
 
+    /// As queue `number` of an interface: its errors say so.
+    pub(crate) fn belongs_to(&mut self, interface: &Arc<str>, number: u16) {
+        self.owner = Owner::new(Arc::clone(interface), QueueName::Tx(number));
+    }
+
     /// With these buffers.
     pub(crate) fn with_pool(self, pool: PoolSlots) -> Self {
         let queue = Self { slots: Slots::Pool { capacity: pool.capacity() }, pool: Some(pool), ..self };
@@ -139,21 +149,22 @@ impl TxQueue {
     /// Free slots of the ring: packets of at most one buffer that could be sent now.
     ///
     /// # Errors
-    /// [`Fault::Index`] if the peer's index is impossible, [`Fault::MemoryLost`].
+    /// [`QueueError`] with [`Fault::Index`] if the peer's index is impossible, or [`Fault::MemoryLost`].
     #[inline]
-    pub fn room(&self) -> Result<u16, Fault> {
+    pub fn room(&self) -> Result<u16, QueueError> {
         let room = self.endpoint.available(self.ring.indices(), &self.cursor);
-        room.map_err(|fault| self.ring.blame(fault.into()))
+        room.map_err(|fault| self.error(fault.into()))
     }
 
     /// Sends packets 0..`n` of the source, as far as there is room, and publishes them together. Does not
     /// signal: see [`notify`](Self::notify).
     ///
     /// # Errors
-    /// [`Fault`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
+    /// [`QueueError`] if the peer broke the rules. Nothing is published then, and the connection must be closed.
     #[inline]
-    pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, Fault> {
-        let Walked { done, bytes, stopped } = self.fill(n, source)?;
+    pub fn transmit<S: TxSource>(&mut self, n: usize, source: &mut S) -> Result<Transmitted, QueueError> {
+        let filled = self.fill(n, source);
+        let Walked { done, bytes, stopped } = filled.map_err(|fault| self.error(fault))?;
         let left = if stopped { 0 } else { n - done.done() };
         self.tally.add(done.sent as u64, bytes, left as u64);
         if done.refused > 0 {
@@ -170,8 +181,7 @@ impl TxQueue {
             None if self.pool.is_some() => self.walk_pool(room, n, source),
             None => self.walk(PeerSlots, room, n, source),
             Some(own) => self.walk(own, room, n, source),
-        };
-        let sent = sent.map_err(|fault| self.blame(fault))?;
+        }?;
         self.publish();
         Ok(sent)
     }
@@ -180,14 +190,14 @@ impl TxQueue {
     #[inline]
     pub(super) fn checked_room(&mut self) -> Result<u16, Fault> {
         self.looked_at = 0;
-        let room = self.room();
+        let room = self.endpoint.available(self.ring.indices(), &self.cursor);
         // Zeros in place of lost pages make impossible indices, too: the better reason comes first.
-        if self.ring.table().lost() { Err(Fault::MemoryLost) } else { room }
+        if self.ring.table().lost() { Err(Fault::MemoryLost) } else { Ok(room?) }
     }
 
-    /// See [`RingView::blame`].
-    pub(super) fn blame(&self, fault: Fault) -> Fault {
-        self.ring.blame(fault)
+    /// Whose fault it is.
+    pub(super) fn error(&self, fault: Fault) -> QueueError {
+        self.owner.error(&self.ring, fault)
     }
 
     /// Publishes what was written.

@@ -65,7 +65,7 @@ impl TxSource for Source<'_> {
 /// Sends packets; gives how many were dealt with.
 pub fn send(tx: &mut TxQueue, packets: &[Vec<u8>]) -> Result<usize, Fault> {
     let mut source = Source { packets, refused: Vec::new() };
-    let done = tx.transmit(packets.len(), &mut source)?;
+    let done = tx.transmit(packets.len(), &mut source).map_err(|error| error.fault)?;
     assert_eq!(done.refused, source.refused.len());
     tx.notify();
     Ok(done.done())
@@ -74,7 +74,7 @@ pub fn send(tx: &mut TxQueue, packets: &[Vec<u8>]) -> Result<usize, Fault> {
 /// Receives what is there.
 pub fn receive(rx: &mut RxQueue) -> Result<Vec<Vec<u8>>, Fault> {
     let mut packets = Packets::default();
-    let n = rx.receive(usize::MAX, &mut packets)?;
+    let n = rx.receive(usize::MAX, &mut packets).map_err(|error| error.fault)?;
     assert_eq!(n, packets.0.len());
     rx.release();
     Ok(packets.0)

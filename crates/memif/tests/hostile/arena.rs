@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use memif::app::Batch;
 use memif::ring::Armed;
 use memif::{
-    Address, Connection, Error, Fault, Listener, ListenerSettings, Reason, ServerConfig, ServerEvent,
+    Address, Connection, Error, Listener, ListenerSettings, QueueError, Reason, ServerConfig, ServerEvent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -209,8 +209,8 @@ impl Server {
             self.control();
             let faults: Vec<_> =
                 [GOOD, HOSTILE].into_iter().filter_map(|id| Some((id, self.serve(id).err()?))).collect();
-            for (id, fault) in faults {
-                let reason = Reason::from(fault);
+            for (id, error) in faults {
+                let reason = Reason::from(error.fault);
                 self.links.remove(&id);
                 assert!(self.listener.disconnect(id, &reason));
                 self.ended(Some(id), reason);
@@ -253,7 +253,7 @@ impl Server {
     }
 
     /// What came from an interface: the good one's goes back, and a copy to the hostile one.
-    fn serve(&mut self, id: u32) -> Result<(), Fault> {
+    fn serve(&mut self, id: u32) -> Result<(), QueueError> {
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
         self.batch.clear();
         for queue in &mut link.rx {
@@ -273,8 +273,8 @@ impl Server {
         };
         match tx.send_batch(&packets) {
             Ok(sent) => self.shared.log().dropped += (packets.len() - sent) as u64,
-            Err(fault) => {
-                let reason = Reason::from(fault);
+            Err(error) => {
+                let reason = Reason::from(error.fault);
                 self.links.remove(&HOSTILE);
                 assert!(self.listener.disconnect(HOSTILE, &reason));
                 self.ended(Some(HOSTILE), reason);

@@ -5,7 +5,7 @@
 //! the engine, and only then the receiver is told of the packets. Until then the memory of the packets is lent: should the round not
 //! end as it should, because a node panicked for instance, it stays there.
 
-use ::memif::ring::{Fault, PacketsSent};
+use ::memif::ring::{PacketsSent, QueueError};
 use copy::{Engine, Offer};
 use core::fmt;
 use graph::packet::{Loan, Packets, SlotId};
@@ -47,7 +47,7 @@ struct Stage<'a, E> {
 }
 
 impl<E: Engine> TierTask for Stage<'_, E> {
-    type Output = Result<PacketsSent, Fault>;
+    type Output = Result<PacketsSent, QueueError>;
 
     fn run<S: Simd>(mut self, simd: S) -> Self::Output {
         let worth = |slot: &SlotId| self.packets.meta(*slot).body_len() as usize >= self.offer.threshold;
@@ -81,11 +81,11 @@ impl<E: Engine> TxQueue for MemifEngineTx<E> {
                 self.engine.submit();
                 Ok(sent(done))
             }
-            Err(fault) => {
+            Err(error) => {
                 // The queue will be taken away, and nobody flushes it for packets that it hasn't taken.
                 self.engine.finish();
                 self.loans.clear();
-                Err(port_fault(&fault))
+                Err(port_fault(&error))
             }
         }
     }

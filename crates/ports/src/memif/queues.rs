@@ -1,6 +1,6 @@
 //! Queues of an established connection.
 
-use ::memif::ring::{Armed, Fault, PacketsSent};
+use ::memif::ring::{Armed, PacketsSent, QueueError};
 use core::fmt;
 use graph::packet::{Packets, SlotId};
 use graph::port::{IfIndex, PortFault, Received, RxQueue, Sent, Stop, TxQueue};
@@ -36,7 +36,8 @@ impl MemifTx {
     }
 }
 
-pub(super) fn port_fault(fault: &Fault) -> PortFault {
+// Whose it is the graph knows by itself.
+pub(super) fn port_fault(QueueError { fault, .. }: &QueueError) -> PortFault {
     PortFault { kind: fault.kind(), reason: fault.to_string() }
 }
 
@@ -58,7 +59,7 @@ impl TierTask for Receive<'_> {
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         match self.queue.receive_packets(simd, self.packets, self.rx_if, self.max) {
             Ok((slots, bytes)) => Ok(Received { slots, bytes, ..Received::default() }),
-            Err(fault) => Err(port_fault(&fault)),
+            Err(error) => Err(port_fault(&error)),
         }
     }
 }
@@ -105,7 +106,7 @@ impl TierTask for Transmit<'_> {
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         match self.queue.transmit_packets(simd, self.packets, self.slots) {
             Ok(done) => Ok(sent(done)),
-            Err(fault) => Err(port_fault(&fault)),
+            Err(error) => Err(port_fault(&error)),
         }
     }
 }

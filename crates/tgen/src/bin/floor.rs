@@ -8,7 +8,7 @@
 
 use clap::Parser;
 use memif::io::{Address, Listener, ListenerSettings, ServerEvent};
-use memif::{Connection, Fault, RxQueue, ServerConfig, TxQueue};
+use memif::{Connection, InterfaceError, QueueError, RxQueue, ServerConfig, TxQueue};
 use memory::packet::{Packets, SlotId};
 use memory::simd::{Simd, Tier, TierTask};
 use quiver_tgen::placement;
@@ -75,7 +75,7 @@ fn forward(options: &Options) -> Result<u64, Box<dyn std::error::Error>> {
                 let work = Loop { there: (&mut from.rx, &mut to.tx), back, stop: &stop };
                 match Tier::detect().dispatch(work) {
                     Ok(n) => packets += n,
-                    Err(fault) => eprintln!("quiver-floor: a peer broke the protocol: {fault}"),
+                    Err(error) => eprintln!("quiver-floor: a peer broke the protocol: {error}"),
                 }
             }
             _ => std::thread::sleep(Duration::from_millis(5)),
@@ -98,7 +98,7 @@ impl Side {
         Ok(Self { listener, connection: None })
     }
 
-    fn process(&mut self) -> Result<(), memif::Error> {
+    fn process(&mut self) -> Result<(), InterfaceError> {
         for event in self.listener.process(Instant::now())? {
             match event {
                 ServerEvent::Connected(connection) => self.connection = Some(connection),
@@ -126,7 +126,7 @@ struct Loop<'a> {
 type Way<'a> = (&'a mut [RxQueue], &'a mut [TxQueue]);
 
 impl TierTask for Loop<'_> {
-    type Output = Result<u64, Fault>;
+    type Output = Result<u64, QueueError>;
 
     fn run<S: Simd>(self, simd: S) -> Self::Output {
         let (Some(from), Some(to)) = (self.there.0.first_mut(), self.there.1.first_mut()) else {
@@ -157,7 +157,7 @@ fn burst<S: Simd>(
     to: &mut TxQueue,
     packets: &mut Packets,
     slots: &mut Vec<SlotId>,
-) -> Result<u64, Fault> {
+) -> Result<u64, QueueError> {
     let (range, _) = from.receive_packets(simd, packets, 1, 256)?;
     slots.clear();
     slots.extend(range.map(|slot| slot as SlotId));

@@ -21,7 +21,7 @@ pub enum LinkError {
         /// The interface.
         name: String,
         /// Why.
-        source: memif::Error,
+        source: memif::InterfaceError,
     },
     /// The time is up.
     #[error("memif interface {name} did not come up: {last} ({hint})")]

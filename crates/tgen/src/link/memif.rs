@@ -4,7 +4,10 @@ use super::spec::{MemifSpec, Role};
 use super::{LinkError, Packets, Parts, Receiver, netns};
 use memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
 use memif::region::CheckedRange;
-use memif::{ClientConfig, Connection, QueueConfig, RingSize, RxSink, Secret, ServerConfig, TxSource};
+use memif::{
+    ClientConfig, Connection, InterfaceError, QueueConfig, QueueError, RingSize, RxSink, Secret,
+    ServerConfig, TxSource,
+};
 use memory::clock::cycles;
 use std::time::{Duration, Instant};
 
@@ -32,7 +35,7 @@ enum News {
 }
 
 impl Control {
-    fn news(&mut self) -> Result<Vec<News>, memif::Error> {
+    fn news(&mut self) -> Result<Vec<News>, InterfaceError> {
         let now = Instant::now();
         Ok(match self {
             Self::Client(client) => client
@@ -165,7 +168,7 @@ impl MemifLink {
                 queue.notify();
                 Ok(done.sent)
             }
-            Err(fault) => Err(lost(&self.name, &fault)),
+            Err(error) => Err(lost(&self.name, &error)),
         }
     }
 
@@ -179,7 +182,7 @@ impl MemifLink {
                     queue.release();
                     received += n;
                 }
-                Err(fault) => return Err(lost(&self.name, &fault)),
+                Err(error) => return Err(lost(&self.name, &error)),
             }
         }
         Ok(received)
@@ -207,7 +210,7 @@ impl MemifLink {
 }
 
 #[cold]
-fn lost(name: &str, fault: &memif::Fault) -> LinkError {
+fn lost(name: &str, QueueError { fault, .. }: &QueueError) -> LinkError {
     LinkError::Lost { name: name.into(), reason: format!("the peer broke the protocol: {fault}") }
 }
 

@@ -41,7 +41,7 @@ impl Pools {
         }
         let pool =
             Pool::new(&spec.trust_group, BUFFERS, spec.buffer_size, self.huge_pages).map_err(|error| {
-                Flaw::new("memif.trust_group", format!("{}: {error}", spec.trust_group)).remedy(
+                Flaw::new("memif.trust_group", format!("{}: {}", spec.trust_group, error.cause)).remedy(
                     "see that there is memory for its buffers, or leave it out: packets are copied then",
                 )
             })?;

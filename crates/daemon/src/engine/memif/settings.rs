@@ -83,8 +83,8 @@ pub(super) fn address(socket: &SocketName) -> Address {
     }
 }
 
-pub(super) fn socket_flaw(socket: &SocketName, error: &::memif::Error) -> Flaw {
-    Flaw::new("memif.socket", format!("{socket}: {error}"))
+pub(super) fn socket_flaw(socket: &SocketName, error: &::memif::InterfaceError) -> Flaw {
+    Flaw::new("memif.socket", format!("{socket}: {}", error.cause))
         .remedy("see that its directory or network namespace exists and may be used")
 }
 

@@ -20,7 +20,7 @@ fn pair(name: &str, rx_queues: u16) -> (Port, Port) {
 fn queues_are_used_one_by_one() {
     let (mut server, mut client) = pair("queues", 3);
     let mut batch = Batch::new(16);
-    let wrong = |result: Result<usize, PortError>, queue, what, count| {
+    let wrong = |result: Result<usize, InterfaceError>, queue, what, count| {
         let error = result.unwrap_err();
         assert_eq!(error.cause, Error::NoQueue { queue, what, count });
         assert!(error.to_string().contains("quiver-queues-"), "{error}");
@@ -104,7 +104,7 @@ fn settings_that_cannot_be_are_told_at_once() {
     }
 }
 
-fn moment(port: &mut Port) -> Result<Vec<LinkEvent>, PortError> {
+fn moment(port: &mut Port) -> Result<Vec<LinkEvent>, InterfaceError> {
     port.wait(Some(Duration::from_millis(2)))
 }
 

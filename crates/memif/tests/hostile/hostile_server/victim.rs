@@ -96,7 +96,7 @@ impl Both {
         }
         let Some(link) = &mut self.link else { return };
         self.batch.clear();
-        let fault = match link.rx[0].recv_batch(&mut self.batch) {
+        let error = match link.rx[0].recv_batch(&mut self.batch) {
             Ok(received) => {
                 self.shared.log().received += received as u64;
                 match link.tx[0].send_batch(&[[9; 100]]) {
@@ -104,12 +104,12 @@ impl Both {
                         self.shared.log().dropped += 1 - sent as u64;
                         return;
                     }
-                    Err(fault) => fault,
+                    Err(error) => error,
                 }
             }
-            Err(fault) => fault,
+            Err(error) => error,
         };
-        let reason = Reason::from(fault);
+        let reason = Reason::from(error.fault);
         self.hostile.disconnect(Instant::now(), &reason);
         self.ended(reason);
     }

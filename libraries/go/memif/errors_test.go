@@ -1,0 +1,136 @@
+package memif
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+)
+
+// names checks that an error is an Error of this interface with this cause.
+func names(t *testing.T, what string, err error, name string, cause error) {
+	t.Helper()
+	e := new(Error)
+	if !errors.As(err, &e) || e.Interface != name || e.Op == "" || !errors.Is(err, cause) {
+		t.Errorf("%s: %v names not %q and %q", what, err, name, cause)
+	}
+}
+
+// connCalls are all calls on a connection that can fail, and on its queues.
+var connCalls = map[string]func(*Conn) error{
+	"Conn.TryReadBatch": func(c *Conn) error { _, err := c.TryReadBatch(NewBatch(4)); return err },
+	"Conn.ReadBatch":    func(c *Conn) error { _, err := c.ReadBatch(NewBatch(4)); return err },
+	"Conn.ReadBatchContext": func(c *Conn) error {
+		_, err := c.ReadBatchContext(context.Background(), NewBatch(4))
+		return err
+	},
+	"Conn.ReadPacket":    func(c *Conn) error { _, err := c.ReadPacket(make([]byte, 2048)); return err },
+	"Conn.WritePacket":   func(c *Conn) error { _, err := c.WritePacket(packetOf(1, 60)); return err },
+	"Conn.TryWriteBatch": func(c *Conn) error { _, err := c.TryWriteBatch(packetsOf(1, 60)); return err },
+	"Conn.WriteBatch":    func(c *Conn) error { _, err := c.WriteBatch(packetsOf(1, 60)); return err },
+	"Conn.WriteBatchContext": func(c *Conn) error {
+		_, err := c.WriteBatchContext(context.Background(), packetsOf(1, 60))
+		return err
+	},
+	"RxQueue.TryReadBatch":  func(c *Conn) error { _, err := c.RxQueues()[0].TryReadBatch(NewBatch(4)); return err },
+	"RxQueue.ReadBatch":     func(c *Conn) error { _, err := c.RxQueues()[0].ReadBatch(NewBatch(4)); return err },
+	"TxQueue.TryWriteBatch": func(c *Conn) error { _, err := c.TxQueues()[0].TryWriteBatch(packetsOf(1, 60)); return err },
+	"TxQueue.WriteBatch":    func(c *Conn) error { _, err := c.TxQueues()[0].WriteBatch(packetsOf(1, 60)); return err },
+	"TxQueue.WriteBatchContext": func(c *Conn) error {
+		_, err := c.TxQueues()[0].WriteBatchContext(context.Background(), packetsOf(1, 60))
+		return err
+	},
+}
+
+// A peer that breaks the rules of the rings is the cause, whoever meets it and however; who comes later is told the same.
+func TestFaultsNameInterfaceAndCause(t *testing.T) {
+	for what, call := range connCalls {
+		t.Run(what, func(t *testing.T) {
+			conn, raw := connected(t, readTable(t))
+			raw.head(rawToPeer, 30000)
+			raw.head(rawToUs, 30000)
+			name := interfaceName(conn.address, 0)
+			names(t, what, call(conn), name, IndexFault)
+			for other, call := range connCalls {
+				names(t, other+" afterwards", call(conn), name, IndexFault)
+			}
+			names(t, "Conn.Err", conn.Err(), name, IndexFault)
+		})
+	}
+}
+
+// Every exported call that gives an error is called here, or can't fail.
+func TestEveryCallNamesInterfaceAndCause(t *testing.T) {
+	server, client := pair(t, ServerConfig{ID: 3}, ClientConfig{ID: 3, RingSize: 64})
+	name := interfaceName(client.address, 3)
+	_ = server.Close()
+	<-client.Done()
+	called := map[string]bool{}
+	check := func(what string, err error, name string, cause error) {
+		t.Helper()
+		called[what] = true
+		names(t, what, err, name, cause)
+	}
+	for what, call := range connCalls {
+		check(what, call(client), name, client.reason)
+	}
+	check("Conn.Err", client.Err(), name, client.reason)
+	check("Conn.Close", new(Conn).Close(), " id 0", BadSetting)
+	check("Conn.CloseWithReason", new(Conn).CloseWithReason(""), " id 0", BadSetting)
+
+	address := abstract()
+	l, err := Listen(address, ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name = interfaceName(address, 0)
+	unknown := interfaceName(address, 9)
+	check("Listener.Register", l.Register(ServerConfig{}), name, Registered)
+	check("Listener.Unregister", l.Unregister(9), unknown, NotListening)
+	check("Listener.AdminDown", l.AdminDown(9, ""), unknown, NotListening)
+	check("Listener.AdminUp", l.AdminUp(9), unknown, NotListening)
+	_, err = Listen(address, ListenConfig{})
+	names(t, "Listen", err, address, InUse)
+	_, err = OpenServer(address, ListenConfig{}, ServerConfig{}, nil)
+	names(t, "OpenServer", err, name, InUse)
+	_, err = OpenClient("", ClientConfig{ID: 9}, nil)
+	names(t, "OpenClient", err, " id 9", BadSetting)
+	_, err = Dial(within(t), address, ClientConfig{ID: 9, HugePages: NoHugePages})
+	names(t, "Dial", err, unknown, UnknownInterface)
+	_ = l.Close()
+	_, err = l.Accept(within(t))
+	check("Listener.Accept", err, address, Closed)
+
+	port, err := OpenClient(address, ClientConfig{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = port.Close()
+	_, err = port.Conn(within(t))
+	check("Port.Conn", err, name, Closed)
+	_, err = port.ReadBatch(within(t), NewBatch(1))
+	check("Port.ReadBatch", err, name, Closed)
+	_, err = port.WriteBatch(packetsOf(1, 60))
+	check("Port.WriteBatch", err, name, Closed)
+
+	// Deadlines are numbers that are kept; closing what was opened ends it in any case.
+	for _, what := range []string{
+		"Conn.SetDeadline", "Conn.SetReadDeadline", "Conn.SetWriteDeadline", "Listener.Close", "Port.Close",
+	} {
+		called[what] = true
+	}
+	fails := reflect.TypeFor[error]()
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[*Conn](), reflect.TypeFor[*RxQueue](), reflect.TypeFor[*TxQueue](), reflect.TypeFor[*Listener](),
+		reflect.TypeFor[*Port](), reflect.TypeFor[*Batch](),
+	} {
+		for i := range of.NumMethod() {
+			method := of.Method(i)
+			results := method.Type.NumOut()
+			what := of.Elem().Name() + "." + method.Name
+			if results > 0 && method.Type.Out(results-1) == fails && !called[what] {
+				t.Error(what, "can fail, and isn't called here")
+			}
+		}
+	}
+}
