@@ -215,6 +215,7 @@ def test_chains_come_back_to_the_device_and_pipelines_do_not():
         (("client", "c1a"), ("server", "p1")),
         (("client", "p1"), ("client", "c2b")),
     ]
+    assert containers.sockets(chain, listening=True)[1] == (("server", "c2a"), ("server", "c2b"))
     for case in (chain, pipeline):
         ports = [port for leg in containers.legs(case) for port in leg]
         inner = [socket for ends in containers.sockets(case) for _, socket in ends if socket.startswith("c")]

@@ -1,5 +1,6 @@
 """Every suite that is listed can be measured: the generator takes its command line, Quiver its configuration, and packets pass."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from conftest import need
 from quiver_bench.devices import NAMES, Setup, device
 from quiver_bench.devices.base import running
 from quiver_bench.devices.quiver import Quiver
+from quiver_bench.devices.trusting import TrustingQuiver
 from quiver_bench.errors import TrialVoid, Unsupported
 from quiver_bench.generators import Endpoint, Load
 from quiver_bench.machine import Cores, allot
@@ -115,6 +117,24 @@ def test_quiver_takes_the_configuration_of_every_suite(programs):
             finally:
                 made.down()
     assert not refused, "\n".join(refused)
+
+
+@pytest.mark.real
+def test_packets_pass_containers_that_share_buffers(programs):
+    need("dpdk-testpmd")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two cores are needed")
+    suite = find("1518b-1c-memif-eth-l2bd-1ch-4mif-2dcr1t-testpmd-mrr")
+    setup = Setup(suite, allot(1, containers=suite.case.containers), programs)
+    with standing(TrustingQuiver, setup) as stand:
+        stand.trial(0.1)
+        output = stand.trial(0.3, 1000.0).output
+        links = json.loads(stand.device.cli("show", "memif", "-o", "json"))["memifs"]
+    assert output.received > 0
+    # Only a client has buffers to share.
+    assert {link["role"] for link in links if link["interface"].startswith("c")} == {"client"}
+    with pytest.raises(Unsupported, match="isn't about"):
+        TrustingQuiver.require(find(FIRST))
 
 
 @pytest.mark.real

@@ -1,8 +1,8 @@
 """Containers that packets pass through besides the device, one after the other (CSIT's NFV density).
 
-Each is a ``dpdk-testpmd`` with two memif clients that hands packets on unchanged, in network, IPC and host name namespaces of its own
-where we may make them. In a **chain** packets come back to the device after every container; in a **pipeline** they go
-straight from one container to the next, and the device sees them first and last only.
+Each is a ``dpdk-testpmd`` with two memif clients (servers, where the device connects to them) that hands packets on unchanged, in
+network, IPC and host name namespaces of its own where we may make them. In a **chain** packets come back to the device after every
+container; in a **pipeline** they go straight from one container to the next, and the device sees them first and last only.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ def legs(case: Case) -> list[tuple[str, str]]:
     return [("left", "c1a"), *between, (f"c{count}b", "right")]
 
 
-def sockets(case: Case) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """For each container its left and right end: role and socket."""
+def sockets(case: Case, listening: bool = False) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """For each container its left and right end: role and socket. ``listening`` are its ends towards the device."""
     count = case.containers
+    outer = "server" if listening else "client"
     ends = []
     for n in range(1, count + 1):
         first, last = n == 1 or case.layout == CHAIN, n == count or case.layout == CHAIN
-        left = ("client", f"c{n}a" if first else f"p{n - 1}")
-        right = ("client", f"c{n}b") if last else ("server", f"p{n}")
+        left = (outer, f"c{n}a") if first else ("client", f"p{n - 1}")
+        right = (outer, f"c{n}b") if last else ("server", f"p{n}")
         ends.append((left, right))
     return ends
 
@@ -51,11 +52,11 @@ def require() -> None:
         raise Missing("containers run dpdk-testpmd, which is missing: apt-get install dpdk-dev")
 
 
-def start(device: Device) -> None:
-    """Starts the suite's containers beside a device whose sockets are there; they end with it."""
+def start(device: Device, listening: bool = False) -> None:
+    """Starts the suite's containers beside a device whose sockets are there, or that comes to theirs; they end with it."""
     own = ["unshare", "--net", "--ipc", "--uts"] if os.geteuid() == 0 else []
     for number, (ends, core) in enumerate(
-        zip(sockets(device.suite.case), device.setup.cores.containers, strict=True), start=1
+        zip(sockets(device.suite.case, listening), device.setup.cores.containers, strict=True), start=1
     ):
         vdevs = [
             f"--vdev=net_memif{n},role={role},id=0,socket={device.dir}/{socket},socket-abstract=no"
@@ -71,7 +72,7 @@ def start(device: Device) -> None:
             helper=True,
         )
         for role, socket in ends:
-            if role == "server":  # the next one asks for it once
+            if role == "server":  # the next container asks for it once
                 device.wait_for(f"memif socket of container {number}", (device.dir / socket).exists)
         device.wait_for(f"container {number}", partial(_forwards, device.dir / log))
 

@@ -71,7 +71,11 @@ class Quiver(Device):
             self.wait_for("memif socket", (self.dir / "right").exists)
         self.step_aside()
         if self.suite.case.containers:
-            containers.start(self)
+            self.start_containers()
+
+    def start_containers(self) -> None:
+        """What packets pass through besides: clients of its sockets."""
+        containers.start(self)
 
     def apply(self, toml: str) -> None:
         """``quiver apply``, all of which must be accepted."""
@@ -165,9 +169,7 @@ class Quiver(Device):
         own = {"left": traffic.DEVICE_LEFT_MAC, "right": traffic.DEVICE_RIGHT_MAC}.get(name)
         mac = f'mac = "{own}"\n' if own else ""
         jumbo = f"mtu = {JUMBO_MTU}\n" if self.suite.frame == "9000b" else ""
-        queues = len(self.setup.cores.workers)
-        many = f", rx_queues = {queues}, tx_queues = {queues}" if queues > 1 else ""
-        port = self.taps.port(name) if self.taps else f'memif = {{ socket = "{self.dir}/{name}"{many} }}'
+        port = self.taps.port(name) if self.taps else self.memif(name)
         physical = f'[[interface]]\nname = "{name}"\n{mac}rx_mode = "polling"\n{jumbo}{port}\n'
         role = {
             "l2xc": f'cross_connect = "{{}}{other}{{}}"\n',
@@ -179,6 +181,12 @@ class Quiver(Device):
             f'[[interface]]\nname = "{name}.{case.vlan}"\n{mac}vlan = {{ parent = "{name}", outer_id = {case.vlan} }}\n'
         )
         return f"{physical}\n{sub}{role.replace('{}', '', 1).replace('{}', f'.{case.vlan}')}"
+
+    def memif(self, name: str) -> str:
+        """A memif port: a server with a queue for each worker."""
+        queues = len(self.setup.cores.workers)
+        many = f", rx_queues = {queues}, tx_queues = {queues}" if queues > 1 else ""
+        return f'memif = {{ socket = "{self.dir}/{name}"{many} }}'
 
 
 def routes(side: Addresses, prefixes: list[str]) -> str:

@@ -11,12 +11,14 @@ from quiver_bench.devices.dpdk import L3fwd, Testpmd, TestpmdMac
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
 from quiver_bench.devices.quiver import Quiver
+from quiver_bench.devices.trusting import TrustingQuiver
 from quiver_bench.devices.vpp import Vpp
 from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import BadInput
 
 _CLASSES: dict[str, type[Device]] = {
     "quiver": Quiver,
+    "quiver-trust": TrustingQuiver,
     "testpmd": Testpmd,
     "testpmd-mac": TestpmdMac,
     "l3fwd": L3fwd,

@@ -61,7 +61,7 @@ def _chains() -> list[Case]:
                     containers=count,
                     layout=layout,
                     both_ways=True,
-                    frames=("64b", "imix"),
+                    frames=("64b", "1518b", "imix"),
                     tags=("NF_DENSITY", layout.upper()[:5], "1R1C", f"1R{count}C"),
                 )
             )
