@@ -101,6 +101,50 @@ static void refusals(void)
     qm_close(first);
 }
 
+/* Every call that has a port and fails says whose it is, and why. Each way to fail that there is without a peer; faults are in hostile.c. */
+#define FAILS(call, status, why)                                                                                          \
+    CHECK((call) == (status) && strstr(qm_last_error(), address) == qm_last_error() && strstr(qm_last_error(), " id 0: ") && \
+          strstr(qm_last_error(), why))
+
+static void every_call_names_its_port(void)
+{
+    qm_port *port = open_client(1), *ports[] = {port};
+    qm_event event;
+    qm_info info;
+    qm_counters counters;
+    qm_piece piece = {"x", 1, 0};
+    char buffer[64];
+    size_t n;
+    int is;
+    CHECK(qm_wait(ports, 1, 0) == QM_OK); /* it tries */
+    while (qm_next_event(port, &event) == QM_OK)
+        ;
+    FAILS(qm_next_event(port, &event), QM_DOWN, "no event");
+    FAILS(qm_next_event(port, NULL), QM_INVALID, "event is NULL");
+    FAILS(qm_next_event_sized(port, &event, 0), QM_INVALID, "event: size 0");
+    FAILS(qm_admin_down(port, "\xff"), QM_INVALID, "why is not UTF-8");
+    FAILS(qm_watch(port, NULL), QM_INVALID, "fd is NULL");
+    FAILS(qm_get_info(port, &info), QM_DOWN, "the link is down");
+    FAILS(qm_get_counters(port, QM_RX, 0, &counters), QM_DOWN, "the link is down");
+    FAILS(qm_get_counters(port, QM_TX, 1, &counters), QM_INVALID, "no queue 1 to send to");
+    FAILS(qm_get_counters(port, 7, 0, &counters), QM_INVALID, "direction 7");
+    FAILS(qm_ready(port, 0, &is), QM_DOWN, "the link is down");
+    FAILS(qm_ready(port, 1, &is), QM_INVALID, "no queue 1 to receive from");
+    FAILS(qm_receive(port, 0, &piece, 1, &n), QM_DOWN, "the link is down");
+    FAILS(qm_receive(port, 1, &piece, 1, &n), QM_INVALID, "no queue 1 to receive from");
+    FAILS(qm_receive(port, 0, NULL, 1, &n), QM_INVALID, "pieces is NULL");
+    FAILS(qm_receive(port, 0, &piece, 1, NULL), QM_INVALID, "count is NULL");
+    FAILS(qm_release(port, 256), QM_INVALID, "no queue 256 to release");
+    FAILS(qm_release_first(port, 256, 1), QM_INVALID, "no queue 256 to release");
+    FAILS(qm_read(port, 0, buffer, sizeof buffer, &n), QM_DOWN, "the link is down");
+    FAILS(qm_read(port, 0, NULL, sizeof buffer, &n), QM_INVALID, "buffer is NULL");
+    FAILS(qm_send(port, 0, &piece, 1, &n), QM_DOWN, "the link is down");
+    FAILS(qm_send(port, 1, &piece, 1, &n), QM_INVALID, "no queue 1 to send to");
+    FAILS(qm_send(port, 0, NULL, 1, &n), QM_INVALID, "pieces is NULL");
+    FAILS(qm_send(port, 0, &piece, 1, NULL), QM_INVALID, "sent is NULL");
+    qm_close(port);
+}
+
 static void packets(void)
 {
     static uint8_t sent[9000], got[9000];
@@ -443,6 +487,7 @@ int main(void)
     snprintf(address, sizeof address, "@quiver/c-api-%d", getpid());
     names();
     refusals();
+    every_call_names_its_port();
     packets();
     in_parts();
     other_versions();

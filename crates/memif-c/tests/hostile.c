@@ -159,6 +159,7 @@ static void fault_behind_parts_that_wait(void)
     qm_piece pieces[2];
     size_t n = 7;
     CHECK(qm_receive(server, 0, pieces, 2, &n) == QM_FAULT && n == 0);
+    CHECK(strstr(qm_last_error(), address) == qm_last_error() && strstr(qm_last_error(), " id 0: descriptor points outside"));
     gone(&r);
     struct raw next = connected(1);
     for (int i = 0; i < 3; i++) {

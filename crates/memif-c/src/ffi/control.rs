@@ -7,7 +7,7 @@ use std::time::Duration;
 use memif::app::LinkEvent;
 use memif::ring::QueueCounters;
 
-use super::{call, check_size, fill, given, invalid, put, put_sized, qm_port, text};
+use super::{LIBRARY, call, check_size, fill, given, invalid, of, put, put_sized, qm_port, text};
 use crate::status::{Failure, Status, last};
 use crate::wait::{wait, wake};
 use crate::watch::watch;
@@ -60,7 +60,7 @@ const _: () = assert!(size_of::<Event>() == 196 && size_of::<Info>() == 92 && si
 /// `ports` is null or an array of `count` open ports.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_wait(ports: *const *const qm_port, count: usize, timeout_ms: c_int) -> i32 {
-    call(|| {
+    call(LIBRARY, || {
         let timeout = u64::try_from(timeout_ms).ok().filter(|_| timeout_ms <= LONGEST);
         let timeout = timeout.ok_or_else(|| invalid("timeout is not in 0..=3600000 ms"))?;
         if ports.is_null() || count == 0 || count > PORTS {
@@ -81,7 +81,8 @@ pub unsafe extern "C" fn qm_wait(ports: *const *const qm_port, count: usize, tim
 /// The port is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_wake(port: *const qm_port) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise.
         wake(unsafe { given(port, "port") }?);
         Ok(())
@@ -94,7 +95,8 @@ pub unsafe extern "C" fn qm_wake(port: *const qm_port) -> i32 {
 /// The port is null or open, `event` null or room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_next_event_sized(port: *const qm_port, event: *mut Event, size: usize) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise.
         let port = unsafe { given(port, "port") }?;
         check_size(event, size, "event")?; // before one is taken
@@ -121,7 +123,8 @@ pub unsafe extern "C" fn qm_next_event_sized(port: *const qm_port, event: *mut E
 /// The port is null or open, `why` null or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_admin_down(port: *const qm_port, why: *const c_char) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise.
         let (port, why) = unsafe { (given(port, "port")?, text(why, "why")?) };
         port.admin_down(why.unwrap_or_default());
@@ -135,7 +138,8 @@ pub unsafe extern "C" fn qm_admin_down(port: *const qm_port, why: *const c_char)
 /// The port is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_admin_up(port: *const qm_port) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise.
         unsafe { given(port, "port") }?.admin_up();
         Ok(())
@@ -148,7 +152,8 @@ pub unsafe extern "C" fn qm_admin_up(port: *const qm_port) -> i32 {
 /// The port is null or open, `fd` null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_watch(port: *const qm_port, fd: *mut c_int) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(fd, -1, "fd") }?;
         // SAFETY: as above.
@@ -164,7 +169,8 @@ pub unsafe extern "C" fn qm_watch(port: *const qm_port, fd: *mut c_int) -> i32 {
 /// The port is null or open, `info` null or room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_get_info_sized(port: *const qm_port, info: *mut Info, size: usize) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise.
         let now = unsafe { given(port, "port") }?.info()?;
         let mut result = Info {
@@ -197,7 +203,8 @@ pub unsafe extern "C" fn qm_get_counters_sized(
     counters: *mut Counters,
     size: usize,
 ) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         let receives = match direction {
             0 => true,
             1 => false,
@@ -217,7 +224,8 @@ pub unsafe extern "C" fn qm_get_counters_sized(
 /// The port is null or open, `ready` null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_ready(port: *const qm_port, queue: c_uint, ready: *mut c_int) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise.
         let port = unsafe { given(port, "port") }?;
         let is = port.ready(queue as usize)?;

@@ -20,22 +20,37 @@ use crate::status::{Failure, Status, remember};
 #[allow(non_camel_case_types, reason = "the name in C")]
 pub type qm_port = Port;
 
-/// Runs a call; an error or a panic becomes a status, and the text of the thread's last error.
-fn call(act: impl FnOnce() -> Result<(), Failure>) -> i32 {
+/// What errors are said to be of that no interface has.
+const LIBRARY: &str = "libquiver-memif";
+
+/// The interface of a call.
+///
+/// # Safety
+/// The port is null or open, for `'a`.
+unsafe fn of<'a>(port: *const qm_port) -> &'a str {
+    // SAFETY: the caller's promise.
+    unsafe { port.as_ref() }.map_or(LIBRARY, Port::name)
+}
+
+/// Runs a call on an interface; an error or a panic becomes a status, and the text of the thread's last error.
+fn call(interface: &str, act: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    let act = || {
+        act().map_err(|failure| if failure.interface == LIBRARY { failure.named(interface) } else { failure })
+    };
     let status = match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => Status::Ok,
         Ok(Err(failure)) => remember(&failure),
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            remember(&Failure::new(Status::Internal, "libquiver-memif", text))
+            remember(&Failure::new(Status::Internal, interface, text))
         }
     };
     status as i32
 }
 
 fn invalid(text: &str) -> Failure {
-    Failure::new(Status::Invalid, "libquiver-memif", text)
+    Failure::new(Status::Invalid, LIBRARY, text)
 }
 
 /// What a pointer points to.

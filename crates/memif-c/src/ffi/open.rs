@@ -7,7 +7,7 @@ use memif::{
     Address, Admission, ClientConfig, ListenerSettings, Mode, QueueConfig, RingSize, Secret, ServerConfig,
 };
 
-use super::{call, invalid, put, qm_port, taken, text};
+use super::{LIBRARY, call, invalid, put, qm_port, taken, text};
 use crate::port::Port;
 use crate::status::Failure;
 
@@ -181,11 +181,13 @@ pub unsafe extern "C" fn qm_open_client_sized(
     size: usize,
     port: *mut *mut qm_port,
 ) -> i32 {
-    call(|| {
+    call(LIBRARY, || {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(port, std::ptr::null_mut(), "port") }?;
         // SAFETY: as above.
-        let (at, options) = unsafe { (address(at)?, taken(options, size, "options")?) };
+        let at = unsafe { address(at) }?;
+        // SAFETY: as above.
+        let options = unsafe { taken(options, size, "options") }.map_err(|failure| failure.named(&at))?;
         // SAFETY: as above.
         let config = unsafe { client_config(&options) };
         let config = config.map_err(|failure| failure.named(format_args!("{at} id {}", options.id)))?;
@@ -206,11 +208,13 @@ pub unsafe extern "C" fn qm_open_server_sized(
     size: usize,
     port: *mut *mut qm_port,
 ) -> i32 {
-    call(|| {
+    call(LIBRARY, || {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(port, std::ptr::null_mut(), "port") }?;
         // SAFETY: as above.
-        let (at, options) = unsafe { (address(at)?, taken(options, size, "options")?) };
+        let at = unsafe { address(at) }?;
+        // SAFETY: as above.
+        let options = unsafe { taken(options, size, "options") }.map_err(|failure| failure.named(&at))?;
         // SAFETY: as above.
         let config = unsafe { server_config(&options) };
         let named = |failure: Failure| failure.named(format_args!("{at} id {}", options.id));
@@ -234,7 +238,7 @@ pub unsafe extern "C" fn qm_open_server_sized(
 /// The port is null, or came from `qm_open_*`, wasn't closed yet, and nobody else uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_close(port: *mut qm_port) {
-    call(|| {
+    call(LIBRARY, || {
         if !port.is_null() {
             // SAFETY: `Box::into_raw` made it, and the caller gives it back.
             drop(unsafe { Box::from_raw(port) });

@@ -7,7 +7,7 @@ use std::ptr;
 use memif::TxSource;
 use memif::region::CheckedRange;
 
-use super::{call, given, invalid, put, qm_port};
+use super::{call, given, invalid, of, put, qm_port};
 use crate::lend::Piece;
 use crate::status::{Failure, Status};
 
@@ -35,7 +35,8 @@ pub unsafe extern "C" fn qm_receive(
     max: usize,
     count: *mut usize,
 ) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(count, 0, "count") }?;
         // SAFETY: as above.
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn qm_receive(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_release(port: *const qm_port, queue: c_uint) -> i32 {
     // SAFETY: the caller's promise.
-    call(|| unsafe { given(port, "port") }?.release(queue as usize))
+    call(unsafe { of(port) }, || unsafe { given(port, "port") }?.release(queue as usize))
 }
 
 /// See `qm_release_first` in the header.
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn qm_release(port: *const qm_port, queue: c_uint) -> i32 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qm_release_first(port: *const qm_port, queue: c_uint, count: usize) -> i32 {
     // SAFETY: the caller's promise.
-    call(|| unsafe { given(port, "port") }?.release_first(queue as usize, count))
+    call(unsafe { of(port) }, || unsafe { given(port, "port") }?.release_first(queue as usize, count))
 }
 
 /// See `qm_read` in the header.
@@ -90,7 +91,8 @@ pub unsafe extern "C" fn qm_read(
     size: usize,
     length: *mut usize,
 ) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(length, 0, "length") }?;
         // SAFETY: as above.
@@ -137,7 +139,8 @@ pub unsafe extern "C" fn qm_send(
     count: usize,
     sent: *mut usize,
 ) -> i32 {
-    call(|| {
+    // SAFETY: the caller's promise.
+    call(unsafe { of(port) }, || {
         // SAFETY: the caller's promise, for this and what follows.
         unsafe { put(sent, 0, "sent") }?;
         // SAFETY: as above.
