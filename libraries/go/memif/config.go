@@ -80,9 +80,10 @@ type ServerConfig struct {
 	MaxMemory   uint64 // bytes of all regions together: 1 GiB
 	// MaxHoles is the bytes that clients can make us pay for, one after the other: 1 GiB. Pages that a client left empty are charged to
 	// whoever touches them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its
-	// regions with holes have grown to therefore stays on the interface's account until that is registered anew, and regions with holes
-	// for which there is no room on it are refused. A client that allocates its memory before it connects may come as often as it likes.
-	// Holes that are punched into it while it is connected aren't seen.
+	// regions with holes have grown to is therefore on the interface's account until they are gone, or that is registered anew, and
+	// regions with holes for which there is no room on it are refused. A client that allocates its memory before it connects, or gives it
+	// back when it goes, may come as often as it likes. Holes that are punched while it is connected into memory that had none end the
+	// connection (MemoryLost), where the process may have a userfaultfd.
 	MaxHoles      uint64
 	MaxPacket     int  // longest packet to receive, in bytes: DefaultMaxPacket
 	AllowUnsealed bool // also regions that the client could truncate, which costs it its connection

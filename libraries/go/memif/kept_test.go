@@ -2,10 +2,13 @@ package memif
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"quiver/memif/internal/shm"
 )
 
 // keeps is a client that lets the server write into memory that it never touched, goes, and keeps the memory. Says whether it was taken.
@@ -111,5 +114,58 @@ func TestMemoryWithHolesIsBounded(t *testing.T) {
 		if err := l.Register(config); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestMemoryThatIsGivenBack: what is gone is on no account, so that a client that allocates nothing beforehand may come back for ever.
+func TestMemoryThatIsGivenBack(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{MaxHoles: 2 * rawRegion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 50 {
+		// Its memory goes with the test.
+		t.Run("again", func(t *testing.T) {
+			if _, taken := keeps(t, l, false); !taken {
+				t.Fatal("refused")
+			}
+		})
+	}
+}
+
+// TestAllocatedMemoryThatIsFreed: a client that frees pages while it is connected loses the connection, and we don't pay for others.
+func TestAllocatedMemoryThatIsFreed(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	table, raw := readTable(t), newRaw(t, l.address, true)
+	if err := unix.Fallocate(raw.fd, 0, 0, rawRegion); err != nil {
+		t.Fatal(err)
+	}
+	raw.connect(table)
+	conn, err := l.Accept(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.TryReadBatch(NewBatch(4)); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := shm.NoticesPunchedHoles(); err != nil {
+		t.Skipf("userfaultfd: %v", err)
+	}
+	if err := unix.Fallocate(raw.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, rawRegion); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.TryReadBatch(NewBatch(4)); !errors.Is(err, MemoryLost) {
+		t.Error(err)
+	}
+	raw.hear([]string{"refused", "shared-memory-was-truncated"})
+	<-conn.Done()
+	var stat unix.Stat_t
+	if err := unix.Fstat(raw.fd, &stat); err != nil || stat.Blocks != 0 {
+		t.Error("pages were made for it:", stat.Blocks, err)
 	}
 }

@@ -121,6 +121,7 @@ func (l *Listener) Unregister(id uint32) error {
 		return &Error{Op: "unregister", Interface: interfaceName(l.address, id), Err: NotListening}
 	}
 	l.disconnect(one, Deleted)
+	one.account.Close()
 	return nil
 }
 

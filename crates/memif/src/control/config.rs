@@ -96,9 +96,10 @@ pub struct ServerConfig {
     pub max_memory: u64,
     /// Most bytes that clients can make us pay for, one after the other. Pages that a client left empty are charged to whoever touches
     /// them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its regions with holes
-    /// have grown to therefore stays on the interface's account until that is registered anew, and regions with holes for which there is
-    /// no room on it are refused. A client that allocates its memory before it connects may come as often as it likes. Holes that are
-    /// punched into it while it is connected aren't seen.
+    /// have grown to is therefore on the interface's account until they are gone, or that is registered anew, and regions with holes for
+    /// which there is no room on it are refused. A client that allocates its memory before it connects, or gives it back when it goes,
+    /// may come as often as it likes. Holes that are punched while it is connected into memory that had none end the connection, where
+    /// that [is noticed](memory::region::notices_punched_holes).
     pub max_holes: u64,
     /// Whether the client's regions must be sealed. Clients whose buffer pools are huge pages may not seal
     /// them.

@@ -310,6 +310,31 @@ fn a_dpdk_host_answers_arp_and_ping() {
     testpmd.finish();
 }
 
+/// DPDK leaves it to us to touch the buffers that we send into first, and so has us pay for them as long as it lives: no longer. So often, or
+/// `QUIVER_DPDK_RESTARTS` times; without their being given back the fourth time would be one too many.
+#[test]
+fn a_client_that_never_allocates_may_come_back_for_ever() {
+    if !available() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("memif.sock");
+    let config = ServerConfig { max_holes: 12 << 20, ..ServerConfig::default() };
+    let mut listener = serve(&Address::path(&path), config);
+    let device = format!("role=client,id=0,socket={},socket-abstract=no", path.display());
+    let restarts = std::env::var("QUIVER_DPDK_RESTARTS").map_or(6, |times| times.parse().unwrap());
+    for _ in 0..restarts {
+        let testpmd = Testpmd::start(&device, &["--forward-mode=io"]);
+        let mut ours = accept(listener);
+        // Every buffer of both rings.
+        reflect(&mut ours, &LENGTHS, 300);
+        drop(testpmd); // killed
+        listener = ours.listener.unwrap();
+        let (served, _) = drive(Some(&mut listener), &mut [], |s, _| !s.is_empty());
+        assert!(matches!(&served[0], ServerEvent::Disconnected { .. }), "{served:?}");
+    }
+}
+
 #[test]
 fn a_killed_peer_can_come_back() {
     if !available() {

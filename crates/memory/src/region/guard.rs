@@ -1,8 +1,8 @@
 //! What happens when pages of a region go away.
 //!
 //! A peer that truncates an unsealed region, or punches holes into a huge-page region and uses up the pool,
-//! turns our next access into SIGBUS. Seals prevent the first, nothing prevents the second. So all regions
-//! are guarded: the signal's handler puts private zero pages in place of the region that was hit and marks it
+//! turns our next access into SIGBUS. Seals prevent the first, nothing prevents the second. Holes in other regions are SIGBUS because we
+//! ask for it (`punched`). So all regions are guarded: the signal's handler puts private zero pages in place of the region that was hit and marks it
 //! as [lost](super::Region::lost); the access goes on and reads zeros, and the connection is closed as soon
 //! as somebody looks. Every other SIGBUS goes where it went before.
 

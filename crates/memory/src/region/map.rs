@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use rustix::mm::munmap;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-use super::RegionError;
 use super::account::{Account, Entry};
 use super::guard::Guard;
+use super::{RegionError, punched};
 
 /// Largest region: what a descriptor's 32-bit offset can reach.
 pub const MAX_REGION_SIZE: u64 = 1 << 32;
@@ -33,7 +33,7 @@ pub(super) fn page_size(stat: &Stat) -> u64 {
 }
 
 /// Bytes of a file that have memory, of the 512 that a block has.
-fn allocated(stat: &Stat) -> u64 {
+pub(super) fn allocated(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
 }
 
@@ -83,7 +83,8 @@ impl Region {
         Self::map_on(fd, claimed_size, seals, &Arc::default(), u64::MAX)
     }
 
-    /// The same, where holes go on an account that may have up to `most` bytes, in whole pages.
+    /// The same, where holes go on an account that may have up to `most` bytes, in whole pages. Into a region without holes none can be
+    /// punched later without its being [lost](Self::lost), where that [is noticed](super::notices_punched_holes).
     ///
     /// # Errors
     /// As [`map`](Self::map), and [`RegionError::Holes`].
@@ -119,6 +120,9 @@ impl Region {
         if holes {
             let most = most.checked_next_multiple_of(region.page).unwrap_or(u64::MAX);
             region.entry = Some(account.enter(region.mapped as u64, most)?);
+        } else {
+            // All of it was the peer's, and stays so. Where that can't be had, what the peer frees is made anew by us.
+            let _ = punched::forbid(region.base.as_ptr() as usize, region.mapped);
         }
         Ok(region)
     }
@@ -182,7 +186,7 @@ impl Region {
         self.page > rustix::param::page_size() as u64
     }
 
-    /// Whether the peer took pages away: zeros have taken the place of the whole region, and nothing in it is
+    /// Whether the peer took pages away, by truncating its file or by punching holes into it: zeros have taken the place of the whole region, and nothing in it is
     /// shared any more.
     #[must_use]
     pub fn lost(&self) -> bool {
@@ -217,7 +221,7 @@ impl Drop for Region {
         // can't be acted upon.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
         if let Some(entry) = self.entry.take() {
-            entry.settle(fstat(&self.fd).map_or(u64::MAX, |stat| allocated(&stat)));
+            entry.settle(&self.fd);
         }
     }
 }

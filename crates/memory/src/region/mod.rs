@@ -15,8 +15,8 @@
 //!
 //! # The other side may take pages away
 //!
-//! Seals keep a peer from truncating a region. Where there are none, or where a hole in a huge-page region
-//! can't be filled any more, the region is replaced by private zeros and marked as [lost](Region::lost),
+//! Seals keep a peer from truncating a region. Where there are none, where it punches holes into a region that had none, or where a hole in
+//! a huge-page region can't be filled any more, the region is replaced by private zeros and marked as [lost](Region::lost),
 //! instead of SIGBUS ending the process.
 
 mod account;
@@ -25,7 +25,9 @@ mod error;
 mod guard;
 mod map;
 mod prefetch;
+mod punched;
 mod range;
+mod remains;
 mod table;
 
 pub use account::Account;
@@ -33,5 +35,6 @@ pub use create::{HugePages, RegionOptions};
 pub use error::RegionError;
 pub use map::{MAX_REGION_SIZE, Region, SealPolicy};
 pub use prefetch::{prefetch_read, prefetch_write};
+pub use punched::notices_punched_holes;
 pub use range::CheckedRange;
 pub use table::{Extents, RegionTable, Span};

@@ -13,6 +13,9 @@ const REPORT: Duration = Duration::from_secs(1);
 /// Runs until the engine is dropped.
 pub(in super::super) fn run(shared: &Shared, beginning: Beginning) {
     let Beginning { orders, bell, mut sockets } = beginning;
+    if let Err(errno) = ::memif::region::notices_punched_holes() {
+        tracing::warn!(%errno, "no userfaultfd: pages that memif peers free while they are connected are made anew, and paid for, by us");
+    }
     let mut report = Instant::now() + REPORT;
     while !shared.stop.load(Ordering::Acquire) {
         let until = sockets.next_deadline().map_or(report, |deadline| deadline.min(report));

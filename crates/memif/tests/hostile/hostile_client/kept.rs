@@ -1,10 +1,16 @@
-//! With memory that it never touched, lets the server fill, and keeps.
+//! With memory that it never touched, lets the server fill, and keeps; or gives back.
 
-use std::os::fd::OwnedFd;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use memif::region::{Region, SealPolicy};
 use memif::{Address, Connection, Listener, ListenerSettings, Reason, ServerConfig, ServerEvent};
 use rustix::fs::{FallocateFlags, SealFlags, fallocate, fstat};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg,
+};
 
 use super::peer::{MEMORY, Peer, RX, RX_RING, TX_RING, memfd};
 use crate::arena::Arena;
@@ -130,6 +136,51 @@ fn memory_that_is_small_may_have_holes_for_long() {
         let peer = Peer::connect(&name);
         let connection = meet(&mut listener, &peer).unwrap();
         fill(&mut listener, peer, connection);
+    }
+}
+
+/// A client that never allocates anything beforehand, as DPDK's, may come back for ever: what is gone is on no account.
+#[test]
+fn memory_that_is_given_back_is_paid_for_by_nobody() {
+    let (name, mut listener) = serve("back", 2 * MEMORY);
+    for _ in 0..200 {
+        let peer = Peer::connect(&name);
+        let connection = meet(&mut listener, &peer).unwrap();
+        drop(fill(&mut listener, peer, connection));
+    }
+}
+
+/// However it is kept: mapped, or in a socket that nobody reads.
+#[test]
+fn memory_that_is_kept_without_a_descriptor() {
+    for mapped in [true, false] {
+        let most = 2 * MEMORY;
+        let (name, mut listener) = serve("hidden", most);
+        let (near, _far) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )
+        .unwrap();
+        let mut mappings = Vec::new();
+        let reason = loop {
+            let peer = Peer::connect(&name);
+            let memory = match meet(&mut listener, &peer) {
+                Ok(connection) => fill(&mut listener, peer, connection),
+                Err(reason) => break reason,
+            };
+            if mapped {
+                mappings.push(Region::map(memory, MEMORY, SealPolicy::Require).unwrap());
+            } else {
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+                let mut control = SendAncillaryBuffer::new(&mut space);
+                let fds = [memory.as_fd()];
+                assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+                sendmsg(&near, &[IoSlice::new(b"kept")], &mut control, SendFlags::empty()).unwrap();
+            }
+        };
+        assert_eq!(reason.kind(), "region-holes");
     }
 }
 

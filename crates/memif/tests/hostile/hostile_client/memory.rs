@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use memif::region::SealPolicy;
-use rustix::fs::{FallocateFlags, SealFlags, fallocate, ftruncate};
+use memif::region::{SealPolicy, notices_punched_holes};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fstat, ftruncate};
 
 use super::peer::{MEMORY, Peer, RX, TX, memfd};
 use crate::arena::Arena;
@@ -181,7 +181,36 @@ fn region_truncated_while_it_is_written() {
     arena.finish();
 }
 
-/// A sealed file may still be punched full of holes: what is read there is zero.
+/// What was allocated beforehand is freed while it is used: the server doesn't pay for it instead.
+#[test]
+fn region_with_allocated_pages_freed_while_in_use() {
+    if let Err(errno) = notices_punched_holes() {
+        eprintln!("SKIPPED: userfaultfd: {errno}");
+        return;
+    }
+    let arena = Arena::new("freed", |_| ());
+    for n in 1..=3 {
+        let memory = memfd(MEMORY, SealFlags::SHRINK);
+        fallocate(&memory, FallocateFlags::empty(), 0, MEMORY).unwrap();
+        let peer = Peer::with_memory(&arena.name, memory);
+        let before = arena.shared.log().received;
+        peer.handshake();
+        peer.publish(&[peer.good(TX, 0, 2048); 32]);
+        arena.shared.wait("packets are taken", |log| (log.received >= before + 32).then_some(()));
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&peer.memory, punch, 0, MEMORY).unwrap();
+        assert_eq!(last_words(&peer.socket), "shared memory was truncated");
+        arena
+            .shared
+            .wait("it is counted", |log| (log.counters.get("fault-memory-lost") == Some(&n)).then_some(()));
+        assert_eq!(arena.shared.log().count(), n);
+        assert_eq!(fstat(&peer.memory).unwrap().st_blocks, 0, "the server has made pages");
+    }
+    arena.finish();
+}
+
+/// A sealed file may still be punched full of holes: what is read there is zero. This one had holes to begin with, and is on the
+/// interface's account.
 #[test]
 fn region_with_holes_punched_while_in_use() {
     let arena = Arena::new("holes", |_| ());

@@ -101,7 +101,8 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 }
 
 // MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file. Holes go on an
-// account that may have up to most bytes, in whole pages. Takes the descriptor over; on an error it is still the caller's.
+// account that may have up to most bytes, in whole pages; a region without holes gets none later: see forbidHoles. Takes the descriptor
+// over; on an error it is still the caller's.
 func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Account, most uint64) (*Region, error) {
 	if claimed == 0 || claimed > MaxRegion {
 		return nil, fmt.Errorf("%w: %d", ErrSize, claimed)
@@ -137,9 +138,12 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Accou
 	region, err := mapFile(file, claimed, page)
 	switch {
 	case holes && err != nil:
-		account.settle(roundUp(claimed, page), 0)
+		account.cancel(roundUp(claimed, page))
 	case holes:
 		region.account = account
+	case err == nil:
+		// All of it was the peer's, and stays so. Where that can't be had, what the peer frees is made anew by us.
+		_ = forbidHoles(region.bytes)
 	}
 	return region, err
 }
@@ -163,12 +167,7 @@ func (r *Region) Close() error {
 	mapped := uint64(len(r.bytes))
 	unmapped := unix.Munmap(r.bytes)
 	if r.account != nil {
-		var stat unix.Stat_t
-		paid := mapped
-		if unix.Fstat(int(r.file.Fd()), &stat) == nil {
-			paid = allocated(&stat)
-		}
-		r.account.settle(mapped, paid)
+		r.account.settle(mapped, r.file)
 	}
 	return errors.Join(unmapped, r.file.Close())
 }
