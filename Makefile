@@ -1,7 +1,7 @@
 # Quiver: `make run` shows it working (`make run-k8s`: on a Kubernetes cluster), `make test` tests everything. All set up what they need.
 CARGO ?= cargo
 
-.PHONY: help setup build run run-k8s test lint unit model miri libraries fuzz system pods cluster bench bench-test clean
+.PHONY: help setup build run run-k8s test lint unit model miri libraries fuzz nightly system pods cluster bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ miri: ## Miri (undefined behaviour) over regions, packet slots and the rings of 
 
 fuzz: ## fuzz the memif library for MINUTES (10) a target; a short run is part of `unit`
 	scripts/fuzz.sh $(or $(MINUTES),10)
+
+nightly: ## what is too long for each run: fuzzing MINUTES (10) a target in Rust and Go, models, Miri; an hour and three quarters
+	scripts/nightly.sh $(or $(MINUTES),10)
 
 libraries: ## the memif libraries for Go and C
 	scripts/libraries.sh

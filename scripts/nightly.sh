@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# What takes too long for each run of the tests: nightly.sh [MINUTES]. Every fuzz target for so many minutes of a processor (10), in
+# Rust and Go; every interleaving of the models; Miri. With 10, an hour and three quarters on an idle machine. Goes through all of it and fails at the end
+# if anything did; what fuzzing finds is where `scripts/fuzz.sh` and `go test` say.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+minutes=${1:-10}
+failed=()
+
+stage() {
+  local name=$1 began=$SECONDS
+  shift
+  echo "== $name"
+  "$@" || failed+=("$name")
+  echo "== $name: $(((SECONDS - began) / 60)) minutes"
+}
+
+go_fuzz() {
+  local target
+  for target in FuzzDecode FuzzServerHandshake FuzzClientHandshake FuzzRings; do
+    echo "== $target: $minutes minutes"
+    (cd libraries/go/memif && go test -run '^$' -fuzz "^$target\$" -fuzztime "${minutes}m" -parallel 1 .) || return 1
+  done
+}
+
+stage "fuzzing, Rust" scripts/fuzz.sh "$minutes"
+stage "fuzzing, Go" go_fuzz
+stage "models" scripts/model.sh
+stage "Miri" scripts/miri.sh
+[ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[@]}" >&2; exit 1; }
