@@ -115,7 +115,7 @@ func TestValuesReachTheirPlace(t *testing.T) {
 		"image": map[string]any{"repository": "registry.test/q", "tag": "7"}, "namespace": map[string]any{"name": "elsewhere", "create": false},
 		"apiServer": map[string]any{"host": "192.0.2.7", "port": 443}, "cni": map[string]any{"plugins": "/p", "networks": "/n", "timeoutSeconds": 7},
 		"agent": map[string]any{"mtu": 9000, "hostDevice": "q1", "healthPort": 99}, "quiverd": map[string]any{"settings": "[workers]\ncount = 2\n"},
-		"maxUnavailable": "10%",
+		"maxUnavailable": "10%", "seccompProfile": map[string]any{"type": "Localhost", "localhostProfile": "quiver.json"},
 	})
 	config := map[string]string{}
 	for _, object := range objects(t, text) {
@@ -136,6 +136,9 @@ func TestValuesReachTheirPlace(t *testing.T) {
 	pod := set.Spec.Template.Spec
 	if set.Namespace != "elsewhere" || set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String() != "10%" {
 		t.Errorf("%+v", set.ObjectMeta)
+	}
+	if profile := pod.SecurityContext.SeccompProfile; profile.Type != core.SeccompProfileTypeLocalhost || *profile.LocalhostProfile != "quiver.json" {
+		t.Errorf("%+v", profile)
 	}
 	agent := pod.Containers[1]
 	for _, word := range []string{"--mtu=9000", "--host-device=q1", "--health=127.0.0.1:99"} {
