@@ -274,6 +274,31 @@ fn a_memifs_queues_are_the_workers_that_are_named() {
     eventually(|| workers(&lab) == [0, 1, 0]);
 }
 
+#[test]
+fn the_queues_of_a_generator_are_streams_of_the_workers_that_are_named() {
+    let mut lab = Lab::new();
+    let file = lab.path("out");
+    let out = format!("[[interface]]\nname = \"out\"\npcap = {{ tx_file = \"{file}\" }}\n");
+    let some = ", count = 500, flows = 500, vary = \"destination_address\", rx_queues = 2";
+    lab.apply(&(generator("out", "", &format!("{some}, rx_workers = [1, 0]")) + &out));
+    let placed = |lab: &Lab| -> Vec<(u32, u32)> {
+        let interfaces = lab.look.interfaces();
+        let from = interfaces.iter().find(|interface| interface.name == "gen").unwrap();
+        from.placement.iter().map(|queue| (queue.queue, queue.worker)).collect()
+    };
+    assert_eq!(placed(&lab), [(0, 1), (1, 0)]);
+    eventually(|| lab.counters("gen").rx_packets == 500 && lab.counters("out").tx_packets == 500);
+    for worker in lab.look.runtime().workers {
+        let made = worker.nodes.iter().find(|node| node.name == "generator-input");
+        assert_eq!(made.map(|node| node.packets), Some(250), "half of them: worker {}", worker.index);
+    }
+    let response =
+        refuse(&mut lab.controller, &upserts(&generator("out", "", &format!("{some}, rx_workers = [0, 2]"))));
+    let outcome = outcome(&response, "gen");
+    let why = "there is no worker 2: quiverd has workers 0 to 1";
+    assert!(outcome.starts_with("refused generator.rx_workers") && outcome.contains(why), "{outcome}");
+}
+
 /// A pipe is a file whose other end can go away.
 #[test]
 fn a_port_that_fails_by_itself_is_named_and_opened_again() {

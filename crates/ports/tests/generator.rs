@@ -57,6 +57,33 @@ fn queues_share_the_sequence_and_the_count() {
 }
 
 #[test]
+fn flows_are_drawn_alike_by_one_queue_and_by_many() {
+    let drawn = |rx_queues| {
+        let options = GeneratorOptions {
+            frames: vec![template(60)],
+            vary: vec![Vary { field: Field::SourcePort, count: 1000, step: 1 }],
+            random: true,
+            count: 240,
+            rx_queues,
+            ..GeneratorOptions::new("gen", vec![])
+        };
+        let mut port = generator::open(&options).unwrap();
+        let mut packets = Packets::new();
+        let each = port.rx.iter_mut().map(|rx| ports(&receive_all(&mut **rx, &mut packets)));
+        let each: Vec<Vec<u16>> = each.collect();
+        // Queue q has made packets q, q + 3, …
+        (0..240).map(|number| each[number % each.len()][number / each.len()]).collect::<Vec<_>>()
+    };
+    let one = drawn(1);
+    assert_eq!(one, drawn(3));
+    assert!(one.iter().all(|port| (1000..2000).contains(port)), "{one:?}");
+    assert!(!one.is_sorted(), "in no order");
+    let different: std::collections::BTreeSet<_> = one.iter().collect();
+    // Drawn 240 times, 213 of 1000 values are different on average: 1000 · (1 − 0.999^240). In turn it would be all 240.
+    assert!((190..236).contains(&different.len()), "{}", different.len());
+}
+
+#[test]
 fn a_rate_is_kept_and_a_sleeping_worker_is_woken() {
     // The first at once, the second not.
     let slow = GeneratorOptions { rate: 1, ..GeneratorOptions::new("slow", template(60)) };

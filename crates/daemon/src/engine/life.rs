@@ -121,7 +121,7 @@ impl Engine {
     fn open(&mut self, spec: &InterfaceSpec, mac: MacAddr) -> Result<Opened, Flaw> {
         match &spec.port {
             PortSpec::Tap(tap) => Ok(Opened::of(self.devices.open(spec, tap)?)),
-            _ => port::open(spec, mac),
+            _ => port::open(spec, mac, self.shared.pool.workers().len()),
         }
     }
 
@@ -179,7 +179,7 @@ impl Engine {
             PortSpec::Tap(tap) if open => self.devices.change(after, tap)?,
             PortSpec::Generator(_) if open && readdressed => {
                 // Its frames are built with the address; a second generator is in nobody's way.
-                let opened = port::open(after, mac)?;
+                let opened = self.open(after, mac)?;
                 self.close_port(&after.name);
                 let shared = Arc::clone(&self.shared);
                 self.install(&mut shared.core(), index, after, opened);

@@ -81,9 +81,8 @@ pub(super) fn check(spec: &InterfaceSpec, workers: usize) -> Result<(), Flaw> {
             1 => format!("there is no worker {worker}: quiverd has only worker 0"),
             _ => format!("there is no worker {worker}: quiverd has workers 0 to {}", workers - 1),
         };
-        return Err(
-            Flaw::new("memif.rx_workers", why).remedy("name others, or start quiverd with more workers")
-        );
+        let field = format!("{}.rx_workers", Kind::of(&spec.port).name);
+        return Err(Flaw::new(field, why).remedy("name others, or start quiverd with more workers"));
     }
     let (field, name) = match &spec.port {
         PortSpec::Memif(memif) => match &memif.socket {
@@ -103,11 +102,11 @@ pub(super) fn check(spec: &InterfaceSpec, workers: usize) -> Result<(), Flaw> {
 }
 
 /// Opens a port that only the system has a say in: neither a memif, whose queues come with its link, nor a tap, whose
-/// device outlives it.
+/// device outlives it. Each of `workers` gets a way of its own into a port that has no device behind it.
 ///
 /// # Errors
 /// [`Flaw`] where the system refuses.
-pub(super) fn open(spec: &InterfaceSpec, mac: MacAddr) -> Result<Opened, Flaw> {
+pub(super) fn open(spec: &InterfaceSpec, mac: MacAddr, workers: usize) -> Result<Opened, Flaw> {
     let opened = match &spec.port {
         PortSpec::Memif(_) | PortSpec::Tap(_) | PortSpec::Loopback | PortSpec::Vlan(_) => {
             return Ok(Opened::without_queues());
@@ -118,9 +117,11 @@ pub(super) fn open(spec: &InterfaceSpec, mac: MacAddr) -> Result<Opened, Flaw> {
         PortSpec::Pcap(pcap) => {
             ports::pcap::open(&ports_of::pcap(spec, pcap)).map_err(|error| flaw("pcap", &error))
         }
-        PortSpec::Generator(generator) => ports::generator::open(&ports_of::generator(spec, generator, mac)?)
-            .map_err(|error| flaw("generator", &error)),
-        PortSpec::Sink => Ok(ports::sink::open(&ports_of::sink(spec))),
+        PortSpec::Generator(generator) => {
+            let options = ports_of::generator(spec, generator, mac, workers)?;
+            ports::generator::open(&options).map_err(|error| flaw("generator", &error))
+        }
+        PortSpec::Sink => Ok(ports::sink::open(&ports_of::sink(spec, workers))),
     };
     opened.map(Opened::of)
 }

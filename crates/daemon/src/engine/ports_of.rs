@@ -1,6 +1,6 @@
 //! The options of each kind of port, from the interface's specification.
 
-use api::v1::{GeneratorProtocol, TapMode};
+use api::v1::{GeneratorField, GeneratorProtocol, TapMode};
 use ports::LinkLayer;
 use ports::af_packet::AfPacketOptions;
 use ports::generator::{self, Field, GeneratorOptions, Protocol, Vary};
@@ -62,24 +62,33 @@ pub(super) fn pcap(spec: &InterfaceSpec, pcap: &PcapSpec) -> PcapOptions {
     }
 }
 
-pub(super) fn sink(spec: &InterfaceSpec) -> SinkOptions {
-    SinkOptions { name: spec.name.to_string(), link: LinkLayer::Ethernet, tx_queues: 1 }
+pub(super) fn sink(spec: &InterfaceSpec, workers: usize) -> SinkOptions {
+    SinkOptions { name: spec.name.to_string(), link: LinkLayer::Ethernet, tx_queues: queues(workers) }
+}
+
+/// Transmit queues that take no memory: one for each worker.
+fn queues(workers: usize) -> u16 {
+    u16::try_from(workers).unwrap_or(u16::MAX)
 }
 
 pub(super) fn generator(
     spec: &InterfaceSpec,
     generator: &GeneratorSpec,
     mac: MacAddr,
+    workers: usize,
 ) -> Result<GeneratorOptions, Flaw> {
-    let (frames, vary) = match &generator.packet {
-        PacketSpec::Frame(frame) => (vec![frame.clone()], Vec::new()),
-        PacketSpec::Flow(flow) => (frames(flow, mac)?, flows(flow)),
+    let (frames, vary, random) = match &generator.packet {
+        PacketSpec::Frame(frame) => (vec![frame.clone()], Vec::new(), false),
+        PacketSpec::Flow(flow) => (frames(flow, mac)?, flows(flow), flow.random),
     };
     Ok(GeneratorOptions {
         frames,
         vary,
+        random,
         rate: generator.rate.unwrap_or_default(),
         count: generator.count.unwrap_or_default(),
+        rx_queues: generator.rx_queues as u16,
+        tx_queues: queues(workers),
         ..GeneratorOptions::new(spec.name.to_string(), Vec::new())
     })
 }
@@ -106,9 +115,15 @@ fn frames(flow: &FlowSpec, mac: MacAddr) -> Result<Vec<Vec<u8>>, Flaw> {
 }
 
 fn flows(flow: &FlowSpec) -> Vec<Vary> {
+    let field = match flow.vary {
+        GeneratorField::DestinationPort => Field::DestinationPort,
+        GeneratorField::SourceAddress => Field::SourceAddress,
+        GeneratorField::DestinationAddress => Field::DestinationAddress,
+        GeneratorField::SourcePort | GeneratorField::Unspecified => Field::SourcePort,
+    };
     match flow.flows {
         0 | 1 => Vec::new(),
-        count => vec![Vary { field: Field::SourcePort, count, step: 1 }],
+        count => vec![Vary { field, count, step: 1 }],
     }
 }
 

@@ -161,6 +161,18 @@ pub fn no_nul(field: &str, text: &str) -> Result<(), Flaw> {
     if text.contains('\0') { Err(Flaw::new(field, "contains a zero byte")) } else { Ok(()) }
 }
 
+/// The workers of a port's receive queues: one for each of them, or none.
+///
+/// # Errors
+/// [`Flaw`] for another number of them. Whether such workers are there is looked for when the port is opened.
+pub fn rx_workers(workers: &[u32], rx_queues: u32) -> Result<Vec<u32>, Flaw> {
+    if workers.is_empty() || workers.len() == rx_queues as usize {
+        return Ok(workers.to_vec());
+    }
+    let why = format!("names {} workers for rx_queues = {rx_queues}", workers.len());
+    Err(Flaw::new("rx_workers", why).remedy("name one for each queue, or leave it out"))
+}
+
 /// A value of an enum; `default` where nothing was said.
 ///
 /// # Errors

@@ -1,8 +1,9 @@
-//! A built-in source of packets: frames made of templates, at a rate or as fast as they are taken, with addresses and
-//! ports that count up. What is sent to it is counted and forgotten.
+//! A built-in source of packets: frames made of templates, at a rate or as fast as they are taken, with addresses or
+//! ports that count up or are drawn. What is sent to it is counted and forgotten.
 //!
 //! * [`build`] makes a template from addresses, ports and a length.
 //! * [`Vary`] says which field of packet *n* differs from the template's, and by how much; checksums follow.
+//! * Several queues are several streams: of *q* queues each makes every *q*-th packet, on whichever worker it is.
 
 mod build;
 mod open;

@@ -19,6 +19,8 @@ pub struct GeneratorOptions {
     pub frames: Vec<Vec<u8>>,
     /// What changes from packet to packet.
     pub vary: Vec<Vary>,
+    /// What changes is drawn instead of counting up; the same packets come whenever it begins.
+    pub random: bool,
     /// Packets per second, of all queues together; 0: as many as are taken.
     pub rate: u64,
     /// Packets after which it stops; 0: never.
@@ -38,6 +40,7 @@ impl GeneratorOptions {
             link: LinkLayer::Ethernet,
             frames: vec![frame],
             vary: Vec::new(),
+            random: false,
             rate: 0,
             count: 0,
             rx_queues: 1,

@@ -24,6 +24,8 @@ pub(super) struct GeneratorRx {
     /// Its own packets that it may make in all.
     limit: u64,
     made: u64,
+    /// What varies is drawn.
+    random: bool,
     /// Number of its first packet, and from one of its packets to the next.
     first: u64,
     step: u64,
@@ -43,7 +45,8 @@ impl GeneratorRx {
             0 => u64::MAX,
             count => count / queues + u64::from(queue < count % queues),
         };
-        Self { templates, timer, rate: options.rate, limit, made: 0, first: queue, step: queues, start: None }
+        let GeneratorOptions { rate, random, .. } = *options;
+        Self { templates, timer, rate, limit, made: 0, random, first: queue, step: queues, start: None }
     }
 
     /// Number of the next packet.
@@ -79,6 +82,15 @@ impl GeneratorRx {
     }
 }
 
+/// A number drawn for packet `number`: so is every packet the same whoever makes it, and whenever. (The finaliser of SplitMix64: Steele,
+/// Lea, Flood, "Fast splittable pseudorandom number generators", 2014.)
+fn drawn(number: u64) -> u64 {
+    let z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 impl RxQueue for GeneratorRx {
     fn receive(
         &mut self,
@@ -97,8 +109,9 @@ impl RxQueue for GeneratorRx {
             let at = (number % self.templates.len() as u64) as usize;
             let Some(template) = self.templates.get(at) else { break };
             let len = template.len();
+            let varied = if self.random { drawn(number) } else { number };
             let made = packets.receive_private(rx_if, len, |out| {
-                template.write(number, out);
+                template.write(varied, out);
                 Ok((0, len))
             });
             if !matches!(made, Ok(Some(_))) {
@@ -125,5 +138,19 @@ impl RxQueue for GeneratorRx {
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.timer.fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::drawn;
+
+    /// The first numbers of `splitmix64.c` (Vigna, 2015, public domain) from state 0.
+    #[test]
+    fn numbers_are_those_of_splitmix64() {
+        assert_eq!(
+            [0, 1, 2].map(drawn),
+            [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]
+        );
     }
 }

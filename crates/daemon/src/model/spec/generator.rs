@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::text::hex;
-use api::v1::{Generator, GeneratorProtocol};
+use api::v1::{Generator, GeneratorField, GeneratorProtocol};
 
 use crate::model::{Flaw, Mac, fields};
 
@@ -12,6 +12,8 @@ const DEFAULT_SOURCE_PORT: u32 = 1024;
 /// RFC 863 "discard".
 const DEFAULT_DESTINATION_PORT: u32 = 9;
 const MAX_FRAME: u32 = 65_535;
+/// Different values of a port.
+const PORTS: u32 = 65_536;
 const ETHERNET_HEADER: u32 = 14;
 
 /// A built-in source of packets; see [`Generator`].
@@ -23,6 +25,10 @@ pub struct GeneratorSpec {
     pub rate: Option<u64>,
     /// Packets after which it stops; `None`: never.
     pub count: Option<u64>,
+    /// Receive queues, 1 to 256, each of which makes its share.
+    pub rx_queues: u32,
+    /// Workers that make packets, one for each of `rx_queues`; empty: wherever there are fewest queues.
+    pub rx_workers: Vec<u32>,
 }
 
 /// What generated packets look like.
@@ -51,8 +57,13 @@ pub struct FlowSpec {
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
-    /// Number of flows, 1 to 65536: the source port of packet n is `source_port` + n modulo this, modulo 2^16.
+    /// Number of flows, at least 1, at most 65536 of ports: the field that varies is the first flow's + n modulo this in packet n,
+    /// modulo the field's size.
     pub flows: u32,
+    /// In what flows differ.
+    pub vary: GeneratorField,
+    /// Flows are drawn instead of coming in turn.
+    pub random: bool,
     /// Lengths of frames in bytes without checksum, used in turn; at least one.
     pub frame_sizes: Vec<u32>,
 }
@@ -69,7 +80,14 @@ impl GeneratorSpec {
             PacketSpec::Frame(frame(generator)?)
         };
         let unless_zero = |value: u64| if value == 0 { None } else { Some(value) };
-        Ok(Self { packet, rate: unless_zero(generator.rate), count: unless_zero(generator.count) })
+        let rx_queues = fields::number("rx_queues", generator.rx_queues, 1..=256, 1)?;
+        Ok(Self {
+            packet,
+            rate: unless_zero(generator.rate),
+            count: unless_zero(generator.count),
+            rx_queues,
+            rx_workers: fields::rx_workers(&generator.rx_workers, rx_queues)?,
+        })
     }
 
     /// The canonical form.
@@ -80,16 +98,25 @@ impl GeneratorSpec {
         };
         generator.rate = self.rate.unwrap_or_default();
         generator.count = self.count.unwrap_or_default();
+        generator.rx_queues = if self.rx_queues == 1 { 0 } else { self.rx_queues };
+        generator.rx_workers.clone_from(&self.rx_workers);
         generator
     }
 }
 
 /// The frame given byte by byte.
 fn frame(generator: &Generator) -> Result<Vec<u8>, Flaw> {
-    let parts = Generator { hex: String::new(), rate: 0, count: 0, ..generator.clone() };
+    let parts = Generator {
+        hex: String::new(),
+        rate: 0,
+        count: 0,
+        rx_queues: 0,
+        rx_workers: Vec::new(),
+        ..generator.clone()
+    };
     if parts != Generator::default() {
         return Err(Flaw::new("hex", "is a whole frame, yet its parts are given too")
-            .remedy("leave out either hex or all fields but rate and count"));
+            .remedy("leave out either hex or all fields but rate, count, rx_queues and rx_workers"));
     }
     let bytes = hex::decode(&generator.hex).map_err(|error| Flaw::new("hex", error.to_string()))?;
     if (ETHERNET_HEADER as usize..=MAX_FRAME as usize).contains(&bytes.len()) {
@@ -124,6 +151,11 @@ impl FlowSpec {
             )
             .remedy(format!("take {smallest} to {MAX_FRAME}")));
         }
+        let vary = fields::choice("vary", generator.vary, GeneratorField::SourcePort)?;
+        let most = match vary {
+            GeneratorField::SourceAddress | GeneratorField::DestinationAddress => u32::MAX,
+            _ => PORTS,
+        };
         Ok(Self {
             source_mac: fields::optional_station("source_mac", &generator.source_mac)?,
             destination_mac: fields::optional_station("destination_mac", &generator.destination_mac)?,
@@ -132,7 +164,9 @@ impl FlowSpec {
             protocol,
             source_port: port("source_port", generator.source_port, DEFAULT_SOURCE_PORT)?,
             destination_port: port("destination_port", generator.destination_port, DEFAULT_DESTINATION_PORT)?,
-            flows: fields::number("flows", generator.flows, 1..=65_536, 1)?,
+            flows: fields::number("flows", generator.flows, 1..=most, 1)?,
+            vary,
+            random: generator.random,
             frame_sizes,
         })
     }
@@ -150,6 +184,11 @@ impl FlowSpec {
             source_port: self.source_port.into(),
             destination_port: self.destination_port.into(),
             flows: if self.flows == 1 { 0 } else { self.flows },
+            vary: match self.vary {
+                GeneratorField::SourcePort => GeneratorField::Unspecified.into(),
+                field => field.into(),
+            },
+            random: self.random,
             frame_sizes: self.frame_sizes.clone(),
             ..Generator::default()
         }
@@ -197,6 +236,28 @@ mod tests {
     }
 
     #[test]
+    fn many_addresses_and_queues_are_kept() {
+        let many = Generator {
+            vary: GeneratorField::DestinationAddress.into(),
+            flows: 1_000_000,
+            random: true,
+            rx_queues: 2,
+            rx_workers: vec![1, 0],
+            ..flow()
+        };
+        let spec = GeneratorSpec::parse(&many).unwrap();
+        let PacketSpec::Flow(parts) = &spec.packet else { panic!("a flow: {spec:?}") };
+        assert_eq!(
+            (parts.vary, parts.flows, parts.random),
+            (GeneratorField::DestinationAddress, 1_000_000, true)
+        );
+        assert_eq!((spec.rx_queues, &spec.rx_workers[..]), (2, &[1, 0][..]));
+        assert_eq!(GeneratorSpec::parse(&spec.to_api()).unwrap(), spec);
+        let frame = Generator { hex: "00".repeat(60), rx_queues: 2, ..Generator::default() };
+        assert_eq!(GeneratorSpec::parse(&frame).unwrap().rx_queues, 2, "a frame can be made by many, too");
+    }
+
+    #[test]
     fn each_bad_field_is_named() {
         for (generator, field) in [
             (Generator::default(), "source_address"),
@@ -204,6 +265,10 @@ mod tests {
             (Generator { frame_sizes: vec![64, 41], ..flow() }, "frame_sizes"),
             (Generator { source_port: 65_536, ..flow() }, "source_port"),
             (Generator { flows: 65_537, ..flow() }, "flows"),
+            (Generator { vary: 5, ..flow() }, "vary"),
+            (Generator { rx_queues: 257, ..flow() }, "rx_queues"),
+            (Generator { rx_workers: vec![0, 1], ..flow() }, "rx_workers"),
+            (Generator { hex: "00".repeat(60), random: true, ..Generator::default() }, "hex"),
             (Generator { hex: "00".into(), ..Generator::default() }, "hex"),
             (Generator { hex: "zz".into(), ..Generator::default() }, "hex"),
             (Generator { hex: "00".repeat(60), ..flow() }, "hex"),

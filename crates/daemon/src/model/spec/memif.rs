@@ -155,11 +155,6 @@ impl MemifSpec {
             return Err(Flaw::new("trust_group", why).remedy("take role = \"client\", or leave it out"));
         }
         let rx_queues = fields::number("rx_queues", memif.rx_queues, 1..=256, 1)?;
-        let rx_workers = memif.rx_workers.clone();
-        if !rx_workers.is_empty() && rx_workers.len() != rx_queues as usize {
-            let why = format!("names {} workers for rx_queues = {rx_queues}", rx_workers.len());
-            return Err(Flaw::new("rx_workers", why).remedy("name one for each queue, or leave it out"));
-        }
         Ok(Self {
             socket,
             id: memif.id,
@@ -172,7 +167,7 @@ impl MemifSpec {
             buffer_size: fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?,
             access,
             trust_group: memif.trust_group.clone(),
-            rx_workers,
+            rx_workers: fields::rx_workers(&memif.rx_workers, rx_queues)?,
         })
     }
 

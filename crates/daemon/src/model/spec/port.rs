@@ -134,6 +134,7 @@ impl PortSpec {
     pub fn rx_workers(&self) -> &[u32] {
         match self {
             Self::Memif(memif) => &memif.rx_workers,
+            Self::Generator(generator) => &generator.rx_workers,
             _ => &[],
         }
     }
