@@ -105,6 +105,27 @@ def allot(
     return Cores(first, taken, tuple(left[n % len(left)] for n in range(containers)))
 
 
+def allot_all(workers: int, chosen: tuple[int, ...] | None = None) -> Cores:
+    """Cores for so many workers that make their packets themselves: nobody else needs one. By default those after the first, then the
+    first as well. The generator's is the second of them, so that one worker and two are told apart by the same distance.
+
+    Raises as :func:`allot`.
+    """
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < workers:
+        raise Missing(
+            f"too few cores: {workers} workers need one each, and {len(usable)} may be used ({', '.join(map(str, usable))}). Choose a "
+            "suite with fewer (1c), or a larger machine"
+        )
+    if chosen and (len(set(chosen)) < workers or not set(chosen) <= set(usable)):
+        raise BadInput(
+            f"--worker-cores {core_list(chosen)}: {workers} of those that may be used are needed: {core_list(usable)}"
+        )
+    order = tuple(chosen) if chosen else (*usable[1:], usable[0])
+    others = [core for core in (*order, *usable) if core != order[0]]
+    return Cores((others or order)[0], order[:workers])
+
+
 def core_list(cores: Iterable[int]) -> str:
     """Cores as programs want them: ``1,2``."""
     return ",".join(str(core) for core in cores)

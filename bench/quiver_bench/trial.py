@@ -17,7 +17,7 @@ from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.revision import binaries
 from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import NothingThrough, TrialVoid, Unsupported
-from quiver_bench.generators import Conversing, Generator, Iperf3, Load, OneEnd, Tgen, TrialOutput
+from quiver_bench.generators import Conversing, Generator, Internal, Iperf3, Load, OneEnd, Tgen, TrialOutput
 from quiver_bench.machine import UNSETTLED, common, placement
 from quiver_bench.noise import Noise, Watch
 
@@ -178,6 +178,8 @@ class DeviceStand(Stand):
         where = placement_of(output)
         # At a rate that is asked for it doesn't go as fast as it can.
         limited = self.limit.reached(output, where) if self.limit and load.rate_pps is None else None
+        if self.suite.case.generator == "internal":
+            limited = False  # its generator is part of what is measured
         if output.untaken > (1 - GENERATOR_LIMIT) / 10 * output.received:
             limited = True  # it fell short at its own end, at whatever rate
         return Trial(output, watch.noise, started, where, load.rate_pps, limited, clocks)
@@ -246,6 +248,8 @@ def generator_for(setup: Setup) -> Generator:
     """The generator that the suite asks for."""
     if setup.suite.case.generator == "iperf3":
         return Iperf3()
+    if setup.suite.case.generator == "internal":
+        return Internal(setup.binaries)
     if setup.suite.case.generator == "one-end":
         return OneEnd(setup.binaries, setup.suite.case.forwarding)
     return Conversing(setup.binaries) if setup.suite.traffic.conversations else Tgen(setup.binaries)

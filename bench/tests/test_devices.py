@@ -21,6 +21,7 @@ from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import BadInput, Missing, TrialVoid, Unsupported
 from quiver_bench.generators import Endpoint, Load, iperf3
 from quiver_bench.generators.conversations import conversed
+from quiver_bench.generators.internal import Seen, seen
 from quiver_bench.generators.tgen import Tgen, output
 from quiver_bench.machine import Cores, allot
 from quiver_bench.methods.base import Figure
@@ -147,6 +148,23 @@ def test_too_few_cores_are_said_so(monkeypatch):
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2})
     with pytest.raises(BadInput, match="--worker-cores 1: 2 are needed"):
         machine.allot(2, chosen=(1,))
+
+
+def test_workers_that_make_packets_themselves_have_all_cores(monkeypatch):
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1})
+    # One and two are told apart by the same distance.
+    assert machine.allot_all(1) == Cores(0, (1,))
+    assert machine.allot_all(2) == Cores(0, (1, 0))
+    assert machine.allot_all(1, chosen=(0,)) == Cores(1, (0,))
+    with pytest.raises(Missing, match="too few cores: 4 workers need one each, and 2 may be used"):
+        machine.allot_all(4)
+    for wrong in ((0,), (0, 7), (1, 1)):
+        with pytest.raises(BadInput, match=r"--worker-cores .*: 2 of those that may be used are needed: 0,1"):
+            machine.allot_all(2, chosen=wrong)
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    assert machine.allot_all(1) == Cores(2, (1,))
+    assert machine.allot_all(2) == Cores(2, (1, 2))
+    assert machine.allot_all(2).aside == (0, 3)
 
 
 def test_tap_suites_name_the_program_that_they_make_namespaces_with(monkeypatch):
@@ -384,6 +402,18 @@ def test_the_generators_report_is_understood():
     assert placement_of(output({**report, "round_trip_ns": None})) == "unknown"
     # Somebody else was on the core: two cores are never so far apart.
     assert placement_of(output({**report, "round_trip_ns": [110.0, 10193.8]})) == "disturbed"
+
+
+def test_what_workers_make_and_take_is_added_up():
+    def node(name, packets):
+        return {"name": name, "calls": "9", "packets": str(packets)}
+
+    workers = [
+        {"seconds": 2.5, "nodes": [node("generator-input", 700), node("ip4-lookup", 690), node("sink-tx", 600)]},
+        {"index": 1, "seconds": 2.5, "nodes": [node("generator-input", 300)]},
+        {"index": 2, "seconds": 2.5},
+    ]
+    assert seen(workers) == Seen(at=2.5, made=1000, taken=600)
 
 
 @pytest.mark.parametrize(

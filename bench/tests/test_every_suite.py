@@ -14,7 +14,7 @@ from quiver_bench.devices.quiver import Quiver
 from quiver_bench.devices.trusting import TrustingQuiver
 from quiver_bench.errors import TrialVoid, Unsupported
 from quiver_bench.generators import Endpoint, Load
-from quiver_bench.machine import Cores, allot
+from quiver_bench.machine import Cores, allot, allot_all
 from quiver_bench.suites import find, suites
 from quiver_bench.trial import generator_for, standing
 
@@ -150,7 +150,8 @@ def test_packets_pass_quiver_in_every_case(programs, suite):
         need("dpdk-testpmd")
     if suite.case.routes > 100_000 and not os.environ.get("QUIVER_BENCH_LARGE"):
         pytest.skip("a million routes take a minute: QUIVER_BENCH_LARGE=1")
-    setup = Setup(suite, allot(1, containers=suite.case.containers), programs)
+    cores = allot_all(1) if suite.port == "pg" else allot(1, containers=suite.case.containers)
+    setup = Setup(suite, cores, programs)
     with standing(Quiver, setup) as stand:
         stand.trial(0.1)  # the first packets make neighbours known, and bridges learn
         output = stand.trial(0.3, None if suite.case.generator == "iperf3" else 1000.0).output

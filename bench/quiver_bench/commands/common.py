@@ -50,7 +50,10 @@ def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
     choice.device.require(suite)
     workers = _cores(options.worker_cores) if options.worker_cores else None
     suite = replace(suite, both_ways=options.both_ways)
-    cores = machine.allot(suite.cores, options.generator_core, workers, suite.case.containers)
+    if suite.case.generator == "internal":
+        cores = machine.allot_all(suite.cores, workers)
+    else:
+        cores = machine.allot(suite.cores, options.generator_core, workers, suite.case.containers)
     programs, commit = binaries(), ""
     if choice.revision:
         programs, commit = build(choice.revision)

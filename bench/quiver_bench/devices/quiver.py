@@ -13,6 +13,7 @@ from quiver_bench.devices.revision import told_by
 from quiver_bench.devices.taps import TapPair
 from quiver_bench.errors import Missing, Unsupported
 from quiver_bench.generators import Endpoint
+from quiver_bench.generators.internal import IDLE_PPS
 from quiver_bench.machine import core_list
 from quiver_bench.suites import traffic
 from quiver_bench.suites.traffic import Addresses
@@ -33,7 +34,7 @@ class Quiver(Device):
     name = "quiver"
     dut_type = "quiver"
     forwards = frozenset({"l2xc", "l2bd", *ROUTED})
-    ports = frozenset({"memif", "tap"})
+    ports = frozenset({"memif", "tap", "pg"})
     chains = True
     dma = True
     ours = True
@@ -67,7 +68,7 @@ class Quiver(Device):
         self.apply(self.configuration())
         if self.taps:
             self.taps.settle()
-        else:
+        elif self.suite.port == "memif":
             self.wait_for("memif socket", (self.dir / "right").exists)
         self.step_aside()
         if self.suite.case.containers:
@@ -100,7 +101,9 @@ class Quiver(Device):
         return call("taskset", "--cpu-list", core_list(self.setup.cores.aside), *self._client, *words)
 
     def endpoints(self) -> tuple[Endpoint, Endpoint]:
-        """Memif sockets, or namespaces behind taps."""
+        """Memif sockets, namespaces behind taps, or the API behind which packets are made."""
+        if self.suite.port == "pg":
+            return Endpoint("api", str(self.dir / "api")), Endpoint("api", str(self.dir / "api"))
         return self.taps.endpoints() if self.taps else super().endpoints()
 
     def down(self) -> None:
@@ -169,8 +172,13 @@ class Quiver(Device):
         own = {"left": traffic.DEVICE_LEFT_MAC, "right": traffic.DEVICE_RIGHT_MAC}.get(name)
         mac = f'mac = "{own}"\n' if own else ""
         jumbo = f"mtu = {JUMBO_MTU}\n" if self.suite.frame == "9000b" else ""
-        port = self.taps.port(name) if self.taps else self.memif(name)
-        physical = f'[[interface]]\nname = "{name}"\n{mac}rx_mode = "polling"\n{jumbo}{port}\n'
+        if self.suite.port == "pg":
+            port = self._generator() if name == "left" else "sink = {}"
+        else:
+            port = self.taps.port(name) if self.taps else self.memif(name)
+        # Workers that make packets themselves may have all cores: between trials, when distances are measured, they sleep.
+        mode = "adaptive" if self.suite.port == "pg" else "polling"
+        physical = f'[[interface]]\nname = "{name}"\n{mac}rx_mode = "{mode}"\n{jumbo}{port}\n'
         role = {
             "l2xc": f'cross_connect = "{{}}{other}{{}}"\n',
             "l2bd": f'bridge = {{ name = "bench{number}" }}\n',
@@ -187,6 +195,14 @@ class Quiver(Device):
         queues = len(self.setup.cores.workers)
         many = f", rx_queues = {queues}, tx_queues = {queues}" if queues > 1 else ""
         return f'memif = {{ socket = "{self.dir}/{name}"{many} }}'
+
+    def _generator(self) -> str:
+        """What makes packets: one stream for each worker, next to none until it is told to go."""
+        sent, queues = self.suite.traffic, len(self.setup.cores.workers)
+        return (
+            f'generator = {{ source_address = "{sent.source}", destination_address = "{sent.destination}", '
+            f"frame_sizes = {list(sent.pattern)}, rate = {IDLE_PPS}, rx_queues = {queues} }}"
+        )
 
 
 def routes(side: Addresses, prefixes: list[str]) -> str:

@@ -125,6 +125,26 @@ def _applications() -> list[Case]:
     ]
 
 
+def _internal() -> list[Case]:
+    """Packets that the device's workers make and forget themselves: what one can't take from another over any port."""
+    return [
+        Case(
+            name,
+            "internal",
+            forwarding,
+            ("pg",),
+            generator="internal",
+            methods=("mrr",),
+            frames=(least, "1518b", "imix"),
+        )
+        for name, forwarding, least in (
+            ("eth-l2xcbase", "l2xc", "64b"),
+            ("ethip4-ip4base", "ip4", "64b"),
+            ("ethip6-ip6base", "ip6", "78b"),
+        )
+    ]
+
+
 #: What devices do with packets, by area.
 CASES: tuple[Case, ...] = (
     Case("eth-l2xcbase", "l2", "l2xc", ("memif", "tap"), methods=_ALL, frames=_LARGE),
@@ -144,6 +164,7 @@ CASES: tuple[Case, ...] = (
     *_chains(),
     *_dma(),
     *_applications(),
+    *_internal(),
     Case(
         "ethip4-ip4base-2tap-gso-iperf3",
         "gso",

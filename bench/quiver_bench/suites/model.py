@@ -29,7 +29,7 @@ METHODS = {
 #: Methods whose figure is a rate at the greatest load: what CSIT calls mrr, whatever is counted.
 MAXIMUM = frozenset({"mrr", "cps", "tput", "replay"})
 
-_NAME = re.compile(r"(?P<frame>\d+b|imix|128kb)-(?P<cores>\d+)c-(?P<port>memif|tap)-(?P<case>.+)-(?P<method>[a-z]+)")
+_NAME = re.compile(r"(?P<frame>\d+b|imix|128kb)-(?P<cores>\d+)c-(?P<port>memif|tap|pg)-(?P<case>.+)-(?P<method>[a-z]+)")
 
 #: The simple IMIX of CSIT: frame sizes with checksum, and how many of each.
 IMIX = ((64, 28), (570, 16), (1518, 4))
@@ -60,7 +60,8 @@ class Case:
     containers: int = 0
     #: ``chain``: through the device between containers; ``pipeline``: straight from one to the next.
     layout: str = ""
-    #: ``quiver-tgen`` for packets, ``one-end`` for it as the other side of an application, ``iperf3`` for connections of the kernel.
+    #: ``quiver-tgen`` for packets, ``one-end`` for it as the other side of an application, ``iperf3`` for connections of the kernel,
+    #: ``internal`` for what the device itself makes and forgets.
     generator: str = "quiver-tgen"
     #: Packets go both ways. A bridge that hears one side only can't learn where to send, and floods.
     both_ways: bool = False
@@ -178,7 +179,7 @@ class Suite:
             self.frame.upper(),
             f"{self.cores}C",
             self.method.upper(),
-            {"memif": "MEMIF", "tap": "TUNTAP"}[self.port],
+            {"memif": "MEMIF", "tap": "TUNTAP", "pg": "PACKET_GENERATOR"}[self.port],
             *case.tags,
         }
         kinds = {"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD", "ip4session": "IP4FWD"}
