@@ -116,10 +116,15 @@ class Simulated(Stand):
             longest_stall_s=stalled,
             untaken=untaken,
             ways=self.ways,
-            latency=Latency(LATENCY_US[where], LATENCY_US[where], LATENCY_US[where]) if asked.latency else None,
+            latency=_latency(LATENCY_US[where]) if asked.latency else None,
         )
         known = rate_pps is None and self.limit_known
         limited = received / seconds >= 0.9 * self.generator_pps if known else None
         noise = Noise(self.steal, self.steal, seconds, self.waits if rate_pps else self.unpaced_waits)
         clocks = {"simulated": CLOCKS / max(load, 1.0)}
         return forwarding(Trial(output, noise, datetime.now(UTC), where, rate_pps, limited, clocks))
+
+
+def _latency(us: float) -> Latency:
+    """That of packets which all take as long, but for the slowest of a thousand."""
+    return Latency(us, us, us, {"50": us, "99.9": 2 * us})

@@ -163,6 +163,19 @@ def test_a_standstill_stands_beside_what_there_is_without(store):
     assert re.search(said, in_words(made))
 
 
+def test_what_is_usual_and_what_is_slow_at_half_of_pdr_is_told():
+    told = []
+    figure = ndrpdr.measure(Simulated(20e6, 1e4), told.append, 480, ndrpdr.Effort(duration_sum=3.0))
+    assert "at 50 % of PDR p50 5.0 us, p99.9 10.0 us" in in_words(document(figure, NDRPDR))
+    assert [
+        line
+        for line in told
+        if line.startswith("latency forward at 50 % of PDR: mean 5.0 us, p50 5.0 us, p99.9 10.0 us, ")
+    ]
+    del figure.result["latency_forward"]
+    assert "at 50 %" not in in_words(document(figure, NDRPDR))
+
+
 def test_one_way_and_both_ways_are_two_series(store):
     (figure,) = mrr.measure(Simulated(20e6, 1e4, ways=2), quiet, trials=2)
     store.add(document(figure, MRR, at=START + timedelta(days=20)) | {"direction": "both ways"})

@@ -269,6 +269,17 @@ def in_words(document: dict[str, Any]) -> str:
     return f"{document['device']:12} {document['suite']:48} {figure_in_words(result)}  ({', '.join(marks)})"
 
 
+def _latency_in_words(result: dict[str, Any]) -> str:
+    """Latency at half of PDR, where it was measured."""
+    half = result.get("latency_forward", {}).get("pdr_50", {})
+    told = [
+        f"p{percent} {half['percentiles'][percent]:.1f} us"
+        for percent in ndrpdr.TOLD_PERCENTILES
+        if percent in half.get("percentiles", {})
+    ]
+    return f"; at 50 % of PDR {', '.join(told)}" if told else ""
+
+
 def figure_in_words(result: dict[str, Any]) -> str:
     """A result's figure with its unit."""
     match result["type"]:
@@ -280,7 +291,7 @@ def figure_in_words(result: dict[str, Any]) -> str:
             return f"{series_in_words(bits, 1e9, 2)} Gbit/s"
         case "ndrpdr":
             ndr, pdr = (result[goal]["lower"]["rate"]["value"] / 1e6 for goal in ("ndr", "pdr"))
-            return f"NDR {ndr:.3f}, PDR {pdr:.3f} Mpps"
+            return f"NDR {ndr:.3f}, PDR {pdr:.3f} Mpps{_latency_in_words(result)}"
         case "soak":
             ends = {end: found["rate"]["value"] / 1e6 for end, found in result["critical_rate"].items()}
             if len(ends) == 1:

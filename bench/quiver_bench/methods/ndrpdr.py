@@ -35,6 +35,9 @@ LATENCY_SHARES = (0, 10, 50, 90)
 LATENCY_TRIALS = 5
 LATENCY_LOAD = 9000.0
 
+#: Percentiles that are told: what is usual, and what the slowest of a thousand packets take.
+TOLD_PERCENTILES = ("50", "99.9")
+
 
 @dataclass
 class Effort:
@@ -263,7 +266,12 @@ def latencies(
         for name, latency in (("latency_forward", output.latency), ("latency_reverse", output.latency_reverse)):
             if latency is not None:
                 found.setdefault(name, {})[f"pdr_{share}"] = latency.as_dict()
-                tell(f"{name.replace('_', ' ')} {at}: {latency.avg:.1f} us, loss {ratio:.1e}")
+                each = "".join(
+                    f", p{percent} {latency.percentiles[percent]:.1f} us"
+                    for percent in TOLD_PERCENTILES
+                    if percent in latency.percentiles
+                )
+                tell(f"{name.replace('_', ' ')} {at}: mean {latency.avg:.1f} us{each}, loss {ratio:.1e}")
         if output.latency is None:
             tell(f"latency {at}: not one of the packets that measure it came back")
     return found, remarks, None
