@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use crate::config::{ApplyArgs, DeleteArgs, DiffArgs, GetArgs};
 use crate::doctor::DoctorArgs;
 use crate::exit::Exit;
+use crate::explain::ExplainArgs;
 use crate::pcap::PcapArgs;
 use crate::reference::{CompletionArgs, ManArgs, ReferenceArgs};
 use crate::render::ColorChoice;
@@ -62,6 +63,11 @@ pub(crate) enum Command {
     /// Show how things run: interfaces, load, drops, tables
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Show(ShowArgs),
+    /// Say what a packet would meet as things are now, and what would become of it
+    ///
+    /// Policer and filter of its interface, tenant, session, each service with what it looks up (rules, VIPs, pools), and routes. Asks the tables that
+    /// workers ask; no packet is sent, nothing changes and nothing is counted.
+    Explain(ExplainArgs),
     /// Follow single packets through the graph
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Trace(TraceArgs),

@@ -23,6 +23,7 @@ mod context;
 mod doctor;
 mod error;
 mod exit;
+mod explain;
 mod output;
 mod pcap;
 mod reference;

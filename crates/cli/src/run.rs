@@ -6,7 +6,7 @@ use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::{clear, config, doctor, pcap, reference, show, top, trace};
+use crate::{clear, config, doctor, explain, pcap, reference, show, top, trace};
 
 /// Does what the command line says.
 ///
@@ -44,6 +44,7 @@ async fn talk(context: &Context, command: Command) -> Result<Exit, Error> {
         Command::Get(args) => config::get(context, &args).await,
         Command::Delete(args) => config::delete(context, &args).await,
         Command::Show(args) => show::run(context, &args).await,
+        Command::Explain(args) => explain::run(context, &args).await,
         Command::Trace(args) => trace::run(context, &args).await,
         Command::Pcap(args) => pcap::run(context, &args).await,
         Command::Top(args) => top::run(context, &args).await,

@@ -116,6 +116,10 @@ impl Quiver for Recorded {
         Ok(Response::new(parts(vec![AclsResponse::default()])))
     }
 
+    async fn explain(&self, _: Request<ExplainRequest>) -> Answer<ExplainResponse> {
+        Ok(Response::new(ExplainResponse::default()))
+    }
+
     async fn acl_match(&self, _: Request<AclMatchRequest>) -> Answer<AclMatchResponse> {
         Ok(Response::new(AclMatchResponse::default()))
     }

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest, CaptureResponse,
-    ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse, InterfaceState, MemifSocket,
-    MemifState, NatPoolState, NeighborState, PolicerState, RuntimeResponse, SessionFilter, SessionState,
-    TenantState, TraceShowResponse, VipState,
+    ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
+    GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
+    RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, VipState,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -59,6 +59,12 @@ pub trait Inspect: Send + Sync + 'static {
     /// # Errors
     /// [`InspectError::NotFound`] if there is no such tenant, [`InspectError::Invalid`] for a session that can't be.
     fn acl_match(&self, request: &AclMatchRequest) -> Result<AclMatchResponse, InspectError>;
+    /// What a packet would meet, and what would become of it. Waits for the worker that has its flow.
+    ///
+    /// # Errors
+    /// [`InspectError::NotFound`] if there is no such tenant or interface, [`InspectError::Invalid`] for a packet that can't be, or can't come in there,
+    /// [`InspectError::Busy`] if the worker doesn't answer.
+    fn explain(&self, request: &ExplainRequest) -> Result<ExplainResponse, InspectError>;
     /// Calls `each` with sessions, in no particular order, until it returns false. Waits for workers: they are asked a part at
     /// a time, between two of their rounds.
     ///

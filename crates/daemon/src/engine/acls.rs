@@ -194,7 +194,8 @@ fn tenant<'i>(inventory: &'i Inventory, name: &str) -> Result<&'i Tenant, Inspec
     }
 }
 
-fn question(context: u16, request: &AclMatchRequest) -> Result<Question, Flaw> {
+/// The session that is asked about.
+pub(super) fn question(context: u16, request: &AclMatchRequest) -> Result<Question, Flaw> {
     let port = |field: &str, said: u32| {
         u16::try_from(said)
             .map_err(|_| Flaw::new(field, format!("{said} is no port")).remedy("take 1 to 65535"))

@@ -10,12 +10,13 @@ use api::v1::{
     AclMatchRequest, AclMatchResponse, AclsRequest, AclsResponse, ApplyRequest, ApplyResponse,
     BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse, ClearCountersRequest,
     ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest, CopyResponse,
-    DropsRequest, DropsResponse, Event, FibRequest, FibResponse, GetRequest, GetResponse, GraphRequest,
-    GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest, MemifResponse, NatRequest,
-    NatResponse, NeighborsRequest, NeighborsResponse, PolicerState, PolicersRequest, PolicersResponse,
-    RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse,
-    TraceAddRequest, TraceAddResponse, TraceClearRequest, TraceClearResponse, TraceShowRequest,
-    TraceShowResponse, VersionRequest, VersionResponse, VipsRequest, VipsResponse, WatchRequest,
+    DropsRequest, DropsResponse, Event, ExplainRequest, ExplainResponse, FibRequest, FibResponse, GetRequest,
+    GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest,
+    MemifResponse, NatRequest, NatResponse, NeighborsRequest, NeighborsResponse, PolicerState,
+    PolicersRequest, PolicersResponse, RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse,
+    TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest,
+    TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest,
+    VipsResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -178,6 +179,13 @@ impl Quiver for Service {
 
     async fn acl_match(&self, request: Request<AclMatchRequest>) -> Answer<AclMatchResponse> {
         Ok(Response::new(self.inspect.acl_match(request.get_ref())?))
+    }
+
+    async fn explain(&self, request: Request<ExplainRequest>) -> Answer<ExplainResponse> {
+        let (request, inspect) = (request.into_inner(), Arc::clone(&self.inspect));
+        // It waits for a worker.
+        let explained = tokio::task::spawn_blocking(move || inspect.explain(&request)).await;
+        Ok(Response::new(explained.map_err(|error| Status::internal(error.to_string()))??))
     }
 
     type SessionsStream = Parts<SessionsResponse>;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclVerdict, AclsRequest, BridgeState, CaptureRequest,
     CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue, CopyResponse, DropCounter,
-    DropSeverity, FibEntry, FibSource, GraphNode, GraphResponse, InterfaceCounters, InterfaceState,
-    MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase, NeighborState, NodeRuntime, Policer,
-    PolicerHits, PolicerState, PolicerUser, RuntimeResponse, SessionFilter, SessionState, TenantState,
-    TraceShowResponse, TracedPacket, VipState, WorkerRuntime,
+    DropSeverity, ExplainRequest, ExplainResponse, FibEntry, FibSource, GraphNode, GraphResponse,
+    InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase,
+    NeighborState, NodeRuntime, Policer, PolicerHits, PolicerState, PolicerUser, RuntimeResponse,
+    SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket, VipState, WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -126,6 +126,13 @@ impl Inspect for Glass {
     fn acl_match(&self, request: &AclMatchRequest) -> Result<AclMatchResponse, InspectError> {
         let tenant = request.tenant.clone();
         Ok(AclMatchResponse { tenant, verdict: AclVerdict::Denied.into(), steps: Vec::new() })
+    }
+
+    fn explain(&self, request: &ExplainRequest) -> Result<ExplainResponse, InspectError> {
+        match request.interface.as_str() {
+            "" => Ok(ExplainResponse { interface: "a".into(), ..ExplainResponse::default() }),
+            name => Err(InspectError::NotFound(format!("there is no interface {name}"))),
+        }
     }
 
     fn vips(&self) -> Vec<VipState> {

@@ -4,6 +4,7 @@ mod arrival;
 pub mod control;
 pub(crate) mod family;
 mod fibs;
+mod follow;
 pub(crate) mod input;
 mod link_local;
 pub(crate) mod lookup;
@@ -19,6 +20,8 @@ mod usual;
 
 pub(crate) use arrival::Arrival;
 pub use fibs::{Fibs, VrfTables};
+pub use follow::{Followed, follow};
 pub use link_local::LinkLocals;
 pub use next_hop::{ECMP_SEED, MAX_REWRITE, NextHop, NextHopKind, NextHops};
 pub use output::{Lane, has_headroom, segment_len};
+pub use rpf::leads_back;

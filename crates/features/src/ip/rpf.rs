@@ -1,6 +1,6 @@
 //! The reverse path filter of both IP versions (RFC 3704): does a route lead back to where a packet claims to be from?
 
-use super::family::Family;
+use super::family::{Family, V4, V6};
 use super::{Fibs, NextHop, NextHopKind, NextHops};
 use crate::interface::{Interface, Interfaces, Rpf};
 use crate::tiered::{self, Tiered};
@@ -135,35 +135,74 @@ impl<F: Family> ReversePath<F> {
         ctx: &Ctx<'_>,
         mode: Rpf,
         rx_if: IfIndex,
-        mut id: u32,
+        id: u32,
         source: F::Address,
     ) -> Result<(), Drop> {
-        if mode == Rpf::Off {
-            return Ok(());
+        verdict::<F>((ctx.table(self.fibs), ctx.table(self.hops)), mode, rx_if, id, source)
+    }
+}
+
+fn verdict<F: Family>(
+    (fibs, hops): (&Fibs, &NextHops),
+    mode: Rpf,
+    rx_if: IfIndex,
+    mut id: u32,
+    source: F::Address,
+) -> Result<(), Drop> {
+    if mode == Rpf::Off {
+        return Ok(());
+    }
+    for _ in 0..MAX_STEPS {
+        let hop = hops.get(id);
+        let leads_back = match hop.kind {
+            NextHopKind::LookupIn => {
+                id = fibs.get(hop.vrf).map_or(0, |vrf| F::fib(vrf).lookup(source).0);
+                continue;
+            }
+            NextHopKind::Local => return Err(Drop::OwnAddress),
+            // Good on its link only, which is the one the packet came by.
+            NextHopKind::LinkLocal => true,
+            NextHopKind::Group => any_member(hops, hop, rx_if),
+            // Either of the two has the address.
+            NextHopKind::PortSplit => hops.splits_by(hop, rx_if),
+            NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Resolve => hop.tx_if == rx_if,
+            NextHopKind::NoRoute
+            | NextHopKind::Blackhole
+            | NextHopKind::Unreachable
+            | NextHopKind::Prohibit => return Err(Drop::NoRouteBack),
+        };
+        return if leads_back || mode == Rpf::Loose { Ok(()) } else { Err(Drop::WrongInterface) };
+    }
+    Err(Drop::NoRouteBack)
+}
+
+/// Whether an interface's filter lets packets from `source` pass, whose routes are in VRF `table`.
+///
+/// # Errors
+/// The drop reason of the filter, where it doesn't.
+pub fn leads_back(
+    (fibs, hops): (&Fibs, &NextHops),
+    (index, interface): (IfIndex, &Interface),
+    table: u16,
+    source: IpAddr,
+) -> Result<(), &'static str> {
+    let vrf = fibs.get(table);
+    let (mode, tables) = (interface.rpf, (fibs, hops));
+    let verdict = match source {
+        IpAddr::V4(address) => {
+            let id = vrf.map_or(0, |vrf| V4::fib(vrf).lookup(address.to_bits()).0);
+            verdict::<V4>(tables, mode, index, id, address.to_bits())
         }
-        let (fibs, hops) = (ctx.table(self.fibs), ctx.table(self.hops));
-        for _ in 0..MAX_STEPS {
-            let hop = hops.get(id);
-            let leads_back = match hop.kind {
-                NextHopKind::LookupIn => {
-                    id = fibs.get(hop.vrf).map_or(0, |vrf| F::fib(vrf).lookup(source).0);
-                    continue;
-                }
-                NextHopKind::Local => return Err(Drop::OwnAddress),
-                // Good on its link only, which is the one the packet came by.
-                NextHopKind::LinkLocal => true,
-                NextHopKind::Group => any_member(hops, hop, rx_if),
-                // Either of the two has the address.
-                NextHopKind::PortSplit => hops.splits_by(hop, rx_if),
-                NextHopKind::Rewrite | NextHopKind::Glean | NextHopKind::Resolve => hop.tx_if == rx_if,
-                NextHopKind::NoRoute
-                | NextHopKind::Blackhole
-                | NextHopKind::Unreachable
-                | NextHopKind::Prohibit => return Err(Drop::NoRouteBack),
-            };
-            return if leads_back || mode == Rpf::Loose { Ok(()) } else { Err(Drop::WrongInterface) };
+        IpAddr::V6(address) => {
+            let id = vrf.map_or(0, |vrf| V6::fib(vrf).lookup(address.to_bits()).0);
+            verdict::<V6>(tables, mode, index, id, address.to_bits())
         }
-        Err(Drop::NoRouteBack)
+    };
+    match verdict {
+        // As the node has it.
+        Err(Drop::NoRouteBack | Drop::WrongInterface) if is_allowed(interface, source) => Ok(()),
+        Err(reason) => Err(Drop::SPECS[reason as usize].name),
+        Ok(()) => Ok(()),
     }
 }
 

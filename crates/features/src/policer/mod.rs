@@ -8,6 +8,7 @@
 //! Tokens and colours are those of [`tables::policer`].
 
 mod dscp;
+mod fates;
 mod interface_policer;
 mod policed;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub use interface_policer::Policers;
 pub use policed::{Action, Figures, Hits, Policed, Profile};
 
 pub(crate) use dscp::{colour, mark};
+pub use fates::fates;
 
 use graph::NodeSpec;
 

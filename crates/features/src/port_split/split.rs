@@ -3,6 +3,7 @@
 use super::ports::PortSet;
 use std::sync::Arc;
 use tables::recent::Recent;
+use wire::IpProtocol;
 
 /// Flows that a split remembers. Each has eight bytes.
 const FLOWS: usize = 16_384;
@@ -45,6 +46,14 @@ impl PortSplit {
             flows: Recent::with_capacity(FLOWS, SILENT[0], SILENT[1])?,
             datagrams: Recent::with_capacity(DATAGRAMS, FRAGMENTS, FRAGMENTS)?,
         })
+    }
+}
+
+impl PortSplit {
+    /// Whether packets to that port go to the interface of its ports.
+    #[must_use]
+    pub fn has(&self, protocol: IpProtocol, port: u16) -> bool {
+        self.ports.has(protocol, port)
     }
 }
 

@@ -9,6 +9,7 @@
 //! Sequence numbers aren't looked at here: a RST is believed whoever sent it.
 
 use super::entry::{Direction, Session, State};
+use super::explain::{Meeting, Meets};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
 use super::tuple::{begins_connection, tcp_flags};
@@ -36,7 +37,13 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: false,
+    explain: explain,
 };
+
+/// What it would do.
+fn explain(meeting: &mut Meeting<'_>) -> Meets {
+    meeting.passes("follows the session, and lets everything pass")
+}
 
 struct Lifecycle;
 

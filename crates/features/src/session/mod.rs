@@ -4,7 +4,8 @@
 //!   (answers come from there).
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
 //!   `expire`: the node that ends them; `reset`: the one that refuses connections.
-//! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside.
+//! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside;
+//!   [`explain`]: what a packet would meet.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
 //!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`: the services; `translate`: what `nat` and `balance` have in common.
 
@@ -12,6 +13,7 @@ pub mod acl;
 pub mod balance;
 mod entry;
 mod expire;
+pub mod explain;
 mod input;
 mod ip4_session_input;
 mod ip6_session_input;

@@ -8,11 +8,13 @@
 //! A vector is metered before its packets are looked at: those of one tenant that come together take their tokens at once.
 
 use super::entry::Flow;
+use super::explain::{Meeting, Meets, Object};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
-use crate::policer::{Action, Policed, colour, mark};
+use crate::policer::{Action, Policed, colour, fates, mark};
 use graph::engine::MAX_VECTOR;
 use graph::{Feature, NodeSpec, prefetch_read};
+use std::sync::Arc;
 use tables::policer::{Colour, Credit};
 use tables::session::Handle;
 
@@ -63,6 +65,7 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: false,
+    explain: explain,
 };
 
 /// Tokens of a session, by direction, and the versions of the policers that they are of.
@@ -70,6 +73,21 @@ pub(super) const SERVICE: Service = Service {
 pub(super) struct Tokens {
     versions: [u32; 2],
     credit: [Credit; 2],
+}
+
+/// What it would do: which colour a packet has, tokens say when it comes.
+fn explain(meeting: &mut Meeting<'_>) -> Meets {
+    let Some(policed) = &meeting.tenant.policers[meeting.direction as usize] else {
+        return meeting.passes("no policer for this direction");
+    };
+    let profile = &policed.profile;
+    let tokens =
+        if profile.per_session { "the session's own tokens" } else { "tokens of the whole direction" };
+    meeting.say(
+        Some(Object::Policer(Arc::clone(&profile.name))),
+        format!("meters by {tokens}: {}", fates(profile)),
+    );
+    Meets::Passes
 }
 
 struct Policer {

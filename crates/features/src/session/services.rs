@@ -3,6 +3,7 @@
 //! A service is a node and a place on the arc `session-services`: what it runs before and after is declared as for any feature, and
 //! resolved once. A chain is a bitmap whose lowest bit is the first service.
 
+use super::explain::{Meeting, Meets};
 use core::fmt::Write;
 use graph::NodeSpec;
 use graph::plan::features;
@@ -22,6 +23,8 @@ pub struct Service {
     pub both_ways: bool,
     /// Whether ICMP errors about packets of a session that it has changed pass it, too.
     pub errors: bool,
+    /// What it would do with a packet. It changes nothing, and says what it looks at.
+    pub explain: fn(&mut Meeting<'_>) -> Meets,
 }
 
 /// Services of one direction: bit `n` is the service that is `n`-th in order.
@@ -197,7 +200,8 @@ mod tests {
     use graph::Feature;
 
     const fn service(name: &'static str, features: &'static [Feature]) -> Service {
-        Service { node: NodeSpec { name, features, ..NodeSpec::EMPTY }, both_ways: false, errors: false }
+        let node = NodeSpec { name, features, ..NodeSpec::EMPTY };
+        Service { node, both_ways: false, errors: false, explain: |_| Meets::Passes }
     }
 
     const fn place(runs_before: &'static [&'static str], runs_after: &'static [&'static str]) -> Feature {

@@ -195,14 +195,11 @@ impl Sessions {
     /// `None` where its tenant is gone, doesn't translate any more as its packets are translated, or isn't that any more whose sessions begin where it began.
     #[cold]
     fn renew(&mut self, tenants: &Tenants, index: u32) -> Option<()> {
-        let (handle, key, session) = self.table.visit(index)?;
+        if !self.outlives(tenants, index) {
+            return None;
+        }
+        let (handle, _, session) = self.table.visit(index)?;
         let tenant = tenants.get(session.tenant)?;
-        if self.begun.get(handle).is_some_and(|at| is_anothers(tenants, *at, session.tenant)) {
-            return None;
-        }
-        if session.marks.has(Marks::TRANSLATED) && !self.translations.holds(tenants, tenant, &key, handle) {
-            return None;
-        }
         if let Some(check) = super::order().number(tcp_check::SERVICE.node.name)
             && !session.is_blocked()
             && !session.chain[0].has(check)
@@ -223,6 +220,24 @@ impl Sessions {
             self.link(index);
         }
         Some(())
+    }
+
+    /// Whether a session whose tenants have changed goes on: whether [`Sessions::renew`] would have it.
+    pub(super) fn outlives(&self, tenants: &Tenants, index: u32) -> bool {
+        let (Some(handle), Some(key), Some(session)) =
+            (self.table.handle(index), self.table.key(index), self.table.get(index))
+        else {
+            return false;
+        };
+        let Some(tenant) = tenants.get(session.tenant) else { return false };
+        let is_anothers = self.begun.get(handle).is_some_and(|at| is_anothers(tenants, *at, session.tenant));
+        let translated = session.marks.has(Marks::TRANSLATED);
+        !is_anothers && (!translated || self.translations.holds(tenants, tenant, &key, handle))
+    }
+
+    /// Whether a packet of that side begins a session anew, as [`yields`] has it.
+    pub(super) fn yields(&self, session: &Session, direction: Direction, handle: Handle) -> bool {
+        yields(session, direction, handle, &self.translations)
     }
 
     /// Takes a packet of session `index` into account, if that is the one with this key; gives what it passes next, and the

@@ -4,6 +4,7 @@ mod baseline;
 mod bridges;
 mod copying;
 mod drops;
+mod explain;
 mod fib;
 mod graph;
 mod interfaces;
@@ -18,9 +19,9 @@ pub(super) use runtime::clock_hz;
 
 use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest,
-    ClearCountersRequest, CopyResponse, DropCounter, FibEntry, GraphResponse, InterfaceState, MemifSocket,
-    MemifState, NatPoolState, NeighborState, PolicerState, RuntimeResponse, SessionFilter, SessionState,
-    TenantState, TraceShowResponse, VipState,
+    ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
+    GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
+    RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, VipState,
 };
 
 use super::start::EngineHandle;
@@ -91,6 +92,10 @@ impl Inspect for EngineHandle {
 
     fn acl_match(&self, request: &AclMatchRequest) -> Result<AclMatchResponse, InspectError> {
         acls::matching(&self.shared, request)
+    }
+
+    fn explain(&self, request: &ExplainRequest) -> Result<ExplainResponse, InspectError> {
+        explain::explain(&self.shared, request)
     }
 
     fn sessions(

@@ -97,7 +97,7 @@ pub(super) fn clear(shared: &Shared, filter: &SessionFilter) -> Result<u64, Insp
 }
 
 /// Has a worker look at its sessions between two rounds.
-fn ask<R: Send + 'static>(
+pub(super) fn ask<R: Send + 'static>(
     shared: &Shared,
     worker: &Worker,
     question: impl FnOnce(&mut Sessions) -> R + Send + 'static,
@@ -149,7 +149,7 @@ fn read(inventory: &Inventory, filter: &SessionFilter) -> Result<Filter, Inspect
     })
 }
 
-fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionState {
+pub(super) fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionState {
     let Seen { handle, key, session, .. } = seen;
     let ((initiator, initiator_port), (responder, responder_port)) = seen.endpoints();
     let now = (nanoseconds() >> TICK_BITS) as u32;

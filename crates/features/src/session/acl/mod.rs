@@ -12,6 +12,7 @@
 //! * [`Acls`]: lists as workers see them; [`tables::classifier`] finds rules. [`control`]: the one who writes all that.
 
 pub mod control;
+mod explain;
 mod lists;
 
 pub use lists::{Acl, Acls, Action, Explained, Met, Place, Question};
@@ -85,6 +86,7 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: false,
+    explain: explain::explain,
 };
 
 /// The service's number.

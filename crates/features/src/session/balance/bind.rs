@@ -30,7 +30,6 @@ pub(super) enum Refused {
 
 /// A session that is to be given a backend.
 struct Candidate {
-    handle: Handle,
     key: Key,
     client_is_high: bool,
     client: Endpoint,
@@ -60,15 +59,16 @@ impl Sessions {
         }
         let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };
         let backend = *tenants.vips.choose(vip, &asker).ok_or(Refused::NoBackend)?;
-        let it = Candidate { handle, key, client_is_high, client };
-        let (alias, beyond) = self.way_back(tenants, worker, &it, &backend, vip).ok_or(Refused::InUse)?;
+        let it = Candidate { key, client_is_high, client };
+        let way_back = self.way_back(tenants, worker, (handle, &it), &backend, vip);
+        let (alias, beyond) = way_back.ok_or(Refused::InUse)?;
         let translations = &mut self.translations;
         tenants.vips.open(&mut translations.books, worker);
         let account = backend.account;
         let noted = if key.is_v4() {
-            note(&mut translations.v4, &it, beyond, account, alias)
+            note(&mut translations.v4, (handle, &it), beyond, account, alias)
         } else {
-            note::<Address6>(&mut translations.v6, &it, beyond, account, alias)
+            note::<Address6>(&mut translations.v6, (handle, &it), beyond, account, alias)
         };
         if noted.is_none() {
             self.table.remove_alias(alias);
@@ -97,29 +97,73 @@ impl Sessions {
         &mut self,
         tenants: &Tenants,
         worker: u32,
-        it: &Candidate,
+        (handle, it): (Handle, &Candidate),
         backend: &Backend,
         vip: &Vip,
     ) -> Option<(u32, [Endpoint; 2])> {
-        let itself = it.client.0 == backend.endpoint.0;
-        let (own, other) = match vip.source_nat(backend, it.client.0) {
+        // Nobody can foresee where the search begins (RFC 6056).
+        let start = self.table.hash(&it.key).rotate_left(16);
+        it.way_back(tenants, worker, start, (vip, backend), |alias, turned| {
+            self.table.add_alias(handle, alias, turned).ok()
+        })
+    }
+
+    /// How a session that began now would be seen: client and backend, and whether the client had that backend before.
+    ///
+    /// # Errors
+    /// [`Refused`] as [`Sessions::balance`].
+    pub(super) fn would_balance(
+        &self,
+        tenants: &Tenants,
+        worker: u32,
+        (key, client_is_high): (Key, bool),
+        (vip, of): (&Vip, Key),
+        now: u32,
+    ) -> Result<([Endpoint; 2], bool), Refused> {
+        let (low, high) = key.endpoints();
+        let client = if client_is_high { high } else { low };
+        if !vip.admits(client.0) {
+            return Err(Refused::Source);
+        }
+        let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };
+        let (backend, kept) = tenants.vips.would_choose(vip, &asker).ok_or(Refused::NoBackend)?;
+        let it = Candidate { key, client_is_high, client };
+        let start = self.table.hash(&key).rotate_left(16);
+        let free = |alias: Key, _| self.table.find(&alias, self.table.hash(&alias)).is_none().then_some(());
+        let (_, seen) = it.way_back(tenants, worker, start, (vip, backend), free).ok_or(Refused::InUse)?;
+        Ok((seen, kept))
+    }
+}
+
+impl Candidate {
+    /// How client and backend are seen beyond: the first way whose key is this worker's and that `take` gives. `take` is told the key and whether its endpoints are
+    /// turned.
+    fn way_back<T>(
+        &self,
+        tenants: &Tenants,
+        worker: u32,
+        start: u32,
+        (vip, backend): (&Vip, &Backend),
+        mut take: impl FnMut(Key, bool) -> Option<T>,
+    ) -> Option<(T, [Endpoint; 2])> {
+        let itself = self.client.0 == backend.endpoint.0;
+        let (own, other) = match vip.source_nat(backend, self.client.0) {
             SourceNat::Always => (false, true),
             SourceNat::Never => (true, false),
             SourceNat::Hairpin => (!itself, true),
         };
-        let own = own.then_some(it.client);
-        // Nobody can foresee where the search begins (RFC 6056).
-        let start = self.table.hash(&it.key).rotate_left(16);
-        let others = ports(&PORTS, it.client.1, start).take(LOOKS).filter(|_| other);
+        let own = own.then_some(self.client);
+        let others = ports(&PORTS, self.client.1, start).take(LOOKS).filter(|_| other);
         let seen = own.into_iter().chain(others.map(|port| (vip.source, port)));
         let mut tries = 0;
         for seen in seen {
-            let (alias, seen_is_high) = Key::of(it.key.context(), it.key.protocol(), seen, backend.endpoint)?;
+            let (alias, seen_is_high) =
+                Key::of(self.key.context(), self.key.protocol(), seen, backend.endpoint)?;
             if tenants.workers > 1 && tenants.owner(&alias) != worker {
                 continue;
             }
-            if let Ok(number) = self.table.add_alias(it.handle, alias, seen_is_high != it.client_is_high) {
-                return Some((number, [seen, backend.endpoint]));
+            if let Some(taken) = take(alias, seen_is_high != self.client_is_high) {
+                return Some((taken, [seen, backend.endpoint]));
             }
             tries += 1;
             if tries == TRIES {
@@ -133,13 +177,13 @@ impl Sessions {
 /// Notes how a session is seen by its backend.
 fn note<A: Address>(
     known: &mut Beside<Translation<A>>,
-    it: &Candidate,
+    (handle, it): (Handle, &Candidate),
     beyond: [Endpoint; 2],
     account: u32,
     alias: u32,
 ) -> Option<()> {
     let [client, backend] = beyond.map(|(address, port)| Some((A::of(address)?, port)));
-    let (translation, _) = known.get_mut(it.handle)?;
+    let (translation, _) = known.get_mut(handle)?;
     *translation = Translation::new(&it.key, it.client_is_high, [client?, backend?]);
     (translation.account, translation.alias) = (account, alias);
     Some(())

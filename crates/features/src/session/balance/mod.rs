@@ -16,6 +16,7 @@
 mod affinity;
 mod bind;
 pub mod control;
+mod explain;
 mod ledger;
 mod vips;
 
@@ -100,6 +101,7 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: true,
+    explain: explain::explain,
 };
 
 /// The service's number.

@@ -196,6 +196,15 @@ pub(super) struct Asker {
     pub(super) now: u32,
 }
 
+/// The client as its VIP knows it again, where it does.
+fn client(vip: &Vip, asker: &Asker) -> Option<Client> {
+    if vip.affinity == 0 {
+        return None;
+    }
+    let client = hash64(&Key::of_endpoint(asker.context, asker.protocol, (asker.endpoint.0, 0)));
+    Some(Client(client ^ hash64(&asker.of).rotate_left(7)))
+}
+
 impl Vips {
     /// The VIP of an endpoint as [`Key::of_endpoint`] makes it, if it is one.
     pub(super) fn get(&self, endpoint: &Key) -> Option<&Arc<Vip>> {
@@ -223,20 +232,29 @@ impl Vips {
         }
     }
 
-    /// The backend of a new session.
+    /// The backend of a new session, which the client keeps.
     pub(super) fn choose<'v>(&self, vip: &'v Vip, asker: &Asker) -> Option<&'v Backend> {
-        let Asker { context, protocol, endpoint: (address, port), of, now } = *asker;
-        if vip.affinity == 0 {
-            return self.pick(vip, CLIENTS.hash(&Key::of_endpoint(context, protocol, (address, port))));
+        let backend = self.would_choose(vip, asker)?.0;
+        if let Some((table, client)) = self.affinity.as_ref().zip(client(vip, asker)) {
+            table.put(client, backend.account, asker.now);
         }
-        let client = hash64(&Key::of_endpoint(context, protocol, (address, 0)));
-        let Some(table) = &self.affinity else { return self.pick(vip, (client >> 32) as u32) };
-        let entry = Client(client ^ hash64(&of).rotate_left(7));
-        let kept = table.get(entry, now, vip.affinity);
-        let kept = kept.and_then(|account| vip.backends.iter().find(|backend| backend.account == account));
-        let backend = kept.or_else(|| self.pick(vip, (client >> 32) as u32))?;
-        table.put(entry, backend.account, now);
         Some(backend)
+    }
+
+    /// The backend that a new session would have; second: whether since the client had it before.
+    pub(super) fn would_choose<'v>(&self, vip: &'v Vip, asker: &Asker) -> Option<(&'v Backend, bool)> {
+        let Asker { context, protocol, endpoint: (address, port), now, .. } = *asker;
+        let Some(entry) = client(vip, asker) else {
+            let hash = CLIENTS.hash(&Key::of_endpoint(context, protocol, (address, port)));
+            return self.pick(vip, hash).map(|backend| (backend, false));
+        };
+        let kept = self.affinity.as_ref().and_then(|table| table.get(entry, now, vip.affinity));
+        let kept = kept.and_then(|account| vip.backends.iter().find(|backend| backend.account == account));
+        let hash = || (hash64(&Key::of_endpoint(context, protocol, (address, 0))) >> 32) as u32;
+        match kept {
+            Some(kept) => Some((kept, true)),
+            None => self.pick(vip, hash()).map(|backend| (backend, false)),
+        }
     }
 
     fn pick<'v>(&self, vip: &'v Vip, hash: u32) -> Option<&'v Backend> {

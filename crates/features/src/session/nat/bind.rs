@@ -173,33 +173,74 @@ impl Sessions {
         worker: u32,
         handle: Handle,
         key: &Key,
-        (host, remote, inside_is_high): (End<u32>, End<u32>, bool),
+        ends: (End<u32>, End<u32>, bool),
         share: &Share,
     ) -> Option<(u32, [End<u32>; 2])> {
-        let protocol = IpProtocol(key.protocol());
         // Nobody can foresee where the search begins (RFC 6056).
         let start = self.table.hash(key).rotate_left(16);
-        let ports = share.candidates(host.1, start).take(if has_free_ports(protocol) { LOOKS } else { 1 });
-        let mut tries = 0;
-        for port in ports {
-            if !has_free_ports(protocol) && port != host.1 {
-                break;
-            }
-            let seen = (share.address, port);
-            // An echo's identifier stands for both ports.
-            let other = if protocol == IpProtocol::ICMP { (remote.0, port) } else { remote };
-            let (alias, seen_is_high) = Key::v4(key.context(), protocol.0, seen, other);
-            if tenants.workers > 1 && tenants.owner(&alias) != worker {
-                continue;
-            }
-            tries += 1;
-            if let Ok(number) = self.table.add_alias(handle, alias, seen_is_high != inside_is_high) {
-                return Some((number, [seen, other]));
-            }
-            if tries == TRIES {
-                break;
-            }
-        }
-        None
+        search(tenants, worker, (key, start), ends, share, |alias, turned| {
+            self.table.add_alias(handle, alias, turned).ok()
+        })
     }
+
+    /// How both sides of a session that began now would be seen.
+    ///
+    /// # Errors
+    /// [`NoPort`] as [`Sessions::translate`].
+    pub(in super::super) fn would_translate(
+        &self,
+        tenants: &Tenants,
+        worker: u32,
+        (key, inside_is_high): (Key, bool),
+        (pool, wish): (&Pool, Wish),
+    ) -> Result<[End<u32>; 2], NoPort> {
+        let (low, high) = key.v4_endpoints();
+        let (host, remote) = (if inside_is_high { high } else { low }, wish.responder);
+        let is_free = |alias: Key| self.table.find(&alias, self.table.hash(&alias)).is_none();
+        if let Some(seen) = wish.source {
+            let (alias, _) = Key::v4(key.context(), key.protocol(), seen, remote);
+            return if is_free(alias) { Ok([seen, remote]) } else { Err(NoPort::InUse) };
+        }
+        let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
+        let start = self.table.hash(&key).rotate_left(16);
+        let ends = (host, remote, inside_is_high);
+        let found =
+            search(tenants, worker, (&key, start), ends, &share, |alias, _| is_free(alias).then_some(()));
+        found.map(|(_, seen)| seen).ok_or(NoPort::Exhausted)
+    }
+}
+
+/// How both sides of a session are seen: the first port of the share whose key is this worker's and that `take` gives. `take` is told the key and
+/// whether its endpoints are turned.
+fn search<T>(
+    tenants: &Tenants,
+    worker: u32,
+    (key, start): (&Key, u32),
+    (host, remote, inside_is_high): (End<u32>, End<u32>, bool),
+    share: &Share,
+    mut take: impl FnMut(Key, bool) -> Option<T>,
+) -> Option<(T, [End<u32>; 2])> {
+    let protocol = IpProtocol(key.protocol());
+    let ports = share.candidates(host.1, start).take(if has_free_ports(protocol) { LOOKS } else { 1 });
+    let mut tries = 0;
+    for port in ports {
+        if !has_free_ports(protocol) && port != host.1 {
+            break;
+        }
+        let seen = (share.address, port);
+        // An echo's identifier stands for both ports.
+        let other = if protocol == IpProtocol::ICMP { (remote.0, port) } else { remote };
+        let (alias, seen_is_high) = Key::v4(key.context(), protocol.0, seen, other);
+        if tenants.workers > 1 && tenants.owner(&alias) != worker {
+            continue;
+        }
+        tries += 1;
+        if let Some(taken) = take(alias, seen_is_high != inside_is_high) {
+            return Some((taken, [seen, other]));
+        }
+        if tries == TRIES {
+            break;
+        }
+    }
+    None
 }

@@ -14,6 +14,7 @@
 //! `translate` does it.
 
 mod bind;
+mod explain;
 mod mappings;
 mod pool;
 mod way;
@@ -28,12 +29,14 @@ use super::entry::{Flow, Marks, Session};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
-use super::translate::{self, Told};
+use super::tenants::Tenant;
+use super::translate::{self, End, Told};
 use crate::ip::{Fibs, NextHops};
 use bind::NoPort;
 use graph::publish::Key as Part;
-use graph::{Feature, NodeSpec};
+use graph::{Feature, IfIndex, NodeSpec};
 use std::sync::LazyLock;
+use tables::session::Key;
 use way::{Way, way};
 
 graph::edges! {
@@ -97,6 +100,7 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: true,
+    explain: explain::explain,
 };
 
 /// The service's number.
@@ -156,21 +160,10 @@ impl Nat {
             return Entry::Passes;
         }
         let Some(tenant) = arrival.tenants.get(session.tenant) else { return Entry::Goes };
-        let (low, high) = key.v4_endpoints();
-        let (host, remote) = if session.initiator_is_high() { (high, low) } else { (low, high) };
         let meta = arrival.packets.meta(arrival.slot);
-        let mappings = tenant.nat.as_ref().map(|pool| &pool.mappings);
-        let meant = mappings.and_then(|mappings| mappings.inward(key.protocol(), remote));
-        let from_outside = tenant.is_outside(meta.rx_if);
-        let leads = match (meant, from_outside) {
-            (Some(_), _) => Way::Outside,
-            // Its host isn't mapped any more.
-            (None, true) => Way::Inside,
-            (None, false) => {
-                let (fibs, hops) = (arrival.tables.get(self.fibs), arrival.tables.get(self.hops));
-                way(tenant, fibs, hops, meta.table, remote.0)
-            }
-        };
+        let (fibs, hops) = (arrival.tables.get(self.fibs), arrival.tables.get(self.hops));
+        let sides = sides(&key, session.initiator_is_high());
+        let (leads, wish) = wish(tenant, (fibs, hops), (meta.rx_if, meta.table), key.protocol(), sides);
         match leads {
             Way::Outside => {}
             Way::Nowhere => return Entry::Passes,
@@ -181,8 +174,6 @@ impl Nat {
             }
         }
         let Some(pool) = &tenant.nat else { return Entry::Refused(Drop::NoPool.into()) };
-        let source = if from_outside { Some(host) } else { pool.mappings.outward(key.protocol(), host) };
-        let wish = Wish { source, responder: meant.unwrap_or(remote) };
         match arrival.sessions.translate(arrival.tenants, arrival.worker, number, (pool, wish), arrival.tick)
         {
             Ok(()) => {
@@ -194,4 +185,32 @@ impl Nat {
             Err(NoPort::NoShare) => Entry::Refused(Drop::NoShare.into()),
         }
     }
+}
+
+/// Initiator and responder.
+fn sides(key: &Key, initiator_is_high: bool) -> [End<u32>; 2] {
+    let (low, high) = key.v4_endpoints();
+    if initiator_is_high { [high, low] } else { [low, high] }
+}
+
+/// Whether a session leads outside that begins at an interface with a VRF, and what it is to be translated to then.
+fn wish(
+    tenant: &Tenant,
+    (fibs, hops): (&Fibs, &NextHops),
+    (interface, table): (IfIndex, u16),
+    protocol: u8,
+    [host, remote]: [End<u32>; 2],
+) -> (Way, Wish) {
+    let mappings = tenant.nat.as_ref().map(|pool| &pool.mappings);
+    let meant = mappings.and_then(|mappings| mappings.inward(protocol, remote));
+    let from_outside = tenant.is_outside(interface);
+    let leads = match (meant, from_outside) {
+        (Some(_), _) => Way::Outside,
+        // Its host isn't mapped any more.
+        (None, true) => Way::Inside,
+        (None, false) => way(tenant, fibs, hops, table, remote.0),
+    };
+    let mapped = || mappings.and_then(|mappings| mappings.outward(protocol, host));
+    let source = if from_outside { Some(host) } else { mapped() };
+    (leads, Wish { source, responder: meant.unwrap_or(remote) })
 }

@@ -20,11 +20,13 @@ mod track;
 pub use track::{TcpState, Track};
 
 use super::entry::{Flow, Marks, State};
+use super::explain::{Meeting, Meets};
 use super::lifecycle::{self, Step};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{Ahead, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Midstream;
+use super::tuple::begins_connection;
 use graph::{Feature, NodeSpec, prefetch_read};
 use segment::Segment;
 use track::{Doubt, Outcome, Refusal};
@@ -97,7 +99,38 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: false,
+    explain: explain,
 };
+
+/// What it would do with a segment whose numbers are right.
+fn explain(meeting: &mut Meeting<'_>) -> Meets {
+    if meeting.packet().protocol != IpProtocol::TCP {
+        return meeting.passes("no TCP: it passes");
+    }
+    let seen = meeting.there.and_then(|(handle, _)| meeting.sessions.tcp.get(handle).and_then(Track::states));
+    if let Some([initiator, responder]) = seen {
+        return meeting.passes(format!(
+            "passes where its numbers fit; the initiator is in {}, the responder in {}",
+            initiator.name(),
+            responder.name()
+        ));
+    }
+    let seen_before = meeting.there.is_some_and(|(_, session)| session.marks.has(Marks::UNCHECKED));
+    match meeting.tenant.midstream {
+        _ if begins_connection(meeting.packet().flags) => meeting.passes("begins a connection"),
+        Midstream::Remove if !seen_before => {
+            meeting.drops(None, "its connection's beginning wasn't seen", reason(Drop::Midstream))
+        }
+        Midstream::Security if !seen_before => {
+            meeting.drops(None, "its connection's beginning wasn't seen", reason(Drop::Blocked))
+        }
+        _ => meeting.passes("its connection's beginning wasn't seen: it is followed from here on"),
+    }
+}
+
+const fn reason(drop: Drop) -> &'static str {
+    Drop::SPECS[drop as usize].name
+}
 
 struct TcpCheck {
     /// Number of the service that it stands in for.

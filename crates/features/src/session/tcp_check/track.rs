@@ -67,6 +67,26 @@ pub enum TcpState {
     Closed,
 }
 
+impl TcpState {
+    /// The RFC's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Listen => "LISTEN",
+            Self::SynSent => "SYN-SENT",
+            Self::SynReceived => "SYN-RECEIVED",
+            Self::Established => "ESTABLISHED",
+            Self::FinWait1 => "FIN-WAIT-1",
+            Self::FinWait2 => "FIN-WAIT-2",
+            Self::CloseWait => "CLOSE-WAIT",
+            Self::Closing => "CLOSING",
+            Self::LastAck => "LAST-ACK",
+            Self::TimeWait => "TIME-WAIT",
+            Self::Closed => "CLOSED",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 enum Over {

@@ -23,12 +23,12 @@ fn prefix(text: &str) -> Prefix {
 }
 
 /// Hosts A and B of the conversations.
-fn hosts(v6: bool) -> [&'static str; 2] {
+pub(super) fn hosts(v6: bool) -> [&'static str; 2] {
     if v6 { ["2001:db8:2::2", "2001:db8:1002::9"] } else { ["10.0.2.2", "10.2.0.9"] }
 }
 
 /// A rule that everybody meets.
-fn rule(action: Action) -> RuleConfig {
+pub(super) fn rule(action: Action) -> RuleConfig {
     RuleConfig {
         name: "".into(),
         remark: "".into(),
@@ -43,7 +43,7 @@ fn rule(action: Action) -> RuleConfig {
     }
 }
 
-fn from(prefixes: &[&str]) -> Side {
+pub(super) fn from(prefixes: &[&str]) -> Side {
     let mut prefixes: Vec<Prefix> = prefixes.iter().map(|text| prefix(text)).collect();
     prefixes.sort_unstable();
     Side { prefixes, ..Side::default() }
@@ -53,11 +53,11 @@ fn of_set(name: &str) -> Side {
     Side { sets: vec![name.into()], ..Side::default() }
 }
 
-fn to_port(action: Action, protocol: IpProtocol, port: u16) -> RuleConfig {
+pub(super) fn to_port(action: Action, protocol: IpProtocol, port: u16) -> RuleConfig {
     RuleConfig { protocol: Some(protocol.0), destination_ports: vec![(port, port)], ..rule(action) }
 }
 
-fn set_acl(filters: &mut Filters, name: &str, rules: Vec<RuleConfig>) {
+pub(super) fn set_acl(filters: &mut Filters, name: &str, rules: Vec<RuleConfig>) {
     filters.set_acl(&name.into(), Some(AclConfig { rules, otherwise: None }.into()));
 }
 
@@ -75,7 +75,7 @@ fn set_endpoint(filters: &mut Filters, name: &str, ingress: &[&str], egress: &[&
 }
 
 /// Has workers see what was changed; the tenant asks these lists.
-fn publish(bench: &mut Bench, filters: &mut Filters, lists: &[&str]) {
+pub(super) fn publish(bench: &mut Bench, filters: &mut Filters, lists: &[&str]) {
     filters.publish();
     let numbers = filters.numbers(lists.iter().copied());
     let key = bench.key::<Tenants>();
@@ -95,7 +95,7 @@ fn filtering() -> Tenant {
 }
 
 /// A network whose tenant asks the list "all".
-fn network(tier: Tier, rules: Vec<RuleConfig>) -> (Bench, Filters) {
+pub(super) fn network(tier: Tier, rules: Vec<RuleConfig>) -> (Bench, Filters) {
     let (mut bench, mut filters) = (bench(tier, &[filtering()]), Filters::default());
     set_acl(&mut filters, "all", rules);
     publish(&mut bench, &mut filters, &["all"]);

@@ -52,7 +52,7 @@ fn vip(protocol: IpProtocol, endpoint: Endpoint, backends: Vec<BackendConfig>) -
 }
 
 /// VIPs of both versions and all protocols, with one backend.
-fn simple() -> Balancer {
+pub(super) fn simple() -> Balancer {
     let mut balancer = Balancer::new(1);
     for v6 in [false, true] {
         let (endpoint, backend) = places(v6);
@@ -82,7 +82,7 @@ fn publish(bench: &mut Bench, balancer: &mut Balancer) {
 }
 
 /// A network with these VIPs, on whose second interface clients are.
-fn network(tier: Tier, balancer: &mut Balancer) -> Bench {
+pub(super) fn network(tier: Tier, balancer: &mut Balancer) -> Bench {
     let mut bench = bench(tier, &[balancing()]);
     publish(&mut bench, balancer);
     bench

@@ -3,6 +3,7 @@
 mod acl;
 mod balance;
 mod conversations;
+mod explain;
 mod handover;
 mod limits;
 mod nat;

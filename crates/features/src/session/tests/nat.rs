@@ -9,11 +9,11 @@ use super::*;
 use crate::session::nat::{Deterministic, Mapping, Mappings, Pool};
 use core::ops::RangeInclusive;
 
-const NAT: &str = include_str!("../../../tests/vectors/nat.txt");
+pub(super) const NAT: &str = include_str!("../../../tests/vectors/nat.txt");
 
 const POOL: u32 = 0xc000_0201;
 
-fn pool(ports: RangeInclusive<u16>) -> Pool {
+pub(super) fn pool(ports: RangeInclusive<u16>) -> Pool {
     Pool {
         name: "out".into(),
         addresses: vec![POOL..=POOL],
@@ -25,7 +25,7 @@ fn pool(ports: RangeInclusive<u16>) -> Pool {
 }
 
 /// A tenant whose sessions are translated.
-fn translating(pool: Pool) -> Tenant {
+pub(super) fn translating(pool: Pool) -> Tenant {
     Tenant {
         chain: [order().chain(["l4-lifecycle", "nat"]).unwrap(); 2],
         nat: Some(Arc::new(pool)),
@@ -33,7 +33,7 @@ fn translating(pool: Pool) -> Tenant {
     }
 }
 
-fn translations(tenant: &Tenant) -> u64 {
+pub(super) fn translations(tenant: &Tenant) -> u64 {
     tenant.nat.as_ref().unwrap().figures.translations.load(Ordering::Relaxed)
 }
 

@@ -10,6 +10,7 @@
 
 mod address;
 mod edit;
+mod explain;
 mod own;
 mod packet;
 mod sctp;
@@ -17,6 +18,7 @@ mod translation;
 mod translations;
 
 pub(super) use address::{Address, Address6, End};
+pub(super) use explain::explain;
 pub(crate) use own::OwnErrors;
 pub(super) use packet::{Told, packet};
 use translation::Unfit;

@@ -51,6 +51,12 @@ impl Translations {
         v4.or_else(|| self.v6.get(session).map(Translation::endpoints))
     }
 
+    /// Whether the near side is the higher endpoint of the session's key.
+    pub(in super::super) fn near_is_high(&self, session: Handle) -> Option<bool> {
+        let v4 = self.v4.get(session).map(|one| one.near_is_high);
+        v4.or_else(|| self.v6.get(session).map(|one| one.near_is_high))
+    }
+
     /// Pool, backend and second key of a session that is translated.
     pub(in super::super) fn owners(&self, session: Handle) -> Option<Owners> {
         let v4 = self.v4.get(session).map(Owners::of);
