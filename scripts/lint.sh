@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
+cargo fmt --manifest-path examples/sample-service/Cargo.toml --check
 cargo clippy --locked --workspace --all-targets -- -D warnings
 # What is published on its own: its documentation, and that it can be packaged.
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps -p quiver-memory -p memif

@@ -6,7 +6,7 @@
 //! - [`control`]: the thread that owns all of these and changes them in step with [`state`], the copy on disk.
 //! - [`grpc`] and [`metrics`]: the two doors.
 //! - [`engine`]: the packet engine behind [`dataplane`].
-//! - [`daemon`]: all of it put together.
+//! - [`daemon`]: all of it put together; [`program`]: with a command line.
 #![forbid(unsafe_code)]
 
 pub mod control;
@@ -19,6 +19,7 @@ pub mod logging;
 pub mod metrics;
 pub mod model;
 pub mod notify;
+pub mod program;
 pub mod reconcile;
 pub mod settings;
 pub mod state;

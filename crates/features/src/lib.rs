@@ -64,6 +64,9 @@ pub fn nodes() -> Vec<NodeSpec> {
     nodes.extend_from_slice(port_split::NODES);
     nodes.extend_from_slice(session::NODES);
     nodes.extend(session::SERVICES.iter().map(|service| service.node));
+    let added = session::order().services().iter().map(|service| service.node);
+    let is_here = |name| session::SERVICES.iter().any(|service| service.node.name == name);
+    nodes.extend(added.filter(|node| !is_here(node.name)));
     nodes
 }
 

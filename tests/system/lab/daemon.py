@@ -13,7 +13,7 @@ from .process import HANGS, Process, eventually, run, tool
 class Daemon:
     """A quiverd with socket, state and log in one directory."""
 
-    def __init__(self, directory, state=None, workers=None, extra="", inside=()):
+    def __init__(self, directory, state=None, workers=None, extra="", inside=(), program=None):
         self.directory = pathlib.Path(directory)
         self.socket = self.directory / "quiver.sock"
         self.metrics = self.directory / "metrics.sock"
@@ -25,6 +25,7 @@ class Daemon:
         )
         # Words of a command that runs it somewhere else than here.
         self.inside = inside
+        self.program = program or tool("quiverd")
         self.process = None
         self.past = []
         # Where in the log the present test begins.
@@ -34,7 +35,7 @@ class Daemon:
 
     def start(self):
         """Starts it and waits until it answers."""
-        self.process = Process(*self.inside, tool("quiverd"), "--config", self.settings)
+        self.process = Process(*self.inside, self.program, "--config", self.settings)
         eventually(self._answers, lambda: f"quiverd answers\n{self.log()}")
         return self
 

@@ -7,7 +7,7 @@
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside;
 //!   [`explain`]: what a packet would meet.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
-//!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`: the services; `translate`: what `nat` and `balance` have in common.
+//!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
 
 pub mod acl;
 pub mod balance;
@@ -24,6 +24,7 @@ mod onward;
 mod policer;
 mod reset;
 mod room;
+pub mod service;
 pub mod services;
 mod serving;
 mod sessions;
@@ -43,24 +44,25 @@ pub(crate) use translate::OwnErrors;
 
 use graph::NodeSpec;
 use services::{Order, Service};
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// This folder's nodes besides services.
 pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE, reset::NODE];
 
-/// All services.
+/// The services that are here.
 pub const SERVICES: &[Service] =
     &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, acl::SERVICE, policer::SERVICE, nat::SERVICE];
 
-/// All services in their order.
+/// All services in their order: those of [`SERVICES`], and those that were [added](service::add).
 ///
 /// # Panics
-/// If their declarations contradict each other: a mistake that every test finds.
+/// If declarations of [`SERVICES`] contradict each other: a mistake that every test finds.
 #[must_use]
 pub fn order() -> &'static Order {
-    static ORDER: LazyLock<Order> = LazyLock::new(|| match Order::resolve(SERVICES) {
+    ORDER.get_or_init(|| match Order::resolve(SERVICES) {
         Ok(order) => order,
         Err(error) => panic!("{error}"),
-    });
-    &ORDER
+    })
 }
+
+static ORDER: OnceLock<Order> = OnceLock::new();

@@ -7,7 +7,7 @@ use graph::packet::Meta;
 use graph::{IfIndex, NodeContext, Resume};
 
 /// Where packets go on that have passed their services: every service's `resumes`.
-pub(super) const RESUMES: &[Resume] = &[
+pub const RESUMES: &[Resume] = &[
     Resume { arc: ip4::UNICAST, after: "ip4-session-input" },
     Resume { arc: ip6::UNICAST, after: "ip6-session-input" },
 ];

@@ -9,7 +9,7 @@ use graph::NodeSpec;
 use graph::plan::features;
 
 /// The arc whose features the services are.
-pub(super) const SERVICES_ARC: &str = "session-services";
+pub const SERVICES_ARC: &str = "session-services";
 
 /// Services that a chain can have: the last bit of the bitmap says that packets are dropped.
 pub const MAX_SERVICES: usize = 63;

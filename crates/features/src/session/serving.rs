@@ -23,15 +23,14 @@ use tables::session::{Beside, Handle, Key};
 use wire::{Icmpv4Error, Icmpv6Error, IpProtocol};
 
 /// Counters that a service can have.
-const COUNTERS: usize = 16;
+pub(super) const COUNTERS: usize = 16;
 
 /// What becomes of a packet that a service has looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// It passes the next service.
     Next,
     /// It passes none of the services that are left.
-    #[cfg_attr(not(test), expect(dead_code, reason = "none of the services here lets packets skip others"))]
     Skip,
     /// It is dropped, for that reason of the service's node.
     Drop(u8),

@@ -1,0 +1,106 @@
+//! `quiverd` as a program: command line, settings, engine and daemon. With services that are written elsewhere it is another program:
+//! `docs/write-a-service.md`.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use features::session::service::{self, Service};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::engine::{Engine, EngineOptions};
+use crate::settings::{self, HugePages, Settings};
+use crate::{crash, daemon, logging, version};
+
+/// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
+#[derive(Debug, Parser)]
+#[command(name = "quiverd", version = version::LINE, after_help = "Settings are read from /etc/quiver/quiverd.toml. Everything else comes through the API: see `quiver apply --help`.")]
+struct Options {
+    /// Settings file
+    #[arg(long, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// Check the settings, say what would be used, and exit
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs quiverd as its command line says, with these services besides its own. To be called first of all, and once.
+#[must_use]
+pub fn run(services: &[Service]) -> ExitCode {
+    version::uptime(); // begins to count
+    let options = Options::parse();
+    match service::add(services).map_err(Box::from).and_then(|()| start(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("quiverd: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(options: &Options) -> Result<(), Box<dyn Error>> {
+    let settings = settings::load(options.config.as_deref())?;
+    let cores = settings::place_workers(&settings.workers, &settings::available_cores()?)?;
+    if options.check {
+        logging::filter(&settings.log)?;
+        println!("{}", summary(&settings, &cores));
+        for setting in settings.copy.without_effect() {
+            println!("  note     {}", idle(setting, &settings));
+        }
+        return Ok(());
+    }
+    logging::start(&settings.log)?;
+    crash::abort_on_panic();
+    tracing::info!(version = version::LINE, ?cores, "starting");
+    for setting in settings.copy.without_effect() {
+        tracing::warn!("{}", idle(setting, &settings));
+    }
+    // Control tasks only; packets move on threads of their own.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let engine = Engine::start(&engine_options(&settings, &cores))?;
+    let inspect = Arc::new(engine.handle());
+    runtime.block_on(async {
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let stop = async {
+            tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            }
+        };
+        Ok(daemon::run(&settings, Box::new(engine), inspect, stop).await?)
+    })
+}
+
+/// How the settings want the engine.
+fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
+    EngineOptions {
+        cores: cores.iter().copied().map(Some).collect(),
+        tier: None,
+        huge_pages: match settings.memory.huge_pages {
+            HugePages::Try => memif::region::HugePages::Try,
+            HugePages::Never => memif::region::HugePages::Never,
+            HugePages::Require => memif::region::HugePages::Require,
+        },
+        copy: settings.copy.options(cores.first().copied()),
+        fib_bytes: None,
+    }
+}
+
+/// That a setting of a copy engine says something to nobody.
+fn idle(setting: &str, settings: &Settings) -> String {
+    format!("{setting} has no effect while copy.engine is \"{}\"", settings.copy.engine)
+}
+
+/// What the settings come to.
+fn summary(settings: &Settings, cores: &[usize]) -> String {
+    let cores = cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "settings are good\n  API      {}\n  metrics  {}\n  state    {}\n  workers  on cores {cores}",
+        settings.api.socket.display(),
+        settings.metrics.listen,
+        settings.state.directory.display(),
+    )
+}

@@ -1,0 +1,208 @@
+//! What a service is made of that is written elsewhere, in a crate of its own: `docs/write-a-service.md`.
+//!
+//! * [`Custom`]: what it does with a [`Packet`]; [`node`]: its node; [`Service`]: its declaration.
+//! * [`add`]: has it be one of the services, before anything else is done with them.
+
+pub use super::onward::RESUMES;
+pub use super::services::{SERVICES_ARC, Service, ServiceError};
+pub use super::serving::Verdict;
+
+use super::entry::{Direction, Session};
+use super::services::Order;
+use super::serving::{COUNTERS, Serve, Serving, Visit};
+use super::tenants::Tenant;
+use super::tuple::transport_at;
+use super::{ORDER, SERVICES};
+use graph::{Node, NodeContext};
+use tables::session::Endpoint;
+use wire::IpProtocol;
+
+/// A service, one instance for each worker. Packets of a session always come to the same one.
+pub trait Custom: Send + 'static {
+    /// What becomes of a packet.
+    fn packet(&mut self, packet: &mut Packet<'_, '_>) -> Verdict;
+}
+
+/// A packet at its session.
+pub struct Packet<'p, 'v>(&'p mut Visit<'v>);
+
+impl core::fmt::Debug for Packet<'_, '_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Packet").field("session", &self.0.handle).finish_non_exhaustive()
+    }
+}
+
+impl Packet<'_, '_> {
+    /// Its session. The packet is counted there already.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        self.0.session
+    }
+
+    /// Whether the initiator has sent it.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        self.0.direction
+    }
+
+    /// The session's protocol.
+    #[must_use]
+    pub fn protocol(&self) -> IpProtocol {
+        self.0.protocol()
+    }
+
+    /// Who began the session: address and port, as it has them itself.
+    #[must_use]
+    pub fn initiator(&self) -> Endpoint {
+        self.sides()[0]
+    }
+
+    /// Who was asked: address and port, as the initiator knows them.
+    #[must_use]
+    pub fn responder(&self) -> Endpoint {
+        self.sides()[1]
+    }
+
+    fn sides(&self) -> [Endpoint; 2] {
+        let (low, high) = self.0.key.endpoints();
+        if self.0.session.initiator_is_high() { [high, low] } else { [low, high] }
+    }
+
+    /// The session's tenant; `None` where it has just gone.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&Tenant> {
+        self.0.tenant()
+    }
+
+    /// Bytes of all of it, from the IP header on.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no packet is empty")]
+    pub fn len(&self) -> u32 {
+        self.0.packets.meta(self.0.slot).len()
+    }
+
+    /// Its first bytes, from the IP header on. They are private: nobody changes them meanwhile.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        let meta = self.0.packets.meta(self.0.slot);
+        let area = self.0.packets.area(self.0.slot);
+        area.get(meta.l3.into()..meta.end.into()).unwrap_or_default()
+    }
+
+    /// The same, to change. Who does keeps checksums right.
+    pub fn head_mut(&mut self) -> &mut [u8] {
+        let (meta, area) = self.0.packets.parts_mut(self.0.slot);
+        area.get_mut(meta.l3.into()..meta.end.into()).unwrap_or_default()
+    }
+
+    /// Where its transport header begins in the head; `None` where that doesn't reach so far.
+    #[must_use]
+    pub fn transport(&self) -> Option<usize> {
+        let l3 = usize::from(self.0.packets.meta(self.0.slot).l3);
+        let (at, _) = transport_at(self.0.packets, self.0.slot, self.0.is_v6)?;
+        at.checked_sub(l3).filter(|at| *at < self.head().len())
+    }
+
+    /// No packet of the session comes to this service any more, of neither direction, until its tenant changes.
+    pub fn leave_session(&mut self) {
+        self.0.session.retire(self.0.me);
+    }
+
+    /// Adds one to a counter of the service's node.
+    pub fn count(&mut self, counter: impl Into<u8>) {
+        self.0.count(counter);
+    }
+}
+
+struct Adapter<C>(C);
+
+impl<C: Custom> Serve for Adapter<C> {
+    #[inline(always)]
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        self.0.packet(&mut Packet(visit))
+    }
+}
+
+/// The node of a service.
+pub fn node(cx: &NodeContext<'_>, service: impl Custom) -> Box<dyn Node> {
+    Serving::boxed(cx, Adapter(service))
+}
+
+/// Services can't be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    /// Somebody knows the services without them already.
+    #[error(
+        "service {0:?} is added too late: add services before the graph is built and configuration is read"
+    )]
+    Late(&'static str),
+    /// There is one of that name.
+    #[error("there is a service {0:?} already: give yours another name")]
+    Taken(&'static str),
+    /// It has no place among the others.
+    #[error("service {0:?} is no feature of the arc {SERVICES_ARC:?}: declare its place in `features`")]
+    NoPlace(&'static str),
+    /// A service counts more than there is room for.
+    #[error("service {0:?} has {1} counters, and {COUNTERS} at most can be told apart")]
+    Counters(&'static str, usize),
+    /// They contradict each other.
+    #[error(transparent)]
+    Order(#[from] ServiceError),
+}
+
+/// Adds services to Quiver's own. Once, and first of all.
+///
+/// # Errors
+/// [`AddError`], which names the service.
+pub fn add(services: &[Service]) -> Result<(), AddError> {
+    let Some(first) = services.first() else { return Ok(()) };
+    let mut all = SERVICES.to_vec();
+    for service in services {
+        let (name, counters) = (service.node.name, service.node.counters.len());
+        if all.iter().any(|known| known.node.name == name) {
+            return Err(AddError::Taken(name));
+        }
+        if !service.node.features.iter().any(|feature| feature.arc == SERVICES_ARC) {
+            return Err(AddError::NoPlace(name));
+        }
+        if counters > COUNTERS {
+            return Err(AddError::Counters(name, counters));
+        }
+        all.push(*service);
+    }
+    ORDER.set(Order::resolve(&all)?).map_err(|_| AddError::Late(first.node.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain::Meets;
+    use super::super::lifecycle;
+    use super::*;
+    use graph::{CounterSpec, Feature, NodeSpec};
+
+    const PLACE: Feature = Feature { arc: SERVICES_ARC, runs_before: &[], runs_after: &["acl"] };
+    const MANY: &[CounterSpec] = &[CounterSpec { name: "one", help: "One of many." }; COUNTERS + 1];
+    const OF: NodeSpec = NodeSpec { name: "mine", features: &[PLACE], ..NodeSpec::EMPTY };
+    const MINE: Service = Service { node: OF, both_ways: false, errors: false, explain: |_| Meets::Passes };
+
+    #[test]
+    fn what_can_not_be_added_is_said_by_name() {
+        let cyclic = [Feature { runs_before: &["tcp-check"], ..PLACE }];
+        let cyclic: &'static [Feature] = Box::leak(Box::new(cyclic));
+        let of = |node: NodeSpec| Service { node, ..MINE };
+        for (services, wrong) in [
+            (vec![lifecycle::SERVICE], "there is a service \"l4-lifecycle\" already"),
+            (vec![MINE, MINE], "there is a service \"mine\" already"),
+            (vec![of(NodeSpec { features: &[], ..OF })], "service \"mine\" is no feature of the arc"),
+            (vec![of(NodeSpec { counters: MANY, ..OF })], "service \"mine\" has 17 counters, and 16 at most"),
+            (vec![of(NodeSpec { features: cyclic, ..OF })], "session-services can't be ordered"),
+        ] {
+            let error = add(&services).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+        }
+        // Somebody has asked for it.
+        assert!(super::super::order().number("mine").is_none());
+        assert_eq!(add(&[MINE]), Err(AddError::Late("mine")));
+        assert_eq!(add(&[]), Ok(()));
+    }
+}
