@@ -3,7 +3,7 @@
 import contextlib
 import time
 
-from lab.process import Process, eventually
+from lab.process import Process, eventually, run, tool
 from workload import (
     PORT,
     asker,
@@ -60,6 +60,7 @@ def test_who_may_ask_a_pod(cluster):
                     for client in ("other", n2):
                         assert not passes(cluster, client, address)
                     assert not passes(cluster, "near", address, PORT + 1)
+                explained(cluster, of)
                 # Whoever becomes a client is one.
                 cluster.control.kubectl("label", "pod", "other", "role=client")
                 becomes(cluster, "other", of["web"][0], True)
@@ -69,6 +70,28 @@ def test_who_may_ask_a_pod(cluster):
         becomes(cluster, "other", of["web"][1], True)
     nothing_left(cluster, before)
     ruled(cluster, 1)
+
+
+def explained(cluster, of):
+    """The nodes of both ends say what was seen, and name the policies."""
+    ask = lambda *words: run(
+        *cluster.control.outside, tool("kubectl-quiver"), "--kubeconfig", cluster.control.admin, "explain", *words, check=False
+    )
+    may, may_not = ask("far", "web", f"tcp/{PORT}"), ask("other", "default/web", f"tcp/{PORT}")
+    assert (may.returncode, may_not.returncode) == (0, 1), (may, may_not)
+    row = lambda client, node, verdict, because: [(of[client][i], of["web"][i], node, verdict, because) for i in (0, 1)]
+    silent, decides = "no policy is for it", "ingress: ingress-0.0 of NetworkPolicy default/more"
+    assert table(may) == sorted(row("far", "n2", "passes", silent) + row("far", "n1", "passes", decides)), may.stdout
+    refused = "ingress: no rule of NetworkPolicy default/more, NetworkPolicy default/web"
+    assert table(may_not) == sorted(row("other", "n2", "passes", silent) + row("other", "n1", "denied", refused)), may_not.stdout
+    # From outside only the receiver's node is asked.
+    outside = ask("192.0.2.1", "web", f"tcp/{PORT}")
+    assert outside.returncode == 1 and [line[2:4] for line in table(outside)] == [("n1", "denied")], outside
+
+
+def table(done):
+    """Rows of a table, whose last column is a sentence."""
+    return sorted(tuple(line.split(maxsplit=4)) for line in done.stdout.splitlines()[1:])
 
 
 def ruled(cluster, lists):

@@ -19,6 +19,10 @@ import (
 const usage = `Look at Quiver on the nodes of a cluster.
 
   kubectl quiver [FLAGS] status            what every node says of itself; exit status 1 if one doesn't forward
+  kubectl quiver [FLAGS] explain FROM TO PROTOCOL/PORT
+                                           what policies say of a session, on the nodes of both ends; exit status 1 if it wouldn't
+                                           pass. An end is a pod, "pod" or "namespace/pod", or an address:
+                                             kubectl quiver explain client shop/web-0 tcp/8080
   kubectl quiver [FLAGS] on NODE WORD...   run the command line "quiver" on a node, with its exit status:
                                              kubectl quiver on n1 show drops --explain
                                              kubectl quiver on n1 trace --help
@@ -26,8 +30,11 @@ const usage = `Look at Quiver on the nodes of a cluster.
 Flags:
 `
 
-// errUnwell is a status that has been told already.
-var errUnwell = errors.New("not all nodes are well")
+// errUnwell is something amiss that has been told already.
+var errUnwell = errors.New("not all is well")
+
+// How many words each command takes, itself included: at least, and at most if it isn't zero.
+var commands = map[string][2]int{"status": {1, 1}, "explain": {4, 4}, "on": {3, 0}}
 
 func main() {
 	flags := flag.NewFlagSet("kubectl-quiver", flag.ExitOnError)
@@ -42,7 +49,7 @@ func main() {
 	}
 	_ = flags.Parse(os.Args[1:])
 	words := flags.Args()
-	if len(words) == 0 || words[0] != "status" && words[0] != "on" || words[0] == "status" && len(words) > 1 || words[0] == "on" && len(words) < 3 {
+	if !understood(words) {
 		flags.Usage()
 		os.Exit(2)
 	}
@@ -62,6 +69,14 @@ func main() {
 	}
 }
 
+func understood(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	takes, is := commands[words[0]]
+	return is && len(words) >= takes[0] && (takes[1] == 0 || len(words) <= takes[1])
+}
+
 func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string, words []string) error {
 	config, err := settings.ClientConfig()
 	if err != nil {
@@ -71,22 +86,29 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 	if err != nil {
 		return err
 	}
-	if words[0] == "on" {
+	well := false
+	switch words[0] {
+	case "on":
 		node, err := cluster.Node(ctx, words[1])
 		if err != nil {
 			return err
 		}
 		return cluster.Run(ctx, node, words[2:], os.Stdout, os.Stderr)
+	case "explain":
+		var all []inspect.Verdict
+		if all, err = cluster.Explain(ctx, words[1], words[2], words[3]); err != nil {
+			return err
+		}
+		well, err = inspect.PrintVerdicts(os.Stdout, all)
+	default:
+		var all []inspect.Status
+		if all, well, err = cluster.Status(ctx); err != nil {
+			return err
+		}
+		err = inspect.Print(os.Stdout, all)
 	}
-	all, well, err := cluster.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if err := inspect.Print(os.Stdout, all); err != nil {
-		return err
-	}
-	if !well {
+	if err == nil && !well {
 		return errUnwell
 	}
-	return nil
+	return err
 }
