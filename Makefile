@@ -1,7 +1,7 @@
 # Quiver: `make run` shows it working (`make run-k8s`: on a Kubernetes cluster), `make test` tests everything. All set up what they need.
 CARGO ?= cargo
 
-.PHONY: help setup build run run-k8s test lint unit model miri libraries fuzz nightly system pods cluster bench bench-test clean
+.PHONY: help setup build run run-k8s test lint unit model miri libraries fuzz nightly system pods cluster e2e bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,11 @@ cluster: ## Quiver as the network of a real Kubernetes cluster of two nodes; not
 	scripts/setup.sh cluster
 	$(CARGO) build --locked --release --bins
 	scripts/cluster.sh
+
+e2e: ## Kubernetes' own end-to-end suite against Quiver: conformance of the network, or the specs that FOCUS names; ten minutes, and builds all of Kubernetes first
+	scripts/setup.sh cluster
+	$(CARGO) build --locked --release --bins
+	scripts/cluster.sh e2e $(if $(FOCUS),'$(FOCUS)')
 
 bench-test: ## tests of quiver-bench, and its self-test
 	QUIVER_REQUIRE_PEERS=1 scripts/bench.sh

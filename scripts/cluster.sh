@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Quiver as the network of a real Kubernetes cluster of two nodes on this machine: builds what is needed, and tests. cluster.sh
-# [build]: builds only; otherwise files, all without any, and options, which are pytest's. Needs root, and quiverd and quiver in target/release.
+# [build]: builds only; e2e [FOCUS] [OPTION…]: Kubernetes' own end-to-end suite, of which FOCUS names specs (tests/cluster/e2e.py);
+# otherwise files, all without any, and options, which are pytest's. Needs root, and quiverd and quiver in target/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
@@ -22,6 +23,20 @@ done
 mkdir -p "$target/cluster"
 (cd tests/cluster/k8sbox && CGO_ENABLED=0 nice go build -trimpath -ldflags "$flags" -o "$target/cluster/k8sbox" .)
 
+if [ "${1:-}" = e2e ]; then
+  shift
+  (
+    cd tests/cluster/k8sbox
+    CGO_ENABLED=0 nice go test -c -trimpath -ldflags "$flags" -o "$target/cluster/e2e.test" ./e2e
+    for program in k8s.io/kubernetes/test/images/agnhost github.com/onsi/ginkgo/v2/ginkgo; do
+      CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/" "$program"
+    done
+    # agnhost serves HTTPS with these.
+    cp --no-preserve=mode "$(go list -f '{{.Dir}}' k8s.io/kubernetes/test/images/agnhost/porter)"/localhost.{crt,key} "$target/cluster/"
+  )
+  (cd tests/cluster/coredns && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/coredns" .)
+  exec /usr/bin/python3 tests/cluster/e2e.py "$@"
+fi
 [ "${1:-}" != build ] || exit 0
 for word in "$@"; do
   [ ! -e "${word%%::*}" ] || exec /usr/bin/python3 -m pytest -q "$@"

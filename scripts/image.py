@@ -63,8 +63,8 @@ def libraries(program):
     return re.findall(r"(/\S+) \(0x", told)
 
 
-def pack(path, name, files, links, settings, directories=()):
-    """Writes an image of one layer as an OCI layout: files by path, links by path, the runtime's settings."""
+def pack(path, name, files, links, settings, directories=(), aliases=()):
+    """Writes an image of one layer as an OCI layout, under a name and others: files by path, links by path, the runtime's settings."""
     layer = tree(files, links, directories)
     blobs = {}
 
@@ -83,9 +83,10 @@ def pack(path, name, files, links, settings, directories=()):
     config = blob(text(config), "config.v1+json")
     manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": [described]}
     manifest = blob(text(manifest), "manifest.v1+json")
-    # By this containerd knows what to call it; the other is of the OCI, for the part after the colon.
-    manifest["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
-    top = {"oci-layout": text({"imageLayoutVersion": "1.0.0"}), "index.json": text({"schemaVersion": 2, "manifests": [manifest]})}
+    # By the first containerd knows what to call it; the other is of the OCI, for the part after the colon.
+    called = lambda name: {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    manifests = [{**manifest, "annotations": called(name)} for name in (name, *aliases)]
+    top = {"oci-layout": text({"imageLayoutVersion": "1.0.0"}), "index.json": text({"schemaVersion": 2, "manifests": manifests})}
     path.write_bytes(tree({**top, **blobs}, {}, ()))
 
 

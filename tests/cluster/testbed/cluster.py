@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from lab.process import ROOT, eventually, run
+from lab.process import eventually, run
 
 from . import image
 from .control import ControlPlane
@@ -24,10 +24,10 @@ KERNEL = (
 class Cluster:
     """Nodes n1 and n2, with 10.200.0.x and fd00:200::x, and Quiver as their pods' network."""
 
-    def __init__(self, directory):
-        self.directory = pathlib.Path(directory)
-        self.box = str(ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "cluster/k8sbox")
-        assert os.path.exists(self.box), f"{self.box} is missing: scripts/cluster.sh builds it"
+    def __init__(self, directory, *packers):
+        """Packers write images that nodes have besides into a directory, and return the archives' paths."""
+        self.directory, self.packers = pathlib.Path(directory), (image.pack, *packers)
+        self.box = str(image.built("k8sbox"))
         prefix = f"qk{os.getpid()}"
         self.switch = f"{prefix}-switch"
         self.nodes = [
@@ -44,7 +44,7 @@ class Cluster:
         first = self.nodes[0]
         self.control = control = ControlPlane(self.directory, self.box, first.namespace, first.addresses[0])
         control.start()
-        archives = image.pack(self.directory)
+        archives = [archive for pack in self.packers for archive in pack(self.directory)]
         for node in self.nodes:
             node.boot()
             node.start_containerd(archives)

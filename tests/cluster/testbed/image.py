@@ -1,5 +1,6 @@
 """The images of the test cluster: Quiver's own, as the manifest calls it, and one of test programs and nothing else for pods."""
 
+import os
 import pathlib
 import shutil
 import sys
@@ -11,6 +12,13 @@ import image
 
 NAME = "quiver.test/tools:1"
 LINKS = "sh", "sleep", "ping", "httpd", "nc", "hostname", "mkdir", "ip", "cat", "chmod", "grep"
+
+
+def built(name):
+    """Path of a program that scripts/cluster.sh builds."""
+    path = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "cluster" / name
+    assert path.exists(), f"{path} is missing: scripts/cluster.sh builds it"
+    return path
 
 
 def pack(directory):

@@ -9,7 +9,7 @@ import time
 
 from lab.process import Process, eventually, run, tool
 
-from . import image
+from . import dns, image
 
 CONTAINERD = """version = 2
 root = "/var/lib/containerd"
@@ -122,6 +122,8 @@ class Node:
             "failSwapOn": False,
             "volumePluginDir": "/var/lib/kubelet/plugins",
             "resolvConf": "",
+            "clusterDNS": [dns.ADDRESS],
+            "clusterDomain": dns.DOMAIN,
             # The disk is the machine's: how full it is, is not for a test to judge.
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"},
             "imageGCHighThresholdPercent": 100,
