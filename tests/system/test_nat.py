@@ -65,12 +65,12 @@ def test_who_is_outside_sees_the_pool_only(two, outside, daemon):
     a.must_ping("10.2.0.2", count=5)
     with inside(b, socket.SOCK_DGRAM) as server, inside(a, socket.SOCK_DGRAM) as client:
         server.bind(("10.2.0.2", 0))
-        for size in (1, 1400):
+        for size in (1, 1400, 20000):  # the last one in fragments
             client.sendto(b"x" * size, server.getsockname())
-            data, asker = server.recvfrom(2000)
+            data, asker = server.recvfrom(65535)
             assert (len(data), asker[0] in outside[1]) == (size, True), asker
             server.sendto(b"y" * size, asker)
-            assert len(client.recv(2000)) == size
+            assert len(client.recv(65535)) == size
         session = daemon.json("show", "session", "--protocol", "udp", "--port", str(server.getsockname()[1]))["sessions"]
         assert [(one["initiator"], one["translated"], one["translated_port"]) for one in session] == [("10.1.0.2", *asker)]
         assert f"{asker[0]}:{asker[1]}" in daemon.cli("show", "session").stdout

@@ -34,7 +34,7 @@ func Tenant(interfaces []string, vips, policies bool) *quiver.Config {
 	tenant := &quiver.Tenant{Name: everybody, Interfaces: interfaces}
 	if policies {
 		chain = append(chain, "acl")
-		// Later fragments are of no use without the first one, which is asked about; Kubernetes leaves other protocols to the network.
+		// Kubernetes leaves other protocols to the network.
 		tenant.Untracked = quiver.UntrackedAction_UNTRACKED_ACTION_PASS
 	}
 	slices.Sort(interfaces)

@@ -138,7 +138,7 @@ impl<F: Assembles> Assemble<F> {
         self.bytes.resize(ctx.packets.meta(slot).len() as usize, 0);
         ctx.packets.copy_out(slot, &mut self.bytes);
         let (key, piece) = F::read(&self.bytes, ctx.packets.meta_mut(slot))?;
-        let owner = owner(&key, ctx.workers());
+        let owner = owner_of_fragments(&key, ctx.workers());
         if owner != ctx.worker {
             let handed = ctx.hand_over(slot, owner, F::HANDOVER);
             ctx.count(Counter::HandedOver, u64::from(handed.is_ok()));
@@ -163,7 +163,7 @@ impl<F: Assembles> Assemble<F> {
 }
 
 /// The worker that puts a packet together: fragments come by whatever queue the sender chose for each.
-fn owner(key: &impl Hash, workers: usize) -> usize {
+pub(crate) fn owner_of_fragments(key: &impl Hash, workers: usize) -> usize {
     // The same for all workers, and unknown to senders.
     static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     if workers == 1 { 0 } else { SEED.hash_one(key) as usize % workers }

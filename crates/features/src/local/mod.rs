@@ -14,6 +14,7 @@ mod reassembly;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use assemble::owner_of_fragments;
 pub(crate) use delivery::edges;
 
 use graph::NodeSpec;

@@ -1,14 +1,14 @@
 //! Which way a packet goes: by its port, by a flow or a fragment that is remembered, or by the packet that an ICMP error quotes.
 
 use super::split::PortSplit;
-use crate::ip::family::{Family, V4, V6};
-use crate::session::tuple::{Kind, Mark, Tuple};
+use crate::ip::family::{V4, V6};
+use crate::session::fragments::{Piece, Pieces};
+use crate::session::tuple::{Kind, Mark};
 use graph::packet::{HEAD_AREA, Packets, SlotId};
 use tables::recent::Stay;
 use tables::session::Key;
 use wire::icmp::{Icmpv4Type, Icmpv6Type};
-use wire::ipv6::{WalkError, walk};
-use wire::{IpProtocol, Ipv4Header, Ipv6Header, Ipv6Reason};
+use wire::{IpProtocol, Ipv6Header};
 
 /// Why a packet goes to the interface of the split's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,66 +23,38 @@ pub(super) enum Match {
     Fragment,
 }
 
-/// A packet of which this is a fragment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fragment {
-    pub(super) datagram: Key,
-    /// It isn't the first, and has no ports.
-    pub(super) later: bool,
-}
-
 /// What differs between the IP versions.
-pub(super) trait Splits: Tuple {
-    /// What the packet is a fragment of, where it is one.
-    fn fragment(packets: &mut Packets, slot: SlotId) -> Option<Fragment>;
-
+pub(super) trait Splits: Pieces {
     /// Whether a packet that begins at `l4` with an ICMP echo header is a reply.
     fn is_echo_reply(packets: &Packets, slot: SlotId) -> bool;
 }
 
 impl Splits for V4 {
-    #[inline(always)]
-    fn fragment(packets: &mut Packets, slot: SlotId) -> Option<Fragment> {
-        let header = packets.header::<Ipv4Header>(slot, packets.meta(slot).l3)?;
-        if !header.is_fragment() {
-            return None;
-        }
-        let id = header.id.get();
-        let (src, dst) = (Self::src(header), Self::dst(header));
-        let datagram = Key::v4(0, header.protocol.0, (src, id), (dst, id)).0;
-        Some(Fragment { datagram, later: header.is_later_fragment() })
-    }
-
     fn is_echo_reply(packets: &Packets, slot: SlotId) -> bool {
         packets.header::<Icmpv4Type>(slot, packets.meta(slot).l4) == Some(&Icmpv4Type::ECHO_REPLY)
     }
 }
 
 impl Splits for V6 {
-    #[inline(always)]
-    fn fragment(packets: &mut Packets, slot: SlotId) -> Option<Fragment> {
-        let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3)?;
-        if !header.next_header.is_extension() {
-            return None;
-        }
-        let upper = match walk(packets.head(slot)) {
-            Err(WalkError { reason: Ipv6Reason::HeadTooShort, .. }) if deepen(packets, slot) => {
-                walk(packets.head(slot))
-            }
-            upper => upper,
-        };
-        let upper = upper.ok().filter(|upper| upper.is_fragment())?;
-        let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3)?;
-        let id = upper.fragment?.id.get();
-        // The protocol behind the fragment header is the first fragment's alone (RFC 8200 section 4.5).
-        let (src, dst) = ((Self::src(header), (id >> 16) as u16), (Self::dst(header), id as u16));
-        let datagram = Key::v6(0, IpProtocol::FRAGMENT.0, src, dst).0;
-        Some(Fragment { datagram, later: upper.is_later_fragment() })
-    }
-
     fn is_echo_reply(packets: &Packets, slot: SlotId) -> bool {
         packets.header::<Icmpv6Type>(slot, packets.meta(slot).l4) == Some(&Icmpv6Type::ECHO_REPLY)
     }
+}
+
+/// What the packet is a fragment of, where it is one.
+#[inline(always)]
+pub(super) fn fragment<F: Splits>(packets: &mut Packets, slot: SlotId) -> Option<Piece> {
+    let piece = F::piece(packets, slot, 0);
+    if piece.is_none() && F::IS_V6 && has_extensions(packets, slot) && deepen(packets, slot) {
+        return F::piece(packets, slot, 0);
+    }
+    piece
+}
+
+#[inline(always)]
+fn has_extensions(packets: &Packets, slot: SlotId) -> bool {
+    let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3);
+    header.is_some_and(|header| header.next_header.is_extension())
 }
 
 /// The packet's flow, either direction with the same key.
@@ -148,10 +120,10 @@ impl PortSplit {
         &self,
         packets: &mut Packets,
         slot: SlotId,
-        fragment: &Fragment,
+        fragment: &Piece,
         now: u32,
     ) -> Option<Match> {
-        if fragment.later {
+        if fragment.offset != 0 {
             return self.datagrams.meets(&fragment.datagram, now).then_some(Match::Fragment);
         }
         let choice = self.choose::<F>(packets, slot, now);

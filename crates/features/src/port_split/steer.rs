@@ -1,6 +1,6 @@
 //! The node behind the lookup that sends packets one way or the other, for both IP versions.
 
-use super::choice::{Match, Splits};
+use super::choice::{self, Match, Splits};
 use super::split::{SplitHop, WithoutPeer};
 use crate::interface::{Interfaces, Layer2};
 use crate::ip::{NextHopKind, NextHops};
@@ -133,11 +133,11 @@ impl<F: Splits> Tiered for Steer<F> {
                 continue;
             };
             let split = &fork.split.split;
-            let choice = match F::fragment(ctx.packets, slot) {
+            let choice = match choice::fragment::<F>(ctx.packets, slot) {
                 None => split.choose::<F>(ctx.packets, slot, now),
                 Some(fragment) => {
                     let choice = split.choose_fragment::<F>(ctx.packets, slot, &fragment, now);
-                    counts[Counter::LaterFragments as usize] += u64::from(fragment.later && choice.is_none());
+                    counts[Counter::LaterFragments as usize] += u64::from(fragment.offset != 0 && choice.is_none());
                     choice
                 }
             };

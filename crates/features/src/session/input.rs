@@ -5,7 +5,8 @@ use super::onward::Onward;
 use super::services::Chain;
 use super::sessions::{Evicted, NoRoom, Sessions};
 use super::tenants::{Place, TICK_BITS, Tenant, Tenants, Untracked};
-use super::tuple::{Kind, Mark, Tuple, begins_connection, tcp_flags};
+use super::fragments::{self, Pieces};
+use super::tuple::{Kind, Mark, begins_connection, tcp_flags};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
@@ -30,8 +31,6 @@ graph::drops! {
         Rate => "new-session-rate", Loss,
         /// The worker has as many sessions as it may, and none of them makes room.
         TableFull => "table-full", Loss,
-        /// A fragment without ports, and the tenant lets nothing pass that has no session.
-        Fragment => "fragment", Loss,
         /// A protocol that has no sessions, and the tenant lets nothing pass that has none.
         Protocol => "protocol", Loss,
         /// The packet ends before its transport header does, or that lies too far behind, or it is a fragment that overlaps one; and the tenant
@@ -61,8 +60,6 @@ graph::counters! {
         RelatedErrors => "related-errors",
         /// Packets of interfaces outside that belong to no session, and went on.
         Outside => "outside",
-        /// Fragments without ports that went on without a session.
-        Fragments => "passed-fragments",
         /// Packets of protocols without sessions that went on.
         Protocols => "passed-protocols",
         /// Packets that end before their transport header does and went on.
@@ -89,13 +86,24 @@ enum Rare {
     Drop(Drop),
     /// This worker has its flow.
     HandOver(u32),
+    /// Which flow it belongs to has to be found out: it is a fragment.
+    Fragment,
+}
+
+/// The edge of both versions' nodes for fragments.
+const FRAGMENTS: u8 = 1;
+
+/// What a packet that isn't an ordinary one is to sessions.
+#[inline(always)]
+fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
+    fragments::seen::<F>(packets, slot, context, F::read(packets, slot, context))
 }
 
 /// It goes on as it is.
 const PASS: Verdict = Verdict::Pass(Chain(0));
 
 /// One worker's instance.
-pub(super) struct Input<F: Tuple> {
+pub(super) struct Input<F: Pieces> {
     tenants: Part<Tenants>,
     arcs: Part<Arcs>,
     sessions: LocalKey<Sessions>,
@@ -106,7 +114,7 @@ pub(super) struct Input<F: Tuple> {
     family: PhantomData<F>,
 }
 
-impl<F: Tuple> Input<F> {
+impl<F: Pieces> Input<F> {
     /// The node as a feature of `arc`.
     pub(super) fn boxed(cx: &NodeContext<'_>, arc: &str) -> Box<dyn Node> {
         Box::new(Self {
@@ -121,7 +129,7 @@ impl<F: Tuple> Input<F> {
     }
 }
 
-impl<F: Tuple> Node for Input<F> {
+impl<F: Pieces> Node for Input<F> {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         tiered::run(self, ctx, frame);
     }
@@ -135,7 +143,7 @@ impl<F: Tuple> Node for Input<F> {
     }
 }
 
-impl<F: Tuple> Tiered for Input<F> {
+impl<F: Pieces> Tiered for Input<F> {
     #[inline(always)]
     fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
@@ -169,6 +177,7 @@ impl<F: Tuple> Tiered for Input<F> {
                     }
                     Err(Full) => ctx.drop(slot, Drop::HandoverFull),
                 },
+                Rare::Fragment => FRAGMENTS,
             };
         }
         counts[Counter::EvictedForQuota as usize] = evicted.for_quota;
@@ -179,7 +188,7 @@ impl<F: Tuple> Tiered for Input<F> {
     }
 }
 
-impl<F: Tuple> Input<F> {
+impl<F: Pieces> Input<F> {
     /// Reads what the packets are to sessions.
     #[inline(always)]
     fn read(&mut self, packets: &mut Packets, slots: &[SlotId], tenants: &Tenants) {
@@ -204,7 +213,7 @@ impl<F: Tuple> Input<F> {
             let (Some((_, slot)), Some(look)) = (vector.next(), looks.next()) else { break };
             last = packets.meta(slot).rx_if;
             its = context(last);
-            (look.key, look.mark) = F::read(packets, slot, its);
+            (look.key, look.mark) = read::<F>(packets, slot, its);
         }
     }
 
@@ -262,7 +271,7 @@ struct There<'a, F> {
 /// What becomes of a packet, its session and the version of that.
 type Passage = (Verdict, Flow, u16);
 
-impl<F: Tuple> There<'_, F> {
+impl<F: Pieces> There<'_, F> {
     /// Takes a packet of session `index` into account, and says what it passes. `None` where that isn't the packet's, or the
     /// session's tenant is gone.
     #[inline(always)]
@@ -324,7 +333,7 @@ impl<F: Tuple> There<'_, F> {
                     }
                     // Of a tenant that is gone, or denied, and this one begins it anew. It may have been found by another key.
                     self.sessions.end(found);
-                    (look.key, look.mark) = F::read(packets, slot, place.context);
+                    (look.key, look.mark) = read::<F>(packets, slot, place.context);
                     look.hash = self.sessions.table.hash(&look.key);
                 }
                 return match self.first((place, interface), &look, bytes) {
@@ -333,7 +342,7 @@ impl<F: Tuple> There<'_, F> {
                 };
             }
             Kind::Error => (Counter::Errors, Drop::UnrelatedError),
-            Kind::Fragment => (Counter::Fragments, Drop::Fragment),
+            Kind::Fragment => return (Verdict::Rare(Rare::Fragment), Flow::NONE, 0),
             Kind::Protocol => (Counter::Protocols, Drop::Protocol),
             Kind::Short => (Counter::Short, Drop::TooShort),
         };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | *arc `session-services`* | of a session that has services |
 //! | *arc `ip6-unicast`* | of a session, or of none where the tenant allows that |
+//! | `ip6-sv-reassembly` | fragments of datagrams whose ports aren't known yet |
 //! | `drop` | see [`input::Drop`] |
 
 use super::input::{self, Input};
@@ -17,6 +18,7 @@ graph::edges! {
     /// Where packets go besides the arc.
     enum Next {
         Drop => "drop",
+        Fragments => "ip6-sv-reassembly",
     }
 }
 

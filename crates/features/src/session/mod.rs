@@ -3,7 +3,7 @@
 //! * [`tenants`]: what configuration says, as workers see it. An interface is a tenant's (sessions begin there) or outside
 //!   (answers come from there).
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
-//!   `expire`: the node that ends them; `reset`: the one that refuses connections.
+//!   `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside;
 //!   [`explain`]: what a packet would meet.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
@@ -14,6 +14,7 @@ pub mod balance;
 mod entry;
 mod expire;
 pub mod explain;
+pub(crate) mod fragments;
 mod input;
 mod ip4_session_input;
 mod ip6_session_input;
@@ -47,7 +48,14 @@ use services::{Order, Service};
 use std::sync::OnceLock;
 
 /// This folder's nodes besides services.
-pub const NODES: &[NodeSpec] = &[ip4_session_input::NODE, ip6_session_input::NODE, expire::NODE, reset::NODE];
+pub const NODES: &[NodeSpec] = &[
+    ip4_session_input::NODE,
+    ip6_session_input::NODE,
+    fragments::NODES[0],
+    fragments::NODES[1],
+    expire::NODE,
+    reset::NODE,
+];
 
 /// The services that are here.
 pub const SERVICES: &[Service] =

@@ -172,4 +172,8 @@ impl Serve for Policer {
             ),
         }
     }
+
+    fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        self.packet(visit)
+    }
 }

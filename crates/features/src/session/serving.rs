@@ -4,6 +4,7 @@
 //! in `SERVICES`.
 
 use super::entry::{Direction, Flow, Session};
+use super::fragments;
 use super::lifecycle::Step;
 pub(super) use super::onward::RESUMES;
 use super::onward::{Back, Onward};
@@ -193,6 +194,11 @@ pub(super) trait Serve: Send + 'static {
 
     /// What becomes of a packet.
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict;
+
+    /// What becomes of a later fragment, which has no transport header.
+    fn fragment(&mut self, _: &mut Visit<'_>) -> Verdict {
+        Verdict::Next
+    }
 }
 
 /// One worker's instance of a service's node.
@@ -395,7 +401,11 @@ impl<S: Serve> Serving<S> {
             at,
             counts: &mut self.counts,
         };
-        let verdict = self.service.packet(&mut visit);
+        let verdict = if fragments::is_later(visit.packets, slot, visit.is_v6) {
+            self.service.fragment(&mut visit)
+        } else {
+            self.service.packet(&mut visit)
+        };
         let step = visit.step;
         if step == Step::Stays && matches!(verdict, Verdict::Next | Verdict::Skip) {
             session.heard(tick);

@@ -105,6 +105,8 @@ pub(super) const HANDOVER_IP6: u32 = 16;
 /// Bytes of a TCP header before its flags, and of an ICMP message before an echo's identifier and a quoted packet.
 const TCP_FLAGS: usize = 13;
 const ECHO_ID: usize = 4;
+/// "More fragments" and the offset, in IPv4's word of both.
+const FRAGMENT: u16 = 0x3fff;
 /// Bytes of both ports.
 const PORTS: usize = 4;
 const QUOTED: usize = 8;
@@ -173,6 +175,9 @@ impl Tuple for V4 {
     #[inline(always)]
     fn quick(meta: &Meta, area: &[u8; HEAD_AREA], context: u16) -> Option<(Key, bool)> {
         let bytes = ordinary::<24, 9>(meta, area)?;
+        if u16::from_be_bytes([bytes[6], bytes[7]]) & FRAGMENT != 0 {
+            return None;
+        }
         Some(Key::v4(context, bytes[9], v4_at(bytes, 12, 20), v4_at(bytes, 16, 22)))
     }
 
@@ -286,8 +291,8 @@ impl Tuple for V6 {
     }
 }
 
-/// Where the transport header begins in the head area, of a packet that [`Tuple::read`] has found ports in, and whether
-/// the packet is a first fragment.
+/// Where the transport header begins in the head area, of a packet that a session was found for, and whether it is a first fragment. `None` where it has
+/// none: it is a later one.
 #[inline(always)]
 pub(super) fn transport_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<(usize, bool)> {
     let meta = packets.meta(slot);
@@ -296,11 +301,15 @@ pub(super) fn transport_at(packets: &Packets, slot: SlotId, is_v6: bool) -> Opti
         if header.next_header.is_extension() {
             let l3 = usize::from(meta.l3);
             let upper = walk(packets.area(slot).get(l3..meta.end.into())?).ok()?;
+            if upper.is_later_fragment() {
+                return None;
+            }
             return Some((l3 + upper.offset, upper.is_fragment()));
         }
         return Some((meta.l4.into(), false));
     }
-    Some((meta.l4.into(), packets.header::<Ipv4Header>(slot, meta.l3)?.is_fragment()))
+    let header = packets.header::<Ipv4Header>(slot, meta.l3)?;
+    (meta.l4 != 0).then(|| (meta.l4.into(), header.is_fragment()))
 }
 
 /// Flags of a TCP segment; none where it has no whole header.
@@ -332,7 +341,7 @@ fn behind_extensions(area: &[u8; HEAD_AREA], l3: usize, end: usize) -> Result<(u
 /// What a fragment is that begins `offset` bytes into its packet: one that has TCP's flags overlaps the first one, whose flags are looked
 /// at (RFC 3128).
 #[cold]
-fn later_fragment(protocol: IpProtocol, offset: usize) -> Kind {
+pub(super) fn later_fragment(protocol: IpProtocol, offset: usize) -> Kind {
     if protocol == IpProtocol::TCP && offset <= TCP_FLAGS { Kind::Short } else { Kind::Fragment }
 }
 

@@ -10,8 +10,16 @@ All checksums are scapy's, worked out anew.
 
 import sys
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6PacketTooBig, ICMPv6TimeExceeded, IPv6, IPv6ExtHdrDestOpt
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
+from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
+    ICMPv6PacketTooBig,
+    ICMPv6TimeExceeded,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    fragment6,
+)
 from scapy.layers.l2 import Ether
 from scapy.layers.sctp import SCTP, SCTPChunkData, SCTPChunkInit
 from scapy.packet import Raw
@@ -92,6 +100,27 @@ def errors(name, make, length):
         row(f"{name} error of {who}", True, ip(src, VIP, 64, too_big(back[0])), ip(src, B, 63, too_big(back[1])))
 
 
+def parts(src, dst, ttl, payload):
+    """A datagram too long for its way, in three fragments."""
+    if V6:
+        return [bytes(part) for part in fragment6(IPv6(src=src, dst=dst, hlim=ttl) / IPv6ExtHdrFragment(id=9) / payload, 104)]
+    return [bytes(part) for part in fragment(IP(src=src, dst=dst, ttl=ttl, id=9) / payload, 56)]
+
+
+def long(sport, dport):
+    return UDP(sport=sport, dport=dport) / Raw(b"0123456789abcdef" * 9)
+
+
+def in_parts():
+    """The same there and back, part by part."""
+    there = zip(parts(A, VIP, 64, long(CLIENT, PORT)), parts(A, B, 63, long(CLIENT, LISTENS)), strict=True)
+    back = zip(parts(B, A, 64, long(LISTENS, CLIENT)), parts(VIP, A, 63, long(PORT, CLIENT)), strict=True)
+    for n, (came, left) in enumerate(there, start=1):
+        row(f"part {n}", True, came, left)
+    for n, (came, left) in enumerate(back, start=1):
+        row(f"answer's part {n}", False, came, left)
+
+
 print("# Made by balance.py with scapy.")
 both("udp", udp)
 for flags, answer, name in (("S", "SA", "syn"), ("A", "A", "ack"), ("PA", "PA", "data"), ("FA", "FA", "fin"), ("R", "R", "rst")):
@@ -109,6 +138,7 @@ errors("long udp", udp, 15)
 errors("tcp", tcp("A", "A"), 20)
 errors("short tcp", tcp("A", "A"), 8)
 errors("sctp", sctp(SCTPChunkInit(init_tag=5)), 8)
+in_parts()
 # The backend asks the VIP, and is seen by itself with the VIP's address: by the same port, since that is free.
 for name, src, dst, sport, dport, seen in (
     ("a backend asks itself", B, VIP, CLIENT, PORT, (VIP, B, CLIENT, LISTENS)),

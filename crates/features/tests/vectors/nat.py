@@ -8,7 +8,7 @@ headers, and knows A by the pool's address and port only. A row's name says what
 All checksums are scapy's, worked out anew.
 """
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
 from scapy.layers.l2 import Ether
 from scapy.layers.sctp import SCTP, SCTPChunkInit
 from scapy.packet import Raw
@@ -145,6 +145,18 @@ row(
     first_fragment(A, B, 64, 40000, summed(A, 40000)),
     first_fragment(POOL, B, 63, PORT, summed(POOL, PORT)),
 )
+# A datagram too long for its way, in fragments, there and back.
+long = Raw(b"0123456789abcdef" * 9)
+
+
+def parts(src, dst, ttl, sport, dport):
+    return [bytes(part) for part in fragment(IP(src=src, dst=dst, ttl=ttl, id=9) / UDP(sport=sport, dport=dport) / long, 56)]
+
+
+for n, (came, left) in enumerate(zip(parts(A, B, 64, 40000, 53), parts(POOL, B, 63, PORT, 53), strict=True), start=1):
+    row(f"part {n}", True, came, left)
+for n, (came, left) in enumerate(zip(parts(B, POOL, 64, 53, PORT), parts(B, A, 63, 53, 40000), strict=True), start=1):
+    row(f"answer's part {n}", False, came, left)
 # Time is used up here: whoever sent the packet is told of it as he sent it.
 for name, there, came, src, dst, about in (
     ("expires on its way out", True, ip(A, B, 1, udp(40000, 53, 0)), OWN_INSIDE, A, (A, B, udp(40000, 53, 0))),

@@ -56,6 +56,8 @@ impl Flags {
     pub const FROM_BVI: Self = Self(16);
     /// Another packet may have the same body: it must stay where it is until the end of the round.
     pub const SHARED_BODY: Self = Self(32);
+    /// The packet is a fragment, and which ports its datagram has is known.
+    pub const FRAGMENT: Self = Self(64);
 
     /// Whether all of `other`'s flags are set.
     #[must_use]
@@ -92,6 +94,7 @@ impl core::fmt::Debug for Flags {
             (Self::OUR_MAC, "our-mac"),
             (Self::FROM_BVI, "from-bvi"),
             (Self::SHARED_BODY, "shared-body"),
+            (Self::FRAGMENT, "fragment"),
         ];
         f.debug_set().entries(names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)).finish()
     }

@@ -155,6 +155,10 @@ impl Serve for Balance {
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
         translate::packet(visit, true, TOLD)
     }
+
+    fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        translate::fragment(visit, true, TOLD)
+    }
 }
 
 impl Balance {

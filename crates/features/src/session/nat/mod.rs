@@ -145,6 +145,10 @@ impl Serve for Nat {
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
         translate::packet(visit, false, TOLD)
     }
+
+    fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        translate::fragment(visit, false, TOLD)
+    }
 }
 
 impl Nat {

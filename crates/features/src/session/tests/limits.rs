@@ -235,7 +235,6 @@ fn new_timeouts_and_chains_hold_for_sessions_that_are_there() {
 #[test]
 fn what_has_no_session_passes_or_is_dropped_as_the_tenant_says() {
     let kinds = [
-        ("later fragment", "fragment", "passed-fragments"),
         ("gre", "protocol", "passed-protocols"),
         ("short tcp", "too-short", "passed-short"),
         ("unrelated error", "unrelated-error", "passed-errors"),
@@ -263,7 +262,7 @@ fn what_hides_its_ports_never_passes_where_rules_are_asked() {
         if text == V6 {
             dropped(&mut bench, text, "ports far behind", &format!("{node} too-short"));
         }
-        for name in ["later fragment", "gre", "unrelated error"] {
+        for name in ["gre", "unrelated error"] {
             pass(&mut bench, text, name);
         }
     });

@@ -4,6 +4,7 @@ mod acl;
 mod balance;
 mod conversations;
 mod explain;
+mod fragments;
 mod handover;
 mod limits;
 mod nat;

@@ -20,7 +20,7 @@ mod translations;
 pub(super) use address::{Address, Address6, End};
 pub(super) use explain::explain;
 pub(crate) use own::OwnErrors;
-pub(super) use packet::{Told, packet};
+pub(super) use packet::{Told, fragment, packet};
 use translation::Unfit;
 pub(super) use translation::{NOBODY, Translation};
 pub(super) use translations::Translations;

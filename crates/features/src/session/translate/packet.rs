@@ -37,7 +37,20 @@ enum Done {
 /// Translates a packet at its session, where that has a backend or has none, as the service that asks is.
 #[inline(always)]
 pub(in super::super) fn packet(visit: &mut Visit<'_>, balanced: bool, told: Told) -> Verdict {
-    match translated(visit, balanced) {
+    let done = translated(visit, balanced, false);
+    told_of(visit, done, told)
+}
+
+/// The same with a later fragment, which has addresses and no ports.
+#[cold]
+pub(in super::super) fn fragment(visit: &mut Visit<'_>, balanced: bool, told: Told) -> Verdict {
+    let done = translated(visit, balanced, true);
+    told_of(visit, done, told)
+}
+
+#[inline(always)]
+fn told_of(visit: &mut Visit<'_>, done: Result<Done, Unfit>, told: Told) -> Verdict {
+    match done {
         Ok(Done::Out) => visit.count(told.out),
         Ok(Done::In) => visit.count(told.back),
         Ok(Done::Error) => visit.count(told.errors),
@@ -49,14 +62,14 @@ pub(in super::super) fn packet(visit: &mut Visit<'_>, balanced: bool, told: Told
 }
 
 #[inline(always)]
-fn translated(visit: &mut Visit<'_>, balanced: bool) -> Result<Done, Unfit> {
+fn translated(visit: &mut Visit<'_>, balanced: bool, later: bool) -> Result<Done, Unfit> {
     let translations = visit.translations;
     if visit.is_v6 {
         let Some(translation) = translations.v6.get(visit.handle) else { return Ok(Done::Nothing) };
-        one(visit, translation, balanced)
+        one(visit, translation, balanced, later)
     } else {
         let Some(translation) = translations.v4.get(visit.handle) else { return Ok(Done::Nothing) };
-        one(visit, translation, balanced)
+        one(visit, translation, balanced, later)
     }
 }
 
@@ -65,11 +78,20 @@ fn one<A: Address>(
     visit: &mut Visit<'_>,
     translation: &Translation<A>,
     balanced: bool,
+    later: bool,
 ) -> Result<Done, Unfit> {
     if translation.is_balanced() != balanced {
         return Ok(Done::Nothing);
     }
     let leaves = visit.from_high == translation.near_is_high;
+    let done = if leaves { Done::Out } else { Done::In };
+    if later {
+        let packet = visit.packets.parts_mut(visit.slot);
+        if balanced {
+            visit.translations.books.note(translation.account, leaves, packet.0.len());
+        }
+        return translation.apply_to_later((packet.0, packet.1), visit.key, leaves).map(|()| done);
+    }
     if let Some(at) = icmp_error_at(visit.packets, visit.slot, visit.is_v6) {
         visit.step = Step::Doubted;
         let packet = visit.packets.parts_mut(visit.slot);
@@ -86,7 +108,7 @@ fn one<A: Address>(
         visit.translations.books.note(translation.account, leaves, packet.0.len());
     }
     translation.apply((packet.0, packet.1), transport, visit.key, leaves)?;
-    Ok(if leaves { Done::Out } else { Done::In })
+    Ok(done)
 }
 
 #[inline(never)]

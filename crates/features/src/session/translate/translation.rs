@@ -109,10 +109,7 @@ impl<A: Address> Translation<A> {
         key: &Key,
         leaves: bool,
     ) -> Result<(), Unfit> {
-        let ours = near(key, self.near_is_high);
-        let beyond = self.beyond();
-        // Source and destination before and after.
-        let (old, new) = if leaves { (ours, beyond) } else { ([beyond[1], beyond[0]], [ours[1], ours[0]]) };
+        let (old, new) = self.sides(key, leaves);
         let turn = |delta: Delta| if leaves { delta } else { delta.back() };
         let (l3, end) = (usize::from(meta.l3), usize::from(meta.end));
         let (head, rest) =
@@ -140,6 +137,34 @@ impl<A: Address> Translation<A> {
         }
         A::replace(head, [new[0].0, new[1].0], turn(self.of_addresses));
         Ok(())
+    }
+
+    /// Changes a later fragment, which has addresses only: the checksum over the ports is in the first one.
+    pub(super) fn apply_to_later(
+        &self,
+        (meta, area): (&Meta, &mut [u8; HEAD_AREA]),
+        key: &Key,
+        leaves: bool,
+    ) -> Result<(), Unfit> {
+        let (old, new) = self.sides(key, leaves);
+        let head = area.get_mut(meta.l3.into()..meta.end.into()).ok_or(Unfit::Short)?;
+        if A::addresses(head).ok_or(Unfit::Short)? != old.map(|end| end.0) {
+            return Err(Unfit::Foreign);
+        }
+        if IpProtocol(key.protocol()) == IpProtocol::SCTP && old.map(|end| end.1) != new.map(|end| end.1) {
+            // Nor is the first one changed.
+            return Err(Unfit::Short);
+        }
+        let delta = if leaves { self.of_addresses } else { self.of_addresses.back() };
+        A::replace(head, new.map(|end| end.0), delta);
+        Ok(())
+    }
+
+    /// Source and destination of a packet that leaves or comes in, before it is changed and after.
+    #[inline(always)]
+    fn sides(&self, key: &Key, leaves: bool) -> ([End<A>; 2], [End<A>; 2]) {
+        let (ours, beyond) = (near(key, self.near_is_high), self.beyond());
+        if leaves { (ours, beyond) } else { ([beyond[1], beyond[0]], [ours[1], ours[0]]) }
     }
 
     /// Changes an ICMP error at `l4` about a packet of the session (RFC 5508 section 4), which leaves or comes in: its own addresses and the packet

@@ -34,6 +34,20 @@ fn both_directions_are_translated() {
     pass(&mut bench, BALANCE4, "udp without checksum answer");
 }
 
+#[test]
+fn all_fragments_of_a_datagram_go_to_the_backend() {
+    each(|bench, text| {
+        for name in ["part 1", "part 3", "part 2", "answer's part 1", "answer's part 2", "answer's part 3"] {
+            pass(bench, text, name);
+        }
+        assert_eq!(one(bench).session.packets(), [3, 3]);
+        assert_eq!(
+            (count(bench, "balance", "to-backends"), count(bench, "balance", "from-backends")),
+            (3, 3)
+        );
+    });
+}
+
 /// Vectors of one packet and of 256.
 #[test]
 fn a_vector_is_translated_as_its_packets_are() {

@@ -76,6 +76,17 @@ fn a_connection_from_its_first_segment_to_its_last() {
 }
 
 #[test]
+fn all_fragments_of_a_datagram_are_translated() {
+    each(|bench, _| {
+        for name in ["part 1", "part 2", "part 3", "answer's part 1", "answer's part 2", "answer's part 3"] {
+            pass(bench, NAT, name);
+        }
+        assert_eq!(one(bench).session.packets(), [3, 3]);
+        assert_eq!((count(bench, "nat", "out"), count(bench, "nat", "in")), (3, 3));
+    });
+}
+
+#[test]
 fn checksums_that_become_zero_or_were() {
     each(|bench, _| {
         pass(bench, NAT, "checksum that becomes zero");

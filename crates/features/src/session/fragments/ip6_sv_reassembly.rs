@@ -1,0 +1,27 @@
+//! `ip6-sv-reassembly`: has all fragments of an IPv6 datagram belong to the session of the first one.
+//!
+//! | edge | packets |
+//! |---|---|
+//! | `ip6-session-input` | fragments whose datagram's ports are known |
+//! | `drop` | see [`node::Drop`] |
+//!
+//! Fragments of a datagram may come by any queue. Each datagram belongs to one worker; others hand its fragments over. One that comes before the first is
+//! copied, and waits.
+
+use super::node::{self, Reassembly};
+use super::piece::Pieces;
+use crate::ip::family::V6;
+use graph::{Attach, NodeKind, NodeSpec};
+
+/// The node's declaration.
+pub(super) const NODE: NodeSpec = NodeSpec {
+    name: "ip6-sv-reassembly",
+    help: "Has all fragments of an IPv6 datagram belong to the session of the first one.",
+    kind: NodeKind::Output,
+    edges: node::NEXT6,
+    drops: node::Drop::SPECS,
+    counters: node::Counter::SPECS,
+    attach: &[Attach { parent: "handover", key: V6::HANDOVER_PIECES }],
+    make: Reassembly::<V6>::boxed,
+    ..NodeSpec::EMPTY
+};
