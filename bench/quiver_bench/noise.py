@@ -31,6 +31,8 @@ class Noise:
     preemptions: int | None = None
     #: Load average over a minute, at the end.
     load: float = 0.0
+    #: Seconds for which all the device's threads together ran.
+    run_s: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """For a result document."""
@@ -61,6 +63,7 @@ class Watch:
         spent = {
             thread: (run - self._threads.get(thread, (0, 0, 0))[0], thread) for thread, (run, _, _) in after.items()
         }
+        self.noise.run_s = sum(run for run, _ in spent.values()) / 1e9
         if spent:
             busiest = max(spent.values())[1]
             _, wait, switches = after[busiest]

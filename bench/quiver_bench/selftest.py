@@ -16,7 +16,7 @@ from quiver_bench.devices.quiver import Quiver
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BenchError
 from quiver_bench.machine import allot
-from quiver_bench.methods import mrr, ndrpdr, reconf
+from quiver_bench.methods import idle, mrr, ndrpdr, reconf
 from quiver_bench.methods.soak import Search
 from quiver_bench.simulated import Simulated
 from quiver_bench.suites import find
@@ -75,6 +75,12 @@ def check_reconf() -> str:
     return _expect("standstill", loss["time"]["value"], 0.7e-3, 1.1e-3)
 
 
+def check_idle() -> str:
+    """What first packets wait longer than with polling is what it takes to wake up."""
+    found = idle.measure(Simulated(12e6, 1e3, idle_share=0.01, sleeps_us=40.0), _quiet, seconds=1.0).result["idle"]
+    return _expect("waking up", found["woken"]["value"], 39.9, 40.1)
+
+
 def check_compare() -> str:
     """A system that is a tenth faster is called faster, one that isn't isn't, in spite of scatter."""
     found = []
@@ -117,7 +123,7 @@ def check_real() -> str:
     return "packets passed the floor and Quiver"
 
 
-CHECKS = (check_mrr, check_ndrpdr, check_soak, check_reconf, check_compare, check_trend)
+CHECKS = (check_mrr, check_ndrpdr, check_soak, check_reconf, check_idle, check_compare, check_trend)
 
 
 def run(real: bool = True) -> int:

@@ -32,6 +32,9 @@ class Simulated(Stand):
     placements: list[str] = field(default_factory=lambda: ["near"])
     #: Relative scatter of the capacity from trial to trial.
     scatter: float = 0.0
+    #: Share of a core that it takes with nothing to do, and microseconds that it then takes to wake up.
+    idle_share: float = 0.0
+    sleeps_us: float = 0.0
     #: Packets lost when the configuration grows.
     reconfiguration_loss: int = 0
     #: Seconds in which it takes nothing when the configuration grows. Who catches up later sends all the same.
@@ -64,6 +67,14 @@ class Simulated(Stand):
     def reconfigure(self) -> str:
         """Grows."""
         return "the simulation grew"
+
+    def busy(self, settle: float, seconds: float) -> float:
+        """As idle as it is said to be."""
+        return self.idle_share
+
+    def poll(self) -> None:
+        """From now on first packets come as others do."""
+        self.sleeps_us = 0.0
 
     def loss_per_second(self, load: float) -> float:
         """The model's."""
@@ -116,7 +127,7 @@ class Simulated(Stand):
             longest_stall_s=stalled,
             untaken=untaken,
             ways=self.ways,
-            latency=_latency(LATENCY_US[where]) if asked.latency else None,
+            latency=_latency(LATENCY_US[where] + self.sleeps_us) if asked.latency else None,
         )
         known = rate_pps is None and self.limit_known
         limited = received / seconds >= 0.9 * self.generator_pps if known else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -93,6 +94,14 @@ class Stand(ABC):
     def reconfigure(self) -> str:
         """Lets the configuration grow; says what was done."""
 
+    def busy(self, settle: float, seconds: float) -> float:
+        """Cores' worth of time that it takes with nothing to do, over so many seconds, after some in which it comes to rest."""
+        raise Unsupported("what it takes when it is idle isn't known")
+
+    def poll(self) -> None:
+        """Has it poll all queues from now on."""
+        raise Unsupported("it can't be told to poll")
+
     def version(self) -> str:
         """Of what is measured."""
         return UNKNOWN
@@ -114,7 +123,7 @@ class Stand(ABC):
         max_late: float | None = None,
     ) -> Trial:
         """:meth:`offer` of a :class:`~quiver_bench.generators.Load` of these."""
-        return self.offer(Load(seconds, rate_pps, meanwhile, latency, max_late))
+        return self.offer(Load(seconds, rate_pps, meanwhile, latency, max_late=max_late))
 
     def warm_up(self, seconds: float) -> None:
         """Sends for so long, whatever comes of it: neighbours are learnt, caches and page tables are filled."""
@@ -135,6 +144,18 @@ class DeviceStand(Stand):
     def reconfigure(self) -> str:
         """See :meth:`Stand.reconfigure`."""
         return self.device.reconfigure()
+
+    def busy(self, settle: float, seconds: float) -> float:
+        """See :meth:`Stand.busy`."""
+        time.sleep(settle)
+        with Watch(self.device.pids(), []) as watch:
+            time.sleep(seconds)
+        self.device.check_alive()
+        return watch.noise.run_s / watch.noise.watched_s
+
+    def poll(self) -> None:
+        """See :meth:`Stand.poll`."""
+        self.device.poll()
 
     def version(self) -> str:
         """See :meth:`Stand.version`."""
@@ -271,6 +292,8 @@ def standing(
 def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
     """What the generator does with the floor, or with a wire where ports are the kernel's. None where neither can stand in."""
     kind = Wire if setup.suite.port == "tap" else Floor
+    if setup.suite.method == "idle":
+        return None  # it sends next to nothing
     # They can't be reconfigured, and needn't be.
     suite = replace(setup.suite, method="ndrpdr") if setup.suite.method == "reconf" else setup.suite
     try:

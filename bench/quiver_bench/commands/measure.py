@@ -24,7 +24,7 @@ from quiver_bench.commands.common import (
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError, NotKept, TrialVoid, Unsupported
 from quiver_bench.machine import UNSETTLED
-from quiver_bench.methods import mrr, ndrpdr, reconf, soak
+from quiver_bench.methods import idle, mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import Versions, figure_document, trials_of
 from quiver_bench.results.store import Store
@@ -226,6 +226,8 @@ def _by_method(
         return [ndrpdr.measure(stand, tell, bits, _search(suite, options), kept)]
     if suite.method == "soak":
         return [soak.measure(stand, tell, bits, options.soak_seconds, kept)]
+    if suite.method == "idle":
+        return [idle.measure(stand, tell, idle.SECONDS * options.seconds, kept)]
     return [reconf.measure(stand, tell, bits, reconf.SECONDS * options.seconds, _search(suite, options), kept)]
 
 
@@ -246,6 +248,8 @@ def effort(suite: Suite, options: argparse.Namespace) -> str:
         return f"{options.trials} × {options.seconds:g} s"
     if suite.method == "soak":
         return f"{options.soak_seconds:g} s"
+    if suite.method == "idle":
+        return f"{idle.SECONDS * options.seconds:g} s"
     search = _search(suite, options)
     return f"trials of {search.trial_seconds:g} s, {search.duration_sum:g} s decide"
 
@@ -304,4 +308,7 @@ def figure_in_words(result: dict[str, Any]) -> str:
             loss = result["loss"]
             without = loss["without"]["value"] / result["aggregate_rate"]["rate"]["value"]
             return f"{loss['time']['value'] * 1e3:.3f} ms of standstill, {without * 1e3:.3f} ms without"
+        case "idle":
+            share, woken = (result["idle"][of]["value"] for of in ("share", "woken"))
+            return f"{share:.2%} of a core; first packet {woken:+.1f} us against polling"
     return "no figure"

@@ -76,6 +76,8 @@ class Device(ABC):
             raise Unsupported(f"{cls.name} doesn't do {case.forwarding}, which {suite.name} is about")
         if suite.method == "reconf" and cls.reconfigure is Device.reconfigure:
             raise Unsupported(f"{cls.name} can't be configured while it runs, which {suite.name} is about")
+        if suite.method == "idle" and cls.poll is Device.poll:
+            raise Unsupported(f"{cls.name} can't be told to sleep or to poll, which {suite.name} is about")
         if case.dma and not cls.dma:
             raise Unsupported(f"{cls.name} has no copy engine, which {suite.name} is about")
         if case.containers and not cls.chains:
@@ -103,6 +105,10 @@ class Device(ABC):
     def reconfigure(self) -> str:
         """Lets the configuration grow while packets flow; says what was done."""
         raise Unsupported(f"{self.name} can't be configured while it runs")
+
+    def poll(self) -> None:
+        """Has it poll all queues from now on, where it slept when there was nothing to do."""
+        raise Unsupported(f"{self.name} can't be told to poll")
 
     def down(self) -> None:
         """Takes it down and removes what was made."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from quiver_bench.devices import containers, copying
 from quiver_bench.devices.base import Device, Setup, call
 from quiver_bench.devices.revision import told_by
-from quiver_bench.devices.taps import TapPair
+from quiver_bench.devices.taps import SilentTaps, TapPair
 from quiver_bench.errors import Missing, Unsupported
 from quiver_bench.generators import Endpoint
 from quiver_bench.generators.internal import IDLE_PPS
@@ -42,6 +42,7 @@ class Quiver(Device):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.taps = TapPair(self.suite) if self.suite.port == "tap" else None
+        self.silent = SilentTaps(self.suite.case.silent) if self.suite.case.silent else None
         if self.suite.case.containers:
             containers.require()
         for program in ("quiverd", "quiver"):
@@ -57,6 +58,8 @@ class Quiver(Device):
         """Starts it and applies the suite's configuration."""
         if self.taps:
             self.taps.make_namespaces()
+        if self.silent:
+            self.silent.make_namespace()
         workers = ", ".join(map(str, self.setup.cores.workers))
         (self.dir / "quiverd.toml").write_text(
             f'[api]\nsocket = "{self.dir}/api"\n[state]\ndirectory = "{self.dir}/state"\n'
@@ -111,6 +114,8 @@ class Quiver(Device):
         super().down()
         if self.taps:
             self.taps.remove_namespaces()
+        if self.silent:
+            self.silent.remove_namespace()
 
     def clear(self) -> None:
         """``quiver clear counters``."""
@@ -129,6 +134,10 @@ class Quiver(Device):
         return {
             name: round(clocks / packets, 2) for name, (clocks, packets) in totals.items() if packets > busiest // 1000
         }
+
+    def poll(self) -> None:
+        """The two memifs in polling mode: that keeps the worker awake."""
+        self.apply(self.configuration().replace('rx_mode = "adaptive"', 'rx_mode = "polling"'))
 
     def reconfigure(self) -> str:
         """Adds routes nobody sends to, in one batch, and takes them away again."""
@@ -159,6 +168,8 @@ class Quiver(Device):
                 leg = f"{name}.{case.vlan}" if case.vlan else name
                 parts.append(f'[[neighbor]]\ninterface = "{leg}"\naddress = "{side.peer}"\nmac = "{mac}"\n')
                 parts.append(routes(side, prefixes))
+        if self.silent:
+            parts += self.silent.ports()
         if case.tenant:
             parts.append(
                 f'[[tenant]]\nname = "bench"\ninterfaces = ["left"]\noutside_interfaces = ["right"]\n{case.tenant}'
@@ -177,7 +188,7 @@ class Quiver(Device):
         else:
             port = self.taps.port(name) if self.taps else self.memif(name)
         # Workers that make packets themselves may have all cores: between trials, when distances are measured, they sleep.
-        mode = "adaptive" if self.suite.port == "pg" else "polling"
+        mode = "adaptive" if self.suite.port == "pg" or self.suite.method == "idle" else "polling"
         physical = f'[[interface]]\nname = "{name}"\n{mac}rx_mode = "{mode}"\n{jumbo}{port}\n'
         role = {
             "l2xc": f'cross_connect = "{{}}{other}{{}}"\n',

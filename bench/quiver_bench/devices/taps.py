@@ -97,6 +97,34 @@ class TapPair:
                 time.sleep(0.05)
 
 
+class SilentTaps:
+    """Taps in one namespace, whose kernel has nothing to say."""
+
+    def __init__(self, count: int) -> None:
+        if os.geteuid() != 0:
+            raise Missing("suites with many taps need root, for a network namespace: sudo -E bin/quiver-bench …")
+        self.count = count
+        self.netns = f"qb{os.getpid()}-s"
+
+    def make_namespace(self) -> None:
+        """Makes it, empty."""
+        call("ip", "netns", "add", self.netns)
+        quiet = "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"
+        call("ip", "netns", "exec", self.netns, "sysctl", "-qw", *quiet)
+
+    def remove_namespace(self) -> None:
+        """Removes it with all that is in it."""
+        subprocess.run(["ip", "netns", "del", self.netns], capture_output=True, check=False)
+
+    def ports(self) -> list[str]:
+        """Routed interfaces of Quiver, as desired state."""
+        return [
+            f'[[interface]]\nname = "silent{n}"\naddresses = ["10.100.{n // 64}.{n % 64 * 4 + 1}/30"]\n'
+            f'tap = {{ netns = "{self.netns}", host_name = "silent{n}" }}\n'
+            for n in range(self.count)
+        ]
+
+
 class Linux(Device):
     """What the kernel itself does between the two namespaces."""
 

@@ -34,6 +34,8 @@ class Load:
     meanwhile: Callable[[], None] | None = None
     #: Some packets more carry timestamps.
     latency: bool = False
+    #: So many of them per second; None: as many as CSIT sends.
+    latency_pps: float | None = None
     #: Seconds behind its time after which a packet is never sent, but missed. None: all are sent, however late.
     max_late: float | None = None
     #: Packets in each direction after which it stops, however long that takes up to :attr:`seconds`.

@@ -130,7 +130,7 @@ class Tgen(Program):
             words += ["--bidirectional", "--reverse-source-mac", right, "--reverse-destination-mac", back]
         if traffic.stations > 1:
             words += ["--source-macs", traffic.stations, "--destination-macs", traffic.stations]
-        words += ["--latency", f"{LATENCY_PPS:g}"] if load.latency else []
+        words += ["--latency", f"{load.latency_pps or LATENCY_PPS:g}"] if load.latency else []
         words += ["--rate", f"{load.rate_pps:.3f}"] if load.rate_pps else []
         words += ["--max-late", f"{load.max_late:g}"] if load.max_late is not None else []
         words += ["--check", "sequence"] if traffic.sequenced else []

@@ -153,6 +153,9 @@ def _figure(row: dict[str, Any]) -> str:
                 return standstill
             without = row["result_loss_without_value"] / row["result_aggregate_rate_rate_value"]
             return f"{standstill}, {without * 1e3:.3f} ms without"
+        case "idle":
+            woken = row["result_idle_woken_value"]
+            return f"{row['result_idle_share_value']:.2%} of a core; first packet {woken:+.1f} µs against polling"
     return "–"
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.results.store import Store
 
-#: One figure per result, whatever its method: what tables show. Lower is better for ``reconf`` only.
+#: One figure per result, whatever its method: what tables show. Lower is better for ``reconf`` and ``idle`` only.
 FIGURE = """
 CASE test_type
     WHEN 'mrr' THEN coalesce(result_receive_rate_rate_avg, result_receive_rate_bandwidth_avg)
     WHEN 'ndrpdr' THEN result_pdr_lower_rate_value
     WHEN 'soak' THEN result_critical_rate_lower_rate_value
     WHEN 'reconf' THEN result_loss_time_value
+    WHEN 'idle' THEN result_idle_share_value
     WHEN 'compare' THEN result_ratio_median
 END
 """
@@ -23,6 +24,7 @@ UNIT = """
 CASE
     WHEN test_type = 'compare' THEN 'ratio'
     WHEN test_type = 'reconf' THEN 's'
+    WHEN test_type = 'idle' THEN 'core'
     WHEN test_type = 'mrr' AND result_receive_rate_rate_avg IS NULL THEN 'bps'
     ELSE coalesce(result_receive_rate_rate_unit, 'pps')
 END

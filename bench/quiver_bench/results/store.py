@@ -94,6 +94,8 @@ COLUMNS: dict[str, str] = {
     "result_loss_time_value": "DOUBLE",
     "result_loss_without_value": "DOUBLE",
     "result_aggregate_rate_rate_value": "DOUBLE",
+    "result_idle_share_value": "DOUBLE",
+    "result_idle_woken_value": "DOUBLE",
     "result_latency_forward_pdr_0_avg": "DOUBLE",
     "result_latency_forward_pdr_10_avg": "DOUBLE",
     "result_latency_forward_pdr_50_avg": "DOUBLE",

@@ -21,6 +21,7 @@ METHODS = {
     "ndrpdr": "highest rates with no loss and with 0.5 % loss, by MLRsearch; then latency at shares of the latter",
     "soak": "rate at which one packet in ten million is lost, by PLRsearch",
     "reconf": "packets lost while the configuration grows, as seconds of standstill",
+    "idle": "share of a core that it takes with nothing to do, and what the first packet then waits longer than with polling",
     "cps": "connections established per second, as many as the generator can open: 10 trials of 1 s",
     "tput": "packets per second of connections with data, as many as the generator can: 10 trials of 1 s",
     "replay": "packets per second of whole connections sent without keeping state: 10 trials of 1 s",
@@ -78,6 +79,8 @@ class Case:
     tenant: str = ""
     #: Addresses that sessions are balanced from.
     vips: tuple[str, ...] = ()
+    #: Taps besides, that nothing ever comes by.
+    silent: int = 0
     #: Bodies are copied by a DMA engine, or by a model of one.
     dma: bool = False
     methods: tuple[str, ...] = ("mrr", "ndrpdr")
@@ -117,6 +120,7 @@ class Suite:
             "ndrpdr": "ndr_pps",
             "soak": "critical_rate_pps",
             "reconf": "blocked_time_s",
+            "idle": "idle_share_cores",
             "cps": "connections_per_second",
             "tput": "receive_rate_pps",
             "replay": "receive_rate_pps",
