@@ -140,6 +140,7 @@ unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<Option<&'a str>
 fn fill(field: &mut [c_char], text: &str) {
     let room = field.len().saturating_sub(1);
     for (to, from) in field.iter_mut().take(room).zip(text.bytes()) {
-        *to = from.cast_signed();
+        // Its sign is the platform's: i8 on x86-64, u8 on aarch64.
+        *to = c_char::from_ne_bytes([from]);
     }
 }

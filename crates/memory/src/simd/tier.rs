@@ -1,5 +1,6 @@
 //! The tiers and their detection.
 
+#[cfg(target_arch = "x86_64")]
 use super::{copy, fields};
 use core::fmt;
 
