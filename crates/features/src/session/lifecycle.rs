@@ -37,7 +37,7 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: false,
-    explain: explain,
+    explain,
 };
 
 /// What it would do.

@@ -65,7 +65,7 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: false,
     errors: false,
-    explain: explain,
+    explain,
 };
 
 /// Tokens of a session, by direction, and the versions of the policers that they are of.

@@ -99,7 +99,7 @@ pub(super) const SERVICE: Service = Service {
     },
     both_ways: true,
     errors: false,
-    explain: explain,
+    explain,
 };
 
 /// What it would do with a segment whose numbers are right.
