@@ -33,6 +33,7 @@ impl View for Pools {
             Column::left("PORTS"),
             Column::left("HOSTS").optional(),
             Column::right("MAPPED").optional(),
+            Column::left("PREFIXES").optional(),
             Column::right("SESSIONS"),
             Column::right("CREATED"),
             Column::right("RATE").optional(),
@@ -50,6 +51,7 @@ impl View for Pools {
                 format!("{}-{}", pool.first_port, pool.last_port).into(),
                 hosts(pool).into(),
                 if pool.mappings.is_empty() { Cell::default() } else { (pool.mappings.len() as u64).into() },
+                prefixes(pool).into(),
                 pool.translations.into(),
                 pool.created.into(),
                 earlier.map(event_rate).unwrap_or_default().into(),
@@ -62,6 +64,12 @@ impl View for Pools {
         }
         table.render(paint)
     }
+}
+
+/// "fd00::/48 as 2001:db8:1::/48".
+fn prefixes(pool: &NatPoolState) -> String {
+    let pairs = pool.prefixes.iter().map(|pair| format!("{} as {}", pair.inside, pair.outside));
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 /// "10.0.0.0/24, 252 each", where hosts have their ports by their address.

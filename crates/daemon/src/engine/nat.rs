@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use api::v1::NatPoolState;
-use features::session::nat::{Mappings, Pool};
+use features::session::nat::{Mappings, Pool, Prefixes};
 
 use super::core::Core;
 use super::directory::{Inventory, NatPool};
@@ -49,6 +49,7 @@ pub(super) fn compile(pool: &NatPool) -> Pool {
         ports: spec.ports.clone(),
         deterministic: spec.deterministic.map(|hosts| hosts.to_bits()),
         mappings: Mappings::new(&spec.mappings),
+        prefixes: Prefixes::new(&spec.prefixes),
         figures: Arc::clone(figures),
     }
 }
@@ -80,5 +81,6 @@ fn state(inventory: &Inventory, pool: &NatPool) -> NatPoolState {
         created: pool.figures.created.load(Ordering::Relaxed),
         exhausted: pool.figures.exhausted.load(Ordering::Relaxed),
         mappings: spec.to_api().mappings,
+        prefixes: spec.to_api().prefixes,
     }
 }

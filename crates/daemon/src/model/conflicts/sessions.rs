@@ -1,10 +1,11 @@
 //! What concerns sessions: tenants and their pools, VIPs, lists of rules and endpoints.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use features::session::balance::control::{BackendConfig, VipConfig};
+use features::session::nat::PrefixPair;
 
 use super::Conflicts;
 use crate::model::spec::TenantSpec;
@@ -56,17 +57,28 @@ impl Conflicts<'_> {
                         Flaw::new("addresses", what).remedy("give each address to one pool")
                     });
                 }
+                let overlap =
+                    |pair: &&PrefixPair| before.spec.prefixes.iter().any(|one| one.overlaps(**pair));
+                if let Some(pair) = spec.prefixes.iter().find(overlap) {
+                    self.blame(Key::NatPool((*name).clone()), Key::NatPool((*other).clone()), |other| {
+                        let prefix = |bits: u128| format!("{}/{}", Ipv6Addr::from_bits(bits), pair.len);
+                        let (inside, outside) = (prefix(pair.inside), prefix(pair.outside));
+                        Flaw::new("prefixes", format!("{inside} or {outside} overlaps a prefix of {other}"))
+                            .remedy("give each prefix to one pool")
+                    });
+                }
             }
         }
         let mut owners = BTreeMap::new();
         for (name, stored) in &self.model.tenants {
             let pool = stored.spec.nat_pool.as_ref().and_then(|pool| self.model.nat_pools.get(pool));
-            let maps = pool.filter(|pool| !pool.spec.mappings.is_empty());
+            let maps = pool.filter(|pool| !(pool.spec.mappings.is_empty() && pool.spec.prefixes.is_empty()));
             if let Some((pool, other)) =
                 maps.and_then(|pool| Some((pool, owners.insert(&pool.spec.name, name)?)))
             {
                 self.blame(Key::Tenant(name.clone()), Key::Tenant(other.clone()), |other| {
-                    let what = format!("{} has mappings, and {other} has it already", pool.spec.name);
+                    let what =
+                        format!("{} has mappings or prefixes, and {other} has it already", pool.spec.name);
                     Flaw::new("nat_pool", what).remedy("give each tenant that maps hosts a pool of its own")
                 });
             }

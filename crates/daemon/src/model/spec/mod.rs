@@ -12,6 +12,7 @@ mod generator;
 mod interface;
 mod memif;
 mod nat_pool;
+mod nat_prefix;
 mod neighbor;
 mod policer;
 mod port;

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
 use api::v1::{NatMapping, NatPool, NatProtocol};
-use features::session::nat::{Deterministic, Mapping};
+use features::session::nat::{Deterministic, Mapping, PrefixPair};
 use wire::IpProtocol;
 
-use super::IpRange;
+use super::{IpRange, nat_prefix};
 use crate::model::{Flaw, Name, fields};
 
 /// The well-known ports are left alone (RFC 4787 section 4.2.1).
@@ -37,7 +37,7 @@ impl Ipv4Span {
             (IpAddr::V4(first), IpAddr::V4(last)) => Ok(Self { first, last }),
             _ => {
                 Err(Flaw::new(field, format!("{text} isn't IPv4"))
-                    .remedy("leave it out: IPv6 isn't translated"))
+                    .remedy("say prefixes of IPv6 in `prefixes`"))
             }
         }
     }
@@ -90,6 +90,8 @@ pub struct NatPoolSpec {
     pub deterministic: Option<Ipv4Span>,
     /// Hosts and ports that are always seen with the same, ordered.
     pub mappings: Vec<Mapping>,
+    /// Prefixes of IPv6 that are exchanged, ordered.
+    pub prefixes: Vec<PrefixPair>,
 }
 
 impl NatPoolSpec {
@@ -98,7 +100,8 @@ impl NatPoolSpec {
     /// # Errors
     /// [`Flaw`] naming the field.
     pub fn parse(pool: &NatPool) -> Result<Self, Flaw> {
-        let addresses = addresses(&pool.addresses, !pool.mappings.is_empty())?;
+        let needs_none = !pool.mappings.is_empty() || !pool.prefixes.is_empty();
+        let addresses = addresses(&pool.addresses, needs_none)?;
         let port = |field, said, default| fields::number(field, said, 1..=u32::from(u16::MAX), default);
         let first = port("first_port", pool.first_port, FIRST_PORT.into())? as u16;
         let last = port("last_port", pool.last_port, u16::MAX.into())? as u16;
@@ -121,6 +124,7 @@ impl NatPoolSpec {
             context,
             deterministic,
             mappings,
+            prefixes: nat_prefix::parse(&pool.prefixes)?,
         })
     }
 
@@ -135,6 +139,7 @@ impl NatPoolSpec {
             context: self.context.into(),
             deterministic: self.deterministic.map(|hosts| hosts.to_string()).unwrap_or_default(),
             mappings: self.mappings.iter().map(mapping_to_api).collect(),
+            prefixes: self.prefixes.iter().map(nat_prefix::to_api).collect(),
         }
     }
 
@@ -242,7 +247,7 @@ fn mapping(said: &NatMapping, place: impl Fn(&str) -> String) -> Result<Mapping,
     Ok(Mapping { inside, outside, port: Some((protocol.0, own, seen)) })
 }
 
-fn addresses(texts: &[String], maps: bool) -> Result<Vec<Ipv4Span>, Flaw> {
+fn addresses(texts: &[String], needs_none: bool) -> Result<Vec<Ipv4Span>, Flaw> {
     let mut spans = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         let field = format!("addresses[{index}]");
@@ -256,7 +261,7 @@ fn addresses(texts: &[String], maps: bool) -> Result<Vec<Ipv4Span>, Flaw> {
         }
         spans.push(span);
     }
-    if spans.is_empty() && !maps {
+    if spans.is_empty() && !needs_none {
         return Err(
             Flaw::new("addresses", "a pool without addresses is of no use").remedy("say one at least")
         );
@@ -286,6 +291,7 @@ fn deterministic(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::v1::NatPrefix;
 
     fn pool() -> NatPool {
         NatPool { name: "out".into(), addresses: vec!["192.0.2.1".into()], ..NatPool::default() }
@@ -321,6 +327,11 @@ mod tests {
                 ..pool()
             },
             NatPool { addresses: vec![], mappings: vec![mapped(0)], ..pool() },
+            NatPool {
+                addresses: vec![],
+                prefixes: vec![NatPrefix { inside: "fd00::/48".into(), outside: "2001:db8:1::/48".into() }],
+                ..pool()
+            },
         ] {
             assert_eq!(NatPoolSpec::parse(&api).unwrap().to_api(), api);
         }

@@ -3,11 +3,11 @@
 use super::super::entry::Marks;
 use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
-use super::super::translate::{End, Translation};
+use super::super::translate::{Address, Address6, End, Translation};
 use super::pool::{Figures, Pool, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tables::session::{Handle, Key};
+use tables::session::{Beside, Endpoint, Handle, Key};
 use wire::IpProtocol;
 
 /// Ports that are tried for a session: a pool in which as many in a row are taken is as good as used up.
@@ -152,13 +152,40 @@ impl Sessions {
         (alias, beyond): (u32, [End<u32>; 2]),
         pool: &Pool,
     ) -> Result<(), NoPort> {
-        let pool_number = self.translations.pools.number_of(&pool.figures);
-        let Some((translation, _)) = self.translations.v4.get_mut(handle) else {
+        let number = self.translations.pools.number_of(&pool.figures);
+        let noted = note(&mut self.translations.v4, (handle, &key, inside_is_high), (alias, beyond), number);
+        self.noted(index, noted, alias, pool)
+    }
+
+    /// A session of IPv6 whose initiator and responder are seen so beyond, with the ports that they have.
+    ///
+    /// # Errors
+    /// [`NoPort`] where another session is found by that.
+    #[cold]
+    pub(super) fn exchange(&mut self, index: u32, pool: &Pool, beyond: [Endpoint; 2]) -> Result<(), NoPort> {
+        let Some((handle, key, session)) = self.table.visit(index) else { return Ok(()) };
+        let near_is_high = session.initiator_is_high();
+        let second = Key::of(key.context(), key.protocol(), beyond[0], beyond[1]);
+        let (second, seen_is_high) = second.ok_or(NoPort::NoShare)?;
+        // Both keys are this worker's, as the owner goes by hosts' own addresses.
+        let alias = self.table.add_alias(handle, second, seen_is_high != near_is_high);
+        let alias = alias.map_err(|_| NoPort::InUse)?;
+        let number = self.translations.pools.number_of(&pool.figures);
+        let noted = match beyond.map(|(address, port)| Some((Address6::of(address)?, port))) {
+            [Some(near), Some(far)] => {
+                let session = (handle, &key, near_is_high);
+                note(&mut self.translations.v6, session, (alias, [near, far]), number)
+            }
+            _ => None,
+        };
+        self.noted(index, noted, alias, pool)
+    }
+
+    fn noted(&mut self, index: u32, noted: Option<()>, alias: u32, pool: &Pool) -> Result<(), NoPort> {
+        if noted.is_none() {
             self.table.remove_alias(alias);
             return Err(NoPort::Exhausted);
-        };
-        *translation = Translation::new(&key, inside_is_high, beyond);
-        (translation.pool, translation.alias) = (pool_number, alias);
+        }
         pool.figures.take();
         if let Some(session) = self.table.get_mut(index) {
             session.marks.put(Marks::TRANSLATED, true);
@@ -208,6 +235,19 @@ impl Sessions {
             search(tenants, worker, (&key, start), ends, &share, |alias, _| is_free(alias).then_some(()));
         found.map(|(_, seen)| seen).ok_or(NoPort::Exhausted)
     }
+}
+
+/// Notes how a session is seen beyond.
+fn note<A: Address>(
+    known: &mut Beside<Translation<A>>,
+    (handle, key, near_is_high): (Handle, &Key, bool),
+    (alias, beyond): (u32, [End<A>; 2]),
+    pool: u16,
+) -> Option<()> {
+    let (translation, _) = known.get_mut(handle)?;
+    *translation = Translation::new(key, near_is_high, beyond);
+    (translation.pool, translation.alias) = (pool, alias);
+    Some(())
 }
 
 /// How both sides of a session are seen: the first port of the share whose key is this worker's and that `take` gives. `take` is told the key and

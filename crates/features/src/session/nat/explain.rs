@@ -3,6 +3,7 @@
 use super::super::explain::{Meeting, Meets, Object, shown};
 use super::super::translate::{self, Address};
 use super::bind::NoPort;
+use super::exchange::{self, Exchange};
 use super::{Drop, Way, sides, wish};
 use std::sync::Arc;
 
@@ -26,13 +27,32 @@ pub(super) fn explain(meeting: &mut Meeting<'_>) -> Meets {
         meeting.say(object, found);
         return Meets::Passes;
     }
-    if !meeting.key.is_v4() {
-        return meeting.passes("IPv6 keeps its addresses");
-    }
     if !meeting.is_unanswered() {
         return meeting.passes("its session was there before: it keeps its addresses");
     }
-    begins(meeting)
+    if meeting.key.is_v4() { begins(meeting) } else { begins6(meeting) }
+}
+
+/// The first packet of a session of IPv6.
+fn begins6(meeting: &mut Meeting<'_>) -> Meets {
+    let (known, tenant, packet) = (meeting.known, meeting.tenant, meeting.packet);
+    let at = (packet.interface, packet.vrf);
+    let object = tenant.nat.as_ref().map(|pool| Object::NatPool(Arc::clone(&pool.name)));
+    match exchange::of(tenant, (&known.fibs, &known.hops), at, meeting.sides()) {
+        Exchange::Keeps => meeting.passes("doesn't lead outside, or has no prefix that is exchanged"),
+        Exchange::Nowhere => meeting.passes("no route leads to its destination now"),
+        Exchange::Unmappable => {
+            let found = "its prefix can't be exchanged so that checksums stay";
+            meeting.drops(object, found, reason(Drop::Unmappable))
+        }
+        Exchange::Beyond(beyond) => {
+            meeting.ends = beyond;
+            let found =
+                format!("is seen outside as {} to {}, by its prefix", shown(beyond[0]), shown(beyond[1]));
+            meeting.say(object, found);
+            Meets::Passes
+        }
+    }
 }
 
 /// The first packet of a session.

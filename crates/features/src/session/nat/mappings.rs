@@ -5,7 +5,7 @@ use super::pool::Pool;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tables::session::Key;
+use tables::session::{Endpoint, Key};
 
 /// One of them; addresses in host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,30 +75,49 @@ impl Mappings {
 
 /// Whose mappings an outside address is of, in all address spaces: a tenant's number, and its pool.
 #[derive(Clone, Debug, Default)]
-pub struct Mapped(HashMap<(u16, u32), (u16, Arc<Pool>), RandomState>);
+pub struct Mapped {
+    addresses: HashMap<(u16, u32), (u16, Arc<Pool>), RandomState>,
+    /// Pools that exchange prefixes, which are few, with their address spaces.
+    exchanging: Vec<(u16, u16, Arc<Pool>)>,
+}
 
 impl Mapped {
     /// Adds the mappings of a tenant's pool.
     pub fn add(&mut self, context: u16, tenant: u16, pool: &Arc<Pool>) {
         for address in pool.mappings.outside() {
-            self.0.insert((context, address), (tenant, Arc::clone(pool)));
+            self.addresses.insert((context, address), (tenant, Arc::clone(pool)));
+        }
+        if !pool.prefixes.is_empty() {
+            self.exchanging.push((context, tenant, Arc::clone(pool)));
         }
     }
 
     /// There are none any more.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.addresses.clear();
+        self.exchanging.clear();
+    }
+
+    /// Whose prefix an endpoint outside has, and the host inside that is meant by it.
+    fn exchanged(&self, context: u16, seen: Endpoint) -> Option<(u16, Endpoint)> {
+        let of_context = self.exchanging.iter().filter(|(of, ..)| *of == context);
+        of_context.into_iter().find_map(|(_, tenant, pool)| Some((*tenant, pool.prefixes.host(seen)?)))
     }
 
     fn inward(&self, key: &Key, seen: End<u32>) -> Option<(u16, End<u32>)> {
-        let (tenant, pool) = self.0.get(&(key.context(), seen.0))?;
+        let (tenant, pool) = self.addresses.get(&(key.context(), seen.0))?;
         Some((*tenant, pool.mappings.inward(key.protocol(), seen)?))
     }
 
     /// The tenant whose host is meant by the destination of a packet with that key; 0: none.
     #[must_use]
     pub fn tenant(&self, key: &Key, from_high: bool) -> u16 {
-        if self.0.is_empty() || !key.is_v4() {
+        if !key.is_v4() && !self.exchanging.is_empty() {
+            let (low, high) = key.endpoints();
+            let exchanged = self.exchanged(key.context(), if from_high { low } else { high });
+            return exchanged.map_or(0, |(tenant, _)| tenant);
+        }
+        if self.addresses.is_empty() || !key.is_v4() {
             return 0;
         }
         let (low, high) = key.v4_endpoints();
@@ -107,7 +126,14 @@ impl Mapped {
 
     /// The key with hosts' own addresses, the same on both sides of a translation. `None` where it is so itself.
     pub(in super::super) fn plain(&self, key: &Key) -> Option<Key> {
-        if self.0.is_empty() || !key.is_v4() {
+        if !key.is_v4() && !self.exchanging.is_empty() {
+            let (low, high) = key.endpoints();
+            let own = [low, high].map(|end| self.exchanged(key.context(), end).map(|(_, own)| own));
+            own.iter().any(Option::is_some).then_some(())?;
+            let own = [own[0].unwrap_or(low), own[1].unwrap_or(high)];
+            return Key::of(key.context(), key.protocol(), own[0], own[1]).map(|(key, _)| key);
+        }
+        if self.addresses.is_empty() || !key.is_v4() {
             return None;
         }
         let (low, high) = key.v4_endpoints();

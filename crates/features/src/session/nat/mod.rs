@@ -10,19 +10,25 @@
 //! | an ICMP error about one of these | itself and the packet that it quotes are translated |
 //! | of a session that leads elsewhere, or was there before | passes as it is |
 //!
-//! [`Pool`] is what configuration says, [`Mappings`] what of it always stands; `bind` gives ports and takes them back; `way` says what leads outside; packets are changed as
+//! Addresses of IPv6 keep their ports, and have one prefix exchanged for another (NPTv6, RFC 6296), in either direction.
+//!
+//! [`Pool`] is what configuration says, [`Mappings`] what of it always stands; [`Prefixes`] what is exchanged; `bind` gives ports and takes them back, `exchange` does so with prefixes; `way` says what leads outside; packets are changed as
 //! `translate` does it.
 
 mod bind;
+mod exchange;
 mod explain;
 mod mappings;
 mod pool;
+mod prefixes;
 mod way;
 
 pub use mappings::{Mapped, Mapping, Mappings};
 pub use pool::{Deterministic, Figures, Pool};
+pub use prefixes::{PrefixPair, Prefixes};
 
 pub(super) use bind::{Pools, Wish, holds};
+pub(super) use exchange::holds as holds_exchanged;
 pub(super) use pool::ports;
 
 use super::entry::{Flow, Marks, Session};
@@ -30,9 +36,10 @@ use super::services::{SERVICES_ARC, Service};
 use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Tenant;
-use super::translate::{self, End, Told};
+use super::translate::{self, Address, End, Told};
 use crate::ip::{Fibs, NextHops};
 use bind::NoPort;
+use exchange::Exchange;
 use graph::publish::Key as Part;
 use graph::{Feature, IfIndex, NodeSpec};
 use std::sync::LazyLock;
@@ -59,8 +66,10 @@ graph::drops! {
         Untranslated => "untranslated", Invalid,
         /// Its headers aren't whole in what is looked at.
         TooShort => "too-short", Invalid,
-        /// Its host is mapped, and its answers couldn't be told from those of another session.
+        /// Its host is mapped, or its prefix exchanged, and its answers couldn't be told from those of another session.
         InUse => "in-use", Loss,
+        /// Its prefix can't be exchanged for the outside's so that checksums stay: its subnet is ffff (RFC 6296 section 3.4), or all of its interface identifier.
+        Unmappable => "unmappable", Loss,
     }
 }
 
@@ -158,7 +167,7 @@ impl Nat {
         let number = arrival.session;
         let Some((_, key, session)) = arrival.sessions.table.visit(number) else { return Entry::Goes };
         // One that has begun without keeps its addresses: its other side knows no others.
-        if !session.is_unanswered() || !key.is_v4() {
+        if !session.is_unanswered() {
             session.retire(arrival.me);
             arrival.count(Counter::Exempt.into());
             return Entry::Passes;
@@ -166,6 +175,12 @@ impl Nat {
         let Some(tenant) = arrival.tenants.get(session.tenant) else { return Entry::Goes };
         let meta = arrival.packets.meta(arrival.slot);
         let (fibs, hops) = (arrival.tables.get(self.fibs), arrival.tables.get(self.hops));
+        if !key.is_v4() {
+            let (low, high) = key.endpoints();
+            let sides = if session.initiator_is_high() { [high, low] } else { [low, high] };
+            let exchange = exchange::of(tenant, (fibs, hops), (meta.rx_if, meta.table), sides);
+            return Self::exchanged(arrival, tenant, exchange);
+        }
         let sides = sides(&key, session.initiator_is_high());
         let (leads, wish) = wish(tenant, (fibs, hops), (meta.rx_if, meta.table), key.protocol(), sides);
         match leads {
@@ -191,6 +206,32 @@ impl Nat {
     }
 }
 
+impl Nat {
+    /// A packet of a session of IPv6 without a translation, likewise.
+    fn exchanged(arrival: &mut Arrival<'_>, tenant: &Tenant, exchange: Exchange) -> Entry {
+        let number = arrival.session;
+        let (beyond, pool) = match (exchange, &tenant.nat) {
+            (Exchange::Beyond(beyond), Some(pool)) => (beyond, pool),
+            (Exchange::Nowhere, _) => return Entry::Passes,
+            (Exchange::Unmappable, _) => return Entry::Refused(Drop::Unmappable.into()),
+            (Exchange::Keeps | Exchange::Beyond(_), _) => {
+                if let Some(session) = arrival.sessions.table.get_mut(number) {
+                    session.retire(arrival.me);
+                }
+                arrival.count(Counter::Exempt.into());
+                return Entry::Passes;
+            }
+        };
+        match arrival.sessions.exchange(number, pool, beyond) {
+            Ok(()) => {
+                arrival.count(Counter::Translated.into());
+                Entry::Goes
+            }
+            Err(_) => Entry::Refused(Drop::InUse.into()),
+        }
+    }
+}
+
 /// Initiator and responder.
 fn sides(key: &Key, initiator_is_high: bool) -> [End<u32>; 2] {
     let (low, high) = key.v4_endpoints();
@@ -212,7 +253,7 @@ fn wish(
         (Some(_), _) => Way::Outside,
         // Its host isn't mapped any more.
         (None, true) => Way::Inside,
-        (None, false) => way(tenant, fibs, hops, table, remote.0),
+        (None, false) => way(tenant, fibs, hops, table, remote.0.ip()),
     };
     let mapped = || mappings.and_then(|mappings| mappings.outward(protocol, host));
     let source = if from_outside { Some(host) } else { mapped() };

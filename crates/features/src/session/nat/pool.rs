@@ -2,6 +2,7 @@
 
 use super::super::tenants::Tenants;
 use super::mappings::Mappings;
+use super::prefixes::Prefixes;
 use core::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +52,8 @@ pub struct Pool {
     pub deterministic: Option<Deterministic>,
     /// Hosts and ports that are always seen with the same.
     pub mappings: Mappings,
+    /// Prefixes of IPv6 that are exchanged.
+    pub prefixes: Prefixes,
     /// Its figures: the same through all versions of the tables.
     pub figures: Arc<Figures>,
 }
@@ -171,6 +174,7 @@ mod tests {
             ports,
             deterministic: None,
             mappings: Mappings::default(),
+            prefixes: Prefixes::default(),
             figures: Arc::default(),
         }
     }

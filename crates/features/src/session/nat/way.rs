@@ -2,6 +2,7 @@
 
 use super::super::tenants::Tenant;
 use crate::ip::{Fibs, NextHopKind, NextHops};
+use core::net::IpAddr;
 
 /// Groups and VRFs that a packet is led through at most, as by the lookup.
 const MAX_STEPS: usize = 8;
@@ -18,10 +19,14 @@ pub(super) enum Way {
 }
 
 /// Where packets to `destination` go that are looked up in VRF `table`. Where there are several ways, one that leads outside counts.
-pub(super) fn way(tenant: &Tenant, fibs: &Fibs, hops: &NextHops, mut table: u16, destination: u32) -> Way {
+pub(super) fn way(tenant: &Tenant, fibs: &Fibs, hops: &NextHops, mut table: u16, destination: IpAddr) -> Way {
     for _ in 0..MAX_STEPS {
         let Some(vrf) = fibs.get(table) else { return Way::Nowhere };
-        let hop = hops.get(vrf.v4.lookup(destination).0);
+        let id = match destination {
+            IpAddr::V4(address) => vrf.v4.lookup(address.to_bits()),
+            IpAddr::V6(address) => vrf.v6.lookup(address.to_bits()),
+        };
+        let hop = hops.get(id.0);
         let outside = |id: u32| tenant.is_outside(hops.get(id).tx_if);
         return match hop.kind {
             NextHopKind::LookupIn => {

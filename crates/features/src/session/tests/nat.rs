@@ -2,11 +2,12 @@
 
 mod mapped;
 mod ports;
+mod prefixes;
 mod vectors;
 mod workers;
 
 use super::*;
-use crate::session::nat::{Deterministic, Mapping, Mappings, Pool};
+use crate::session::nat::{Deterministic, Mapping, Mappings, Pool, PrefixPair, Prefixes};
 use core::ops::RangeInclusive;
 
 pub(super) const NAT: &str = include_str!("../../../tests/vectors/nat.txt");
@@ -20,6 +21,7 @@ pub(super) fn pool(ports: RangeInclusive<u16>) -> Pool {
         ports,
         deterministic: None,
         mappings: Mappings::default(),
+        prefixes: Prefixes::default(),
         figures: Arc::default(),
     }
 }

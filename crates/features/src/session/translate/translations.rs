@@ -89,7 +89,14 @@ impl Translations {
     ) -> bool {
         match self.owners(session) {
             Some(owners) if owners.account != NOBODY => self.books.hold(tenant, owners.account),
-            Some(_) => self.v4.get(session).is_some_and(|one| nat::holds(tenants, tenant, key, one)),
+            Some(_) if key.is_v4() => {
+                self.v4.get(session).is_some_and(|one| nat::holds(tenants, tenant, key, one))
+            }
+            Some(_) => {
+                let exchanged = self.v6.get(session);
+                exchanged
+                    .is_some_and(|one| nat::holds_exchanged(tenant, key, one.near_is_high, one.endpoints()))
+            }
             None => false,
         }
     }
