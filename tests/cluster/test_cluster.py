@@ -2,6 +2,8 @@
 
 import contextlib
 import signal
+import tarfile
+import tempfile
 
 from lab.process import HANGS, eventually, run, tool
 from workload import (
@@ -155,8 +157,13 @@ def test_kubectl_quiver_tells_of_every_node(cluster):
     )
     n1, n2 = cluster.nodes
     before = left(cluster)
-    with pods(cluster, memif("m", n1), server("c", n2)):
+    with pods(cluster, memif("m", n1), server("c", n2)), tempfile.TemporaryDirectory() as directory:
         rows = [line.split() for line in ask("status").stdout.splitlines()]
+        ask("sysdump", f"{directory}/dump.tar.gz")
+        with tarfile.open(f"{directory}/dump.tar.gz") as dump:
+            said = lambda node, file: dump.extractfile(f"quiver-sysdump/{node}/{file}").read().decode()
+            assert "default.m" in said("n1", "show-memif.txt") and "default.c" in said("n2", "get--o-json.txt")
+            assert all("added" in said(node.name, "logs/quiver-agent.txt") for node in cluster.nodes)
     assert rows[0] == ["NODE", "FORWARDS", "QUIVERD", "UP", "RESTARTS", "PODS", "MEMIFS"] and len(rows) == 3, rows
     assert [(row[:2], row[-2:]) for row in rows[1:]] == [(["n1", "yes"], ["1", "1"]), (["n2", "yes"], ["1", "0"])], rows
     assert ask("on", "n2", "get", "route", "-o", "json").stdout == n2.run(tool("quiver"), "get", "route", "-o", "json").stdout

@@ -23,6 +23,8 @@ const usage = `Look at Quiver on the nodes of a cluster.
                                            what policies say of a session, on the nodes of both ends; exit status 1 if it wouldn't
                                            pass. An end is a pod, "pod" or "namespace/pod", or an address:
                                              kubectl quiver explain client shop/web-0 tcp/8080
+  kubectl quiver [FLAGS] sysdump FILE      all that nodes say of themselves, for whoever shall find a fault: a .tar.gz; exit status 1 if
+                                           some of it couldn't be had
   kubectl quiver [FLAGS] on NODE WORD...   run the command line "quiver" on a node, with its exit status:
                                              kubectl quiver on n1 show drops --explain
                                              kubectl quiver on n1 trace --help
@@ -34,7 +36,7 @@ Flags:
 var errUnwell = errors.New("not all is well")
 
 // How many words each command takes, itself included: at least, and at most if it isn't zero.
-var commands = map[string][2]int{"status": {1, 1}, "explain": {4, 4}, "on": {3, 0}}
+var commands = map[string][2]int{"status": {1, 1}, "explain": {4, 4}, "sysdump": {2, 2}, "on": {3, 0}}
 
 func main() {
 	flags := flag.NewFlagSet("kubectl-quiver", flag.ExitOnError)
@@ -100,6 +102,8 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 			return err
 		}
 		well, err = inspect.PrintVerdicts(os.Stdout, all)
+	case "sysdump":
+		return sysdump(ctx, cluster, words[1])
 	default:
 		var all []inspect.Status
 		if all, well, err = cluster.Status(ctx); err != nil {
@@ -111,4 +115,22 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 		return errUnwell
 	}
 	return err
+}
+
+// sysdump writes a file that only its owner reads: addresses and names of a cluster are nobody else's business.
+func sysdump(ctx context.Context, cluster *inspect.Cluster, path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	missing, err := cluster.Sysdump(ctx, file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	fmt.Println("written:", path)
+	if missing > 0 {
+		fmt.Fprintf(os.Stderr, "kubectl-quiver: %d files of it say why what they should have couldn't be had\n", missing)
+		return errUnwell
+	}
+	return nil
 }
