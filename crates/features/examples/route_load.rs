@@ -1,8 +1,11 @@
-//! How fast routes get into the tables: a batch of IPv4 and of IPv6 routes, added and withdrawn while a worker reads.
+//! How fast routes get into the tables: a batch of IPv4 and of IPv6 routes, added and withdrawn, and single ones changed in
+//! between, each until its commit is through: from then on every look-up of a worker finds it.
 //!
 //! ```sh
 //! cargo run --release -p quiver-features --features testing --example route_load -- [routes]
 //! ```
+//!
+//! The time of a batch is that from the first route to the end of its commit, that of a single change the same for one route.
 
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
@@ -10,10 +13,14 @@ use quiver_features::ip::control::{Forwarding, ForwardingError, Path, Prefix, Vi
 use quiver_features::testing::Bench;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Single routes that are changed.
+const CHANGES: usize = 20_000;
 
 fn main() {
-    let routes = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
+    let routes =
+        std::env::args().nth(1).and_then(|text| text.parse().ok()).filter(|n| *n > 0).unwrap_or(2_000_000);
     for v6 in [false, true] {
         if let Err(error) = load(v6, routes) {
             eprintln!("route_load: {error}");
@@ -55,22 +62,36 @@ fn load(v6: bool, routes: u32) -> Result<(), ForwardingError> {
     bench.commit(&mut forwarding);
     let added = start.elapsed();
     let summary = forwarding.summary();
+    let mut changes = Vec::with_capacity(CHANGES);
+    for n in 0..CHANGES {
+        // All over the table, each to the next of its ways.
+        let (prefix, way) = all[n * 99_991 % all.len()];
+        let start = Instant::now();
+        forwarding.add_route(0, prefix, &ways[(way + 1) % ways.len()])?;
+        bench.commit(&mut forwarding);
+        changes.push(start.elapsed());
+    }
+    changes.sort_unstable();
     let start = Instant::now();
     for (prefix, _) in &all {
         forwarding.delete_route(0, *prefix)?;
     }
     bench.commit(&mut forwarding);
     let deleted = start.elapsed();
-    let rate = |time: std::time::Duration| f64::from(routes) / time.as_secs_f64() / 1e6;
+    let rate = |time: Duration| f64::from(routes) / time.as_secs_f64() / 1e6;
+    let micros = |at: usize| changes[at].as_secs_f64() * 1e6;
     println!(
         "IPv{}: {routes} routes added at {:.2} M/s ({:.0} ms, {:.0} of them before the commit), withdrawn at {:.2} M/s; \
-         tables {} MiB",
+         tables {:.1} MB; a change of one takes {:.1} us, 99.9 % of them {:.1} us, the longest {:.1} us",
         if v6 { 6 } else { 4 },
         rate(added),
         added.as_secs_f64() * 1e3,
         queued.as_secs_f64() * 1e3,
         rate(deleted),
-        summary.bytes >> 20,
+        summary.bytes as f64 / 1e6,
+        micros(CHANGES / 2),
+        micros(CHANGES * 999 / 1000),
+        micros(CHANGES - 1),
     );
     Ok(())
 }
