@@ -74,6 +74,36 @@ fn the_nearest_is_chosen() {
     assert_eq!(names(Some(1)), ["wq2.0"], "a device of no node isn't near");
 }
 
+/// Two sockets of a machine whose second node is offline: the kernel lists distances to nodes that are online (`node_read_distance`), here
+/// to 0, 2 and 3, of which the last has memory and no core.
+#[test]
+fn distances_are_those_to_nodes_that_are_online() {
+    let root = tempfile::tempdir().unwrap();
+    let (devices, nodes) = (root.path().join("devices"), root.path().join("nodes"));
+    for (device, node) in [(0, "0"), (2, "2"), (4, "3")] {
+        put(&devices.join(format!("dsa{device}")), &[("numa_node", node)]);
+        work_queue(&devices, &format!("wq{device}.0"), &[]);
+    }
+    put(&nodes, &[("online", "0,2-3"), ("has_cpu", "0,2")]);
+    for (node, distances, cores) in
+        [(0, "10 31 14", &["cpu0", "cpu10"][..]), (2, "31 10 21", &["cpu1"]), (3, "14 21 10", &[])]
+    {
+        let folder = nodes.join(format!("node{node}"));
+        put(&folder, &[("distance", distances)]);
+        cores.iter().for_each(|core| fs::create_dir(folder.join(core)).unwrap());
+    }
+    let names = |core, but: &str| {
+        let mut queues = discover(&devices).unwrap().queues;
+        queues.retain(|queue| queue.name != but);
+        let near = nearest(&nodes, queues, node_of(&nodes, core));
+        near.into_iter().map(|queue| queue.name).collect::<Vec<_>>()
+    };
+    assert_eq!((node_of(&nodes, 1), node_of(&nodes, 10)), (Some(2), Some(0)));
+    assert_eq!(names(1, ""), ["wq2.0"]);
+    assert_eq!(names(1, "wq2.0"), ["wq4.0"], "21, and 31 to node 0");
+    assert_eq!(names(0, "wq0.0"), ["wq4.0"], "14, and 31 to node 2");
+}
+
 #[test]
 fn what_is_missing_is_said() {
     let root = machine();

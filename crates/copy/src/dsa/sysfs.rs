@@ -177,20 +177,28 @@ pub fn nearest(nodes: &Path, queues: Vec<Queue>, node: Option<u32>) -> Vec<Queue
     let distances = node.and_then(|node| fs::read_to_string(nodes.join(format!("node{node}/distance"))).ok());
     let distances: Vec<u32> =
         distances.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    // One for each node that is online, in order: numbers may be missing.
+    let online = online(nodes);
     let distance = |queue: &Queue| -> u32 {
-        let at = queue.node.and_then(|node| distances.get(node as usize));
-        at.copied().unwrap_or(if queue.node == node { 0 } else { u32::MAX })
+        let at = queue.node.and_then(|node| online.iter().position(|online| *online == node));
+        at.and_then(|at| distances.get(at)).copied().unwrap_or(if queue.node == node { 0 } else { u32::MAX })
     };
     let least = queues.iter().map(distance).min();
     queues.into_iter().filter(|queue| Some(distance(queue)) == least).collect()
 }
 
+/// The NUMA nodes that are online, in order.
+fn online(nodes: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(nodes).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<u32> = names.filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
 /// The NUMA node of a core.
 #[must_use]
 pub fn node_of(nodes: &Path, core: usize) -> Option<u32> {
-    let entries = fs::read_dir(nodes).ok()?;
-    let mut names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let node =
-        names.find(|name| name.starts_with("node") && nodes.join(name).join(format!("cpu{core}")).exists());
-    node?.strip_prefix("node")?.parse().ok()
+    let has = |node: &u32| nodes.join(format!("node{node}/cpu{core}")).exists();
+    online(nodes).into_iter().find(has)
 }

@@ -137,7 +137,8 @@ impl<F: Splits> Tiered for Steer<F> {
                 None => split.choose::<F>(ctx.packets, slot, now),
                 Some(fragment) => {
                     let choice = split.choose_fragment::<F>(ctx.packets, slot, &fragment, now);
-                    counts[Counter::LaterFragments as usize] += u64::from(fragment.offset != 0 && choice.is_none());
+                    counts[Counter::LaterFragments as usize] +=
+                        u64::from(fragment.offset != 0 && choice.is_none());
                     choice
                 }
             };

@@ -1,11 +1,11 @@
 //! The node that finds or begins the sessions of a vector, for both IP versions.
 
 use super::entry::Flow;
+use super::fragments::{self, Pieces};
 use super::onward::Onward;
 use super::services::Chain;
 use super::sessions::{Evicted, NoRoom, Sessions};
 use super::tenants::{Place, TICK_BITS, Tenant, Tenants, Untracked};
-use super::fragments::{self, Pieces};
 use super::tuple::{Kind, Mark, begins_connection, tcp_flags};
 use crate::tiered::{self, Tiered};
 use core::fmt;

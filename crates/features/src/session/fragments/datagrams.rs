@@ -98,7 +98,8 @@ impl Datagrams {
             None => {
                 let (owner, packet) = (datagram.from, own());
                 let (line, bytes) = (self.lines.entry(owner).or_default(), packet.frame().len());
-                let Some(datagram) = self.all.get_mut(&id(piece)).filter(|_| line.bytes + bytes <= BYTES) else {
+                let Some(datagram) = self.all.get_mut(&id(piece)).filter(|_| line.bytes + bytes <= BYTES)
+                else {
                     return Later::TooMany;
                 };
                 line.bytes += bytes;
@@ -145,7 +146,8 @@ impl Datagrams {
 
     /// Gives up what the interface has had for long.
     fn expire(&mut self, interface: IfIndex, now: u64) {
-        while let Some((id, begun)) = self.lines.get(&interface).and_then(|line| line.order.front().copied()) {
+        while let Some((id, begun)) = self.lines.get(&interface).and_then(|line| line.order.front().copied())
+        {
             let over = self.all.get(&id).is_none_or(|datagram| datagram.begun != begun);
             if !over && now.saturating_sub(begun) < TIMEOUT {
                 break;

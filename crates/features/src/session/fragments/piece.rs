@@ -64,7 +64,12 @@ pub(crate) trait Pieces: Tuple {
     fn piece(packets: &Packets, slot: SlotId, context: u16) -> Option<Piece>;
 
     /// The key of a packet with these addresses, ports and protocol.
-    fn with_ports(packets: &Packets, slot: SlotId, context: u16, ports: (u8, u16, u16)) -> Option<(Key, bool)>;
+    fn with_ports(
+        packets: &Packets,
+        slot: SlotId,
+        context: u16,
+        ports: (u8, u16, u16),
+    ) -> Option<(Key, bool)>;
 }
 
 impl Pieces for V4 {
@@ -78,12 +83,18 @@ impl Pieces for V4 {
         }
         let (id, hosts) = (header.id.get(), (Self::src(header), Self::dst(header)));
         let (datagram, from_high) = Key::v4(context, header.protocol.0, (hosts.0, id), (hosts.1, id));
-        let len = usize::from(header.total_len.get()).saturating_sub(header.header_len().max(Ipv4Header::LEN));
+        let len =
+            usize::from(header.total_len.get()).saturating_sub(header.header_len().max(Ipv4Header::LEN));
         let more = header.flags().contains(Ipv4Flags::MORE_FRAGMENTS);
         Some(Piece { datagram, from_high, offset: header.fragment_offset(), len, more })
     }
 
-    fn with_ports(packets: &Packets, slot: SlotId, context: u16, ports: (u8, u16, u16)) -> Option<(Key, bool)> {
+    fn with_ports(
+        packets: &Packets,
+        slot: SlotId,
+        context: u16,
+        ports: (u8, u16, u16),
+    ) -> Option<(Key, bool)> {
         let header = packets.header::<Ipv4Header>(slot, packets.meta(slot).l3)?;
         let (protocol, source, destination) = ports;
         Some(Key::v4(context, protocol, (Self::src(header), source), (Self::dst(header), destination)))
@@ -109,7 +120,12 @@ impl Pieces for V6 {
         Some(Piece { datagram, from_high, offset: fragment.offset(), len, more: fragment.more() })
     }
 
-    fn with_ports(packets: &Packets, slot: SlotId, context: u16, ports: (u8, u16, u16)) -> Option<(Key, bool)> {
+    fn with_ports(
+        packets: &Packets,
+        slot: SlotId,
+        context: u16,
+        ports: (u8, u16, u16),
+    ) -> Option<(Key, bool)> {
         let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3)?;
         let (protocol, source, destination) = ports;
         Some(Key::v6(context, protocol, (Self::src(header), source), (Self::dst(header), destination)))

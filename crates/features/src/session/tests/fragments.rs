@@ -86,7 +86,8 @@ fn vectors_of_fragments_in_any_order() {
             let halves = |odd: u16, frame: &[u8]| -> Vec<_> {
                 (0..200).filter(|n| n % 2 == odd).map(|number| numbered(text, frame, number)).collect()
             };
-            let frames = [halves(0, &first), halves(1, &later), halves(0, &later), halves(1, &first)].concat();
+            let frames =
+                [halves(0, &first), halves(1, &later), halves(0, &later), halves(1, &first)].concat();
             let outcome = bench.run(2, &frames, burst);
             assert_eq!((outcome.drops.len(), outcome.sent.get(&3).map(Vec::len)), (0, Some(400)));
             assert_eq!(count(&bench, reassembly(text), "waited"), 100);
