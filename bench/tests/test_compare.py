@@ -231,6 +231,15 @@ def test_a_closed_pipe_hides_no_gate(command, monkeypatch):
         assert ended == 1
 
 
+def test_a_closed_pipe_behind_the_progress_loses_no_pair_and_no_gate(command, monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", buffering=1) as closed:
+        monkeypatch.setattr(sys, "stderr", closed)
+        ended, (kept,) = command("--pairs", "6", "--at-least", "1.8")
+    assert (ended, kept["result"]["pairs"]) == (0, 6)
+
+
 def test_it_says_where_it_is_kept(command, capsys):
     _, (kept,) = command("--pairs", "1")
     assert f"  kept: {kept['path']}\n" in capsys.readouterr().out

@@ -274,6 +274,41 @@ def test_a_full_disk_behind_the_output_is_told_in_a_line(monkeypatch, both):
     assert both or done.stderr == "quiver-bench: OSError: [Errno 28] No space left on device\n"
 
 
+@pytest.mark.parametrize("behind", ["closed pipe", "full disk", "nothing"])
+def test_nobody_hearing_how_it_goes_on_ends_no_measurement(monkeypatch, tmp_path, capsys, behind):
+    monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
+    monkeypatch.setattr(measure, "generator_limit", lambda setup: None)
+    stand = SimpleNamespace(generator=SimpleNamespace(version=lambda: "1.0"), version=lambda: "1.0", remarks=list)
+    monkeypatch.setattr(measure, "standing", lambda *of: contextlib.nullcontext(stand))
+    monkeypatch.setattr(
+        measure,
+        "_by_method",
+        lambda stand, suite, options, kept, tell: mrr.measure(Simulated(20e6, 1e4), tell, trials=3),
+    )
+    with unheard(behind) as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert main(["run", MRR, "--results", str(tmp_path), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 3
+    assert len(list(tmp_path.rglob("*.json"))) == 1
+
+
+@contextlib.contextmanager
+def unheard(behind):
+    """Standard error, as a shell gives it, that takes nothing."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", buffering=1) as pipe, Path("/dev/full").open("w", buffering=1) as disk:
+        yield {"closed pipe": pipe, "full disk": disk, "nothing": None}[behind]
+
+
+@pytest.mark.parametrize("words", [["run", "wombat"], ["run"], ["compare", "--at-least", "0"]])
+@pytest.mark.parametrize("behind", ["closed pipe", "full disk"])
+def test_bad_input_that_nobody_hears_of_has_its_exit_status(words, behind):
+    with unheard(behind) as stderr:
+        done = subprocess.run([sys.executable, "-m", "quiver_bench", *words], stderr=stderr, check=False)
+    assert done.returncode == 2, "1 is that of a gate"
+
+
 def test_what_nobody_foresaw_is_told_in_a_line(monkeypatch, capsys, tmp_path):
     monkeypatch.delenv("QUIVER_BENCH_DEV", raising=False)
     monkeypatch.setattr(measure, "choose", lambda text, suite, options: {}["wombat"])

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -140,7 +141,39 @@ def put(text: str) -> None:
 
 def nobody_reads() -> None:
     """What is still to be flushed goes nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    nowhere(sys.stdout)
+
+
+def nowhere(stream: TextIO) -> None:
+    """Lets all that is written from now on, and what is still to be flushed, go nowhere."""
+    with Path(os.devnull).open("wb") as null:
+        os.dup2(null.fileno(), stream.fileno())
+
+
+class Aside:
+    """Standard error: what is said there ends no measurement, though nobody reads it any more or its disk is full."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        #: Where there is none (``2>&-``) print would take standard output instead.
+        self._stream = stream or Path(os.devnull).open("w")  # noqa: SIM115 - as long as the program runs
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes, as long as that can be done."""
+        try:
+            return self._stream.write(text)
+        except OSError:
+            nowhere(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """Flushes, as long as that can be done."""
+        try:
+            self._stream.flush()
+        except OSError:
+            nowhere(self._stream)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from quiver_bench import __version__
 from quiver_bench.commands import compare, measure, views
-from quiver_bench.commands.common import nobody_reads
+from quiver_bench.commands.common import Aside, nobody_reads
 from quiver_bench.errors import BenchError, TrialVoid
 
 
@@ -33,6 +33,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command."""
+    with contextlib.redirect_stderr(Aside(sys.stderr)):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # devices are taken down, results kept
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has its way
@@ -71,12 +76,10 @@ def _unforeseen(error: Exception) -> None:
     if not isinstance(error, OSError):  # what the system says needs no place
         at = traceback.extract_tb(error.__traceback__)[-1]
         said += f" ({at.filename}:{at.lineno}; QUIVER_BENCH_DEV=1 shows more)"
-    with contextlib.suppress(OSError):
-        if os.environ.get("QUIVER_BENCH_DEV"):
-            traceback.print_exception(error)
-        print(said, file=sys.stderr)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:  # a full disk: Python would try again at its end, and have a status of its own
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    if os.environ.get("QUIVER_BENCH_DEV"):
+        traceback.print_exception(error)
+    print(said, file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk: Python would try again at its end, and have a status of its own
+        nobody_reads()
