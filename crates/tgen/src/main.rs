@@ -16,7 +16,8 @@ use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// It could not run.
 const FAILED: u8 = 1;
@@ -104,21 +105,33 @@ fn packets_of(options: Options) -> ExitCode {
     }
 }
 
-/// Set by a signal to stop.
+/// Signals that come so soon after another are the same one: `timeout` sends it to its child, and then to the group.
+const TOGETHER: Duration = Duration::from_millis(200);
+
+/// Set by a signal to stop. The second time, where the first has not been heeded, it ends at once.
 fn stop_signal() -> std::io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second time it ends at once.
-        signal_hook::flag::register_conditional_shutdown(signal, FAILED.into(), Arc::clone(&stop))?;
+    let (stop, again) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let both = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+    let mut signals = signal_hook::iterator::Signals::new(both)?;
+    for signal in both {
+        signal_hook::flag::register_conditional_shutdown(signal, FAILED.into(), Arc::clone(&again))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    let heard = Arc::clone(&stop);
+    let watch = move || {
+        for _ in signals.forever() {
+            std::thread::sleep(TOGETHER);
+            again.store(heard.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch)?;
     Ok(stop)
 }
 
 fn generate(options: &Options, plan: &Plan) -> Result<Report, Box<dyn Error>> {
     let clock = Clock::start();
     let stop = stop_signal()?;
-    let mut links = Link::all(plan)?;
+    let mut links = Link::all(plan, &stop)?;
     let lanes = Lane::all(plan, &links)?;
     let trip = || placement::round_trip_ns(options.link.core?, options.peer_core?);
     let before = trip();

@@ -99,6 +99,55 @@ fn an_interrupt_gives_the_result_so_far_and_progress_is_told() {
 }
 
 #[test]
+fn an_interrupt_ends_the_wait_for_interfaces() {
+    let socket = socket("nobody");
+    let roles = [&["--tx", &socket][..], &["--tx", &socket, "--role", "server"]];
+    let sides = ["stateful", "--client-interface", &socket];
+    let both = ["replay", "--client-interface", &socket, "--server-interface", &socket];
+    for args in roles.into_iter().chain([&sides[..], &both]) {
+        let child = Command::new(env!("CARGO_BIN_EXE_quiver-tgen"))
+            .args(args)
+            .args(["--wait", "600"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            told.contains("stopped before memif interface") && told.contains(&socket),
+            "{args:?}: {told}"
+        );
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_that_comes_twice_at_once_is_one() {
+    // As `timeout` sends it: to its child, and then to the group.
+    for mode in [&["--loop"][..], &["stateful", "--loop"], &["replay", "--loop"]] {
+        for _ in 0..10 {
+            let mut child = Command::new(env!("CARGO_BIN_EXE_quiver-tgen"))
+                .args(mode)
+                .args(["--seconds", "600", "--rate", "1000", "--progress", "-o", "json"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            BufReader::new(child.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
+            for signal in [Signal::INT, Signal::CONT, Signal::INT] {
+                kill_process(Pid::from_child(&child), signal).unwrap();
+            }
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{mode:?}: {output:?}");
+            let result: Value = serde_json::from_slice(&output.stdout).expect("a result");
+            assert_eq!(result["stopped"], true, "{mode:?}: {result}");
+        }
+    }
+}
+
+#[test]
 fn progress_of_connections_is_told() {
     for mode in ["stateful", "replay"] {
         let output = program(&[mode, "--loop", "--rate", "1000", "--seconds", "1.5", "--progress"]);

@@ -33,6 +33,14 @@ pub enum LinkError {
         /// What to look at.
         hint: &'static str,
     },
+    /// A signal came first.
+    #[error("stopped before memif interface {name} came up: {last}")]
+    Stopped {
+        /// The interface.
+        name: String,
+        /// What was heard last.
+        last: String,
+    },
     /// It was up and is no more.
     #[error("interface {name} was lost: {reason}")]
     Lost {

@@ -9,6 +9,7 @@ use memif::{
     ServerConfig, TxSource,
 };
 use memory::clock::cycles;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A memif interface that is up.
@@ -69,8 +70,8 @@ impl MemifLink {
     /// Brings up an interface, as client or as server, within `wait` seconds.
     ///
     /// # Errors
-    /// [`LinkError::Option`], [`LinkError::Memif`], [`LinkError::Down`].
-    pub fn open(name: &str, spec: &MemifSpec, wait: f64) -> Result<Self, LinkError> {
+    /// [`LinkError::Option`], [`LinkError::Memif`], [`LinkError::Down`], and [`LinkError::Stopped`] once `stop` is set.
+    pub fn open(name: &str, spec: &MemifSpec, wait: f64, stop: &AtomicBool) -> Result<Self, LinkError> {
         let failed = |source| LinkError::Memif { name: name.into(), source };
         let secret = spec.secret.as_deref().map(Secret::new).transpose();
         let secret = secret.map_err(|error| LinkError::Option {
@@ -116,6 +117,9 @@ impl MemifLink {
                     News::Up(connection) => return Ok(Self { name: name.into(), control, connection }),
                     News::Reason(reason) => last = reason,
                 }
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(LinkError::Stopped { name: name.into(), last });
             }
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -31,6 +31,7 @@ pub use spec::{InterfaceSpec, Kind, MemifSpec, Role};
 pub use traffic::{Packets, Receiver};
 
 use crate::plan::{Interfaces, Plan};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How long a device may take nothing before that is [`LinkError::Stuck`].
@@ -49,8 +50,8 @@ impl Link {
     /// Brings up all interfaces of a plan, at once: those that wait for each other must not do so in turn.
     ///
     /// # Errors
-    /// [`LinkError`] of the first that can't be had.
-    pub fn all(plan: &Plan) -> Result<Vec<Self>, LinkError> {
+    /// [`LinkError`] of the first that can't be had; [`LinkError::Stopped`] where `stop` is set before it is up.
+    pub fn all(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Self>, LinkError> {
         let specs = match &plan.interfaces {
             Interfaces::Named(specs) => specs,
             Interfaces::Loop(spec) => {
@@ -60,7 +61,7 @@ impl Link {
         };
         std::thread::scope(|scope| {
             let opening: Vec<_> =
-                specs.iter().map(|spec| scope.spawn(|| Self::open(spec, plan.wait))).collect();
+                specs.iter().map(|spec| scope.spawn(|| Self::open(spec, plan.wait, stop))).collect();
             let opened = opening
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -77,13 +78,13 @@ impl Link {
         Ok((Self::Memif(Box::new(client)), Self::Memif(Box::new(server))))
     }
 
-    /// Brings up an interface. Blocks until it is up, or for `wait` seconds.
+    /// Brings up an interface. Blocks until it is up, for `wait` seconds, or until `stop` is set.
     ///
     /// # Errors
     /// [`LinkError`].
-    pub fn open(spec: &InterfaceSpec, wait: f64) -> Result<Self, LinkError> {
+    pub fn open(spec: &InterfaceSpec, wait: f64, stop: &AtomicBool) -> Result<Self, LinkError> {
         Ok(match &spec.kind {
-            Kind::Memif(memif) => Self::Memif(Box::new(MemifLink::open(&spec.name, memif, wait)?)),
+            Kind::Memif(memif) => Self::Memif(Box::new(MemifLink::open(&spec.name, memif, wait, stop)?)),
             Kind::Packet { device, netns } => {
                 Self::Private(Box::new(socket::open(&spec.name, device, netns.as_deref())?))
             }

@@ -11,6 +11,7 @@ use crate::options::{LinkOptions, WAIT, seconds};
 use crate::placement::pin;
 use clap::Args;
 use core::net::IpAddr;
+use std::sync::atomic::AtomicBool;
 use wire::MacAddr;
 
 /// Where clients and servers are, and how they show themselves.
@@ -139,11 +140,11 @@ impl Interfaces {
         ))
     }
 
-    /// Brings up the links.
+    /// Brings up the links, or gives up once `stop` is set.
     ///
     /// # Errors
     /// [`StatefulError::Option`], [`StatefulError::Link`].
-    pub fn open(&self) -> Result<Links, StatefulError> {
+    pub fn open(&self, stop: &AtomicBool) -> Result<Links, StatefulError> {
         let wait = seconds("wait", self.link.wait.unwrap_or(WAIT)).map_err(StatefulError::Option)?;
         if self.in_process {
             let (client, server) = Link::pair(&self.link.memif(Role::Client, 1))?;
@@ -159,7 +160,7 @@ impl Interfaces {
         let server = server.map_err(StatefulError::Option)?;
         // Both at once: a device may bring up one only after the other.
         let open =
-            |spec: &Option<InterfaceSpec>| spec.as_ref().map(|spec| Link::open(spec, wait)).transpose();
+            |spec: &Option<InterfaceSpec>| spec.as_ref().map(|spec| Link::open(spec, wait, stop)).transpose();
         let (client, server) = std::thread::scope(|scope| {
             let client = scope.spawn(|| open(&client));
             let server = open(&server);

@@ -135,7 +135,7 @@ impl StatefulOptions {
         stop: &AtomicBool,
     ) -> Result<Outcome, StatefulError> {
         let faces = self.interfaces.faces(ends, profile.max_payload, self.verify)?;
-        let Links { mut client, mut server, other: _other } = self.interfaces.open()?;
+        let Links { mut client, mut server, other: _other } = self.interfaces.open(stop)?;
         self.interfaces.pin()?;
         let clients = self.interfaces.has_clients();
         let times = Times { seconds: self.seconds, drain: self.drain, clients };

@@ -37,9 +37,9 @@ pub fn plan(text: &str) -> Plan {
 pub fn run(text: &str) -> Report {
     let plan = plan(text);
     let clock = Clock::start();
-    let mut links = Link::all(&plan).unwrap();
-    let lanes = Lane::all(&plan, &links).unwrap();
     let (stop, progress) = (AtomicBool::new(false), Progress::default());
+    let mut links = Link::all(&plan, &stop).unwrap();
+    let lanes = Lane::all(&plan, &links).unwrap();
     let outcome = stateless::run(&mut links, lanes, &plan, &clock, &stop, &progress);
     let names: Vec<String> = links.iter().map(|link| link.name().into()).collect();
     Report::new(&plan, &names, &outcome, None)

@@ -158,7 +158,7 @@ impl ReplayOptions {
             return Err(StatefulError::Option(what.into()));
         };
         let conversation = self.conversation(&profile, &ends)?;
-        let Links { mut client, mut server, other: _other } = self.interfaces.open()?;
+        let Links { mut client, mut server, other: _other } = self.interfaces.open(stop)?;
         // Before this thread is pinned, else that one would have its core.
         let progress = Arc::new(Progress::default());
         let ticker = (self.progress || std::io::stderr().is_terminal())
