@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import chosen, no_file_longer_than
 
+from quiver_bench.commands import common
 from quiver_bench.commands import compare as command_module
 from quiver_bench.commands.common import Chosen
 from quiver_bench.commands.main import main
@@ -271,6 +272,21 @@ def test_a_gate_that_says_nothing_is_refused(command, ratio):
     with pytest.raises(SystemExit) as ended:
         command("--at-least", ratio)
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("cores", ["0", "-1"])
+def test_a_side_has_one_worker_at_least(command, capsys, cores):
+    with pytest.raises(SystemExit) as ended:
+        command("--b-cores", cores)
+    assert ended.value.code == 2
+    assert "at least 1 is needed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("b", ["wombat", "quiver@nowhere", "kernel"])
+def test_nothing_is_built_where_the_other_side_is_wrong(monkeypatch, tmp_path, b):
+    monkeypatch.setattr(common, "build", lambda revision: pytest.fail("it is being built"))
+    words = [b if word == "testpmd" else word.replace("quiver", "quiver@HEAD") for word in RUN]
+    assert main([*words, "--results", str(tmp_path)]) == (3 if b == "kernel" else 2)
 
 
 def test_what_was_measured_is_kept_whatever_ends_it(command, capsys):

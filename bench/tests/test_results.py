@@ -24,6 +24,7 @@ from quiver_bench.methods.soak import Search
 from quiver_bench.report import markdown, tables
 from quiver_bench.results.documents import comparison_document, figure_document
 from quiver_bench.results.query import ask, latest
+from quiver_bench.results.store import Store
 from quiver_bench.results.text import text_of
 from quiver_bench.simulated import Simulated
 from quiver_bench.suites import find
@@ -396,6 +397,23 @@ def test_export_writes_what_a_query_finds_and_overwrites_nothing(store, tmp_path
     assert duckdb.sql(f"SELECT count(*) FROM '{target}'").fetchall() == [(14,)]
     assert main(words) == 2
     assert "nothing is overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", [";", " ;\n", " -- all of them"])
+def test_a_query_may_end_as_at_a_prompt(store, tmp_path, end):
+    target = tmp_path / "o.csv"
+    query = f"SELECT suite FROM results{end}"
+    assert main(["export", "--results", str(store.directory), "--to", str(target), "--sql", query]) == 0
+    assert len(target.read_text().splitlines()) == 15
+
+
+def test_ctrl_c_within_a_query_is_no_fault(store, monkeypatch, capsys):
+    def interrupted(self):
+        raise RuntimeError("Query interrupted")  # as DuckDB does
+
+    monkeypatch.setattr(Store, "rows", interrupted)
+    assert main(["report", "--results", str(store.directory)]) == 130
+    assert capsys.readouterr().err == "quiver-bench: stopped\n"
 
 
 def test_a_query_that_is_wrong_is_explained(store, tmp_path, capsys):

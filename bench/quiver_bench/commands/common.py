@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from quiver_bench import machine
 from quiver_bench.devices import Device, Setup
-from quiver_bench.devices.registry import device
-from quiver_bench.devices.revision import binaries, build, here, outdated
+from quiver_bench.devices.registry import Choice, device
+from quiver_bench.devices.revision import binaries, build, commit_of, here, outdated
 from quiver_bench.errors import BadInput
 from quiver_bench.suites import Suite
 
@@ -45,10 +45,18 @@ class Chosen:
             made.down()
 
 
-def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
-    """The device of that name for a suite, built if a commit was named. Raises what stands in the way of measuring."""
+def known(text: str, suite: Suite) -> Choice:
+    """The device of that name, which does the suite, at a commit that there is. Nothing is built. Raises what is wrong with it."""
     choice = device(text)
     choice.device.require(suite)
+    if choice.revision:
+        commit_of(choice.revision)
+    return choice
+
+
+def choose(text: str, suite: Suite, options: argparse.Namespace) -> Chosen:
+    """The device of that name for a suite, built if a commit was named. Raises what stands in the way of measuring."""
+    choice = known(text, suite)
     workers = _cores(options.worker_cores) if options.worker_cores else None
     suite = replace(suite, both_ways=options.both_ways)
     if suite.case.generator == "internal":

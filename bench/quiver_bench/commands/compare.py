@@ -16,6 +16,7 @@ from quiver_bench.commands.common import (
     add_measuring,
     add_results,
     choose,
+    known,
     positive,
     progress,
     put,
@@ -57,7 +58,7 @@ def add(commands: Any) -> None:
     for side in ("a", "b"):
         parser.add_argument(
             f"--{side}-cores",
-            type=int,
+            type=some,
             metavar="N",
             help=f"workers of {side.upper()}, instead of the suite's: speed-up",
         )
@@ -94,6 +95,8 @@ def run(options: argparse.Namespace) -> int:
     store = None if options.no_store else Store(options.results).ready()
     sides = [_side(suite, cores) for cores in (options.a_cores, options.b_cores)]
     with progress(f"{options.a} against {options.b}: {suite.name}") as tell:
+        for text, side in zip((options.a, options.b), sides, strict=True):
+            known(text, side)  # not after minutes in which the other one is built
         a, b = choose(options.a, sides[0], options), choose(options.b, sides[1], options)
         warn_of_noise(tell)
         limits = _limits(a, b)

@@ -61,13 +61,20 @@ def _run(arguments: Sequence[str] | None) -> int:
         nobody_reads()  # of what only shows something: what is measured is put out by itself
         return 0
     except KeyboardInterrupt:
-        print("quiver-bench: stopped", file=sys.stderr)
-        return 130
+        return _stopped()
     except Exception as error:
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            return _stopped()
         _unforeseen(error)
         return BenchError.exit_status  # not that of a gate
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _stopped() -> int:
+    """Says so; gives the exit status."""
+    print("quiver-bench: stopped", file=sys.stderr)
+    return 130
 
 
 def _unforeseen(error: Exception) -> None:

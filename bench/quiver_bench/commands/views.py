@@ -263,12 +263,13 @@ def write_export(options: argparse.Namespace) -> int:
         raise BadInput(f"{options.to} exists already, and nothing is overwritten")
     store = _filled(options)
     database = store.rows()
+    query = f"({options.sql.rstrip().removesuffix(';')}\n)"  # a comment at its end ends with its line
     try:
-        count = database.execute(f"SELECT count(*) FROM ({options.sql})").fetchone()
+        count = database.execute(f"SELECT count(*) FROM {query}").fetchone()
     except duckdb.Error as error:
         raise BadInput(f"--sql: {error}") from error
     try:
-        database.execute(f"COPY ({options.sql}) TO '{str(options.to).replace(chr(39), chr(39) * 2)}' {form}")
+        database.execute(f"COPY {query} TO '{str(options.to).replace(chr(39), chr(39) * 2)}' {form}")
     except duckdb.Error as error:
         raise BadInput(f"--to {options.to}: {error}") from error
     print(f"{options.to}: {count[0] if count else 0} row(s)")
