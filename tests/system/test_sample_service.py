@@ -26,7 +26,7 @@ CONFIG = (
 @pytest.fixture(scope="module")
 def program():
     """The sample's program, made with the versions that the tree is made with, and what the tree has already compiled."""
-    target = pathlib.Path(os.environ.get("QUIVER_SAMPLE_TARGET") or SAMPLE / "target")
+    target = pathlib.Path(os.environ.get("QUIVER_SAMPLE_TARGET") or ROOT / "target")
     shutil.copy(ROOT / "Cargo.lock", SAMPLE / "Cargo.lock")
     command = ["cargo", "build", "--offline", "--manifest-path", SAMPLE / "Cargo.toml", "--target-dir", target]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=3600, check=False)
