@@ -54,7 +54,7 @@ graph::drops! {
         /// The sender tells a link-layer address but has no IPv6 address yet.
         UnexpectedOption => "unexpected-source-option", Invalid,
         /// The interface has no link-layer addresses.
-        NotEthernet => "not-ethernet", Loss,
+        NotEthernet => "not-ethernet", Info,
         /// The sender is this interface: a loop sends our own packets back.
         Looped => "looped", Loss,
         /// A station claims one of our addresses; the control thread is told.
