@@ -366,6 +366,35 @@ impl<S: Serve> Serving<S> {
         sessions: &mut Sessions,
         here: &Here<'_>,
     ) -> Result<Chain, u16> {
+        if fragments::is_later(packets, slot, flow.is_v6()) {
+            return self.later(packets, (at, slot), flow, sessions, here);
+        }
+        self.at_its_session::<false>(packets, (at, slot), flow, sessions, here)
+    }
+
+    /// The same with a later fragment. A [`Visit`] of its own: that of other packets is never in memory.
+    #[cold]
+    #[inline(never)]
+    fn later(
+        &mut self,
+        packets: &mut Packets,
+        (at, slot): (usize, SlotId),
+        flow: Flow,
+        sessions: &mut Sessions,
+        here: &Here<'_>,
+    ) -> Result<Chain, u16> {
+        self.at_its_session::<true>(packets, (at, slot), flow, sessions, here)
+    }
+
+    #[inline(always)]
+    fn at_its_session<const LATER: bool>(
+        &mut self,
+        packets: &mut Packets,
+        (at, slot): (usize, SlotId),
+        flow: Flow,
+        sessions: &mut Sessions,
+        here: &Here<'_>,
+    ) -> Result<Chain, u16> {
         let Here { tenants, tick, own, .. } = *here;
         let meta = packets.meta(slot);
         let (version, bytes) = (meta.tx_if, meta.len());
@@ -401,11 +430,7 @@ impl<S: Serve> Serving<S> {
             at,
             counts: &mut self.counts,
         };
-        let verdict = if fragments::is_later(visit.packets, slot, visit.is_v6) {
-            self.service.fragment(&mut visit)
-        } else {
-            self.service.packet(&mut visit)
-        };
+        let verdict = if LATER { self.service.fragment(&mut visit) } else { self.service.packet(&mut visit) };
         let step = visit.step;
         if step == Step::Stays && matches!(verdict, Verdict::Next | Verdict::Skip) {
             session.heard(tick);
