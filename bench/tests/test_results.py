@@ -335,6 +335,11 @@ def test_what_cannot_be_written_is_said(store, words, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_files_have_names_without_spaces(store):
+    kept = comparison(START) | {"device": "quiver 2c"}
+    assert "-quiver_2c-" in store.add(kept).name
+
+
 def test_nothing_is_overwritten(store):
     document = comparison(START)
     first, second = store.add(document), store.add(document)

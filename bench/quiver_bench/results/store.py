@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterator
@@ -248,7 +249,7 @@ class Store:
     @staticmethod
     def _name(document: dict[str, Any]) -> str:
         moment = document["start_time"].replace(":", "").replace("-", "").replace(".", "")
-        device = document["device"].replace("/", "_")
+        device = re.sub(r"[/\s]", "_", document["device"])
         return f"{moment}-{device}-{document['suite']}-{document['test_type']}-{secrets.token_hex(3)}"
 
     def _add_row(self, document: dict[str, Any], name: str) -> None:
