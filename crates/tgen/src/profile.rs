@@ -195,10 +195,13 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, ProfileError> {
             return Err(wrong(field.into(), format!("is {value}: it must be 0 to 1000000000")));
         }
     }
-    let mut streams = Vec::new();
+    let mut streams: Vec<Stream> = Vec::new();
     for (n, table) in file.stream.into_iter().enumerate() {
         let name = table.name.clone().unwrap_or_else(|| format!("stream-{n}"));
         let what = format!("stream {name:?}");
+        if streams.iter().any(|stream| stream.name == name) {
+            return Err(wrong(what, "is there twice: give each its own name".into()));
+        }
         let number = |field: &str, of: &str| {
             names.iter().position(|name| name == of).ok_or_else(|| {
                 let reason = format!("{field} = {of:?} is no interface: there are {}", names.join(", "));

@@ -198,7 +198,7 @@ fn what_was_never_sent_is_no_success() {
 
 #[test]
 fn bad_arguments_are_named_with_what_would_be_right() {
-    let cases: [(&[&str], &str); 36] = [
+    let cases: [(&[&str], &str); 39] = [
         (&[], "--tx"),
         (&["--loop", "--pcap", "/does/not/exist.pcap"], "/does/not/exist.pcap"),
         (&["replay", "--loop", "--pcap", "/does/not/exist.pcap"], "/does/not/exist.pcap"),
@@ -238,6 +238,9 @@ fn bad_arguments_are_named_with_what_would_be_right() {
         (&["--loop", "--latency", "0"], "more than 0"),
         (&["--loop", "--latency", "5Gbps"], "more than 0"),
         (&["--loop", "--seconds=-1"], "--seconds"),
+        (&["--loop", "--seconds", "-1"], "--seconds -1: it must be"),
+        (&["--loop", "--max-loss", "-0.1"], "0 to 1"),
+        (&["stateful", "--loop", "--drain", "-1"], "--drain -1: it must be"),
         (&["--profile", "/does/not/exist.toml"], "/does/not/exist.toml"),
         (&["--tx", "/a#x"], "interface id"),
         (&["--loop", "--pcap", "x", "--check", "payload"], "no signatures"),
@@ -275,6 +278,9 @@ fn profile_error(text: &str) -> String {
     error
 }
 
+/// A stream, and the beginning of another one with its name.
+const TWICE: &str = "[[stream]]\nname = \"a\"\ntx = \"loop-client\"\nsize = 64\nstack = [ { udp = { src = 1, dst = 2 } } ]\n[[stream]]\nname = \"a\"";
+
 #[test]
 fn profile_errors_name_the_field_and_what_would_be_right() {
     let good = format!("[loop]\n[[stream]]\ntx = \"loop-client\"\nsize = 64\n{STACK}");
@@ -295,6 +301,7 @@ fn profile_errors_name_the_field_and_what_would_be_right() {
         ("[loop]", "[[interface]]\nname = \"x\"", "give one of memif"),
         ("[loop]", "check = \"all\"\n[loop]", "check"),
         ("[loop]", "seconds = -1\n[loop]", "seconds"),
+        ("[[stream]]", TWICE, "stream \"a\": is there twice"),
         ("10.0.0.2", "10.0.0", "is not an IPv4 address"),
         ("10.0.1.251", "10.0.1.1", "swap them"),
         ("src = 1024", "src = 70000", "from 0 to 65535"),

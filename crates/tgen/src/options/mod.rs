@@ -87,7 +87,7 @@ pub struct Options {
     #[arg(long)]
     pub fcs: bool,
     /// Seconds to send. Default: 5, or until all packets are sent where --count, or a capture, says how many.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
     /// Packets per second (1000, 2.5Mpps), bits per second (10Gbps, 10Gbps-l1), or max (also 0); in each direction.
     #[arg(long, default_value = "max", allow_hyphen_values = true)]
@@ -181,14 +181,14 @@ pub struct Options {
     pub peer_core: Option<usize>,
     /// Never catch up: a packet more than so many seconds behind its time isn't sent, but counted as missed. Default: all are
     /// sent, however late.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub max_late: Option<f64>,
     /// Seconds of silence after which no more packets are waited for. Default: 0.5.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub drain: Option<f64>,
     /// Exit with status 3 if a greater share of the packets is lost, or not sent though --rate asked for them: 0.005 is half a
     /// percent. Status 1 if nothing was sent.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub max_loss: Option<f64>,
     /// Print what is going on each second, also where standard error is no terminal.
     #[arg(long)]

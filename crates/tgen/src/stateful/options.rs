@@ -27,10 +27,10 @@ pub struct StatefulOptions {
     #[command(flatten)]
     pub shape: Shape,
     /// Seconds in which connections are opened.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 5.0, allow_negative_numbers = true)]
     pub seconds: f64,
     /// Seconds to wait afterwards until all have ended.
-    #[arg(long, default_value_t = 3.0)]
+    #[arg(long, default_value_t = 3.0, allow_negative_numbers = true)]
     pub drain: f64,
     /// Check whole packets against their checksums; otherwise those of up to 64 bytes.
     #[arg(long)]
