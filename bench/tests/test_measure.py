@@ -47,6 +47,15 @@ def measured(monkeypatch, made):
     monkeypatch.setattr(measure, "_measure", lambda device, options, store, tell: made(device.setup.suite.name))
 
 
+def simulated(monkeypatch, by_method):
+    """Has figures be those of ``by_method(kept, tell)``, with no device brought up."""
+    monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
+    monkeypatch.setattr(measure, "generator_limit", lambda setup: None)
+    stand = SimpleNamespace(generator=SimpleNamespace(version=lambda: "1.0"), version=lambda: "1.0", remarks=list)
+    monkeypatch.setattr(measure, "standing", lambda *of: contextlib.nullcontext(stand))
+    monkeypatch.setattr(measure, "_by_method", lambda stand, suite, options, kept, tell: by_method(kept, tell))
+
+
 def failing(name):
     """The first suite is measured, the second fails in the middle."""
     failed = name == SUITES[1]
@@ -155,15 +164,7 @@ def test_what_could_not_be_measured_stands_in_the_array_with_its_error(monkeypat
 
 
 def test_what_cannot_be_kept_is_told_all_the_same(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
-    monkeypatch.setattr(measure, "generator_limit", lambda setup: None)
-    stand = SimpleNamespace(generator=SimpleNamespace(version=lambda: "1.0"), version=lambda: "1.0", remarks=list)
-    monkeypatch.setattr(measure, "standing", lambda *of: contextlib.nullcontext(stand))
-    monkeypatch.setattr(
-        measure,
-        "_by_method",
-        lambda stand, suite, options, kept, tell: mrr.measure(Simulated(20e6, 1e4), quiet, trials=3),
-    )
+    simulated(monkeypatch, lambda kept, tell: mrr.measure(Simulated(20e6, 1e4), quiet, trials=3))
     with no_file_longer_than(100):
         assert main(["run", *SUITES, "--results", str(tmp_path), "-o", "json"]) == 3
     told = capsys.readouterr()
@@ -276,15 +277,7 @@ def test_a_full_disk_behind_the_output_is_told_in_a_line(monkeypatch, both):
 
 @pytest.mark.parametrize("behind", ["closed pipe", "full disk", "nothing"])
 def test_nobody_hearing_how_it_goes_on_ends_no_measurement(monkeypatch, tmp_path, capsys, behind):
-    monkeypatch.setattr(measure, "choose", lambda text, suite, options: chosen(suite.name, text))
-    monkeypatch.setattr(measure, "generator_limit", lambda setup: None)
-    stand = SimpleNamespace(generator=SimpleNamespace(version=lambda: "1.0"), version=lambda: "1.0", remarks=list)
-    monkeypatch.setattr(measure, "standing", lambda *of: contextlib.nullcontext(stand))
-    monkeypatch.setattr(
-        measure,
-        "_by_method",
-        lambda stand, suite, options, kept, tell: mrr.measure(Simulated(20e6, 1e4), tell, trials=3),
-    )
+    simulated(monkeypatch, lambda kept, tell: mrr.measure(Simulated(20e6, 1e4), tell, trials=3))
     with unheard(behind) as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         assert main(["run", MRR, "--results", str(tmp_path), "-o", "json"]) == 0
@@ -316,6 +309,20 @@ def test_what_nobody_foresaw_is_told_in_a_line(monkeypatch, capsys, tmp_path):
     said = capsys.readouterr().err.splitlines()
     assert said[-1].startswith("quiver-bench: KeyError: 'wombat' (") and "test_measure.py:" in said[-1]
     assert not any("Traceback" in line for line in said)
+
+
+def test_what_nobody_foresaw_leaves_what_was_measured_before_it(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("QUIVER_BENCH_DEV", raising=False)
+
+    def breaks(kept, tell):
+        mrr.measure(Simulated(20e6, 1e4), tell, trials=3, kept=kept)
+        return {}["wombat"]
+
+    simulated(monkeypatch, breaks)
+    assert main(["run", MRR, "--results", str(tmp_path)]) == 3
+    (kept,) = (json.loads(path.read_text()) for path in tmp_path.rglob("*.json"))
+    assert (kept["passed"], kept["message"], len(kept["trials"])) == (False, "KeyError: 'wombat'", 3)
+    assert "quiver-bench: KeyError: 'wombat'" in capsys.readouterr().err
 
 
 def test_ctrl_c_while_the_wrapper_looks_for_a_python_ends_it(tmp_path):

@@ -177,6 +177,7 @@ def _measure(
     limit = generator_limit(chosen.setup)
     versions = Versions()
     stopped = log = ""
+    broken: Exception | None = None
     try:
         with standing(chosen.kind, chosen.setup, limit, binaries()) as stand:
             versions = Versions(stand.generator.version(), stand.version())
@@ -192,6 +193,11 @@ def _measure(
         figures, log = [_unfinished(kept, f"trial void: {void}")], void.log
         if store is None:
             raise
+    except Exception as error:
+        # What was measured until then is kept, whatever it was.
+        if store is None or not kept:
+            raise
+        broken, figures = error, [_unfinished(kept, f"{type(error).__name__}: {error}")]
     if not figures:
         figures = [_unfinished(kept, "the host moved the cores in every trial: try again")]
     documents: list[dict] = []
@@ -210,6 +216,8 @@ def _measure(
             except NotKept as error:  # what was measured is told all the same
                 document |= {"passed": False, "message": "; ".join(filter(None, [document["message"], str(error)]))}
         documents.append(document)
+    if broken:
+        raise broken
     if log:
         where = f" (log: {store.directory / documents[0]['log']})" if store and "log" in documents[0] else ""
         raise TrialVoid(f"{documents[0]['message']}{where}", log)
