@@ -296,6 +296,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str]) {
         ports: 1024..=u16::MAX,
         deterministic: None,
         mappings: Default::default(),
+        prefixes: Default::default(),
         figures: Arc::default(),
     };
     let tenant = Tenant {
