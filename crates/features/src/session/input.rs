@@ -93,6 +93,12 @@ enum Rare {
 /// The edge of both versions' nodes for fragments.
 const FRAGMENTS: u8 = 1;
 
+/// What is written as the session's version to a later fragment: no service takes it for a packet with a transport header, and none has to ask.
+#[inline(always)]
+pub(super) const fn of_later(version: u16) -> u16 {
+    !version
+}
+
 /// What a packet that isn't an ordinary one is to sessions.
 #[inline(always)]
 fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
@@ -246,6 +252,7 @@ impl<F: Pieces> Input<F> {
             );
             let (Some((at, slot)), Some((look, next))) = (vector.next(), unusual) else { break };
             let (verdict, flow, version) = there.unusual(packets, slot, look);
+            let version = if look.mark.kind == Kind::Later { of_later(version) } else { version };
             let meta = packets.meta_mut(slot);
             (meta.next_hop, meta.tx_if) = (flow.0, version);
             match verdict {
@@ -299,7 +306,7 @@ impl<F: Pieces> There<'_, F> {
         let (look, mark) = (&found, found.mark);
         let found = if is_alias(look.session) { NONE } else { look.session };
         if found == NONE
-            && matches!(mark.kind, Kind::Flow | Kind::Error)
+            && matches!(mark.kind, Kind::Flow | Kind::Later | Kind::Error)
             && let Some(owner) = self.elsewhere(&look.key)
         {
             return (Verdict::Rare(Rare::HandOver(owner)), Flow::NONE, 0);
@@ -316,7 +323,7 @@ impl<F: Pieces> There<'_, F> {
                     None => (Verdict::Rare(Rare::Drop(Drop::UndecidedError)), Flow::NONE, 0),
                 };
             }
-            Kind::Flow => {
+            Kind::Flow | Kind::Later => {
                 if let Some((chain, flow, version)) = self.of_session(found, look, bytes) {
                     return (Verdict::Pass(chain), flow, version);
                 }

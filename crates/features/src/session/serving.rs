@@ -4,7 +4,7 @@
 //! in `SERVICES`.
 
 use super::entry::{Direction, Flow, Session};
-use super::fragments;
+use super::input::of_later;
 use super::lifecycle::Step;
 pub(super) use super::onward::RESUMES;
 use super::onward::{Back, Onward};
@@ -366,13 +366,14 @@ impl<S: Serve> Serving<S> {
         sessions: &mut Sessions,
         here: &Here<'_>,
     ) -> Result<Chain, u16> {
-        if fragments::is_later(packets, slot, flow.is_v6()) {
+        // Its session may have made room for another since, which has its number now.
+        if !is_there(sessions, flow, packets.meta(slot).tx_if) {
             return self.later(packets, (at, slot), flow, sessions, here);
         }
         self.at_its_session::<false>(packets, (at, slot), flow, sessions, here)
     }
 
-    /// The same with a later fragment. A [`Visit`] of its own: that of other packets is never in memory.
+    /// The same with a later fragment. Not for others: what they do to their session is in registers, as long as nothing else has the place where that stands.
     #[cold]
     #[inline(never)]
     fn later(
@@ -383,6 +384,9 @@ impl<S: Serve> Serving<S> {
         sessions: &mut Sessions,
         here: &Here<'_>,
     ) -> Result<Chain, u16> {
+        if !is_there(sessions, flow, of_later(packets.meta(slot).tx_if)) {
+            return Err(self.gone);
+        }
         self.at_its_session::<true>(packets, (at, slot), flow, sessions, here)
     }
 
@@ -396,12 +400,8 @@ impl<S: Serve> Serving<S> {
         here: &Here<'_>,
     ) -> Result<Chain, u16> {
         let Here { tenants, tick, own, .. } = *here;
-        let meta = packets.meta(slot);
-        let (version, bytes) = (meta.tx_if, meta.len());
-        // Its session may have made room for another since, which has its number now.
-        let there = sessions.table.visit(flow.session());
-        let there = there.filter(|(handle, ..)| handle.generation as u16 == version);
-        let (mut handle, mut key, mut session) = there.ok_or(self.gone)?;
+        let bytes = packets.meta(slot).len();
+        let (mut handle, mut key, mut session) = sessions.table.visit(flow.session()).ok_or(self.gone)?;
         let direction = session.direction(flow.is_from_high());
         // A packet before this one in the vector may have had it blocked.
         if let Some(reason) = session.chain[direction as usize].block() {
@@ -460,4 +460,10 @@ impl<S: Serve> Serving<S> {
             }
         }
     }
+}
+
+/// Whether the worker has that session, in that version.
+#[inline(always)]
+fn is_there(sessions: &mut Sessions, flow: Flow, version: u16) -> bool {
+    sessions.table.visit(flow.session()).is_some_and(|(handle, ..)| handle.generation as u16 == version)
 }

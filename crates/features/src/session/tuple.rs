@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Link,
     /// A fragment without the header that has the ports.
     Fragment,
+    /// Such a fragment of one of a flow's packets, whose ports are known.
+    Later,
     /// A protocol, or a kind of ICMP message, that has no sessions.
     Protocol,
     /// Too short for its transport header, or that lies behind what is looked at; or a later fragment that would replace part of one.

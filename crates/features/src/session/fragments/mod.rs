@@ -12,8 +12,8 @@ mod ip6_sv_reassembly;
 mod node;
 mod piece;
 
+pub(super) use piece::seen;
 pub(crate) use piece::{Piece, Pieces};
-pub(super) use piece::{is_later, seen};
 
 use graph::NodeSpec;
 

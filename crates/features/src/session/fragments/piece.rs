@@ -154,7 +154,7 @@ pub(in super::super) fn seen<F: Pieces>(
                 return none(Kind::Short);
             }
             let key = F::with_ports(packets, slot, context, (protocol, source, destination));
-            key.map_or(none(Kind::Short), |(key, from_high)| (key, Mark { kind: Kind::Flow, from_high }))
+            key.map_or(none(Kind::Short), |(key, from_high)| (key, Mark { kind: Kind::Later, from_high }))
         }
         Kind::Fragment if !F::IS_V6 && !has_sessions(IpProtocol(piece.datagram.protocol())) => {
             none(Kind::Protocol)
@@ -167,18 +167,4 @@ pub(in super::super) fn seen<F: Pieces>(
 /// Whether packets of a protocol have ports, or what stands for them.
 fn has_sessions(protocol: IpProtocol) -> bool {
     protocol.has_ports() || protocol == IpProtocol::ICMP
-}
-
-/// Whether a packet that a session was found for has no transport header because it is a later fragment.
-#[inline(always)]
-pub(in super::super) fn is_later(packets: &Packets, slot: SlotId, is_v6: bool) -> bool {
-    let meta = packets.meta(slot);
-    meta.flags.has(Flags::FRAGMENT) && if is_v6 { is_later6(packets, slot) } else { meta.l4 == 0 }
-}
-
-#[cold]
-fn is_later6(packets: &Packets, slot: SlotId) -> bool {
-    let meta = packets.meta(slot);
-    let head = packets.area(slot).get(meta.l3.into()..meta.end.into()).unwrap_or_default();
-    walk(head).is_ok_and(|upper| upper.is_later_fragment())
 }
