@@ -252,12 +252,20 @@ impl<F: Pieces> Input<F> {
             );
             let (Some((at, slot)), Some((look, next))) = (vector.next(), unusual) else { break };
             let (verdict, flow, version) = there.unusual(packets, slot, look);
-            let version = if look.mark.kind == Kind::Later { of_later(version) } else { version };
-            let meta = packets.meta_mut(slot);
-            (meta.next_hop, meta.tx_if) = (flow.0, version);
             match verdict {
-                Verdict::Pass(chain) => *next = onward.edge(chain, false, arcs, meta),
-                Verdict::Rare(verdict) => self.rare.push((at, verdict)),
+                Verdict::Pass(chain) => {
+                    let meta = packets.meta_mut(slot);
+                    let version = if look.mark.kind == Kind::Later { of_later(version) } else { version };
+                    (meta.next_hop, meta.tx_if) = (flow.0, version);
+                    *next = onward.edge(chain, false, arcs, meta);
+                }
+                Verdict::Rare(verdict) => {
+                    // One that is handed over keeps the ports of its datagram.
+                    if look.mark.kind != Kind::Later {
+                        packets.meta_mut(slot).next_hop = Flow::NONE.0;
+                    }
+                    self.rare.push((at, verdict));
+                }
             }
         }
     }

@@ -161,6 +161,8 @@ fn they_may_come_in_at_any_worker() {
                 expected[0].1.clone()
             };
             assert_eq!(came, [sent("first fragment"), sent("later fragment")], "seed {seed}");
+            let all: Vec<_> = workers.iter_mut().flat_map(seen).map(|seen| seen.session.packets()).collect();
+            assert_eq!(all, [[2, 0]], "seed {seed}: one session has both");
         }
     });
 }
