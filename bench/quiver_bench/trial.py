@@ -268,7 +268,7 @@ def placement_of(output: TrialOutput) -> str:
 def generator_for(setup: Setup) -> Generator:
     """The generator that the suite asks for."""
     if setup.suite.case.generator == "iperf3":
-        return Iperf3()
+        return Iperf3(setup.suite.case.connections)
     if setup.suite.case.generator == "internal":
         return Internal(setup.binaries)
     if setup.suite.case.generator == "one-end":

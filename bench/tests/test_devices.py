@@ -280,6 +280,15 @@ def test_iperf3_keeps_off_the_workers_cores(monkeypatch):
     listen, connect = iperf3.commands(tuple(ends), Cores(0, (1,)), Load(0.5))
     assert listen[2] == connect[2] == "0"
     assert connect[connect.index("--time") + 1] == "1"
+    assert connect[connect.index("--parallel") + 1] == "1"
+
+
+def test_suites_of_eight_connections_have_iperf3_open_eight(tmp_path):
+    ends = [Endpoint("packet", f"eth{n}", f"ns{n}", f"10.0.0.{n}") for n in (1, 2)]
+    suite = find("128kb-1c-tap-ethip4-ip4base-2tap-8tcp-gso-iperf3-mrr")
+    assert suite.case.connections == 8
+    _, connect = iperf3.commands(tuple(ends), Cores(0, (1,)), Load(1), suite.case.connections)
+    assert connect[connect.index("--parallel") + 1] == "8"
 
 
 def test_searches_number_their_packets_and_mrr_is_lean(tmp_path):

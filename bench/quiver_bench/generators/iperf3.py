@@ -17,9 +17,10 @@ PORT = "5201"
 
 
 class Iperf3(Generator):
-    """One TCP connection, writes of 128 KiB, client left, server right."""
+    """TCP connections, writes of 128 KiB, client left, server right."""
 
-    def __init__(self) -> None:
+    def __init__(self, connections: int = 1) -> None:
+        self.connections = connections
         if not shutil.which("iperf3"):
             raise Missing("iperf3 is missing: apt-get install iperf3")
 
@@ -36,7 +37,7 @@ class Iperf3(Generator):
 
     def measure(self, traffic: Traffic, endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> TrialOutput:
         """See :meth:`~quiver_bench.generators.base.Generator.measure`. A rate can't be asked for."""
-        listen, connect = commands(endpoints, cores, load)
+        listen, connect = commands(endpoints, cores, load, self.connections)
         server = subprocess.Popen(listen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             self._listening(str(endpoints[1].netns), PORT)
@@ -73,13 +74,16 @@ def whole(seconds: float) -> int:
     return max(1, round(seconds))
 
 
-def commands(endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load) -> tuple[list[str], list[str]]:
+def commands(
+    endpoints: tuple[Endpoint, Endpoint], cores: Cores, load: Load, connections: int = 1
+) -> tuple[list[str], list[str]]:
     """Server's and client's command line: on the generator's core and those that nobody has, so that no worker shares its own."""
     left, right = endpoints
     pinned = ["taskset", "--cpu-list", core_list(sorted({cores.generator, *cores.aside})), "ip", "netns", "exec"]
     listen = [*pinned, str(right.netns), "iperf3", "--server", "--one-off", "--port", PORT]
     connect = [*pinned, str(left.netns), "iperf3", "--client", str(right.address), "--port", PORT, "--json"]
     connect += ["--time", f"{whole(load.seconds)}", "--length", "128K", "--connect-timeout", "5000"]
+    connect += ["--parallel", f"{connections}"]
     return listen, connect
 
 

@@ -10,6 +10,8 @@ from quiver_bench.suites.model import METHODS, Case, Suite, take_apart
 
 _ALL = ("mrr", "ndrpdr", "soak")
 _LARGE = ("64b", "1518b", "imix", "9000b")
+#: What copies cost is looked at over these.
+_SIZES = ("64b", "512b", "1518b", "4400b", "9000b")
 _IP6 = ("78b", "1518b", "imix")
 
 CORES = (1, 2, 4)
@@ -102,7 +104,7 @@ def _dma() -> list[Case]:
             "memif_dma",
             forwarding,
             dma=True,
-            frames=("64b", "512b", "1518b", "4400b", "9000b"),
+            frames=_SIZES,
             methods=("mrr", "ndrpdr"),
         )
         for name, forwarding in (("eth-l2xcbase", "l2xc"), ("ethip4-ip4base", "ip4"))
@@ -145,6 +147,25 @@ def _internal() -> list[Case]:
     ]
 
 
+def _super_frames() -> list[Case]:
+    """The kernel's own TCP between two taps, whose segments nobody cuts: of one connection and of eight."""
+    return [
+        Case(
+            f"{name}-2tap-{'' if connections == 1 else f'{connections}tcp-'}gso-iperf3",
+            "gso",
+            forwarding,
+            ("tap",),
+            generator="iperf3",
+            connections=connections,
+            most_cores=1,
+            methods=("mrr",),
+            frames=("128kb",),
+        )
+        for connections in (1, 8)
+        for name, forwarding in (("ethip4-ip4base", "ip4"), ("eth-l2bdbasemaclrn", "l2bd"))
+    ]
+
+
 #: What devices do with packets, by area.
 CASES: tuple[Case, ...] = (
     Case("eth-l2xcbase", "l2", "l2xc", ("memif", "tap"), methods=_ALL, frames=_LARGE),
@@ -153,6 +174,8 @@ CASES: tuple[Case, ...] = (
     Case("dot1q-l2xcbase", "l2", "l2xc", vlan=100),
     Case("dot1q-l2bdbasemaclrn", "l2", "l2bd", vlan=100, both_ways=True),
     Case("ethip4-ip4base", "ip4", "ip4", ("memif", "tap"), methods=(*_ALL, "reconf"), frames=_LARGE),
+    # Sizes between those, over which copies are to be looked at.
+    Case("ethip4-ip4base", "ip4", "ip4", methods=("mrr",), frames=tuple(size for size in _SIZES if size not in _LARGE)),
     Case("dot1q-ip4base", "ip4", "ip4", vlan=100),
     *_scales(4),
     Case("ethip4-ip4internet-rnd", "ip4", "ip4", table=tables.INTERNET4, random=True, frames=("64b",)),
@@ -166,26 +189,7 @@ CASES: tuple[Case, ...] = (
     *_applications(),
     *_internal(),
     Case("ethip4-ip4base-100silent", "idle", "ip4", silent=100, most_cores=1, methods=("idle",), frames=("64b",)),
-    Case(
-        "ethip4-ip4base-2tap-gso-iperf3",
-        "gso",
-        "ip4",
-        ("tap",),
-        generator="iperf3",
-        most_cores=1,
-        methods=("mrr",),
-        frames=("128kb",),
-    ),
-    Case(
-        "eth-l2bdbasemaclrn-2tap-gso-iperf3",
-        "gso",
-        "l2bd",
-        ("tap",),
-        generator="iperf3",
-        most_cores=1,
-        methods=("mrr",),
-        frames=("128kb",),
-    ),
+    *_super_frames(),
 )
 
 

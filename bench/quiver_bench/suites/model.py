@@ -64,6 +64,8 @@ class Case:
     #: ``quiver-tgen`` for packets, ``one-end`` for it as the other side of an application, ``iperf3`` for connections of the kernel,
     #: ``internal`` for what the device itself makes and forgets.
     generator: str = "quiver-tgen"
+    #: Connections of iperf3 at the same time.
+    connections: int = 1
     #: Packets go both ways. A bridge that hears one side only can't learn where to send, and floods.
     both_ways: bool = False
     #: Workers that there can be work for: a queue on either side is work for two.
