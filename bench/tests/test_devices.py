@@ -14,7 +14,7 @@ from quiver_bench.devices import Setup, containers, revision, taps, vpp
 from quiver_bench.devices.dpdk import L3fwd, Testpmd
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.kernel import Kernel
-from quiver_bench.devices.quiver import Quiver, routes
+from quiver_bench.devices.quiver import JUMBO_MTU, Quiver, routes
 from quiver_bench.devices.registry import device
 from quiver_bench.devices.revision import commit_of
 from quiver_bench.devices.wire import Wire
@@ -123,6 +123,20 @@ def test_missing_programs_are_named_with_the_remedy():
         Quiver(Setup(IP4, Cores(0, (1,)), Path("/nonexistent")))
     with pytest.raises(Missing, match="--vpp-bin"):
         vpp.Vpp(Setup(IP4, Cores(0, (1,)), Path("/nonexistent")))
+
+
+def test_frames_that_break_dpdks_rings_are_refused():
+    with pytest.raises(Unsupported, match="past the ring's free slots"):
+        Testpmd.require(find("9000b-1c-memif-eth-l2xcbase-mrr"))
+    Testpmd.require(find("4400b-1c-memif-ethip4-ip4base-mrr"))
+
+
+def test_frames_longer_than_ethernets_raise_the_mtu(programs):
+    made = {
+        frame: Quiver(Setup(find(f"{frame}-1c-memif-ethip4-ip4base-mrr"), Cores(0, (1,)), programs)).configuration()
+        for frame in ("1518b", "4400b", "9000b")
+    }
+    assert [f"mtu = {JUMBO_MTU}" in each for each in made.values()] == [False, True, True]
 
 
 def test_too_few_cores_are_said_so(monkeypatch):

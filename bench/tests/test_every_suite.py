@@ -86,7 +86,7 @@ def test_interfaces_are_named_as_the_generator_wants_them(programs):
 
 def configurations():
     """Suites that a device is set up for differently, each once; tables of a million are for another test."""
-    of = {(s.case.name, s.port, s.cores, s.frame == "9000b"): s for s in suites() if s.case.routes <= 10_000}
+    of = {(s.case.name, s.port, s.cores, s.jumbo): s for s in suites() if s.case.routes <= 10_000}
     return [suite for suite in of.values() if suite not in APPLICATIONS]
 
 

@@ -129,6 +129,7 @@ def test_a_gate_that_is_not_reached_is_exit_status_1(programs, cores):
         "64b-1c-memif-eth-l2bdbasemaclrn-mrr",
         "9000b-1c-memif-eth-l2xcbase-mrr",
         "9000b-1c-memif-ethip4-ip4base-mrr",
+        "4400b-1c-memif-ethip4-ip4base-memif-dma-mrr",
         "64b-1c-memif-ethip4-ip4scale20k-mrr",
     ],
 )

@@ -27,6 +27,15 @@ class Dpdk(Device):
 
     dut_type = "dpdk"
 
+    @classmethod
+    def require(cls, suite: Suite) -> None:
+        """Frames of 9000 bytes: its driver checks for room once a frame, and these take more slots than it then finds."""
+        super().require(suite)
+        if suite.frame == "9000b":
+            raise Unsupported(
+                f"{cls.name} writes past the ring's free slots with frames of so many buffers: {suite.name}"
+            )
+
     def eal(self, cores: str, main: int) -> list[str]:
         """Arguments of the environment abstraction layer: two memif servers, memory of its own."""
         huge = huge_pages_free() >= HUGE_PAGES
@@ -81,7 +90,6 @@ class Testpmd(Dpdk):
             *self.eal(core_list((cores.generator, *cores.workers)), cores.generator),
             *("--", f"--forward-mode={self.mode}", "--auto-start", "--stats-period", "3600"),
             *("--nb-cores", queues, "--rxq", queues, "--txq", queues),
-            *(("--max-pkt-len", "9018", "--mbuf-size", "2176") if self.suite.frame == "9000b" else ()),
         )
         self.wait_for("memif socket", (self.dir / "right").exists)
         self.wait_for("forwarding", lambda: "packet forwarding" in self.log())

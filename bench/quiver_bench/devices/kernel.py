@@ -41,7 +41,7 @@ class Kernel(Linux):
         ends = zip(("left", "right"), (self.taps.left, self.taps.right), sides, self.taps.addresses(), strict=True)
         for name, peer, side, (address, gateway) in ends:
             mac, neighbour = MACS[name]
-            jumbo = ("mtu", "9000") if self.suite.frame == "9000b" else ()
+            jumbo = ("mtu", "9000") if self.suite.jumbo else ()
             self.inside(
                 "link", "add", name, "address", mac, *jumbo, "type", "veth", "peer", "name", "eth0", "netns", peer
             )

@@ -182,7 +182,7 @@ class Quiver(Device):
         side = traffic.sides(case.ipv6)[name == "right"]
         own = {"left": traffic.DEVICE_LEFT_MAC, "right": traffic.DEVICE_RIGHT_MAC}.get(name)
         mac = f'mac = "{own}"\n' if own else ""
-        jumbo = f"mtu = {JUMBO_MTU}\n" if self.suite.frame == "9000b" else ""
+        jumbo = f"mtu = {JUMBO_MTU}\n" if self.suite.jumbo else ""
         if self.suite.port == "pg":
             port = self._generator() if name == "left" else "sink = {}"
         else:

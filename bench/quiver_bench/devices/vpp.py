@@ -122,7 +122,7 @@ def commands(suite: Suite, directory: Path, queues: int) -> list[str]:
             f"create memif socket id {number} filename {directory}/{name}",
             f"create interface memif id 0 socket-id {number} master rx-queues {queues} tx-queues {queues} "
             f"hw-addr {mac} no-zero-copy",
-            *([f"set interface mtu packet 9000 {interface}"] if suite.frame == "9000b" else []),
+            *([f"set interface mtu packet 9000 {interface}"] if suite.jumbo else []),
             # Queues come with a client, and are dealt out to workers in turn: there is nothing to place yet.
             f"set interface state {interface} up",
         ]

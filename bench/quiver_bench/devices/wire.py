@@ -16,7 +16,7 @@ class Wire(Linux):
         """Makes the namespaces and the pair."""
         self.taps.make_namespaces()
         left, right = self.taps.left, self.taps.right
-        jumbo = ("mtu", "9000") if self.suite.frame == "9000b" else ()
+        jumbo = ("mtu", "9000") if self.suite.jumbo else ()
         peer = ("peer", "name", "eth0", *jumbo, "netns", right)
         call("ip", "-n", left, "link", "add", "eth0", *jumbo, "type", "veth", *peer)
         for netns, (address, _) in zip((left, right), self.taps.addresses(), strict=True):

@@ -153,6 +153,11 @@ class Suite:
         return ((int(self.frame[:-1]), 1),)
 
     @property
+    def jumbo(self) -> bool:
+        """Whether frames are longer than Ethernet's, so that MTUs must be raised; super-frames of TCP aren't."""
+        return self.case.generator != "iperf3" and max(size for size, _ in self.frame_sizes) > 1518
+
+    @property
     def traffic(self) -> Traffic:
         """The packets to send."""
         return Traffic(
