@@ -1,7 +1,7 @@
 # Quiver: `make run` shows it working (`make run-k8s`: on a Kubernetes cluster), `make test` tests everything. All set up what they need.
 CARGO ?= cargo
 
-.PHONY: help setup build run run-k8s test lint unit model miri libraries fuzz nightly system pods cluster e2e bench bench-test clean
+.PHONY: help setup build run run-k8s test lint unit instructions model miri libraries fuzz nightly system pods cluster e2e bench bench-test clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,13 +24,16 @@ run-k8s: ## set up, build, and show pods on a real Kubernetes cluster with Quive
 	scripts/cluster.sh build
 	/usr/bin/python3 scripts/demo_k8s.py
 
-test: setup build lint unit model libraries system pods bench-test ## set up, build, and run every test
+test: setup build lint unit instructions model libraries system pods bench-test ## set up, build, and run every test
 
 lint: ## formatting, clippy, shell and Python syntax
 	scripts/lint.sh
 
 unit: ## unit, property and whole-graph tests; memif against DPDK
 	QUIVER_REQUIRE_PEERS=1 QUIVER_REQUIRE_ROOT=$(shell [ $$(id -u) = 0 ] && echo 1) $(CARGO) test --locked --workspace
+
+instructions: ## instructions a packet, node by node, by callgrind, against scripts/instructions.toml
+	CARGO=$(CARGO) scripts/instructions.py
 
 model: ## model checks of ring cursor and publication (loom)
 	scripts/model.sh

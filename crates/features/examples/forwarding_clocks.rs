@@ -1,15 +1,18 @@
 //! What the forwarding nodes cost: TSC clocks per packet, node by node, for 64-byte packets in vectors of 256.
 //!
 //! ```sh
-//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds]
+//! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6]
 //! ```
 //!
 //! Packets are made in memory and end in a sink, so that the figures are those of the nodes in a warm cache; what a port
 //! costs is measured with real ports.
 
+mod clocks;
+
+use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
-use graph::packet::{Packets, SlotId};
-use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue, Sent, TxQueue};
+use graph::packet::Packets;
+use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
@@ -54,22 +57,16 @@ impl RxQueue for Source {
     }
 }
 
-/// Takes everything.
-struct Sink;
-
-impl TxQueue for Sink {
-    fn send(&mut self, _: Tier, _: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
-        Ok(Sent { packets: slots.len(), bytes: 64 * slots.len() as u64, ..Sent::default() })
-    }
-}
-
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
-    let routes = arguments.next().flatten().unwrap_or(1).max(1);
-    let rounds = arguments.next().flatten().unwrap_or(20_000);
-    for tier in Tier::available() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| words.get(at).and_then(|text| text.parse::<u32>().ok());
+    let (routes, rounds) = (number(0).unwrap_or(1).max(1), number(1).unwrap_or(20_000));
+    let tiers = Tier::available().into_iter();
+    for tier in tiers.filter(|tier| words.get(2).is_none_or(|only| only == tier.name())) {
         for v6 in [false, true] {
-            measure(tier, v6, routes, rounds);
+            if words.get(3).is_none_or(|only| (only == "6") == v6) {
+                measure(tier, v6, routes, rounds);
+            }
         }
     }
 }
@@ -121,36 +118,22 @@ fn measure(tier: Tier, v6: bool, routes: u32, rounds: u32) {
         // Hosts of a network differ, so that packets to one route are to many destinations.
         frame(address(1, 9), with_host(target((random >> 8) % routes), (random >> 24) as u8))
     });
-    bench.graph.ports.attach(2, Attachment::default(), Box::new(Sink));
+    bench.graph.ports.attach(2, Attachment::default(), Box::new(Sink(64)));
     let source = Box::new(Source(frames.collect(), 0));
     if let Some(queues) = bench.graph.queues("test-input") {
         queues.list = vec![RxPort::new(1, 0, RxMode::Polling, source)];
     }
-    // Preemption and interrupts fall into some rounds; the median round knows nothing of them.
-    let mut samples = vec![Vec::new(); bench.plan.nodes.len()];
-    let mut before = totals(&bench);
+    let mut clocks = Clocks::start(&bench);
     for _ in 0..rounds {
         bench.round();
-        let after = totals(&bench);
-        for ((samples, before), after) in samples.iter_mut().zip(&before).zip(&after) {
-            if after.0 > before.0 {
-                samples.push((after.1 - before.1) as f64 / (after.0 - before.0) as f64);
-            }
-        }
-        before = after;
+        clocks.note(&bench);
     }
     print!("{:7} IPv{} {routes:8} routes:", tier.name(), if v6 { 6 } else { 4 });
-    for (node, mut samples) in bench.plan.nodes.iter().zip(samples) {
-        samples.sort_by(f64::total_cmp);
-        if let Some(median) = samples.get(samples.len() / 2) {
-            print!("  {} {median:.1}", node.spec.name);
-        }
+    for (node, median, _) in clocks.of_nodes(&bench) {
+        print!("  {node} {median:.1}");
     }
     println!();
-}
-
-fn totals(bench: &Bench) -> Vec<(u64, u64)> {
-    bench.graph.counters().runtime.iter().map(|node| (node.packets.get(), node.clocks.get())).collect()
+    print_packets(&bench);
 }
 
 /// The address with another last octet.
@@ -179,11 +162,4 @@ fn frame(src: IpAddr, dst: IpAddr) -> Vec<u8> {
     frame.extend([0x04, 0xd2, 0, 80]);
     frame.resize(64, 0);
     frame
-}
-
-fn or_exit<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
-    result.unwrap_or_else(|error| {
-        eprintln!("forwarding_clocks: {error}");
-        std::process::exit(1)
-    })
 }

@@ -12,9 +12,12 @@
 //! Packets are made in memory and end in a sink: what a port costs is measured with real ports, and what comes in by one leaves less room
 //! in the caches. A round takes the time that its packets take at ten million in a second, so that timers are due as in earnest.
 
+mod clocks;
+
+use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
-use graph::packet::{Packets, SlotId};
-use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue, Sent, TxQueue};
+use graph::packet::Packets;
+use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
@@ -165,15 +168,6 @@ impl RxQueue for Source {
     }
 }
 
-/// Takes everything.
-struct Sink;
-
-impl TxQueue for Sink {
-    fn send(&mut self, _: Tier, _: &mut Packets, slots: &[SlotId]) -> Result<Sent, PortFault> {
-        Ok(Sent { packets: slots.len(), bytes: 60 * slots.len() as u64, ..Sent::default() })
-    }
-}
-
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let what = arguments.next().unwrap_or_else(|| "udp".into());
@@ -219,43 +213,25 @@ fn received(bench: &Bench) -> u64 {
 }
 
 fn measure(bench: &mut Bench, what: &str, sessions: u32, rounds: u32) {
-    // Preemption and interrupts fall into some rounds; the median round knows nothing of them.
-    let mut samples = vec![Vec::new(); bench.plan.nodes.len()];
-    let mut before = totals(bench);
-    let (first, begun) = (before.clone(), Instant::now());
+    let (mut clocks, begun) = (Clocks::start(bench), Instant::now());
     let (mut packets, mut longest) = (0, 0.0_f64);
     for _ in 0..rounds {
         let start = Instant::now();
         packets += round(bench);
         longest = longest.max(start.elapsed().as_secs_f64());
-        let after = totals(bench);
-        for ((samples, before), after) in samples.iter_mut().zip(&before).zip(&after) {
-            if after.0 > before.0 {
-                samples.push((after.1 - before.1) as f64 / (after.0 - before.0) as f64);
-            }
-        }
-        before = after;
+        clocks.note(bench);
     }
     let elapsed = begun.elapsed().as_secs_f64();
     print!("{what} {sessions}:");
-    for ((node, mut samples), (first, last)) in
-        bench.plan.nodes.iter().zip(samples).zip(first.iter().zip(&before))
-    {
-        samples.sort_by(f64::total_cmp);
-        if let Some(median) = samples.get(samples.len() / 2) {
-            let mean = (last.1 - first.1) as f64 / (last.0 - first.0) as f64;
-            print!("  {} {median:.1} ({mean:.1})", node.spec.name);
-        }
+    for (node, median, mean) in clocks.of_nodes(bench) {
+        print!("  {node} {median:.1} ({mean:.1})");
     }
     println!(
         "; {:.1} ns a packet in all, longest round {:.0} us",
         elapsed * 1e9 / packets as f64,
         longest * 1e6
     );
-}
-
-fn totals(bench: &Bench) -> Vec<(u64, u64)> {
-    bench.graph.counters().runtime.iter().map(|node| (node.packets.get(), node.clocks.get())).collect()
+    print_packets(bench);
 }
 
 /// Clients behind interface 1, servers behind interface 2, sessions on both.
@@ -277,7 +253,7 @@ fn network() -> Bench {
         bench.add_port(index, interface.clone(), "ethernet-input");
         bench.chain("ip4-unicast", index, &["ip4-session-input"], "ip4-lookup");
         or_exit(forwarding.set_interface(index, Some(&interface)));
-        bench.graph.ports.attach(index, Attachment::default(), Box::new(Sink));
+        bench.graph.ports.attach(index, Attachment::default(), Box::new(Sink(60)));
         let peer: IpAddr = [10, 0, index as u8, 2].into();
         or_exit(forwarding.set_neighbour(index, peer, Some(MacAddr([2, 0, 0, 0, 9, index as u8]))));
         let via = [Path::from(Via::Address { address: peer, interface: None })];
@@ -346,11 +322,4 @@ fn frames() -> [Vec<u8>; 3] {
     let mut udp = frame((client, server, 1), IpProtocol::UDP, 46, [9, 9]);
     udp[39] = 26;
     [udp, tcp((client, server, 1), [1024, 80]), tcp((server, client, 2), [80, 1024])]
-}
-
-fn or_exit<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
-    result.unwrap_or_else(|error| {
-        eprintln!("session_clocks: {error}");
-        std::process::exit(1)
-    })
 }
