@@ -79,7 +79,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<usize> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
     let [bytes, rounds] = words[..] else { return Err("usage: rounds BYTES ROUNDS".into()) };
     let queues = QueueConfig::default();
-    let ((mut from, mut sender), (mut to, mut receiver)) = (in_process(&queues)?, in_process(&queues)?);
+    // The dataplane is the server, whose slots are in its peers' memory.
+    let ((mut sender, mut from), (mut receiver, mut to)) = (in_process(&queues)?, in_process(&queues)?);
     let (mut packets, mut frames, tier) = (Packets::new(), Frames(vec![7; bytes]), Tier::detect());
     let mut through = 0;
     for _ in 0..rounds {
