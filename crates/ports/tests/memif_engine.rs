@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
+use common::{LOST_LEN, revocable};
 use copy::dsa::{Channel, Device, Limits, Mode};
 use copy::model::{Model, ModelOptions, Troubles};
 use copy::{Cpu, Engine};
@@ -228,6 +231,34 @@ fn a_peer_that_lies_gets_nothing_more_and_nothing_is_on_its_way_then() {
         [vec![0; 1500], vec![1; 1500]],
         "of the call that failed, nothing"
     );
+}
+
+#[test]
+fn a_sender_that_takes_its_memory_away_costs_others_neither_packets_nor_the_device() {
+    for block_on_fault in [false, true] {
+        let limits = Limits { block_on_fault, ..ModelOptions::default().limits };
+        let device = device(ModelOptions { limits, ..ModelOptions::default() }, PATIENCE);
+        let (right, right_server) = pair();
+        let mut tx = MemifEngineTx::new(first(right_server.tx), channel(&device), THRESHOLD);
+        let mut receiver = MemifRx::new(first(right.rx));
+        let (tier, mut packets) = (Tier::detect(), Packets::new());
+        let (theirs, table, lost) = revocable(&mut packets);
+        let whole = bodies(&mut packets, 2, 0x11);
+        rustix::fs::ftruncate(&theirs, 0).unwrap();
+        assert_eq!(tx.send(tier, &mut packets, &[whole[0], lost, whole[1]]).unwrap().packets, 3);
+        tx.flush();
+        let counts = device.counts();
+        assert_eq!(
+            (counts.faults, counts.fallbacks, counts.completed, counts.errors),
+            (1, 1, 2, 0),
+            "{counts:?}"
+        );
+        assert!(table.lost(), "whose memory it was is to be told, and is disconnected");
+        assert_eq!(device.given_up(), None);
+        let received = receive(&mut receiver, tier);
+        assert_eq!((&received[0], &received[2]), (&vec![0x11; 1464], &vec![0x11; 1464]), "others' packets");
+        assert_eq!(received[1].len(), LOST_LEN as usize, "what can't be read any more reads as zeros");
+    }
 }
 
 /// A dataplane whose device is dead, so that bodies are copied when it is flushed and no sooner, and a receiver. The device's patience

@@ -7,13 +7,18 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::device::Enqueued;
+use super::device::Offered;
 use super::{Counts, Descriptor, Device, Flags, Mode, Record, Status};
 use crate::cpu::Cpu;
 use crate::engine::{Engine, Transfer};
 
-/// Transfers that a channel has on their way, at most; the CPU does what is more.
-pub const CAPACITY: usize = 256;
+/// Transfers that a channel has on their way, at most; the CPU does what is more. As many as a ring of the usual size has descriptors: the
+/// bodies of a vector of jumbo frames, each in several of them.
+pub const CAPACITY: usize = 1024;
+/// So many pushed transfers don't wait for the end of the vector: the device works on them while the worker writes the heads of others.
+const BURST: usize = 64;
+/// How often a descriptor is offered to a full queue.
+const TRIES: u32 = 64;
 
 /// Between two looks at the clock while one waits.
 const SPINS: u32 = 64;
@@ -113,19 +118,39 @@ impl Channel {
         self.counts.fallback_bytes += u64::from(len);
     }
 
-    /// Gives back the places of a dedicated queue with whose descriptors the device is done: nothing else tells of them. What was done counts
-    /// for the next report.
+    /// Finishes what the device is done with, which counts for the next report: it gives back the places of a dedicated queue, as nothing
+    /// else tells of them, and the channel's own.
     fn make_room(&mut self) {
-        if self.device.limits().mode == Mode::Dedicated {
-            while let Some(count) = self.settle() {
-                self.unreported += count;
+        while let Some(count) = self.settle() {
+            self.unreported += count;
+        }
+    }
+
+    /// Hands a descriptor over, trying again for a while where the queue is full, perhaps with our own.
+    ///
+    /// # Safety
+    /// As [`Device::offer`].
+    #[allow(unsafe_code)]
+    unsafe fn enqueue(&mut self, descriptor: &Descriptor) -> Offered {
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                self.counts.retries += 1;
+                std::hint::spin_loop();
+            }
+            if attempt > 0 || self.device.limits().mode == Mode::Dedicated {
+                self.make_room();
+            }
+            // SAFETY: the caller's promise.
+            let offered = unsafe { self.device.offer(descriptor) };
+            if offered != Offered::Full {
+                return offered;
             }
         }
+        Offered::Full
     }
 
     /// Submits a run of transfers whose places don't wrap.
     fn submit_run(&mut self, first: usize, count: usize) {
-        self.make_room();
         self.counts.transfers += count as u64;
         let place = first % CAPACITY;
         for at in place..place + count {
@@ -155,19 +180,19 @@ impl Channel {
         // SAFETY: list and records are the channel's and aren't written again before the job is done; transfers are good until they are
         // reported as done, or the channel was dropped, which waits for both.
         #[allow(unsafe_code)]
-        let enqueued = unsafe { self.device.enqueue(&single, &mut self.counts) };
-        if enqueued == Enqueued::Yes {
+        let offered = unsafe { self.enqueue(&single) };
+        if offered == Offered::Taken {
             self.counts.submitted += 1;
             self.counts.batches += u64::from(count > 1);
         } else {
-            if enqueued == Enqueued::Full {
+            if offered == Offered::Full {
                 self.counts.full += count as u64;
             }
             for at in place..place + count {
                 self.fall_back(self.transfers[at], 0, self.transfers[at].len);
             }
         }
-        self.jobs.push_back(Job { first, count, at_device: enqueued == Enqueued::Yes });
+        self.jobs.push_back(Job { first, count, at_device: offered == Offered::Taken });
     }
 
     /// Finishes the first job if the device is done with it. Gives how many transfers, with those that follow them.
@@ -209,6 +234,10 @@ impl Channel {
                 self.counts.bytes += u64::from(completed);
                 self.fall_back(transfer, if outcome.backwards { 0 } else { completed }, len - completed);
             }
+            Status::Untranslated => {
+                self.counts.faults += 1;
+                self.fall_back(transfer, 0, len);
+            }
             status => {
                 // `None`: of a batch that was not read to its end, or the device was given up.
                 self.counts.errors += u64::from(status != Status::None);
@@ -248,6 +277,10 @@ impl Channel {
 impl Engine for Channel {
     #[allow(unsafe_code)]
     unsafe fn push(&mut self, transfer: Transfer) {
+        if self.pushed - self.done == CAPACITY {
+            self.submit();
+            self.make_room();
+        }
         let no_room = self.pushed - self.done == CAPACITY;
         if no_room || u64::from(transfer.len) > self.device.limits().max_transfer || transfer.len == 0 {
             self.counts.transfers += 1;
@@ -261,6 +294,9 @@ impl Engine for Channel {
         }
         self.transfers[self.pushed % CAPACITY] = transfer;
         self.pushed += 1;
+        if self.pushed - self.submitted == BURST {
+            self.submit();
+        }
     }
 
     fn submit(&mut self) {

@@ -7,8 +7,6 @@ use std::time::Duration;
 use super::counters::Counters;
 use super::{Accepted, Counts, Descriptor, Mode, Portal};
 
-/// How often a descriptor is offered to a full queue.
-const TRIES: u32 = 64;
 /// After so many transfers in a row that it didn't do, a device isn't asked any more.
 const FAILURES: u32 = 512;
 
@@ -29,8 +27,10 @@ pub struct Limits {
 
 /// What became of a descriptor that was to be submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Enqueued {
-    Yes,
+pub(super) enum Offered {
+    /// The device has it.
+    Taken,
+    /// The queue is full.
     Full,
     /// The device was given up.
     Closed,
@@ -103,29 +103,25 @@ impl Device {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Hands a descriptor over, trying again for a while where the queue is full.
+    /// Hands a descriptor over, if there is room.
     ///
     /// # Safety
     /// As [`Portal::submit`]; [`complete`](Self::complete) is due when its record has been read.
     #[allow(unsafe_code)]
-    pub(super) unsafe fn enqueue(&self, descriptor: &Descriptor, counts: &mut Counts) -> Enqueued {
+    pub(super) unsafe fn offer(&self, descriptor: &Descriptor) -> Offered {
         let portal = self.portal.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(portal) = portal.as_ref() else { return Enqueued::Closed };
-        for attempt in 0..TRIES {
-            if attempt > 0 {
-                counts.retries += 1;
-                std::hint::spin_loop();
-            }
-            if !self.occupy() {
-                continue;
-            }
-            // SAFETY: the caller's promise.
-            match unsafe { portal.submit(descriptor) } {
-                Accepted::Yes => return Enqueued::Yes,
-                Accepted::Full => self.complete(),
+        let Some(portal) = portal.as_ref() else { return Offered::Closed };
+        if !self.occupy() {
+            return Offered::Full;
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { portal.submit(descriptor) } {
+            Accepted::Yes => Offered::Taken,
+            Accepted::Full => {
+                self.complete();
+                Offered::Full
             }
         }
-        Enqueued::Full
     }
 
     /// Takes one of the places of a dedicated queue; shared ones say themselves whether they are full.

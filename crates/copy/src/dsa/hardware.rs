@@ -14,7 +14,7 @@ pub enum OpenError {
     /// There is no such file.
     #[error(
         "there is no {path}: the work queue is not configured, or the machine has no DSA. Configure it \
-         (`accel-config config-wq {device}/{queue} --group-id=0 --type=user --mode=dedicated --wq-size=16 --name=quiver`, then \
+         (`accel-config config-wq {device}/{queue} --group-id=0 --type=user --driver-name=user --mode=dedicated --wq-size=16 --name=quiver`, then \
          `accel-config config-engine {device}/engine{number}.0 --group-id=0`, `accel-config enable-device {device}`, \
          `accel-config enable-wq {device}/{queue}`), or set copy.engine to \"cpu\""
     )]

@@ -9,8 +9,11 @@ pub enum Status {
     None,
     /// Done.
     Success,
-    /// A page wasn't there, and the device didn't wait for it: a part was done.
+    /// A page wasn't there, and the device didn't wait for it: a part was done (`PAGE_FAULT_NOBOF`).
     PageFault,
+    /// A page wasn't there, and couldn't be had either, or its address couldn't be translated (`PAGE_FAULT_IR`, `PFAULT_RDBA`,
+    /// `TRANSLATION_FAIL`): nothing is known of what was done. As above it's the memory's doing, not the device's.
+    Untranslated,
     /// Some descriptor of a batch failed.
     BatchFail,
     /// A page of the batch's list wasn't there: not all of its descriptors were read.
@@ -27,6 +30,7 @@ impl Status {
             0 => Self::None,
             1 => Self::Success,
             3 => Self::PageFault,
+            4 | 0x1f | 0x22 => Self::Untranslated,
             5 => Self::BatchFail,
             6 => Self::BatchPageFault,
             code => Self::Error(code),

@@ -42,7 +42,7 @@ pub enum QueueError {
     /// No queue of those that there are is for programs.
     #[error(
         "no work queue is enabled for programs ({seen}): configure one (`accel-config config-engine dsa0/engine0.0 \
-         --group-id=0`, `accel-config config-wq dsa0/wq0.0 --group-id=0 --type=user \
+         --group-id=0`, `accel-config config-wq dsa0/wq0.0 --group-id=0 --type=user --driver-name=user \
          --mode=dedicated --wq-size=16 --name=quiver`, `accel-config enable-device dsa0`, `accel-config enable-wq dsa0/wq0.0`)"
     )]
     NoQueue {
@@ -52,7 +52,7 @@ pub enum QueueError {
     /// This one isn't.
     #[error(
         "work queue {name} is of type {kind:?} and {state}: it must be of type \"user\" and enabled (`accel-config config-wq … \
-         --type=user`, `accel-config enable-wq …/{name}`)"
+         --type=user --driver-name=user`, `accel-config enable-wq …/{name}`)"
     )]
     NotUsable {
         /// Which.

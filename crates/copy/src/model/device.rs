@@ -1,5 +1,8 @@
 //! The thread: what a descriptor does.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +16,7 @@ use crate::dsa::{Descriptor, Flags, Opcode, Record};
 mod status {
     pub const SUCCESS: u8 = 0x01;
     pub const PAGE_FAULT: u8 = 0x03;
+    pub const PAGE_REQUEST_REFUSED: u8 = 0x04;
     pub const BATCH_FAIL: u8 = 0x05;
     pub const BATCH_PAGE_FAULT: u8 = 0x06;
     pub const BAD_OPCODE: u8 = 0x10;
@@ -20,7 +24,7 @@ mod status {
     pub const TRANSFER_SIZE: u8 = 0x13;
     pub const DESCRIPTOR_COUNT: u8 = 0x14;
     pub const LIST_ALIGNMENT: u8 = 0x18;
-    pub const HARDWARE: u8 = 0x1e;
+    pub const HARDWARE: u8 = 0x20;
     /// Added where the fault was on writing.
     pub const ON_WRITE: u8 = 0x80;
 }
@@ -35,6 +39,7 @@ pub(super) struct Device {
     chance: Chance,
     /// Transfers so far.
     transfers: u64,
+    memory: Memory,
 }
 
 /// How a descriptor ended.
@@ -52,9 +57,9 @@ impl End {
 }
 
 impl Device {
-    pub fn new(queue: Arc<Queue>) -> Self {
+    pub fn new(queue: Arc<Queue>) -> io::Result<Self> {
         let chance = Chance::new(queue.options.seed);
-        Self { queue, chance, transfers: 0 }
+        Ok(Self { queue, chance, transfers: 0, memory: Memory::open()? })
     }
 
     /// Works until it is over.
@@ -129,7 +134,8 @@ impl Device {
         if short {
             list.truncate(self.chance.below(batch.size) as usize);
         }
-        if troubles.reorder {
+        // What is fenced waits for all before it: nothing of such a list may be done out of turn.
+        if troubles.reorder && !list.iter().any(|descriptor| descriptor.flags().has(Flags::FENCE)) {
             for at in (1..list.len()).rev() {
                 list.swap(at, self.chance.below(at as u32 + 1) as usize);
             }
@@ -168,39 +174,71 @@ impl Device {
         }
         if self.chance.percent(troubles.errors) {
             // An error says nothing of what was done: so, something wrong.
-            fill(destination, self.chance.below(size + 1));
+            self.memory.spoil(destination, self.chance.below(size + 1));
             return Some(End::new(status::HARDWARE));
         }
-        if !descriptor.flags().has(Flags::BLOCK_ON_FAULT) && self.chance.percent(troubles.page_faults) {
-            let completed = self.chance.below(size);
-            let (backwards, on_write) = (self.chance.percent(25), self.chance.percent(50));
-            let skip = if backwards { size - completed } else { 0 };
-            copy(source + u64::from(skip), destination + u64::from(skip), completed);
-            let at = if on_write { destination } else { source };
-            let status = status::PAGE_FAULT | if on_write { status::ON_WRITE } else { 0 };
-            let fault = at + u64::from(if backwards { skip.saturating_sub(1) } else { completed });
-            return Some(End { status, backwards, completed, fault });
+        let faults = self.chance.percent(troubles.page_faults);
+        let (backwards, goes) =
+            if faults { (self.chance.percent(25), self.chance.below(size)) } else { (false, size) };
+        let skip = if backwards { size - goes } else { 0 };
+        let (from, to) = (source + u64::from(skip), destination + u64::from(skip));
+        let met = self.memory.copy(from, to, goes);
+        let (completed, on_write) = match met {
+            Ok(()) if !faults => return Some(End { completed: size, ..End::new(status::SUCCESS) }),
+            Ok(()) => (goes, self.chance.percent(50)),
+            // It came upon a page that really isn't there.
+            Err(fault) if !backwards => (fault.completed, fault.on_write),
+            Err(fault) => (0, fault.on_write),
+        };
+        let at = if on_write { destination } else { source };
+        let fault = at + u64::from(if backwards { skip.saturating_sub(1) } else { completed });
+        let on_write = if on_write { status::ON_WRITE } else { 0 };
+        if descriptor.flags().has(Flags::BLOCK_ON_FAULT) {
+            // It has asked for the page, and there is none. Of how far it had come nothing is said.
+            return Some(End { fault, ..End::new(status::PAGE_REQUEST_REFUSED | on_write) });
         }
-        copy(source, destination, size);
-        Some(End { completed: size, ..End::new(status::SUCCESS) })
+        Some(End { status: status::PAGE_FAULT | on_write, backwards, completed, fault })
     }
 }
 
-fn copy(source: u64, destination: u64, len: u32) {
-    let from = ptr::with_exposed_provenance::<u8>(source as usize);
-    let to = ptr::with_exposed_provenance_mut::<u8>(destination as usize);
-    // SAFETY: a part of a descriptor's ranges, which whoever submitted it promised to be there (`Portal::submit`).
-    #[allow(unsafe_code)]
-    unsafe {
-        ptr::copy(from, to, len as usize);
-    }
+/// The process's memory as a device meets it: a page that isn't there is told, instead of killing who looks at it.
+#[derive(Debug)]
+struct Memory(File);
+
+/// A page that wasn't there.
+struct Fault {
+    /// Bytes that were done before.
+    completed: u32,
+    on_write: bool,
 }
 
-fn fill(destination: u64, len: u32) {
-    let to = ptr::with_exposed_provenance_mut::<u8>(destination as usize);
-    // SAFETY: as above.
-    #[allow(unsafe_code)]
-    unsafe {
-        ptr::write_bytes(to, 0xee, len as usize);
+impl Memory {
+    fn open() -> io::Result<Self> {
+        Ok(Self(File::options().read(true).write(true).open("/proc/self/mem")?))
+    }
+
+    /// Copies from address to address, as far as there are pages.
+    fn copy(&self, source: u64, destination: u64, len: u32) -> Result<(), Fault> {
+        let mut piece = [0; 4096];
+        let mut completed = 0;
+        while completed < len {
+            let room = piece.len().min((len - completed) as usize);
+            let read = self.0.read_at(&mut piece[..room], source + u64::from(completed)).unwrap_or(0);
+            if read == 0 {
+                return Err(Fault { completed, on_write: false });
+            }
+            let written = self.0.write_at(&piece[..read], destination + u64::from(completed)).unwrap_or(0);
+            completed += written as u32;
+            if written < read {
+                return Err(Fault { completed, on_write: true });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes something wrong.
+    fn spoil(&self, destination: u64, len: u32) {
+        // Fails where no page is: then nothing was spoilt.
+        let _ = self.0.write_at(&vec![0xee; len as usize], destination);
     }
 }

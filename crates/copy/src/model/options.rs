@@ -5,7 +5,7 @@ use crate::dsa::{Limits, Mode};
 /// How often it goes wrong, in percent unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Troubles {
-    /// Transfers that stop at a page that isn't there, some bytes done. Not where the queue blocks on faults.
+    /// Transfers that stop at a page that isn't there, some bytes done; where the queue blocks on faults, at one that can't be had either.
     pub page_faults: u8,
     /// Transfers that end with an error, having written anything.
     pub errors: u8,

@@ -63,14 +63,14 @@ impl Model {
     /// Starts a model.
     ///
     /// # Errors
-    /// What the system says where it gives no thread.
+    /// What the system says where it gives no thread, or doesn't let it look at memory as a device does (`/proc/self/mem`).
     pub fn start(options: ModelOptions) -> io::Result<Self> {
         let entries =
             Entries { list: VecDeque::new(), stop: false, chance: Chance::new(options.seed ^ 0xf00d) };
         let queue =
             Queue { entries: Mutex::new(entries), bell: Condvar::new(), options, watch: Arc::default() };
         let queue = Arc::new(queue);
-        let device = Device::new(Arc::clone(&queue));
+        let device = Device::new(Arc::clone(&queue))?;
         let thread = std::thread::Builder::new().name("dsa-model".into()).spawn(move || device.run())?;
         Ok(Self { queue, thread: Some(thread) })
     }

@@ -155,6 +155,11 @@ impl Engine {
         for reason in copy.iter().flat_map(|engines| engines.left_alone()) {
             tracing::warn!(%reason, "a work queue that may be one for copies is left alone");
         }
+        if copy.as_ref().is_some_and(|engines| engines.threshold().is_none()) {
+            tracing::warn!(
+                "no body was worth its trouble to the copy engine: the CPU copies all, unless copy.threshold says from where on"
+            );
+        }
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
         let attachments = Arc::new(Attachments::default());
         let (memifs, beginning) =

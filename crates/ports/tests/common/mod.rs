@@ -11,18 +11,39 @@ use graph::port::{Attachment, RxMode, RxPort, RxQueue, TxQueue};
 use graph::publish::{Key, Publisher, Schema};
 use graph::worker::{EventSender, Worker, WorkerOptions};
 use graph::{Ctx, Frame, Node, NodeSpec};
-use memory::packet::{OwnedPacket, Packets};
-use memory::simd::Tier;
+use memory::packet::{OwnedPacket, Packets, SlotId};
+use memory::region::{Region, RegionTable, SealPolicy};
+use memory::simd::{Scalar, Tier};
 use quiver_ports::{LinkState, Netns, Port};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The reference tier.
-pub const SCALAR: Tier = Tier::Scalar(memory::simd::Scalar);
+pub const SCALAR: Tier = Tier::Scalar(Scalar);
 /// Longest wait for something that has to happen.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bytes of a packet, most of which stay where the sender put them.
+pub const LOST_LEN: u32 = 1200;
+
+/// A packet in memory that its sender can still take away, as nothing keeps them from with huge pages.
+pub fn revocable(packets: &mut Packets) -> (OwnedFd, Arc<RegionTable>, SlotId) {
+    let theirs = memfd_create("sender", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&theirs, 1 << 16).unwrap();
+    let region = Region::map(theirs.try_clone().unwrap(), 1 << 16, SealPolicy::Allow).unwrap();
+    let table = Arc::new(RegionTable::new(vec![Arc::new(region)]).unwrap());
+    let range = table.check(0, 8192, LOST_LEN).unwrap();
+    range.write(&[0x55; LOST_LEN as usize]);
+    let mut burst = packets.burst(Scalar, Arc::clone(&table), 0);
+    // SAFETY: the range is of the table that the burst was begun with.
+    unsafe { burst.packet(range) }.unwrap();
+    let slot = burst.finish().0.start as SlotId;
+    (theirs, table, slot)
+}
 
 /// Whether tests that need root can run. Without root they are skipped, unless `QUIVER_REQUIRE_ROOT=1`.
 pub fn root(test: &str) -> bool {
