@@ -144,13 +144,17 @@ pub struct RxPort {
     pub(crate) pending: bool,
     /// It has failed, and the control thread was told so: it is silent until that takes it away.
     pub(crate) told: bool,
+    /// The worker has just been woken, and not by it: the first round leaves it out, so that who has woken it doesn't wait for a system call
+    /// of each that hasn't.
+    pub(crate) silent: bool,
 }
 
 impl RxPort {
     /// A queue of `interface`, of the first attachment.
     #[must_use]
     pub fn new(interface: IfIndex, queue: u16, mode: RxMode, rx: Box<dyn RxQueue>) -> Self {
-        Self { interface, queue, attachment: Attachment::default(), mode, rx, pending: false, told: false }
+        let attachment = Attachment::default();
+        Self { interface, queue, attachment, mode, rx, pending: false, told: false, silent: false }
     }
 }
 

@@ -70,7 +70,7 @@ impl Node for Input {
 impl Input {
     fn poll(&mut self, ctx: &mut Ctx<'_>, at: usize) {
         let port = &mut self.queues.list[at];
-        if port.told {
+        if port.told || core::mem::take(&mut port.silent) {
             return;
         }
         let max = ctx.budget.min(ctx.packets.free());

@@ -52,7 +52,8 @@ pub(super) fn disarm(graph: &mut Graph) {
     graph.all_queues().flat_map(|queues| queues.list.iter_mut()).for_each(|port| port.rx.disarm());
 }
 
-/// Waits for the descriptors, `wake` (the mailbox) first; whether one of them woke us, and not the time.
+/// Waits for the descriptors, `wake` (the mailbox) first; whether one of them woke us, and not the time. Then queues that didn't are silent
+/// for one round.
 pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) -> bool {
     use std::os::fd::AsFd;
     let listen = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
@@ -62,13 +63,19 @@ pub(super) fn wait(graph: &mut Graph, wake: &OwnedFd) -> bool {
     let ours = list.len();
     list.extend(queues.flat_map(|queues| &queues.list).filter_map(|port| port.rx.event_fd()).map(listen));
     let nap = if list.len() > ours { NAP } else { IDLE_NAP };
-    match poll(&mut list, Some(&nap)) {
-        Ok(ready) => ready > 0,
-        Err(rustix::io::Errno::INTR) => true,
+    let woken = match poll(&mut list, Some(&nap)) {
+        // Only the time: events may have been lost, so all are looked at.
+        Ok(0) => return false,
+        Ok(_) => list[ours..].iter().map(|descriptor| !descriptor.revents().is_empty()).collect::<Vec<_>>(),
+        Err(rustix::io::Errno::INTR) => return true,
         Err(_) => {
             // Nothing to wait for is left to do but yield; the loop will find out what is wrong with the queue.
             std::thread::yield_now();
-            true
+            return true;
         }
-    }
+    };
+    let listened = graph.all_queues().flat_map(|queues| &mut queues.list);
+    let listened = listened.filter(|port| port.rx.event_fd().is_some());
+    listened.zip(woken).for_each(|(port, woken)| port.silent = !woken);
+    true
 }
