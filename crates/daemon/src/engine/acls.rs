@@ -83,6 +83,7 @@ fn totals(inventory: &Inventory, name: &Arc<str>, list: &Placed) -> AclState {
         default_action: api_default(list.config.otherwise).into(),
         rule_count: list.config.rules.len() as u64,
         unmatched: list.acl.unmatched(),
+        passed_on: list.acl.passed_on(),
         permitted: list.acl.met(Action::Permit),
         reflected: list.acl.met(Action::Reflect),
         denied: list.acl.met(Action::Deny),
@@ -164,7 +165,7 @@ pub(super) fn matching(shared: &Shared, request: &AclMatchRequest) -> Result<Acl
             .into(),
             acl: met.acl.name.to_string(),
             rule: list.zip(met.rule).map(|(list, at)| rule(list, at as usize)),
-            action: met.action.map(api_action).unwrap_or_default().into(),
+            action: met.action.map(|action| api_action(Some(action))).unwrap_or_default().into(),
             answers,
         });
     });

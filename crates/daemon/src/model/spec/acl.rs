@@ -143,11 +143,12 @@ fn sets(rules: &[RuleConfig]) -> Vec<SetUse> {
 }
 
 /// An action's word.
-pub fn api_action(action: Action) -> AclAction {
+pub const fn api_action(action: Option<Action>) -> AclAction {
     match action {
-        Action::Permit => AclAction::Permit,
-        Action::Deny => AclAction::Deny,
-        Action::Reflect => AclAction::Reflect,
+        None => AclAction::Next,
+        Some(Action::Permit) => AclAction::Permit,
+        Some(Action::Deny) => AclAction::Deny,
+        Some(Action::Reflect) => AclAction::Reflect,
     }
 }
 
@@ -214,11 +215,12 @@ fn flags_text(flags: Flags) -> Vec<String> {
 
 fn rule(said: &AclRule) -> Result<RuleConfig, Flaw> {
     let action = match fields::choice("action", said.action, AclAction::Unspecified)? {
-        AclAction::Permit => Action::Permit,
-        AclAction::Deny => Action::Deny,
-        AclAction::Reflect => Action::Reflect,
+        AclAction::Permit => Some(Action::Permit),
+        AclAction::Deny => Some(Action::Deny),
+        AclAction::Reflect => Some(Action::Reflect),
+        AclAction::Next => None,
         AclAction::Unspecified => {
-            return Err(Flaw::new("action", "is missing").remedy("take one of: permit, deny, reflect"));
+            return Err(Flaw::new("action", "is missing").remedy("take one of: permit, deny, reflect, next"));
         }
     };
     let sources = side("source", [&said.sources, &said.source_except, &said.source_sets])?;
@@ -428,11 +430,12 @@ mod tests {
             ..AclRule::default()
         };
         let ospf = AclRule { protocol: "89".into(), ..permit() };
+        let passed_on = AclRule { protocol: "udp".into(), action: AclAction::Next.into(), ..permit() };
         for acl in [
             list(vec![]),
             Acl {
                 default_action: AclDefault::Reflect.into(),
-                ..list(vec![everything, ping, ospf, permit()])
+                ..list(vec![everything, ping, ospf, passed_on, permit()])
             },
         ] {
             assert_eq!(AclSpec::parse(&acl).unwrap().to_api(), acl);

@@ -27,8 +27,8 @@ pub struct RuleConfig {
     pub name: Box<str>,
     /// Anything.
     pub remark: Box<str>,
-    /// What becomes of sessions that meet it.
-    pub action: Action,
+    /// What becomes of sessions that meet it; `None`: the next list says.
+    pub action: Option<Action>,
     /// Who begins.
     pub sources: Side,
     /// To whom.

@@ -24,6 +24,8 @@ pub enum Action {
 pub(super) struct Outcomes {
     /// Those that met a rule, by its action.
     met: [AtomicU64; 3],
+    /// Those that met one which leaves them to the next list.
+    passed_on: AtomicU64,
     /// Those that met none.
     none: AtomicU64,
 }
@@ -34,7 +36,8 @@ pub struct Acl {
     /// Its name.
     pub name: Arc<str>,
     pub(super) rules: Rules,
-    pub(super) actions: Vec<Action>,
+    /// What rules say; `None`: the next list says.
+    pub(super) actions: Vec<Option<Action>>,
     /// Sessions that met each rule: the same through all versions of a rule.
     pub(super) hits: Vec<Arc<AtomicU64>>,
     /// Sessions that were asked about: the same through all versions of the list, whatever becomes of its rules.
@@ -56,6 +59,12 @@ impl Acl {
         self.asked.met[action as usize].load(Ordering::Relaxed)
     }
 
+    /// Sessions that met rules which leave them to the next list, likewise.
+    #[must_use]
+    pub fn passed_on(&self) -> u64 {
+        self.asked.passed_on.load(Ordering::Relaxed)
+    }
+
     /// Sessions that were asked about and met none.
     #[must_use]
     pub fn unmatched(&self) -> u64 {
@@ -69,16 +78,18 @@ impl Acl {
             add(&self.asked.none);
             return;
         };
-        if let (Some(hits), Some(action)) = (self.hits.get(rule as usize), self.action(rule as usize)) {
+        if let Some(hits) = self.hits.get(rule as usize) {
             add(hits);
-            add(&self.asked.met[action as usize]);
+            add(self
+                .action(rule as usize)
+                .map_or(&self.asked.passed_on, |action| &self.asked.met[action as usize]));
         }
     }
 
-    /// What becomes of sessions that meet a rule.
+    /// What becomes of sessions that meet a rule; `None`: the next list says.
     #[must_use]
     pub fn action(&self, rule: usize) -> Option<Action> {
-        self.actions.get(rule).copied()
+        self.actions.get(rule).copied().flatten()
     }
 }
 

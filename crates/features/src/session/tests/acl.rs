@@ -28,11 +28,11 @@ pub(super) fn hosts(v6: bool) -> [&'static str; 2] {
 }
 
 /// A rule that everybody meets.
-pub(super) fn rule(action: Action) -> RuleConfig {
+pub(super) fn rule(action: impl Into<Option<Action>>) -> RuleConfig {
     RuleConfig {
         name: "".into(),
         remark: "".into(),
-        action,
+        action: action.into(),
         sources: Side::default(),
         destinations: Side::default(),
         protocol: None,
@@ -53,7 +53,7 @@ fn of_set(name: &str) -> Side {
     Side { sets: vec![name.into()], ..Side::default() }
 }
 
-pub(super) fn to_port(action: Action, protocol: IpProtocol, port: u16) -> RuleConfig {
+pub(super) fn to_port(action: impl Into<Option<Action>>, protocol: IpProtocol, port: u16) -> RuleConfig {
     RuleConfig { protocol: Some(protocol.0), destination_ports: vec![(port, port)], ..rule(action) }
 }
 
@@ -166,6 +166,25 @@ fn what_no_rule_permits_is_denied_and_a_list_may_say_otherwise() {
 }
 
 #[test]
+fn a_rule_may_leave_a_session_to_the_next_list() {
+    everywhere(|tier, text, _| {
+        let dns = to_port(None::<Action>, IpProtocol::UDP, 53);
+        let (mut bench, mut filters) = network(tier, vec![dns, rule(Action::Deny)]);
+        // Behind the last list it is denied.
+        dropped(&mut bench, text, "udp", "acl denied");
+        set_acl(&mut filters, "more", vec![rule(Action::Reflect)]);
+        publish(&mut bench, &mut filters, &["all", "more"]);
+        for name in ["udp", "udp answer"] {
+            pass(&mut bench, text, name);
+        }
+        dropped(&mut bench, text, "tcp syn", "acl denied");
+        let acl = filters.placed("all").unwrap().acl;
+        let met = (acl.passed_on(), acl.met(Action::Deny), acl.unmatched());
+        assert_eq!((met, acl.hits(0), acl.hits(1)), ((2, 1, 0), 2, 1));
+    });
+}
+
+#[test]
 fn answers_of_a_permitted_session_are_asked_about_in_their_own_right() {
     everywhere(|tier, text, _| {
         let there = to_port(Action::Permit, IpProtocol::UDP, 53);
@@ -223,7 +242,7 @@ fn rules_may_ask_for_flags_and_kinds_of_messages() {
             pass(&mut bench, text, name);
         }
         // Answers of what is permitted have flags and types of their own.
-        let back = |rule: RuleConfig| RuleConfig { action: Action::Permit, ..rule };
+        let back = |rule: RuleConfig| RuleConfig { action: Some(Action::Permit), ..rule };
         let acknowledges = RuleConfig {
             protocol: Some(IpProtocol::TCP.0),
             flags: flags(TcpFlags::ACK, TcpFlags::ACK),

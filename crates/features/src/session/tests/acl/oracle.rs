@@ -43,7 +43,8 @@ fn side() -> impl Strategy<Value = Side> {
 
 fn any_rule() -> impl Strategy<Value = RuleConfig> {
     let ports = vec((0..12_u16, 0..4_u16).prop_map(|(first, more)| (first, first + more)), 0..3);
-    let action = prop_oneof![Just(Action::Reflect), Just(Action::Deny)];
+    let action =
+        prop_oneof![2 => Just(Some(Action::Reflect)), 2 => Just(Some(Action::Deny)), 1 => Just(None)];
     (action, side(), ports, any::<bool>()).prop_map(|(action, sources, ports, said)| RuleConfig {
         sources,
         protocol: (said || !ports.is_empty()).then_some(IpProtocol::UDP.0),
@@ -52,7 +53,7 @@ fn any_rule() -> impl Strategy<Value = RuleConfig> {
     })
 }
 
-/// Rule by rule.
+/// Rule by rule; behind the only list, what it leaves to the next one is denied.
 fn linear(rules: &[RuleConfig], sets: &[Vec<Prefix>], client: u32, port: u16) -> Action {
     let host = (IpAddr::V4(Ipv4Addr::from_bits(client)), 32);
     let any = |of: &[Prefix]| of.iter().any(|prefix| covers(*prefix, host));
@@ -67,7 +68,7 @@ fn linear(rules: &[RuleConfig], sets: &[Vec<Prefix>], client: u32, port: u16) ->
             && (rule.destination_ports.is_empty()
                 || rule.destination_ports.iter().any(|(first, last)| (*first..=*last).contains(&port)))
     };
-    rules.iter().find(meets).map_or(Action::Deny, |rule| rule.action)
+    rules.iter().find(meets).and_then(|rule| rule.action).unwrap_or(Action::Deny)
 }
 
 proptest! {
