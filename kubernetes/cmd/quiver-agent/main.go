@@ -55,7 +55,7 @@ func main() {
 	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
-	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies (not standalone)")
+	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -174,6 +174,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		server.Guarding(keeper)
 		go keeper.Run(ctx)
+		go rules.Report(ctx, log)
 	}
 	go server.Run(ctx)
 	if err := server.Figures(registry); err != nil {

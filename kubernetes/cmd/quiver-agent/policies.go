@@ -11,7 +11,7 @@ import (
 	"quiver/kubernetes/internal/policy"
 )
 
-// guard makes who keeps NetworkPolicies on this node.
+// guard makes who keeps policies on this node.
 func guard(cluster *pods.Cluster, objects *policy.Objects, quiverd *dataplane.Client, log *slog.Logger) *policy.Keeper {
 	settings := policy.Settings{Teller: cluster, Node: func() ([]netip.Addr, bool) { return ownAddresses(cluster) }}
 	return policy.New(settings, objects, quiverd, log)

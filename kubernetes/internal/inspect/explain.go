@@ -13,6 +13,8 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quiver/kubernetes/internal/policy"
 )
 
 // Verdict is what the policies on one node say of a session that somebody would begin.
@@ -136,13 +138,15 @@ type step struct {
 func (a answer) because() string {
 	var parts []string
 	for _, place := range []string{"egress", "ingress"} {
-		var silent []string
+		var silent, passed []string
 		decided := ""
 		for _, step := range a.Steps {
 			switch {
 			case step.Place != place || decided != "":
 			case step.Action != "" && step.Action != "unspecified":
 				decided = step.decides()
+			case step.Rule != nil:
+				passed = append(passed, "passed on by "+step.Rule.Rule.Remark)
 			case policyOf(step.ACL) != "":
 				silent = append(silent, policyOf(step.ACL))
 			}
@@ -151,7 +155,7 @@ func (a answer) because() string {
 			decided = "no rule of " + strings.Join(silent, ", ")
 		}
 		if decided != "" {
-			parts = append(parts, place+": "+decided)
+			parts = append(parts, place+": "+strings.Join(append(passed, decided), ", then "))
 		}
 	}
 	if parts == nil {
@@ -161,13 +165,17 @@ func (a answer) because() string {
 }
 
 func (s step) decides() string {
+	if s.ACL == policy.Rest {
+		return "no policy decides"
+	}
 	name := "its default"
 	if s.Rule != nil {
 		name = s.Rule.Rule.Name
 	}
-	if policy := policyOf(s.ACL); policy != "" {
-		return name + " of " + policy
+	if whose := policyOf(s.ACL); whose != "" {
+		return name + " of " + whose
 	}
+	// (That of a policy for the whole cluster says whose rule it is.)
 	if s.Rule != nil && s.Rule.Rule.Remark != "" {
 		return s.Rule.Rule.Remark
 	}

@@ -17,6 +17,13 @@ var said = map[string]string{
 		{"place":"egress","acl":"np:node","action":"unspecified","answers":false},
 		{"place":"egress","acl":"np:out:red.asks:1a3b5c7d9e1f","rule":{"number":2,"rule":{"name":"egress-0.1"}},"action":"reflect","answers":false},
 		{"place":"ingress","acl":"np:node","rule":{"number":1,"rule":{"name":"from-0","remark":"the node always reaches its pods"}},"action":"reflect","answers":false}]}`,
+	"n4": `{"tenant":"pod:everybody","verdict":"denied","steps":[
+		{"place":"egress","acl":"np:self:default.web:5dd4a2d9d4f1","action":"unspecified","answers":false},
+		{"place":"egress","acl":"np:admin-out:p:1a3b5c7d9e1f","action":"unspecified","answers":false},
+		{"place":"egress","acl":"np:rest","action":"reflect","answers":false},
+		{"place":"ingress","acl":"np:node","action":"unspecified","answers":false},
+		{"place":"ingress","acl":"np:admin-in:p:1a3b5c7d9e1f","rule":{"number":1,"rule":{"name":"0.ingress-0.0","remark":"ingress-0 of ClusterNetworkPolicy p (to-tenants)"}},"action":"unspecified","answers":false},
+		{"place":"ingress","acl":"np:baseline-in:q:1a3b5c7d9e1f","rule":{"number":3,"rule":{"name":"0.ingress-2.0","remark":"ingress-2 of BaselineAdminNetworkPolicy default"}},"action":"deny","answers":false}]}`,
 }
 
 func TestExplainNamesPoliciesAndRulesOnBothNodes(t *testing.T) {
@@ -52,6 +59,11 @@ fd00::5   fd00:1::7  n2    denied   ingress: no rule of NetworkPolicy default/we
 	all, err = explain(end{addresses("10.0.2.5"), "n3"}, end{addresses("10.0.2.7"), "n3"}, "tcp/80", ask)
 	because := "egress: egress-0.1 of NetworkPolicy red/asks; ingress: the node always reaches its pods"
 	if err != nil || len(all) != 1 || !all[0].Passes || all[0].Because != because {
+		t.Errorf("%v, %+v", err, all)
+	}
+	all, err = explain(end{addresses("10.0.3.5"), "n4"}, end{addresses("10.0.3.7"), "n4"}, "tcp/80", ask)
+	because = "egress: no policy decides; ingress: passed on by ingress-0 of ClusterNetworkPolicy p (to-tenants), then ingress-2 of BaselineAdminNetworkPolicy default"
+	if err != nil || len(all) != 1 || all[0].Passes || all[0].Because != because {
 		t.Errorf("%v, %+v", err, all)
 	}
 	if all, err = explain(end{addresses("192.0.2.1"), ""}, to, "tcp/80", ask); err != nil || len(all) != 1 || all[0].Node != "n2" {

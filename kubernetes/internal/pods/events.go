@@ -21,10 +21,9 @@ func (c *Cluster) TellService(key types.NamespacedName, uid types.UID, reason, m
 	c.recorder.Event(whose, core.EventTypeWarning, reason, message)
 }
 
-// TellPolicy writes a warning on a NetworkPolicy.
-func (c *Cluster) TellPolicy(key types.NamespacedName, uid types.UID, reason, message string) {
-	whose := &core.ObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: key.Namespace, Name: key.Name, UID: uid}
-	c.recorder.Event(whose, core.EventTypeWarning, reason, message)
+// TellPolicy writes a warning on a policy of whatever kind.
+func (c *Cluster) TellPolicy(policy *core.ObjectReference, reason, message string) {
+	c.recorder.Event(policy, core.EventTypeWarning, reason, message)
 }
 
 // Tell writes an event on a pod.

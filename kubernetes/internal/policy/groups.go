@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,8 @@ func (g *group) set(number int32) string {
 	if known := g.names[number]; known != "" {
 		return known
 	}
-	readable := g.selector.namespace
+	// (Names in the dataplane have no slash, as those of namespaces.)
+	readable := strings.TrimPrefix(g.selector.namespace, "/")
 	if g.selector.port != "" {
 		readable += "." + g.selector.port
 	}

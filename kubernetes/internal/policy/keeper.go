@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"quiver/kubernetes/internal/dataplane"
@@ -21,11 +22,11 @@ type Settings struct {
 	Node func() ([]netip.Addr, bool)
 	// Teller lets owners of policies know.
 	Teller interface {
-		TellPolicy(key types.NamespacedName, uid types.UID, reason, message string)
+		TellPolicy(policy *core.ObjectReference, reason, message string)
 	}
 }
 
-// Keeper keeps quiverd at what NetworkPolicies are.
+// Keeper keeps quiverd at what policies are.
 type Keeper struct {
 	*keeping.Loop
 	settings Settings
@@ -97,11 +98,22 @@ func (k *Keeper) Cover(ctx context.Context, key types.NamespacedName, uid string
 			return fmt.Errorf("the API server has pod %s with another UID", key)
 		}
 	}
+	// The same of its namespace, whose labels policies may speak of.
+	namespace := k.objects.namespace(key.Namespace)
+	if namespace == nil && k.objects.core != nil {
+		var err error
+		if namespace, err = k.objects.askNamespace(ctx, key.Namespace); err != nil {
+			return err
+		}
+	}
 	if err := k.take(ctx); err != nil {
 		return err
 	}
 	defer k.give()
 	k.learn()
+	if namespace != nil && k.wanted.groups.namespaces[key.Namespace] == nil {
+		k.wanted.setNamespace(key.Namespace, namespace)
+	}
 	k.wanted.setHere(key, uid, addresses)
 	k.wanted.setLabels(pod)
 	return k.bring(ctx, false)
@@ -139,13 +151,20 @@ func (k *Keeper) learn() {
 	}
 	dirty := k.objects.take()
 	for name := range dirty.namespaces {
-		k.wanted.groups.setNamespace(name, k.objects.namespace(name))
+		k.wanted.setNamespace(name, k.objects.namespace(name))
+	}
+	for name := range dirty.nodes {
+		k.wanted.setPod(types.NamespacedName{Namespace: nodesNamespace, Name: name}, k.objects.nodeNamed(name))
 	}
 	for key := range dirty.pods {
 		k.wanted.setPod(key, k.objects.pod(key))
 	}
 	for key := range dirty.policies {
-		k.wanted.setPolicy(key, k.objects.policy(key))
+		if isClusterwide(key) {
+			k.wanted.setClusterwide(key, k.objects.administrators(key))
+		} else {
+			k.wanted.setPolicy(key, k.objects.policy(key))
+		}
 	}
 }
 
@@ -178,7 +197,7 @@ func (k *Keeper) bring(ctx context.Context, all bool) error {
 	}
 	k.tell(refused)
 	for name, why := range refused {
-		if name == nodeList || strings.HasPrefix(name, Ours+"self:") {
+		if name == nodeList || name == Rest || strings.HasPrefix(name, Ours+"self:") {
 			err = errors.Join(err, fmt.Errorf("quiverd refuses %s: %s", name, why))
 		}
 	}
@@ -194,24 +213,44 @@ func (k *Keeper) tell(refused map[string]string) {
 	for key, problems := range k.wanted.problems {
 		texts[key] = strings.Join(problems, "; ")
 	}
+	cutOff := func(key types.NamespacedName, list string) {
+		if why := refused[list]; why != "" {
+			texts[key] = strings.Trim(texts[key]+"; "+why+": its pods are cut off", "; ")
+		}
+	}
 	for namespace, policies := range k.wanted.policies {
 		for name := range policies {
 			key := types.NamespacedName{Namespace: namespace, Name: name}
 			for _, of := range []direction{ingress, egress} {
-				if why := refused[listName(key, of)]; why != "" {
-					texts[key] = strings.Trim(texts[key]+"; "+why+": its pods are cut off", "; ")
-				}
+				cutOff(key, listName(key, of))
 			}
+		}
+	}
+	for key := range k.wanted.tiers.policies {
+		for _, list := range k.wanted.chainsOf(key) {
+			cutOff(key, list)
 		}
 	}
 	for key, text := range texts {
 		if k.told[key] == text {
 			continue
 		}
-		k.log.Warn("a NetworkPolicy can't be as it says", "policy", key, "why", text)
-		if policy := k.objects.policy(key); policy != nil && k.settings.Teller != nil {
-			k.settings.Teller.TellPolicy(key, policy.UID, "QuiverPolicy", text)
+		k.log.Warn("a policy can't be as it says", "policy", key, "why", text)
+		if policy := k.reference(key); policy != nil && k.settings.Teller != nil {
+			k.settings.Teller.TellPolicy(policy, "QuiverPolicy", text)
 		}
 	}
 	k.told = texts
+}
+
+// reference says to whom an event of a policy belongs; nil: the policy is gone.
+func (k *Keeper) reference(key types.NamespacedName) *core.ObjectReference {
+	if !isClusterwide(key) {
+		if policy := k.objects.policy(key); policy != nil {
+			return &core.ObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: key.Namespace, Name: key.Name, UID: policy.UID}
+		}
+	} else if policy := k.objects.administrators(key); policy != nil {
+		return &core.ObjectReference{APIVersion: resources[policy.kind].GroupVersion().String(), Kind: policy.kind, Name: policy.name, UID: policy.uid}
+	}
+	return nil
 }

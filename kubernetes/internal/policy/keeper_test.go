@@ -19,9 +19,12 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	quiver "quiver/kubernetes/internal/api/quiverv1"
@@ -35,24 +38,39 @@ type api struct {
 	pods       core.PodList
 	namespaces core.NamespaceList
 	policies   networking.NetworkPolicyList
+	nodes      core.NodeList
+	tiered     v1alpha2.ClusterNetworkPolicyList
+	admin      v1alpha1.AdminNetworkPolicyList
+	baseline   v1alpha1.BaselineAdminNetworkPolicyList
 	changes    map[string]*watch.FakeWatcher
 	told       sync.Map
 }
 
-func (a *api) TellPolicy(key types.NamespacedName, _ types.UID, _, message string) {
-	a.told.Store(key.Name, message)
+func (a *api) TellPolicy(policy *core.ObjectReference, _, message string) {
+	a.told.Store(policy.Name, message)
+}
+
+// sources are where its objects come from.
+func (a *api) sources() sources {
+	a.changes = map[string]*watch.FakeWatcher{}
+	from := sources{clusterwide: map[string]cache.ListerWatcher{}}
+	source := func(name string, list runtime.Object, about *meta.ListMeta) (source cache.ListerWatcher) {
+		about.ResourceVersion = "1"
+		source, a.changes[name] = realtest.Source(list)
+		return source
+	}
+	from.pods = source("pods", &a.pods, &a.pods.ListMeta)
+	from.namespaces = source("namespaces", &a.namespaces, &a.namespaces.ListMeta)
+	from.nodes = source("nodes", &a.nodes, &a.nodes.ListMeta)
+	from.policies = source("policies", &a.policies, &a.policies.ListMeta)
+	from.clusterwide[clusterKind] = source("tiered", &a.tiered, &a.tiered.ListMeta)
+	from.clusterwide[adminKind] = source("admin", &a.admin, &a.admin.ListMeta)
+	from.clusterwide[baselineKind] = source("baseline", &a.baseline, &a.baseline.ListMeta)
+	return from
 }
 
 func (a *api) objects(t *testing.T) *Objects {
-	a.changes = map[string]*watch.FakeWatcher{}
-	for _, list := range []*meta.ListMeta{&a.pods.ListMeta, &a.namespaces.ListMeta, &a.policies.ListMeta} {
-		list.ResourceVersion = "1"
-	}
-	var pods, namespaces, policies cache.ListerWatcher
-	pods, a.changes["pods"] = realtest.Source(&a.pods)
-	namespaces, a.changes["namespaces"] = realtest.Source(&a.namespaces)
-	policies, a.changes["policies"] = realtest.Source(&a.policies)
-	objects, err := newObjects(pods, namespaces, policies)
+	objects, err := newObjects(a.sources())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +227,57 @@ func TestQuiverdFollowsPolicies(t *testing.T) {
 	if found, err = again.ACLs(t.Context(), Ours); err != nil || found.ACLs[Ours+"left"] != nil {
 		t.Errorf("%v, %v", found, err)
 	}
+}
+
+func TestQuiverdFollowsTiers(t *testing.T) {
+	directory := t.TempDir()
+	quiverd, _ := realtest.Start(t, directory)
+	passes := judge(t, directory, quiverd)
+	a := small()
+	a.namespaces.Items[0].Labels = map[string]string{"ns": "ns-x"}
+	keeper := guarding(t, a, quiverd)
+	realtest.Eventually(t, "all is there", func() bool { return keeper.Ready() == nil })
+	expect := func(from, to string, port uint32, expected bool) {
+		t.Helper()
+		realtest.Eventually(t, fmt.Sprintf("%s to %s port %d: %v", from, to, port, expected), func() bool { return passes(from, to, port) == expected })
+	}
+	const of = "{pods: {namespaceSelector: {}, podSelector: {matchLabels: {pod: %s}}}}"
+	b, c := fmt.Sprintf(of, "b"), fmt.Sprintf(of, "c")
+	tiered := func(text, version string) *v1alpha2.ClusterNetworkPolicy {
+		policy := &v1alpha2.ClusterNetworkPolicy{}
+		if err := yaml.UnmarshalStrict([]byte(text), policy); err != nil {
+			t.Fatal(err)
+		}
+		policy.ResourceVersion = version
+		return policy
+	}
+	a.changes["tiered"].Add(tiered(head("p", "Admin", "2")+subjectX+"  ingress: [{action: Pass, from: ["+b+"]}, {action: Deny, from: ["+c+"], protocols: [{tcp: {destinationPort: {number: 80}}}]}]\n", "1"))
+	for _, prefix := range []string{"10.0.0.", "fd00::"} {
+		expect(prefix+"3", prefix+"1", 80, false)
+		expect(prefix+"3", prefix+"1", 81, true)
+		expect(prefix+"2", prefix+"1", 80, true)
+		expect(prefix+"1", prefix+"1", 80, true)
+	}
+	// What is passed on is judged by the tiers behind.
+	a.changes["tiered"].Add(tiered(head("q", "Baseline", "1")+subjectX+"  ingress: [{action: Deny, from: ["+b+"]}]\n", "1"))
+	expect("10.0.0.2", "10.0.0.1", 80, false)
+	a.changes["policies"].Add(read(t, onA+"  ingress: [{from: [{podSelector: {matchLabels: {pod: b}}}]}]\n"))
+	expect("10.0.0.2", "10.0.0.1", 80, true)
+	expect("10.0.0.3", "10.0.0.1", 81, false)
+	expect("192.168.0.1", "10.0.0.1", 80, true)
+	a.changes["tiered"].Modify(tiered(head("p", "Admin", "2")+subjectX+"  ingress: [{action: Accept, from: ["+c+"]}]\n", "2"))
+	expect("10.0.0.3", "10.0.0.1", 80, true)
+	// The first kinds, beside it.
+	admin := &v1alpha1.AdminNetworkPolicy{}
+	if err := yaml.UnmarshalStrict([]byte("metadata: {name: r}\nspec:\n  priority: 1\n"+subjectX+"  egress: [{action: Deny, to: [{nodes: {}}]}]\n"), admin); err != nil {
+		t.Fatal(err)
+	}
+	admin.ResourceVersion = "1"
+	a.changes["admin"].Add(admin)
+	a.changes["nodes"].Add(&core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", ResourceVersion: "1"}, Status: core.NodeStatus{Addresses: []core.NodeAddress{{Type: core.NodeInternalIP, Address: "192.168.0.1"}}}})
+	expect("10.0.0.1", "192.168.0.1", 10250, false)
+	a.changes["admin"].Delete(admin)
+	expect("10.0.0.1", "192.168.0.1", 10250, true)
 }
 
 func TestWhatAnEarlierAgentLeftStaysUntilAllIsKnown(t *testing.T) {

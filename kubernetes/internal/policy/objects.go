@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	core "k8s.io/api/core/v1"
@@ -16,12 +17,18 @@ import (
 	networkingclient "k8s.io/client-go/kubernetes/typed/networking/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// Objects are the cluster's pods, namespaces and NetworkPolicies, as the API server has them.
+// Objects are the cluster's pods, namespaces, nodes and policies, as the API server has them.
 type Objects struct {
-	core                       client.CoreV1Interface
-	pods, namespaces, policies cache.SharedInformer
+	core                              client.CoreV1Interface
+	pods, namespaces, nodes, policies cache.SharedInformer
+	// Policies of administrators by their kinds, and who reaches these.
+	clusterwide map[string]cache.SharedInformer
+	admins      map[string]rest.Interface
+	unreported  chan struct{}
 	// Whether what was there at the beginning has been heard of.
 	heard   []cache.InformerSynced
 	mutex   sync.Mutex
@@ -33,10 +40,11 @@ type Objects struct {
 type changes struct {
 	pods, policies map[types.NamespacedName]bool
 	namespaces     map[string]bool
+	nodes          map[string]bool
 }
 
 func noChanges() changes {
-	return changes{map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[string]bool{}}
+	return changes{map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}, map[string]bool{}, map[string]bool{}}
 }
 
 // Follow prepares to follow them.
@@ -50,18 +58,35 @@ func Follow(config *rest.Config) (*Objects, error) {
 		return nil, err
 	}
 	all := fields.Everything()
-	o, err := newObjects(
-		cache.NewListWatchFromClient(core.RESTClient(), "pods", "", all),
-		cache.NewListWatchFromClient(core.RESTClient(), "namespaces", "", all),
-		cache.NewListWatchFromClient(networking.RESTClient(), "networkpolicies", "", all))
+	from := sources{
+		pods:        cache.NewListWatchFromClient(core.RESTClient(), "pods", "", all),
+		namespaces:  cache.NewListWatchFromClient(core.RESTClient(), "namespaces", "", all),
+		nodes:       cache.NewListWatchFromClient(core.RESTClient(), "nodes", "", all),
+		policies:    cache.NewListWatchFromClient(networking.RESTClient(), "networkpolicies", "", all),
+		clusterwide: map[string]cache.ListerWatcher{},
+	}
+	admins := map[string]rest.Interface{}
+	for kind, resource := range resources {
+		if admins[kind], err = reach(config, resource.GroupVersion()); err != nil {
+			return nil, err
+		}
+		from.clusterwide[kind] = whereServed(admins[kind], resource.Resource, servedLater)
+	}
+	o, err := newObjects(from)
 	if err == nil {
-		o.core = core
+		o.core, o.admins = core, admins
 	}
 	return o, err
 }
 
-func newObjects(pods, namespaces, policies cache.ListerWatcher) (*Objects, error) {
-	o := &Objects{dirty: noChanges(), changed: make(chan struct{}, 1)}
+// sources are where objects come from.
+type sources struct {
+	pods, namespaces, nodes, policies cache.ListerWatcher
+	clusterwide                       map[string]cache.ListerWatcher
+}
+
+func newObjects(from sources) (*Objects, error) {
+	o := &Objects{dirty: noChanges(), changed: make(chan struct{}, 1), unreported: make(chan struct{}, 1), clusterwide: map[string]cache.SharedInformer{}}
 	follow := func(watch cache.ListerWatcher, of runtime.Object, mark func(types.NamespacedName)) (cache.SharedInformer, error) {
 		informer := cache.NewSharedInformer(watch, of, 0)
 		note := func(object any) {
@@ -82,13 +107,30 @@ func newObjects(pods, namespaces, policies cache.ListerWatcher) (*Objects, error
 		return informer, err
 	}
 	var err error
-	if o.pods, err = follow(pods, &core.Pod{}, func(key types.NamespacedName) { o.dirty.pods[key] = true }); err != nil {
+	if o.pods, err = follow(from.pods, &core.Pod{}, func(key types.NamespacedName) { o.dirty.pods[key] = true }); err != nil {
 		return nil, err
 	}
-	if o.namespaces, err = follow(namespaces, &core.Namespace{}, func(key types.NamespacedName) { o.dirty.namespaces[key.Name] = true }); err != nil {
+	if o.namespaces, err = follow(from.namespaces, &core.Namespace{}, func(key types.NamespacedName) { o.dirty.namespaces[key.Name] = true }); err != nil {
 		return nil, err
 	}
-	o.policies, err = follow(policies, &networking.NetworkPolicy{}, func(key types.NamespacedName) { o.dirty.policies[key] = true })
+	if o.nodes, err = follow(from.nodes, &core.Node{}, func(key types.NamespacedName) { o.dirty.nodes[key.Name] = true }); err != nil {
+		return nil, err
+	}
+	for kind, of := range map[string]runtime.Object{
+		clusterKind: &v1alpha2.ClusterNetworkPolicy{}, adminKind: &v1alpha1.AdminNetworkPolicy{}, baselineKind: &v1alpha1.BaselineAdminNetworkPolicy{},
+	} {
+		o.clusterwide[kind], err = follow(from.clusterwide[kind], of, func(key types.NamespacedName) {
+			o.dirty.policies[clusterKey(kind, key.Name)] = true
+			select {
+			case o.unreported <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	o.policies, err = follow(from.policies, &networking.NetworkPolicy{}, func(key types.NamespacedName) { o.dirty.policies[key] = true })
 	return o, err
 }
 
@@ -115,6 +157,9 @@ func slim(object any) (any, error) {
 		}
 		return kept, nil
 	}
+	if node, is := object.(*core.Node); is {
+		return &core.Node{ObjectMeta: meta.ObjectMeta{Name: node.Name, UID: node.UID, Labels: node.Labels}, Status: core.NodeStatus{Addresses: node.Status.Addresses}}, nil
+	}
 	if described, is := object.(meta.Object); is {
 		described.SetManagedFields(nil)
 		described.SetAnnotations(nil)
@@ -126,6 +171,10 @@ func slim(object any) (any, error) {
 func (o *Objects) Run(ctx context.Context) {
 	go o.namespaces.Run(ctx.Done())
 	go o.policies.Run(ctx.Done())
+	go o.nodes.Run(ctx.Done())
+	for _, policies := range o.clusterwide {
+		go policies.Run(ctx.Done())
+	}
 	o.pods.Run(ctx.Done())
 }
 
@@ -170,6 +219,45 @@ func (o *Objects) namespace(name string) labels.Set {
 		return set
 	}
 	return labels.Set{}
+}
+
+// nodeNamed is a node as the API server has it; nil: there is none.
+func (o *Objects) nodeNamed(name string) *Pod {
+	object, known, _ := o.nodes.GetStore().GetByKey(name)
+	if !known {
+		return nil
+	}
+	return nodeOf(object.(*core.Node))
+}
+
+// administrators is a policy of theirs as the API server has it; nil: there is none.
+func (o *Objects) administrators(key types.NamespacedName) *clusterwide {
+	kind, name, _ := strings.Cut(key.Name, "/")
+	if policies := o.clusterwide[kind]; policies != nil {
+		if object, known, _ := policies.GetStore().GetByKey(name); known {
+			return clusterwideOf(object)
+		}
+	}
+	return nil
+}
+
+// allClusterwide are all of these.
+func (o *Objects) allClusterwide() (all []*clusterwide) {
+	for _, policies := range o.clusterwide {
+		for _, object := range policies.GetStore().List() {
+			all = append(all, clusterwideOf(object))
+		}
+	}
+	return all
+}
+
+// askNamespace asks the API server itself for the labels of a namespace.
+func (o *Objects) askNamespace(ctx context.Context, name string) (labels.Set, error) {
+	object, err := o.core.Namespaces().Get(ctx, name, meta.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return labels.Merge(object.Labels, nil), nil
 }
 
 // policy is one as the API server has it; nil: there is none.

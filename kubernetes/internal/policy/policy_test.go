@@ -23,7 +23,7 @@ func cluster() *wanted {
 	w := newWanted()
 	w.setNode([]netip.Addr{netip.MustParseAddr("192.168.0.1"), netip.MustParseAddr("fd00:1::1")})
 	for i, namespace := range []string{"x", "y", "z"} {
-		w.groups.setNamespace(namespace, labels.Set{"ns": "ns-" + namespace})
+		w.setNamespace(namespace, labels.Set{"ns": "ns-" + namespace})
 		for j, name := range []string{"a", "b", "c"} {
 			key := types.NamespacedName{Namespace: namespace, Name: name}
 			addresses := []netip.Addr{netip.MustParseAddr(fmt.Sprintf("10.0.%d.%d", i, j+1)), netip.MustParseAddr(fmt.Sprintf("fd00::%d:%d", i, j+1))}
@@ -82,6 +82,7 @@ func (w *wanted) passes(t *testing.T, from, to, protocol string, port int) bool 
 		if len(lists) == 0 {
 			return true
 		}
+	lists:
 		for _, name := range lists {
 			if w.acls[name] == nil {
 				t.Errorf("there is no list %s", name)
@@ -90,8 +91,14 @@ func (w *wanted) passes(t *testing.T, from, to, protocol string, port int) bool 
 			for _, rule := range w.acls[name].Rules {
 				if (rule.Protocol == "" || rule.Protocol == protocol && asked(rule.DestinationPorts)) &&
 					in(source, rule.Sources, rule.SourceExcept, rule.SourceSets) && in(destination, rule.Destinations, rule.DestinationExcept, rule.DestinationSets) {
+					if rule.Action == quiver.AclAction_ACL_ACTION_NEXT {
+						continue lists
+					}
 					return rule.Action == quiver.AclAction_ACL_ACTION_REFLECT
 				}
+			}
+			if w.acls[name].DefaultAction == quiver.AclDefault_ACL_DEFAULT_REFLECT {
+				return true
 			}
 		}
 		return false
@@ -172,27 +179,33 @@ func TestPoliciesLetPassWhatKubernetesSays(t *testing.T) {
 			if len(w.problems) > 0 {
 				t.Error(w.problems)
 			}
-			for _, expected := range []bool{true, false} {
-				ways := one.pass
-				if !expected {
-					ways = one.stop
-				}
-				for _, way := range ways {
-					words := strings.Fields(way)
-					protocol, port, said := strings.Cut(words[2], "/")
-					if !said {
-						protocol, port = "tcp", words[2]
-					}
-					number, _ := strconv.Atoi(port)
-					for _, six := range []bool{false, true} {
-						from, to := at(words[0], six), at(words[1], six)
-						if strings.Contains(from, ":") == strings.Contains(to, ":") && w.passes(t, from, to, protocol, number) != expected {
-							t.Errorf("%s (%s to %s): expected %v", way, from, to, expected)
-						}
-					}
+			w.expect(t, one.pass, one.stop)
+		})
+	}
+}
+
+// expect asks about sessions, of both families where pods are at both ends.
+func (w *wanted) expect(t *testing.T, pass, stop []string) {
+	t.Helper()
+	for _, expected := range []bool{true, false} {
+		ways := pass
+		if !expected {
+			ways = stop
+		}
+		for _, way := range ways {
+			words := strings.Fields(way)
+			protocol, port, said := strings.Cut(words[2], "/")
+			if !said {
+				protocol, port = "tcp", words[2]
+			}
+			number, _ := strconv.Atoi(port)
+			for _, six := range []bool{false, true} {
+				from, to := at(words[0], six), at(words[1], six)
+				if strings.Contains(from, ":") == strings.Contains(to, ":") && w.passes(t, from, to, protocol, number) != expected {
+					t.Errorf("%s (%s to %s): expected %v", way, from, to, expected)
 				}
 			}
-		})
+		}
 	}
 }
 
@@ -222,9 +235,9 @@ func TestChangesAreFollowed(t *testing.T) {
 	expect("y/b x/a", false)
 	expect("10.0.9.9 x/a", true)
 	// A namespace's labels.
-	w.groups.setNamespace("y", labels.Set{"ns": "other"})
+	w.setNamespace("y", labels.Set{"ns": "other"})
 	expect("10.0.9.9 x/a", false)
-	w.groups.setNamespace("z", labels.Set{"ns": "ns-y"})
+	w.setNamespace("z", labels.Set{"ns": "ns-y"})
 	expect("z/b x/a", true)
 	// Another policy beside it: either.
 	w.apply(t, strings.Replace(onA, "name: p", "name: q", 1)+"  ingress: [{from: [{podSelector: {}}]}]\n")

@@ -77,7 +77,7 @@ type piece struct {
 	done           func()
 }
 
-// program has quiverd do what has changed. Lists that it refuses become empty ones, which let nobody pass, and are told.
+// program has quiverd do what has changed. Lists that it refuses become ones that let nobody pass, and are told.
 func (k *Keeper) program(ctx context.Context) (refused map[string]string, err error) {
 	refused = map[string]string{}
 	var some []piece
@@ -223,7 +223,8 @@ func (k *Keeper) apply(ctx context.Context, pieces []piece, refused map[string]s
 				return err
 			}
 			refused[why.Name] = why.Reason
-			upserts.Acls[at] = &quiver.Acl{Name: why.Name}
+			// Without rules it would leave what a tier says to the next one.
+			upserts.Acls[at] = &quiver.Acl{Name: why.Name, DefaultAction: quiver.AclDefault_ACL_DEFAULT_DENY}
 		}
 	}
 	for _, piece := range pieces {

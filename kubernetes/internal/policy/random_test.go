@@ -213,7 +213,7 @@ func change(d draw, o *world, w *wanted) {
 	case 0:
 		set := d.labels()
 		o.namespaces[namespace] = set
-		w.groups.setNamespace(namespace, set)
+		w.setNamespace(namespace, set)
 	case 1, 2:
 		number := d.IntN(6)
 		key := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("pod-", number)}

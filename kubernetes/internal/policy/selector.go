@@ -119,6 +119,9 @@ func (s *selector) key() string {
 
 // String is for people.
 func (s *selector) String() string {
+	if s.namespace == nodesNamespace {
+		return "nodes [" + s.pods.String() + "]"
+	}
 	text := "namespace " + s.namespace
 	if s.namespace == "" {
 		text = "namespaces [" + s.namespaces.String() + "]"
@@ -128,10 +131,30 @@ func (s *selector) String() string {
 
 // matches tells whether a pod is meant, whose namespace has these labels.
 func (s *selector) matches(pod *Pod, namespace labels.Set) bool {
+	return s.fits(pod.Key.Namespace, pod.Labels, namespace)
+}
+
+// fits is the same of a pod of which only that is known.
+func (s *selector) fits(name string, pod, namespace labels.Set) bool {
 	if s.namespace != "" {
-		return s.namespace == pod.Key.Namespace && s.pods.Matches(pod.Labels)
+		return s.namespace == name && s.pods.Matches(pod)
 	}
-	return s.namespaces.Matches(namespace) && s.pods.Matches(pod.Labels)
+	return name != nodesNamespace && s.namespaces.Matches(namespace) && s.pods.Matches(pod)
+}
+
+// Nodes are known as pods are, in a namespace that pods can't have: labels and addresses are all that matters of either.
+const nodesNamespace = "/nodes"
+
+// nodeOf tells a node as such a pod.
+func nodeOf(object *core.Node) *Pod {
+	node := &Pod{Key: types.NamespacedName{Namespace: nodesNamespace, Name: object.Name}, UID: string(object.UID), Labels: object.Labels}
+	for _, entry := range object.Status.Addresses {
+		// (Some are names.)
+		if address, err := netip.ParseAddr(entry.Address); err == nil && !slices.Contains(node.Addresses, address.Unmap()) {
+			node.Addresses = append(node.Addresses, address.Unmap())
+		}
+	}
+	return node
 }
 
 // name is readable, unique, and the same every time; at most as long as names in the dataplane may be.

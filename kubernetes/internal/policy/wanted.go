@@ -33,8 +33,11 @@ type local struct {
 	key       types.NamespacedName
 	uid       string
 	addresses []netip.Addr
-	// As they were last known: it is guarded by them until it has gone from here, whatever the API server has forgotten.
-	labels labels.Set
+	// As they were last known, its own and its namespace's: it is guarded by them until it has gone from here, whatever the API server has
+	// forgotten.
+	labels, namespace labels.Set
+	// Lists of tiers that it is asked about by.
+	chains []*chain
 }
 
 // wanted is what all policies together want for the pods of this node, and what of it has changed since it was asked last.
@@ -44,6 +47,8 @@ type wanted struct {
 	// This node's pods, by namespace.
 	here map[string]map[*local]bool
 	node []netip.Addr
+	// Policies of administrators.
+	tiers *tiers
 
 	acls      map[string]*quiver.Acl
 	endpoints map[string]*quiver.Endpoint
@@ -56,7 +61,7 @@ type wanted struct {
 
 func newWanted() *wanted {
 	return &wanted{
-		groups: newGroups(), policies: map[string]map[string]*rules{}, here: map[string]map[*local]bool{},
+		groups: newGroups(), policies: map[string]map[string]*rules{}, here: map[string]map[*local]bool{}, tiers: newTiers(),
 		acls: map[string]*quiver.Acl{}, endpoints: map[string]*quiver.Endpoint{},
 		dirtyPolicies: map[types.NamespacedName]bool{}, dirtyPods: map[*local]bool{},
 		changedACLs: map[string]bool{}, changedEndpoints: map[string]bool{}, problems: map[types.NamespacedName][]string{},
@@ -96,7 +101,7 @@ func (w *wanted) setHere(key types.NamespacedName, uid string, addresses []netip
 	case pod == nil && len(addresses) == 0, pod != nil && slices.Equal(pod.addresses, addresses):
 		return
 	case pod == nil:
-		pod = &local{key: key, uid: uid}
+		pod = &local{key: key, uid: uid, namespace: w.groups.namespaces[key.Namespace]}
 		if w.here[key.Namespace] == nil {
 			w.here[key.Namespace] = map[*local]bool{}
 		}
@@ -138,6 +143,18 @@ func (w *wanted) setLabels(pod *Pod) {
 	}
 }
 
+// setNamespace tells labels of a namespace; nil: it is gone.
+func (w *wanted) setNamespace(name string, set labels.Set) {
+	w.groups.setNamespace(name, set)
+	if set == nil {
+		return
+	}
+	for pod := range w.here[name] {
+		pod.namespace = set
+		w.dirtyPods[pod] = true
+	}
+}
+
 // setPolicy tells of a policy; nil: it is gone.
 func (w *wanted) setPolicy(key types.NamespacedName, policy *networking.NetworkPolicy) {
 	known := w.policies[key.Namespace][key.Name]
@@ -158,20 +175,30 @@ func (w *wanted) setPolicy(key types.NamespacedName, policy *networking.NetworkP
 // settle works out what all that means.
 func (w *wanted) settle() {
 	for key := range w.dirtyPolicies {
-		w.selects(key)
+		if isClusterwide(key) {
+			w.subjects(key)
+		} else {
+			w.selects(key)
+		}
 	}
 	for pod := range w.dirtyPods {
 		w.selected(pod)
+		w.isSubject(pod)
 	}
 	// Making one list may bring groups about, but has no other list's groups change.
 	maps.Copy(w.dirtyPolicies, w.groups.renumbered)
 	clear(w.groups.renumbered)
 	for key := range w.dirtyPolicies {
-		w.compile(key)
+		if isClusterwide(key) {
+			w.compileTiered(key)
+		} else {
+			w.compile(key)
+		}
 	}
 	for pod := range w.dirtyPods {
 		w.endpoint(pod)
 	}
+	w.link()
 	clear(w.dirtyPolicies)
 	clear(w.dirtyPods)
 }
@@ -287,6 +314,11 @@ func (w *wanted) endpoint(pod *local) {
 			made.EgressAcls = append(made.EgressAcls, list.Name)
 		}
 	}
+	w.unchain(pod)
+	if len(pod.addresses) > 0 {
+		w.around(pod, ingress, &made.IngressAcls)
+		w.around(pod, egress, &made.EgressAcls)
+	}
 	itself := &quiver.Acl{Name: name("self:", readable, whose)}
 	if len(pod.addresses) == 0 || made.IngressAcls == nil && made.EgressAcls == nil {
 		w.setACL(itself.Name, nil)
@@ -302,8 +334,7 @@ func (w *wanted) endpoint(pod *local) {
 	w.setACL(itself.Name, itself)
 	for _, lists := range []*[]string{&made.IngressAcls, &made.EgressAcls} {
 		if *lists != nil {
-			slices.Sort(*lists)
-			*lists = append([]string{nodeList, itself.Name}, *lists...)
+			*lists = append([]string{itself.Name}, *lists...)
 		}
 	}
 	w.setEndpoint(made.Name, made)
