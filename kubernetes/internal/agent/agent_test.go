@@ -1,0 +1,290 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	agentv1 "quiver/kubernetes/internal/api/agentv1"
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/nstest"
+	"quiver/kubernetes/internal/pods"
+	"quiver/kubernetes/internal/realtest"
+)
+
+// watchful is who keeps policies, as far as the agent sees it.
+type watchful struct {
+	refused error
+	here    map[string][]netip.Addr
+	calls   []string
+}
+
+func (*watchful) Ready() error                  { return nil }
+func (*watchful) Compare()                      {}
+func (*watchful) Restore(context.Context) error { return nil }
+
+func (w *watchful) Cover(_ context.Context, pod types.NamespacedName, _ string, addresses []netip.Addr) error {
+	if w.refused != nil {
+		return w.refused
+	}
+	w.Here(pod, "", addresses)
+	w.calls = append(w.calls, "cover "+pod.String())
+	return nil
+}
+
+func (w *watchful) Here(pod types.NamespacedName, _ string, addresses []netip.Addr) {
+	if w.here == nil {
+		w.here = map[string][]netip.Addr{}
+	}
+	w.here[pod.String()] = addresses
+}
+
+// gone is an API server that doesn't know a pod, or doesn't answer.
+type gone struct{ why error }
+
+func (g gone) Annotations(context.Context, pods.ID, map[string]string) (map[string]string, error) {
+	return nil, g.why
+}
+
+// place is a node of the test's own: a quiverd, an agent, and namespaces for pods.
+type place struct {
+	*Agent
+	directory string
+	quiverd   *dataplane.Client
+}
+
+func newPlace(t *testing.T, ranges ...string) *place {
+	t.Helper()
+	nstest.Alone(t, "link set lo up")
+	directory := t.TempDir()
+	quiverd, _ := realtest.Start(t, directory)
+	p := &place{directory: directory, quiverd: quiverd}
+	p.begin(t, ranges...)
+	return p
+}
+
+// begin is an agent that comes, maybe after another one.
+func (p *place) begin(t *testing.T, ranges ...string) {
+	t.Helper()
+	store, err := attachment.Open(filepath.Join(p.directory, "attachments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := Settings{MTU: 1400, Farewells: attachment.Farewells(filepath.Join(p.directory, "deleted"))}
+	p.Agent = New(settings, store, p.quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
+	var prefixes []netip.Prefix
+	for _, text := range ranges {
+		prefixes = append(prefixes, netip.MustParsePrefix(text))
+	}
+	if err := p.SetRanges(prefixes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked is a request for a pod in a namespace of its own.
+func (p *place) asked(t *testing.T, pod string) *agentv1.AddRequest {
+	t.Helper()
+	namespace := fmt.Sprintf("qa%d-%s", os.Getpid(), pod)
+	nstest.IP(t, "netns", "add", namespace)
+	t.Cleanup(func() { nstest.IP(t, "netns", "del", namespace) })
+	return &agentv1.AddRequest{
+		Attachment: &agentv1.Attachment{ContainerId: pod, Interface: "eth0"}, Netns: "/run/netns/" + namespace, PodNamespace: "default", PodName: pod,
+	}
+}
+
+func (p *place) add(t *testing.T, request *agentv1.AddRequest) []string {
+	t.Helper()
+	answer, err := p.Add(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Addresses
+}
+
+// pods counts what quiverd has of pods.
+func (p *place) pods(t *testing.T) int {
+	t.Helper()
+	there, err := p.quiverd.Objects(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(there.Pods)
+}
+
+func refusal(t *testing.T, err error, code codes.Code, words string) {
+	t.Helper()
+	if status.Code(err) != code || !strings.Contains(err.Error(), words) {
+		t.Errorf("%v: not %v with %q", err, code, words)
+	}
+}
+
+func TestAPodIsAddedCheckedAndDeleted(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/29", "fd00:9::/64")
+	guard := &watchful{}
+	p.Guarding(guard)
+	request := p.asked(t, "web")
+	check := func() error {
+		_, err := p.Check(t.Context(), &agentv1.CheckRequest{Attachment: request.Attachment, Netns: request.Netns})
+		return err
+	}
+	refusal(t, check(), codes.NotFound, "is not known")
+	got := p.add(t, request)
+	if want := []string{"10.9.0.2/32", "fd00:9::2/128"}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+	if want := []string{"cover default/web"}; !slices.Equal(guard.calls, want) || len(guard.here["default/web"]) != 2 {
+		t.Errorf("%v, %v", guard.calls, guard.here)
+	}
+	if err := check(); err != nil {
+		t.Error(err)
+	}
+	// The answer was lost: nothing new is made.
+	if again := p.add(t, request); !slices.Equal(again, got) {
+		t.Errorf("%v, then %v", got, again)
+	}
+	other := p.asked(t, "other")
+	other.Attachment = request.Attachment
+	_, err := p.Add(t.Context(), other)
+	refusal(t, err, codes.InvalidArgument, "is there already")
+	// Somebody has meddled: in the pod, in quiverd.
+	name := filepath.Base(request.Netns)
+	nstest.IP(t, "-n", name, "address", "del", "10.9.0.2/32", "dev", "eth0")
+	refusal(t, check(), codes.NotFound, "lacks address 10.9.0.2")
+	nstest.IP(t, "-n", name, "address", "add", "10.9.0.2/32", "dev", "eth0")
+	there, err := p.quiverd.Objects(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.quiverd.Apply(t.Context(), nil, there.Pods); err != nil {
+		t.Fatal(err)
+	}
+	refusal(t, check(), codes.NotFound, "quiverd has no")
+	if err := p.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if _, err := p.Del(t.Context(), &agentv1.DelRequest{Attachment: request.Attachment}); err != nil {
+			t.Error(err)
+		}
+	}
+	if p.pods(t) != 0 || len(p.store.All()) != 0 || guard.here["default/web"] != nil {
+		t.Errorf("left: %d objects, %v, %v", p.pods(t), p.store.All(), guard.here)
+	}
+}
+
+func TestNoHalfMadePodIsLeftOfAnAddThatFails(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/30")
+	guard := &watchful{refused: errors.New("not everything is known yet")}
+	p.Guarding(guard)
+	request := p.asked(t, "web")
+	expect := func(code codes.Code, words string) {
+		t.Helper()
+		_, err := p.Add(t.Context(), request)
+		refusal(t, err, code, words)
+		if p.pods(t) != 0 || len(p.store.All()) != 0 {
+			t.Errorf("left: %d objects, %v", p.pods(t), p.store.All())
+		}
+	}
+	expect(codes.Unavailable, "not everything is known yet")
+	guard.refused = nil
+	request.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:80-90,tcp:85"}
+	expect(codes.InvalidArgument, "quiver.io/extraMemifPorts")
+	request.Annotations = nil
+	p.Agent.pods = gone{&pods.GoneError{Pod: pods.ID{Namespace: "default", Name: "web", UID: "1"}}}
+	expect(codes.InvalidArgument, "has no pod default/web")
+	p.Agent.pods = gone{errors.New("no route to host")}
+	expect(codes.Unavailable, "no route to host")
+	p.Agent.pods = pods.Standalone{}
+	namespace := request.Netns
+	request.Netns = "/run/netns/nobody"
+	expect(codes.InvalidArgument, "/run/netns/nobody")
+	request.Netns = namespace
+	// The only address, of .0 to .3: it was given back each time.
+	p.add(t, request)
+	request = p.asked(t, "second")
+	_, err := p.Add(t.Context(), request)
+	refusal(t, err, codes.ResourceExhausted, "10.9.0.0/30")
+}
+
+func TestWhatTheRuntimeForgotAndWhatWasLeftAsWordGoes(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	var requests []*agentv1.AddRequest
+	for _, name := range []string{"a", "b", "c"} {
+		requests = append(requests, p.asked(t, name))
+		p.add(t, requests[len(requests)-1])
+	}
+	left := func() (names []string) {
+		for _, record := range p.store.All() {
+			names = append(names, record.PodName)
+		}
+		slices.Sort(names)
+		return names
+	}
+	all := p.pods(t)
+	if _, err := p.Gc(t.Context(), &agentv1.GcRequest{Valid: []*agentv1.Attachment{requests[0].Attachment, requests[2].Attachment}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); !slices.Equal(got, []string{"a", "c"}) || p.pods(t) != all/3*2 {
+		t.Errorf("%v, %d of %d objects", got, p.pods(t), all)
+	}
+	// An agent that was away while a pod went.
+	if err := p.settings.Farewells.Leave(idOf(requests[0].Attachment)); err != nil {
+		t.Fatal(err)
+	}
+	p.begin(t, "10.9.0.0/24")
+	guard := &watchful{}
+	p.Guarding(guard)
+	if len(guard.here) != 2 {
+		t.Errorf("who guards was told of %v", guard.here)
+	}
+	if err := p.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); !slices.Equal(got, []string{"c"}) || p.pods(t) != all/3 || guard.here["default/a"] != nil {
+		t.Errorf("%v, %d of %d objects, %v", got, p.pods(t), all, guard.here)
+	}
+	// Addresses rest: the next one is behind the highest that is in use.
+	if got := p.add(t, p.asked(t, "d")); !slices.Equal(got, []string{"10.9.0.5/32"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestReadyIsWhoHasAddressesAndBroughtQuiverdToWhatShallBe(t *testing.T) {
+	p := newPlace(t)
+	refusal(t, p.Ready(t.Context()), codes.Unavailable, "no addresses for pods yet")
+	_, err := p.Add(t.Context(), p.asked(t, "early"))
+	refusal(t, err, codes.Unavailable, "no addresses for pods yet")
+	if err := p.SetRanges([]netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Ready(t.Context()); !errors.Is(err, errNotCompared) {
+		t.Error(err)
+	}
+	if sources, ranges := p.Sources(); sources != nil || ranges != nil {
+		t.Errorf("%v, %v, before quiverd has been told", sources, ranges)
+	}
+	if err := p.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, ranges := p.Sources(); len(ranges) != 1 {
+		t.Errorf("%v", ranges)
+	}
+}
