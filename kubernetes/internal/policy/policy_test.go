@@ -293,6 +293,23 @@ func TestAPodIsGuardedByItsOwnLabelsAsLongAsItIsHere(t *testing.T) {
 	expect("10.0.0.9", true)
 }
 
+// The runtime deletes a pod's sandbox and makes another one at once: it is the same pod, and both are heard of together.
+func TestAPodThatIsMadeAnewStaysGuarded(t *testing.T) {
+	w := cluster()
+	key := types.NamespacedName{Namespace: "x", Name: "a"}
+	w.apply(t, onA)
+	for number := range byte(50) {
+		w.settle()
+		w.setHere(key, "", nil)
+		next := netip.AddrFrom4([4]byte{10, 0, 7, number})
+		w.setHere(key, "", []netip.Addr{next})
+		w.settle()
+		if w.passes(t, "8.8.8.8", next.String(), "tcp", 80) {
+			t.Fatalf("after %d times it isn't guarded", number)
+		}
+	}
+}
+
 func TestNumbersOfANameAreFollowed(t *testing.T) {
 	w := cluster()
 	w.apply(t, onAll+"  ingress: [{ports: [{port: serve-80}]}]\n")

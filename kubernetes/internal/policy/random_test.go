@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // world is the objects as they are, and asks them directly.
@@ -21,6 +22,7 @@ type world struct {
 	namespaces map[string]labels.Set
 	pods       map[types.NamespacedName]*Pod
 	policies   map[types.NamespacedName]*networking.NetworkPolicy
+	tiered     map[types.NamespacedName]*clusterwide
 }
 
 func (o *world) allows(from, to *Pod, protocol core.Protocol, port int32) bool {
@@ -31,6 +33,12 @@ func (o *world) allows(from, to *Pod, protocol core.Protocol, port int32) bool {
 		guarded, other := to, from
 		if of == egress {
 			guarded, other = from, to
+		}
+		switch o.tier(v1alpha2.AdminTier, of, guarded, other, to, protocol, port) {
+		case v1alpha2.ClusterNetworkPolicyRuleActionAccept:
+			continue
+		case v1alpha2.ClusterNetworkPolicyRuleActionDeny:
+			return false
 		}
 		isolated, allowed := false, false
 		for _, policy := range o.policies {
@@ -53,7 +61,7 @@ func (o *world) allows(from, to *Pod, protocol core.Protocol, port int32) bool {
 				}
 			}
 		}
-		if isolated && !allowed {
+		if isolated && !allowed || !isolated && o.tier(v1alpha2.BaselineTier, of, guarded, other, to, protocol, port) == v1alpha2.ClusterNetworkPolicyRuleActionDeny {
 			return false
 		}
 	}
@@ -183,7 +191,7 @@ func (d draw) policy(key types.NamespacedName) *networking.NetworkPolicy {
 func TestAnyChangesLeadToWhatTheObjectsSay(t *testing.T) {
 	for seed := range uint64(12) {
 		d := draw{rand.New(rand.NewPCG(seed, 0))}
-		o := &world{map[string]labels.Set{}, map[types.NamespacedName]*Pod{}, map[types.NamespacedName]*networking.NetworkPolicy{}}
+		o := &world{map[string]labels.Set{}, map[types.NamespacedName]*Pod{}, map[types.NamespacedName]*networking.NetworkPolicy{}, map[types.NamespacedName]*clusterwide{}}
 		w := newWanted()
 		w.setNode([]netip.Addr{netip.MustParseAddr("192.168.0.1")})
 		for step := range 60 {
@@ -200,8 +208,11 @@ func TestAnyChangesLeadToWhatTheObjectsSay(t *testing.T) {
 		for key := range o.policies {
 			w.setPolicy(key, nil)
 		}
+		for key := range o.tiered {
+			w.setClusterwide(key, nil)
+		}
 		w.settle()
-		if len(w.acls)-1+len(w.endpoints)+len(w.groups.inUse)+len(w.policies)+len(w.groups.members()) > 0 {
+		if len(w.tiers.policies)+len(w.tiers.chains)+len(w.acls)-1+len(w.endpoints)+len(w.groups.inUse)+len(w.policies)+len(w.groups.members()) > 0 {
 			t.Fatalf("seed %d: without a policy there are %v, %v, %v", seed, w.acls, w.endpoints, w.groups.inUse)
 		}
 	}
@@ -209,7 +220,16 @@ func TestAnyChangesLeadToWhatTheObjectsSay(t *testing.T) {
 
 func change(d draw, o *world, w *wanted) {
 	namespace := d.of("m", "n")
-	switch d.IntN(6) {
+	switch d.IntN(8) {
+	case 6, 7:
+		policy := d.tiered(d.of("t", "u", "v", "w"))
+		if d.IntN(3) == 0 {
+			delete(o.tiered, policy.key())
+			w.setClusterwide(policy.key(), nil)
+			return
+		}
+		o.tiered[policy.key()] = policy
+		w.setClusterwide(policy.key(), policy)
 	case 0:
 		set := d.labels()
 		o.namespaces[namespace] = set

@@ -220,12 +220,13 @@ func (c *compiler) protocols(called string, asked []v1alpha2.ClusterNetworkPolic
 			c.problems = append(c.problems, fmt.Sprintf("%s, protocol %d: none of tcp, udp, sctp and destinationNamedPort", called, i))
 		}
 	}
+	names = unique(names)
 	for _, protocol := range []core.Protocol{core.ProtocolTCP, core.ProtocolUDP, core.ProtocolSCTP} {
 		if spans[protocol] != nil {
 			all = append(all, ports{protocol: protocol, numbers: together(spans[protocol])})
 		}
 		// A name is one of a port of whatever protocol.
-		for _, name := range unique(names) {
+		for _, name := range names {
 			all = append(all, ports{protocol: protocol, name: name})
 		}
 	}

@@ -195,8 +195,13 @@ func (w *wanted) settle() {
 			w.compile(key)
 		}
 	}
-	for pod := range w.dirtyPods {
-		w.endpoint(pod)
+	// One that went comes first: another one may have come by its name and UID since, whose runtime made it anew.
+	for _, here := range []bool{false, true} {
+		for pod := range w.dirtyPods {
+			if w.here[pod.key.Namespace][pod] == here {
+				w.endpoint(pod)
+			}
+		}
 	}
 	w.link()
 	clear(w.dirtyPolicies)
