@@ -22,6 +22,7 @@ mod late;
 mod layout;
 mod modifier;
 mod pace;
+mod quoted;
 mod rate;
 mod receiver;
 mod replay;

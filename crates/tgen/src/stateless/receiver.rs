@@ -1,5 +1,6 @@
 //! Received frames: counted, or checked by their signatures.
 
+use super::quoted::is_quoted;
 use super::sequence::Tracker;
 use super::signature::{self, Signature};
 use crate::link::{Receiver, View};
@@ -259,7 +260,8 @@ impl<const PAYLOAD: bool> Receiver for Check<PAYLOAD> {
             return;
         };
         let whole = !PAYLOAD || self.is_whole(frame, &signature);
-        if whole && signature.mark.run != self.run {
+        // An error about one of our packets isn't the packet.
+        if whole && signature.mark.run != self.run || is_quoted(frame, signature.payload_len) {
             self.account.foreign(len);
             return;
         }
