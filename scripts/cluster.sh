@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Quiver as the network of a real Kubernetes cluster of two nodes on this machine: builds what is needed, and tests. cluster.sh
 # [build]: builds only; e2e [FOCUS] [OPTION…]: Kubernetes' own end-to-end suite, of which FOCUS names specs (tests/cluster/e2e.py);
-# otherwise files, all without any, and options, which are pytest's. Needs root, and quiverd and quiver in target/release.
+# conformance [FOCUS] [OPTION…]: that of the API of administrators' policies (tests/cluster/conformance.py); otherwise files, all
+# without any, and options, which are pytest's. Needs root, and quiverd and quiver in target/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
@@ -36,6 +37,18 @@ if [ "${1:-}" = e2e ]; then
   )
   (cd tests/cluster/coredns && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/coredns" .)
   exec /usr/bin/python3 tests/cluster/e2e.py "$@"
+fi
+if [ "${1:-}" = conformance ]; then
+  shift
+  (cd tests/cluster/k8sbox && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/" k8s.io/kubernetes/test/images/agnhost)
+  (
+    cd tests/cluster/conformance
+    CGO_ENABLED=0 nice go test -c -trimpath -ldflags "-s -w" -o "$target/cluster/conformance.test" .
+    # With fields of its experimental channel: nodes as peers.
+    api="$(go list -m -f '{{.Dir}}' sigs.k8s.io/network-policy-api)"
+    cp --no-preserve=mode "$api/config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml" "$target/cluster/clusternetworkpolicies.yaml"
+  )
+  exec /usr/bin/python3 tests/cluster/conformance.py "$@"
 fi
 [ "${1:-}" != build ] || exit 0
 for word in "$@"; do

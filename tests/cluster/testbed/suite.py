@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import xml.etree.ElementTree as xml
 
@@ -45,6 +46,45 @@ def pack(directory):
     archive = directory / "agnhost.tar"
     image.pack(archive, AGNHOST, files, links, settings, ("tmp", "uploads", "results"), ALIASES)
     return archive, *dns.pack(directory)
+
+
+def pack_administrators(directory):
+    """The same for the suite of administrators' policies, which asks for an older image of the one program."""
+    shell = shutil.which("bash")
+    files = {"agnhost": built("agnhost").read_bytes(), "bin/bash": pathlib.Path(shell).read_bytes()}
+    files |= {library.lstrip("/"): pathlib.Path(library).read_bytes() for library in image.libraries(shell)}
+    links = {"bin/sh": "bash"}
+    if not sctp():
+        # A server that can't listen ends, and the suite waits for all: without SCTP they are there and say nothing.
+        files["agnhost-real"] = files["agnhost"]
+        files["agnhost"] = b'#!/bin/bash\n[ "$1" != porter ] || set -- pause\nexec /agnhost-real "$@"\n'
+    settings = {"Entrypoint": ["/agnhost"], "Cmd": ["pause"], "Env": ["PATH=/bin"]}
+    archive = directory / "agnhost-2.45.tar"
+    image.pack(archive, f"{TEST}/agnhost:2.45", files, links, settings, ("tmp",))
+    return (archive,)
+
+
+def sctp():
+    """Whether the kernel has SCTP."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
+    except OSError:
+        return False
+    return True
+
+
+# Of that suite, whole tests, and parts of others, which use SCTP, too.
+NEED_SCTP = "TestConformance/SCTP|TestConformance/./(deny-egress.*node-peer|egress-cidr-peer|across_different_protocols)"
+
+
+def judge_administrators(cluster, focus):
+    """Runs the suite of the API of administrators' policies; returns whether it passed. What it says goes to our own output."""
+    cluster.control.kubectl("apply", "-f", built("clusternetworkpolicies.yaml"))
+    words = (
+        *cluster.control.outside, built("conformance.test"), "-test.v", "-test.timeout=2h", f"-test.run=TestConformance/{focus}",
+        *(() if sctp() else (f"-test.skip={NEED_SCTP}",)), f"-kubeconfig={cluster.control.admin}",
+    )  # fmt: skip
+    return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
 @dataclasses.dataclass
