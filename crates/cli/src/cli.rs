@@ -15,6 +15,7 @@ use crate::render::ColorChoice;
 use crate::show::ShowArgs;
 use crate::top::TopArgs;
 use crate::trace::TraceArgs;
+use crate::verdict::VerdictArgs;
 
 /// Talk to quiverd: change what shall exist, see what happens to packets.
 #[derive(Debug, Parser)]
@@ -87,6 +88,11 @@ pub(crate) enum Command {
     /// Set counters to zero, or forget traces
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Clear(crate::clear::ClearArgs),
+    /// Say what becomes of the rest of sessions that an engine looks into: all of them, or those that agree with everything that is said
+    ///
+    /// For engines, and for those who read what they write. Sessions of tenants without the service redirect aren't judged. The verdict holds until
+    /// the session ends or its tenant changes.
+    Verdict(VerdictArgs),
     /// Write the script that teaches a shell to complete commands and names
     ///
     /// bash: source <(quiver completion bash); zsh: source <(quiver completion zsh);

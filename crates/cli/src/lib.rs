@@ -33,6 +33,7 @@ mod seconds;
 mod show;
 mod top;
 mod trace;
+mod verdict;
 
 pub use cli::Cli;
 pub use error::Error;

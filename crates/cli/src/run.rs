@@ -6,7 +6,7 @@ use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::{clear, config, doctor, explain, pcap, reference, show, top, trace};
+use crate::{clear, config, doctor, explain, pcap, reference, show, top, trace, verdict};
 
 /// Does what the command line says.
 ///
@@ -50,6 +50,7 @@ async fn talk(context: &Context, command: Command) -> Result<Exit, Error> {
         Command::Top(args) => top::run(context, &args).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Clear(args) => clear::run(context, &args).await,
+        Command::Verdict(args) => verdict::run(context, &args).await,
         Command::Completion(_) | Command::Man(_) | Command::Reference(_) => Ok(Exit::Done),
     }
 }

@@ -222,6 +222,8 @@ fn trace_and_clear() {
     assert_eq!(server.quiver(&["clear", "trace"]).status, 0);
     assert_eq!(server.quiver(&["clear", "session"]).out, "7 sessions ended\n");
     assert_eq!(server.quiver(&["clear", "session", "--tenant", "red"]).out, "2 sessions ended\n");
+    assert_eq!(server.quiver(&["verdict", "allow-rest"]).out, "2 sessions judged\n");
+    assert_eq!(server.quiver(&["verdict", "drop-rest", "--port", "80"]).out, "1 session judged\n");
 }
 
 #[test]

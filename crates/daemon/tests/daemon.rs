@@ -11,9 +11,10 @@ use api::text::Words as _;
 use api::v1::quiver_client::QuiverClient;
 use api::v1::{
     ApplyRequest, BridgesRequest, CaptureRequest, ClearCountersRequest, ClearSessionsRequest, Config,
-    DropsRequest, FibRequest, GetRequest, GraphRequest, InterfacesRequest, Kind, MemifRequest,
-    NeighborsRequest, NextHop, ObjectState, Route, RuntimeRequest, SessionFilter, SessionsRequest,
-    TenantsRequest, TraceAddRequest, TraceClearRequest, TraceShowRequest, VersionRequest, WatchRequest,
+    DropsRequest, FibRequest, GetRequest, GraphRequest, InterfacesRequest, JudgeSessionsRequest, Kind,
+    MemifRequest, NeighborsRequest, NextHop, ObjectState, Route, RuntimeRequest, SessionFilter,
+    SessionVerdict, SessionsRequest, TenantsRequest, TraceAddRequest, TraceClearRequest, TraceShowRequest,
+    VersionRequest, WatchRequest,
 };
 use common::{FIB_ENTRIES, Glass, SESSIONS, World, deletes, upserts};
 use quiverd::daemon::{DaemonError, run};
@@ -233,6 +234,10 @@ async fn the_engine_is_asked_what_the_client_asks() {
     let request = ClearSessionsRequest { filter: tenant("red") };
     assert_eq!(client.clear_sessions(request).await.unwrap().into_inner().ended, 3);
     assert!(daemon.glass.take_asked().contains(&"clear sessions of \"red\"".to_owned()));
+    let verdict = SessionVerdict::DropRest.into();
+    let request = JudgeSessionsRequest { filter: tenant("red"), verdict };
+    assert_eq!(client.judge_sessions(request).await.unwrap().into_inner().judged, 2);
+    assert!(daemon.glass.take_asked().contains(&"judge sessions of \"red\": DropRest".to_owned()));
     assert!(client.memif(MemifRequest::default()).await.unwrap().into_inner().memifs[0].connected);
     assert_eq!(client.runtime(RuntimeRequest {}).await.unwrap().into_inner().workers[0].packets, 600);
     assert_eq!(client.drops(DropsRequest {}).await.unwrap().into_inner().drops[0].reason, "bad-checksum");

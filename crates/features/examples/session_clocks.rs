@@ -288,6 +288,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str]) {
         acls: Vec::new(),
         keep_sessions: false,
         policers: [None, None],
+        redirect: None,
         occupancy: Arc::default(),
     };
     let key = bench.key::<Tenants>();

@@ -44,6 +44,7 @@ impl View for Tenants {
             Column::left("INTERFACES"),
             Column::left("OUTSIDE").optional(),
             Column::left("SERVICES"),
+            Column::left("ENGINE").optional(),
         ]);
         for tenant in &answer.tenants {
             let earlier = before.and_then(|before| {
@@ -67,6 +68,7 @@ impl View for Tenants {
                 tenant.interfaces.join(" ").into(),
                 tenant.outside_interfaces.join(" ").into(),
                 if services.is_empty() { "none".into() } else { services.into() },
+                tenant.engine_there.map_or("", |there| if there { "there" } else { "away" }).into(),
             ]);
         }
         table.render(paint)
@@ -105,6 +107,9 @@ mod tests {
              blue        0         0        0        0        0        0                       none\n\
              red         0         3  1000000       30        1        0  pod-a       uplink   l4-lifecycle\n"
         );
+        let watched = TenantState { engine_there: Some(false), ..answer.tenants[1].clone() };
+        let watched = view.table(&TenantsResponse { tenants: vec![watched] }, None, Paint::new(false));
+        assert!(watched.lines().all(|line| line.ends_with("ENGINE") || line.ends_with("away")), "{watched}");
         let before = Before { answer: &before, elapsed: Duration::from_secs(2) };
         assert!(view.table(&answer, Some(before), Paint::new(false)).contains(&event_rate(10.0)));
     }

@@ -133,6 +133,12 @@ impl Quiver for Recorded {
         Ok(Response::new(ClearSessionsResponse { ended: if filter.tenant == "red" { 2 } else { 7 } }))
     }
 
+    async fn judge_sessions(&self, request: Request<JudgeSessionsRequest>) -> Answer<JudgeSessionsResponse> {
+        let request = request.into_inner();
+        let drops = request.verdict() == SessionVerdict::DropRest;
+        Ok(Response::new(JudgeSessionsResponse { judged: if drops { 1 } else { 2 } }))
+    }
+
     async fn memif(&self, _: Request<MemifRequest>) -> Answer<MemifResponse> {
         Err(Status::unimplemented(""))
     }

@@ -6,7 +6,7 @@ use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest, CaptureResponse,
     ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
     GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
-    RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, VipState,
+    RuntimeResponse, SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse, VipState,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -81,6 +81,11 @@ pub trait Inspect: Send + Sync + 'static {
     /// # Errors
     /// As [`Inspect::sessions`].
     fn clear_sessions(&self, filter: &SessionFilter) -> Result<u64, InspectError>;
+    /// Says what becomes of the rest of sessions that an engine looks into; gives how many there were.
+    ///
+    /// # Errors
+    /// As [`Inspect::sessions`].
+    fn judge_sessions(&self, filter: &SessionFilter, verdict: SessionVerdict) -> Result<u64, InspectError>;
     /// All memif interfaces, ordered by name.
     fn memifs(&self) -> Vec<MemifState>;
     /// Sockets at which memif peers were turned away that asked for no interface that there is; ordered by socket.

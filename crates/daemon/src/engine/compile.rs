@@ -101,24 +101,38 @@ pub(super) fn bridge(inventory: &Inventory, bridge: &Bridge) -> BridgeConfig {
     }
 }
 
-/// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, sessions where they are a
-/// tenant's or outside, the memory of flows where a port split leads to them, the proxy of IPv6 neighbours where there are some, then the lookup.
+/// Sets the interface's ways along the network layers' arcs: the reverse path filter where it is on, the sessions of what an engine sends back where one is
+/// behind it (`returns`), sessions where they are a tenant's or outside, the memory of flows where a port split leads to them, the proxy of IPv6 neighbours where there are some, then the lookup.
 pub(super) fn set_unicast(
     plan: &Plan,
     arcs: &mut Arcs,
     index: IfIndex,
     interface: &Interface,
-    sessions: bool,
-    split: bool,
+    (sessions, returns, split): (bool, bool, bool),
 ) -> Result<(), EndsError> {
-    for (arc, filter, session, learn, lookup) in [
-        ("ip4-unicast", "ip4-rpf", "ip4-session-input", "ip4-port-split-learn", "ip4-lookup"),
-        ("ip6-unicast", "ip6-rpf", "ip6-session-input", "ip6-port-split-learn", "ip6-lookup"),
+    for (arc, filter, engine, session, learn, lookup) in [
+        (
+            "ip4-unicast",
+            "ip4-rpf",
+            "ip4-redirect-input",
+            "ip4-session-input",
+            "ip4-port-split-learn",
+            "ip4-lookup",
+        ),
+        (
+            "ip6-unicast",
+            "ip6-rpf",
+            "ip6-redirect-input",
+            "ip6-session-input",
+            "ip6-port-split-learn",
+            "ip6-lookup",
+        ),
     ] {
         let number = plan.arc(arc).ok_or_else(|| PlanError::UnknownArc { arc: arc.into() })?;
         let proxies = arc == "ip6-unicast" && interface.proxy_ranges.iter().any(|range| range.0.is_ipv6());
         let features = [
             (interface.rpf != Rpf::Off, filter),
+            (returns, engine),
             (sessions, session),
             (split, learn),
             (proxies, "ip6-nd-proxy"),

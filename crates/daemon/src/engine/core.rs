@@ -206,12 +206,14 @@ impl Core {
         for (index, entry) in registry.iter() {
             let interface = table.get(index);
             let kind = Kind::of(&entry.spec.port);
-            let finish = unfinished && !entry.offloads() && kind.output.is_some();
+            // What an engine copies is finished, as it is on a wire, also where its interface would take it unfinished.
+            let engine = tenants.engines.get(index).is_some();
+            let finish = unfinished && (engine || !entry.offloads()) && kind.output.is_some();
             let output: &[&str] = if finish { &["offload"] } else { &[] };
             let input: &[&str] = if policers::meters(inventory, index) { &[INTERFACE_POLICER] } else { &[] };
             let ends = Ends::of(interface, kind.output);
             let (tracked, split) = (tenants.place(index).is_some(), splits.contains(&index));
-            let unicast = compile::set_unicast(&self.plan, arcs, index, interface, tracked, split);
+            let unicast = compile::set_unicast(&self.plan, arcs, index, interface, (tracked, engine, split));
             if let Err(error) = ends.set(&self.plan, arcs, index, input, output).and(unicast) {
                 lost.push((Key::Interface(entry.spec.name.clone()), error.to_string()));
             }

@@ -13,6 +13,7 @@ use features::session::acl::control::Placed;
 use features::session::balance::Ledger;
 use features::session::balance::control::PlacedVip;
 use features::session::nat::Figures;
+use features::session::redirect::Engine;
 
 use super::policers::Users;
 use super::registry::Registry;
@@ -64,6 +65,8 @@ pub(super) struct Tenant {
     pub(super) spec: Arc<TenantSpec>,
     /// Its figures.
     pub(super) occupancy: Arc<Occupancy>,
+    /// The engine that looks into its sessions, if it has one.
+    pub(super) engine: Arc<Engine>,
 }
 
 /// A NAT pool as the engine keeps it.

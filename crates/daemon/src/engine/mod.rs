@@ -28,6 +28,7 @@ mod passage;
 mod policers;
 mod port;
 mod ports_of;
+mod redirects;
 mod registry;
 mod routing;
 mod service;

@@ -8,7 +8,7 @@ use features::session::{self, Place, Tenants, Untracked};
 
 use super::core::Core;
 use super::directory::{Inventory, Tenant};
-use super::{nat, policers};
+use super::{nat, policers, redirects};
 use crate::dataplane::Change;
 use crate::model::spec::TenantSpec;
 use crate::model::{Flaw, Name};
@@ -41,7 +41,8 @@ impl Core {
                     }
                 };
                 let occupancy = before.map(|tenant| Arc::clone(&tenant.occupancy)).unwrap_or_default();
-                let tenant = Tenant { index, spec: Arc::clone(after), occupancy };
+                let engine = before.and_then(|tenant| redirects::kept(tenant, after)).unwrap_or_default();
+                let tenant = Tenant { index, spec: Arc::clone(after), occupancy, engine };
                 drop(inventory);
                 self.directory.change(|inventory| inventory.tenants.insert(after.name.clone(), tenant));
             }
@@ -118,8 +119,12 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             acls: filters.numbers(spec.acls.iter().map(|name| &**name)),
             keep_sessions: spec.keep_sessions,
             policers: policers::of_tenant(inventory, spec),
+            redirect: redirects::of_tenant(inventory, tenant),
             occupancy: Arc::clone(&tenant.occupancy),
         };
+        if let Some(redirect) = &compiled.redirect {
+            tenants.engines.add((tenant.index, spec.context), redirect);
+        }
         tenants.set(tenant.index, Some(compiled));
         let context = spec.context;
         for index in spec.outside_interfaces.iter().filter_map(|name| inventory.registry.index(name)) {

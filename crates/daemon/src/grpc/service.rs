@@ -11,12 +11,12 @@ use api::v1::{
     BridgesRequest, BridgesResponse, CaptureRequest, CaptureResponse, ClearCountersRequest,
     ClearCountersResponse, ClearSessionsRequest, ClearSessionsResponse, CopyRequest, CopyResponse,
     DropsRequest, DropsResponse, Event, ExplainRequest, ExplainResponse, FibRequest, FibResponse, GetRequest,
-    GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, MemifRequest,
-    MemifResponse, NatRequest, NatResponse, NeighborsRequest, NeighborsResponse, PolicerState,
-    PolicersRequest, PolicersResponse, RuntimeRequest, RuntimeResponse, SessionsRequest, SessionsResponse,
-    TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest,
-    TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest,
-    VipsResponse, WatchRequest,
+    GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, JudgeSessionsRequest,
+    JudgeSessionsResponse, MemifRequest, MemifResponse, NatRequest, NatResponse, NeighborsRequest,
+    NeighborsResponse, PolicerState, PolicersRequest, PolicersResponse, RuntimeRequest, RuntimeResponse,
+    SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse,
+    TraceClearRequest, TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest,
+    VersionResponse, VipsRequest, VipsResponse, WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -201,6 +201,16 @@ impl Quiver for Service {
         let ended = tokio::task::spawn_blocking(move || inspect.clear_sessions(&filter)).await;
         let ended = ended.map_err(|error| Status::internal(error.to_string()))??;
         Ok(Response::new(ClearSessionsResponse { ended }))
+    }
+
+    async fn judge_sessions(&self, request: Request<JudgeSessionsRequest>) -> Answer<JudgeSessionsResponse> {
+        let (request, inspect) = (request.into_inner(), Arc::clone(&self.inspect));
+        let verdict = request.verdict();
+        let filter = request.filter.unwrap_or_default();
+        // It waits for workers.
+        let judged = tokio::task::spawn_blocking(move || inspect.judge_sessions(&filter, verdict)).await;
+        let judged = judged.map_err(|error| Status::internal(error.to_string()))??;
+        Ok(Response::new(JudgeSessionsResponse { judged }))
     }
 
     async fn memif(&self, request: Request<MemifRequest>) -> Answer<MemifResponse> {

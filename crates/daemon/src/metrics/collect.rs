@@ -406,6 +406,13 @@ impl Collector {
                 metric.sample(&[("tenant", &tenant.name)], figure(tenant));
             }
         }
+        let help = "Whether the engine that looks into a tenant's sessions is there.";
+        let mut metric = out.metric("quiver_tenant_engine_there", Kind::Gauge, help);
+        for tenant in &tenants {
+            if let Some(there) = tenant.engine_there {
+                metric.sample(&[("tenant", &tenant.name)], u64::from(there));
+            }
+        }
     }
 
     fn memifs(&self, out: &mut Exposition) {

@@ -4,6 +4,7 @@
 //! on the object that the batch brought; if it brought both, on the one whose name is later in the alphabet.
 
 mod policers;
+mod redirects;
 mod sessions;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.tenants();
     conflicts.nat_pools();
     conflicts.policers();
+    conflicts.redirects();
     conflicts.vips();
     conflicts.address_sets();
     conflicts.acls();

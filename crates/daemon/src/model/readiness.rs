@@ -355,7 +355,11 @@ impl Readiness {
                     let missing = |name: &Name| self.require(&Key::Interface(name.clone())).err();
                     let pool = stored.spec.nat_pool.clone().map(Key::NatPool);
                     let pool = pool.and_then(|key| self.require(&key).err());
-                    let interfaces = stored.spec.all_interfaces().filter_map(missing);
+                    let interfaces = stored
+                        .spec
+                        .all_interfaces()
+                        .chain(stored.spec.engine_interfaces())
+                        .filter_map(missing);
                     let waits: Vec<Waiting> = interfaces.chain(pool).collect();
                     if waits.is_empty() { Standing::Ready } else { Standing::Partial(waits) }
                 },

@@ -9,7 +9,8 @@ use api::v1::{
     DropSeverity, ExplainRequest, ExplainResponse, FibEntry, FibSource, GraphNode, GraphResponse,
     InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase,
     NeighborState, NodeRuntime, Policer, PolicerHits, PolicerState, PolicerUser, RuntimeResponse,
-    SessionFilter, SessionState, TenantState, TraceShowResponse, TracedPacket, VipState, WorkerRuntime,
+    SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse, TracedPacket, VipState,
+    WorkerRuntime,
 };
 use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
 use tokio::sync::mpsc;
@@ -175,6 +176,11 @@ impl Inspect for Glass {
     fn clear_sessions(&self, filter: &SessionFilter) -> Result<u64, InspectError> {
         self.note(format!("clear sessions of {:?}", filter.tenant));
         Ok(3)
+    }
+
+    fn judge_sessions(&self, filter: &SessionFilter, verdict: SessionVerdict) -> Result<u64, InspectError> {
+        self.note(format!("judge sessions of {:?}: {verdict:?}", filter.tenant));
+        Ok(2)
     }
 
     fn memifs(&self) -> Vec<MemifState> {

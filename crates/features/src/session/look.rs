@@ -1,8 +1,10 @@
 //! Looking at a worker's sessions, and ending some, from outside: by commands between two rounds, a part at a time.
 
 use super::entry::Session;
+use super::redirect::Judgment;
 use super::sessions::Sessions;
 use super::tcp_check::{TcpState, Track};
+use super::tenants::Tenants;
 use super::translate::NOBODY;
 use core::net::IpAddr;
 use tables::session::{Endpoint, Handle, Key};
@@ -91,5 +93,41 @@ impl Sessions {
         let (meant, next) = self.look(filter, from, span);
         meant.iter().for_each(|seen| self.end(seen.handle.index));
         (meant.len() as u64, next)
+    }
+
+    /// Judges those that are meant and go to an engine, likewise: the rest of them passes without, or is dropped for `reason` (graph-wide id). Gives how many there
+    /// were.
+    pub fn judge(
+        &mut self,
+        tenants: &Tenants,
+        filter: &Filter,
+        (judgment, reason): (Judgment, u16),
+        tick: u64,
+        (from, span): (u32, u32),
+    ) -> (u64, Option<u32>) {
+        let (meant, next) = self.look(filter, from, span);
+        let goes =
+            |seen: &&Seen| tenants.get(seen.session.tenant).is_some_and(|tenant| tenant.redirect.is_some());
+        let mut judged = 0;
+        for Seen { handle, session, .. } in meant.iter().filter(goes) {
+            // One that hasn't seen its tenant's last change yet would forget by it what is said now.
+            let is_new = session.epoch == tenants.generation as u16;
+            if !is_new && self.renew(tenants, handle.index).is_none() {
+                continue;
+            }
+            match judgment {
+                Judgment::DropRest => self.block(tenants, handle.index, reason, false, tick),
+                Judgment::AllowRest => {
+                    let Some((session, (note, _))) =
+                        self.table.get(handle.index).zip(self.redirected.get_mut(*handle))
+                    else {
+                        continue;
+                    };
+                    note.allow(session);
+                }
+            }
+            judged += 1;
+        }
+        (judged, next)
     }
 }

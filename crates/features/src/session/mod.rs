@@ -7,7 +7,7 @@
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside;
 //!   [`explain`]: what a packet would meet.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
-//!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
+//!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`]: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
 
 pub mod acl;
 pub mod balance;
@@ -23,6 +23,7 @@ mod look;
 pub mod nat;
 mod onward;
 mod policer;
+pub mod redirect;
 mod reset;
 mod room;
 pub mod service;
@@ -55,11 +56,22 @@ pub const NODES: &[NodeSpec] = &[
     fragments::NODES[1],
     expire::NODE,
     reset::NODE,
+    redirect::NODES[0],
+    redirect::NODES[1],
+    redirect::NODES[2],
+    redirect::NODES[3],
 ];
 
 /// The services that are here.
-pub const SERVICES: &[Service] =
-    &[lifecycle::SERVICE, tcp_check::SERVICE, balance::SERVICE, acl::SERVICE, policer::SERVICE, nat::SERVICE];
+pub const SERVICES: &[Service] = &[
+    lifecycle::SERVICE,
+    tcp_check::SERVICE,
+    balance::SERVICE,
+    acl::SERVICE,
+    policer::SERVICE,
+    redirect::SERVICE,
+    nat::SERVICE,
+];
 
 /// All services in their order: those of [`SERVICES`], and those that were [added](service::add).
 ///

@@ -8,6 +8,7 @@ use super::input::of_later;
 use super::lifecycle::Step;
 pub(super) use super::onward::RESUMES;
 use super::onward::{Back, Onward};
+use super::redirect::Note;
 use super::services::{Chain, SERVICES_ARC};
 use super::sessions::Sessions;
 use super::tcp_check::Track;
@@ -39,7 +40,12 @@ pub enum Verdict {
     Block(u8),
     /// It is dropped, and its session ends.
     End(u8),
+    /// It goes by that edge of the service's node, and nothing here has to do with it any more.
+    To(u8),
 }
+
+/// Behind all drop reasons: packets that a [`Verdict::To`] takes, by the edge in the lower bits.
+const LEAVES: u16 = 0xff00;
 
 /// What becomes of a packet before a service sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +104,8 @@ pub(super) struct Visit<'a> {
     pub(super) tcp: &'a mut Beside<Track>,
     /// How packets of sessions look on their far side.
     pub(super) translations: &'a Translations,
+    /// What `redirect` knows of sessions.
+    pub(super) redirected: &'a mut Beside<Note>,
     /// What the packet has done to its session.
     pub(super) step: Step,
     /// The service's number.
@@ -261,6 +269,7 @@ impl<S: Serve> Node for Serving<S> {
             let meta = ctx.packets.meta_mut(*slot);
             *next = match passage {
                 Ok(rest) => self.onward.edge_back(rest, flow.is_v6(), arcs, meta, &mut back),
+                Err(edge) if edge >= LEAVES => edge as u8,
                 Err(reason) => {
                     meta.drop_reason = reason;
                     match S::TOLD.filter(|telling| reason == own + u16::from(telling.reason)) {
@@ -356,7 +365,7 @@ impl<S: Serve> Serving<S> {
         }
     }
 
-    /// One packet: the services that it still passes, or why it is dropped (graph-wide id).
+    /// One packet: the services that it still passes, or why it is dropped (graph-wide id), or that it [leaves](LEAVES).
     #[inline(always)]
     fn packet(
         &mut self,
@@ -425,6 +434,7 @@ impl<S: Serve> Serving<S> {
             is_v6: flow.is_v6(),
             tcp: &mut sessions.tcp,
             translations: &sessions.translations,
+            redirected: &mut sessions.redirected,
             step: Step::Stays,
             me: self.me,
             at,
@@ -453,6 +463,7 @@ impl<S: Serve> Serving<S> {
             Verdict::Next => Ok(rest),
             Verdict::Skip => Ok(Chain::default()),
             Verdict::Drop(reason) => Err(own + u16::from(reason)),
+            Verdict::To(edge) => Err(LEAVES | u16::from(edge)),
             Verdict::Block(reason) | Verdict::End(reason) => {
                 let reason = own + u16::from(reason);
                 sessions.block(tenants, flow.session(), reason, end, tick);

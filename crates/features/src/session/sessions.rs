@@ -3,6 +3,7 @@
 use super::acl::{self, Note};
 use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::policer::Tokens;
+use super::redirect::Note as Visits;
 use super::room::Part;
 use super::services::Chain;
 use super::tcp_check::{self, Track};
@@ -41,6 +42,8 @@ pub struct Sessions {
     begun: Beside<IfIndex>,
     /// What `policer` has for those that are metered each for itself.
     pub(super) tokens: Beside<Tokens>,
+    /// What `redirect` knows of them.
+    pub(super) redirected: Beside<Visits>,
     /// How packets of those look on their far side that are translated.
     pub(super) translations: Translations,
     due: Vec<u32>,
@@ -57,6 +60,7 @@ impl Default for Sessions {
             acl: Beside::default(),
             begun: Beside::default(),
             tokens: Beside::default(),
+            redirected: Beside::default(),
             translations: Translations::default(),
             due: Vec::new(),
         }
@@ -109,6 +113,7 @@ impl Sessions {
             + self.acl.bytes()
             + self.begun.bytes()
             + self.tokens.bytes()
+            + self.redirected.bytes()
             + self.translations.bytes()
     }
 
@@ -194,7 +199,7 @@ impl Sessions {
     /// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more.
     /// `None` where its tenant is gone, doesn't translate any more as its packets are translated, or isn't that any more whose sessions begin where it began.
     #[cold]
-    fn renew(&mut self, tenants: &Tenants, index: u32) -> Option<()> {
+    pub(super) fn renew(&mut self, tenants: &Tenants, index: u32) -> Option<()> {
         if !self.outlives(tenants, index) {
             return None;
         }
@@ -269,6 +274,37 @@ impl Sessions {
         }
         session.count(direction, bytes);
         Some((chain, handle.generation as u16))
+    }
+
+    /// An engine has sent back a packet of session `index`, if that is the one with this key and of that tenant; gives what it passes behind `service`, and the
+    /// session's version. It is counted already.
+    pub(super) fn returned(
+        &mut self,
+        tenants: &Tenants,
+        (index, key, is_v6): (u32, &Key, bool),
+        (tenant, from_high): (u16, bool),
+        service: u8,
+        tick: u64,
+    ) -> Option<(Chain, u16)> {
+        let (mut handle, mut session) = self.table.visit_if(index, key, is_v6)?;
+        if session.tenant != tenant {
+            return None;
+        }
+        if session.epoch != tenants.generation as u16 {
+            self.renew(tenants, index)?;
+            (handle, session) = self.table.visit_if(index, key, is_v6)?;
+        }
+        let direction = session.direction(from_high);
+        if self.redirected.get(handle).is_some()
+            && let Some((note, _)) = self.redirected.get_mut(handle)
+        {
+            note.comes(direction as usize);
+        }
+        let chain = session.chain[direction as usize];
+        if chain.block().is_none() {
+            session.heard(tick);
+        }
+        Some((if chain.block().is_some() { chain } else { chain.behind(service) }, handle.generation as u16))
     }
 
     /// What becomes of a packet that might begin session `index` anew, which was [denied](Marks::YIELDS), and doesn't: second, the session's version.
@@ -369,6 +405,13 @@ impl Sessions {
         session.count_anew(bytes);
         if let Some(tenant) = tenants.get(session.tenant) {
             session.chain = tenant.chain;
+        }
+        // What was said of the one before isn't said of this one.
+        if let Some(handle) = self.table.handle(index)
+            && self.redirected.get(handle).is_some()
+            && let Some((note, _)) = self.redirected.get_mut(handle)
+        {
+            *note = Visits::default();
         }
         self.begins_at(index, interface);
         self.moved(tenants, index, tick);

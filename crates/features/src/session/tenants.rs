@@ -3,6 +3,7 @@
 use super::acl::Acls;
 use super::balance::Vips;
 use super::nat::{Mapped, Pool};
+use super::redirect::{Redirect, Sides};
 use super::services::Chain;
 use crate::policer::Policed;
 use core::fmt;
@@ -133,6 +134,8 @@ pub struct Tenant {
     pub keep_sessions: bool,
     /// What the service `policer` meters packets from initiators and to them by.
     pub policers: [Option<Arc<Policed>>; 2],
+    /// Where the service `redirect` sends its sessions.
+    pub redirect: Option<Redirect>,
     /// Its figures: the same through all versions of the tables.
     pub occupancy: Arc<Occupancy>,
 }
@@ -190,6 +193,8 @@ pub struct Tenants {
     pub mapped: Mapped,
     /// Which sessions may be, for tenants with the service `acl`.
     pub acls: Acls,
+    /// Interfaces of engines, for tenants with the service `redirect`.
+    pub engines: Sides,
     tenants: Vec<Option<Arc<Tenant>>>,
     places: Vec<Option<Place>>,
 }
@@ -258,6 +263,7 @@ impl Tenants {
         self.tenants.clear();
         self.places.clear();
         self.mapped.clear();
+        self.engines.clear();
     }
 }
 

@@ -104,6 +104,8 @@ impl Transport<'_> {
 pub(super) const HANDOVER_IP4: u32 = 14;
 pub(super) const HANDOVER_IP6: u32 = 16;
 
+/// Bytes of a TCP header before its data offset.
+pub(super) const TCP_OFFSET: usize = 12;
 /// Bytes of a TCP header before its flags, and of an ICMP message before an echo's identifier and a quoted packet.
 const TCP_FLAGS: usize = 13;
 const ECHO_ID: usize = 4;

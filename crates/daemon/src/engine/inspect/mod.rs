@@ -21,7 +21,7 @@ use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest,
     ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
     GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
-    RuntimeResponse, SessionFilter, SessionState, TenantState, TraceShowResponse, VipState,
+    RuntimeResponse, SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse, VipState,
 };
 
 use super::start::EngineHandle;
@@ -108,6 +108,10 @@ impl Inspect for EngineHandle {
 
     fn clear_sessions(&self, filter: &SessionFilter) -> Result<u64, InspectError> {
         sessions::clear(&self.shared, filter)
+    }
+
+    fn judge_sessions(&self, filter: &SessionFilter, verdict: SessionVerdict) -> Result<u64, InspectError> {
+        sessions::judge(&self.shared, filter, verdict)
     }
 
     fn memifs(&self) -> Vec<MemifState> {

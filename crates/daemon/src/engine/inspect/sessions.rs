@@ -4,17 +4,20 @@
 //! Between two parts the worker moves packets.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use api::v1::{SessionFilter, SessionPhase, SessionState, TcpState, TenantState};
+use api::v1::{SessionFilter, SessionPhase, SessionState, SessionVerdict, TcpState, TenantState};
+use features::session::redirect::{Judgment, judged};
 use features::session::tenants::TICK_BITS;
 use features::session::{self, Filter, Seen, Sessions, State, order};
 use graph::worker::Worker;
 use memory::clock::nanoseconds;
 
 use super::super::directory::Inventory;
+use super::super::redirects;
 use super::super::start::Shared;
 use crate::dataplane::InspectError;
 
@@ -42,6 +45,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             evicted: figures.evicted.load(Ordering::Relaxed),
             refused: figures.refused.load(Ordering::Relaxed),
             max_new_sessions_per_second: spec.max_new_per_second,
+            engine_there: redirects::is_there(tenant),
         }
     });
     let mut list: Vec<_> = each.collect();
@@ -94,6 +98,45 @@ pub(super) fn clear(shared: &Shared, filter: &SessionFilter) -> Result<u64, Insp
         }
     }
     Ok(ended)
+}
+
+/// Says what becomes of the rest of those that are meant and that an engine looks into; gives how many there were.
+///
+/// # Errors
+/// As [`each`], or where nothing is said.
+pub(super) fn judge(
+    shared: &Shared,
+    filter: &SessionFilter,
+    verdict: SessionVerdict,
+) -> Result<u64, InspectError> {
+    let judgment = match verdict {
+        SessionVerdict::AllowRest => Judgment::AllowRest,
+        SessionVerdict::DropRest => Judgment::DropRest,
+        SessionVerdict::Unspecified => {
+            return Err(InspectError::Invalid("verdict: say allow-rest or drop-rest".into()));
+        }
+    };
+    let filter = read(&shared.directory.get(), filter)?;
+    let reason =
+        judged(&shared.plan).ok_or_else(|| InspectError::NotFound("this graph has no engines".into()))?;
+    let tenants = {
+        let core = shared.core();
+        core.publisher.current().share(core.keys.tenants)
+    };
+    let mut count = 0;
+    for worker in shared.pool.workers() {
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let tenants = Arc::clone(&tenants);
+            let (part, next) = ask(shared, worker, move |sessions| {
+                let tick = nanoseconds() >> TICK_BITS;
+                sessions.judge(&tenants, &filter, (judgment, reason), tick, (at, SPAN))
+            })?;
+            count += part;
+            from = next;
+        }
+    }
+    Ok(count)
 }
 
 /// Has a worker look at its sessions between two rounds.

@@ -8,6 +8,7 @@ use features::session::services::{Chain, ServiceError};
 use features::session::tenants::TIMERS;
 use features::session::{Midstream, order};
 
+use super::RedirectSpec;
 use crate::model::{Flaw, Name, fields};
 
 const DEFAULT_MAX_SESSIONS: u32 = 1_000_000;
@@ -22,6 +23,10 @@ const NAT: &str = "nat";
 const ACL: &str = "acl";
 /// The service that meters.
 const POLICER: &str = "policer";
+/// The service that sends to an engine.
+const REDIRECT: &str = "redirect";
+/// The services that show engines other addresses in one direction than in the other.
+const TRANSLATING: [&str; 2] = ["balance", NAT];
 /// Stands for no service at all, where nothing would stand for the default.
 const NO_SERVICE: &str = "none";
 
@@ -60,6 +65,8 @@ pub struct TenantSpec {
     pub keep_sessions: bool,
     /// What the service `policer` meters packets from initiators and to them by.
     pub policers: [Option<Name>; 2],
+    /// Where the service `redirect` sends its sessions.
+    pub redirect: Option<RedirectSpec>,
 }
 
 impl TenantSpec {
@@ -96,6 +103,7 @@ impl TenantSpec {
             policer("forward", &tenant.forward_policer, chain[0])?,
             policer("reverse", &tenant.reverse_policer, chain[1])?,
         ];
+        let redirect = redirect(tenant, chain[0])?;
         let default = if drops_untracked(chain[0]) { UntrackedAction::Drop } else { UntrackedAction::Pass };
         let untracked = fields::choice("untracked", tenant.untracked, default)?;
         Ok(Self {
@@ -118,6 +126,7 @@ impl TenantSpec {
             acls,
             keep_sessions: tenant.keep_sessions,
             policers,
+            redirect,
         })
     }
 
@@ -153,12 +162,18 @@ impl TenantSpec {
             keep_sessions: self.keep_sessions,
             forward_policer: policers[0].clone(),
             reverse_policer: policers[1].clone(),
+            redirect: self.redirect.as_ref().map(RedirectSpec::to_api),
         }
     }
 
     /// Interfaces of both kinds.
     pub fn all_interfaces(&self) -> impl Iterator<Item = &Name> {
         self.interfaces.iter().chain(&self.outside_interfaces)
+    }
+
+    /// Interfaces that its engine is behind.
+    pub fn engine_interfaces(&self) -> impl Iterator<Item = &Name> {
+        self.redirect.iter().flat_map(RedirectSpec::names)
     }
 
     /// The tenant with those of its interfaces that are `kept`.
@@ -235,9 +250,11 @@ fn chain(field: &str, names: &[String]) -> Result<Chain, Flaw> {
 }
 
 /// Whether packets without a session are dropped where nothing else is said: what can't be translated would show inside addresses outside, and about
-/// what has no session no rule is asked.
+/// what has no session no rule is asked, and no engine.
 fn drops_untracked(chain: Chain) -> bool {
-    [NAT, ACL].into_iter().any(|service| order().number(service).is_some_and(|number| chain.has(number)))
+    [NAT, ACL, REDIRECT]
+        .into_iter()
+        .any(|service| order().number(service).is_some_and(|number| chain.has(number)))
 }
 
 /// The lists of a chain that asks some.
@@ -283,6 +300,26 @@ fn policer(way: &str, text: &str, chain: Chain) -> Result<Option<Name>, Flaw> {
     }
 }
 
+/// The engine of a chain that has its sessions looked into; one that hasn't has none.
+fn redirect(tenant: &Tenant, chain: Chain) -> Result<Option<RedirectSpec>, Flaw> {
+    let has = |service: &str| order().number(service).is_some_and(|number| chain.has(number));
+    match (&tenant.redirect, has(REDIRECT)) {
+        (None, false) => Ok(None),
+        (None, true) => Err(Flaw::new("redirect", format!("the service {REDIRECT} needs one"))
+            .remedy(format!("name its interfaces, or leave {REDIRECT} out"))),
+        (Some(_), false) => Err(Flaw::new("redirect", format!("is used by the service {REDIRECT} only"))
+            .remedy(format!("add {REDIRECT} to forward_services and reverse_services"))),
+        (Some(said), true) => match TRANSLATING.into_iter().find(|service| has(service)) {
+            None => RedirectSpec::parse(said).map(Some),
+            Some(other) => {
+                let what =
+                    format!("{REDIRECT} and {other}: the engine would see answers with other addresses");
+                Err(Flaw::new("forward_services", what).remedy("leave one of them out"))
+            }
+        },
+    }
+}
+
 fn services(chain: Chain) -> Vec<String> {
     let names: Vec<&str> = order().names(chain).collect();
     match names[..] {
@@ -295,6 +332,17 @@ fn services(chain: Chain) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn redirected(services: &[&str], interfaces: &[&str]) -> Tenant {
+        let text = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let redirect = api::v1::Redirect { interfaces: text(interfaces), ..api::v1::Redirect::default() };
+        Tenant {
+            forward_services: text(services),
+            reverse_services: text(services),
+            redirect: Some(redirect),
+            ..tenant()
+        }
+    }
 
     fn tenant() -> Tenant {
         Tenant { name: "red".into(), interfaces: vec!["a".into()], ..Tenant::default() }
@@ -337,6 +385,18 @@ mod tests {
                 nat_pool: "out".into(),
                 untracked: UntrackedAction::Pass.into(),
                 ..tenant()
+            },
+            redirected(&["redirect"], &["ids-b", "ids-a"]),
+            redirected(&["l4-lifecycle", "redirect"], &["ids"]),
+            {
+                let mut other = redirected(&["redirect"], &["ids"]);
+                other.redirect = other.redirect.map(|redirect| api::v1::Redirect {
+                    on_failure: api::v1::FailureAction::Pass.into(),
+                    away_after_milliseconds: 300,
+                    inspect_packets: 7,
+                    ..redirect
+                });
+                other
             },
         ] {
             assert_eq!(TenantSpec::parse(&api).unwrap().to_api(), api);
@@ -383,6 +443,17 @@ mod tests {
             (Tenant { untracked: 9, ..tenant() }, "untracked"),
             (Tenant { midstream: 9, ..tenant() }, "midstream"),
             (Tenant { forward_services: vec!["tcp-check".into()], ..tenant() }, "reverse_services"),
+            (redirected(&["l4-lifecycle"], &["ids"]), "redirect"),
+            (Tenant { redirect: None, ..redirected(&["redirect"], &[]) }, "redirect"),
+            (redirected(&["redirect"], &[]), "redirect.interfaces"),
+            (redirected(&["redirect"], &["a", "a"]), "redirect.interfaces"),
+            (redirected(&["redirect"], &["a", "b", "c"]), "redirect.interfaces"),
+            (redirected(&["redirect"], &["a", "b/"]), "redirect.interfaces[1]"),
+            (redirected(&["redirect", "balance"], &["ids"]), "forward_services"),
+            (
+                Tenant { nat_pool: "out".into(), ..redirected(&["redirect", "nat"], &["ids"]) },
+                "forward_services",
+            ),
         ] {
             assert_eq!(TenantSpec::parse(&api).unwrap_err().field, field);
         }

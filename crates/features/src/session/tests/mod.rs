@@ -9,6 +9,7 @@ mod handover;
 mod limits;
 mod nat;
 mod policer;
+mod redirect;
 mod serving;
 mod tcp;
 mod unchanged;
@@ -42,6 +43,7 @@ fn tenant() -> Tenant {
         acls: Vec::new(),
         keep_sessions: false,
         policers: [None, None],
+        redirect: None,
         occupancy: Arc::default(),
     }
 }

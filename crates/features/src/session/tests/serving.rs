@@ -107,7 +107,10 @@ const EVERYTHING: &[&str] = &["witness", "judge", "l4-lifecycle"];
 #[test]
 fn services_are_ordered_as_they_declare() {
     let names: Vec<&str> = all().services().iter().map(|service| service.node.name).collect();
-    assert_eq!(names, ["judge", "tcp-check", "l4-lifecycle", "balance", "acl", "policer", "nat", "witness"]);
+    assert_eq!(
+        names,
+        ["judge", "tcp-check", "l4-lifecycle", "balance", "acl", "policer", "redirect", "nat", "witness"]
+    );
 }
 
 #[test]

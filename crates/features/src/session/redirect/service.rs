@@ -1,0 +1,197 @@
+//! The service `redirect`: has an engine beside Quiver look into sessions.
+//!
+//! | packet | what becomes of it |
+//! |---|---|
+//! | of a session of which the engine has seen enough, or was judged | passes, and those behind it don't come here |
+//! | while the engine is away | passes or is dropped, as the tenant says |
+//! | a later fragment | is dropped: the engine would send it back without its ports |
+//! | any other | goes to the engine |
+
+use super::note::Note;
+use super::{OnFailure, Redirect};
+use crate::session::Sessions;
+use crate::session::entry::Flow;
+use crate::session::explain::{Meeting, Meets};
+use crate::session::services::{SERVICES_ARC, Service};
+use crate::session::serving::{Ahead, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
+use crate::session::tenants::TICK_BITS;
+use crate::session::tuple::{TCP_OFFSET, transport_at};
+use graph::packet::{Gso, Packets, SlotId};
+use graph::plan::Plan;
+use graph::{Feature, NodeSpec, prefetch_read};
+use wire::{Header, UdpHeader};
+
+graph::edges! {
+    /// Where packets go besides other services and their arc.
+    enum Next {
+        Drop => "drop",
+        Output => "redirect-output",
+    }
+}
+
+graph::drops! {
+    /// Why a packet gets no further.
+    enum Drop {
+        /// The engine is away, and nothing of the tenant's passes without it.
+        EngineAway => "engine-away", Loss,
+        /// The session was judged: the rest of it is dropped.
+        Judged => "judged", Loss,
+        /// A later fragment: engines are sent packets that show their ports.
+        Fragment => "fragment", Loss,
+        /// There is no memory for what has to be known of the session.
+        NoMemory => "no-memory", Loss,
+    }
+}
+
+graph::counters! {
+    /// What is counted.
+    enum Counter {
+        /// Packets that went to an engine.
+        Sent => "sent",
+        /// Packets that passed without, since the engine was away.
+        PassedAway => "passed-engine-away",
+        /// Directions of sessions of which the engine sees no more.
+        Left => "left",
+    }
+}
+
+/// The service's declaration.
+pub(in crate::session) const SERVICE: Service = Service {
+    node: NodeSpec {
+        name: "redirect",
+        help: "Sends sessions through an engine beside Quiver, which looks into them.",
+        edges: Next::NAMES,
+        drops: Drop::SPECS,
+        counters: Counter::SPECS,
+        // What others drop isn't worth its time.
+        features: &[Feature {
+            arc: SERVICES_ARC,
+            runs_before: &["nat"],
+            runs_after: &["tcp-check", "l4-lifecycle", "balance", "acl", "policer"],
+        }],
+        resumes: RESUMES,
+        make: |cx| Serving::boxed(cx, Redirecting { now: 0 }),
+        ..NodeSpec::EMPTY
+    },
+    both_ways: true,
+    errors: false,
+    explain,
+};
+
+/// The service's number.
+#[must_use]
+pub fn number() -> u8 {
+    crate::session::order().number(SERVICE.node.name).unwrap_or_default()
+}
+
+/// Why packets of sessions are dropped that were judged so (graph-wide id); `None` where the graph is without the service.
+#[must_use]
+pub fn judged(plan: &Plan) -> Option<u16> {
+    let at = plan.drops.iter().position(|(node, spec)| {
+        spec.name == Drop::SPECS[Drop::Judged as usize].name
+            && plan.nodes[usize::from(*node)].spec.name == SERVICE.node.name
+    })?;
+    Some(at as u16)
+}
+
+/// What it would do.
+fn explain(meeting: &mut Meeting<'_>) -> Meets {
+    let way = meeting.direction as usize;
+    let Some(redirect) = &meeting.tenant.redirect else { return meeting.passes("no engine") };
+    let seen = meeting.session().map_or(0, |session| session.packets()[way]);
+    if redirect.inspect_packets != 0 && seen >= redirect.inspect_packets {
+        return meeting.passes(format!("the engine has seen {} packets", redirect.inspect_packets));
+    }
+    let away = match redirect.on_failure {
+        OnFailure::Drop => "dropped",
+        OnFailure::Pass => "let pass",
+    };
+    meeting.passes(format!(
+        "goes to the engine by interface {}, and on where that sends it back; {away} while the engine is away",
+        redirect.interfaces[way]
+    ))
+}
+
+struct Redirecting {
+    /// Monotonic nanoseconds.
+    now: u64,
+}
+
+impl Redirecting {
+    /// Whether the engine of a tenant can be sent something.
+    fn is_there(&self, redirect: &Redirect) -> bool {
+        !redirect.interfaces.contains(&0) && redirect.engine.is_there(self.now, redirect.patience)
+    }
+}
+
+/// As how many packets the engine sees one: a super-frame is cut on its way there.
+#[inline(always)]
+fn pieces(packets: &Packets, slot: SlotId, is_v6: bool) -> u32 {
+    if packets.meta(slot).offload.gso == Gso::None { 1 } else { segments(packets, slot, is_v6) }
+}
+
+#[cold]
+fn segments(packets: &Packets, slot: SlotId, is_v6: bool) -> u32 {
+    let meta = packets.meta(slot);
+    let Some((at, _)) = transport_at(packets, slot, is_v6) else { return 1 };
+    let header = match meta.offload.gso {
+        Gso::Tcp4 | Gso::Tcp6 => {
+            packets.area(slot).get(at + TCP_OFFSET).map_or(0, |octet| usize::from(octet >> 4) * 4)
+        }
+        _ => UdpHeader::LEN,
+    };
+    let headers = (at + header).saturating_sub(meta.l3.into()) as u32;
+    meta.len().saturating_sub(headers).div_ceil(u32::from(meta.offload.gso_size).max(1)).max(1)
+}
+
+impl Serve for Redirecting {
+    #[inline(always)]
+    fn fetch(sessions: &Sessions, flow: Flow, ahead: Ahead) {
+        if ahead == Ahead::First {
+            sessions.redirected.soon(flow.session(), prefetch_read);
+        }
+    }
+
+    fn vector(&mut self, coming: Oncoming<'_>) {
+        self.now = coming.now;
+    }
+
+    fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        let Some(redirect) = visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) else {
+            return Verdict::Next;
+        };
+        let way = visit.direction as usize;
+        let packets = pieces(visit.packets, visit.slot, visit.is_v6);
+        let Some((note, _)) = visit.redirected.get_mut(visit.handle) else {
+            return Verdict::Drop(Drop::NoMemory.into());
+        };
+        let note: &mut Note = note;
+        if note.leaves(visit.session, way, redirect.inspect_packets, self.now >> TICK_BITS) {
+            visit.session.retire_from(visit.direction, visit.me);
+            visit.count(Counter::Left);
+            return Verdict::Next;
+        }
+        if !self.is_there(redirect) {
+            return match redirect.on_failure {
+                OnFailure::Drop => Verdict::Drop(Drop::EngineAway.into()),
+                OnFailure::Pass => {
+                    visit.count(Counter::PassedAway);
+                    Verdict::Next
+                }
+            };
+        }
+        note.go(way, packets);
+        let meta = visit.packets.meta_mut(visit.slot);
+        meta.tx_if = redirect.interfaces[way];
+        meta.next_hop = redirect.interfaces[1 - way].into();
+        visit.count(Counter::Sent);
+        Verdict::To(Next::Output.edge())
+    }
+
+    fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        match visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) {
+            Some(_) => Verdict::Drop(Drop::Fragment.into()),
+            None => Verdict::Next,
+        }
+    }
+}
