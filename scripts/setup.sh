@@ -4,7 +4,7 @@ set -euo pipefail
 
 build=(gcc libc6-dev make python3 python3-venv)
 run=(iproute2 iputils-ping iperf3)
-test=(iputils-arping traceroute dpdk-dev pkg-config python3-scapy python3-pytest ethtool procps bsdutils chromium valgrind)
+test=(iputils-arping traceroute dpdk-dev pkg-config python3-scapy python3-pytest ethtool procps bsdutils chromium valgrind suricata)
 cluster=(containerd runc containernetworking-plugins busybox-static openssl
          bind9-dnsutils curl netcat-openbsd)
 
@@ -15,6 +15,28 @@ case "${1:-test}" in
   cluster) packages=("${build[@]}" "${run[@]}" "${test[@]}" "${cluster[@]}") ;;
   *) echo "usage: $0 [build|run|test|cluster]" >&2; exit 2 ;;
 esac
+
+# Debian 12 has Suricata in its backports alone: a source of its own, from which nothing else is taken. Tests start it themselves, the system doesn't.
+suricata_source() {
+  [ ! -d /etc/systemd/system ] || [ -e /etc/systemd/system/suricata.service ] || ln -s /dev/null /etc/systemd/system/suricata.service
+  [ "$(. /etc/os-release; echo "${VERSION_CODENAME:-}")" = bookworm ] || return 0
+  cat >/etc/apt/sources.list.d/quiver-suricata.sources <<'END'
+Types: deb
+URIs: http://deb.debian.org/debian
+Suites: bookworm-backports
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+END
+  cat >/etc/apt/preferences.d/quiver-suricata <<'END'
+Package: *
+Pin: release n=bookworm-backports
+Pin-Priority: -1
+
+Package: suricata libhtp2
+Pin: release n=bookworm-backports
+Pin-Priority: 500
+END
+}
 
 missing=()
 for package in "${packages[@]}"; do
@@ -30,6 +52,7 @@ if [ "${#missing[@]}" -gt 0 ]; then
   fi
   echo "setup: installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
+  [[ " ${missing[*]} " != *" suricata "* ]] || suricata_source
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
