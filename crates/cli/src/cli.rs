@@ -16,6 +16,7 @@ use crate::show::ShowArgs;
 use crate::top::TopArgs;
 use crate::trace::TraceArgs;
 use crate::verdict::VerdictArgs;
+use crate::watch::WatchArgs;
 
 /// Talk to quiverd: change what shall exist, see what happens to packets.
 #[derive(Debug, Parser)]
@@ -80,6 +81,9 @@ pub(crate) enum Command {
     /// Keys: q quit, Tab or 1 to 4 one panel large, 0 all panels, s order, p pause, + and - speed, arrows scroll,
     /// h help.
     Top(TopArgs),
+    /// Tell what happens, as it happens: sessions that begin and end
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Watch(WatchArgs),
     /// Check whether this machine is fit for quiverd, and say what to do
     ///
     /// Needs no quiverd. Each check says ok, warn or fail, what that means and what to do. Exit status 1 if a check

@@ -34,6 +34,7 @@ mod show;
 mod top;
 mod trace;
 mod verdict;
+mod watch;
 
 pub use cli::Cli;
 pub use error::Error;

@@ -6,7 +6,7 @@ use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::{clear, config, doctor, explain, pcap, reference, show, top, trace, verdict};
+use crate::{clear, config, doctor, explain, pcap, reference, show, top, trace, verdict, watch};
 
 /// Does what the command line says.
 ///
@@ -48,6 +48,7 @@ async fn talk(context: &Context, command: Command) -> Result<Exit, Error> {
         Command::Trace(args) => trace::run(context, &args).await,
         Command::Pcap(args) => pcap::run(context, &args).await,
         Command::Top(args) => top::run(context, &args).await,
+        Command::Watch(args) => watch::run(context, &args).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Clear(args) => clear::run(context, &args).await,
         Command::Verdict(args) => verdict::run(context, &args).await,

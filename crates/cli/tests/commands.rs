@@ -253,6 +253,24 @@ fn a_capture_ends_when_its_time_is_over() {
 }
 
 #[test]
+fn session_events_are_lines_and_what_is_missed_is_told() {
+    let server = Server::start();
+    let ran = server.quiver(&["watch", "session", "--tenant", "red", "-o", "json"]);
+    let events: Vec<serde_json::Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let words: Vec<_> = events.iter().map(|event| (event["kind"].as_str(), event["end"].as_str())).collect();
+    assert_eq!((ran.status, words), (0, vec![(Some("ended"), Some("finished")), (Some("began"), None)]));
+    assert_eq!(events[0]["session"]["tenant"], "red");
+    assert!(ran.err.starts_with("3 events were missed\n"), "{}", ran.err);
+    let ran = server.quiver(&["watch", "session", "--count", "1"]);
+    assert_eq!((ran.status, ran.out.lines().count(), ran.err), (0, 1, String::new()));
+    assert!(ran.out.contains("ended: finished"), "{}", ran.out);
+    assert_eq!(server.quiver(&["watch", "session", "--ended"]).out.lines().count(), 1);
+    let ran = server.quiver(&["watch", "session", "-o", "toml"]);
+    assert_eq!(ran.status, 2, "{}", ran.err);
+}
+
+#[test]
 fn without_quiverd() {
     let run = |words: &[&str]| {
         ran(quiver().args(["--socket", "/nonexistent/q.sock"]).args(words).output().unwrap())

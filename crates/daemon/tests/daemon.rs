@@ -12,9 +12,9 @@ use api::v1::quiver_client::QuiverClient;
 use api::v1::{
     ApplyRequest, BridgesRequest, CaptureRequest, ClearCountersRequest, ClearSessionsRequest, Config,
     DropsRequest, FibRequest, GetRequest, GraphRequest, InterfacesRequest, JudgeSessionsRequest, Kind,
-    MemifRequest, NeighborsRequest, NextHop, ObjectState, Route, RuntimeRequest, SessionFilter,
-    SessionVerdict, SessionsRequest, TenantsRequest, TraceAddRequest, TraceClearRequest, TraceShowRequest,
-    VersionRequest, WatchRequest,
+    MemifRequest, NeighborsRequest, NextHop, ObjectState, Route, RuntimeRequest, SessionEventKind,
+    SessionEventsRequest, SessionFilter, SessionVerdict, SessionsRequest, TenantsRequest, TraceAddRequest,
+    TraceClearRequest, TraceShowRequest, VersionRequest, WatchRequest,
 };
 use common::{FIB_ENTRIES, Glass, SESSIONS, World, deletes, upserts};
 use quiverd::daemon::{DaemonError, run};
@@ -270,6 +270,13 @@ async fn the_engine_is_asked_what_the_client_asks() {
     assert_eq!(client.trace_add(trace("a", 10_001)).await.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(client.trace_show(TraceShowRequest::default()).await.unwrap().into_inner().remaining, 2);
     client.trace_clear(TraceClearRequest {}).await.unwrap();
+    let events = client.session_events(SessionEventsRequest::default()).await.unwrap().into_inner();
+    let events = events.map(|part| part.unwrap()).map(|part| (part.events[0].kind(), part.missed));
+    let ended = SessionEventKind::Ended;
+    assert_eq!(events.collect::<Vec<_>>().await, [(ended, 0), (ended, 1)]);
+    let nobody = SessionFilter { tenant: "nobody".into(), ..SessionFilter::default() };
+    let nobody = SessionEventsRequest { filter: Some(nobody), ..SessionEventsRequest::default() };
+    assert_eq!(client.session_events(nobody).await.unwrap_err().code(), Code::NotFound);
     let capture = client.capture(CaptureRequest::default()).await.unwrap().into_inner();
     let packets = capture.map(|part| part.unwrap().packets.remove(0).data[0]).collect::<Vec<_>>().await;
     assert_eq!(packets, [0, 1, 2]);
@@ -281,6 +288,7 @@ async fn the_engine_is_asked_what_the_client_asks() {
             "trace 10 from None",
             "trace 1 from Some(\"ghost\")",
             "trace clear",
+            "events of \"\"",
             "capture true true true"
         ]
     );
@@ -298,6 +306,8 @@ async fn metrics_are_served_and_nothing_else() {
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     for line in [
         "quiver_generation 1",
+        "quiver_tenant_sessions_ended_total{tenant=\"red\",reason=\"evicted_for_quota\"} 5",
+        "quiver_session_events_missed_total 3",
         "quiver_objects{kind=\"route\",state=\"pending\"} 1",
         "quiver_objects{kind=\"interface\",state=\"applied\"} 1",
         "quiver_interface_up{interface=\"b\",port=\"memif\"} 0",

@@ -158,6 +158,25 @@ fn phase(session: &SessionState) -> Cell {
     Cell::toned(text, if session.blocked { Tone::Bad } else { tone })
 }
 
+/// Whose session it is and between whom, in words: "red udp 10.1.0.2:40122 > 10.2.0.2:53".
+pub(crate) struct Flow<'a>(pub(crate) &'a SessionState);
+
+impl fmt::Display for Flow<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(session) = self;
+        let initiator = endpoint(&session.initiator, session.initiator_port);
+        let responder = endpoint(&session.responder, session.responder_port);
+        write!(formatter, "{} {} {initiator} > {responder}", session.tenant, Protocol(session.protocol))?;
+        if !session.translated.is_empty() {
+            write!(formatter, " seen as {}", endpoint(&session.translated, session.translated_port))?;
+        }
+        if !session.backend.is_empty() {
+            write!(formatter, " backend {}", endpoint(&session.backend, session.backend_port))?;
+        }
+        Ok(())
+    }
+}
+
 /// An IP protocol, by name where it has one here.
 struct Protocol(u32);
 

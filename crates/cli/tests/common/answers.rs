@@ -199,3 +199,24 @@ pub fn sessions(request: &SessionsRequest) -> Vec<SessionsResponse> {
     // In two parts.
     [1, 2].map(|port| SessionsResponse { sessions: vec![session(port)] }).into()
 }
+
+/// One that ends, and then, after three were lost, one that begins; of what was asked for.
+pub fn session_events(request: &SessionEventsRequest) -> Vec<SessionEventsResponse> {
+    let filter = request.filter.clone().unwrap_or_default();
+    let session = SessionState { tenant: filter.tenant, protocol: 17, ..SessionState::default() };
+    let event = |kind: SessionEventKind, end: SessionEnd| SessionEvent {
+        kind: kind.into(),
+        end: end.into(),
+        session: Some(session.clone()),
+        ..SessionEvent::default()
+    };
+    let mut parts = vec![SessionEventsResponse {
+        events: vec![event(SessionEventKind::Ended, SessionEnd::Finished)],
+        missed: 0,
+    }];
+    if request.began || !request.ended {
+        let events = vec![event(SessionEventKind::Began, SessionEnd::Unspecified)];
+        parts.push(SessionEventsResponse { events, missed: 3 });
+    }
+    parts
+}

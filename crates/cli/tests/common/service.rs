@@ -40,6 +40,7 @@ impl Quiver for Recorded {
     type WatchStream = Parts<Event>;
     type FibStream = Parts<FibResponse>;
     type CaptureStream = Parts<CaptureResponse>;
+    type SessionEventsStream = Parts<SessionEventsResponse>;
     type SessionsStream = Parts<SessionsResponse>;
     type AclsStream = Parts<AclsResponse>;
 
@@ -126,6 +127,13 @@ impl Quiver for Recorded {
 
     async fn sessions(&self, request: Request<SessionsRequest>) -> Answer<Self::SessionsStream> {
         Ok(Response::new(parts(answers::sessions(&request.into_inner()))))
+    }
+
+    async fn session_events(
+        &self,
+        request: Request<SessionEventsRequest>,
+    ) -> Answer<Self::SessionEventsStream> {
+        Ok(Response::new(parts(answers::session_events(&request.into_inner()))))
     }
 
     async fn clear_sessions(&self, request: Request<ClearSessionsRequest>) -> Answer<ClearSessionsResponse> {

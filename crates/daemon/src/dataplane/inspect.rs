@@ -6,7 +6,8 @@ use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest, CaptureResponse,
     ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
     GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
-    RuntimeResponse, SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse, VipState,
+    RuntimeResponse, SessionEventsRequest, SessionEventsResponse, SessionFilter, SessionState,
+    SessionVerdict, TenantState, TraceShowResponse, VipState,
 };
 use ipnet::IpNet;
 use tokio::sync::mpsc;
@@ -86,6 +87,13 @@ pub trait Inspect: Send + Sync + 'static {
     /// # Errors
     /// As [`Inspect::sessions`].
     fn judge_sessions(&self, filter: &SessionFilter, verdict: SessionVerdict) -> Result<u64, InspectError>;
+    /// Begins to tell what happens to sessions. It ends when the receiver is dropped. Workers don't wait: what is read too slowly is missed, and told so.
+    ///
+    /// # Errors
+    /// [`InspectError`] for a filter that makes no sense or names nothing that there is, or if too many look on.
+    fn session_events(&self, request: &SessionEventsRequest) -> Result<SessionEvents, InspectError>;
+    /// Session events that somebody has missed, since start.
+    fn missed_session_events(&self) -> u64;
     /// All memif interfaces, ordered by name.
     fn memifs(&self) -> Vec<MemifState>;
     /// Sockets at which memif peers were turned away that asked for no interface that there is; ordered by socket.
@@ -114,6 +122,9 @@ pub trait Inspect: Send + Sync + 'static {
 
 /// A running capture: parts of it, as they come.
 pub type Capture = mpsc::Receiver<CaptureResponse>;
+
+/// Session events, as they come.
+pub type SessionEvents = mpsc::Receiver<SessionEventsResponse>;
 
 /// Build and memory of the packet engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

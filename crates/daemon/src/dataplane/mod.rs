@@ -7,5 +7,7 @@
 mod inspect;
 mod operation;
 
-pub use inspect::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
+pub use inspect::{
+    Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents, SessionEvents,
+};
 pub use operation::{Change, Dataplane, Operation, Rejection, RouteChange};

@@ -6,7 +6,7 @@
 //! * `operations`: what the control thread asks for, step by step; `compile`: an interface as workers see it.
 //! * `life`: interfaces and ports come, change and go; `devices`: what they leave in network namespaces; `passage`: in which
 //!   order queues and ways come and go.
-//! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets.
+//! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets; `watching`: hearing of sessions.
 //! * `tenants`, `nat`, `vips`, `acls`: tenants, whose sessions are the workers', what these are seen with outside, who serves them, and which may be.
 //! * `memif`: sockets of memif interfaces, and what is known of their links.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
@@ -37,6 +37,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod vips;
+mod watching;
 mod workers;
 
 pub use start::{Engine, EngineError, EngineHandle, EngineOptions};

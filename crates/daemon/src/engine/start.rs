@@ -27,6 +27,7 @@ use super::memif::{self, Memifs};
 use super::passage::Attachments;
 use super::routing::Routing;
 use super::service;
+use super::watching::Watching;
 use super::workers::Pool;
 
 /// Addresses that all bridges together can know.
@@ -113,6 +114,8 @@ pub(super) struct Shared {
     baseline: Mutex<Baseline>,
     /// Where packets can be seen.
     pub(super) captures: Arc<CapturePoint>,
+    /// Who looks on at sessions.
+    pub(super) watching: Watching,
     /// Clocks per second of the time-stamp counter.
     pub(super) clock_hz: u64,
     /// What kind of memory is used, in words.
@@ -217,6 +220,7 @@ impl Engine {
             core,
             baseline,
             captures,
+            watching: Watching::default(),
             clock_hz,
             memory,
             copy,

@@ -14,9 +14,10 @@ use api::v1::{
     GetResponse, GraphRequest, GraphResponse, InterfacesRequest, InterfacesResponse, JudgeSessionsRequest,
     JudgeSessionsResponse, MemifRequest, MemifResponse, NatRequest, NatResponse, NeighborsRequest,
     NeighborsResponse, PolicerState, PolicersRequest, PolicersResponse, RuntimeRequest, RuntimeResponse,
-    SessionsRequest, SessionsResponse, TenantsRequest, TenantsResponse, TraceAddRequest, TraceAddResponse,
-    TraceClearRequest, TraceClearResponse, TraceShowRequest, TraceShowResponse, VersionRequest,
-    VersionResponse, VipsRequest, VipsResponse, WatchRequest,
+    SessionEventsRequest, SessionEventsResponse, SessionsRequest, SessionsResponse, TenantsRequest,
+    TenantsResponse, TraceAddRequest, TraceAddResponse, TraceClearRequest, TraceClearResponse,
+    TraceShowRequest, TraceShowResponse, VersionRequest, VersionResponse, VipsRequest, VipsResponse,
+    WatchRequest,
 };
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt as _;
@@ -192,6 +193,19 @@ impl Quiver for Service {
 
     async fn sessions(&self, request: Request<SessionsRequest>) -> Answer<Self::SessionsStream> {
         Ok(Response::new(sessions(request.into_inner(), Arc::clone(&self.inspect))))
+    }
+
+    type SessionEventsStream = Parts<SessionEventsResponse>;
+
+    async fn session_events(
+        &self,
+        request: Request<SessionEventsRequest>,
+    ) -> Answer<Self::SessionEventsStream> {
+        let (request, inspect) = (request.into_inner(), Arc::clone(&self.inspect));
+        // It waits for workers.
+        let events = tokio::task::spawn_blocking(move || inspect.session_events(&request)).await;
+        let events = events.map_err(|error| Status::internal(error.to_string()))??;
+        Ok(Response::new(Box::pin(ReceiverStream::new(events).map(Ok))))
     }
 
     async fn clear_sessions(&self, request: Request<ClearSessionsRequest>) -> Answer<ClearSessionsResponse> {

@@ -413,6 +413,22 @@ impl Collector {
                 metric.sample(&[("tenant", &tenant.name)], u64::from(there));
             }
         }
+        let mut metric = out.metric(
+            "quiver_tenant_sessions_ended_total",
+            Kind::Counter,
+            "Sessions that ended, by reason.",
+        );
+        for tenant in &tenants {
+            for ended in &tenant.ended {
+                metric.sample(&[("tenant", &tenant.name), ("reason", &ended.end().word())], ended.sessions);
+            }
+        }
+        out.metric(
+            "quiver_session_events_missed_total",
+            Kind::Counter,
+            "Session events that were lost because whoever looked on read too slowly.",
+        )
+        .sample(&[], self.inspect.missed_session_events());
     }
 
     fn memifs(&self, out: &mut Exposition) {

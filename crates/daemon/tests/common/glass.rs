@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclVerdict, AclsRequest, BridgeState, CaptureRequest,
     CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue, CopyResponse, DropCounter,
-    DropSeverity, ExplainRequest, ExplainResponse, FibEntry, FibSource, GraphNode, GraphResponse,
-    InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState, NeighborPhase,
-    NeighborState, NodeRuntime, Policer, PolicerHits, PolicerState, PolicerUser, RuntimeResponse,
+    DropSeverity, EndedSessions, ExplainRequest, ExplainResponse, FibEntry, FibSource, GraphNode,
+    GraphResponse, InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState,
+    NeighborPhase, NeighborState, NodeRuntime, Policer, PolicerHits, PolicerState, PolicerUser,
+    RuntimeResponse, SessionEnd, SessionEvent, SessionEventKind, SessionEventsRequest, SessionEventsResponse,
     SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse, TracedPacket, VipState,
     WorkerRuntime,
 };
-use quiverd::dataplane::{Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents};
+use quiverd::dataplane::{
+    Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents, SessionEvents,
+};
 use tokio::sync::mpsc;
 
 /// The engine; what was asked of it is noted.
@@ -154,7 +157,14 @@ impl Inspect for Glass {
     }
 
     fn tenants(&self) -> Vec<TenantState> {
-        vec![TenantState { name: "red".into(), sessions: 8, max_sessions: 9, ..TenantState::default() }]
+        let ended = vec![EndedSessions { end: SessionEnd::EvictedForQuota.into(), sessions: 5 }];
+        vec![TenantState {
+            name: "red".into(),
+            sessions: 8,
+            max_sessions: 9,
+            ended,
+            ..TenantState::default()
+        }]
     }
 
     fn sessions(
@@ -181,6 +191,25 @@ impl Inspect for Glass {
     fn judge_sessions(&self, filter: &SessionFilter, verdict: SessionVerdict) -> Result<u64, InspectError> {
         self.note(format!("judge sessions of {:?}: {verdict:?}", filter.tenant));
         Ok(2)
+    }
+
+    fn session_events(&self, request: &SessionEventsRequest) -> Result<SessionEvents, InspectError> {
+        let tenant = request.filter.clone().unwrap_or_default().tenant;
+        if tenant == "nobody" {
+            return Err(InspectError::NotFound("there is no tenant nobody in force".into()));
+        }
+        self.note(format!("events of {tenant:?}"));
+        let (sender, receiver) = mpsc::channel(4);
+        for missed in 0..2 {
+            let event = SessionEvent { kind: SessionEventKind::Ended.into(), ..SessionEvent::default() };
+            let part = SessionEventsResponse { events: vec![event], missed };
+            sender.try_send(part).expect("there is room");
+        }
+        Ok(receiver)
+    }
+
+    fn missed_session_events(&self) -> u64 {
+        3
     }
 
     fn memifs(&self) -> Vec<MemifState> {

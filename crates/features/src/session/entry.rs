@@ -69,6 +69,13 @@ impl Sent {
         (self.0 & !Self::MORE_BYTES) >> (Self::PACKET_BITS + 1)
     }
 
+    /// So many packets and bytes: in a word, and how often that has begun anew for them.
+    const fn split(packets: u64, bytes: u64) -> (Self, u32, u16) {
+        let word = (bytes & ((1 << Self::BYTE_BITS) - 1)) << (Self::PACKET_BITS + 1)
+            | packets & (Self::MORE_PACKETS - 1);
+        (Self(word), (packets >> Self::PACKET_BITS) as u32, (bytes >> Self::BYTE_BITS) as u16)
+    }
+
     /// Counts a packet; true where it is to [carry](Self::carry) before the next one.
     #[inline(always)]
     const fn add(&mut self, bytes: u32) -> bool {
@@ -253,6 +260,14 @@ impl Session {
     pub(super) fn count_anew(&mut self, bytes: u32) {
         (self.sent, self.before) = Default::default();
         self.count(Direction::Forward, bytes);
+    }
+
+    /// The packet that was counted last is none of its own.
+    pub(super) fn uncount(&mut self, direction: Direction, bytes: u32) {
+        let way = direction as usize;
+        let packets = self.packets()[way].saturating_sub(1);
+        let bytes = self.bytes()[way].saturating_sub(bytes.into());
+        (self.sent[way], self.before.0[way], self.before.1[way]) = Sent::split(packets, bytes);
     }
 
     /// Whether its initiator has had no answer.

@@ -60,6 +60,7 @@ impl Node for Expire {
         }
         self.tick = tick;
         let sessions = ctx.locals.get(self.sessions);
+        sessions.now_is(tick);
         let mut orphaned = 0;
         if let Some(from) = self.revisit {
             (orphaned, self.revisit) = sessions.revisit(tenants, tick, from, SPAN);

@@ -347,7 +347,8 @@ impl<F: Pieces> There<'_, F> {
                         return (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version);
                     }
                     // Of a tenant that is gone, or denied, and this one begins it anew. It may have been found by another key.
-                    self.sessions.end(found);
+                    let end = self.sessions.why_not(self.tenants, found);
+                    self.sessions.end(found, end);
                     (look.key, look.mark) = read::<F>(packets, slot, place.context);
                     look.hash = self.sessions.table.hash(&look.key);
                 }

@@ -1,9 +1,11 @@
 //! Looking at a worker's sessions, and ending some, from outside: by commands between two rounds, a part at a time.
 
 use super::entry::Session;
+use super::events::End;
 use super::redirect::Judgment;
 use super::sessions::Sessions;
 use super::tcp_check::{TcpState, Track};
+use super::tenants::TICK_BITS;
 use super::tenants::Tenants;
 use super::translate::NOBODY;
 use core::net::IpAddr;
@@ -25,7 +27,11 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a session is meant.
+    /// Whether that session is meant.
+    pub(super) fn means(&self, seen: &Seen) -> bool {
+        self.matches(&seen.key, &seen.session, seen.translated)
+    }
+
     fn matches(&self, key: &Key, session: &Session, translated: Option<[Endpoint; 2]>) -> bool {
         let side = |(address, port): Endpoint| {
             self.address.is_none_or(|wanted| wanted == address)
@@ -70,28 +76,29 @@ impl Sessions {
     #[must_use]
     pub fn look(&self, filter: &Filter, from: u32, span: u32) -> (Vec<Seen>, Option<u32>) {
         let (part, next) = self.table.walk(from, span);
-        let seen = part.filter_map(|index| {
-            let (handle, key) = self.table.handle(index).zip(self.table.key(index))?;
-            let session = *self.table.get(index)?;
-            let tcp = self.tcp.get(handle).and_then(Track::states);
-            let translated = self.translations.endpoints(handle);
-            let owners = self.translations.owners(handle);
-            filter.matches(&key, &session, translated).then_some(Seen {
-                handle,
-                key,
-                session,
-                tcp,
-                translated,
-                balanced: owners.is_some_and(|owners| owners.account != NOBODY),
-            })
-        });
+        let seen = part.filter_map(|index| self.as_it_is(index)).filter(|seen| filter.means(seen));
         (seen.collect(), next)
     }
 
-    /// Ends those that are meant, likewise; gives how many there were.
-    pub fn clear(&mut self, filter: &Filter, from: u32, span: u32) -> (u64, Option<u32>) {
+    /// A session as it is now.
+    pub(super) fn as_it_is(&self, index: u32) -> Option<Seen> {
+        let (handle, key) = self.table.handle(index).zip(self.table.key(index))?;
+        let owners = self.translations.owners(handle);
+        Some(Seen {
+            handle,
+            key,
+            session: *self.table.get(index)?,
+            tcp: self.tcp.get(handle).and_then(Track::states),
+            translated: self.translations.endpoints(handle),
+            balanced: owners.is_some_and(|owners| owners.account != NOBODY),
+        })
+    }
+
+    /// Ends those that are meant, likewise; gives how many there were. It is `now` (monotonic nanoseconds).
+    pub fn clear(&mut self, filter: &Filter, from: u32, span: u32, now: u64) -> (u64, Option<u32>) {
+        self.now_is(now >> TICK_BITS);
         let (meant, next) = self.look(filter, from, span);
-        meant.iter().for_each(|seen| self.end(seen.handle.index));
+        meant.iter().for_each(|seen| self.end(seen.handle.index, End::Cleared));
         (meant.len() as u64, next)
     }
 
@@ -105,6 +112,7 @@ impl Sessions {
         tick: u64,
         (from, span): (u32, u32),
     ) -> (u64, Option<u32>) {
+        self.now_is(tick);
         let (meant, next) = self.look(filter, from, span);
         let goes =
             |seen: &&Seen| tenants.get(seen.session.tenant).is_some_and(|tenant| tenant.redirect.is_some());

@@ -4,7 +4,7 @@
 //!   (answers come from there).
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
 //!   `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
-//! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside;
+//! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
 //!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`]: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
@@ -12,6 +12,7 @@
 pub mod acl;
 pub mod balance;
 mod entry;
+mod events;
 mod expire;
 pub mod explain;
 pub(crate) mod fragments;
@@ -38,6 +39,7 @@ mod translate;
 pub(crate) mod tuple;
 
 pub use entry::{Direction, Session, State};
+pub use events::{End, Event, Kinds, Watcher, What, watch};
 pub use look::{Filter, Seen};
 pub use sessions::Sessions;
 pub use tcp_check::TcpState;

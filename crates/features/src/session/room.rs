@@ -2,6 +2,7 @@
 //! for long.
 
 use super::entry::{ROOMS, Room};
+use super::events::End;
 use super::sessions::Sessions;
 use super::tenants::{Occupancy, Tenant, ticks_of_seconds};
 use std::sync::Arc;
@@ -68,13 +69,13 @@ impl Sessions {
     }
 
     /// Ends the session of a tenant that makes room first. False where it has none.
-    pub(super) fn evict(&mut self, number: u16, tick: u64) -> bool {
+    pub(super) fn evict(&mut self, number: u16, end: End, tick: u64) -> bool {
         let Some(part) = self.parts.get(usize::from(number)) else { return false };
         let Some(session) = part.first().or_else(|| self.idle(number, tick)) else { return false };
         if let Some(part) = self.parts.get(usize::from(number)) {
             part.occupancy.evicted.fetch_add(1, Ordering::Relaxed);
         }
-        self.end(session);
+        self.end(session, end);
         true
     }
 
@@ -88,7 +89,7 @@ impl Sessions {
             let next = usize::from(self.crowd) + 1;
             self.crowd = if next < self.parts.len() { next as u16 } else { 0 };
         }
-        self.evict(self.crowd, tick)
+        self.evict(self.crowd, End::EvictedForTable, tick)
     }
 
     /// An established session of the tenant that nothing was heard of for long. Those that it isn't so with are put behind

@@ -451,7 +451,7 @@ impl<S: Serve> Serving<S> {
             Step::Moved => sessions.moved(tenants, flow.session(), tick),
             Step::Reopened => {
                 let interface = packets.meta(slot).rx_if;
-                if !sessions.restart(tenants, flow.session(), (interface, bytes), tick) {
+                if !sessions.restart(tenants, flow.session(), (interface, direction, bytes), tick) {
                     return Err(self.gone);
                 }
                 let session = sessions.table.get(flow.session());

@@ -2,6 +2,7 @@
 
 use super::acl::{self, Note};
 use super::entry::{Direction, Flow, Marks, Room, Session};
+use super::events::{End, Tally, Watchers, What};
 use super::policer::Tokens;
 use super::redirect::Note as Visits;
 use super::room::Part;
@@ -46,6 +47,8 @@ pub struct Sessions {
     pub(super) redirected: Beside<Visits>,
     /// How packets of those look on their far side that are translated.
     pub(super) translations: Translations,
+    /// Who wants to know what happens to them.
+    pub(super) watchers: Watchers,
     due: Vec<u32>,
 }
 
@@ -62,6 +65,7 @@ impl Default for Sessions {
             tokens: Beside::default(),
             redirected: Beside::default(),
             translations: Translations::default(),
+            watchers: Watchers::default(),
             due: Vec::new(),
         }
     }
@@ -135,17 +139,19 @@ impl Sessions {
             return Err(NoRoom::Rate);
         }
         let tick = now >> TICK_BITS;
+        self.now_is(tick);
         self.table.set_limit(tenants.per_worker.min(Flow::MAX));
         self.part(number, tenant);
         if !tenant.occupancy.take(tenant.max_sessions) {
-            let room = self.evict(number, tick) && tenant.occupancy.take(tenant.max_sessions);
+            let room =
+                self.evict(number, End::EvictedForQuota, tick) && tenant.occupancy.take(tenant.max_sessions);
             if !room {
                 return Err(NoRoom::Quota);
             }
             evicted.for_quota += 1;
         }
         if self.table.len() >= self.table.limit() {
-            if !self.evict(number, tick) && !self.evict_of_crowd(tick) {
+            if !self.evict(number, End::EvictedForTable, tick) && !self.evict_of_crowd(tick) {
                 tenant.occupancy.give();
                 return Err(NoRoom::Table);
             }
@@ -166,6 +172,7 @@ impl Sessions {
                 self.link(index);
                 self.begins_at(index, interface);
                 tenant.occupancy.created.fetch_add(1, Ordering::Relaxed);
+                self.tell(index, What::Began);
                 Ok((index, true))
             }
             Ok(Inserted::There(index)) => {
@@ -386,21 +393,24 @@ impl Sessions {
         }
     }
 
-    /// A connection that was over begins anew with a packet of `bytes`, by that interface: what is counted is its own, and services see it as new. False where it
+    /// A connection that was over begins anew with a packet of `bytes` from that side of it, by that interface: what is counted is its own, and services see it as new. False where it
     /// is another tenant's now: it has ended, and may begin there.
     #[cold]
     pub(super) fn restart(
         &mut self,
         tenants: &Tenants,
         index: u32,
-        (interface, bytes): (IfIndex, u32),
+        (interface, side, bytes): (IfIndex, Direction, u32),
         tick: u64,
     ) -> bool {
-        let Some(session) = self.table.get_mut(index) else { return false };
+        self.now_is(tick);
+        let Some(session) = self.table.get(index) else { return false };
         if is_anothers(tenants, interface, session.tenant) {
-            self.end(index);
+            self.end(index, End::Reconfigured);
             return false;
         }
+        self.tell_reopened(index, side, bytes);
+        let Some(session) = self.table.get_mut(index) else { return false };
         session.created = tick as u32;
         session.count_anew(bytes);
         if let Some(tenant) = tenants.get(session.tenant) {
@@ -415,6 +425,7 @@ impl Sessions {
         }
         self.begins_at(index, interface);
         self.moved(tenants, index, tick);
+        self.tell(index, What::Began);
         true
     }
 
@@ -425,6 +436,8 @@ impl Sessions {
         session.chain = [Chain::blocked(reason); 2];
         session.marks.put(Marks::ENDING, end);
         self.moved(tenants, index, tick);
+        self.now_is(tick);
+        self.tell(index, What::Blocked);
         if end && let Some(timer) = self.table.get(index).map(|session| session.timer) {
             self.wheel.cancel(timer);
             self.arm_at(index, tick);
@@ -432,7 +445,17 @@ impl Sessions {
     }
 
     /// Ends a session.
-    pub(super) fn end(&mut self, index: u32) {
+    pub(super) fn end(&mut self, index: u32, end: End) {
+        let tenant = self.table.get(index).map(|session| session.tenant);
+        self.remove(index, end);
+        if let Some(tenant) = tenant {
+            self.count_ends(Some((tenant, end, 1)));
+        }
+    }
+
+    /// Ends a session that is counted by whoever asks for it.
+    fn remove(&mut self, index: u32, end: End) {
+        self.tell(index, What::Ended(end));
         self.unlink(index);
         if let Some((handle, _, session)) = self.table.visit(index)
             && session.marks.has(Marks::TRANSLATED)
@@ -446,6 +469,14 @@ impl Sessions {
         }
     }
 
+    fn count_ends(&self, ended: Option<(u16, End, u64)>) {
+        if let Some((tenant, end, count)) = ended
+            && let Some(part) = self.parts.get(usize::from(tenant))
+        {
+            part.occupancy.count_ends(end, count);
+        }
+    }
+
     /// Ends the sessions whose time is over, in at most `budget` steps, and gives their number. Second: whether there is
     /// nothing left to do.
     pub(super) fn expire(&mut self, tenants: &Tenants, now: u64, budget: usize) -> (u64, bool) {
@@ -454,7 +485,7 @@ impl Sessions {
         let mut steps = self.wheel.advance(tick, budget);
         due.extend(&mut steps);
         let done = steps.is_done();
-        let mut expired = 0;
+        let (mut expired, mut tally) = (0, Tally::default());
         for index in due.drain(..) {
             let Some((session, key)) = self.table.get(index).zip(self.table.key(index)) else { continue };
             let tenant = tenants.get(session.tenant);
@@ -464,10 +495,13 @@ impl Sessions {
             if idle < timeout && !session.marks.has(Marks::ENDING) {
                 self.arm_at(index, tick + u64::from(timeout - idle));
             } else {
-                self.end(index);
+                let (tenant, end) = (session.tenant, Self::why_due(tenants, session));
+                self.remove(index, end);
+                self.count_ends(tally.add(tenant, end));
                 expired += 1;
             }
         }
+        self.count_ends(tally.take());
         self.due = due;
         (expired, done)
     }
@@ -488,7 +522,7 @@ impl Sessions {
         for index in due.drain(..) {
             let Some(session) = self.table.get(index) else { continue };
             if session.epoch != tenants.generation as u16 && self.renew(tenants, index).is_none() {
-                self.end(index);
+                self.end(index, self.why_not(tenants, index));
                 ended += 1;
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use super::acl::Acls;
 use super::balance::Vips;
+use super::events::End;
 use super::nat::{Mapped, Pool};
 use super::redirect::{Redirect, Sides};
 use super::services::Chain;
@@ -73,6 +74,8 @@ pub struct Occupancy {
     pub evicted: AtomicU64,
     /// Packets that found no room for their session.
     pub refused: AtomicU64,
+    /// Sessions that have ended, by [`End`].
+    pub(super) ended: [AtomicU64; End::ALL.len()],
     /// When the next session would begin if they began evenly, as fast as they may (monotonic nanoseconds).
     next: AtomicU64,
 }

@@ -66,10 +66,12 @@ pub(super) fn explain(shared: &Shared, request: &ExplainRequest) -> Result<Expla
     let worker = shared.pool.workers().iter().find(|worker| worker.number() == owner as usize);
     let worker = worker.ok_or_else(|| InspectError::Busy(format!("there is no worker {owner}")))?;
     let explained = sessions::ask(shared, worker, move |sessions| sessions.explain(&known, owner, &packet))?;
-    let names: HashMap<u16, String> =
-        inventory.tenants.values().map(|tenant| (tenant.index, tenant.spec.name.to_string())).collect();
+    let names = sessions::names(&inventory);
     answer.tenant = explained.tenant.and_then(|number| names.get(&number).cloned()).unwrap_or_default();
-    answer.session = explained.session.as_ref().map(|seen| sessions::state(seen, &names, owner as usize));
+    answer.session = explained.session.as_ref().map(|seen| {
+        let tenant = names.get(&seen.session.tenant).map_or("", String::as_str);
+        sessions::state(seen, tenant, owner as usize, nanoseconds())
+    });
     answer.steps.extend(explained.steps.iter().map(|step| of_sessions(&inventory, &names, step)));
     let [source, destination] = explained.ends;
     let gone = Imagined { source, destination, ..packet };

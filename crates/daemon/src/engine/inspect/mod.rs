@@ -11,7 +11,7 @@ mod interfaces;
 mod memifs;
 mod neighbors;
 mod runtime;
-mod sessions;
+pub(super) mod sessions;
 mod trace;
 
 pub(super) use baseline::Baseline;
@@ -21,12 +21,13 @@ use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclsRequest, BridgeState, CaptureRequest,
     ClearCountersRequest, CopyResponse, DropCounter, ExplainRequest, ExplainResponse, FibEntry,
     GraphResponse, InterfaceState, MemifSocket, MemifState, NatPoolState, NeighborState, PolicerState,
-    RuntimeResponse, SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse, VipState,
+    RuntimeResponse, SessionEventsRequest, SessionFilter, SessionState, SessionVerdict, TenantState,
+    TraceShowResponse, VipState,
 };
 
 use super::start::EngineHandle;
-use super::{acls, nat, policers, vips};
-use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents};
+use super::{acls, nat, policers, vips, watching};
+use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents, SessionEvents};
 
 impl Inspect for EngineHandle {
     fn engine(&self) -> EngineInfo {
@@ -112,6 +113,14 @@ impl Inspect for EngineHandle {
 
     fn judge_sessions(&self, filter: &SessionFilter, verdict: SessionVerdict) -> Result<u64, InspectError> {
         sessions::judge(&self.shared, filter, verdict)
+    }
+
+    fn session_events(&self, request: &SessionEventsRequest) -> Result<SessionEvents, InspectError> {
+        watching::start(&self.shared, request)
+    }
+
+    fn missed_session_events(&self) -> u64 {
+        self.shared.watching.missed()
     }
 
     fn memifs(&self) -> Vec<MemifState> {

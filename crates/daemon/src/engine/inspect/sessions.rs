@@ -9,10 +9,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use api::v1::{SessionFilter, SessionPhase, SessionState, SessionVerdict, TcpState, TenantState};
+use api::v1::{
+    EndedSessions, SessionEnd, SessionFilter, SessionPhase, SessionState, SessionVerdict, TcpState,
+    TenantState,
+};
 use features::session::redirect::{Judgment, judged};
 use features::session::tenants::TICK_BITS;
-use features::session::{self, Filter, Seen, Sessions, State, order};
+use features::session::{self, End, Filter, Occupancy, Seen, Sessions, State, order};
 use graph::worker::Worker;
 use memory::clock::nanoseconds;
 
@@ -22,7 +25,7 @@ use super::super::start::Shared;
 use crate::dataplane::InspectError;
 
 /// Places of the table that a worker looks at between two rounds: some hundred microseconds' work.
-const SPAN: u32 = 1024;
+pub(in super::super) const SPAN: u32 = 1024;
 /// How long a worker is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -46,11 +49,38 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             refused: figures.refused.load(Ordering::Relaxed),
             max_new_sessions_per_second: spec.max_new_per_second,
             engine_there: redirects::is_there(tenant),
+            ended: ended(figures),
         }
     });
     let mut list: Vec<_> = each.collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
+}
+
+/// Sessions that have ended, by reason.
+fn ended(figures: &Occupancy) -> Vec<EndedSessions> {
+    let each = End::ALL.into_iter().map(|end| (end, figures.ended(end)));
+    let there = each.filter(|(_, sessions)| *sessions > 0);
+    there.map(|(end, sessions)| EndedSessions { end: session_end(end).into(), sessions }).collect()
+}
+
+/// Why a session is over, as clients know it.
+pub(in super::super) const fn session_end(end: End) -> SessionEnd {
+    match end {
+        End::Finished => SessionEnd::Finished,
+        End::Timeout => SessionEnd::Timeout,
+        End::Blocked => SessionEnd::Blocked,
+        End::EvictedForQuota => SessionEnd::EvictedForQuota,
+        End::EvictedForTable => SessionEnd::EvictedForTable,
+        End::Cleared => SessionEnd::Cleared,
+        End::TenantDeleted => SessionEnd::TenantDeleted,
+        End::Reconfigured => SessionEnd::Reconfigured,
+    }
+}
+
+/// Tenants by number.
+pub(in super::super) fn names(inventory: &Inventory) -> HashMap<u16, String> {
+    inventory.tenants.values().map(|tenant| (tenant.index, tenant.spec.name.to_string())).collect()
 }
 
 /// Calls `each` with the sessions that are meant until it returns false.
@@ -64,15 +94,15 @@ pub(super) fn each(
 ) -> Result<(), InspectError> {
     let inventory = shared.directory.get();
     let filter = read(&inventory, filter)?;
-    let names: HashMap<u16, String> =
-        inventory.tenants.values().map(|tenant| (tenant.index, tenant.spec.name.to_string())).collect();
+    let names = names(&inventory);
     drop(inventory);
     for worker in shared.pool.workers() {
         let mut from = Some(0);
         while let Some(at) = from {
             let (part, next) = ask(shared, worker, move |sessions| sessions.look(&filter, at, SPAN))?;
             for seen in part {
-                if !each(state(&seen, &names, worker.number())) {
+                let tenant = names.get(&seen.session.tenant).map_or("", String::as_str);
+                if !each(state(&seen, tenant, worker.number(), nanoseconds())) {
                     return Ok(());
                 }
             }
@@ -92,7 +122,8 @@ pub(super) fn clear(shared: &Shared, filter: &SessionFilter) -> Result<u64, Insp
     for worker in shared.pool.workers() {
         let mut from = Some(0);
         while let Some(at) = from {
-            let (part, next) = ask(shared, worker, move |sessions| sessions.clear(&filter, at, SPAN))?;
+            let (part, next) =
+                ask(shared, worker, move |sessions| sessions.clear(&filter, at, SPAN, nanoseconds()))?;
             ended += part;
             from = next;
         }
@@ -140,7 +171,7 @@ pub(super) fn judge(
 }
 
 /// Has a worker look at its sessions between two rounds.
-pub(super) fn ask<R: Send + 'static>(
+pub(in super::super) fn ask<R: Send + 'static>(
     shared: &Shared,
     worker: &Worker,
     question: impl FnOnce(&mut Sessions) -> R + Send + 'static,
@@ -158,7 +189,11 @@ pub(super) fn ask<R: Send + 'static>(
         .map_err(|_| InspectError::Busy(format!("worker {} doesn't answer", worker.number())))
 }
 
-fn read(inventory: &Inventory, filter: &SessionFilter) -> Result<Filter, InspectError> {
+/// The sessions that are meant, as workers know them.
+///
+/// # Errors
+/// [`InspectError`] where the filter names nothing that there is.
+pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> Result<Filter, InspectError> {
     let invalid = |what: &str, value: &dyn std::fmt::Display| {
         InspectError::Invalid(format!("there can't be a session with {what} {value}"))
     };
@@ -192,10 +227,11 @@ fn read(inventory: &Inventory, filter: &SessionFilter) -> Result<Filter, Inspect
     })
 }
 
-pub(super) fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) -> SessionState {
+/// A session as clients know it, seen at `now` (monotonic nanoseconds).
+pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64) -> SessionState {
     let Seen { handle, key, session, .. } = seen;
     let ((initiator, initiator_port), (responder, responder_port)) = seen.endpoints();
-    let now = (nanoseconds() >> TICK_BITS) as u32;
+    let now = (now >> TICK_BITS) as u32;
     // A packet may have come since the worker took its time.
     let since =
         |tick: u32| f64::from((now.wrapping_sub(tick) as i32).max(0)) * (1u64 << TICK_BITS) as f64 / 1e9;
@@ -212,7 +248,7 @@ pub(super) fn state(seen: &Seen, tenants: &HashMap<u16, String>, worker: usize) 
     let backend = backend.filter(|backend| seen.balanced || backend.0 != responder);
     SessionState {
         id: format!("{worker}-{}.{}", handle.index, handle.generation),
-        tenant: tenants.get(&session.tenant).cloned().unwrap_or_default(),
+        tenant: tenant.into(),
         context: key.context().into(),
         protocol: key.protocol().into(),
         initiator: initiator.to_string(),

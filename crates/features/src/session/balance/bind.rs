@@ -2,6 +2,7 @@
 
 use super::super::acl;
 use super::super::entry::Marks;
+use super::super::events::What;
 use super::super::nat::ports;
 use super::super::sessions::Sessions;
 use super::super::tenants::Tenants;
@@ -78,6 +79,7 @@ impl Sessions {
         if let Some(session) = self.table.get_mut(index) {
             session.marks.put(Marks::TRANSLATED, true);
         }
+        self.tell(index, What::Translated);
         Ok(())
     }
 

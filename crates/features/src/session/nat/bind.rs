@@ -1,6 +1,7 @@
 //! How a session is given an address and a port of a pool, and how that is given back.
 
 use super::super::entry::Marks;
+use super::super::events::What;
 use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
 use super::super::translate::{Address, Address6, End, Translation};
@@ -190,6 +191,7 @@ impl Sessions {
         if let Some(session) = self.table.get_mut(index) {
             session.marks.put(Marks::TRANSLATED, true);
         }
+        self.tell(index, What::Translated);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ fn embryonic_sessions_make_room_and_established_ones_last() {
 }
 
 /// SYNs of as many clients, none of which ever answers.
-fn flood(text: &'static str, clients: std::ops::Range<u16>) -> Vec<Vec<u8>> {
+pub(super) fn flood(text: &'static str, clients: std::ops::Range<u16>) -> Vec<Vec<u8>> {
     let frame = packet(text, "tcp syn").frame;
     let port = if text == V4 { 14 + 20 } else { 14 + 40 };
     let of = |client: u16| {
@@ -289,7 +289,7 @@ fn sessions_are_found_and_ended_by_what_is_asked_for() {
             assert_eq!(sessions(&mut bench).look(&filter, 0, 100).0.len(), expected, "{filter:?}");
         }
         let udp = Filter { protocol: Some(17), ..Filter::default() };
-        assert_eq!(sessions(&mut bench).clear(&udp, 0, 100), (2, None));
+        assert_eq!(sessions(&mut bench).clear(&udp, 0, 100, 0), (2, None));
         assert_eq!(seen(&mut bench).len(), 2);
         pass(&mut bench, text, "udp");
         assert_eq!(seen(&mut bench).len(), 3, "it begins anew");

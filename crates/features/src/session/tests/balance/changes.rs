@@ -174,7 +174,7 @@ fn fewest_sessions_for_their_weight() {
     assert_eq!((by[&1].sessions, by[&2].sessions), (100, 300));
     // Those of one end: it has the next ones.
     let own = Filter { address: Some(backend(2).0), ..Filter::default() };
-    let ended = sessions(&mut bench).clear(&own, 0, u32::MAX).0;
+    let ended = sessions(&mut bench).clear(&own, 0, u32::MAX, 0).0;
     assert_eq!(ended, 300);
     assert!(everybody(&mut bench, 2000..2200).values().all(|by| *by == 2));
 }

@@ -64,7 +64,7 @@ fn a_port_serves_as_many_sessions_as_there_are_destinations() {
         "found by what it is seen as: {as_seen:?}"
     );
     let one = Filter { port: Some(40001), ..Filter::default() };
-    assert_eq!(sessions(&mut bench).clear(&one, 0, u32::MAX).0, 1);
+    assert_eq!(sessions(&mut bench).clear(&one, 0, u32::MAX, 0).0, 1);
     assert_eq!(
         sent_as(&mut bench, from_port(40007)).map(|seen| seen.0),
         Ok(POOL),
@@ -179,7 +179,7 @@ fn check(steps: &[(u8, u8, u8, u8)], ports: RangeInclusive<u16>) {
         let local = (0x0a00_0000 + u32::from(id.1), 40000 + u16::from(id.2));
         let far = (0x0800_0000 + u32::from(id.3), if protocol == 1 { local.1 } else { 53 });
         if let Some((index, seen)) = live.remove(&id) {
-            sessions.end(index);
+            sessions.end(index, End::Cleared);
             taken.remove(&seen);
             continue;
         }
@@ -206,7 +206,7 @@ fn check(steps: &[(u8, u8, u8, u8)], ports: RangeInclusive<u16>) {
                 live.insert(id, (index, seen));
             }
             Err(_) => {
-                sessions.end(index);
+                sessions.end(index, End::Cleared);
                 let address = paired.get(&local.0).map(|address| address.to_bits());
                 let all = taken.keys().filter(|seen| {
                     seen.0 == protocol && address.is_none_or(|address| address == seen.1) && seen.3 == far.0
@@ -216,7 +216,7 @@ fn check(steps: &[(u8, u8, u8, u8)], ports: RangeInclusive<u16>) {
         }
         assert_eq!(pool.figures.translations.load(Ordering::Relaxed), live.len() as u64);
     }
-    live.into_values().for_each(|(index, _)| sessions.end(index));
+    live.into_values().for_each(|(index, _)| sessions.end(index, End::Cleared));
     assert_eq!(pool.figures.translations.load(Ordering::Relaxed), 0);
     for seen in taken.keys() {
         let far = (seen.3, if seen.0 == 1 { seen.2 } else { 53 });
