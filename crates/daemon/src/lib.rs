@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod dataplane;
 pub mod engine;
 pub mod grpc;
+pub mod ipfix;
 pub mod logging;
 pub mod metrics;
 pub mod model;

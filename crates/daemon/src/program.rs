@@ -85,6 +85,7 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
             HugePages::Require => memif::region::HugePages::Require,
         },
         copy: settings.copy.options(cores.first().copied()),
+        ipfix: settings.ipfix.clone(),
         fib_bytes: None,
     }
 }
@@ -97,10 +98,12 @@ fn idle(setting: &str, settings: &Settings) -> String {
 /// What the settings come to.
 fn summary(settings: &Settings, cores: &[usize]) -> String {
     let cores = cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let ipfix = settings.ipfix.iter().map(|one| format!("\n  IPFIX    to {}", one.collector));
     format!(
-        "settings are good\n  API      {}\n  metrics  {}\n  state    {}\n  workers  on cores {cores}",
+        "settings are good\n  API      {}\n  metrics  {}\n  state    {}\n  workers  on cores {cores}{}",
         settings.api.socket.display(),
         settings.metrics.listen,
         settings.state.directory.display(),
+        ipfix.collect::<String>(),
     )
 }

@@ -308,6 +308,7 @@ async fn metrics_are_served_and_nothing_else() {
         "quiver_generation 1",
         "quiver_tenant_sessions_ended_total{tenant=\"red\",reason=\"evicted_for_quota\"} 5",
         "quiver_session_events_missed_total 3",
+        "quiver_ipfix_records_total{collector=\"192.0.2.9:4739\",domain=\"0\"} 6",
         "quiver_objects{kind=\"route\",state=\"pending\"} 1",
         "quiver_objects{kind=\"interface\",state=\"applied\"} 1",
         "quiver_interface_up{interface=\"b\",port=\"memif\"} 0",

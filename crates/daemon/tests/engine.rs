@@ -36,6 +36,7 @@ impl Lab {
             tier: None,
             huge_pages: HugePages::Never,
             copy: copy::CopyOptions::default(),
+            ipfix: Vec::new(),
             fib_bytes: None,
         })
     }
@@ -336,6 +337,7 @@ fn routes_that_a_full_table_has_no_room_for_are_not_called_applied() {
         tier: None,
         huge_pages: HugePages::Never,
         copy: copy::CopyOptions::default(),
+        ipfix: Vec::new(),
         fib_bytes: Some(0),
     });
     // Far apart, so that each takes nodes of its own.

@@ -94,6 +94,8 @@ pub trait Inspect: Send + Sync + 'static {
     fn session_events(&self, request: &SessionEventsRequest) -> Result<SessionEvents, InspectError>;
     /// Session events that somebody has missed, since start.
     fn missed_session_events(&self) -> u64;
+    /// Who is told of sessions by IPFIX, in the order of the settings.
+    fn exporters(&self) -> Vec<ExporterFigures>;
     /// All memif interfaces, ordered by name.
     fn memifs(&self) -> Vec<MemifState>;
     /// Sockets at which memif peers were turned away that asked for no interface that there is; ordered by socket.
@@ -135,6 +137,23 @@ pub struct EngineInfo {
     pub workers: u32,
     /// Memory of workers: "huge pages of 2 MiB" or why not.
     pub memory: String,
+}
+
+/// What was sent to a collector of flow records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExporterFigures {
+    /// Its address and port.
+    pub collector: String,
+    /// Observation domain id.
+    pub domain: u32,
+    /// Messages, since start.
+    pub messages: u64,
+    /// Data records in them.
+    pub records: u64,
+    /// Data records that could not be sent.
+    pub unsent: u64,
+    /// Times that the collector's host has said that nobody listens.
+    pub refused: u64,
 }
 
 /// A counter of a node.

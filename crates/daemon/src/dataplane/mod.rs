@@ -8,6 +8,7 @@ mod inspect;
 mod operation;
 
 pub use inspect::{
-    Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents, SessionEvents,
+    Capture, EngineInfo, ExporterFigures, FibQuery, FibSelection, Inspect, InspectError, NodeEvents,
+    SessionEvents,
 };
 pub use operation::{Change, Dataplane, Operation, Rejection, RouteChange};

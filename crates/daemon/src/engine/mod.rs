@@ -6,7 +6,7 @@
 //! * `operations`: what the control thread asks for, step by step; `compile`: an interface as workers see it.
 //! * `life`: interfaces and ports come, change and go; `devices`: what they leave in network namespaces; `passage`: in which
 //!   order queues and ways come and go.
-//! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets; `watching`: hearing of sessions.
+//! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets; `watching`: hearing of sessions; `export`: telling collectors of them.
 //! * `tenants`, `nat`, `vips`, `acls`: tenants, whose sessions are the workers', what these are seen with outside, who serves them, and which may be.
 //! * `memif`: sockets of memif interfaces, and what is known of their links.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
@@ -19,6 +19,7 @@ mod core;
 mod devices;
 mod directory;
 mod events;
+mod export;
 mod inspect;
 mod life;
 mod memif;

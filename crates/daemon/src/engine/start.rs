@@ -22,6 +22,7 @@ use super::core::{Core, Keys};
 use super::devices::Devices;
 use super::directory::Directory;
 use super::events::{Bell, Events};
+use super::export::{self, Exporter};
 use super::inspect::{Baseline, clock_hz};
 use super::memif::{self, Memifs};
 use super::passage::Attachments;
@@ -29,6 +30,7 @@ use super::routing::Routing;
 use super::service;
 use super::watching::Watching;
 use super::workers::Pool;
+use crate::settings::Ipfix;
 
 /// Addresses that all bridges together can know.
 const MAC_ADDRESSES: usize = 1 << 20;
@@ -44,6 +46,8 @@ pub struct EngineOptions {
     pub huge_pages: HugePages,
     /// Who copies the bodies of packets.
     pub copy: CopyOptions,
+    /// Who is told of sessions.
+    pub ipfix: Vec<Ipfix>,
     /// Bytes that the forwarding table of a VRF and IP version may take; `None`: 256 MiB.
     pub fib_bytes: Option<usize>,
 }
@@ -116,6 +120,8 @@ pub(super) struct Shared {
     pub(super) captures: Arc<CapturePoint>,
     /// Who looks on at sessions.
     pub(super) watching: Watching,
+    /// Who is told of them.
+    pub(super) exporters: Vec<Arc<Exporter>>,
     /// Clocks per second of the time-stamp counter.
     pub(super) clock_hz: u64,
     /// What kind of memory is used, in words.
@@ -221,6 +227,7 @@ impl Engine {
             baseline,
             captures,
             watching: Watching::default(),
+            exporters: options.ipfix.iter().map(|one| Arc::new(Exporter::new(one.clone()))).collect(),
             clock_hz,
             memory,
             copy,
@@ -233,10 +240,17 @@ impl Engine {
         let mut engine = Self { shared, devices, controls, threads };
         engine.thread("engine", move |shared| service::run(shared, &events))?;
         engine.thread("memif", move |shared| memif::run(shared, beginning))?;
+        for exporter in engine.shared.exporters.clone() {
+            engine.thread("ipfix", move |shared| export::run(shared, &exporter))?;
+        }
         Ok(engine)
     }
 
-    fn thread(&mut self, name: &str, run: impl FnOnce(&Shared) + Send + 'static) -> Result<(), EngineError> {
+    fn thread(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(&Arc<Shared>) + Send + 'static,
+    ) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared));
         self.threads.push(thread.map_err(EngineError::Thread)?);

@@ -62,6 +62,7 @@ fn engine() -> Engine {
         tier: None,
         huge_pages: HugePages::Never,
         copy: copy::CopyOptions::default(),
+        ipfix: Vec::new(),
         fib_bytes: None,
     };
     Engine::start(&options).unwrap()

@@ -9,7 +9,7 @@ use api::v1::{AclState, InterfaceCounters, NatPoolState, PolicerHits, TenantStat
 use super::copying;
 use super::exposition::{Exposition, Kind};
 use crate::control::{Census, View};
-use crate::dataplane::Inspect;
+use crate::dataplane::{ExporterFigures, Inspect};
 use crate::model::Readiness;
 use crate::version;
 
@@ -429,6 +429,29 @@ impl Collector {
             "Session events that were lost because whoever looked on read too slowly.",
         )
         .sample(&[], self.inspect.missed_session_events());
+        self.exporters(out);
+    }
+
+    fn exporters(&self, out: &mut Exposition) {
+        type Figure = (&'static str, &'static str, fn(&ExporterFigures) -> u64);
+        const FIGURES: [Figure; 4] = [
+            ("quiver_ipfix_messages_total", "Messages sent to a collector.", |one| one.messages),
+            ("quiver_ipfix_records_total", "Data records in them.", |one| one.records),
+            ("quiver_ipfix_unsent_records_total", "Data records that could not be sent.", |one| one.unsent),
+            (
+                "quiver_ipfix_refused_total",
+                "Times that a collector's host has said that nobody listens.",
+                |one| one.refused,
+            ),
+        ];
+        let exporters = self.inspect.exporters();
+        for (name, help, figure) in FIGURES {
+            let mut metric = out.metric(name, Kind::Counter, help);
+            for one in &exporters {
+                let labels = [("collector", one.collector.as_str()), ("domain", &one.domain.to_string())];
+                metric.sample(&labels, figure(one));
+            }
+        }
     }
 
     fn memifs(&self, out: &mut Exposition) {

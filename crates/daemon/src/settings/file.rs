@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Copying, Listen, SettingsError};
+use super::{Copying, Ipfix, Listen, SettingsError};
 
 /// Where the file is unless it is named.
 pub const DEFAULT_PATH: &str = "/etc/quiver/quiverd.toml";
@@ -28,6 +28,9 @@ pub struct Settings {
     pub copy: Copying,
     /// What is logged and how.
     pub log: Log,
+    /// Who is told of sessions.
+    #[serde(deserialize_with = "super::ipfix::all")]
+    pub ipfix: Vec<Ipfix>,
 }
 
 /// Where clients connect.
@@ -209,6 +212,11 @@ mod tests {
             (Some(1), vec![1])
         );
         assert_eq!(settings.copy.threshold.take(), Some(1024));
+        let [ipfix] = &settings.ipfix[..] else { panic!("{:?}", settings.ipfix) };
+        let said = (ipfix.collector.to_string(), ipfix.source.map(|source| source.to_string()));
+        assert_eq!(said, ("192.0.2.9:4739".into(), Some("192.0.2.1".into())));
+        assert_eq!((ipfix.domain, ipfix.template_seconds.get(), ipfix.active_seconds), (0, 60, None));
+        settings.ipfix.clear();
         assert_eq!(settings, Settings::default());
     }
 
@@ -223,6 +231,24 @@ mod tests {
             ("[copy.model]\nsize = 0", &["line 2", "size = 0", "nonzero"]),
             ("[copy.model]\nerrors = 101", &["line 2", "101 is no percentage", "0 to 100"]),
             ("[copy.model]\nfull = 1000", &["line 2", "1000 is no percentage"]),
+            ("[[ipfix]]\nsource = \"10.0.0.1\"", &["line 1", "collector"]),
+            ("[[ipfix]]\ncollector = \"192.0.2.9\"", &["line 2", "192.0.2.9", "socket address"]),
+            ("[[ipfix]]\ncollector = \"192.0.2.9:0\"", &["line 1", "nobody can listen at 192.0.2.9:0"]),
+            (
+                "[[ipfix]]\ncollector = \"[::1]:4739\"\n[[ipfix]]\ncollector = \"[::1]:4739\"",
+                &["[::1]:4739 appears twice with domain 0"],
+            ),
+            (
+                &"[[ipfix]]\ncollector = \"[::1]:4739\"\n".repeat(9),
+                &["9 collectors are too many", "at most 8"],
+            ),
+            ("[[ipfix]]\ncollector = \"[::]:4739\"", &["nobody can listen at [::]:4739"]),
+            (
+                "[[ipfix]]\ncollector = \"192.0.2.9:4739\"\nsource = \"::1\"",
+                &["::1 can't send", "same IP version"],
+            ),
+            ("[[ipfix]]\ncollector = \"192.0.2.9:4739\"\nactive_seconds = 0", &["line 3", "nonzero"]),
+            ("[[ipfix]]\ncollector = \"192.0.2.9:4739\"\ntenant = \"red\"", &["line 3", "tenant", "tenants"]),
             ("[api]\nsocket_mode = \"rw\"", &["line 2", "octal"]),
         ] {
             let error = parse(text).unwrap_err().to_string();

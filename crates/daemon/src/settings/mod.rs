@@ -7,6 +7,7 @@ mod copying;
 mod cores;
 mod error;
 mod file;
+mod ipfix;
 mod listen;
 mod percent;
 
@@ -16,5 +17,6 @@ pub use error::SettingsError;
 pub use file::{
     Api, DEFAULT_PATH, HugePages, Log, LogFormat, Memory, Metrics, Settings, SocketMode, State, Workers, load,
 };
+pub use ipfix::Ipfix;
 pub use listen::Listen;
 pub use percent::{NoPercentage, Percent};

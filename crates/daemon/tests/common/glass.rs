@@ -14,7 +14,8 @@ use api::v1::{
     WorkerRuntime,
 };
 use quiverd::dataplane::{
-    Capture, EngineInfo, FibQuery, FibSelection, Inspect, InspectError, NodeEvents, SessionEvents,
+    Capture, EngineInfo, ExporterFigures, FibQuery, FibSelection, Inspect, InspectError, NodeEvents,
+    SessionEvents,
 };
 use tokio::sync::mpsc;
 
@@ -210,6 +211,10 @@ impl Inspect for Glass {
 
     fn missed_session_events(&self) -> u64 {
         3
+    }
+
+    fn exporters(&self) -> Vec<ExporterFigures> {
+        vec![ExporterFigures { collector: "192.0.2.9:4739".into(), records: 6, ..ExporterFigures::default() }]
     }
 
     fn memifs(&self) -> Vec<MemifState> {

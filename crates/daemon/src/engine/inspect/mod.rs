@@ -27,7 +27,9 @@ use api::v1::{
 
 use super::start::EngineHandle;
 use super::{acls, nat, policers, vips, watching};
-use crate::dataplane::{Capture, EngineInfo, FibQuery, Inspect, InspectError, NodeEvents, SessionEvents};
+use crate::dataplane::{
+    Capture, EngineInfo, ExporterFigures, FibQuery, Inspect, InspectError, NodeEvents, SessionEvents,
+};
 
 impl Inspect for EngineHandle {
     fn engine(&self) -> EngineInfo {
@@ -121,6 +123,10 @@ impl Inspect for EngineHandle {
 
     fn missed_session_events(&self) -> u64 {
         self.shared.watching.missed()
+    }
+
+    fn exporters(&self) -> Vec<ExporterFigures> {
+        self.shared.exporters.iter().map(|exporter| exporter.figures()).collect()
     }
 
     fn memifs(&self) -> Vec<MemifState> {
