@@ -76,8 +76,21 @@ pub(super) enum Step {
     Doubted,
     /// It stands elsewhere now.
     Moved,
-    /// A connection that was over begins anew.
+    /// A connection that was over begins anew, from the same side.
     Reopened,
+    /// It begins anew from the other side.
+    Turned,
+}
+
+impl Step {
+    /// A connection that was over begins anew, with a packet from that side of it.
+    #[inline(always)]
+    pub(super) const fn reopened(side: Direction) -> Self {
+        match side {
+            Direction::Forward => Self::Reopened,
+            Direction::Reverse => Self::Turned,
+        }
+    }
 }
 
 /// Takes a packet of the session into account; `flags` are those of a TCP segment.
@@ -107,7 +120,7 @@ fn segment(session: &mut Session, direction: Direction, flags: u8) -> Step {
         session.initiated_by(direction);
         session.state = State::Embryonic;
         session.tcp_flags = [SYN, 0];
-        return Step::Reopened;
+        return Step::reopened(direction);
     }
     session.tcp_flags[direction as usize] |= flags & (FIN | SYN | RST | ACK);
     let before = session.state;
@@ -166,7 +179,7 @@ mod tests {
             packet(&mut session, IpProtocol::TCP, direction, flags);
             assert_eq!(session.state, state, "packet {at}");
         }
-        assert_eq!(packet(&mut session, IpProtocol::TCP, Reverse, SYN), Step::Reopened);
+        assert_eq!(packet(&mut session, IpProtocol::TCP, Reverse, SYN), Step::Turned);
         assert_eq!((session.state, session.initiator_is_high()), (State::Embryonic, true));
         assert_eq!(session.direction(true), Forward, "who asks first is the initiator");
     }

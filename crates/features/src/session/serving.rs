@@ -449,9 +449,10 @@ impl<S: Serve> Serving<S> {
         match step {
             Step::Stays | Step::Doubted => {}
             Step::Moved => sessions.moved(tenants, flow.session(), tick),
-            Step::Reopened => {
+            Step::Reopened | Step::Turned => {
+                let side = if step == Step::Turned { Direction::Reverse } else { Direction::Forward };
                 let interface = packets.meta(slot).rx_if;
-                if !sessions.restart(tenants, flow.session(), (interface, direction, bytes), tick) {
+                if !sessions.restart(tenants, flow.session(), (interface, side, bytes), tick) {
                     return Err(self.gone);
                 }
                 let session = sessions.table.get(flow.session());

@@ -217,7 +217,7 @@ fn reopened(visit: &mut Visit<'_>) -> Verdict {
     visit.session.state = State::Embryonic;
     // What `l4-lifecycle` has seen was of the one before.
     visit.session.tcp_flags = [0; 2];
-    visit.step = Step::Reopened;
+    visit.step = Step::reopened(visit.direction);
     visit.count(Counter::Reopened);
     Verdict::Next
 }
