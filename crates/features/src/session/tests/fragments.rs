@@ -1,7 +1,9 @@
 //! Datagrams that come in fragments: all of them belong to the session of the first.
 
+use super::acl::{network, rule};
 use super::handover::{WORKERS, workers_of};
 use super::*;
+use crate::session::acl::Action;
 use crate::testing::Outcome;
 use wire::{Header, Ipv4Header, U16};
 
@@ -109,15 +111,11 @@ fn what_would_replace_ports_or_flags_is_not_one() {
 #[test]
 fn they_share_their_sessions_fate() {
     everywhere(|tier, text, _| {
-        let denied = Tenant { chain: [order().chain(["nat"]).unwrap(); 2], ..tenant() };
-        let mut bench = bench(tier, &[denied]);
-        if text == V6 {
-            return;
-        }
-        // There is no pool: the session is refused, and so are all of its packets.
-        dropped(&mut bench, text, "first fragment", "nat no-pool");
+        let (mut bench, _) = network(tier, vec![rule(Action::Deny)]);
+        dropped(&mut bench, text, "first fragment", "acl denied");
         let (outcome, _) = send(&mut bench, text, "later fragment");
-        assert!(outcome.sent.is_empty() && !outcome.drops.is_empty(), "{outcome:?}");
+        assert_eq!(outcome.drops, [("acl denied".to_string(), 1)].into());
+        assert_eq!(one(&mut bench).session.packets(), [2, 0], "it is the session's");
     });
 }
 
