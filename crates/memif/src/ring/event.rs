@@ -2,16 +2,20 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, read};
 
-use super::signal::signal;
+use super::signal::{signal, signals_by_kernel};
+use super::writer::Writer;
 
 /// An eventfd that both sides hold. Neither signalling nor clearing ever waits, whatever the peer does to it.
 #[derive(Debug)]
 pub struct Event {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
+    /// Who signals it where the kernel doesn't.
+    writer: Mutex<Option<Writer>>,
 }
 
 impl Event {
@@ -20,7 +24,7 @@ impl Event {
     /// # Errors
     /// If the system or the process is out of descriptors.
     pub fn new() -> Result<Self, Errno> {
-        Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
+        Ok(Self::of(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
     }
 
     /// One that came from a peer.
@@ -37,33 +41,62 @@ impl Event {
         if is_semaphore(&fd) {
             return Err(Errno::NOTSUP);
         }
-        Ok(Self { fd })
+        Ok(Self::of(fd))
+    }
+
+    fn of(fd: OwnedFd) -> Self {
+        Self { fd: Arc::new(fd), writer: Mutex::default() }
+    }
+
+    /// Has everything there that it takes to signal, before the first packet wants it.
+    pub(super) fn prepare(&self) {
+        // Miri has no asynchronous I/O.
+        if !cfg!(miri) && signals_by_kernel().is_err() {
+            self.with_writer(|_| ());
+        }
     }
 
     /// Wakes whoever waits.
     #[inline]
     pub fn signal(&self) {
-        signal(self.fd.as_fd());
+        if !signal(self.fd.as_fd()) {
+            self.with_writer(Writer::signal);
+        }
+    }
+
+    /// Where there can be no writer, nothing is signalled: a peer that sleeps with a time limit, as it should, is late.
+    #[cold]
+    fn with_writer(&self, then: impl FnOnce(&Writer)) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.is_none() {
+            *writer = Writer::new(&self.fd);
+        }
+        writer.as_ref().map(then);
     }
 
     /// Takes the signal back; gives whether there was one.
     #[inline]
     pub fn clear(&self) -> bool {
-        let mut counter = [0; 8];
-        // Not to wait is said with the call: O_NONBLOCK belongs to the peer as well. An offset of -1 is none.
-        let flags = ReadWriteFlags::NOWAIT;
-        match preadv2(&self.fd, &mut [IoSliceMut::new(&mut counter)], u64::MAX, flags) {
-            Ok(_) => true,
-            // Before Linux 5.8.
-            Err(Errno::OPNOTSUPP) => read(&self.fd, &mut counter).is_ok(),
-            Err(_) => false,
-        }
+        clear(self.fd.as_fd())
     }
 
     /// Its descriptor, readable while signalled.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// Takes an eventfd's signal back; gives whether there was one.
+pub(super) fn clear(event: BorrowedFd<'_>) -> bool {
+    let mut counter = [0; 8];
+    // Not to wait is said with the call: O_NONBLOCK belongs to the peer as well. An offset of -1 is none.
+    let flags = ReadWriteFlags::NOWAIT;
+    match preadv2(event, &mut [IoSliceMut::new(&mut counter)], u64::MAX, flags) {
+        Ok(_) => true,
+        // Before Linux 5.8.
+        Err(Errno::OPNOTSUPP) => read(event, &mut counter).is_ok(),
+        Err(_) => false,
     }
 }
 

@@ -48,6 +48,7 @@ mod slots;
 mod staged;
 mod tx;
 mod view;
+mod writer;
 
 pub use counters::QueueCounters;
 pub use cursor::IndexFault;
@@ -57,6 +58,7 @@ pub use gauge::RingGauge;
 pub use packets::PacketsSent;
 pub use pool::Pool;
 pub use rx::{Armed, RxQueue, RxSink};
+pub use signal::signals_by_kernel;
 pub use size::RingSize;
 pub use tx::{Transmitted, TxQueue, TxSource};
 pub use view::RingError;

@@ -4,12 +4,17 @@
 //! clear the flag, fill the counter and have the writer sleep for ever. The kernel itself signals eventfds
 //! without ever waiting, for example when an asynchronous read is done. So a thread that signals has an AIO
 //! context and reads nothing from an empty file of its own.
+//!
+//! How many contexts there may be is one figure for the whole host (`fs.aio-max-nr`), which others can use up. So the process takes one
+//! as early as it can, with its first queue, and threads that get none of their own signal with that. Where there is
+//! none at all (a sandbox that refuses `io_setup`), the write is left to a thread that may wait: see `writer`.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
-use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
-use rustix::io::{Errno, write};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 
 /// Completions the context holds before they are collected.
 const COMPLETIONS: u32 = 64;
@@ -45,7 +50,8 @@ struct Completion {
     result2: i64,
 }
 
-/// A thread's means to signal.
+/// Means to signal, of a thread or of all of them.
+#[derive(Debug)]
 struct Signaller {
     /// `aio_context_t`.
     context: usize,
@@ -57,38 +63,39 @@ thread_local! {
     static SIGNALLER: OnceCell<Option<Signaller>> = const { OnceCell::new() };
 }
 
-/// Adds 1 to the counter of an eventfd, without waiting, whatever its other holders do to it.
-pub(super) fn signal(event: BorrowedFd<'_>) {
-    let done = SIGNALLER.try_with(|signaller| {
-        signaller
-            .get_or_init(Signaller::new)
-            .as_ref()
-            .is_some_and(|signaller| signaller.signal(event).is_ok())
-    });
-    if !done.unwrap_or(false) {
-        signal_by_writing(event);
+/// For threads without one.
+static SHARED: OnceLock<Signaller> = OnceLock::new();
+
+/// Whether the kernel signals for us: not where the process can have no context for asynchronous I/O. What it has once it keeps.
+///
+/// Without, each queue that is sent to has a thread that signals, and that its peer can keep waiting.
+///
+/// # Errors
+/// What the kernel says then: [`Errno::AGAIN`] if `fs.aio-max-nr` is used up, [`Errno::PERM`] or [`Errno::NOSYS`] in a sandbox.
+pub fn signals_by_kernel() -> Result<(), Errno> {
+    if SHARED.get().is_none() {
+        // Another thread may have been quicker: one is enough.
+        let _ = SHARED.set(Signaller::new()?);
     }
+    Ok(())
 }
 
-/// Where there is no AIO (a sandbox, or fs.aio-max-nr used up): nearly as good, but a peer that keeps
-/// clearing the flag can still make us wait.
-fn signal_by_writing(event: BorrowedFd<'_>) {
-    if let Ok(flags) = fcntl_getfl(event) {
-        if !flags.contains(OFlags::NONBLOCK) {
-            let _ = fcntl_setfl(event, flags | OFlags::NONBLOCK);
-        }
-        // A full counter means that it has been signalled often enough.
-        let _ = write(event, &1_u64.to_ne_bytes());
-    }
+/// Adds 1 to the counter of an eventfd, without waiting, whatever its other holders do to it. `false` if that can't be had.
+pub(super) fn signal(event: BorrowedFd<'_>) -> bool {
+    let own = SIGNALLER.try_with(|signaller| {
+        let signaller = signaller.get_or_init(|| Signaller::new().ok());
+        signaller.as_ref().is_some_and(|signaller| signaller.signal(event).is_ok())
+    });
+    own.unwrap_or(false) || SHARED.get().is_some_and(|shared| shared.signal(event).is_ok())
 }
 
 impl Signaller {
-    fn new() -> Option<Self> {
-        let empty = memfd_create("memif-signal", MemfdFlags::CLOEXEC).ok()?;
+    fn new() -> Result<Self, Errno> {
+        let empty = memfd_create("memif-signal", MemfdFlags::CLOEXEC)?;
         let mut context = 0_usize;
         // SAFETY: io_setup writes the new context's number into `context`, which is zero as it must be.
         let result = unsafe { libc::syscall(libc::SYS_io_setup, COMPLETIONS, &raw mut context) };
-        (result == 0).then_some(Self { context, empty })
+        if result == 0 { Ok(Self { context, empty }) } else { Err(last_error()) }
     }
 
     fn signal(&self, event: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -110,7 +117,7 @@ impl Signaller {
             ..Request::default()
         };
         let mut list = [&raw mut request];
-        // SAFETY: the context is this thread's, the list has one element, and the request asks to read 0
+        // SAFETY: the context is ours, for any thread; the list has one element, and the request asks to read 0
         // bytes to no buffer. The kernel has copied it when the call returns (a read from a memfd completes
         // within it) and keeps no reference to it.
         let result = unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1_usize, list.as_mut_ptr()) };
@@ -137,7 +144,7 @@ impl Signaller {
 
 impl Drop for Signaller {
     fn drop(&mut self) {
-        // SAFETY: the context is this thread's and not used any more.
+        // SAFETY: the context is ours and not used any more.
         let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }
@@ -151,7 +158,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use rustix::event::{EventfdFlags, eventfd};
-    use rustix::io::read;
+    use rustix::io::{read, write};
 
     use super::*;
 
@@ -165,17 +172,22 @@ mod tests {
     fn counts_further_than_completions_are_kept() {
         let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         for _ in 0..1000 {
-            signal(event.as_fd());
+            assert!(signal(event.as_fd()));
         }
         assert_eq!(value(&event), 1000);
     }
 
+    /// More than one of them at a time finds the context full.
     #[test]
-    fn both_ways_work() {
-        let event = eventfd(0, EventfdFlags::empty()).unwrap();
-        assert!(Signaller::new().unwrap().signal(event.as_fd()).is_ok());
-        signal_by_writing(event.as_fd());
-        assert_eq!(value(&event), 2);
+    fn threads_may_share_a_context() {
+        let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let shared = Signaller::new().unwrap();
+        let signal = || (0..1000).filter(|_| shared.signal(event.as_fd()).is_ok()).count();
+        let signalled: usize = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(signal));
+            threads.map(|thread| thread.join().unwrap()).iter().sum()
+        });
+        assert_eq!(value(&event), signalled as u64);
     }
 
     /// Would wait for ever if it were a write.
@@ -183,7 +195,7 @@ mod tests {
     fn a_full_blocking_counter_does_not_stop_us() {
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-        signal(event.as_fd());
+        assert!(signal(event.as_fd()));
         assert!(value(&event) >= u64::MAX - 1);
     }
 
@@ -191,5 +203,6 @@ mod tests {
     fn what_is_no_eventfd_is_an_error_for_the_kernel() {
         let (read_end, _write_end) = rustix::pipe::pipe().unwrap();
         assert!(Signaller::new().unwrap().signal(read_end.as_fd()).is_err());
+        assert!(!signal(read_end.as_fd()));
     }
 }

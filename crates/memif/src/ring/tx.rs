@@ -120,6 +120,7 @@ impl TxQueue {
             owner,
         };
         queue.lay_out();
+        queue.event.prepare();
         queue
     }
 

@@ -16,6 +16,9 @@ pub(in super::super) fn run(shared: &Shared, beginning: Beginning) {
     if let Err(errno) = ::memif::region::notices_punched_holes() {
         tracing::warn!(%errno, "no userfaultfd: pages that memif peers free while they are connected are made anew, and paid for, by us");
     }
+    if let Err(errno) = ::memif::ring::signals_by_kernel() {
+        tracing::warn!(%errno, "no asynchronous I/O (io_setup): each queue that memif peers are sent packets by has a thread that signals them; raise fs.aio-max-nr, or allow the system call");
+    }
     let mut report = Instant::now() + REPORT;
     while !shared.stop.load(Ordering::Acquire) {
         let until = sockets.next_deadline().map_or(report, |deadline| deadline.min(report));

@@ -1,0 +1,227 @@
+//! Signalling an eventfd where the kernel doesn't do it for us (see `signal`): by `write`, in a thread that may wait.
+//!
+//! A peer that clears O_NONBLOCK and keeps the counter full holds up the one thread that signals it: no worker, and no other peer's
+//! signals. A thread that is held up when its event goes is let go by taking the counter back, at once and with each writer that is made later;
+//! a peer that fills it again every time keeps the thread. There are [`MOST_HELD`] such threads at most: then no new ones are made
+//! until some are let go.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Thread, park};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::write;
+
+use super::event::clear;
+
+/// Most threads that peers hold up without having a connection any more.
+const MOST_HELD: usize = 64;
+
+/// Bytes of a thread's stack: it makes two system calls.
+const STACK: usize = 64 << 10;
+
+/// Errands that were being run when their event went.
+static HELD: Mutex<Vec<Arc<Errand>>> = Mutex::new(Vec::new());
+
+/// A thread that signals one event.
+#[derive(Debug)]
+pub(super) struct Writer {
+    errand: Arc<Errand>,
+    thread: Thread,
+}
+
+/// What it is told and tells.
+#[derive(Debug)]
+struct Errand {
+    event: Arc<OwnedFd>,
+    /// To be signalled (once more).
+    pending: AtomicBool,
+    /// To end.
+    closed: AtomicBool,
+    /// In the system call, where a peer can keep it.
+    writing: AtomicBool,
+}
+
+impl Writer {
+    /// `None` if there can be no more threads.
+    pub(super) fn new(event: &Arc<OwnedFd>) -> Option<Self> {
+        if let_go() >= MOST_HELD {
+            return None;
+        }
+        let [pending, closed, writing] = Default::default();
+        let errand = Arc::new(Errand { event: Arc::clone(event), pending, closed, writing });
+        let theirs = Arc::clone(&errand);
+        let thread = Builder::new().name("memif-signal".into()).stack_size(STACK);
+        let thread = thread.spawn(move || theirs.run()).ok()?.thread().clone();
+        Some(Self { errand, thread })
+    }
+
+    /// Has the event signalled, soon. Doesn't wait; what isn't done yet isn't asked for twice.
+    pub(super) fn signal(&self) {
+        if !self.errand.pending.swap(true, Ordering::Release) {
+            self.thread.unpark();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Either it is seen to be closed, or that it is being written is seen here.
+        self.errand.closed.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+        if self.errand.writing.load(Ordering::SeqCst) {
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&self.errand));
+            let_go();
+        }
+    }
+}
+
+impl Errand {
+    fn run(&self) {
+        while !self.closed.load(Ordering::SeqCst) {
+            if !self.pending.swap(false, Ordering::Acquire) {
+                park();
+                continue;
+            }
+            self.writing.store(true, Ordering::SeqCst);
+            if !self.closed.load(Ordering::SeqCst) {
+                signal_by_writing(self.event.as_fd());
+            }
+            self.writing.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Lets those go that are held up for nothing; gives how many still are.
+fn let_go() -> usize {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    held.retain(|errand| {
+        clear(errand.event.as_fd());
+        errand.writing.load(Ordering::SeqCst)
+    });
+    held.len()
+}
+
+/// Waits if the peer clears the flag in between.
+fn signal_by_writing(event: BorrowedFd<'_>) {
+    if let Ok(flags) = fcntl_getfl(event) {
+        if !flags.contains(OFlags::NONBLOCK) {
+            let _ = fcntl_setfl(event, flags | OFlags::NONBLOCK);
+        }
+        // A full counter means that it has been signalled often enough.
+        let _ = write(event, &1_u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+    use rustix::io::Errno;
+
+    use super::super::{Event, signals_by_kernel};
+    use super::*;
+
+    /// Only what is broken takes so long.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// From here on, for this thread and those that it starts, `io_setup` is an error: as in a sandbox.
+    fn refuse_io_setup() {
+        // Where `seccomp_data` has the system call.
+        const NUMBER: u32 = 0;
+        let instruction = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+        let filter = [
+            instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, NUMBER),
+            instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_io_setup as u32),
+            instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+        // SAFETY: both calls take numbers, and the second a program that lives until it returns.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        }
+    }
+
+    /// Whether this is the process without asynchronous I/O, in which the test is to be run; if not, it has been run there.
+    fn without_io_setup(test: &str) -> bool {
+        if std::env::var_os("QUIVER_TEST_NO_AIO").is_some() {
+            refuse_io_setup();
+            assert_eq!(signals_by_kernel(), Err(Errno::PERM));
+            return true;
+        }
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([&format!("ring::writer::tests::{test}"), "--exact", "--nocapture"])
+            .env("QUIVER_TEST_NO_AIO", "1")
+            .status();
+        assert!(status.unwrap().success());
+        false
+    }
+
+    fn readable(event: BorrowedFd<'_>) -> bool {
+        let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(event, PollFlags::IN)], Some(&timeout)).unwrap() == 1
+    }
+
+    #[test]
+    fn who_waits_is_woken_without_asynchronous_io() {
+        if !without_io_setup("who_waits_is_woken_without_asynchronous_io") {
+            return;
+        }
+        let theirs = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let event = Event::from_peer(theirs.try_clone().unwrap()).unwrap();
+        for _ in 0..1000 {
+            event.signal();
+            assert!(readable(theirs.as_fd()), "the signal is lost");
+            assert!(clear(theirs.as_fd()));
+        }
+    }
+
+    /// The peer keeps its counter full and clears the flag all the time.
+    #[test]
+    fn hostile_clearing_holds_up_no_worker() {
+        if !without_io_setup("hostile_clearing_holds_up_no_worker") {
+            return;
+        }
+        let theirs = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let fill = || write(&theirs, &(u64::MAX - 1).to_ne_bytes());
+        let event = Event::from_peer(theirs.try_clone().unwrap()).unwrap();
+        let stop = AtomicBool::new(false);
+        fill().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    fcntl_setfl(&theirs, OFlags::empty()).unwrap();
+                }
+            });
+            // Not in the scope: it would be waited for.
+            let (done, finished) = channel();
+            std::thread::spawn(move || {
+                (0..200_000).for_each(|_| event.signal());
+                let _ = done.send(event);
+            });
+            let event = finished.recv_timeout(PATIENCE);
+            stop.store(true, Ordering::Relaxed);
+            let event = event.expect("the worker waits for its peer");
+            // It may come back to its senses: what was to be written is.
+            clear(theirs.as_fd());
+            event.signal();
+            assert!(readable(theirs.as_fd()));
+            // Once more: held up for good, and it goes.
+            fcntl_setfl(&theirs, OFlags::NONBLOCK).unwrap();
+            clear(theirs.as_fd());
+            let _ = fill();
+            drop(event);
+        });
+        let started = Instant::now();
+        while let_go() > 0 {
+            assert!(started.elapsed() < PATIENCE, "the thread is held up for nothing");
+            std::thread::yield_now();
+        }
+    }
+}
