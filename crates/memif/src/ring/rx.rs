@@ -296,7 +296,12 @@ impl RxQueue {
     /// # Errors
     /// [`QueueError`] with [`Fault::Index`] if the peer's index is impossible, or [`Fault::MemoryLost`].
     pub fn arm(&mut self) -> Result<Armed, QueueError> {
-        match self.endpoint.arm(self.ring.indices(), &self.cursor) {
+        let available = self.endpoint.arm(self.ring.indices(), &self.cursor);
+        // Zeros in place of lost pages look like an empty ring, too: nobody would ever wake us.
+        if self.ring.table().lost() {
+            return Err(self.error(Fault::MemoryLost));
+        }
+        match available {
             Err(fault) => Err(self.error(fault.into())),
             // Of a chain that isn't finished what is there was read: there is nothing to do until more of it comes.
             Ok(n) if n <= self.chain.slots() => Ok(Armed::Sleep),

@@ -167,3 +167,25 @@ fn what_a_peer_writes_is_checked_before_it_is_followed() {
     ring.indices().head.store(65, std::sync::atomic::Ordering::Release);
     assert!(matches!(server.0.receive(64, &mut Batch::new(64)).unwrap_err().fault, Fault::Index(_)));
 }
+
+/// Zeros in place of the ring look as if nothing had come: who is about to sleep must be told.
+#[cfg(not(miri))]
+#[test]
+fn memory_that_is_lost_is_told_before_sleeping() {
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    let theirs = memfd_create("peer", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&theirs, RING.into()).unwrap();
+    let ours = theirs.try_clone().unwrap();
+    let region = Region::map(ours, RING.into(), memory::region::SealPolicy::Allow).unwrap();
+    let table = Arc::new(RegionTable::new(vec![Arc::new(region)]).unwrap());
+    let ring = || RingView::new(Arc::clone(&table), 0, 0, SIZE).unwrap();
+    ring().initialise();
+    let mut rx = RxQueue::new(ring(), Endpoint::server(), Slots::Peer, 4096, event());
+    let tx = TxQueue::new(ring(), Endpoint::server(), Slots::Peer, event());
+    rx.start();
+    assert_eq!(rx.arm().unwrap(), super::Armed::Sleep);
+    ftruncate(&theirs, 0).unwrap();
+    assert_eq!(rx.arm().unwrap_err().fault, Fault::MemoryLost);
+    assert_eq!(tx.room().unwrap_err().fault, Fault::MemoryLost);
+}

@@ -154,6 +154,9 @@ impl TxQueue {
     #[inline]
     pub fn room(&self) -> Result<u16, QueueError> {
         let room = self.endpoint.available(self.ring.indices(), &self.cursor);
+        if self.ring.table().lost() {
+            return Err(self.error(Fault::MemoryLost));
+        }
         room.map_err(|fault| self.error(fault.into()))
     }
 
