@@ -121,26 +121,35 @@ impl Drop for Guard {
 
 /// Installs the handler, once.
 fn install() -> Result<(), Errno> {
-    let installed = PREVIOUS.get_or_init(|| {
-        // SAFETY: all-zero is a valid sigaction: no handler, no flags, an empty mask.
-        let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-        action.sa_sigaction = handle as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: both point to a sigaction; the handler keeps to what is allowed in a signal handler.
-        let result = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, previous.as_mut_ptr()) };
-        // SAFETY: on success the kernel has filled it in.
-        (result == 0).then(|| unsafe { previous.assume_init() })
-    });
+    let installed = PREVIOUS.get_or_init(|| set(&ours()));
     installed.as_ref().map(|_| ()).ok_or(Errno::PERM)
+}
+
+fn ours() -> libc::sigaction {
+    // SAFETY: all-zero is a valid sigaction: no handler, no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    action.sa_sigaction = handle as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    action
+}
+
+/// Has SIGBUS do this; gives what it did before.
+fn set(action: &libc::sigaction) -> Option<libc::sigaction> {
+    let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: both point to a sigaction; the handler keeps to what is allowed in a signal handler.
+    let result = unsafe { libc::sigaction(libc::SIGBUS, action, previous.as_mut_ptr()) };
+    // SAFETY: on success the kernel has filled it in.
+    (result == 0).then(|| unsafe { previous.assume_init() })
 }
 
 /// The handler of SIGBUS. Uses atomics and system calls only.
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo to handlers with SA_SIGINFO; for SIGBUS it holds an address.
+    // SAFETY: the kernel passes a valid siginfo to handlers with SA_SIGINFO.
+    let sent = unsafe { (*info).si_code } <= 0;
+    // SAFETY: the same; that of a SIGBUS holds an address. If it was sent by somebody, there is something else in its place.
     let address = unsafe { (*info).si_addr() } as usize;
-    if !replace(address) {
-        pass_on(signal, info, context);
+    if sent || !replace(address) {
+        pass_on(signal, sent, info, context);
     }
 }
 
@@ -178,10 +187,12 @@ fn replace(address: usize) -> bool {
 }
 
 /// Does what was done before us.
-fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some(Some(previous)) = PREVIOUS.get() else { return die(signal) };
+fn pass_on(signal: libc::c_int, sent: bool, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let Some(Some(previous)) = PREVIOUS.get() else { return die(signal, sent) };
     match previous.sa_sigaction {
-        libc::SIG_DFL | libc::SIG_IGN => die(signal),
+        libc::SIG_IGN if sent => return,
+        // A fault can't be ignored: the access would be repeated for ever.
+        libc::SIG_DFL | libc::SIG_IGN => return die(signal, sent),
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: with SA_SIGINFO, that is the type of a handler.
             let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
@@ -194,119 +205,24 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
             handler(signal);
         }
     }
+    // Rust's own handler has the default in its place when it returns, for an access that is repeated. Of what was sent nothing is, and
+    // the process goes on: guarded.
+    if sent {
+        set(&ours());
+    }
 }
 
-/// Goes back to the default: the access is repeated when the handler returns, and ends the process as it
-/// should.
-fn die(signal: libc::c_int) {
-    // SAFETY: signal() is allowed in a signal handler.
-    unsafe { libc::signal(signal, libc::SIG_DFL) };
-}
-
-#[cfg(test)]
-#[cfg(not(miri))]
-mod tests {
-    use std::os::fd::OwnedFd;
-    use std::sync::Arc;
-
-    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-
-    use super::super::{Region, RegionTable, SealPolicy};
-    use super::{Slot, holding};
-
-    fn unsealed(size: u64) -> (OwnedFd, Arc<Region>, RegionTable) {
-        let fd = memfd_create("peer", MemfdFlags::CLOEXEC).unwrap();
-        ftruncate(&fd, size).unwrap();
-        let ours = fd.try_clone().unwrap();
-        let region = Arc::new(Region::map(ours, size, SealPolicy::Allow).unwrap());
-        let table = RegionTable::new(vec![Arc::clone(&region)]).unwrap();
-        (fd, region, table)
-    }
-
-    #[test]
-    fn a_truncated_region_reads_zero_and_is_lost() {
-        let (theirs, region, table) = unsealed(1 << 20);
-        let (_kept, other, other_table) = unsealed(4096);
-        let range = table.check(0, 70_000, 5).unwrap();
-        range.write(b"hello");
-        other_table.check(0, 0, 5).unwrap().write(b"other");
-        assert!(!region.lost() && !table.lost());
-        ftruncate(&theirs, 0).unwrap();
-        let mut bytes = [0xff; 5];
-        range.read(&mut bytes);
-        assert_eq!(bytes, [0; 5]);
-        assert!(region.lost() && table.lost());
-        range.write(b"still");
-        range.read(&mut bytes);
-        assert_eq!(&bytes, b"still", "ours alone now, and harmless");
-        other_table.check(0, 0, 5).unwrap().read(&mut bytes);
-        assert_eq!(&bytes, b"other");
-        assert!(!other.lost() && !other_table.lost());
-    }
-
-    #[test]
-    fn writing_is_guarded_like_reading_on_any_thread() {
-        let (theirs, region, table) = unsealed(1 << 16);
-        ftruncate(&theirs, 4096).unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let table = &table;
-                scope.spawn(move || table.check(0, 8192 * (thread + 1), 4).unwrap().write(b"over"));
-            }
-        });
-        assert!(region.lost());
-    }
-
-    /// Another region takes the slot while it is looked at: the base of one and the length of the other would be neighbours' memory.
-    #[test]
-    fn a_slot_that_is_used_again_is_never_half_of_one_region() {
-        const REGIONS: [(usize, usize); 2] = [(1 << 30, 4096), (1 << 40, 1 << 32)];
-        // Of none of them, but where the first begins it would be in reach of the second's length.
-        const NOBODYS: usize = (1 << 30) + (1 << 20);
-        let slots = [Slot::new()];
-        std::thread::scope(|scope| {
-            let uses = scope.spawn(|| {
-                for use_ in 0..2_000_000 {
-                    let (base, len) = REGIONS[use_ % 2];
-                    assert!(slots[0].take(base, len) && !slots[0].take(0, usize::MAX));
-                    slots[0].free();
-                }
-            });
-            while !uses.is_finished() {
-                assert!(holding(&slots, NOBODYS).is_none());
-            }
-        });
-        assert!(slots[0].take(REGIONS[0].0, REGIONS[0].1));
-        assert!(holding(&slots, REGIONS[0].0 + 4096).is_none());
-        assert!(
-            matches!(holding(&slots, REGIONS[0].0 + 4095), Some((_, base, 4096)) if base == REGIONS[0].0)
-        );
-    }
-
-    /// In a process of its own: it has to die.
-    #[test]
-    fn another_sigbus_kills_as_before() {
-        if std::env::var_os("QUIVER_TEST_DIE").is_some() {
-            let (_keep, _region, _table) = unsealed(4096);
-            let fd = memfd_create("own", MemfdFlags::CLOEXEC).unwrap();
-            // SAFETY: a fresh mapping of one page, read within its bounds; that the file has no page is the
-            // point.
-            unsafe {
-                let flags = rustix::mm::MapFlags::SHARED;
-                let page =
-                    rustix::mm::mmap(std::ptr::null_mut(), 4096, rustix::mm::ProtFlags::READ, flags, &fd, 0);
-                std::ptr::read_volatile(page.unwrap().cast::<u8>());
-            }
-            return;
+/// Ends the process as it would have ended without us: goes back to the default, under which the access is repeated when the handler
+/// returns. What was sent isn't repeated by itself: it is sent once more, and arrives then, so that there is no going on unguarded.
+fn die(signal: libc::c_int, sent: bool) {
+    // SAFETY: both are allowed in a signal handler.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        if sent {
+            libc::raise(signal);
         }
-        let name = "region::guard::tests::another_sigbus_kills_as_before";
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([name, "--exact"])
-            .env("QUIVER_TEST_DIE", "1")
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .status()
-            .unwrap();
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGBUS));
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;
