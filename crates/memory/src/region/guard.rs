@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 
-/// Most regions at a time.
-const SLOTS: usize = 8192;
+/// Slots that are made at a time ...
+const CHUNK: usize = 1024;
+/// ... and how often: a million regions. The kernel allows a process fewer mappings (`vm.max_map_count`, 65530 by default).
+const CHUNKS: usize = 1024;
 
 /// A region, as the signal handler sees it.
 #[derive(Debug)]
@@ -73,10 +75,8 @@ impl Slot {
     }
 }
 
-static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
-
-/// Slots from here on have never been used.
-static USED: AtomicUsize = AtomicUsize::new(0);
+/// Slots of all regions. It grows when all are taken, and none ever goes: the handler looks at them at any time.
+static TABLE: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
 /// Whether any region was ever lost: lets the hot path skip looking at each.
 static ANY_LOST: AtomicBool = AtomicBool::new(false);
@@ -98,13 +98,15 @@ pub(super) struct Guard {
 
 impl Guard {
     /// # Errors
-    /// [`Errno::NOSPC`] if too many regions are mapped, or what installing the handler failed with.
+    /// [`Errno::NOSPC`] if a million regions are mapped, or what installing the handler failed with.
     pub fn new(base: usize, len: usize) -> Result<Self, Errno> {
         install()?;
-        let mut slots = TABLE.iter().enumerate();
-        let (index, slot) = slots.find(|(_, slot)| slot.take(base, len)).ok_or(Errno::NOSPC)?;
-        USED.fetch_max(index + 1, Ordering::Relaxed);
-        Ok(Self { slot })
+        // The next chunk is made when none is free in those before it.
+        let chunk = |chunk: &'static OnceLock<Box<[Slot]>>| {
+            chunk.get_or_init(|| (0..CHUNK).map(|_| Slot::new()).collect())
+        };
+        let slot = TABLE.iter().flat_map(chunk).find(|slot| slot.take(base, len));
+        Ok(Self { slot: slot.ok_or(Errno::NOSPC)? })
     }
 
     /// Whether pages went away.
@@ -157,8 +159,11 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 ///
 /// Slots come and go meanwhile, but not the one of the region that was hit: it is guarded as long as it is mapped, and mapped as long as the
 /// thread that was hit is here. No other region can have the address then, so that there is none to be found but this.
-fn holding(slots: &[Slot], address: usize) -> Option<(&Slot, usize, usize)> {
-    slots.iter().find_map(|slot| {
+fn holding<'a>(
+    slots: impl IntoIterator<Item = &'a Slot>,
+    address: usize,
+) -> Option<(&'a Slot, usize, usize)> {
+    slots.into_iter().find_map(|slot| {
         let (base, len) = slot.region()?;
         (address.wrapping_sub(base) < len).then_some((slot, base, len))
     })
@@ -166,7 +171,8 @@ fn holding(slots: &[Slot], address: usize) -> Option<(&Slot, usize, usize)> {
 
 /// Puts zero pages in place of the region with this address; `false` if there is none.
 fn replace(address: usize) -> bool {
-    let slots = &TABLE[..USED.load(Ordering::Relaxed)];
+    // To look whether a chunk is there takes one atomic load.
+    let slots = TABLE.iter().map_while(OnceLock::get).flatten();
     let Some((slot, base, len)) = holding(slots, address) else { return false };
     let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: base..base+len is the one region that has the address: a mapping of the thread that was hit, or one that

@@ -77,6 +77,15 @@ fn a_slot_that_is_used_again_is_never_half_of_one_region() {
     assert!(matches!(holding(&slots, REGIONS[0].0 + 4095), Some((_, base, 4096)) if base == REGIONS[0].0));
 }
 
+#[test]
+fn a_peer_with_many_regions_leaves_some_to_others() {
+    // No address that anything could have: they are never hit.
+    let guard = |i: usize| Guard::new((1 << 60) + i * 4096, 4096).unwrap();
+    let many: Vec<_> = (0..20_000).map(guard).collect();
+    a_truncated_region_reads_zero_and_is_lost();
+    drop(many);
+}
+
 /// How the process ends that runs this test by itself, or `None` if this is the one.
 fn alone(test: &str) -> Option<ExitStatus> {
     if std::env::var_os("QUIVER_TEST_ALONE").is_some() {
