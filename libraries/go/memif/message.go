@@ -139,11 +139,24 @@ func decode(b []byte) (*message, error) {
 // takesFile says whether a file descriptor comes along.
 func (m *message) takesFile() bool { return m.kind == msgAddRegion || m.kind == msgAddRing }
 
+// invisible has what is no control character but changes how the text around it is shown (direction, joining, line ends) or isn't seen
+// at all: the soft hyphen, U+061C, U+180E, zero-width and directional marks, separators, joiners, embeddings and isolates, the byte order mark,
+// interlinear annotation and tags. The same in all of Quiver's memif libraries.
+var invisible = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x00ad, Hi: 0x00ad, Stride: 1}, {Lo: 0x061c, Hi: 0x061c, Stride: 1}, {Lo: 0x180e, Hi: 0x180e, Stride: 1},
+		{Lo: 0x200b, Hi: 0x200f, Stride: 1}, {Lo: 0x2028, Hi: 0x202e, Stride: 1}, {Lo: 0x2060, Hi: 0x206f, Stride: 1},
+		{Lo: 0xfeff, Hi: 0xfeff, Stride: 1}, {Lo: 0xfff9, Hi: 0xfffb, Stride: 1},
+	},
+	R32:         []unicode.Range32{{Lo: 0xe0000, Hi: 0xe007f, Stride: 1}},
+	LatinOffset: 1,
+}
+
 // clean cuts text to what fits before a NUL, and replaces what could confuse a terminal or a log.
 func clean(text string, size int) string {
 	var cut strings.Builder
 	for _, c := range text {
-		if unicode.IsControl(c) {
+		if unicode.IsControl(c) || unicode.Is(invisible, c) {
 			c = utf8.RuneError
 		}
 		if cut.Len()+utf8.RuneLen(c) >= size {

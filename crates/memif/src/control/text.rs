@@ -4,8 +4,9 @@ use std::fmt;
 
 /// Text that travels in a field of `N` bytes, of which the last is always NUL.
 ///
-/// What comes from a peer is cut at the first NUL, and everything that could confuse a terminal or a log
-/// (control characters, invalid UTF-8) is replaced, so that it may be printed as it is.
+/// What comes from a peer is cut at the first NUL, and everything that could confuse a terminal, a log or who reads it
+/// (control characters, invalid UTF-8, what isn't seen or changes how the text around it is shown) is replaced, so that
+/// it may be printed as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Text<const N: usize>(String);
 
@@ -13,7 +14,7 @@ impl<const N: usize> Text<N> {
     /// As much of `text` as fits.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let clean = text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
+        let clean = text.chars().map(|c| if misleads(c) { char::REPLACEMENT_CHARACTER } else { c });
         let mut cut = String::new();
         for c in clean {
             if cut.len() + c.len_utf8() >= N {
@@ -54,6 +55,19 @@ impl<const N: usize> From<&str> for Text<N> {
     }
 }
 
+/// Whether a character would make text look like another one, or like none. The same ones are replaced by all of our libraries.
+fn misleads(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}'     // soft hyphen, Arabic letter mark, Mongolian vowel separator
+            | '\u{200b}'..='\u{200f}'             // zero width, marks of direction
+            | '\u{2028}'..='\u{202e}'             // separators of lines and paragraphs, embeddings, overrides
+            | '\u{2060}'..='\u{206f}'             // joiners, invisible operators, isolates
+            | '\u{feff}'                          // byte order mark
+            | '\u{fff9}'..='\u{fffb}'             // interlinear annotation
+            | '\u{e0000}'..='\u{e007f}') // tags
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +83,18 @@ mod tests {
     fn what_a_peer_sends_is_harmless_to_print() {
         assert_eq!(Text::<32>::read(b"eth0\0garbage").as_str(), "eth0");
         assert_eq!(Text::<32>::read(b"a\x1b[2J\nb").as_str(), "a\u{fffd}[2J\u{fffd}b");
+        for hidden in
+            "\u{202e}\u{2066}\u{2069}\u{2028}\u{2029}\u{200b}\u{200f}\u{feff}\u{61c}\u{85}\u{e0041}".chars()
+        {
+            let text = format!("a{hidden}b");
+            assert_eq!(
+                Text::<32>::read(text.as_bytes()).as_str(),
+                "a\u{fffd}b",
+                "{}",
+                hidden.escape_unicode()
+            );
+        }
+        assert_eq!(Text::<32>::read("Ω→日本".as_bytes()).as_str(), "Ω→日本");
         assert_eq!(Text::<4>::read(b"full").as_str(), "ful");
         assert_eq!(Text::<32>::read(&[0xff; 32]).as_str().chars().next(), Some('\u{fffd}'));
     }
