@@ -26,6 +26,42 @@ const PREFETCH_DESCRIPTOR: u16 = 32;
 /// Takes the packets of [`RxQueue::receive`]. Its methods are inlined into the loop.
 ///
 /// The ranges stay readable until [`RxQueue::release`]; the peer may change their bytes at any time.
+///
+/// A sink may use a range, but not keep it: its slot is the peer's again after the release.
+///
+/// ```
+/// use memif::{RxSink, region::CheckedRange};
+///
+/// struct Heads(Vec<[u8; 14]>);
+///
+/// impl RxSink for Heads {
+///     fn packet(&mut self, bytes: CheckedRange<'_>) {
+///         let mut head = [0; 14];
+///         bytes.read(&mut head);
+///         self.0.push(head);
+///     }
+///     fn chain(&mut self, parts: &[CheckedRange<'_>], _: u32) {
+///         self.packet(parts[0]);
+///     }
+/// }
+/// ```
+///
+/// The same with the ranges themselves is refused by the compiler:
+///
+/// ```compile_fail
+/// use memif::{RxSink, region::CheckedRange};
+///
+/// struct Ranges<'a>(Vec<CheckedRange<'a>>);
+///
+/// impl<'a> RxSink for Ranges<'a> {
+///     fn packet(&mut self, bytes: CheckedRange<'_>) {
+///         self.0.push(bytes);
+///     }
+///     fn chain(&mut self, parts: &[CheckedRange<'_>], _: u32) {
+///         self.packet(parts[0]);
+///     }
+/// }
+/// ```
 pub trait RxSink {
     /// Cache lines at the beginning of each packet that `packet` will read.
     const PREFETCH_LINES: u32 = 1;
