@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{Errno, ReadWriteFlags, preadv2, read};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::signal::{signal, signals_by_kernel};
 use super::writer::Writer;
@@ -22,16 +22,16 @@ impl Event {
     /// A new one, not signalled.
     ///
     /// # Errors
-    /// If the system or the process is out of descriptors.
+    /// If the system or the process is out of descriptors; [`Errno::NOSYS`] before Linux 5.8.
     pub fn new() -> Result<Self, Errno> {
-        Ok(Self::of(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+        Self::of(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
     }
 
     /// One that came from a peer.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if it is not an eventfd, [`Errno::NOTSUP`] if it is a semaphore: signalled once with a large number, such a
-    /// one wakes whoever waits for as long.
+    /// one wakes whoever waits for as long. [`Errno::NOSYS`] before Linux 5.8.
     pub fn from_peer(fd: OwnedFd) -> Result<Self, Errno> {
         // The kernel tells what a descriptor is by its link's name only.
         let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
@@ -41,11 +41,17 @@ impl Event {
         if is_semaphore(&fd) {
             return Err(Errno::NOTSUP);
         }
-        Ok(Self::of(fd))
+        Self::of(fd)
     }
 
-    fn of(fd: OwnedFd) -> Self {
-        Self { fd: Arc::new(fd), writer: Mutex::default() }
+    fn of(fd: OwnedFd) -> Result<Self, Errno> {
+        // A byte has no room for the counter: whether a read may be told not to wait comes first, and nothing is taken.
+        // Before Linux 5.8 it may not, and the peer's flag says whether it waits.
+        let told = || read_without_waiting(fd.as_fd(), &mut [0]);
+        if !cfg!(miri) && matches!(told(), Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
+            return Err(Errno::NOSYS);
+        }
+        Ok(Self { fd: Arc::new(fd), writer: Mutex::default() })
     }
 
     /// Has everything there that it takes to signal, before the first packet wants it.
@@ -89,15 +95,13 @@ impl Event {
 
 /// Takes an eventfd's signal back; gives whether there was one.
 pub(super) fn clear(event: BorrowedFd<'_>) -> bool {
-    let mut counter = [0; 8];
-    // Not to wait is said with the call: O_NONBLOCK belongs to the peer as well. An offset of -1 is none.
-    let flags = ReadWriteFlags::NOWAIT;
-    match preadv2(event, &mut [IoSliceMut::new(&mut counter)], u64::MAX, flags) {
-        Ok(_) => true,
-        // Before Linux 5.8.
-        Err(Errno::OPNOTSUPP) => read(event, &mut counter).is_ok(),
-        Err(_) => false,
-    }
+    read_without_waiting(event, &mut [0; 8]).is_ok()
+}
+
+/// Not to wait is said with the call: O_NONBLOCK belongs to the peer as well.
+fn read_without_waiting(event: BorrowedFd<'_>, into: &mut [u8]) -> Result<usize, Errno> {
+    // An offset of -1 is none.
+    preadv2(event, &mut [IoSliceMut::new(into)], u64::MAX, ReadWriteFlags::NOWAIT)
 }
 
 /// Whether taking a signal back leaves all but one of those that were given. Not told before Linux 6.7.
@@ -121,6 +125,24 @@ mod tests {
         event.signal();
         assert!(event.clear());
         assert!(!event.clear());
+    }
+
+    /// Before Linux 5.8 it was read as the peer's flag says: an empty one for ever.
+    #[cfg(not(miri))]
+    #[test]
+    fn hostile_clearing_is_refused_where_reads_would_wait() {
+        let test = "event::tests::hostile_clearing_is_refused_where_reads_would_wait";
+        if !super::super::sandbox::without(libc::SYS_preadv2, Errno::OPNOTSUPP, test) {
+            return;
+        }
+        let theirs = eventfd(0, EventfdFlags::empty()).unwrap();
+        let (done, finished) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _ = done.send(Event::from_peer(theirs).map(|event| event.clear()));
+        });
+        let told = finished.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for its peer");
+        assert_eq!(told, Err(Errno::NOSYS));
+        assert_eq!(Event::new().unwrap_err(), Errno::NOSYS);
     }
 
     /// The peer made it blocking: neither a full counter nor an empty one stops us.

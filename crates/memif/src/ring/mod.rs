@@ -42,6 +42,8 @@ mod pool;
 mod pooled;
 mod quad;
 mod rx;
+#[cfg(all(test, not(miri), not(loom)))]
+mod sandbox;
 mod signal;
 mod size;
 mod slots;

@@ -123,44 +123,20 @@ mod tests {
     use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
     use rustix::io::Errno;
 
+    use super::super::sandbox::without;
     use super::super::{Event, signals_by_kernel};
     use super::*;
 
     /// Only what is broken takes so long.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// From here on, for this thread and those that it starts, `io_setup` is an error: as in a sandbox.
-    fn refuse_io_setup() {
-        // Where `seccomp_data` has the system call.
-        const NUMBER: u32 = 0;
-        let instruction = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-        let filter = [
-            instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, NUMBER),
-            instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_io_setup as u32),
-            instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-            instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-        ];
-        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-        // SAFETY: both calls take numbers, and the second a program that lives until it returns.
-        unsafe {
-            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
-        }
-    }
-
-    /// Whether this is the process without asynchronous I/O, in which the test is to be run; if not, it has been run there.
+    /// See [`without`].
     fn without_io_setup(test: &str) -> bool {
-        if std::env::var_os("QUIVER_TEST_NO_AIO").is_some() {
-            refuse_io_setup();
+        let here = without(libc::SYS_io_setup, Errno::PERM, &format!("writer::tests::{test}"));
+        if here {
             assert_eq!(signals_by_kernel(), Err(Errno::PERM));
-            return true;
         }
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([&format!("ring::writer::tests::{test}"), "--exact", "--nocapture"])
-            .env("QUIVER_TEST_NO_AIO", "1")
-            .status();
-        assert!(status.unwrap().success());
-        false
+        here
     }
 
     fn readable(event: BorrowedFd<'_>) -> bool {

@@ -26,6 +26,9 @@ func NewEvent() (*Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
+	if err := readsWithoutWaiting(fd); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
 	return &Event{file: os.NewFile(uintptr(fd), "eventfd"), fd: fd}, nil
 }
 
@@ -42,7 +45,21 @@ func PeerEvent(file *os.File) (*Event, error) {
 	if err == nil && regexp.MustCompile(`(?m)^eventfd-semaphore:\s*1$`).Match(facts) {
 		return nil, fmt.Errorf("%w: it is a semaphore", ErrNotEvent)
 	}
+	if err := readsWithoutWaiting(fd); err != nil {
+		return nil, err
+	}
 	return &Event{file: file, fd: fd}, nil
+}
+
+// readsWithoutWaiting is an error where a read can't be told not to wait: before Linux 5.8. A byte has no room for the counter, so
+// that nothing is taken.
+func readsWithoutWaiting(fd int) error {
+	var short [1]byte
+	_, err := unix.Preadv2(fd, [][]byte{short[:]}, -1, unix.RWF_NOWAIT)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return errors.New("eventfd: Linux 5.8 or later is needed")
+	}
+	return nil
 }
 
 // File is the descriptor, readable while signalled.
