@@ -24,6 +24,10 @@ done
 mkdir -p "$target/cluster"
 (cd tests/cluster/k8sbox && CGO_ENABLED=0 nice go build -trimpath -ldflags "$flags" -o "$target/cluster/k8sbox" .)
 
+# The API of administrators' policies, with fields of its experimental channel: nodes as peers.
+api="$(cd tests/cluster/conformance && go mod download sigs.k8s.io/network-policy-api && go list -m -f '{{.Dir}}' sigs.k8s.io/network-policy-api)"
+cp --no-preserve=mode "$api/config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml" "$target/cluster/clusternetworkpolicies.yaml"
+
 if [ "${1:-}" = e2e ]; then
   shift
   (
@@ -41,13 +45,7 @@ fi
 if [ "${1:-}" = conformance ]; then
   shift
   (cd tests/cluster/k8sbox && CGO_ENABLED=0 nice go build -trimpath -ldflags "-s -w" -o "$target/cluster/" k8s.io/kubernetes/test/images/agnhost)
-  (
-    cd tests/cluster/conformance
-    CGO_ENABLED=0 nice go test -c -trimpath -ldflags "-s -w" -o "$target/cluster/conformance.test" .
-    # With fields of its experimental channel: nodes as peers.
-    api="$(go list -m -f '{{.Dir}}' sigs.k8s.io/network-policy-api)"
-    cp --no-preserve=mode "$api/config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml" "$target/cluster/clusternetworkpolicies.yaml"
-  )
+  (cd tests/cluster/conformance && CGO_ENABLED=0 nice go test -c -trimpath -ldflags "-s -w" -o "$target/cluster/conformance.test" .)
   exec /usr/bin/python3 tests/cluster/conformance.py "$@"
 fi
 [ "${1:-}" != build ] || exit 0

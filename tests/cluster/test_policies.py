@@ -1,13 +1,16 @@
 """NetworkPolicies, as pods on both interfaces and nodes see them."""
 
 import contextlib
+import json
 import time
 
-from lab.process import Process, eventually, run, tool
+from lab.process import HANGS, Process, eventually, run, tool
+from testbed import image
 from workload import (
     PORT,
     asker,
     by_label,
+    events,
     fetch,
     generator,
     known,
@@ -190,3 +193,87 @@ def test_memifs_are_guarded_as_eth0_is(cluster):
         ask = lambda: through(cluster, "x", of["x"][0], of["m"][0], 4444)
         eventually(lambda: (end := ask())["received"] == end["sent"] > 0, "x is, without a policy", timeout=60)
     nothing_left(cluster, before)
+
+
+@contextlib.contextmanager
+def administrators(cluster):
+    """The API of administrators' policies, which is gone afterwards with all of them."""
+    api = image.built("clusternetworkpolicies.yaml")
+    cluster.control.kubectl("apply", "-f", api)
+    cluster.control.kubectl("wait", "--for=condition=established", "-f", api, f"--timeout={HANGS}s", timeout=2 * HANGS)
+    try:
+        yield
+    finally:
+        cluster.control.kubectl("delete", "-f", api, f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+
+def tiered(name, tier, subject, **spec):
+    """A policy of an administrator for pods of that label."""
+    pods = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app": subject}}}
+    spec = {"tier": tier, "priority": 10, "subject": {"pods": pods}, **spec}
+    return {"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+def from_label(action, **labels):
+    """A rule about what pods with these labels begin."""
+    return {"action": action, "from": [{"pods": {"namespaceSelector": {}, "podSelector": {"matchLabels": labels}}}]}
+
+
+def test_policies_of_administrators_come_first_and_last_on_both_interfaces(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = server("web", n1, app="web"), memif("m", n1, app="web"), generator("y", n2, role="client"), server("far", n2, role="client")
+    with pods(cluster, *wanted) as of, contextlib.ExitStack() as stack:
+        # Nobody knew of the API when the agents began.
+        stack.enter_context(administrators(cluster))
+        comes = lambda: (end := through(cluster, "y", of["y"][0], of["m"][0], 4444))["received"] == end["sent"] > 0
+        nothing = lambda: through(cluster, "y", of["y"][0], of["m"][0], 4444)["received"] == 0
+        cluster.control.apply(tiered("no-clients", "Admin", "web", ingress=[from_label("Deny", role="client")]))
+        becomes(cluster, "far", of["web"][0], False)
+        assert not passes(cluster, "far", of["web"][1]) and passes(cluster, n1, of["web"][0])
+        eventually(nothing, "the memif is guarded, too", timeout=60)
+        assert condition(cluster, "no-clients") == ("True", "all of it is in force")
+        # Past the tier, a NetworkPolicy decides; without one, the tier behind it.
+        cluster.control.apply(
+            tiered("no-clients", "Admin", "web", ingress=[from_label("Pass", role="client")]),
+            tiered("last", "Baseline", "web", ingress=[from_label("Deny", role="client")]),
+        )
+        with policies(cluster, policy("web", "web", ingress=[{"from": [by_label(role="client")]}])):
+            becomes(cluster, "far", of["web"][0], True)
+            eventually(comes, "a NetworkPolicy lets it pass", timeout=60)
+        becomes(cluster, "far", of["web"][0], False)
+        eventually(nothing, "the baseline doesn't", timeout=60)
+        told = run(
+            *cluster.control.outside,
+            tool("kubectl-quiver"),
+            "--kubeconfig",
+            cluster.control.admin,
+            "explain",
+            "far",
+            "web",
+            f"tcp/{PORT}",
+            check=False,
+        )
+        passed, decides = "passed on by ingress-0 of ClusterNetworkPolicy no-clients", "ingress-0 of ClusterNetworkPolicy last"
+        assert [line[2:] for line in table(told) if line[2] == "n1"] == [("n1", "denied", f"ingress: {passed}, then {decides}")] * 2, told
+        # What can't be is told where the policy is.
+        names = [{"action": "Accept", "to": [{"domainNames": ["example.org"]}]}]
+        cluster.control.apply(tiered("names", "Admin", "web", egress=names))
+        refused = "egress-0, peer 0: domainNames aren't supported: say networks; egress-0 accepts nobody"
+        assert condition(cluster, "names") == ("False", refused)
+        eventually(lambda: refused in events(cluster, "names"), "an event tells it", timeout=60)
+        stack.close()
+        becomes(cluster, "far", of["web"][0], True)
+        eventually(comes, "without the API nobody is kept out", timeout=60)
+    nothing_left(cluster, before)
+    ruled(cluster, 1)
+
+
+def condition(cluster, name):
+    """What a policy of an administrator says of itself, as soon as it does: status and message."""
+    said = lambda: [
+        (one["status"], one["message"])
+        for one in cluster.control.get("clusternetworkpolicy", name).get("status", {}).get("conditions", [])
+        if one["type"] == "Accepted"
+    ]
+    return eventually(said, lambda: json.dumps(cluster.control.get("clusternetworkpolicy", name)), timeout=60)[0]

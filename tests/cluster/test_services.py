@@ -84,7 +84,7 @@ def test_connections_stay_when_endpoints_come_and_go(cluster, told):
     with pods(cluster, *wanted) as of, services(cluster, service("web", "web", (7, PORT + 1))) as made:
         asked = made["web"]["spec"]["clusterIPs"]
         known(cluster, asked, 7, [of["b"], of["c"]])
-        before_talk = lost(cluster, "a")
+        before_talk = segments(cluster, "a")
         with contextlib.ExitStack() as stack:
             # Ten lines a second each, of which every one must come back.
             talk = "(n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done) | nc {} 7"
@@ -107,20 +107,25 @@ def test_connections_stay_when_endpoints_come_and_go(cluster, told):
             back()
             goes_on(lines)
             assert backends(n1, asked[0], 7) == [of["d"][0]]
-            missing = lambda: lost(cluster, "a") - before_talk
-            eventually(lambda: missing() == 0, lambda: f"none is lost, not {missing()} segments", timeout=60)
+            since = lambda: {name: number - before_talk[name] for name, number in segments(cluster, "a").items()}
+            eventually(lambda: lost(since()) == 0, lambda: f"none is lost, not {lost(since())} segments: {since()}", timeout=60)
             came = sum(len(one.output().splitlines()) for one in lines)
             told(f"endpoints changed under {len(lines)} connections: {came} lines came back")
     nothing_left(cluster, before)
 
 
-def lost(cluster, pod):
-    """How many segments of a pod were lost: those that it sent again, without those of which the other end said that it had them."""
+def segments(cluster, pod):
+    """What a pod's kernel has counted of TCP."""
     text = cluster.control.exec(pod, "cat", "/proc/net/snmp", "/proc/net/netstat").stdout.splitlines()
     counts = {}
     for names, numbers in zip(text[::2], text[1::2], strict=True):
         kind, *names = names.split()
         counts |= {kind + name: int(number) for name, number in zip(names, numbers.split()[1:], strict=True)}
+    return counts
+
+
+def lost(counts):
+    """How many segments were lost: those that were sent again, without those of which the other end said that it had them."""
     return counts["Tcp:RetransSegs"] - counts["TcpExt:TCPDSACKRecv"]
 
 
