@@ -17,8 +17,8 @@ from lab import Process, eventually, tool
 
 pytestmark = pytest.mark.skipif(not shutil.which("suricata"), reason="Suricata isn't installed: scripts/setup.sh")
 
-# A tap's packets come in at one worker: a flow and what comes back of it from Suricata are mostly of different ones.
-WORKERS = 2
+# With several, packets are handed over, and on a busy machine some are lost by that (handover-full): here nobody may lose any.
+WORKERS = 1
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "redirect.md"
 SERVER = "10.2.0.2"
@@ -211,8 +211,7 @@ def test_suricata_is_killed_under_traffic_and_comes_back(daemon, three, on_failu
     daemon.apply(tenant(f', on_failure = "{on_failure}"'))
     assert Connection(a).get("good") == FILES["good"]
     counted = since(daemon)
-    # A worker takes four packets from the other one before it has to look at them: on a busy machine that takes its time.
-    with c.pinging(SERVER, 0.1), a.start("ping", "-n", "-i", "0.05", SERVER):
+    with c.pinging(SERVER), a.start("ping", "-n", "-i", "0.05", SERVER):
         suricata.kill()
         eventually(lambda: not engine(daemon), "it is missed")
         if on_failure == "drop":
