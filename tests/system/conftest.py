@@ -1,6 +1,7 @@
 """Fixtures: a daemon per module, a laboratory per test. Whatever was made is removed again, also after a failure."""
 
 import os
+import signal
 import tempfile
 
 import pytest
@@ -88,9 +89,14 @@ def unwell(daemon):
 
 @pytest.fixture
 def bystanders(lab):
-    """Traffic between m12 and m13 all through the test, beside the memif "bad"; nothing of it may be lost."""
+    """Traffic between m12 and m13 all through the test, however long it takes, beside the memif "bad"; nothing of it may be lost."""
     lab.daemon.apply(lab.memif("m12", 12) + lab.memif("m13", 13) + lab.memif("bad", 66))
-    with lab.generator("m12", "m13", 12, 13, "--rate", 4000, "--count", 5000) as generator:
-        eventually(lambda: lab.daemon.counter("m13", "tx_packets") > 100, lambda: f"packets flow\n{generator.output()}")
+    with lab.generator("m12", "m13", 12, 13, "--rate", 4000, "--seconds", 3600, "--drain", 20) as generator:
+        passed = lambda: lab.daemon.counter("m13", "tx_packets")  # noqa: E731
+        eventually(lambda: passed() > 100, lambda: f"packets flow\n{generator.output()}")
         yield
-        assert lab.lossless_end(generator)["sent"] == 5000
+        assert generator.alive(), generator.output()
+        after = passed()
+        eventually(lambda: passed() > after + 100, lambda: f"packets still flow\n{generator.output()}")
+        generator.signal(signal.SIGINT)
+        lab.lossless_end(generator)

@@ -172,6 +172,9 @@ def test_deleting_under_traffic_touches_nobody_else(lab, daemon):
             daemon.delete("interface", "m14")
             lab.lossless_end(generator)
         eventually(lambda: not victim.alive() or "m14" not in str(daemon.show("memif")), "m14 is gone")
+    # Both that were made anew carry packets.
+    daemon.apply(lab.memif("m14", 14))
+    lab.lossless("m14", "m15", 14, 15, count=500)
 
 
 @pytest.mark.parametrize("queues", [1, 2], ids=["one-queue", "two-queues"])
