@@ -92,7 +92,7 @@ def bystanders(lab):
     """Traffic between m12 and m13 all through the test, however long it takes, beside the memif "bad"; nothing of it may be lost."""
     lab.daemon.apply(lab.memif("m12", 12) + lab.memif("m13", 13) + lab.memif("bad", 66))
     with lab.generator("m12", "m13", 12, 13, "--rate", 4000, "--seconds", 3600, "--drain", 20) as generator:
-        passed = lambda: lab.daemon.counter("m13", "tx_packets")  # noqa: E731
+        passed = lambda: lab.daemon.counter("m13", "tx_packets")
         eventually(lambda: passed() > 100, lambda: f"packets flow\n{generator.output()}")
         yield
         assert generator.alive(), generator.output()

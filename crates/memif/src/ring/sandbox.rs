@@ -1,5 +1,7 @@
 //! For tests: a process in which a system call is refused, as a sandbox refuses it or an older kernel.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use rustix::io::Errno;
 
 /// Whether this is a process without the system call, in which the test of this name (below `ring`) is to be run; if not, it has been run there.

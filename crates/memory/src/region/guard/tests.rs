@@ -1,5 +1,7 @@
 //! Regions that are lost, and signals that aren't theirs: processes of their own where one may end.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
