@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use memif::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::traffic::{Traffic, client};
+use crate::traffic::{Traffic, bystander, client};
 use crate::wire::PATIENCE;
 
 /// The interface of the hostile peer.
@@ -53,6 +53,7 @@ pub struct Shared {
     /// The well-behaved peer needs no server any more.
     done: AtomicBool,
     log: Mutex<Log>,
+    thread: AtomicI32,
     /// Packets of the well-behaved peer that came back.
     pub good: AtomicU64,
 }
@@ -60,6 +61,11 @@ pub struct Shared {
 impl Shared {
     pub fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap()
+    }
+
+    /// The kernel's number of the server's thread; 0 before it runs.
+    pub fn thread(&self) -> i32 {
+        self.thread.load(Ordering::Relaxed)
     }
 
     pub fn stopped(&self) -> bool {
@@ -111,7 +117,8 @@ impl Arena {
     /// With packets flowing.
     pub fn new(test: &str, change: impl FnOnce(&mut Setting)) -> Self {
         let mut arena = Self::serve(test, change);
-        let (mut traffic, shared) = (Traffic::new(client(&arena.name, GOOD)), Arc::clone(&arena.shared));
+        let shared = Arc::clone(&arena.shared);
+        let mut traffic = Traffic::new(bystander(&arena.name, GOOD), Arc::clone(&shared));
         arena.threads.push(std::thread::spawn(move || {
             while !shared.stopped() {
                 traffic.step(true);
@@ -205,6 +212,8 @@ impl Server {
 
     /// Until the well-behaved peer has got its last packet.
     fn run(&mut self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        self.shared.thread.store(thread, Ordering::Relaxed);
         while !self.shared.done.load(Ordering::Relaxed) {
             self.control();
             let faults: Vec<_> =

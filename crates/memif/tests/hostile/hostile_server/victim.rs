@@ -10,7 +10,7 @@ use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection
 
 use super::raw::Listening;
 use crate::arena::{Arena, GOOD, Shared};
-use crate::traffic::{Traffic, client, small_queues};
+use crate::traffic::{Traffic, bystander, small_queues};
 use crate::wire::{PATIENCE, TAIL};
 
 /// The client, its log, and the socket of the hostile server.
@@ -34,7 +34,7 @@ impl Victim {
         let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
         let hostile = Client::new(Address::abstract_name(name), config, timing).unwrap();
         let shared = Arc::new(Shared::default());
-        let traffic = Traffic::new(client(&good.name, GOOD));
+        let traffic = Traffic::new(bystander(&good.name, GOOD), Arc::clone(&good.shared));
         let mut both = Both { hostile, link: None, batch: Batch::new(64), shared: Arc::clone(&shared) };
         let thread = std::thread::spawn(move || both.run(traffic));
         let victim = Self { shared, listening, thread, good };
