@@ -18,6 +18,7 @@ type Event struct {
 	file    *os.File
 	fd      int
 	signals *signaller // nil until the first Signal
+	writer  *writer    // nil until the kernel has failed to signal
 }
 
 // NewEvent makes one that is not signalled.
@@ -81,15 +82,20 @@ func (e *Event) Signal() {
 	if e.signals.signal(e.fd) {
 		return
 	}
-	// Without asynchronous I/O (a sandbox, or fs.aio-max-nr used up) nearly as good. A full counter means that it has been
-	// signalled often enough.
-	if err := unix.SetNonblock(e.fd, true); err == nil {
-		_, _ = unix.Write(e.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	// Without asynchronous I/O (a sandbox, or fs.aio-max-nr used up) somebody has to write, and may be made to wait by the peer.
+	if e.writer == nil {
+		e.writer = newWriter(e.fd)
+	}
+	if e.writer != nil {
+		e.writer.signal()
 	}
 }
 
 // Close closes it. Nobody may use it any more.
 func (e *Event) Close() error {
+	if e.writer != nil {
+		e.writer.close()
+	}
 	return errors.Join(e.signals.close(), e.file.Close())
 }
 
