@@ -60,13 +60,13 @@ class Laboratory:
 
     # -- traffic ---------------------------------------------------------------------------------------------------
 
-    def generator(self, tx, rx, tx_number, rx_number, *options):
-        """Starts quiver-tgen from one memif to another. Packets that are counted may take what time they need."""
+    def generator(self, tx, rx, tx_number, rx_number, *options, to=None):
+        """quiver-tgen from one memif to another, or `to` an address behind it. Packets that are counted may take what time they need."""
         patience = ("--seconds", 120, "--drain", 20) if "--count" in options and "--drain" not in options else ()
         return Process(
             tool("quiver-tgen"), "--output", "json", "--core", min(os.sched_getaffinity(0)), *patience,
             "--tx", f"{self.directory}/{tx}", "--rx", f"{self.directory}/{rx}",
-            "--source", f"10.{tx_number}.0.2", "--destination", f"10.{rx_number}.0.2",
+            "--source", f"10.{tx_number}.0.2", "--destination", to or f"10.{rx_number}.0.2",
             "--source-mac", peer_mac(tx_number), "--destination-mac", quiver_mac(tx_number), *options,
         )  # fmt: skip
 
