@@ -38,7 +38,11 @@ fn accept(mut listener: Listener) -> Ours {
 }
 
 fn dial(address: &Address, config: ClientConfig) -> Ours {
-    let mut client = Client::new(address.clone(), config, ClientTiming::default()).unwrap();
+    connected(Client::new(address.clone(), config, ClientTiming::default()).unwrap())
+}
+
+/// What a client has when it has found its server.
+fn connected(mut client: Client) -> Ours {
     let connected = |h: &[Vec<ClientEvent>]| h[0].iter().any(|e| matches!(e, ClientEvent::Connected(_)));
     let (_, mut happened) = drive(None, &mut [&mut client], |_, h| connected(h));
     let connection = happened.remove(0).into_iter().find_map(client_connection).unwrap();
@@ -353,4 +357,55 @@ fn a_killed_peer_can_come_back() {
         let (served, _) = drive(Some(&mut listener), &mut [], |s, _| !s.is_empty());
         assert!(matches!(&served[0], ServerEvent::Disconnected { reason: Reason::Closed, .. }), "{served:?}");
     }
+}
+
+#[test]
+fn a_killed_server_that_comes_back_is_found_again() {
+    if !available() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("memif.sock");
+    let device = format!("role=server,id=0,socket={},socket-abstract=no", path.display());
+    let mut testpmd = Testpmd::start(&device, &["--forward-mode=io", "--rxq=4", "--txq=4"]);
+    let queues = QueueConfig { rx_queues: 4, tx_queues: 4, ..small_queues() };
+    let mut ours = dial(&Address::path(&path), ClientConfig { queues, ..ClientConfig::default() });
+    for _ in 0..2 {
+        reflect(&mut ours, &LENGTHS, 40);
+        drop(testpmd); // killed
+        let mut client = ours.client.unwrap();
+        let (_, happened) = drive(None, &mut [&mut client], |_, h| !h[0].is_empty());
+        assert!(matches!(&happened[0][0], ClientEvent::Disconnected { .. }), "{happened:?}");
+        // A killed one leaves its socket, which DPDK itself doesn't get out of its way.
+        let _ = std::fs::remove_file(&path);
+        testpmd = Testpmd::start(&device, &["--forward-mode=io", "--rxq=4", "--txq=4"]);
+        ours = connected(client);
+    }
+    reflect(&mut ours, &LENGTHS, 40);
+}
+
+/// DPDK's client looks for its server when its port is started, and not again by itself.
+#[test]
+fn our_server_that_was_restarted_takes_a_dpdk_client_back() {
+    if !available() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("memif.sock");
+    let listener = serve(&Address::path(&path), ServerConfig::default());
+    let device = format!("role=client,id=0,socket={},socket-abstract=no", path.display());
+    let mut testpmd = Testpmd::start(&device, &["-i", "--forward-mode=io"]);
+    let mut ours = accept(listener);
+    for _ in 0..2 {
+        reflect(&mut ours, &LENGTHS, 40);
+        testpmd.say("stop", "Done.");
+        drop(ours);
+        let listener = serve(&Address::path(&path), ServerConfig::default());
+        testpmd.say("port stop 0", "Done");
+        testpmd.say("port start 0", "Done");
+        ours = accept(listener);
+        testpmd.say("start", "packets/burst=");
+    }
+    reflect(&mut ours, &LENGTHS, 40);
+    testpmd.say("stop", "Done.");
 }
