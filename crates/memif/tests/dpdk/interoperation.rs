@@ -87,6 +87,8 @@ fn matrix_of_four_queues() {
 fn matrix_of_a_zero_copy_client() {
     if available() {
         let options = ["--single-file-segments"];
-        matrix("zero-copy", 1, &options, ",zero-copy=yes", SealPolicy::Allow);
+        for queues in [1, 4] {
+            matrix("zero-copy", queues, &options, ",zero-copy=yes", SealPolicy::Allow);
+        }
     }
 }
