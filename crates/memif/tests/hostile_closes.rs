@@ -258,8 +258,10 @@ fn closers() -> usize {
 /// This process alone: the tests here count its threads and descriptors.
 fn alone(test: &str, run: impl FnOnce()) {
     if std::env::var_os("QUIVER_TEST_ALONE").is_some() {
-        // The process has one userfaultfd from its first region on, for good: none of those that are counted.
+        // The process has one userfaultfd from its first region on, and one file to signal with from its first queue on, for good: none of
+        // those that are counted.
         let _ = memif::region::notices_punched_holes();
+        let _ = memif::ring::signals_by_kernel();
         return run();
     }
     let status = Command::new(std::env::current_exe().unwrap())
