@@ -4,11 +4,11 @@
 
 mod common;
 
-use common::{Joined, Namespace, Side, link_becomes, receive, root, send};
+use common::{Joined, Namespace, PATIENCE, Side, link_becomes, receive, root, send};
 use graph::port::RxMode;
 use ipnet::IpNet;
 use quiver_ports::generator::{self, GeneratorOptions};
-use quiver_ports::link::{self, HostRoute, LinkOptions};
+use quiver_ports::link::{self, HostRoute, LinkInfo, LinkOptions};
 use quiver_ports::tap::{self, TapMode, TapOptions};
 use quiver_ports::{LinkLayer, LinkState, Netns, PortError};
 use std::sync::atomic::Ordering;
@@ -129,6 +129,18 @@ fn a_tun_carries_ip_packets_and_has_its_routes() {
     );
 }
 
+/// A device whose queues were just closed, when it has none: a process that another test is starting holds them, too, until it has started.
+fn released(options: &TapOptions) -> LinkInfo {
+    let since = Instant::now();
+    loop {
+        let link = link::get(&options.netns, "eth0").unwrap().unwrap();
+        if link.tun.unwrap().queues == 0 || since.elapsed() > PATIENCE {
+            return link;
+        }
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_persistent_device_is_taken_over_and_removed_in_the_end() {
     if !root("persistent tap") {
@@ -141,7 +153,7 @@ fn a_persistent_device_is_taken_over_and_removed_in_the_end() {
     let error = tap::open(&options).unwrap_err();
     assert!(matches!(error, PortError::InUse { .. }), "{error}");
     drop(port);
-    let left = link::get(&options.netns, "eth0").unwrap().unwrap();
+    let left = released(&options);
     assert!(
         left.up && !left.carrier && left.tun.unwrap().persist && left.tun.unwrap().queues == 0,
         "{left:?}"
@@ -153,12 +165,13 @@ fn a_persistent_device_is_taken_over_and_removed_in_the_end() {
     let control = port.control;
     drop((port.rx, port.tx));
     let held = control.hold().unwrap();
-    let left = link::get(&options.netns, "eth0").unwrap().unwrap();
+    let left = released(&options);
     assert!(left.up && left.carrier && left.tun.unwrap().queues == 0, "{left:?}");
     let port = tap::open(&TapOptions { rx_queues: 2, ..options.clone() }).unwrap();
     drop(held);
     assert_eq!(link::get(&options.netns, "eth0").unwrap().unwrap().tun.unwrap().queues, 2);
     drop(port);
+    released(&options);
 
     let wider = TapOptions { rx_queues: 3, tx_queues: 4, ..options.clone() };
     let port = tap::open(&wider).unwrap();
