@@ -141,6 +141,11 @@ func (c *Conn) wrap(op string, err error) error {
 	return &Error{Op: op, Interface: interfaceName(c.address, c.info.ID), Err: err}
 }
 
+// unopened is the error of a call on a handle that nobody has opened.
+func unopened(op, handle string) error {
+	return &Error{Op: op, Interface: "none", Err: detail(BadSetting, "no %s", handle)}
+}
+
 func interfaceName(address string, id uint32) string { return fmt.Sprintf("%s id %d", address, id) }
 
 // Info is what both sides agreed on.

@@ -98,6 +98,9 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 
 // Register lets a client connect to one more interface, with nothing on its account of MaxHoles.
 func (l *Listener) Register(config ServerConfig) error {
+	if l.done == nil {
+		return unopened("register", "listener of Listen")
+	}
 	config, err := config.complete()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,10 +165,18 @@ func (l *Listener) setAdmin(id uint32, reason error) error {
 }
 
 // Addr is the socket's address.
-func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
+func (l *Listener) Addr() net.Addr {
+	if l.socket == nil {
+		return &net.UnixAddr{Net: "unixpacket"}
+	}
+	return l.socket.Addr()
+}
 
 // Accept waits for the next connection of any of the interfaces.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	if l.done == nil {
+		return nil, unopened("accept", "listener of Listen")
+	}
 	if err := checkContext(ctx); err != nil {
 		return nil, &Error{Op: "accept", Interface: l.address, Err: err}
 	}
@@ -209,6 +220,9 @@ func (l *Listener) tell() {
 
 // Close stops listening and ends all connections.
 func (l *Listener) Close() error {
+	if l.done == nil {
+		return unopened("close", "listener of Listen")
+	}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

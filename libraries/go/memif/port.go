@@ -175,6 +175,9 @@ func (p *Port) changed() {
 // AdminDown takes the link down, telling the peer why in these words (up to 63 bytes), and keeps it down: a client doesn't connect, a
 // server turns clients away. Told as LinkAdminDown.
 func (p *Port) AdminDown(why string) {
+	if p.ctx == nil {
+		return
+	}
 	reason := adminWords(why)
 	p.mu.Lock()
 	p.admin = reason
@@ -188,6 +191,9 @@ func (p *Port) AdminDown(why string) {
 
 // AdminUp lets the link come up again.
 func (p *Port) AdminUp() {
+	if p.ctx == nil {
+		return
+	}
 	if p.listener != nil {
 		_ = p.listener.AdminUp(p.id)
 	}
@@ -202,6 +208,9 @@ func (p *Port) AdminUp() {
 
 // Conn waits until the link is up and gives the connection.
 func (p *Port) Conn(ctx context.Context) (*Conn, error) {
+	if p.ctx == nil {
+		return nil, unopened("use", "port of OpenClient or OpenServer")
+	}
 	if err := checkContext(ctx); err != nil {
 		return nil, p.wrap("use", err)
 	}
@@ -258,6 +267,9 @@ func (p *Port) ReadBatch(ctx context.Context, batch *Batch) (int, error) {
 
 // WriteBatch sends packets on the first queue, as far as there is room; gives how many. None while the link is down; Closed after Close.
 func (p *Port) WriteBatch(packets [][]byte) (int, error) {
+	if p.ctx == nil {
+		return 0, unopened("write", "port of OpenClient or OpenServer")
+	}
 	if p.ctx.Err() != nil {
 		return 0, p.closed("write")
 	}
@@ -276,6 +288,9 @@ func (p *Port) WriteBatch(packets [][]byte) (int, error) {
 
 // Close ends the connection, and connects no more.
 func (p *Port) Close() error {
+	if p.ctx == nil {
+		return unopened("close", "port of OpenClient or OpenServer")
+	}
 	p.cancel()
 	if p.listener != nil {
 		return p.listener.Close()

@@ -30,6 +30,9 @@ func (q *RxQueue) Counters() Counters { return q.tally.read() }
 // TryReadBatch receives packets that are there into batch, after resetting it, and gives how many: 0 if there are none.
 // It polls: the peer isn't asked to signal.
 func (q *RxQueue) TryReadBatch(batch *Batch) (int, error) {
+	if q.conn == nil {
+		return 0, unopened("read", "queue of a connection")
+	}
 	if err := batch.check(); err != nil {
 		return 0, q.conn.wrap("read", err)
 	}
@@ -39,6 +42,9 @@ func (q *RxQueue) TryReadBatch(batch *Batch) (int, error) {
 
 // ReadBatch waits until there are packets and receives them into batch, after resetting it; gives how many.
 func (q *RxQueue) ReadBatch(batch *Batch) (int, error) {
+	if q.conn == nil {
+		return 0, unopened("read", "queue of a connection")
+	}
 	if err := batch.check(); err != nil {
 		return 0, q.conn.wrap("read", err)
 	}

@@ -194,6 +194,19 @@ func TestCallsWithNothing(t *testing.T) {
 		"port":      func() error { _, err := port.Conn(none); return err },
 		"port read": func() error { _, err := port.ReadBatch(none, NewBatch(1)); return err },
 		"no conn":   func() error { return new(Conn).Close() },
+
+		"no queue, read":          func() error { _, err := new(RxQueue).ReadBatch(NewBatch(1)); return err },
+		"no queue, try to read":   func() error { _, err := new(RxQueue).TryReadBatch(NewBatch(1)); return err },
+		"no queue, write":         func() error { _, err := new(TxQueue).WriteBatch([][]byte{{1}}); return err },
+		"no queue, try to write":  func() error { _, err := new(TxQueue).TryWriteBatch([][]byte{{1}}); return err },
+		"no queue, write, waited": func() error { _, err := new(TxQueue).WriteBatchContext(t.Context(), [][]byte{{1}}); return err },
+		"no port":                 func() error { _, err := new(Port).Conn(t.Context()); return err },
+		"no port, read":           func() error { _, err := new(Port).ReadBatch(t.Context(), NewBatch(1)); return err },
+		"no port, write":          func() error { _, err := new(Port).WriteBatch([][]byte{{1}}); return err },
+		"no port, close":          func() error { return new(Port).Close() },
+		"no listener, register":   func() error { return new(Listener).Register(ServerConfig{}) },
+		"no listener":             func() error { _, err := new(Listener).Accept(t.Context()); return err },
+		"no listener, close":      func() error { return new(Listener).Close() },
 	} {
 		if err := call(); !errors.Is(err, BadSetting) {
 			t.Errorf("%s: %v", what, err)
@@ -201,6 +214,14 @@ func TestCallsWithNothing(t *testing.T) {
 	}
 	if _, err := new(Conn).ReadBatch(NewBatch(1)); !errors.Is(err, NoRings) {
 		t.Error(err)
+	}
+	new(Port).AdminDown("")
+	new(Port).AdminUp()
+	if address := new(Listener).Addr(); address.String() != "" {
+		t.Error(address)
+	}
+	if size := new(RxQueue).RingSize() + new(TxQueue).RingSize(); size != 0 {
+		t.Error(size)
 	}
 }
 

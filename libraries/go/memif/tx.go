@@ -30,6 +30,9 @@ func (q *TxQueue) Counters() Counters { return q.tally.read() }
 // TryWriteBatch sends packets as far as there is room, wakes the peer if it sleeps, and gives how many: the rest found no room.
 // Ends with NeverFits before a packet that is empty, or longer than peers take or than the whole ring.
 func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
+	if q.conn == nil {
+		return 0, unopened("write", "queue of a connection")
+	}
 	sent, err := 0, error(nil)
 	failure := q.locked(func() error {
 		var fault error
@@ -48,11 +51,17 @@ func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
 // WriteBatch sends all packets, waiting for room; gives how many before an error. A peer that takes nothing any more keeps it waiting until
 // the connection ends: its SetWriteDeadline, or [TxQueue.WriteBatchContext], bounds that.
 func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) {
+	if q.conn == nil {
+		return 0, unopened("write", "queue of a connection")
+	}
 	return q.conn.write(context.Background(), q, packets)
 }
 
 // WriteBatchContext does so until the context ends; the write deadline counts as well.
 func (q *TxQueue) WriteBatchContext(ctx context.Context, packets [][]byte) (int, error) {
+	if q.conn == nil {
+		return 0, unopened("write", "queue of a connection")
+	}
 	if err := checkContext(ctx); err != nil {
 		return 0, q.conn.wrap("write", err)
 	}
