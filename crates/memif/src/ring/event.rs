@@ -128,7 +128,7 @@ mod tests {
     }
 
     /// Before Linux 5.8 it was read as the peer's flag says: an empty one for ever.
-    #[cfg(not(miri))]
+    #[cfg(not(any(miri, loom)))]
     #[test]
     fn hostile_clearing_is_refused_where_reads_would_wait() {
         let test = "event::tests::hostile_clearing_is_refused_where_reads_would_wait";

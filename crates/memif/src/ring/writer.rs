@@ -114,8 +114,7 @@ fn signal_by_writing(event: BorrowedFd<'_>) {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(miri))]
+#[cfg(all(test, not(miri), not(loom)))]
 mod tests {
     use std::sync::mpsc::channel;
     use std::time::{Duration, Instant};
