@@ -114,7 +114,8 @@ fn signal_by_writing(event: BorrowedFd<'_>) {
     }
 }
 
-#[cfg(all(test, not(miri), not(loom)))]
+#[cfg(test)]
+#[cfg(not(any(miri, loom)))]
 mod tests {
     use std::sync::mpsc::channel;
     use std::time::{Duration, Instant};
