@@ -11,6 +11,7 @@
 
 pub mod acl;
 pub mod balance;
+mod due;
 mod entry;
 mod events;
 mod expire;
