@@ -246,6 +246,32 @@ def test_it_says_where_it_is_kept(command, capsys):
     assert f"  kept: {kept['path']}\n" in capsys.readouterr().out
 
 
+def test_the_other_side_may_have_a_suite_of_its_own(command):
+    other = "64b-1c-memif-ethip4-ip4scale2m-rnd-mrr"
+    _, (kept,) = command("--pairs", "1", "--b-suite", other)
+    assert (kept["suite"], kept["other"]["suite"]) == (RUN[2], other)
+    assert (kept["device"], kept["other"]["device"]) == ("quiver", f"testpmd with {other}")
+
+
+def test_two_workers_of_the_same_suite_are_no_suite_of_their_own(command):
+    _, (kept,) = command("--pairs", "1", "--b-cores", "2")
+    assert kept["other"]["device"] == "testpmd 2c"
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("64b-1c-memif-ethip4-ip4base-ndrpdr", "compare works with suites of methods"),
+        ("64b-1c-memif-ethip4tcp-ip4base-h1024-p63-s64512-cps", "they have no ratio"),
+        ("64b-wombat", "64b-wombat"),
+    ],
+)
+def test_a_suite_that_has_no_ratio_to_the_first_is_refused(command, capsys, other, said):
+    ended, documents = command("--b-suite", other)
+    assert (ended, documents) == (2, [])
+    assert said in capsys.readouterr().err
+
+
 def test_a_side_that_was_kept_from_running_is_marked(command, capsys):
     waiting = Simulated(10e6, 1e4, unpaced_waits=0.02)
     status, (kept,) = command("--pairs", "6", "--at-least", "1.8", made=lambda: contextlib.nullcontext(waiting))

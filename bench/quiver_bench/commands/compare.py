@@ -63,6 +63,11 @@ def add(commands: Any) -> None:
             help=f"workers of {side.upper()}, instead of the suite's: speed-up",
         )
     parser.add_argument(
+        "--b-suite",
+        metavar="SUITE",
+        help="what B is measured with, instead of the other suite: what more routes, stations or sessions cost",
+    )
+    parser.add_argument(
         "--pairs",
         type=some,
         default=7,
@@ -86,15 +91,16 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures, prints, keeps."""
-    suite = find(options.suite)
-    if suite.method not in MAXIMUM:
-        raise BadInput(
-            f"compare works with suites of methods {', '.join(sorted(MAXIMUM))}: {suite.name.removesuffix(suite.method)}mrr"
-        )
+    suite = _comparable(options.suite)
+    suite_b = _comparable(options.b_suite) if options.b_suite else suite
+    if suite_b.metric != suite.metric:
+        raise BadInput(f"{suite_b.name} measures {suite_b.metric}, {suite.name} {suite.metric}: they have no ratio")
     started = datetime.now(UTC)
     store = None if options.no_store else Store(options.results).ready()
-    sides = [_side(suite, cores) for cores in (options.a_cores, options.b_cores)]
-    with progress(f"{options.a} against {options.b}: {suite.name}") as tell:
+    sides = [_side(suite, options.a_cores), _side(suite_b, options.b_cores)]
+    with progress(
+        f"{options.a} against {options.b}: {' and '.join(dict.fromkeys((suite.name, suite_b.name)))}"
+    ) as tell:
         for text, side in zip((options.a, options.b), sides, strict=True):
             known(text, side)  # not after minutes in which the other one is built
         a, b = choose(options.a, sides[0], options), choose(options.b, sides[1], options)
@@ -104,9 +110,12 @@ def run(options: argparse.Namespace) -> int:
         comparison.notes = list(dict.fromkeys(f"{side.text}: {side.kind.note}" for side in (a, b) if side.kind.note))
         if any(side.setup.cores.shared for side in (a, b)):
             comparison.notes.append("containers share cores: this is the machine's figure, not the device's")
-        if suite.case.dma:
+        if suite.case.dma or suite_b.case.dma:
             comparison.notes += copying.remarks()
-        if suite.case.generator == "iperf3" and (length := whole(options.seconds)) != options.seconds:
+        if (
+            "iperf3" in (suite.case.generator, suite_b.case.generator)
+            and (length := whole(options.seconds)) != options.seconds
+        ):
             comparison.notes.append(f"iperf3 knows whole seconds only: trials of {length} s")
         generator = generator_for(replace(a.setup, binaries=binaries())).version()
         versions = Versions(generator, a.version(), b.version())
@@ -172,10 +181,22 @@ def _side(suite: Suite, cores: int | None) -> Suite:
     return find(suite.name.replace(f"-{suite.cores}c-", f"-{cores}c-", 1)) if cores else suite
 
 
+def _comparable(name: str) -> Suite:
+    """The suite of that name, if a single trial of it has a figure."""
+    suite = find(name)
+    if suite.method not in MAXIMUM:
+        raise BadInput(
+            f"compare works with suites of methods {', '.join(sorted(MAXIMUM))}: {suite.name.removesuffix(suite.method)}mrr"
+        )
+    return suite
+
+
 def _name(chosen: Chosen, suite: Suite) -> str:
-    """The device, with its workers where they aren't the suite's."""
-    cores = chosen.setup.suite.cores
-    return chosen.text if cores == suite.cores else f"{chosen.text} {cores}c"
+    """The device, with its workers and its suite where they aren't the comparison's."""
+    own = chosen.setup.suite
+    workers = "" if own.cores == suite.cores else f" {own.cores}c"
+    other = "" if _side(own, suite.cores).name == suite.name else f" with {own.name}"
+    return f"{chosen.text}{workers}{other}"
 
 
 def maker(chosen: Chosen, limit: Limit | None) -> StandMaker:

@@ -169,6 +169,7 @@ def comparison_document(
         "device": comparison.a,
         "other": {
             "device": comparison.b,
+            "suite": b.setup.suite.name,
             "dut_type": b.kind.dut_type,
             "dut_version": of_other,
             "commit": b.commit,
