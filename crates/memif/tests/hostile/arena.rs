@@ -35,6 +35,8 @@ pub struct Log {
     pub received: u64,
     /// Packets for it that found no room.
     pub dropped: u64,
+    /// Where it says in its packets whose they are: such from it that are another's.
+    pub mixed_up: u64,
     /// Accepting failed.
     pub failed: Vec<Error>,
 }
@@ -132,8 +134,8 @@ impl Arena {
     }
 
     /// A server that sends everything back, without clients.
-    pub fn idle(test: &str) -> Self {
-        Self::serve(test, |_| ())
+    pub fn idle(test: &str, change: impl FnOnce(&mut Setting)) -> Self {
+        Self::serve(test, change)
     }
 
     fn serve(test: &str, change: impl FnOnce(&mut Setting)) -> Self {

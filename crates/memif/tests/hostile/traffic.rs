@@ -39,9 +39,17 @@ pub fn client(name: &str, id: u32) -> Client {
     Client::new(Address::abstract_name(name), config, timing).unwrap()
 }
 
+/// Descriptors of its rings.
+pub const BYSTANDER_RING: u32 = 1024;
+
 /// A client of it that has room for what is due while the server stands still for a moment.
 pub fn bystander(name: &str, id: u32) -> Client {
-    let queues = QueueConfig { ring_size: RingSize::from_descriptors(1024).unwrap(), ..small_queues() };
+    bystander_with(name, id, small_queues())
+}
+
+/// The same with other memory.
+pub fn bystander_with(name: &str, id: u32, queues: QueueConfig) -> Client {
+    let queues = QueueConfig { ring_size: RingSize::from_descriptors(BYSTANDER_RING).unwrap(), ..queues };
     let timing = ClientTiming { handshake_timeout: PATIENCE, ..ClientTiming::default() };
     Client::new(Address::abstract_name(name), ClientConfig { id, queues, ..ClientConfig::default() }, timing)
         .unwrap()

@@ -7,3 +7,4 @@ mod floods;
 mod kept;
 mod memory;
 mod peer;
+mod zero_copy;

@@ -1,6 +1,8 @@
 //! Hostile servers.
 
 mod control;
+mod group;
+mod member;
 mod raw;
 mod rings;
 mod victim;

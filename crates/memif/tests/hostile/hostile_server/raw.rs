@@ -27,14 +27,21 @@ impl Listening {
         let wait = Timespec::try_from(PATIENCE).unwrap();
         assert_eq!(poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&wait)), Ok(1), "no client comes");
         let socket = accept_with(&self.0, SocketFlags::CLOEXEC).unwrap();
-        Served { socket, memory: None, event: None, to_server: 0, to_client: 0 }
+        Served { socket, memory: None, pool: None, event: None, to_server: 0, to_client: 0 }
     }
+}
+
+fn word_at(message: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([message[at], message[at + 1]])
 }
 
 /// A client, and what it has announced.
 pub struct Served {
     pub socket: OwnedFd,
+    /// Its rings, and their buffers, unless these are of a trust group.
     pub memory: Option<OwnedFd>,
+    /// The buffers of a trust group.
+    pub pool: Option<OwnedFd>,
     /// The eventfd of the ring to the client.
     pub event: Option<OwnedFd>,
     /// Where the rings are.
@@ -52,9 +59,10 @@ impl Served {
     }
 
     pub fn hello_with(&self, min: u16, max: u16, log2: u8) {
-        let (name, one) = (text::<32>("\u{1b}[31mraw"), 0_u16.to_le_bytes());
+        // Numbers of the last: two regions, for the second is a trust group's, and a ring each way.
+        let (name, two, one) = (text::<32>("\u{1b}[31mraw"), 1_u16.to_le_bytes(), 0_u16.to_le_bytes());
         let (min, max) = (min.to_le_bytes(), max.to_le_bytes());
-        send(&self.socket, &message(HELLO, &[&name, &min, &max, &one, &one, &one, &[log2]]), &[]);
+        send(&self.socket, &message(HELLO, &[&name, &min, &max, &two, &one, &one, &[log2]]), &[]);
     }
 
     /// HELLO, and ACK for everything up to CONNECT.
@@ -69,7 +77,8 @@ impl Served {
             let Some((heard, mut fds)) = receive(&self.socket) else { return false };
             let (flags, offset) = (heard[2], u32::from_le_bytes(heard[8..12].try_into().unwrap()));
             match kind(&heard) {
-                ADD_REGION => self.memory = fds.pop(),
+                ADD_REGION if word_at(&heard, 2) == 0 => self.memory = fds.pop(),
+                ADD_REGION => self.pool = fds.pop(),
                 ADD_RING if flags & 1 == 1 => self.to_server = offset.into(),
                 ADD_RING => (self.to_client, self.event) = (offset.into(), fds.pop()),
                 CONNECT => return true,
@@ -95,6 +104,18 @@ impl Served {
 
     fn memory(&self) -> &OwnedFd {
         self.memory.as_ref().expect("the client has announced it")
+    }
+
+    pub fn pool(&self) -> &OwnedFd {
+        self.pool.as_ref().expect("the client is in a trust group")
+    }
+
+    /// Where in its region the client has said that the buffer of a slot of this ring begins.
+    pub fn posted(&self, ring: u64, slot: u64) -> u64 {
+        let mut offset = [0; 4];
+        let at = ring + SLOTS + slot % 64 * 16 + 8;
+        assert_eq!(rustix::io::pread(self.memory(), &mut offset, at).unwrap(), 4);
+        u32::from_le_bytes(offset).into()
     }
 
     pub fn set(&self, ring: u64, at: u64, value: u16) {

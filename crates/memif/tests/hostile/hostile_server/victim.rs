@@ -6,7 +6,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use memif::app::Batch;
-use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Reason};
+use memif::{
+    Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, QueueConfig, QueueError, Reason,
+};
 
 use super::raw::Listening;
 use crate::arena::{Arena, GOOD, Shared};
@@ -18,24 +20,38 @@ pub struct Victim {
     pub shared: Arc<Shared>,
     pub listening: Listening,
     thread: JoinHandle<()>,
-    good: Arena,
+    pub good: Arena,
 }
 
 impl Victim {
     /// With packets flowing on the link to the well-behaved server.
     pub fn new(test: &str, change: impl FnOnce(&mut ClientTiming)) -> Self {
-        let good = Arena::idle(&format!("good-{test}"));
+        let good = Arena::idle(&format!("good-{test}"), |_| ());
+        let bystander = bystander(&good.name, GOOD);
+        let host = Host { batch: Batch::new(64) };
+        Self::with(test, change, small_queues(), good, bystander, Box::new(host))
+    }
+
+    /// One whose link to the hostile server has these queues and this use, beside a link to the good one.
+    pub fn with(
+        test: &str,
+        change: impl FnOnce(&mut ClientTiming),
+        queues: QueueConfig,
+        good: Arena,
+        bystander: Client,
+        application: Box<dyn Application>,
+    ) -> Self {
         let name = format!("quiver-server-{test}-{}", std::process::id());
         let listening = Listening::new(&name);
         // Soon, so that tests needn't wait.
         let quick = Duration::from_millis(20);
         let mut timing = ClientTiming { handshake_timeout: PATIENCE, min_backoff: quick, max_backoff: quick };
         change(&mut timing);
-        let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
+        let config = ClientConfig { queues, ..ClientConfig::default() };
         let hostile = Client::new(Address::abstract_name(name), config, timing).unwrap();
         let shared = Arc::new(Shared::default());
-        let traffic = Traffic::new(bystander(&good.name, GOOD), Arc::clone(&good.shared));
-        let mut both = Both { hostile, link: None, batch: Batch::new(64), shared: Arc::clone(&shared) };
+        let traffic = Traffic::new(bystander, Arc::clone(&good.shared));
+        let mut both = Both { hostile, link: None, application, shared: Arc::clone(&shared) };
         let thread = std::thread::spawn(move || both.run(traffic));
         let victim = Self { shared, listening, thread, good };
         victim.shared.traffic_flows(100);
@@ -57,6 +73,8 @@ impl Victim {
         served.set(served.to_server, TAIL, served.word(served.to_server, 6));
         self.shared.traffic_flows(100);
         self.shared.stop();
+        let ended = std::mem::take(&mut self.good.shared.log().ended);
+        assert!(ended.is_empty(), "a link of somebody else ended: {ended:?}");
         // The end of the well-behaved link is no surprise from here on.
         self.good.shared.stop();
         self.thread.join().unwrap();
@@ -64,11 +82,39 @@ impl Victim {
     }
 }
 
+/// What is done with the link to the hostile server.
+pub trait Application: Send {
+    /// One round of it, while it is up.
+    ///
+    /// # Errors
+    /// What the hostile server has done.
+    fn serve(&mut self, link: &mut Connection, shared: &Shared) -> Result<(), QueueError>;
+
+    /// What there is to do besides, also while it is down.
+    fn round(&mut self) {}
+}
+
+/// Counts what comes, and sends something.
+struct Host {
+    batch: Batch,
+}
+
+impl Application for Host {
+    fn serve(&mut self, link: &mut Connection, shared: &Shared) -> Result<(), QueueError> {
+        self.batch.clear();
+        let received = link.rx[0].recv_batch(&mut self.batch)?;
+        shared.log().received += received as u64;
+        let sent = link.tx[0].send_batch(&[[9; 100]])?;
+        shared.log().dropped += 1 - sent as u64;
+        Ok(())
+    }
+}
+
 /// What one thread of an application does: both links in turn.
 struct Both {
     hostile: Client,
     link: Option<Connection>,
-    batch: Batch,
+    application: Box<dyn Application>,
     shared: Arc<Shared>,
 }
 
@@ -94,21 +140,9 @@ impl Both {
                 ClientEvent::Unreachable { .. } => {}
             }
         }
+        self.application.round();
         let Some(link) = &mut self.link else { return };
-        self.batch.clear();
-        let error = match link.rx[0].recv_batch(&mut self.batch) {
-            Ok(received) => {
-                self.shared.log().received += received as u64;
-                match link.tx[0].send_batch(&[[9; 100]]) {
-                    Ok(sent) => {
-                        self.shared.log().dropped += 1 - sent as u64;
-                        return;
-                    }
-                    Err(error) => error,
-                }
-            }
-            Err(error) => error,
-        };
+        let Err(error) = self.application.serve(link, &self.shared) else { return };
         let reason = Reason::from(error.fault);
         self.hostile.disconnect(Instant::now(), &reason);
         self.ended(reason);
