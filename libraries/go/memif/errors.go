@@ -56,7 +56,8 @@ var codes = []struct {
 	{5, []error{Version}},
 	{6, []error{AlreadyConnected}},
 	{7, []error{
-		Limit, TooManyHandshakes, HangingDescriptors, TooManyRegions, TooMuchMemory, RegionHoles, RegionSize, TooManyRings, RingSize,
+		Limit, TooManyHandshakes, HangingDescriptors, TooManyRegions, TooMuchMemory, QuotaOfDescriptors, QuotaOfMemory,
+		RegionHoles, RegionSize, TooManyRings, RingSize,
 	}},
 }
 
@@ -125,6 +126,8 @@ const (
 	WrongSecret        Cause = "incorrect secret"
 	RegionIndex        Cause = "unexpected region index"
 	TooManyRegions     Cause = "too many regions"
+	QuotaOfDescriptors Cause = "regions and rings of all of the socket's clients"
+	QuotaOfMemory      Cause = "regions of all of the socket's clients"
 	TooMuchMemory      Cause = "too much memory"
 	RingIndex          Cause = "unexpected ring index"
 	TooManyRings       Cause = "too many rings"

@@ -24,6 +24,11 @@ type ListenConfig struct {
 	Netns         string        // file of the network namespace of an abstract socket: ours
 	Timeout       time.Duration // from accepting a connection to its CONNECT: 5 s
 	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest of the container or process that has most: others are kept out by nobody
+	// MaxDescriptors is how many regions and rings all clients together may have, each of which keeps a descriptor of this process open, and
+	// each region a mapping: 8192; never more than half of what the process may open (RLIMIT_NOFILE).
+	MaxDescriptors int
+	// MaxMemory is the bytes of all clients' regions together, which are mapped here: 256 GiB.
+	MaxMemory uint64
 	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
 	// came as far. It must not block.
 	Refused func(id *uint32, reason error)
@@ -44,6 +49,7 @@ type Listener struct {
 	handshakes handshakes
 	places     chan struct{} // one element for each goroutine of a handshake, also of one that was ended
 	closers    closers       // what peers have sent
+	quota      *quota        // of all clients
 
 	mu         sync.Mutex
 	interfaces map[uint32]*served
@@ -65,10 +71,12 @@ type served struct {
 func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*Listener, error) {
 	config.Application, config.FileMode = or(config.Application, "memif"), or(config.FileMode, 0o660)
 	config.Timeout, config.MaxHandshakes = or(config.Timeout, 5*time.Second), or(config.MaxHandshakes, 64)
+	config.MaxDescriptors, config.MaxMemory = or(config.MaxDescriptors, 8192), or(config.MaxMemory, 256<<30)
 	if err := firstError(
 		checkAddress(address),
 		inRange("Timeout", uint64(config.Timeout), 1, math.MaxInt64),
 		inRange("MaxHandshakes", uint64(config.MaxHandshakes), 1, 1<<16),
+		inRange("MaxDescriptors", uint64(config.MaxDescriptors), 1, math.MaxInt32),
 	); err != nil {
 		return nil, &Error{Op: "listen", Interface: address, Err: err}
 	}
@@ -76,6 +84,7 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 		config: config, address: address, done: make(chan struct{}), arrived: make(chan struct{}, 1),
 		interfaces: map[uint32]*served{}, handshakes: handshakes{list: map[uint64]*handshake{}},
 		places: make(chan struct{}, 2*config.MaxHandshakes+len(interfaces)),
+		quota:  newQuota(config.MaxDescriptors, config.MaxMemory),
 	}
 	for _, one := range interfaces {
 		if err := l.Register(one); err != nil {
@@ -329,7 +338,7 @@ func (l *Listener) refuse(ctl channel) {
 func (l *Listener) shake(one *handshake, number uint64) {
 	defer func() { <-l.places }()
 	var mine *served
-	h := &serverHandshake{claim: func(m *message) (_ *ServerConfig, _ *shm.Account, err error) {
+	h := &serverHandshake{share: &share{of: l.quota}, claim: func(m *message) (_ *ServerConfig, _ *shm.Account, err error) {
 		mine, err = l.claim(m, one)
 		if err != nil {
 			return nil, nil, err
@@ -374,6 +383,8 @@ func (l *Listener) shake(one *handshake, number uint64) {
 	one.channel.close()
 	if n := h.descriptors(); n > 0 {
 		one.channel.closing.close(n, h.close)
+	} else {
+		h.close()
 	}
 	if mine != nil {
 		l.release(mine)

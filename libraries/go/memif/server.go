@@ -27,6 +27,7 @@ type serverHandshake struct {
 	// claim gives the interface of an id to this handshake, if the client may have it.
 	claim func(init *message) (*ServerConfig, *shm.Account, error)
 
+	share     *share        // of the listener's quota; nil where there is none
 	config    *ServerConfig // once claimed
 	account   *shm.Account  // of the interface, likewise
 	id        *uint32       // that was asked for
@@ -121,6 +122,9 @@ func (h *serverHandshake) addRegion(m *message, file *os.File) error {
 	case total < m.size || total > h.config.MaxMemory:
 		err = detail(TooMuchMemory, "%d bytes more than %d, at most %d", m.size, h.memory, h.config.MaxMemory)
 	}
+	if err == nil {
+		err = h.share.take(m.size)
+	}
 	if err != nil {
 		return err
 	}
@@ -150,11 +154,15 @@ func (h *serverHandshake) addRing(m *message, file *os.File) error {
 	case m.log2 < shm.MinLog2 || m.log2 > log2(h.config.MaxRingSize):
 		err = detail(RingSize, "2^%d, allowed are 2^%d to 2^%d", m.log2, shm.MinLog2, log2(h.config.MaxRingSize))
 	}
+	if err == nil {
+		err = h.share.take(0)
+	}
 	if err != nil {
 		return err
 	}
 	if h.table == nil { // no more regions from here on
 		h.table, h.regions = shm.NewTable(h.regions), nil
+		h.table.Closed = h.share.close
 	}
 	ring, err := shm.NewRing(h.table, m.region, m.offset, m.log2)
 	if err != nil {
@@ -204,4 +212,5 @@ func (h *serverHandshake) close() {
 	for _, region := range h.regions {
 		_ = region.Close()
 	}
+	h.share.close()
 }

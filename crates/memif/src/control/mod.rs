@@ -8,6 +8,7 @@
 mod client;
 mod config;
 mod message;
+mod quota;
 mod reason;
 mod secret;
 mod server;
@@ -16,6 +17,8 @@ mod text;
 pub use client::{Announcement, ClientMachine, ClientStep};
 pub use config::{Admission, ClientConfig, DEFAULT_MAX_PACKET, Mode, QueueConfig, ServerConfig};
 pub use message::{AddRegion, AddRing, Hello, Init, MESSAGE_SIZE, Message, RING_S2M, VERSION};
+pub use quota::Quota;
+pub(crate) use quota::Share;
 pub use reason::{Reason, Refusal, Stranger};
 pub use secret::{BadSecret, Secret};
 pub use server::{Interfaces, Limits, ServerMachine, ServerStep};

@@ -128,6 +128,17 @@ pub enum Reason {
         /// Allowed.
         max: u64,
     },
+    /// The clients of the socket have as many regions and rings, all together, as its settings allow.
+    #[error("regions and rings of all of the socket's clients: max_descriptors is {0}")]
+    QuotaOfDescriptors(usize),
+    /// The regions of the clients of the socket would have, all together, more bytes than its settings allow.
+    #[error("regions of all of the socket's clients: {total} bytes, max_memory is {max}")]
+    QuotaOfMemory {
+        /// With this region.
+        total: u64,
+        /// Allowed.
+        max: u64,
+    },
     /// A region was refused.
     #[error("{0}")]
     Region(#[from] RegionError),
@@ -281,6 +292,8 @@ impl Reason {
             | Self::HangingDescriptors
             | Self::TooManyRegions(_)
             | Self::TooMuchMemory { .. }
+            | Self::QuotaOfDescriptors(_)
+            | Self::QuotaOfMemory { .. }
             | Self::Region(RegionError::Holes { .. })
             | Self::TooManyRings(_)
             | Self::RingSize { .. } => Refusal::Limit,
@@ -339,6 +352,8 @@ impl Reason {
             Self::RegionIndex { .. } => "region-index",
             Self::TooManyRegions(_) => "too-many-regions",
             Self::TooMuchMemory { .. } => "too-much-memory",
+            Self::QuotaOfDescriptors(_) => "quota-of-descriptors",
+            Self::QuotaOfMemory { .. } => "quota-of-memory",
             Self::Region(RegionError::Size(_)) => "region-size",
             Self::Region(RegionError::NotMemory(_)) => "region-not-memory",
             Self::Region(RegionError::Truncated { .. }) => "region-too-small",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memory::region::{Account, Region, RegionTable};
 
 use super::message::{RING_S2M, VERSION};
-use super::{AddRegion, AddRing, Hello, Init, Message, Mode, Reason, ServerConfig, Text};
+use super::{AddRegion, AddRing, Hello, Init, Message, Mode, Quota, Reason, ServerConfig, Share, Text};
 use crate::connection::{Connection, Peer, RingSpec, Role, server_queues};
 use crate::ring::{Event, RING_ALIGNMENT, RingError, RingSize, RingView, RxQueue};
 
@@ -35,6 +35,11 @@ pub trait Interfaces {
     /// Where the holes in regions for interface `id` are accounted for, over all its connections. Otherwise each is on its own.
     fn account(&self, id: u32) -> Arc<Account> {
         let _ = id;
+        Arc::default()
+    }
+
+    /// What bounds regions and rings of all connections together. Otherwise nothing does.
+    fn quota(&self) -> Arc<Quota> {
         Arc::default()
     }
 }
@@ -131,6 +136,7 @@ struct Announced {
     id: u32,
     config: Arc<ServerConfig>,
     account: Arc<Account>,
+    share: Arc<Share>,
     application: Text<32>,
     regions: Vec<Arc<Region>>,
     memory: u64,
@@ -274,6 +280,7 @@ fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reas
         id: init.id,
         config,
         account: interfaces.account(init.id),
+        share: Share::new(interfaces.quota()),
         application: init.name,
         regions: Vec::new(),
         memory: 0,
@@ -299,6 +306,7 @@ impl Announced {
         if total > self.config.max_memory {
             return Err(Reason::TooMuchMemory { total, max: self.config.max_memory });
         }
+        self.share.take(message.size)?;
         let ServerConfig { seals, max_holes, .. } = *self.config;
         let region = Region::map_on(fd, message.size, seals, &self.account, max_holes)?;
         self.memory = total;
@@ -335,7 +343,8 @@ impl Announced {
         if !offset.is_multiple_of(RING_ALIGNMENT) {
             return Err(RingError::Misaligned(offset).into());
         }
-        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?;
+        self.share.take(0)?;
+        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?.of_share(&self.share);
         rings.push(RingSpec { region, offset, size, event });
         Ok(())
     }

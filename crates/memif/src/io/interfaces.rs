@@ -7,7 +7,7 @@ use memory::region::Account;
 
 use super::channel::Channel;
 use super::{Credentials, admission};
-use crate::control::Interfaces;
+use crate::control::{Interfaces, Quota};
 use crate::{Reason, ServerConfig};
 
 /// An interface that clients may connect to.
@@ -25,6 +25,7 @@ pub(super) struct Interface {
 /// The interfaces, as one session sees them.
 pub(super) struct View<'l> {
     pub(super) interfaces: &'l mut BTreeMap<u32, Interface>,
+    pub(super) quota: &'l Arc<Quota>,
     pub(super) token: u64,
     pub(super) channel: &'l Channel,
     pub(super) peer: Option<Credentials>,
@@ -53,5 +54,9 @@ impl Interfaces for View<'_> {
 
     fn account(&self, id: u32) -> Arc<Account> {
         self.interfaces.get(&id).map(|interface| Arc::clone(&interface.account)).unwrap_or_default()
+    }
+
+    fn quota(&self) -> Arc<Quota> {
+        Arc::clone(self.quota)
     }
 }

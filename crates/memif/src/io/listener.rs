@@ -18,7 +18,7 @@ use super::server::{ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
 use super::{Address, later, rights};
-use crate::control::{Limits, ServerMachine};
+use crate::control::{Limits, Quota, ServerMachine};
 use crate::{Connection, Error, InterfaceError, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
@@ -39,6 +39,8 @@ pub struct Listener {
     epoll: OwnedFd,
     socket: Bound,
     interfaces: BTreeMap<u32, Interface>,
+    /// What all clients may have.
+    quota: Arc<Quota>,
     sessions: Sessions,
     /// What peers have sent, on its way out.
     closing: Closing,
@@ -76,6 +78,7 @@ impl Listener {
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
         Ok(Self {
             address: address.to_string(),
+            quota: settings.quota(),
             settings,
             epoll,
             socket,
@@ -305,7 +308,7 @@ impl Listener {
     fn converse(&mut self, token: u64, events: &mut Vec<ServerEvent>) {
         for _ in 0..BATCH {
             let Some(session) = self.sessions.get_mut(token) else { return };
-            match step(session, &mut self.interfaces, token) {
+            match step(session, &mut self.interfaces, &self.quota, token) {
                 Ok(None) => return,
                 Ok(Some(None)) => {}
                 Ok(Some(Some(mut connection))) => {
@@ -353,6 +356,7 @@ impl Listener {
 fn step(
     session: &mut Session,
     interfaces: &mut BTreeMap<u32, Interface>,
+    quota: &Arc<Quota>,
     token: u64,
 ) -> Result<Option<Option<Connection>>, Reason> {
     let Session { channel, peer, machine, .. } = session;
@@ -362,7 +366,7 @@ fn step(
         Some(Heard::Message(received)) => received,
     };
     ServerMachine::check_count(&received.bytes, received.fds.len())?;
-    let mut view = View { interfaces, token, channel, peer: *peer };
+    let mut view = View { interfaces, quota, token, channel, peer: *peer };
     let fds = received.fds.lend().map_err(Reason::Socket)?;
     let step = machine.receive(&received.bytes, fds, &mut view)?;
     received.fds.accepted();

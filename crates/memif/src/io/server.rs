@@ -1,7 +1,11 @@
 //! How a listener is set, and what it tells.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
+
+use crate::control::Quota;
 use crate::{Connection, Error, Reason};
 
 /// How a [`Listener`](super::Listener) behaves, besides its interfaces.
@@ -21,10 +25,23 @@ pub struct ListenerSettings {
     /// the most of them: a peer that is slow on purpose can't keep others out. (Those that have claimed one are
     /// no more than there are interfaces.)
     pub max_handshakes: usize,
+    /// Regions and rings of all clients together: each keeps a descriptor of this process open, each region a mapping, until the queues of its
+    /// connection are dropped. Never more than half of what the process may open (`RLIMIT_NOFILE`, as the socket is opened).
+    pub max_descriptors: usize,
+    /// Bytes of the regions of all clients together, all of which are mapped.
+    pub max_memory: u64,
+}
+
+impl ListenerSettings {
+    /// What its clients may have, all together.
+    pub(super) fn quota(&self) -> Arc<Quota> {
+        let may_open = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize);
+        Arc::new(Quota::new(self.max_descriptors.min(may_open / 2), self.max_memory))
+    }
 }
 
 impl Default for ListenerSettings {
-    /// `memif`, 0660, our own user and group, 5 s, 64.
+    /// `memif`, 0660, our own user and group, 5 s, 64, 8192, 256 GiB.
     fn default() -> Self {
         Self {
             name: "memif".into(),
@@ -33,6 +50,8 @@ impl Default for ListenerSettings {
             group: None,
             handshake_timeout: Duration::from_secs(5),
             max_handshakes: 64,
+            max_descriptors: 8192,
+            max_memory: 256 << 30,
         }
     }
 }

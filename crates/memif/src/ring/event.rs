@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use crate::control::Share;
+
 use super::signal::{signal, signals_by_kernel};
 use super::writer::Writer;
 
@@ -16,6 +18,8 @@ pub struct Event {
     fd: Arc<OwnedFd>,
     /// Who signals it where the kernel doesn't.
     writer: Mutex<Option<Writer>>,
+    /// What its connection has of its socket's quota: given back with the last of its rings.
+    _share: Option<Arc<Share>>,
 }
 
 impl Event {
@@ -51,7 +55,12 @@ impl Event {
         if !cfg!(miri) && matches!(told(), Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
             return Err(Errno::NOSYS);
         }
-        Ok(Self { fd: Arc::new(fd), writer: Mutex::default() })
+        Ok(Self { fd: Arc::new(fd), writer: Mutex::default(), _share: None })
+    }
+
+    /// As one of a connection that has a share of its socket's quota.
+    pub(crate) fn of_share(self, share: &Arc<Share>) -> Self {
+        Self { _share: Some(Arc::clone(share)), ..self }
     }
 
     /// Has everything there that it takes to signal, before the first packet wants it.

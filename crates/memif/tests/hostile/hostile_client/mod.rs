@@ -7,4 +7,5 @@ mod floods;
 mod kept;
 mod memory;
 mod peer;
+mod quota;
 mod zero_copy;

@@ -14,6 +14,8 @@ var ErrLost = errors.New("shared memory was truncated")
 type Table struct {
 	extents [][]byte // of the announced size
 	regions []*Region
+	// Closed, if not nil, is called when all regions are unmapped and closed.
+	Closed func()
 }
 
 // NewTable makes a table, which owns the regions from here on.
@@ -49,6 +51,9 @@ func (t *Table) Close() error {
 		failed = errors.Join(failed, region.Close())
 	}
 	t.extents, t.regions = nil, nil
+	if t.Closed != nil {
+		t.Closed()
+	}
 	return failed
 }
 
