@@ -29,6 +29,12 @@ impl Quota {
         Self { max_descriptors, max_memory, used: Mutex::default() }
     }
 
+    /// Most regions and rings.
+    #[must_use]
+    pub const fn max_descriptors(&self) -> usize {
+        self.max_descriptors
+    }
+
     fn used(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ use super::interfaces::{Interface, View};
 use super::server::{ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
-use super::{Address, later, rights};
+use super::{Address, descriptors, later, rights};
 use crate::control::{Limits, Quota, ServerMachine};
 use crate::{Connection, Error, InterfaceError, Reason, ServerConfig};
 
@@ -74,15 +74,17 @@ impl Listener {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
+        let quota = settings.quota();
+        descriptors::make_room(epoll.as_fd(), quota.max_descriptors());
         let (interfaces, sessions, closing, limits) = Default::default();
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
         Ok(Self {
             address: address.to_string(),
-            quota: settings.quota(),
             settings,
             epoll,
             socket,
             interfaces,
+            quota,
             sessions,
             closing,
             limits,

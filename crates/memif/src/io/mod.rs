@@ -9,6 +9,7 @@ mod admission;
 mod channel;
 mod client;
 mod credentials;
+mod descriptors;
 mod disposal;
 mod foreign;
 mod interfaces;
