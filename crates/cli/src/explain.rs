@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::output::OutputArgs;
 use crate::reference::candidates;
 use crate::render::{Column, Paint, Table, Tone};
+use crate::show::session_spi;
 
 /// The packet.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub(crate) struct ExplainArgs {
     /// Whom it is for, likewise
     #[arg(value_name = "DESTINATION")]
     destination: String,
-    /// Protocol, with the destination's port where that isn't said there: tcp/80, udp, icmp, icmp/0, 47
+    /// Protocol, with the destination's port where that isn't said there: tcp/80, udp, icmp, icmp/0, esp/0xc0ffee01, 47
     #[arg(value_name = "PROTOCOL[/PORT]")]
     protocol: String,
     /// Tenant at whose interfaces it comes in
@@ -55,7 +56,9 @@ fn request(args: &ExplainArgs) -> Result<ExplainRequest, Error> {
         None => (&args.protocol[..], None),
     };
     let protocol = protocol.to_ascii_lowercase();
-    let number = number.map(str::parse::<u16>).transpose().map_err(|_| {
+    let has_spi = ["esp", "ah", "50", "51"].contains(&&*protocol);
+    let spi = number.filter(|_| has_spi).map(session_spi).transpose().map_err(Error::Usage)?;
+    let number = number.filter(|_| !has_spi).map(str::parse::<u16>).transpose().map_err(|_| {
         Error::Usage(format!("{:?} is no protocol with a port; write tcp/80, icmp or icmp/8", args.protocol))
     })?;
     let is_icmp = ["icmp", "icmpv6", "1", "58"].contains(&&*protocol);
@@ -75,6 +78,7 @@ fn request(args: &ExplainArgs) -> Result<ExplainRequest, Error> {
         icmp_type: number.filter(|_| is_icmp).map(u32::from),
         tenant: args.tenant.clone().unwrap_or_default(),
         interface: args.interface.clone().unwrap_or_default(),
+        spi,
     })
 }
 
@@ -139,8 +143,9 @@ fn verdict(request: &ExplainRequest, answer: &ExplainResponse, paint: Paint) -> 
 /// Source and destination as it goes on, where that isn't as it came.
 fn changed(request: &ExplainRequest, answer: &ExplainResponse) -> String {
     let same = |before: &str, after: &str| before.parse::<IpAddr>().ok() == after.parse::<IpAddr>().ok();
-    // Where nothing is said, quiverd has chosen the port, and a message has none.
-    let port = |before: u32, after: u32| before == 0 || before == after;
+    // Where nothing is said, quiverd has chosen the port, and a message has none; an SPI stays.
+    let has_spi = request.spi.is_some();
+    let port = |before: u32, after: u32| has_spi || before == 0 || before == after;
     let is_same = same(&request.source, &answer.out_source)
         && same(&request.destination, &answer.out_destination)
         && port(request.source_port, answer.out_source_port)
@@ -149,7 +154,7 @@ fn changed(request: &ExplainRequest, answer: &ExplainResponse) -> String {
         return String::new();
     }
     let end = |address: &str, port: u32| match address.parse::<IpAddr>() {
-        Ok(address) if port > 0 => SocketAddr::new(address, port as u16).to_string(),
+        Ok(address) if port > 0 && !has_spi => SocketAddr::new(address, port as u16).to_string(),
         _ => address.to_owned(),
     };
     format!(
@@ -186,10 +191,13 @@ mod tests {
         assert_eq!((&*six.source, ports(&six)), ("fd00::2", (5, 53)));
         let echo = asked("10.1.0.2", "10.2.0.2", "icmp/0").unwrap();
         assert_eq!((echo.icmp_type, ports(&echo)), (Some(0), (0, 0)));
+        assert_eq!(asked("10.1.0.2", "10.2.0.2", "esp/0xc0ffee01").unwrap().spi, Some(0xc0ff_ee01));
+        assert_eq!((six.spi, asked("10.1.0.2", "10.2.0.2", "esp").unwrap().spi), (None, None));
         for (source, destination, protocol, wrong) in [
             ("web", "10.2.0.2", "icmp", "\"web\" is no address"),
             ("10.1.0.2", "10.2.0.2:80", "tcp/81", "80 or 81"),
             ("10.1.0.2", "10.2.0.2", "tcp/http", "no protocol with a port"),
+            ("10.1.0.2", "10.2.0.2", "ah/0", "an SPI is 1 to 4294967295"),
         ] {
             let error = asked(source, destination, protocol).unwrap_err().to_string();
             assert!(error.contains(wrong), "{error}");

@@ -17,8 +17,17 @@ use crate::render::number::span;
 use crate::render::{Cell, Column, Paint, Table, Tone, endpoint};
 
 /// IP protocols by name.
-const PROTOCOLS: [(&str, u32); 7] =
-    [("icmp", 1), ("tcp", 6), ("udp", 17), ("dccp", 33), ("icmp6", 58), ("sctp", 132), ("udp-lite", 136)];
+const PROTOCOLS: [(&str, u32); 9] = [
+    ("icmp", 1),
+    ("tcp", 6),
+    ("udp", 17),
+    ("dccp", 33),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmp6", 58),
+    ("sctp", 132),
+    ("udp-lite", 136),
+];
 
 /// Which sessions are meant: those that agree with everything that is said.
 #[derive(Debug, Clone, Default, Args)]
@@ -32,9 +41,12 @@ pub(crate) struct Filters {
     /// Sessions with this port on either side, with --address on the same one; for echoes their identifier
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Sessions of this protocol: tcp, udp, icmp, icmp6, sctp, or a number
+    /// Sessions of this protocol: tcp, udp, icmp, icmp6, sctp, esp, ah, or a number
     #[arg(long, value_name = "PROTOCOL", value_parser = protocol)]
     protocol: Option<u32>,
+    /// Session of ESP or AH with this SPI, as in 0xc0ffee01 or 3237998081
+    #[arg(long, value_name = "SPI", value_parser = spi)]
+    spi: Option<u32>,
     /// Sessions that stand there
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(SessionPhase::WORDS))]
     state: Option<String>,
@@ -50,6 +62,7 @@ impl Filters {
             address: self.address.map(|address| address.to_string()).unwrap_or_default(),
             port: self.port.unwrap_or_default().into(),
             protocol: self.protocol,
+            spi: self.spi,
             // Words leave the first value out, which says nothing.
             phase: phase.map_or(0, |at| at as i32 + 1),
         }
@@ -63,6 +76,18 @@ fn protocol(text: &str) -> Result<u32, String> {
         let names = PROTOCOLS.map(|(name, _)| name).join(", ");
         format!("take one of {names}, or a number from 0 to 255")
     })
+}
+
+/// An SPI, decimal or hexadecimal.
+pub(crate) fn spi(text: &str) -> Result<u32, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match number {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("an SPI is 1 to 4294967295, or 0x1 to 0xffffffff".into()),
+    }
 }
 
 /// Sessions.
@@ -101,6 +126,7 @@ impl View for Sessions {
             Column::left("PROTOCOL"),
             Column::left("INITIATOR"),
             Column::left("RESPONDER"),
+            Column::left("SPI").optional(),
             Column::left("SEEN AS").optional(),
             Column::left("BACKEND").optional(),
             Column::left("STATE"),
@@ -115,10 +141,11 @@ impl View for Sessions {
             table.row([
                 (&session.tenant).into(),
                 Protocol(session.protocol).to_string().into(),
-                endpoint(&session.initiator, session.initiator_port).into(),
-                endpoint(&session.responder, session.responder_port).into(),
-                seen(&session.translated, session.translated_port).into(),
-                seen(&session.backend, session.backend_port).into(),
+                side(session, &session.initiator, session.initiator_port).into(),
+                side(session, &session.responder, session.responder_port).into(),
+                session.spi.map_or_else(String::new, hexadecimal).into(),
+                side(session, &session.translated, session.translated_port).into(),
+                side(session, &session.backend, session.backend_port).into(),
                 phase(session),
                 session.forward_packets.into(),
                 session.forward_bytes.into(),
@@ -136,9 +163,13 @@ impl View for Sessions {
     }
 }
 
-/// How one of its sides is seen by the other, where that is otherwise.
-fn seen(address: &str, port: u32) -> String {
-    if address.is_empty() { String::new() } else { endpoint(address, port) }
+/// One of its sides, or how it is seen by the other, where that is otherwise: an address with its port, or alone where there are none.
+fn side(session: &SessionState, address: &str, port: u32) -> String {
+    if address.is_empty() || session.spi.is_some() { address.into() } else { endpoint(address, port) }
+}
+
+fn hexadecimal(spi: u32) -> String {
+    format!("{spi:#010x}")
 }
 
 fn phase(session: &SessionState) -> Cell {
@@ -158,20 +189,23 @@ fn phase(session: &SessionState) -> Cell {
     Cell::toned(text, if session.blocked { Tone::Bad } else { tone })
 }
 
-/// Whose session it is and between whom, in words: "red udp 10.1.0.2:40122 > 10.2.0.2:53".
+/// Whose session it is and between whom, in words: "red udp 10.1.0.2:40122 > 10.2.0.2:53", "red esp 10.1.0.2 > 10.2.0.2 spi 0xc0ffee01".
 pub(crate) struct Flow<'a>(pub(crate) &'a SessionState);
 
 impl fmt::Display for Flow<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(session) = self;
-        let initiator = endpoint(&session.initiator, session.initiator_port);
-        let responder = endpoint(&session.responder, session.responder_port);
+        let initiator = side(session, &session.initiator, session.initiator_port);
+        let responder = side(session, &session.responder, session.responder_port);
         write!(formatter, "{} {} {initiator} > {responder}", session.tenant, Protocol(session.protocol))?;
+        if let Some(spi) = session.spi {
+            write!(formatter, " spi {}", hexadecimal(spi))?;
+        }
         if !session.translated.is_empty() {
-            write!(formatter, " seen as {}", endpoint(&session.translated, session.translated_port))?;
+            write!(formatter, " seen as {}", side(session, &session.translated, session.translated_port))?;
         }
         if !session.backend.is_empty() {
-            write!(formatter, " backend {}", endpoint(&session.backend, session.backend_port))?;
+            write!(formatter, " backend {}", side(session, &session.backend, session.backend_port))?;
         }
         Ok(())
     }
@@ -245,6 +279,28 @@ mod tests {
         let cut = view(2).table(&answer, None, Paint::new(false));
         assert_eq!(cut, format!("{all}the first 2 only: --limit says how many, 0: all\n"));
         assert_eq!(view(0).table(&SessionsResponse::default(), None, Paint::new(false)), "no sessions\n");
+    }
+
+    #[test]
+    fn sessions_of_esp_have_an_spi_and_no_ports() {
+        let esp = SessionState {
+            tenant: "red".into(),
+            protocol: 50,
+            initiator: "fd00::2".into(),
+            responder: "fd01::2".into(),
+            spi: Some(0xc0_ffee),
+            phase: SessionPhase::Established.into(),
+            ..SessionState::default()
+        };
+        assert_eq!(Flow(&esp).to_string(), "red esp fd00::2 > fd01::2 spi 0x00c0ffee");
+        let view = Sessions { filters: Filters::default(), limit: 0 };
+        let text = view.table(&SessionsResponse { sessions: vec![esp] }, None, Paint::new(false));
+        assert!(
+            text.contains("RESPONDER  SPI         STATE") && text.contains("fd01::2    0x00c0ffee  "),
+            "{text}"
+        );
+        assert_eq!((spi("0xc0ffee"), spi("256")), (Ok(0xc0_ffee), Ok(256)));
+        assert!(spi("0").is_err() && spi("0x1ffffffff").is_err() && spi("c0ffee").is_err());
     }
 
     #[test]

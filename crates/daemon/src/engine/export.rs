@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use features::session::tenants::TICK_BITS;
 use features::session::{End, Filter, Kinds, Seen, What};
 use memory::clock::nanoseconds;
-use tables::session::Handle;
+use tables::session::{Endpoint, Handle};
 
 use super::inspect::sessions::{self, SPAN};
 use super::start::Shared;
@@ -253,14 +253,17 @@ fn record<'a>(worker: usize, seen: &Seen, tenant: &'a str, (at, since_1970): (u6
     };
     let (session, (initiator, responder)) = (&seen.session, seen.endpoints());
     let Handle { index, generation } = seen.handle;
+    let spi = seen.key.spi();
+    let end = |(address, port): Endpoint| (address, if spi.is_some() { 0 } else { port });
     Record {
         flow: (worker as u64) << 56 | u64::from(generation & 0xff_ffff) << 32 | u64::from(index),
         start: when(session.created),
         end: when(session.last_seen).max(when(session.created)),
         observed: milliseconds(at),
         protocol: seen.key.protocol(),
-        ends: [initiator, responder],
-        beyond: seen.translated.unwrap_or([initiator, responder]),
+        spi: spi.unwrap_or_default(),
+        ends: [initiator, responder].map(end),
+        beyond: seen.translated.unwrap_or([initiator, responder]).map(end),
         packets: session.packets(),
         bytes: session.bytes(),
         reason: EndReason::ActiveTimeout,

@@ -131,6 +131,7 @@ mod tests {
             end: 1_700_000_001_234,
             observed: 1_700_000_002_000,
             protocol: 17,
+            spi: 0,
             ends: [("10.0.0.2".parse().unwrap(), 40000), ("10.0.1.2".parse().unwrap(), 53)],
             beyond: [("192.0.2.1".parse().unwrap(), 50000), ("10.0.1.2".parse().unwrap(), 53)],
             packets: [3, 2],

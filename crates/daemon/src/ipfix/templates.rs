@@ -56,6 +56,8 @@ pub struct Record<'a> {
     pub observed: u64,
     /// IP protocol.
     pub protocol: u8,
+    /// The SPI of ESP and AH, whose ends have no ports; 0: another protocol.
+    pub spi: u32,
     /// Who began, and who was asked.
     pub ends: [(IpAddr, u16); 2],
     /// How they are seen on the far side, where that is otherwise.
@@ -115,6 +117,7 @@ const SESSION: &[Element] = &[
     element(4, 1, |record, out| out.push(record.protocol)),               // protocolIdentifier
     element(7, 2, |record, out| out.extend(record.ends[0].1.to_be_bytes())), // sourceTransportPort
     element(11, 2, |record, out| out.extend(record.ends[1].1.to_be_bytes())), // destinationTransportPort
+    element(295, 4, |record, out| out.extend(record.spi.to_be_bytes())),  // ipsecSPI
     element(2, 8, |record, out| out.extend(record.packets[0].to_be_bytes())), // packetDeltaCount
     element(1, 8, |record, out| out.extend(record.bytes[0].to_be_bytes())), // octetDeltaCount
     reverse(2, 8, |record, out| out.extend(record.packets[1].to_be_bytes())),

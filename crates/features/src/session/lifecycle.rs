@@ -3,6 +3,7 @@
 //! | protocol | established when | ends with |
 //! |---|---|---|
 //! | UDP, SCTP, … | there was an answer | its timeout |
+//! | ESP, AH | the initiator has spoken again: what comes back has another SPI, and is another session | its timeout |
 //! | ICMP echo | there was a reply | its timeout |
 //! | TCP | SYN, SYN from the other side, then the initiator has spoken again; found midway: there was an answer | two FINs or a RST: time-wait |
 //!
@@ -14,6 +15,7 @@ use super::services::{SERVICES_ARC, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
 use super::tuple::{begins_connection, tcp_flags};
 use graph::{Feature, NodeSpec};
+use tables::session::Key;
 use wire::IpProtocol;
 use wire::TcpFlags;
 
@@ -54,7 +56,9 @@ impl Serve for Lifecycle {
         let flags =
             if protocol == IpProtocol::TCP { tcp_flags(visit.packets, visit.slot, visit.is_v6) } else { 0 };
         visit.step = packet(visit.session, protocol, visit.direction, flags);
-        if protocol != IpProtocol::TCP {
+        if protocol != IpProtocol::TCP
+            && !(Key::is_one_way(protocol.0) && visit.session.state == State::Embryonic)
+        {
             // Of datagrams it has to know of one each way: nothing can happen by more of them.
             visit.session.retire_from(visit.direction, visit.me);
         }
@@ -100,7 +104,20 @@ pub(super) fn packet(session: &mut Session, protocol: IpProtocol, direction: Dir
     if session.state == State::Established && (!tcp || flags & (FIN | SYN | RST) == 0) {
         return Step::Stays;
     }
-    if tcp { segment(session, direction, flags) } else { answer(session, direction) }
+    if tcp {
+        return segment(session, direction, flags);
+    }
+    let is_one_way = Key::is_one_way(protocol.0);
+    if is_one_way { again(session, direction) } else { answer(session, direction) }
+}
+
+/// A packet of a session that has one direction.
+fn again(session: &mut Session, direction: Direction) -> Step {
+    if session.state == State::Embryonic && direction == Direction::Forward && !session.is_within(1) {
+        session.state = State::Established;
+        return Step::Moved;
+    }
+    Step::Stays
 }
 
 fn answer(session: &mut Session, direction: Direction) -> Step {

@@ -17,8 +17,10 @@ pub struct Filter {
     pub tenant: Option<u16>,
     /// An address of either side, also as it is seen outside.
     pub address: Option<IpAddr>,
-    /// A port of either side; with `address`, of the same one.
+    /// A port of either side; with `address`, of the same one. ESP and AH have none.
     pub port: Option<u16>,
+    /// The SPI of ESP or AH.
+    pub spi: Option<u32>,
     /// IP protocol.
     pub protocol: Option<u8>,
     /// Where it stands.
@@ -34,11 +36,12 @@ impl Filter {
     fn matches(&self, key: &Key, session: &Session, translated: Option<[Endpoint; 2]>) -> bool {
         let side = |(address, port): Endpoint| {
             self.address.is_none_or(|wanted| wanted == address)
-                && self.port.is_none_or(|wanted| wanted == port)
+                && self.port.is_none_or(|wanted| wanted == port && key.spi().is_none())
         };
         let (low, high) = key.endpoints();
         self.tenant.is_none_or(|tenant| tenant == session.tenant)
             && self.protocol.is_none_or(|protocol| protocol == key.protocol())
+            && self.spi.is_none_or(|spi| key.spi() == Some(spi))
             && self.state.is_none_or(|state| state == session.state)
             && (side(low) || side(high) || translated.is_some_and(|ends| ends.into_iter().any(side)))
     }

@@ -5,7 +5,7 @@ use graph::packet::{HEAD_AREA, Meta, Packets, SlotId};
 use tables::session::Key;
 use wire::icmp::{Icmpv4Type, Icmpv6Type};
 use wire::ipv4::Ipv4Header;
-use wire::ipv6::{Ipv6Header, walk};
+use wire::ipv6::{Ipv6Header, walk, walk_to_authentication};
 use wire::{Header, IpProtocol, TcpFlags};
 
 /// What a packet is to sessions.
@@ -98,6 +98,30 @@ impl Transport<'_> {
         }
         Some((self.word(0)?, self.word(2)?))
     }
+
+    /// The halves of the SPI, which stand for ports. 0 is none's on the wire (RFC 4303 section 2.1, RFC 4302 section 2.4).
+    fn spi(&self, at: usize) -> Result<(u16, u16), Kind> {
+        match self.word(at).zip(self.word(at + 2)) {
+            Some((0, 0)) => Err(Kind::Protocol),
+            halves => halves.ok_or(Kind::Short),
+        }
+    }
+}
+
+/// Where a header has its SPI, if it has one: ESP's begins with it, AH's has it behind a word.
+const fn spi_at(protocol: IpProtocol) -> Option<usize> {
+    match protocol {
+        IpProtocol::ESP => Some(0),
+        IpProtocol::AH => Some(4),
+        _ => None,
+    }
+}
+
+/// Whether packets of a protocol have sessions: ports, or what stands for them. Of ICMP, echoes have.
+pub(super) const fn has_sessions(protocol: IpProtocol) -> bool {
+    protocol.has_ports()
+        || spi_at(protocol).is_some()
+        || matches!(protocol, IpProtocol::ICMP | IpProtocol::ICMPV6)
 }
 
 /// Keys under which the nodes that find sessions take packets of other workers.
@@ -136,6 +160,8 @@ fn error<A: Copy>(
         quoted.word(ECHO_ID).map(|id| (id, id))
     } else if protocol.has_ports() {
         quoted.word(0).zip(quoted.word(2))
+    } else if let Some(at) = spi_at(protocol) {
+        quoted.spi(at).ok()
     } else {
         return Mark::none(Kind::Protocol);
     };
@@ -202,17 +228,21 @@ impl Tuple for V4 {
                 None => Mark::none(Kind::Short),
             };
         }
-        icmp4(hosts, &transport, context)
+        others4(hosts, &transport, context)
     }
 }
 
+/// A packet whose protocol has no ports.
 #[inline(never)]
-fn icmp4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
+fn others4(hosts: Hosts<u32>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
+    let make = |p, a, b| Key::v4_by_protocol(context, p, a, b);
+    if let Some(at) = spi_at(hosts.2) {
+        return icmp.spi(at).map_or_else(Mark::none, |halves| flow(hosts, halves, make));
+    }
     if hosts.2 != IpProtocol::ICMP {
         return Mark::none(Kind::Protocol);
     }
     let (Some(kind), Some(id)) = (icmp.byte(0), icmp.word(ECHO_ID)) else { return Mark::none(Kind::Short) };
-    let make = |p, a, b| Key::v4(context, p, a, b);
     match Icmpv4Type(kind) {
         Icmpv4Type::ECHO_REQUEST | Icmpv4Type::ECHO_REPLY => flow(hosts, (id, id), make),
         Icmpv4Type::REDIRECT => Mark::none(Kind::Protocol),
@@ -291,7 +321,7 @@ impl Tuple for V6 {
                 None => Mark::none(Kind::Short),
             };
         }
-        icmp6(hosts, &transport, context)
+        others6(hosts, &transport, context)
     }
 }
 
@@ -331,10 +361,10 @@ pub(super) const fn begins_connection(flags: u8) -> bool {
     flags & OF_CONNECTIONS.bits() == TcpFlags::SYN.bits()
 }
 
-/// Where the transport header is behind extension headers, and its protocol.
+/// Where the transport header is behind extension headers, and its protocol. An authentication header is one: it has an SPI, as with IPv4.
 #[cold]
 fn behind_extensions(area: &[u8; HEAD_AREA], l3: usize, end: usize) -> Result<(usize, IpProtocol), Kind> {
-    let upper = walk(area.get(l3..end).unwrap_or_default()).map_err(|_| Kind::Short)?;
+    let upper = walk_to_authentication(area.get(l3..end).unwrap_or_default()).map_err(|_| Kind::Short)?;
     if upper.is_later_fragment() {
         let offset = upper.fragment.map_or(0, |fragment| fragment.offset());
         return Err(later_fragment(upper.protocol, offset));
@@ -349,13 +379,17 @@ pub(super) fn later_fragment(protocol: IpProtocol, offset: usize) -> Kind {
     if protocol == IpProtocol::TCP && offset <= TCP_FLAGS { Kind::Short } else { Kind::Fragment }
 }
 
+/// A packet whose protocol has no ports.
 #[inline(never)]
-fn icmp6(hosts: Hosts<u128>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
+fn others6(hosts: Hosts<u128>, icmp: &Transport<'_>, context: u16) -> (Key, Mark) {
+    let make = |p, a, b| Key::v6_by_protocol(context, p, a, b);
+    if let Some(at) = spi_at(hosts.2) {
+        return icmp.spi(at).map_or_else(Mark::none, |halves| flow(hosts, halves, make));
+    }
     if hosts.2 != IpProtocol::ICMPV6 {
         return Mark::none(Kind::Protocol);
     }
     let (Some(kind), Some(id)) = (icmp.byte(0), icmp.word(ECHO_ID)) else { return Mark::none(Kind::Short) };
-    let make = |p, a, b| Key::v6(context, p, a, b);
     match Icmpv6Type(kind) {
         Icmpv6Type::ECHO_REQUEST | Icmpv6Type::ECHO_REPLY => flow(hosts, (id, id), make),
         Icmpv6Type(1..=4) => {

@@ -8,6 +8,7 @@ as 192.0.2.5, C's TCP port 80 as 8080 of 192.0.2.6, all others by port 50000 of 
 """
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.ipsec import AH, ESP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -88,3 +89,13 @@ error("error of an inside router", ((2, INSIDE_ROUTER, B), (3, A_OUTSIDE, B)), *
 quoted = (A_OUTSIDE, B, 63, udp(53, 40001, True)), (A, B, 63, udp(53, 40001, True))
 error("error about its answer", ((3, ROUTER, A_OUTSIDE), (2, ROUTER, A)), *quoted)
 row("nobody's port", 3, ip(B, C_OUTSIDE, 64, syn(40001, 8081, False)), 3, ip(B, C_OUTSIDE, 63, syn(40001, 8081, False)))
+
+# ESP has an SPI each way, and addresses alone are replaced.
+esp = ESP(spi=0x00010001, seq=1, data=b"e" * 32)
+row("esp asks", 2, ip(A, B, 64, esp), 3, ip(A_OUTSIDE, B, 63, esp))
+row("esp asked", 3, ip(B, A_OUTSIDE, 64, esp), 2, ip(B, A, 63, esp))
+row("esp of one who isn't mapped", 2, ip(C, B, 64, esp), 3, ip(POOL, B, 63, esp))
+ah = AH(nh=17, payloadlen=4, spi=0x2000, seq=1, icv=b"i" * 12) / udp(40000, 53, False)
+row("ah asks", 2, ip(A, B, 64, ah), 3, ip(A_OUTSIDE, B, 63, ah))
+row("ah asked", 3, ip(B, A_OUTSIDE, 64, ah), 2, ip(B, A, 63, ah))
+error("error about esp", ((3, ROUTER, A_OUTSIDE), (2, ROUTER, A)), (A_OUTSIDE, B, 63, esp), (A, B, 63, esp))

@@ -11,6 +11,7 @@ import ipaddress
 
 from scapy.layers.inet import TCP, UDP
 from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6EchoReply, ICMPv6EchoRequest, IPv6
+from scapy.layers.ipsec import AH, ESP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
@@ -80,3 +81,8 @@ row("error of the host", 2, ip(A, B, 64, unreachable[0]), 3, ip(seen(A), B, 63, 
 row("error of an inside router", 2, ip(INSIDE_ROUTER, B, 64, unreachable[0]), 3, ip(seen(A), B, 63, unreachable[1]))
 full = "2001:db8:1001:ffff::1"
 print(f"\nrow subnet of ones\nin 2 {at(2, ip(full, B, 64, udp(False)), True).hex()}\ndrop nat unmappable")
+esp = ESP(spi=0x00010001, seq=1, data=b"e" * 32)
+row("esp asks", 2, ip(A, B, 64, esp), 3, ip(seen(A), B, 63, esp))
+row("esp asked", 3, ip(B, seen(A), 64, esp), 2, ip(B, A, 63, esp))
+ah = AH(nh=17, payloadlen=4, spi=0x2000, seq=1, icv=b"i" * 12) / udp(False)
+row("ah asks", 2, ip(A, B, 64, ah), 3, ip(seen(A), B, 63, ah))

@@ -20,6 +20,7 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
     PadN,
 )
+from scapy.layers.ipsec import AH, ESP
 from scapy.layers.l2 import GRE, Ether
 from scapy.packet import Raw
 
@@ -105,3 +106,30 @@ else:
     row("tcp cut before its flags", True, Raw(bytes(tcp(True, "S"))[:8]), proto=6, flags="MF")
     row("tcp from its flags on", True, Raw(bytes(tcp(True, "S"))[8:]), proto=6, frag=1)
     row("gre", True, GRE() / data)
+
+# IPsec: an SPI is its receiver's. The halves of these are equal, and such that they would put the endpoints in the other order.
+for spi, name in ((0x00010001, "esp"), (0xFFFF0000, "another esp")):
+    both(name, ESP(spi=spi, seq=1, data=b"e" * 32), ESP(spi=spi, seq=1, data=b"e" * 32))
+sealed = AH(nh=17, payloadlen=4, spi=0x2000, seq=1, icv=b"i" * 12) / UDP(sport=40000, dport=53) / data
+both("ah", sealed, sealed)
+row("error about esp", False, exceeded(quoted(A, B, ESP(spi=0x00010001, seq=1, data=b"e" * 32))), src=ROUTER)
+quote = bytes(ip(A, B, 63) / sealed)
+row("error about ah", False, exceeded(Raw(quote[: (40 if V6 else 20) + 8])), src=ROUTER)
+row("esp without an spi", True, ESP(spi=0, seq=1, data=b"e" * 32))
+row("short esp", True, Raw(b"\0\1\0"), **({"nh": 50} if V6 else {"proto": 50}))
+if not V6:  # of IPv6 it is an extension header, which is checked before
+    row("short ah", True, Raw(bytes(sealed)[:7]), proto=51)
+row("esp in udp", True, UDP(sport=4500, dport=4500) / ESP(spi=0x00010001, seq=1, data=b"e" * 32))
+first, later = bytes(ESP(spi=0x00010001, seq=1, data=b"e" * 16)), Raw(b"e" * 8)
+if V6:
+    row("first fragment of esp", True, IPv6ExtHdrFragment(m=1, id=8, nh=50) / Raw(first))
+    row("later fragment of esp", True, IPv6ExtHdrFragment(offset=3, id=8, nh=50) / later)
+    row("first fragment of ah", True, IPv6ExtHdrFragment(m=1, id=9, nh=51) / Raw(bytes(sealed)[:32]))
+    row("later fragment of ah", True, IPv6ExtHdrFragment(offset=4, id=9, nh=51) / Raw(bytes(sealed)[32:]))
+    row("ah behind options", True, options / sealed)
+else:
+    row("first fragment of esp", True, Raw(first), proto=50, flags="MF")
+    row("later fragment of esp", True, later, proto=50, frag=3)
+    row("first fragment of ah", True, Raw(bytes(sealed)[:32]), proto=51, flags="MF")
+    row("later fragment of ah", True, Raw(bytes(sealed)[32:]), proto=51, frag=4)
+    row("ah behind options", True, sealed, options=[b"\x01\x01\x01\x00"])

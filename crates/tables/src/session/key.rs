@@ -10,8 +10,10 @@ pub type Endpoint = (IpAddr, u16);
 /// The order is that of (address, port): two hosts of the same address, or a host that speaks with itself, are told apart by
 /// their ports. Where these are equal too, both directions look the same and count as forward.
 ///
-/// Protocols without ports have something that is the same both ways in their place: the identifier of an ICMP echo (twice), the
-/// halves of an SPI, 0.
+/// Protocols without ports have something that is the same both ways in their place: the identifier of an ICMP echo (twice), or 0.
+///
+/// Flows of ESP and AH are [one-way](Key::is_one_way): an SPI is its receiver's, and what comes back has another one, which nobody on the way can know
+/// (RFC 4301 section 4.1). There, the source is the lower endpoint, whatever its address, and the halves of the SPI stand for the ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Key {
@@ -68,13 +70,59 @@ impl Key {
     ) -> Option<(Self, bool)> {
         match (source, destination) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
-                Some(Self::v4(context, protocol, (a.to_bits(), source_port), (b.to_bits(), destination_port)))
+                let ends = ((a.to_bits(), source_port), (b.to_bits(), destination_port));
+                Some(Self::v4_by_protocol(context, protocol, ends.0, ends.1))
             }
             (IpAddr::V6(a), IpAddr::V6(b)) => {
-                Some(Self::v6(context, protocol, (a.to_bits(), source_port), (b.to_bits(), destination_port)))
+                let ends = ((a.to_bits(), source_port), (b.to_bits(), destination_port));
+                Some(Self::v6_by_protocol(context, protocol, ends.0, ends.1))
             }
             _ => None,
         }
+    }
+
+    /// The key of an IPv4 packet by its protocol: as [`Key::v4`], or of one that is [one-way](Key::is_one_way).
+    #[must_use]
+    pub fn v4_by_protocol(
+        context: u16,
+        protocol: u8,
+        source: (u32, u16),
+        destination: (u32, u16),
+    ) -> (Self, bool) {
+        if !Self::is_one_way(protocol) {
+            return Self::v4(context, protocol, source, destination);
+        }
+        let addresses = [u64::from(source.0) << 32 | u64::from(destination.0), 0, 0, 0];
+        (Self { addresses, rest: rest(source.1, destination.1, context, protocol, 4) }, false)
+    }
+
+    /// The key of an IPv6 packet, likewise.
+    #[must_use]
+    pub fn v6_by_protocol(
+        context: u16,
+        protocol: u8,
+        source: (u128, u16),
+        destination: (u128, u16),
+    ) -> (Self, bool) {
+        if !Self::is_one_way(protocol) {
+            return Self::v6(context, protocol, source, destination);
+        }
+        let addresses =
+            [(source.0 >> 64) as u64, source.0 as u64, (destination.0 >> 64) as u64, destination.0 as u64];
+        (Self { addresses, rest: rest(source.1, destination.1, context, protocol, 6) }, false)
+    }
+
+    /// Whether flows of a protocol have one direction each, and an SPI: ESP (RFC 4303) and AH (RFC 4302).
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_one_way(protocol: u8) -> bool {
+        matches!(protocol, 50 | 51)
+    }
+
+    /// The security parameters index of a flow of ESP or AH.
+    #[must_use]
+    pub const fn spi(&self) -> Option<u32> {
+        if Self::is_one_way(self.protocol()) { Some((self.rest >> 32) as u32) } else { None }
     }
 
     /// A key that stands for one endpoint, whoever it speaks with.

@@ -43,6 +43,23 @@ fn find(table: &SessionTable<u64>, key: Key) -> Option<u32> {
 }
 
 #[test]
+fn flows_of_esp_have_one_direction_each_whatever_their_spi() {
+    // Halves that are equal, and such that would turn the endpoints.
+    for spi in [0x0001_0001_u32, 0x1000, 0xffff_0000] {
+        let halves = ((spi >> 16) as u16, spi as u16);
+        for (a, b) in [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")] {
+            let (a, b): (IpAddr, IpAddr) = (a.parse().unwrap(), b.parse().unwrap());
+            let (there, from_high) = Key::of(7, 50, (a, halves.0), (b, halves.1)).unwrap();
+            let (back, back_from_high) = Key::of(7, 50, (b, halves.0), (a, halves.1)).unwrap();
+            assert!(there != back && !from_high && !back_from_high);
+            assert_eq!((there.spi(), there.endpoints().0.0, back.endpoints().0.0), (Some(spi), a, b));
+            let (udp, ..) = Key::of(7, 17, (a, halves.0), (b, halves.1)).unwrap();
+            assert_eq!(udp.spi(), None);
+        }
+    }
+}
+
+#[test]
 fn both_directions_have_one_key_and_know_which_they_are() {
     let (a, b) = ((0x0a00_0001, 4000), (0x0a00_0002, 80));
     let (one, reversed) = Key::v4(7, 6, a, b);

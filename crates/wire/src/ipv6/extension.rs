@@ -157,6 +157,25 @@ impl core::error::Error for WalkError {}
 /// [`Ipv6Reason::ExtensionTruncated`], [`Ipv6Reason::TooManyExtensions`] or [`Ipv6Reason::HopByHopNotFirst`].
 #[inline]
 pub fn walk(head: &[u8]) -> Result<UpperLayer, WalkError> {
+    let (header, upper) = begin(head)?;
+    if header.next_header.is_extension() {
+        walk_extensions(head, header.total_len(), upper, true)
+    } else {
+        Ok(upper)
+    }
+}
+
+/// As [`walk`], but an authentication header (RFC 4302) ends the walk, too: for whoever takes it for the upper layer that has the SPI.
+///
+/// # Errors
+/// As [`walk`].
+pub fn walk_to_authentication(head: &[u8]) -> Result<UpperLayer, WalkError> {
+    let (header, upper) = begin(head)?;
+    walk_extensions(head, header.total_len(), upper, false)
+}
+
+#[inline]
+fn begin(head: &[u8]) -> Result<(&Ipv6Header, UpperLayer), WalkError> {
     let (header, _) = Ipv6Header::parse(head)
         .map_err(|_| WalkError { reason: Ipv6Reason::TooShort, offset: head.len() })?;
     let upper = UpperLayer {
@@ -168,20 +187,21 @@ pub fn walk(head: &[u8]) -> Result<UpperLayer, WalkError> {
         unfragmentable_len: Ipv6Header::LEN,
         unfragmentable_next_header_at: NEXT_HEADER_AT,
     };
-    if header.next_header.is_extension() {
-        walk_extensions(head, header.total_len(), upper)
-    } else {
-        Ok(upper)
-    }
+    Ok((header, upper))
 }
 
 /// Where `next_header` stands in the IPv6 header.
 const NEXT_HEADER_AT: usize = 6;
 
 #[cold]
-fn walk_extensions(head: &[u8], total_len: usize, mut upper: UpperLayer) -> Result<UpperLayer, WalkError> {
+fn walk_extensions(
+    head: &[u8],
+    total_len: usize,
+    mut upper: UpperLayer,
+    passes_authentication: bool,
+) -> Result<UpperLayer, WalkError> {
     let mut count = 0;
-    while upper.protocol.is_extension() {
+    while upper.protocol.is_extension() && (passes_authentication || upper.protocol != IpProtocol::AH) {
         let here = upper.offset;
         if count == MAX_EXTENSIONS {
             return Err(WalkError { reason: Ipv6Reason::TooManyExtensions, offset: here });

@@ -11,6 +11,7 @@ pub use address::{
 };
 pub use extension::{
     ExtensionHeader, ExtensionSet, FragmentHeader, MAX_EXTENSIONS, UpperLayer, WalkError, walk,
+    walk_to_authentication,
 };
 pub use header::Ipv6Header;
 pub use options::{Ipv6Option, Ipv6Options, UnknownOption};

@@ -13,6 +13,7 @@ use graph::port::IfIndex;
 use graph::publish::Key as Part;
 use memory::clock::nanoseconds;
 use std::sync::Arc;
+use tables::session::Key;
 use wire::IpProtocol;
 
 use super::super::acls;
@@ -129,12 +130,26 @@ fn packet(
     };
     let question = acls::question(0, &said).map_err(|flaw| InspectError::Invalid(flaw.to_string()))?;
     let protocol = IpProtocol(question.protocol);
-    let (source, mut destination) = (question.source, question.destination);
+    let (mut source, mut destination) = (question.source, question.destination);
+    let has_spi = Key::is_one_way(protocol.0);
     if matches!(protocol, IpProtocol::ICMP | IpProtocol::ICMPV6) {
         destination.1 = source.1;
     } else if protocol.has_ports() && destination.1 == 0 {
         let text = format!("port: protocol {} has ports: say which is asked, as in tcp/80", request.protocol);
         return Err(InspectError::Invalid(text));
+    } else if has_spi {
+        let Some(spi) = request.spi.filter(|spi| *spi > 0) else {
+            let text =
+                format!("spi: sessions of {0} have one: say which, as in {0}/0xc0ffee01", request.protocol);
+            return Err(InspectError::Invalid(text));
+        };
+        (source.1, destination.1) = ((spi >> 16) as u16, spi as u16);
+    }
+    if request.spi.is_some() && !has_spi {
+        return Err(InspectError::Invalid(format!(
+            "spi: protocol {} has none: leave it out",
+            request.protocol
+        )));
     }
     let mut packet = Imagined {
         interface: 0,

@@ -224,6 +224,7 @@ pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> R
         port: (port != 0).then_some(port),
         protocol: protocol.map_err(|_| invalid("protocol", &filter.protocol.unwrap_or_default()))?,
         state,
+        spi: filter.spi,
     })
 }
 
@@ -231,6 +232,8 @@ pub(in super::super) fn read(inventory: &Inventory, filter: &SessionFilter) -> R
 pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64) -> SessionState {
     let Seen { handle, key, session, .. } = seen;
     let ((initiator, initiator_port), (responder, responder_port)) = seen.endpoints();
+    let spi = key.spi();
+    let port = |port: u16| if spi.is_some() { 0 } else { u32::from(port) };
     let now = (now >> TICK_BITS) as u32;
     // A packet may have come since the worker took its time.
     let since =
@@ -252,9 +255,9 @@ pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64
         context: key.context().into(),
         protocol: key.protocol().into(),
         initiator: initiator.to_string(),
-        initiator_port: initiator_port.into(),
+        initiator_port: port(initiator_port),
         responder: responder.to_string(),
-        responder_port: responder_port.into(),
+        responder_port: port(responder_port),
         phase: phase.into(),
         forward_packets: session.packets()[0],
         forward_bytes: session.bytes()[0],
@@ -267,9 +270,10 @@ pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64
         responder_tcp: seen.tcp.map_or(0, |[_, responder]| tcp(responder).into()),
         blocked: session.is_blocked(),
         translated: near.map(|(address, _)| address.to_string()).unwrap_or_default(),
-        translated_port: near.map_or(0, |(_, port)| port.into()),
+        translated_port: near.map_or(0, |(_, seen)| port(seen)),
         backend: backend.map(|(address, _)| address.to_string()).unwrap_or_default(),
-        backend_port: backend.map_or(0, |(_, port)| port.into()),
+        backend_port: backend.map_or(0, |(_, seen)| port(seen)),
+        spi,
     }
 }
 

@@ -23,12 +23,14 @@ const MAX_PAIRS: usize = 4096;
 const MAX_PAIRS_OF_LIST: usize = 1 << 21;
 
 /// Protocols with a word. Those with ports come first.
-const PROTOCOLS: [(&str, IpProtocol); 7] = [
+const PROTOCOLS: [(&str, IpProtocol); 9] = [
     ("tcp", IpProtocol::TCP),
     ("udp", IpProtocol::UDP),
     ("sctp", IpProtocol::SCTP),
     ("udplite", IpProtocol::UDP_LITE),
     ("dccp", IpProtocol::DCCP),
+    ("esp", IpProtocol::ESP),
+    ("ah", IpProtocol::AH),
     ("icmp", IpProtocol::ICMP),
     ("icmpv6", IpProtocol::ICMPV6),
 ];

@@ -13,6 +13,7 @@ pub use meeting::{Meeting, Meets};
 
 use super::look::Seen;
 use super::tenants::Tenants;
+use super::tuple::has_sessions;
 use crate::ip::{Fibs, NextHops};
 use graph::IfIndex;
 use graph::plan::Plan;
@@ -29,7 +30,7 @@ pub struct Imagined {
     pub vrf: u16,
     /// IP protocol.
     pub protocol: IpProtocol,
-    /// Who sends it: address and port. Of an ICMP echo, both ports are its identifier.
+    /// Who sends it: address and port. Of an ICMP echo, both ports are its identifier; of ESP and AH, they are the halves of the SPI.
     pub source: Endpoint,
     /// Whom it is for, likewise.
     pub destination: Endpoint,
@@ -47,7 +48,8 @@ impl Imagined {
             IpProtocol::ICMPV6 => matches!(self.icmp.0, 128 | 129),
             _ => false,
         };
-        let tracked = self.protocol.has_ports() || is_echo;
+        let is_icmp = matches!(self.protocol, IpProtocol::ICMP | IpProtocol::ICMPV6);
+        let tracked = if is_icmp { is_echo } else { has_sessions(self.protocol) };
         Key::of(context, self.protocol.0, self.source, self.destination).filter(|_| tracked)
     }
 

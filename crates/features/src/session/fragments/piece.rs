@@ -1,7 +1,7 @@
 //! Fragments as sessions see them.
 
 use crate::ip::family::{Family, V4, V6};
-use crate::session::tuple::{Kind, Mark, Tuple, later_fragment};
+use crate::session::tuple::{Kind, Mark, Tuple, has_sessions, later_fragment};
 use graph::packet::{Flags, Meta, Packets, SlotId};
 use tables::session::Key;
 use wire::ipv4::{Ipv4Flags, Ipv4Header};
@@ -97,7 +97,12 @@ impl Pieces for V4 {
     ) -> Option<(Key, bool)> {
         let header = packets.header::<Ipv4Header>(slot, packets.meta(slot).l3)?;
         let (protocol, source, destination) = ports;
-        Some(Key::v4(context, protocol, (Self::src(header), source), (Self::dst(header), destination)))
+        Some(Key::v4_by_protocol(
+            context,
+            protocol,
+            (Self::src(header), source),
+            (Self::dst(header), destination),
+        ))
     }
 }
 
@@ -128,7 +133,12 @@ impl Pieces for V6 {
     ) -> Option<(Key, bool)> {
         let header = packets.header::<Ipv6Header>(slot, packets.meta(slot).l3)?;
         let (protocol, source, destination) = ports;
-        Some(Key::v6(context, protocol, (Self::src(header), source), (Self::dst(header), destination)))
+        Some(Key::v6_by_protocol(
+            context,
+            protocol,
+            (Self::src(header), source),
+            (Self::dst(header), destination),
+        ))
     }
 }
 
@@ -162,9 +172,4 @@ pub(in super::super) fn seen<F: Pieces>(
         Kind::Flow | Kind::Error if !known => none(Kind::Fragment),
         _ => (key, mark),
     }
-}
-
-/// Whether packets of a protocol have ports, or what stands for them.
-fn has_sessions(protocol: IpProtocol) -> bool {
-    protocol.has_ports() || protocol == IpProtocol::ICMP
 }

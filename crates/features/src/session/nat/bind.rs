@@ -123,7 +123,7 @@ impl Sessions {
         let (host, remote) = (if inside_is_high { high } else { low }, wish.responder);
         if let Some(seen) = wish.source {
             let protocol = IpProtocol(key.protocol());
-            let (alias, seen_is_high) = Key::v4(key.context(), protocol.0, seen, remote);
+            let (alias, seen_is_high) = Key::v4_by_protocol(key.context(), protocol.0, seen, remote);
             // Both keys are this worker's, as the owner goes by hosts' own addresses.
             let alias = self.table.add_alias(handle, alias, seen_is_high != inside_is_high);
             let alias = alias.map_err(|_| NoPort::InUse)?;
@@ -227,7 +227,7 @@ impl Sessions {
         let (host, remote) = (if inside_is_high { high } else { low }, wish.responder);
         let is_free = |alias: Key| self.table.find(&alias, self.table.hash(&alias)).is_none();
         if let Some(seen) = wish.source {
-            let (alias, _) = Key::v4(key.context(), key.protocol(), seen, remote);
+            let (alias, _) = Key::v4_by_protocol(key.context(), key.protocol(), seen, remote);
             return if is_free(alias) { Ok([seen, remote]) } else { Err(NoPort::InUse) };
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;

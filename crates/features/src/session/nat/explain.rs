@@ -4,7 +4,7 @@ use super::super::explain::{Meeting, Meets, Object, shown};
 use super::super::translate::{self, Address};
 use super::bind::NoPort;
 use super::exchange::{self, Exchange};
-use super::{Drop, Way, sides, wish};
+use super::{Drop, Way, sides, unfit, wish};
 use std::sync::Arc;
 
 /// What it would do.
@@ -45,6 +45,9 @@ fn begins6(meeting: &mut Meeting<'_>) -> Meets {
             let found = "its prefix can't be exchanged so that checksums stay";
             meeting.drops(object, found, reason(Drop::Unmappable))
         }
+        Exchange::Beyond(_) if unfit(packet.protocol.0, true).is_some() => {
+            meeting.drops(object, AUTHENTICATED, reason(Drop::Authenticated))
+        }
         Exchange::Beyond(beyond) => {
             meeting.ends = beyond;
             let found =
@@ -65,6 +68,13 @@ fn begins(meeting: &mut Meeting<'_>) -> Meets {
         Way::Outside => {}
         Way::Nowhere => return meeting.passes("no route leads to its destination now"),
         Way::Inside => return meeting.passes("doesn't lead to an interface outside: it keeps its addresses"),
+    }
+    if let Some(why) = unfit(packet.protocol.0, wish.source.is_some()) {
+        let found = match why {
+            Drop::NoPorts => "ESP has no ports, and the host isn't mapped as a whole",
+            _ => AUTHENTICATED,
+        };
+        return meeting.drops(None, found, reason(why));
     }
     let Some(pool) = &tenant.nat else {
         return meeting.drops(None, "the tenant's pool isn't there", reason(Drop::NoPool));
@@ -95,6 +105,9 @@ fn begins(meeting: &mut Meeting<'_>) -> Meets {
         Err(NoPort::NoShare) => meeting.drops(object, "has nothing for the host", reason(Drop::NoShare)),
     }
 }
+
+/// What is found of packets of AH.
+const AUTHENTICATED: &str = "AH has its receiver refuse other addresses";
 
 const fn reason(drop: Drop) -> &'static str {
     Drop::SPECS[drop as usize].name

@@ -139,7 +139,8 @@ impl Mapped {
         let (low, high) = key.v4_endpoints();
         let own = [low, high].map(|end| self.inward(key, end).map(|(_, own)| own));
         let any = own.iter().any(Option::is_some);
-        any.then(|| Key::v4(key.context(), key.protocol(), own[0].unwrap_or(low), own[1].unwrap_or(high)).0)
+        let own = (own[0].unwrap_or(low), own[1].unwrap_or(high));
+        any.then(|| Key::v4_by_protocol(key.context(), key.protocol(), own.0, own.1).0)
     }
 }
 

@@ -45,6 +45,7 @@ use graph::{Feature, IfIndex, NodeSpec};
 use std::sync::LazyLock;
 use tables::session::Key;
 use way::{Way, way};
+use wire::IpProtocol;
 
 graph::edges! {
     /// Where packets go besides other services and their arc.
@@ -70,6 +71,10 @@ graph::drops! {
         InUse => "in-use", Loss,
         /// Its prefix can't be exchanged for the outside's so that checksums stay: its subnet is ffff (RFC 6296 section 3.4), or all of its interface identifier.
         Unmappable => "unmappable", Loss,
+        /// It is of ESP, which has no ports that could be told apart, and its host isn't mapped as a whole: give it a static mapping, or have it use UDP (RFC 3948).
+        NoPorts => "no-ports", Loss,
+        /// It is of AH, which has its receiver refuse other addresses (RFC 4302 section 3.3.3.1): no translation of it can be right.
+        Authenticated => "authenticated", Loss,
     }
 }
 
@@ -179,7 +184,7 @@ impl Nat {
             let (low, high) = key.endpoints();
             let sides = if session.initiator_is_high() { [high, low] } else { [low, high] };
             let exchange = exchange::of(tenant, (fibs, hops), (meta.rx_if, meta.table), sides);
-            return Self::exchanged(arrival, tenant, exchange);
+            return Self::exchanged(arrival, tenant, exchange, key.protocol());
         }
         let sides = sides(&key, session.initiator_is_high());
         let (leads, wish) = wish(tenant, (fibs, hops), (meta.rx_if, meta.table), key.protocol(), sides);
@@ -191,6 +196,9 @@ impl Nat {
                 arrival.count(Counter::Exempt.into());
                 return Entry::Passes;
             }
+        }
+        if let Some(why) = unfit(key.protocol(), wish.source.is_some()) {
+            return Entry::Refused(why.into());
         }
         let Some(pool) = &tenant.nat else { return Entry::Refused(Drop::NoPool.into()) };
         match arrival.sessions.translate(arrival.tenants, arrival.worker, number, (pool, wish), arrival.tick)
@@ -208,8 +216,11 @@ impl Nat {
 
 impl Nat {
     /// A packet of a session of IPv6 without a translation, likewise.
-    fn exchanged(arrival: &mut Arrival<'_>, tenant: &Tenant, exchange: Exchange) -> Entry {
+    fn exchanged(arrival: &mut Arrival<'_>, tenant: &Tenant, exchange: Exchange, protocol: u8) -> Entry {
         let number = arrival.session;
+        if let (Exchange::Beyond(_), Some(why)) = (exchange, unfit(protocol, true)) {
+            return Entry::Refused(why.into());
+        }
         let (beyond, pool) = match (exchange, &tenant.nat) {
             (Exchange::Beyond(beyond), Some(pool)) => (beyond, pool),
             (Exchange::Nowhere, _) => return Entry::Passes,
@@ -229,6 +240,15 @@ impl Nat {
             }
             Err(_) => Entry::Refused(Drop::InUse.into()),
         }
+    }
+}
+
+/// Why a session can't be translated, if its protocol can't. `is_mapped`: its host's address is replaced by one that is its alone.
+fn unfit(protocol: u8, is_mapped: bool) -> Option<Drop> {
+    match IpProtocol(protocol) {
+        IpProtocol::AH => Some(Drop::Authenticated),
+        IpProtocol::ESP if !is_mapped => Some(Drop::NoPorts),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ mod events;
 mod explain;
 mod fragments;
 mod handover;
+mod ipsec;
 mod limits;
 mod nat;
 mod policer;

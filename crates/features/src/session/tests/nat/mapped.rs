@@ -68,6 +68,31 @@ fn either_side_begins_and_the_other_answers() {
     }
 }
 
+/// Each way has an SPI, and so a session.
+#[test]
+fn esp_of_a_mapped_host_has_its_addresses_replaced() {
+    for tier in Tier::available() {
+        let (mut bench, tenant) = mapped(tier);
+        for name in ["esp asks", "esp asks", "esp asked", "esp asked", "error about esp"] {
+            pass(&mut bench, MAPPED, name);
+        }
+        let packets: Vec<_> = seen(&mut bench).iter().map(|seen| seen.session.packets()).collect();
+        assert_eq!(packets, [[2, 1], [2, 0]], "the error is of the one that leads outside");
+        assert_eq!(translations(&tenant), 2);
+        wait(&mut bench, 121);
+        assert_eq!((seen(&mut bench).len(), translations(&tenant)), (0, 0));
+    }
+}
+
+#[test]
+fn what_can_t_be_translated_is_dropped_by_name() {
+    let (mut bench, tenant) = mapped(slowest());
+    dropped(&mut bench, MAPPED, "esp of one who isn't mapped", "nat no-ports");
+    dropped(&mut bench, MAPPED, "ah asks", "nat authenticated");
+    dropped(&mut bench, MAPPED, "ah asked", "nat authenticated");
+    assert_eq!(translations(&tenant), 0);
+}
+
 /// All of them at once: none is taken for another.
 #[test]
 fn conversations_stand_beside_each_other() {

@@ -115,6 +115,16 @@ fn other_prefixes_stay() {
     }
 }
 
+#[test]
+fn esp_is_exchanged_and_ah_never() {
+    for tier in Tier::available() {
+        let (mut bench, tenant) = exchanged(tier);
+        ["esp asks", "esp asked"].iter().for_each(|name| pass(&mut bench, NPTV6, name));
+        assert_eq!((seen(&mut bench).len(), translations(&tenant)), (2, 2));
+        dropped(&mut bench, NPTV6, "ah asks", "nat authenticated");
+    }
+}
+
 /// Whoever begins, question and answer are one worker's: both keys have the hosts' own addresses there.
 #[test]
 fn both_sides_are_one_worker_s() {
