@@ -71,15 +71,40 @@ impl View for Tenants {
                 tenant.engine_there.map_or("", |there| if there { "there" } else { "away" }).into(),
             ]);
         }
-        table.render(paint)
+        table.render(paint) + &drops(answer, paint)
     }
+}
+
+/// What is dropped of them, if anything is.
+fn drops(answer: &TenantsResponse, paint: Paint) -> String {
+    if answer.tenants.iter().all(|tenant| tenant.drops.is_empty()) {
+        return String::new();
+    }
+
+    let mut table = Table::new([
+        Column::left("TENANT"),
+        Column::left("NODE"),
+        Column::left("REASON"),
+        Column::right("DROPPED"),
+    ]);
+    for tenant in &answer.tenants {
+        for drop in &tenant.drops {
+            table.row([
+                (&tenant.name).into(),
+                (&drop.node).into(),
+                (&drop.reason).into(),
+                drop.packets.into(),
+            ]);
+        }
+    }
+    format!("\n{}", table.render(paint))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use api::v1::TenantState;
+    use api::v1::{TenantDrops, TenantState};
 
     use super::*;
 
@@ -107,6 +132,11 @@ mod tests {
              blue        0         0        0        0        0        0                       none\n\
              red         0         3  1000000       30        1        0  pod-a       uplink   l4-lifecycle\n"
         );
+        let drop = TenantDrops { node: "acl".into(), reason: "denied".into(), packets: 12 };
+        let dropping = TenantState { drops: vec![drop], ..answer.tenants[1].clone() };
+        let text = view.table(&TenantsResponse { tenants: vec![dropping] }, None, Paint::new(false));
+        let drops = "\n\nTENANT  NODE  REASON  DROPPED\nred     acl   denied       12\n";
+        assert!(text.ends_with(drops), "{text}");
         let watched = TenantState { engine_there: Some(false), ..answer.tenants[1].clone() };
         let watched = view.table(&TenantsResponse { tenants: vec![watched] }, None, Paint::new(false));
         assert!(watched.lines().all(|line| line.ends_with("ENGINE") || line.ends_with("away")), "{watched}");

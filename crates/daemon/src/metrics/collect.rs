@@ -423,6 +423,14 @@ impl Collector {
                 metric.sample(&[("tenant", &tenant.name), ("reason", &ended.end().word())], ended.sessions);
             }
         }
+        let help = "Packets of a tenant that were dropped at sessions and by services, by node and reason.";
+        let mut metric = out.metric("quiver_tenant_drops_total", Kind::Counter, help);
+        for tenant in &tenants {
+            for drop in &tenant.drops {
+                let labels = [("tenant", &*tenant.name), ("node", &*drop.node), ("reason", &*drop.reason)];
+                metric.sample(&labels, drop.packets);
+            }
+        }
         out.metric(
             "quiver_session_events_missed_total",
             Kind::Counter,

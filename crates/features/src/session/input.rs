@@ -83,7 +83,8 @@ enum Verdict {
 /// What isn't done while a worker's sessions are in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rare {
-    Drop(Drop),
+    /// Second: number of its tenant.
+    Drop(Drop, u16),
     /// This worker has its flow.
     HandOver(u32),
     /// Which flow it belongs to has to be found out: it is a fragment.
@@ -175,7 +176,12 @@ impl<F: Pieces> Tiered for Input<F> {
         for (at, verdict) in self.rare.drain(..) {
             let slot = frame.slots[at];
             frame.next[at] = match verdict {
-                Rare::Drop(reason) => ctx.drop(slot, reason),
+                Rare::Drop(reason, tenant) => {
+                    let edge = ctx.drop(slot, reason);
+                    let reason = ctx.packets.meta(slot).drop_reason;
+                    ctx.locals.get(self.sessions).dropped.count(tenants, tenant, reason);
+                    edge
+                }
                 Rare::HandOver(owner) => match ctx.hand_over(slot, owner as usize, F::HANDOVER) {
                     Ok(()) => {
                         counts[Counter::HandedOver as usize] += 1;
@@ -328,7 +334,10 @@ impl<F: Pieces> There<'_, F> {
                     Some((chain, version)) => {
                         (Verdict::Pass(chain), Flow::new(found, F::IS_V6, mark.from_high), version)
                     }
-                    None => (Verdict::Rare(Rare::Drop(Drop::UndecidedError)), Flow::NONE, 0),
+                    None => {
+                        let tenant = self.sessions.table.get(found).map_or(0, |session| session.tenant);
+                        (Verdict::Rare(Rare::Drop(Drop::UndecidedError, tenant)), Flow::NONE, 0)
+                    }
                 };
             }
             Kind::Flow | Kind::Later => {
@@ -354,7 +363,7 @@ impl<F: Pieces> There<'_, F> {
                 }
                 return match self.first((place, interface), &look, bytes) {
                     Ok(passage) => passage,
-                    Err(reason) => (Verdict::Rare(Rare::Drop(reason)), Flow::NONE, 0),
+                    Err((reason, tenant)) => (Verdict::Rare(Rare::Drop(reason, tenant)), Flow::NONE, 0),
                 };
             }
             Kind::Error => (Counter::Errors, Drop::UnrelatedError),
@@ -368,7 +377,9 @@ impl<F: Pieces> There<'_, F> {
             _ => tenant.untracked,
         };
         let passed = match self.tenants.get(place.tenant).map(untracked) {
-            Some(Untracked::Drop) => return (Verdict::Rare(Rare::Drop(reason)), Flow::NONE, 0),
+            Some(Untracked::Drop) => {
+                return (Verdict::Rare(Rare::Drop(reason, place.tenant)), Flow::NONE, 0);
+            }
             Some(Untracked::Pass) => counter,
             None => Counter::Outside,
         };
@@ -382,13 +393,13 @@ impl<F: Pieces> There<'_, F> {
         (self.tenants.workers > 1).then(|| self.tenants.owner(key)).filter(|owner| *owner != self.worker)
     }
 
-    /// A flow's first packet here: its session, or why it has none.
+    /// A flow's first packet here: its session, or why it has none, and whose it would be.
     fn first(
         &mut self,
         (place, interface): (Place, IfIndex),
         look: &Look<Mark>,
         bytes: u32,
-    ) -> Result<Passage, Drop> {
+    ) -> Result<Passage, (Drop, u16)> {
         let mut number = place.tenant;
         let mut tenant = self.tenants.get(number);
         if tenant.is_none() {
@@ -406,11 +417,12 @@ impl<F: Pieces> There<'_, F> {
         let begun = self.sessions.begin(self.tenants, at, tenant, flow, self.now, &mut self.evicted);
         let (session, new) = begun.map_err(|why| {
             tenant.occupancy.refused.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-            match why {
+            let reason = match why {
                 NoRoom::Quota => Drop::Quota,
                 NoRoom::Table => Drop::TableFull,
                 NoRoom::Rate => Drop::Rate,
-            }
+            };
+            (reason, number)
         })?;
         self.counts[Counter::Created as usize] += u64::from(new);
         let passage = self.of_session(session, look, bytes);

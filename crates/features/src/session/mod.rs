@@ -11,6 +11,7 @@
 
 pub mod acl;
 pub mod balance;
+mod dropped;
 mod due;
 mod entry;
 mod events;

@@ -272,6 +272,11 @@ impl<S: Serve> Node for Serving<S> {
                 Err(edge) if edge >= LEAVES => edge as u8,
                 Err(reason) => {
                     meta.drop_reason = reason;
+                    if reason != self.gone
+                        && let Some(session) = sessions.table.get(flow.session())
+                    {
+                        sessions.dropped.count(tenants, session.tenant, reason);
+                    }
                     match S::TOLD.filter(|telling| reason == own + u16::from(telling.reason)) {
                         Some(telling) => tell(&telling, flow, sessions, meta),
                         None => 0,

@@ -1,6 +1,7 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
 use super::acl::{self, Note};
+use super::dropped::Dropped;
 use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::events::{End, Watchers, What};
 use super::policer::Tokens;
@@ -47,6 +48,8 @@ pub struct Sessions {
     pub(super) redirected: Beside<Visits>,
     /// How packets of those look on their far side that are translated.
     pub(super) translations: Translations,
+    /// What is dropped of them.
+    pub(super) dropped: Dropped,
     /// Who wants to know what happens to them.
     pub(super) watchers: Watchers,
     /// Those that are looked at just now: kept for its memory.
@@ -66,6 +69,7 @@ impl Default for Sessions {
             tokens: Beside::default(),
             redirected: Beside::default(),
             translations: Translations::default(),
+            dropped: Dropped::default(),
             watchers: Watchers::default(),
             due: Vec::new(),
         }
@@ -120,6 +124,7 @@ impl Sessions {
             + self.tokens.bytes()
             + self.redirected.bytes()
             + self.translations.bytes()
+            + self.dropped.bytes()
     }
 
     /// Begins a session with a packet from the higher or the lower endpoint of its key, by which none was found just now; gives its
@@ -272,12 +277,15 @@ impl Sessions {
         let chain = session.chain[direction as usize];
         // Else, services say whether it is one of its packets.
         if chain.first().is_none() || chain.block().is_some() {
-            if chain.block().is_none() {
-                session.heard(tick);
-            } else if session.marks.has(Marks::YIELDS_TO_SYN)
-                || yields(session, direction, handle, &self.translations)
-            {
-                return None;
+            match chain.block() {
+                None => session.heard(tick),
+                Some(_)
+                    if session.marks.has(Marks::YIELDS_TO_SYN)
+                        || yields(session, direction, handle, &self.translations) =>
+                {
+                    return None;
+                }
+                Some(reason) => self.dropped.count(tenants, session.tenant, reason),
             }
         }
         session.count(direction, bytes);
@@ -309,8 +317,9 @@ impl Sessions {
             note.comes(direction as usize);
         }
         let chain = session.chain[direction as usize];
-        if chain.block().is_none() {
-            session.heard(tick);
+        match chain.block() {
+            None => session.heard(tick),
+            Some(reason) => self.dropped.count(tenants, session.tenant, reason),
         }
         Some((if chain.block().is_some() { chain } else { chain.behind(service) }, handle.generation as u16))
     }
@@ -333,7 +342,11 @@ impl Sessions {
             return None;
         }
         session.count(direction, bytes);
-        Some((session.chain[direction as usize], handle.generation as u16))
+        let chain = session.chain[direction as usize];
+        if let Some(reason) = chain.block() {
+            self.dropped.count(tenants, session.tenant, reason);
+        }
+        Some((chain, handle.generation as u16))
     }
 
     /// An ICMP error belongs to session `index`. It changes nothing about it: anybody may have sent it. Gives what it passes next:
@@ -356,6 +369,9 @@ impl Sessions {
         }
         if chain.block().is_none() && chain.has(acl::number()) {
             return None;
+        }
+        if let Some(reason) = chain.block() {
+            self.dropped.count(tenants, session.tenant, reason);
         }
         let passes = match (chain.block().is_some(), session.marks.has(Marks::TRANSLATED)) {
             (true, _) => chain,

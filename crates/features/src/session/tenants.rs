@@ -2,6 +2,7 @@
 
 use super::acl::Acls;
 use super::balance::Vips;
+use super::dropped::Rows;
 use super::events::End;
 use super::nat::{Mapped, Pool};
 use super::redirect::{Redirect, Sides};
@@ -9,6 +10,7 @@ use super::services::Chain;
 use crate::policer::Policed;
 use core::fmt;
 use graph::IfIndex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tables::session::{Key, Seed};
@@ -76,6 +78,8 @@ pub struct Occupancy {
     pub refused: AtomicU64,
     /// Sessions that have ended, by [`End`].
     pub(super) ended: [AtomicU64; End::ALL.len()],
+    /// Packets of its that are dropped.
+    pub(super) dropped: Rows,
     /// When the next session would begin if they began evenly, as fast as they may (monotonic nanoseconds).
     next: AtomicU64,
 }
@@ -84,6 +88,12 @@ pub struct Occupancy {
 const AHEAD: u64 = 100_000_000;
 
 impl Occupancy {
+    /// Packets of its that were dropped at sessions and by their services, by reason (graph-wide id).
+    #[must_use]
+    pub fn dropped(&self) -> BTreeMap<u16, u64> {
+        self.dropped.sum()
+    }
+
     /// Takes one of `quota` places; false where all are taken.
     pub(super) fn take(&self, quota: u64) -> bool {
         let full = self.sessions.fetch_add(1, Ordering::Relaxed) >= quota;

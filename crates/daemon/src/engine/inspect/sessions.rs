@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use api::v1::{
     EndedSessions, SessionEnd, SessionFilter, SessionPhase, SessionState, SessionVerdict, TcpState,
-    TenantState,
+    TenantDrops, TenantState,
 };
 use features::session::redirect::{Judgment, judged};
 use features::session::tenants::TICK_BITS;
 use features::session::{self, End, Filter, Occupancy, Seen, Sessions, State, order};
+use graph::plan::Plan;
 use graph::worker::Worker;
 use memory::clock::nanoseconds;
 
@@ -50,6 +51,7 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             max_new_sessions_per_second: spec.max_new_per_second,
             engine_there: redirects::is_there(tenant),
             ended: ended(figures),
+            drops: drops(&shared.plan, figures),
         }
     });
     let mut list: Vec<_> = each.collect();
@@ -62,6 +64,20 @@ fn ended(figures: &Occupancy) -> Vec<EndedSessions> {
     let each = End::ALL.into_iter().map(|end| (end, figures.ended(end)));
     let there = each.filter(|(_, sessions)| *sessions > 0);
     there.map(|(end, sessions)| EndedSessions { end: session_end(end).into(), sessions }).collect()
+}
+
+/// Packets that were dropped, by node and reason, most first.
+fn drops(plan: &Plan, figures: &Occupancy) -> Vec<TenantDrops> {
+    let named = |(reason, packets): (u16, u64)| {
+        let (node, spec) = plan.drops.get(usize::from(reason))?;
+        let node = plan.nodes.get(usize::from(*node))?.spec.name;
+        Some(TenantDrops { node: node.into(), reason: spec.name.into(), packets })
+    };
+    let mut drops: Vec<_> = figures.dropped().into_iter().filter_map(named).collect();
+    drops.sort_by(|a, b| {
+        b.packets.cmp(&a.packets).then_with(|| (&a.node, &a.reason).cmp(&(&b.node, &b.reason)))
+    });
+    drops
 }
 
 /// Why a session is over, as clients know it.

@@ -3,6 +3,7 @@
 mod acl;
 mod balance;
 mod conversations;
+mod drops;
 mod events;
 mod explain;
 mod fragments;
