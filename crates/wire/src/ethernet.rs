@@ -38,6 +38,8 @@ impl EtherType {
     pub const IPV6: Self = Self::new(0x86dd);
     /// MPLS unicast (RFC 3032).
     pub const MPLS: Self = Self::new(0x8847);
+    /// Ethernet frames in something else (RFC 1701, "Transparent Ethernet Bridging").
+    pub const TRANSPARENT_ETHERNET: Self = Self::new(0x6558);
     /// Service VLAN tag (IEEE 802.1ad, "QinQ").
     pub const SERVICE_VLAN: Self = Self::new(0x88a8);
     /// Link Layer Discovery Protocol (IEEE 802.1AB).

@@ -46,6 +46,7 @@ pub mod checksum;
 pub mod describe;
 mod ethernet;
 pub mod flow;
+mod geneve;
 mod header;
 pub mod icmp;
 pub mod ipv4;
@@ -59,9 +60,11 @@ mod reason;
 mod tcp;
 mod udp;
 mod vlan;
+mod vxlan;
 
 pub use arp::{ArpOperation, ArpPacket, ArpReason};
 pub use ethernet::{EtherType, EthernetHeader};
+pub use geneve::{GeneveHeader, GeneveOption, GeneveReason};
 pub use header::{Header, Truncated};
 pub use icmp::{Icmpv4Error, Icmpv4Header, Icmpv4Type, Icmpv6Error, Icmpv6Header, Icmpv6Type};
 pub use ipv4::{Ipv4Header, Ipv4Reason};
@@ -73,6 +76,7 @@ pub use protocol::IpProtocol;
 pub use tcp::{TcpFlags, TcpHeader, TcpOption, TcpOptions, TcpReason};
 pub use udp::{UdpHeader, UdpReason};
 pub use vlan::{Tci, VlanTag};
+pub use vxlan::VxlanHeader;
 /// The traits behind [`Header`] and the big-endian numbers of its fields.
 pub use zerocopy::{
     FromBytes, IntoBytes,
