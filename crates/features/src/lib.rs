@@ -16,6 +16,7 @@
 //! | [`policer`] | how much may come |
 //! | [`port_split`] | two interfaces with one address, told apart by port |
 //! | [`session`] | tenants and their sessions |
+//! | [`tunnel`] | VXLAN and Geneve |
 //! | [`vlan`] | VLAN sub-interfaces |
 //!
 //! A node is one file and one line in its folder's `NODES`; a folder is one line in [`nodes`]. What ports bring
@@ -40,6 +41,7 @@ pub mod session;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tiered;
+pub mod tunnel;
 pub mod vlan;
 
 use graph::NodeSpec;
@@ -53,6 +55,7 @@ pub fn nodes() -> Vec<NodeSpec> {
     nodes.extend_from_slice(ethernet::NODES);
     nodes.extend_from_slice(policer::NODES);
     nodes.extend_from_slice(vlan::NODES);
+    nodes.extend_from_slice(tunnel::NODES);
     nodes.extend_from_slice(cross_connect::NODES);
     nodes.extend_from_slice(bridge::NODES);
     nodes.extend_from_slice(ip4::NODES);
@@ -88,6 +91,7 @@ pub fn arcs() -> Vec<ArcSpec> {
 pub fn schema() -> Schema {
     let mut schema = Schema::default();
     schema.part::<interface::Interfaces>();
+    schema.part::<tunnel::Tunnels>();
     schema.part::<bridge::Bridges>();
     schema.part::<ip::NextHops>();
     schema.part::<ip::Fibs>();

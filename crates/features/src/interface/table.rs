@@ -1,6 +1,7 @@
 //! The interface table.
 
 use super::sub_interfaces::SubInterfaces;
+use crate::tunnel::Tunnel;
 use core::fmt;
 use core::net::IpAddr;
 use graph::IfIndex;
@@ -106,6 +107,8 @@ pub struct Interface {
     pub rpf: Rpf,
     /// For a VLAN sub-interface: the interface below and the tags.
     pub vlan: Option<(IfIndex, VlanTags)>,
+    /// For a tunnel: where it leads.
+    pub tunnel: Option<Tunnel>,
     /// Sub-interfaces stacked on this one, by their tags.
     pub sub_interfaces: Arc<SubInterfaces>,
     /// Own addresses.

@@ -168,8 +168,10 @@ fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 
         let sent = forward::<F>(meta, area, lane) && lane.send(meta, area);
         return if sent { lane.edge } else { drop::<F>(ctx, slot, Unsent::NoHeadroom) };
     }
+    // Ends of tunnels don't fragment (RFC 7348 section 4.3).
+    let cut_here = local && !meta.flags.has(Flags::ENCAPSULATED);
     // Nothing here can both segment and fragment: the sender of a super-frame is told its MTU in any case.
-    if segment.is_none() && F::may_be_cut(&header, local) {
+    if segment.is_none() && F::may_be_cut(&header, cut_here) {
         return F::FRAGMENT;
     }
     if local {

@@ -1,11 +1,14 @@
 //! What the nodes of local delivery share.
 
 use crate::interface::{Interfaces, fits};
+use crate::tunnel::{Encapsulation, Tunnels};
+use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
 use graph::packet::{Flags, OwnedPacket, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, NodeContext};
+use wire::UdpHeader;
 
 /// A node's children by their 8-bit key (IP protocol, ICMP type): the edge to each, 0 where there is none.
 pub(crate) fn edges(cx: &NodeContext<'_>) -> [u8; 256] {
@@ -42,6 +45,53 @@ impl Punt {
         let meta = ctx.packets.meta_mut(slot);
         (meta.tx_if, meta.arc, meta.data, meta.l2) = (index, 0, meta.l3, meta.l3);
         Some(edge)
+    }
+}
+
+/// First of the keys under which nodes attach themselves to `ip4-local` and `ip6-local` that take UDP packets to some ports
+/// only: this and the number of an [`Encapsulation`].
+pub const UDP_LISTENERS: u32 = 0x100;
+
+/// The nodes that listen on UDP ports: those of tunnels. Who asks has found that nothing takes all of UDP.
+pub(super) struct Listeners {
+    tunnels: Key<Tunnels>,
+    /// By encapsulation.
+    edges: [u8; Encapsulation::COUNT],
+}
+
+/// Who takes a UDP packet.
+pub(super) enum Heard {
+    /// The node behind this edge.
+    By(u8),
+    /// That shows when the packet is whole.
+    WhenWhole,
+}
+
+impl Listeners {
+    pub(super) fn new(cx: &NodeContext<'_>) -> Self {
+        let mut edges = [0; Encapsulation::COUNT];
+        for (key, edge) in cx.children() {
+            let number = key.checked_sub(UDP_LISTENERS).and_then(|number| usize::try_from(number).ok());
+            if let Some(place) = number.and_then(|number| edges.get_mut(number)) {
+                *place = *edge;
+            }
+        }
+        Self { tunnels: cx.table(), edges }
+    }
+
+    /// Who takes the UDP packet to our address `local`, a fragment or whole; `None`: nobody.
+    pub(super) fn heard(&self, ctx: &Ctx<'_>, slot: SlotId, local: IpAddr, fragment: bool) -> Option<Heard> {
+        let tunnels = ctx.table(self.tunnels);
+        if tunnels.is_empty() {
+            return None;
+        }
+        let meta = ctx.packets.meta(slot);
+        if fragment {
+            return tunnels.has_end(meta.table, local).then_some(Heard::WhenWhole);
+        }
+        let udp = ctx.packets.header::<UdpHeader>(slot, meta.l4).filter(|_| meta.l4 > meta.l3)?;
+        let listener = tunnels.listener(meta.table, local, udp.dst_port.get())?;
+        self.edges.get(listener as usize).copied().filter(|edge| *edge != 0).map(Heard::By)
     }
 }
 

@@ -3,12 +3,13 @@
 //! | edge | packets |
 //! |---|---|
 //! | *child by IP protocol* | whole packets |
+//! | *child by UDP port* | whole packets to ports that tunnels listen on |
 //! | `ip4-reassembly` | fragments of packets for such a child |
 //! | `icmp4-error` | nothing here takes the protocol, or (UDP, TCP) listens on a port |
 //! | *arc `interface-output`* | nothing here takes it, but there is an interface to punt it to |
 //! | `drop` | see [`Drop`] |
 
-use super::delivery::{Punt, edges};
+use super::delivery::{Heard, Listeners, Punt, edges};
 use crate::icmp::request_v4;
 use crate::ip::NextHopKind;
 use core::fmt;
@@ -58,13 +59,16 @@ pub const NODE: NodeSpec = NodeSpec {
     counters: Counter::SPECS,
     attach: &[Attach { parent: "ip4-lookup", key: NextHopKind::Local as u32 }],
     starts: &[INTERFACE_OUTPUT],
-    make: |cx: &NodeContext<'_>| Box::new(Ip4Local { edges: edges(cx), punt: Punt::new(cx) }),
+    make: |cx: &NodeContext<'_>| {
+        Box::new(Ip4Local { edges: edges(cx), listeners: Listeners::new(cx), punt: Punt::new(cx) })
+    },
     ..NodeSpec::EMPTY
 };
 
 struct Ip4Local {
     /// By protocol.
     edges: [u8; 256],
+    listeners: Listeners,
     punt: Punt,
 }
 
@@ -76,14 +80,7 @@ impl Node for Ip4Local {
                 return ctx.drop(slot, Drop::BadPacket);
             };
             match self.edges[usize::from(header.protocol.0)] {
-                0 => match self.punt.hand(ctx, slot) {
-                    Some(edge) => {
-                        ctx.count(Counter::Punted, 1);
-                        edge
-                    }
-                    None if header.is_later_fragment() => ctx.drop(slot, Drop::Fragment),
-                    None => refuse(ctx, slot, &header),
-                },
+                0 => self.unclaimed(ctx, slot, &header),
                 _ if header.is_fragment() => Next::Reassembly.edge(),
                 edge => {
                     ctx.count(Counter::Delivered, 1);
@@ -97,6 +94,30 @@ impl Node for Ip4Local {
         match packets.header::<Ipv4Header>(slot, packets.meta(slot).l3) {
             Some(header) => write!(out, "{} to {}", header.protocol, header.dst()),
             None => out.write_str("no header"),
+        }
+    }
+}
+
+impl Ip4Local {
+    /// Nothing takes all packets of the protocol.
+    fn unclaimed(&self, ctx: &mut Ctx<'_>, slot: SlotId, header: &Ipv4Header) -> u8 {
+        if header.protocol == IpProtocol::UDP {
+            match self.listeners.heard(ctx, slot, header.dst().into(), header.is_fragment()) {
+                Some(Heard::By(edge)) => {
+                    ctx.count(Counter::Delivered, 1);
+                    return edge;
+                }
+                Some(Heard::WhenWhole) => return Next::Reassembly.edge(),
+                None => {}
+            }
+        }
+        match self.punt.hand(ctx, slot) {
+            Some(edge) => {
+                ctx.count(Counter::Punted, 1);
+                edge
+            }
+            None if header.is_later_fragment() => ctx.drop(slot, Drop::Fragment),
+            None => refuse(ctx, slot, header),
         }
     }
 }

@@ -3,12 +3,13 @@
 //! | edge | packets |
 //! |---|---|
 //! | *child by IP protocol* | whole packets |
+//! | *child by UDP port* | whole packets to ports that tunnels listen on |
 //! | `ip6-reassembly` | fragments of packets for such a child |
 //! | `icmp6-error` | nothing here takes the protocol or an option, or (UDP, TCP) listens on a port |
 //! | *arc `interface-output`* | nothing here takes it, but there is an interface to punt it to |
 //! | `drop` | see [`Drop`] |
 
-use super::delivery::{Punt, edges};
+use super::delivery::{Heard, Listeners, Punt, edges};
 use super::extensions::{self, NEXT_HEADER_AT, Refusal};
 use crate::icmp::request_v6;
 use crate::ip::NextHopKind;
@@ -67,13 +68,16 @@ pub const NODE: NodeSpec = NodeSpec {
     counters: Counter::SPECS,
     attach: &[Attach { parent: "ip6-lookup", key: NextHopKind::Local as u32 }],
     starts: &[INTERFACE_OUTPUT],
-    make: |cx: &NodeContext<'_>| Box::new(Ip6Local { edges: edges(cx), punt: Punt::new(cx) }),
+    make: |cx: &NodeContext<'_>| {
+        Box::new(Ip6Local { edges: edges(cx), listeners: Listeners::new(cx), punt: Punt::new(cx) })
+    },
     ..NodeSpec::EMPTY
 };
 
 struct Ip6Local {
     /// By protocol.
     edges: [u8; 256],
+    listeners: Listeners,
     punt: Punt,
 }
 
@@ -101,6 +105,11 @@ impl Ip6Local {
             if upper.is_fragment() {
                 // What comes behind a further extension header shows when the packet is whole.
                 return match self.edges[usize::from(upper.protocol.0)] {
+                    0 if upper.protocol == IpProtocol::UDP
+                        && self.heard(ctx, slot, &header, true).is_some() =>
+                    {
+                        Ok(Next::Reassembly.edge())
+                    }
                     0 if !upper.protocol.is_extension() => self.punted(ctx, slot).ok_or(Drop::Fragment),
                     _ => Ok(Next::Reassembly.edge()),
                 };
@@ -114,10 +123,18 @@ impl Ip6Local {
         }
         match self.edges[usize::from(protocol.0)] {
             0 if protocol == IpProtocol::NO_NEXT_HEADER => Err(Drop::NoNextHeader),
-            0 => match self.punted(ctx, slot) {
-                Some(edge) => Ok(edge),
-                None => refuse(ctx, slot, &header, protocol, named_at),
-            },
+            0 => {
+                if protocol == IpProtocol::UDP
+                    && let Some(Heard::By(edge)) = self.heard(ctx, slot, &header, false)
+                {
+                    ctx.count(Counter::Delivered, 1);
+                    return Ok(edge);
+                }
+                match self.punted(ctx, slot) {
+                    Some(edge) => Ok(edge),
+                    None => refuse(ctx, slot, &header, protocol, named_at),
+                }
+            }
             edge => {
                 ctx.count(Counter::Delivered, 1);
                 Ok(edge)
@@ -127,6 +144,11 @@ impl Ip6Local {
 }
 
 impl Ip6Local {
+    /// Who takes a UDP packet.
+    fn heard(&self, ctx: &Ctx<'_>, slot: SlotId, header: &Ipv6Header, fragment: bool) -> Option<Heard> {
+        self.listeners.heard(ctx, slot, header.dst().into(), fragment)
+    }
+
     /// The edge to the application that takes what nothing here does, if there is one.
     fn punted(&self, ctx: &mut Ctx<'_>, slot: SlotId) -> Option<u8> {
         let edge = self.punt.hand(ctx, slot)?;

@@ -15,7 +15,7 @@ mod reassembly;
 mod tests;
 
 pub(crate) use assemble::owner_of_fragments;
-pub(crate) use delivery::edges;
+pub(crate) use delivery::{UDP_LISTENERS, edges};
 
 use graph::NodeSpec;
 

@@ -58,6 +58,8 @@ impl Flags {
     pub const SHARED_BODY: Self = Self(32);
     /// The packet is a fragment, and which ports its datagram has is known.
     pub const FRAGMENT: Self = Self(64);
+    /// The packet is on its way to the other end of a tunnel.
+    pub const ENCAPSULATED: Self = Self(128);
 
     /// Whether all of `other`'s flags are set.
     #[must_use]
@@ -95,6 +97,7 @@ impl core::fmt::Debug for Flags {
             (Self::FROM_BVI, "from-bvi"),
             (Self::SHARED_BODY, "shared-body"),
             (Self::FRAGMENT, "fragment"),
+            (Self::ENCAPSULATED, "encapsulated"),
         ];
         f.debug_set().entries(names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| name)).finish()
     }

@@ -26,6 +26,7 @@ impl Ends {
     /// | port, bridge member | `bridge-input` | `port_output` |
     /// | port, otherwise | `ethernet-input` | `port_output` |
     /// | VLAN sub-interface | – (the parent's frames come to it) | `vlan-output` |
+    /// | tunnel | as of a port | `vxlan-output`, `geneve-output` |
     /// | BVI | `ethernet-input` | `bvi-output` |
     /// | other interface without port | – | – |
     ///
@@ -41,6 +42,7 @@ impl Ends {
         if let Layer2::Bridge { bvi: true, .. } = interface.layer2 {
             return Self { device_input: Some("ethernet-input"), interface_output: Some("bvi-output") };
         }
+        let port_output = interface.tunnel.map(|tunnel| tunnel.encapsulation.output()).or(port_output);
         if port_output.is_none() {
             return Self::default();
         }
@@ -98,6 +100,7 @@ pub enum EndsError {
 mod tests {
     use super::*;
     use crate::interface::VlanTags;
+    use crate::tunnel::{Dscp, Encapsulation, Tunnel};
     use std::sync::Arc;
 
     #[test]
@@ -110,7 +113,26 @@ mod tests {
         let cross = Layer2::CrossConnect { peer: 2 };
         let tags = VlanTags { outer_type: 0x8100, outer: 5, inner: 0 };
         let trunk = Interface { sub_interfaces: Arc::new([(tags, 9)].into_iter().collect()), ..up.clone() };
+        let tunnel = Tunnel {
+            encapsulation: Encapsulation::Vxlan,
+            local: [10, 0, 0, 1].into(),
+            remote: [10, 0, 0, 2].into(),
+            vni: 1,
+            port: 4789,
+            vrf: 0,
+            ttl: 64,
+            dscp: Dscp::Copied,
+            checksum: false,
+        };
+        let vxlan = Interface { tunnel: Some(tunnel), ..up.clone() };
+        let geneve = Tunnel { encapsulation: Encapsulation::Geneve, ..tunnel };
+        let geneve = Interface { tunnel: Some(geneve), ..ip.clone() };
         let table = [
+            (vxlan.clone(), None, Some("ethernet-input"), Some("vxlan-output")),
+            (Interface { layer2: member, ..vxlan.clone() }, None, Some("bridge-input"), Some("vxlan-output")),
+            (Interface { layer2: cross, ..vxlan.clone() }, None, Some("cross-connect"), Some("vxlan-output")),
+            (Interface { up: false, ..vxlan }, None, None, None),
+            (geneve, None, Some("l3-input"), Some("geneve-output")),
             (Interface { up: false, ..up.clone() }, TX, None, None),
             (Interface { exists: false, ..up.clone() }, TX, None, None),
             (up.clone(), TX, Some("ethernet-input"), TX),

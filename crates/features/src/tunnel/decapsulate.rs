@@ -1,0 +1,244 @@
+//! The way out of a tunnel, the same for both formats and IP versions: outer headers off, and on as if the interface had
+//! received what was inside.
+
+use super::ecn;
+use super::format::{Format, Read, suits};
+use super::table::{Found, Tunnels};
+use crate::interface::{Direction, LinkMode, Tally};
+use crate::ip::family::{Family, V4, V6};
+use core::fmt;
+use core::marker::PhantomData;
+use core::net::IpAddr;
+use graph::arc::{ArcPlace, Arcs};
+use graph::checksum;
+use graph::nodes::DEVICE_INPUT;
+use graph::packet::{Flags, Gso, HEAD, HEAD_AREA, Offload, OwnedPacket, Packets, SlotId};
+use graph::publish::Key;
+use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext};
+use wire::{Header, Ipv4Header, Ipv6Header, UdpHeader};
+
+graph::edges! {
+    /// Where a packet goes from here, besides the arc.
+    pub enum Next { Drop => "drop" }
+}
+
+graph::drops! {
+    /// Why a packet that came to a tunnel's port isn't taken.
+    pub enum Drop {
+        /// The packet ends within the headers of the tunnel, or there is nothing inside.
+        Truncated => "truncated", Invalid,
+        /// The header has no network identifier (VXLAN), or another version or options that don't add up (Geneve).
+        BadHeader => "bad-header", Invalid,
+        /// It is a control packet (Geneve's O flag): nothing here speaks with tunnel endpoints.
+        Control => "control", Info,
+        /// A Geneve option says that the packet is to be dropped where the option isn't known.
+        CriticalOption => "critical-option", Loss,
+        /// What is inside is no Ethernet frame, or (Geneve in mode ip) no IP packet.
+        UnknownProtocol => "unknown-protocol", Loss,
+        /// No tunnel leads to the address that the packet comes from.
+        UnknownPeer => "unknown-peer", Loss,
+        /// A tunnel leads there, but none with this network identifier.
+        UnknownVni => "unknown-vni", Loss,
+        /// The tunnel's interface is administratively down.
+        TunnelDown => "tunnel-down", Loss,
+        /// A router on the way has met congestion, and the sender of the packet inside takes no hint but its loss (RFC 6040).
+        Congested => "congested", Loss,
+        /// Several packets of a tunnel in one (UDP segmentation offload): a sender's device would have had to take them apart.
+        SuperFrame => "super-frame", Loss,
+        /// The headers are long, and all packet slots of the worker are in use.
+        NoSlot => "no-slot", Loss,
+    }
+}
+
+/// What is read of outer IP headers.
+pub(super) trait Underlay: Family {
+    /// Explicit congestion notification, 0 to 3.
+    fn ecn(header: &Self::Header) -> u8;
+}
+
+impl Underlay for V4 {
+    fn ecn(header: &Ipv4Header) -> u8 {
+        header.ecn()
+    }
+}
+
+impl Underlay for V6 {
+    fn ecn(header: &Ipv6Header) -> u8 {
+        header.ecn()
+    }
+}
+
+/// One worker's instance.
+pub(super) struct Decapsulate<U, F> {
+    tunnels: Key<Tunnels>,
+    arcs: Key<Arcs>,
+    input: ArcPlace,
+    tally: Tally,
+    kind: PhantomData<(U, F)>,
+}
+
+impl<U: Underlay, F: Format> Decapsulate<U, F> {
+    /// The node.
+    pub(super) fn boxed(cx: &NodeContext<'_>) -> Box<dyn Node> {
+        let (tunnels, arcs, input) = (cx.table(), cx.table(), cx.arc(DEVICE_INPUT));
+        Box::new(Self { tunnels, arcs, input, tally: Tally::default(), kind: PhantomData })
+    }
+}
+
+impl<U: Underlay, F: Format> Node for Decapsulate<U, F> {
+    fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
+            *next = match self.packet(ctx, *slot) {
+                Ok((edge, inner)) if inner == *slot => edge,
+                Ok((edge, inner)) => {
+                    ctx.emit(edge, inner);
+                    GONE
+                }
+                Err(reason) => ctx.drop(*slot, reason),
+            };
+        }
+        self.tally.flush(ctx.counters, Direction::Rx);
+    }
+
+    fn trace(&self, packets: &Packets, slot: SlotId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let meta = packets.meta(slot);
+        write!(out, "interface {} length {}", meta.rx_if, meta.len())?;
+        match packets.header::<U::Header>(slot, meta.l3).filter(|_| meta.l3 < meta.data) {
+            Some(outer) => write!(out, " from {}", U::generic(U::src(outer))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What was found in front of a packet.
+struct Opened {
+    read: Read,
+    /// Position in the head area at which the packet begins, or `Err`: too far behind, so many bytes from the current header on.
+    at: Result<u16, usize>,
+}
+
+/// Where a packet that begins later is moved to the front of another slot: too little of its head would have room.
+const LATEST: usize = HEAD_AREA - 96;
+
+impl<U: Underlay, F: Format> Decapsulate<U, F> {
+    /// Takes the headers off. The edge, and the slot: mostly the same.
+    fn packet(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<(u8, SlotId), Drop> {
+        let tables = ctx.tables;
+        if ctx.packets.meta(slot).offload.gso != Gso::None {
+            return Err(Drop::SuperFrame);
+        }
+        let l3 = ctx.packets.meta(slot).l3;
+        let outer = *ctx.packets.header::<U::Header>(slot, l3).ok_or(Drop::Truncated)?;
+        let port = cut_to_datagram(ctx.packets, slot)?;
+        let opened = open::<F>(ctx.packets, slot)?;
+        let local = U::generic(U::dst(&outer));
+        let door = (ctx.packets.meta(slot).table, local, port);
+        let peer: IpAddr = U::generic(U::src(&outer));
+        let (index, mode) = match tables.get(self.tunnels).find(door, (peer, opened.read.vni)) {
+            Found::Tunnel(index, mode) => (index, mode),
+            Found::UnknownVni => return Err(Drop::UnknownVni),
+            Found::UnknownPeer => return Err(Drop::UnknownPeer),
+        };
+        if !suits(opened.read.protocol, mode) {
+            return Err(Drop::UnknownProtocol);
+        }
+        let edge = self.input.edge(tables.get(self.arcs), index, 0);
+        if edge == 0 {
+            return Err(Drop::TunnelDown);
+        }
+        let slot = bare(ctx.packets, slot, opened.at)?;
+        receive(ctx.packets, slot, index, mode, U::ecn(&outer))?;
+        self.tally.add(ctx.counters, Direction::Rx, index, ctx.packets.meta(slot).len());
+        Ok((edge, slot))
+    }
+}
+
+/// Reads the UDP header, cuts off what is behind the datagram, and gives the destination port.
+fn cut_to_datagram(packets: &mut Packets, slot: SlotId) -> Result<u16, Drop> {
+    let meta = packets.meta(slot);
+    let before = u32::from(meta.l4.checked_sub(meta.data).ok_or(Drop::Truncated)?);
+    let carried = meta.len().checked_sub(before).ok_or(Drop::Truncated)?;
+    let head = packets.area(slot).get(meta.l4 as usize..meta.end as usize).unwrap_or_default();
+    let udp = UdpHeader::check(head, carried as usize).map_err(|_| Drop::Truncated)?;
+    let (port, len) = (udp.dst_port.get(), u32::from(udp.len.get()));
+    packets.truncate(slot, before + len);
+    Ok(port)
+}
+
+/// Reads the header behind UDP, wherever it lies.
+fn open<F: Format>(packets: &mut Packets, slot: SlotId) -> Result<Opened, Drop> {
+    let meta = packets.meta(slot);
+    let data = usize::from(meta.data);
+    let header = usize::from(meta.l4) + UdpHeader::LEN;
+    let end = data + meta.len() as usize;
+    if header + F::FIXED >= end || !packets.pull_head(slot, header + F::FIXED) {
+        return Err(Drop::Truncated);
+    }
+    let fixed = packets.area(slot).get(header..header + F::FIXED).unwrap_or_default();
+    let inner = header + F::header_len(fixed);
+    if inner >= end {
+        return Err(Drop::Truncated);
+    }
+    if inner <= LATEST {
+        let head = end.min(inner + HEAD).min(HEAD_AREA);
+        if !packets.pull_head(slot, head) {
+            return Err(Drop::Truncated);
+        }
+        let read = F::read(packets.area(slot).get(header..inner).unwrap_or_default())?;
+        return Ok(Opened { read, at: Ok(inner as u16) });
+    }
+    let mut bytes = vec![0; inner - data];
+    packets.copy_out(slot, &mut bytes);
+    let read = F::read(bytes.get(header - data..).unwrap_or_default())?;
+    Ok(Opened { read, at: Err(inner - data) })
+}
+
+/// The packet that begins at `at`, without what is before it.
+fn bare(packets: &mut Packets, slot: SlotId, at: Result<u16, usize>) -> Result<SlotId, Drop> {
+    let before = match at {
+        Ok(at) => {
+            let meta = packets.meta_mut(slot);
+            meta.data = at;
+            // What the sender has left to the device may be left of the packet inside, or of the outer one, which has no more use.
+            if meta.offload.checksum_start < at {
+                meta.offload = Offload::default();
+            }
+            return Ok(slot);
+        }
+        Err(before) => before,
+    };
+    // Long options: once in a while, at the price of a copy.
+    checksum::complete(packets, slot).map_err(|_| Drop::Truncated)?;
+    let mut bytes = vec![0; packets.meta(slot).len() as usize];
+    packets.copy_out(slot, &mut bytes);
+    let like = *packets.meta(slot);
+    let inner = packets.adopt(&OwnedPacket::new(like.rx_if, bytes.split_off(before)));
+    let inner = inner.map_err(|_| Drop::NoSlot)?;
+    packets.meta_mut(inner).trace = like.trace;
+    Ok(inner)
+}
+
+/// The packet has been received by interface `index` from now on.
+fn receive(
+    packets: &mut Packets,
+    slot: SlotId,
+    index: IfIndex,
+    mode: LinkMode,
+    outer_ecn: u8,
+) -> Result<(), Drop> {
+    ecn::carry_over(packets.head_mut(slot), mode, outer_ecn).map_err(|_| Drop::Congested)?;
+    let meta = packets.meta_mut(slot);
+    let mut flags = Flags::NONE;
+    // Whose memory the body lies in, and who else has it, is as before.
+    for of_body in [Flags::PRIVATE_BODY, Flags::SHARED_BODY] {
+        if meta.flags.has(of_body) {
+            flags.set(of_body);
+        }
+    }
+    meta.flags = flags;
+    // `l3` stays: a trace tells by it who has sent the packet, and the nodes behind set it anew.
+    meta.l2 = meta.data;
+    (meta.l4, meta.arc, meta.rx_if) = (0, 0, index);
+    (meta.next_hop, meta.flow_hash) = (0, 0);
+    Ok(())
+}
