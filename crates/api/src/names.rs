@@ -229,6 +229,8 @@ impl Port {
             Self::Sink(_) => "sink",
             Self::Loopback(_) => "loopback",
             Self::Vlan(_) => "vlan",
+            Self::Vxlan(_) => "vxlan",
+            Self::Geneve(_) => "geneve",
         }
     }
 }

@@ -7,7 +7,7 @@ use api::v1::interface::Port;
 use api::v1::{
     AddressSet, ApplyRequest, Backend, Bridge, BridgePort, ChangeKind, Config, Interface, Kind, Memif,
     NatPool, Neighbor, NextHop, Object, ObjectRef, Policer, Route, RouteAction, Sink, StaticMac, Tap, Tenant,
-    Vip, Vlan, Vrf,
+    Vip, Vlan, Vrf, Vxlan,
 };
 use common::{World, controller};
 use proptest::prelude::*;
@@ -41,6 +41,15 @@ fn interface() -> impl Strategy<Value = Interface> {
                 outer_id,
                 ..Vlan::default()
             })),
+            (0..3u8, 1..3u8, 1..3u32, vrf_name()).prop_map(|(network, host, vni, underlay_vrf)| Port::Vxlan(
+                Vxlan {
+                    local: format!("10.0.{network}.{host}"),
+                    remote: "10.9.0.1".into(),
+                    vni,
+                    underlay_vrf,
+                    ..Vxlan::default()
+                }
+            )),
             Just(Port::Sink(Sink {})),
             Just(Port::Loopback(api::v1::Loopback {})),
         ];

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Word, is_default};
 use crate::v1::interface::Port;
 use crate::v1::{
-    AfPacket, BridgePort, Fault, Generator, Interface, Loopback, Memif, Pcap, ReversePathFilter, RxMode,
-    Sink, Tap, Vlan,
+    AfPacket, BridgePort, Fault, Generator, Geneve, Interface, Loopback, Memif, Pcap, ReversePathFilter,
+    RxMode, Sink, Tap, Vlan, Vxlan,
 };
 
 /// [`Interface`] as it is written; see there for the fields.
@@ -54,6 +54,10 @@ pub(crate) struct InterfaceText {
     #[serde(skip_serializing_if = "is_default")]
     vlan: Option<Vlan>,
     #[serde(skip_serializing_if = "is_default")]
+    vxlan: Option<Vxlan>,
+    #[serde(skip_serializing_if = "is_default")]
+    geneve: Option<Geneve>,
+    #[serde(skip_serializing_if = "is_default")]
     bridge: Option<BridgePort>,
     #[serde(skip_serializing_if = "is_default")]
     fault: Option<Fault>,
@@ -93,6 +97,8 @@ impl TryFrom<InterfaceText> for Interface {
             sink,
             loopback,
             vlan,
+            vxlan,
+            geneve,
             bridge,
             fault,
         } = text;
@@ -105,6 +111,8 @@ impl TryFrom<InterfaceText> for Interface {
             sink.map(Port::Sink),
             loopback.map(Port::Loopback),
             vlan.map(Port::Vlan),
+            vxlan.map(Port::Vxlan),
+            geneve.map(Port::Geneve),
         ]
         .into_iter()
         .flatten()
@@ -177,6 +185,8 @@ impl From<Interface> for InterfaceText {
             Some(Port::Sink(sink)) => text.sink = Some(sink),
             Some(Port::Loopback(loopback)) => text.loopback = Some(loopback),
             Some(Port::Vlan(vlan)) => text.vlan = Some(vlan),
+            Some(Port::Vxlan(vxlan)) => text.vxlan = Some(vxlan),
+            Some(Port::Geneve(geneve)) => text.geneve = Some(geneve),
             None => {}
         }
         text

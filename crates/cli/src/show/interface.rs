@@ -152,6 +152,7 @@ fn detail(interface: &InterfaceState, rates: Option<Rates>, paint: Paint) -> Str
         (name, netns) => format!("{name} in network namespace {netns}"),
     };
     fields.add("device", device);
+    fields.add("tunnel", &interface.tunnel);
     fields.add("rx mode", interface.rx_mode().word());
     for placement in &interface.placement {
         let how = if placement.polling { "polled" } else { "waits for interrupts" };

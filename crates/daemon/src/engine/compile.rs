@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::v1::{MemifMode, ReversePathFilter, TapMode, VlanTag};
+use api::v1::{GeneveMode, MemifMode, ReversePathFilter, TapMode, VlanTag};
 use features::bridge::control::{BridgeConfig, Place, StaticMac};
 use features::interface::control::EndsError;
 use features::interface::{Interface, InterfaceAddress, Layer2, LinkMode, Rpf, VlanTags};
+use features::tunnel::{Dscp, Encapsulation, Tunnel};
 use graph::arc::Arcs;
 use graph::plan::{Plan, PlanError};
 use graph::port::IfIndex;
@@ -14,7 +15,7 @@ use wire::MacAddr;
 
 use super::directory::{Bridge, Inventory};
 use super::registry::Entry;
-use crate::model::spec::{InterfaceSpec, IpRange, L2, MacTarget, PortSpec};
+use crate::model::spec::{InterfaceSpec, IpRange, L2, MacTarget, PortSpec, TunnelFormat};
 
 /// The interface's entry in the table of interfaces; sub-interfaces are filled in by `interface::control::stack`.
 pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
@@ -35,6 +36,7 @@ pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
             _ => Rpf::Off,
         },
         vlan: vlan(inventory, spec),
+        tunnel: tunnel(inventory, spec),
         sub_interfaces: Arc::default(),
         addresses: Arc::new(spec.addresses.iter().map(address).collect()),
         proxy_ranges: ranges(&spec.proxy_arp),
@@ -52,6 +54,7 @@ pub(super) fn link_mode(spec: &InterfaceSpec) -> LinkMode {
     match &spec.port {
         PortSpec::Memif(memif) if matches!(memif.mode, MemifMode::Ip | MemifMode::PuntInject) => LinkMode::Ip,
         PortSpec::Tap(tap) if tap.mode == TapMode::Tun => LinkMode::Ip,
+        PortSpec::Tunnel(tunnel) if tunnel.format == TunnelFormat::Geneve(GeneveMode::Ip) => LinkMode::Ip,
         _ => LinkMode::Ethernet,
     }
 }
@@ -75,6 +78,24 @@ fn vlan(inventory: &Inventory, spec: &InterfaceSpec) -> Option<(u16, VlanTags)> 
     let outer_type = if vlan.outer_tag == VlanTag::Dot1ad { 0x88a8 } else { 0x8100 };
     let tags = VlanTags { outer_type, outer: vlan.outer_id, inner: vlan.inner_id.unwrap_or_default() };
     Some((inventory.registry.index(&vlan.parent)?, tags))
+}
+
+fn tunnel(inventory: &Inventory, spec: &InterfaceSpec) -> Option<Tunnel> {
+    let PortSpec::Tunnel(tunnel) = &spec.port else { return None };
+    Some(Tunnel {
+        encapsulation: match tunnel.format {
+            TunnelFormat::Vxlan => Encapsulation::Vxlan,
+            TunnelFormat::Geneve(_) => Encapsulation::Geneve,
+        },
+        local: tunnel.local,
+        remote: tunnel.remote,
+        vni: tunnel.vni,
+        port: tunnel.port,
+        vrf: inventory.vrf_index(&tunnel.underlay_vrf),
+        ttl: tunnel.ttl,
+        dscp: tunnel.dscp.map_or(Dscp::Copied, Dscp::Fixed),
+        checksum: tunnel.udp_checksum,
+    })
 }
 
 /// A bridge as the features know it. Fixed addresses at interfaces that aren't there are left out.

@@ -12,6 +12,7 @@ use features::policer::{INTERFACE_POLICER, Policers};
 use features::session::Tenants;
 use features::session::acl::control::Filters;
 use features::session::balance::control::Balancer;
+use features::tunnel::Tunnels;
 use graph::arc::Arcs;
 use graph::packet::OwnedPacket;
 use graph::plan::Plan;
@@ -40,6 +41,7 @@ pub(super) struct Keys {
     pub(super) bridges: Part<Bridges>,
     pub(super) tenants: Part<Tenants>,
     pub(super) policers: Part<Policers>,
+    pub(super) tunnels: Part<Tunnels>,
 }
 
 impl Keys {
@@ -52,6 +54,7 @@ impl Keys {
             bridges: key(schema)?,
             tenants: key(schema)?,
             policers: key(schema)?,
+            tunnels: key(schema)?,
         })
     }
 }
@@ -149,7 +152,7 @@ impl Core {
         }
         let inventory = self.directory.get();
         let mut draft = self.publisher.draft();
-        let Keys { arcs, interfaces, bridges, tenants, policers: metered } = self.keys;
+        let Keys { arcs, interfaces, bridges, tenants, policers: metered, tunnels } = self.keys;
         let mut lost = Vec::new();
         if !self.in_batch {
             draft.change(tenants, |tenants| self.compile_tenants(&inventory, tenants));
@@ -160,6 +163,7 @@ impl Core {
         draft.change(arcs, |arcs| self.set_arcs(&inventory, arcs, &table, &places, &mut lost));
         let (compiled, configs) = self.compile_bridges(&inventory, &table, &mut lost);
         draft.set(bridges, compiled);
+        draft.set(tunnels, Tunnels::of(&table));
         draft.set(interfaces, table.clone());
         self.publisher.publish(draft);
         self.published_mark = self.publisher.mark();
@@ -208,7 +212,8 @@ impl Core {
             let kind = Kind::of(&entry.spec.port);
             // What an engine copies is finished, as it is on a wire, also where its interface would take it unfinished.
             let engine = tenants.engines.get(index).is_some();
-            let finish = unfinished && (engine || !entry.offloads()) && kind.output.is_some();
+            let finish = unfinished && (engine || !entry.offloads());
+            let finish = finish && (kind.output.is_some() || interface.tunnel.is_some());
             let output: &[&str] = if finish { &["offload"] } else { &[] };
             let input: &[&str] = if policers::meters(inventory, index) { &[INTERFACE_POLICER] } else { &[] };
             let ends = Ends::of(interface, kind.output);

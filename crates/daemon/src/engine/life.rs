@@ -238,7 +238,12 @@ impl Core {
 
 /// The Ethernet address that an interface is to have.
 fn mac(spec: &InterfaceSpec) -> MacAddr {
-    spec.mac.map_or_else(|| stable_mac(&spec.name.to_string()), |mac| MacAddr(mac.0))
+    let chosen = || match &spec.port {
+        // Both ends of a tunnel may well have one name, and they meet in one network.
+        PortSpec::Tunnel(tunnel) => stable_mac(&format!("{} {}", spec.name, tunnel.local)),
+        _ => stable_mac(&spec.name.to_string()),
+    };
+    spec.mac.map_or_else(chosen, |mac| MacAddr(mac.0))
 }
 
 /// The damage that an interface is to do.

@@ -36,6 +36,7 @@ impl Kind {
             PortSpec::Sink => ("sink", None, Some("sink-tx")),
             PortSpec::Loopback => ("loopback", None, None),
             PortSpec::Vlan(_) => ("vlan", None, None),
+            PortSpec::Tunnel(tunnel) => (tunnel.field(), None, None),
         };
         Self { name, input, output }
     }
@@ -108,7 +109,11 @@ pub(super) fn check(spec: &InterfaceSpec, workers: usize) -> Result<(), Flaw> {
 /// [`Flaw`] where the system refuses.
 pub(super) fn open(spec: &InterfaceSpec, mac: MacAddr, workers: usize) -> Result<Opened, Flaw> {
     let opened = match &spec.port {
-        PortSpec::Memif(_) | PortSpec::Tap(_) | PortSpec::Loopback | PortSpec::Vlan(_) => {
+        PortSpec::Memif(_)
+        | PortSpec::Tap(_)
+        | PortSpec::Loopback
+        | PortSpec::Vlan(_)
+        | PortSpec::Tunnel(_) => {
             return Ok(Opened::without_queues());
         }
         PortSpec::AfPacket(port) => {

@@ -6,6 +6,7 @@
 mod policers;
 mod redirects;
 mod sessions;
+mod tunnels;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,6 +29,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.claims();
     conflicts.addresses();
     conflicts.vlans();
+    conflicts.tunnels();
     conflicts.bridges();
     conflicts.cross_connects();
     conflicts.neighbors();
@@ -316,6 +318,7 @@ fn claim_field(claim: &Claim) -> &'static str {
         Claim::Device(..) => "",
         Claim::File(_) => "pcap.tx_file",
         Claim::Tags(..) => "vlan.outer_id",
+        Claim::Tunnel(..) => "",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which objects can be in force, and what the others wait for.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -33,6 +34,8 @@ pub struct Readiness {
     /// Which interface is cross-connected to which, in both directions.
     cross_connects: BTreeMap<Name, Name>,
     failed_routes: BTreeMap<RouteKey, Arc<str>>,
+    /// Own addresses by VRF, where there are tunnels, whose ends must be among them.
+    ends: HashSet<(Name, IpAddr), RandomState>,
 }
 
 impl Readiness {
@@ -258,6 +261,12 @@ impl Readiness {
     }
 
     fn stand_interfaces(&mut self, model: &Model, failures: &Failures) {
+        let specs = || model.interfaces.values().map(|stored| &stored.spec);
+        if specs().any(|spec| matches!(spec.port, PortSpec::Tunnel(_))) {
+            let own =
+                specs().flat_map(|spec| spec.addresses.iter().map(|own| (spec.vrf.clone(), own.addr())));
+            self.ends = own.collect();
+        }
         let base = model
             .interfaces
             .values()
@@ -307,6 +316,16 @@ impl Readiness {
                 }
                 Some(_) => {}
                 None => waits.push(Waiting::missing(parent)),
+            }
+        }
+        if let PortSpec::Tunnel(tunnel) = &spec.port {
+            waits.extend(self.require(&Key::Vrf(tunnel.underlay_vrf.clone())).err());
+            if !self.ends.contains(&(tunnel.underlay_vrf.clone(), tunnel.local)) {
+                let (end, vrf) = (tunnel.local, &tunnel.underlay_vrf);
+                waits.push(Waiting {
+                    on: None,
+                    reason: format!("no interface of VRF {vrf} has the address {end} yet"),
+                });
             }
         }
         Standing::from_waits(waits)

@@ -34,6 +34,10 @@ fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry) ->
         PortSpec::AfPacket(port) => (port.host_interface.clone(), port.netns.clone().unwrap_or_default()),
         _ => (String::new(), String::new()),
     };
+    let tunnel = match &spec.port {
+        PortSpec::Tunnel(tunnel) => tunnel.to_string(),
+        _ => String::new(),
+    };
     let traffic = baseline.traffic(&shared.pool, index);
     InterfaceState {
         name: spec.name.to_string(),
@@ -72,6 +76,7 @@ fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry) ->
         host_name,
         netns,
         link_ups: entry.link_ups,
+        tunnel,
     }
 }
 

@@ -9,7 +9,6 @@ use ipnet::IpNet;
 use super::{IpRange, PortSpec};
 use crate::model::{Flaw, Mac, Name, fields};
 
-const DEFAULT_MTU: u32 = 1500;
 /// RFC 8200 §5.
 const MIN_IPV6_MTU: u32 = 1280;
 const MILLION: u32 = 1_000_000;
@@ -87,11 +86,11 @@ impl InterfaceSpec {
     /// [`Flaw`] naming the field.
     pub fn parse(interface: &Interface) -> Result<Self, Flaw> {
         let name = fields::name("name", &interface.name)?;
+        let port = PortSpec::parse(interface.port.as_ref(), &name)?;
         let spec = Self {
-            port: PortSpec::parse(interface.port.as_ref(), &name)?,
             admin_up: interface.admin_up.unwrap_or(true),
             mac: fields::optional_station("mac", &interface.mac)?,
-            mtu: fields::number("mtu", interface.mtu, 68..=65_535, DEFAULT_MTU)?,
+            mtu: fields::number("mtu", interface.mtu, 68..=65_535, port.default_mtu())?,
             rx_mode: fields::choice("rx_mode", interface.rx_mode, RxMode::Adaptive)?,
             fault: interface.fault.as_ref().map(FaultSpec::parse).transpose()?.flatten(),
             l2: L2::parse(interface)?,
@@ -101,6 +100,7 @@ impl InterfaceSpec {
             proxy_arp: ranges("proxy_arp", &interface.proxy_arp)?,
             allowed_sources: ranges("allowed_sources", &interface.allowed_sources)?,
             policer: fields::optional_name("policer", &interface.policer)?,
+            port,
             name,
         };
         spec.check_port()?;
@@ -127,7 +127,7 @@ impl InterfaceSpec {
             port: Some(self.port.to_api(&self.name)),
             admin_up: if self.admin_up { None } else { Some(false) },
             mac: self.mac.map(|mac| mac.to_string()).unwrap_or_default(),
-            mtu: if self.mtu == DEFAULT_MTU { 0 } else { self.mtu },
+            mtu: if self.mtu == self.port.default_mtu() { 0 } else { self.mtu },
             addresses: self.addresses.iter().map(ToString::to_string).collect(),
             vrf: if self.vrf == Name::default_vrf() { String::new() } else { self.vrf.to_string() },
             bridge,

@@ -1,11 +1,12 @@
 //! Ports of interfaces.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use api::v1::interface::Port;
 use api::v1::{AfPacket, Loopback, MemifMode, Pcap, Sink, TapMode, VlanTag};
 
-use super::{GeneratorSpec, MemifSpec, SocketName, TapSpec, VlanSpec, tap};
+use super::{GeneratorSpec, MemifSpec, SocketName, TapSpec, TunnelFormat, TunnelSpec, VlanSpec, tap};
 use crate::model::{Flaw, Name, fields};
 
 /// Where an interface's packets come from and go to.
@@ -27,6 +28,8 @@ pub enum PortSpec {
     Loopback,
     /// Tagged packets of another interface.
     Vlan(VlanSpec),
+    /// To one other end of a tunnel.
+    Tunnel(TunnelSpec),
 }
 
 /// An interface of the kernel, through AF_PACKET rings.
@@ -60,6 +63,8 @@ pub enum Claim {
     File(String),
     /// Tags of a parent: outer ethertype and id, inner id.
     Tags(Name, VlanTag, u16, Option<u16>),
+    /// A tunnel's VRF, our address and port, the other end and network identifier.
+    Tunnel(Name, IpAddr, u16, IpAddr, u32),
 }
 
 impl fmt::Display for Claim {
@@ -73,6 +78,9 @@ impl fmt::Display for Claim {
             Self::Tags(parent, _, outer, Some(inner)) => {
                 write!(formatter, "VLAN {outer}/{inner} of {parent}")
             }
+            Self::Tunnel(vrf, local, port, remote, vni) => {
+                write!(formatter, "vni {vni} from {local} to {remote} port {port} in VRF {vrf}")
+            }
         }
     }
 }
@@ -84,8 +92,9 @@ impl PortSpec {
     /// [`Flaw`] naming the field: "memif.ring_size".
     pub fn parse(port: Option<&Port>, interface: &Name) -> Result<Self, Flaw> {
         let Some(port) = port else {
-            return Err(Flaw::new("", "has no port")
-                .remedy("give it one of: memif, tap, af_packet, pcap, generator, sink, loopback, vlan"));
+            return Err(Flaw::new("", "has no port").remedy(
+                "give it one of: memif, tap, af_packet, pcap, generator, sink, loopback, vlan, vxlan, geneve",
+            ));
         };
         match port {
             Port::Memif(memif) => MemifSpec::parse(memif).map(Self::Memif),
@@ -96,6 +105,8 @@ impl PortSpec {
             Port::Sink(Sink {}) => Ok(Self::Sink),
             Port::Loopback(Loopback {}) => Ok(Self::Loopback),
             Port::Vlan(vlan) => VlanSpec::parse(vlan).map(Self::Vlan),
+            Port::Vxlan(vxlan) => TunnelSpec::vxlan(vxlan).map(Self::Tunnel),
+            Port::Geneve(geneve) => TunnelSpec::geneve(geneve).map(Self::Tunnel),
         }
         .map_err(|flaw| flaw.inside(port.word()))
     }
@@ -118,6 +129,10 @@ impl PortSpec {
             Self::Sink => Port::Sink(Sink {}),
             Self::Loopback => Port::Loopback(Loopback {}),
             Self::Vlan(vlan) => Port::Vlan(vlan.to_api()),
+            Self::Tunnel(tunnel) => match tunnel.format {
+                TunnelFormat::Vxlan => Port::Vxlan(tunnel.to_vxlan()),
+                TunnelFormat::Geneve(_) => Port::Geneve(tunnel.to_geneve()),
+            },
         }
     }
 
@@ -126,7 +141,16 @@ impl PortSpec {
         match self {
             Self::Memif(memif) => memif.mode == MemifMode::Ethernet,
             Self::Tap(tap) => tap.mode == TapMode::Tap,
+            Self::Tunnel(tunnel) => tunnel.is_ethernet(),
             _ => true,
+        }
+    }
+
+    /// The MTU of its interface, where nobody says another.
+    pub fn default_mtu(&self) -> u32 {
+        match self {
+            Self::Tunnel(tunnel) => tunnel.default_mtu(),
+            _ => 1500,
         }
     }
 
@@ -148,6 +172,10 @@ impl PortSpec {
             Self::Pcap(pcap) => pcap.tx_file.iter().cloned().map(Claim::File).collect(),
             Self::Vlan(vlan) => {
                 vec![Claim::Tags(vlan.parent.clone(), vlan.outer_tag, vlan.outer_id, vlan.inner_id)]
+            }
+            Self::Tunnel(tunnel) => {
+                let TunnelSpec { underlay_vrf, local, port, remote, vni, .. } = tunnel;
+                vec![Claim::Tunnel(underlay_vrf.clone(), *local, *port, *remote, *vni)]
             }
             Self::Generator(_) | Self::Sink | Self::Loopback => Vec::new(),
         }
