@@ -103,6 +103,9 @@ def test_packets_are_routed_through_tunnels(lab, sides, kind, family, mtu, more)
     # Larger ones that may be cut are, before they go in; others learn why not.
     right.pod.must_ping("10.1.0.2", "-s", 4000)
     assert f"mtu = {mtu}" in left.pod.ping("10.2.0.2", "-s", mtu - 27, "-M", "do", count=1, wait=1).text
+    local, remote = ENDS[family]
+    explained = left.daemon.cli("explain", "10.1.0.2:1000", "10.2.0.2", "udp/2000").stdout
+    assert f"goes into a tunnel: vni 4096, {local} to {remote} port" in explained and f"to {remote} by up1" in explained, explained
     # Super-frames are cut to size before they go in.
     iperf((left.pod, right.pod), "-n", "4M")
     assert left.daemon.dropped("too-big") == 1, left.daemon.drops()
@@ -195,6 +198,21 @@ def test_networks_with_the_same_addresses_are_tenants_apart(lab, far):
     found = lambda: lab.daemon.json("show", "session").get("sessions", [])
     seen = lambda: {session["tenant"]: int(session.get("forward_packets", 0)) for session in found()}
     eventually(lambda: seen() == {"red": 1, "blue": 2}, lambda: f"one session each: {found()}")
+
+
+def test_a_tunnel_changes_its_network_and_survives_a_restart(lab, sides):
+    bridged(lab, sides, "vxlan", "ipv4", "mtu = 1430")
+    left, right = sides
+    for side in sides:
+        side.daemon.apply(side.tunnel("vxlan", "ipv4", 'bridge = { name = "lan" }').replace("4096", "77"))
+    left.pod.must_ping("10.5.0.2")
+    assert left.daemon.interface("t")["tunnel"].startswith("vni 77, ")
+    right.daemon.stop()
+    right.daemon.start()
+    left.pod.must_ping("10.5.0.2")
+    for side in sides:
+        side.daemon.delete("interface", "t")
+    assert left.pod.ping("10.5.0.2", count=1, wait=1).received == 0
 
 
 def test_a_tunnel_waits_for_its_address(lab, far):

@@ -8,8 +8,11 @@ use crate::ip::topology;
 use crate::testing::{Bench, Row, Vectors, Verdict, run_table};
 use graph::IfIndex;
 use graph::simd::Tier;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::cell::RefCell;
 use std::sync::Arc;
-use wire::checksum::update_u16;
+use wire::checksum::{Partial, update_u16};
 
 fn vectors() -> Vectors {
     Vectors::read(include_str!("../../tests/vectors/tunnel.txt"))
@@ -290,6 +293,36 @@ fn broken_packets_end_somewhere() {
             let waits = outcome.punts.len() as u64;
             assert!((1..=2).contains(&(ends + waits)), "{name}: {outcome:?}");
         }
+    }
+}
+
+proptest! {
+    /// Whatever stands behind UDP: it is dropped, or comes out somewhere.
+    #[test]
+    fn noise_behind_udp_does_no_harm(
+        noise in vec(any::<u8>(), 0..400),
+        (geneve, flags, options, vni) in (any::<bool>(), any::<u8>(), any::<u8>(), prop::sample::select(vec![100_u32, 200])),
+    ) {
+        let mut frame = vectors().get(if geneve { "from-geneve4-plain" } else { "from-vxlan4-plain" });
+        frame.truncate(42);
+        // A header that is nearly right, so that noise comes further than the first check.
+        frame.extend_from_slice(&[if geneve { options & 0x3f } else { 8 | flags }, if geneve { flags } else { 0 }, 0x65, 0x58]);
+        frame.extend_from_slice(&(vni << 8).to_be_bytes());
+        frame.extend_from_slice(&noise);
+        let ip_len = frame.len() as u16 - 14;
+        frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
+        frame[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
+        frame[24..26].fill(0);
+        let sum = Partial::of(&frame[14..34]).checksum();
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        thread_local!(static BENCH: RefCell<Bench> = RefCell::new({
+            let mut bench = Bench::new(Tier::detect());
+            setup(&mut bench);
+            bench
+        }));
+        let outcome = BENCH.with(|bench| bench.borrow_mut().run(2, &[frame], 1));
+        let ends = outcome.drops.values().sum::<u64>() as usize + outcome.sent.values().map(Vec::len).sum::<usize>();
+        prop_assert!(ends + outcome.punts.len() >= 1, "{outcome:?}");
     }
 }
 

@@ -9,6 +9,7 @@ use features::interface::{Interfaces, Rpf};
 use features::ip::control::Step as RouteStep;
 use features::ip::{Fibs, Followed, LinkLocals, NextHopKind, NextHops, follow, leads_back};
 use features::session::explain::{Explained, Imagined, Known, Object, Outcome, Step};
+use features::tunnel::Tunnel;
 use graph::port::IfIndex;
 use graph::publish::Key as Part;
 use memory::clock::nanoseconds;
@@ -258,8 +259,27 @@ fn routed(
         };
         answer.next_hop = next.map(|address| address.to_string()).unwrap_or_default();
         answer.resolved = hop.kind == NextHopKind::Rewrite;
+        if let Some(tunnel) = &tables.interfaces.get(hop.tx_if).tunnel {
+            answer.steps.extend(through(shared, inventory, &answer.out_interface, tunnel)?);
+        }
     }
     Ok(leaves(answer, &gone))
+}
+
+/// The way into the tunnel of an interface, and the look-up of its other end.
+fn through(
+    shared: &Shared,
+    inventory: &Inventory,
+    interface: &str,
+    tunnel: &Tunnel,
+) -> Result<Vec<ExplainStep>, InspectError> {
+    let object = Some((Kind::Interface, interface.to_owned()));
+    let entered = step(tunnel.encapsulation.output(), object, format!("goes into a tunnel: {tunnel}"));
+    let node = if tunnel.remote.is_ipv4() { "ip4-lookup" } else { "ip6-lookup" };
+    let looked = shared.core().routing.forwarding.explain(tunnel.vrf, tunnel.remote);
+    let looked = looked.map_err(|error| InspectError::Invalid(error.to_string()))?;
+    let looked = looked.iter().map(|taken| of_routes(inventory, node, taken));
+    Ok(std::iter::once(entered).chain(looked).collect())
 }
 
 /// Source and destination as it goes on; without ports where it has none.
