@@ -3,11 +3,13 @@
 import pytest
 from lab import eventually
 from lab.laboratory import iperf
+from lab.process import run
 from scapy.contrib.geneve import GENEVE, GeneveOptions
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
+from scapy.utils import wrpcap
 
 ENDS = {"ipv4": ("10.9.0.1", "10.9.0.2"), "ipv6": ("fd00:9::1", "fd00:9::2")}
 STATION = "02:00:00:00:09:09"
@@ -154,6 +156,12 @@ def test_scapy_speaks_with_a_tunnel_s_own_address(lab, far, kind, layer):
         echo = Ether(src=STATION, dst=ours) / IP(src="10.99.0.2", dst="10.99.0.1", tos=1) / ICMP(id=5) / Raw(b"x" * 40)
         wire.send(put_in(7, echo))
         answer = wire.expect(lambda f: layer in f and ICMP in f[layer] and f[ICMP].type == 0, "echo reply in the tunnel")
+    capture = lab.directory / f"{kind}.pcap"
+    wrpcap(str(capture), [reply, answer])
+    fields = ("-e", f"{kind}.vni", "-e", "ip.checksum.status", "-e", "_ws.expert.severity")
+    shown = run("tshark", "-r", capture, "-o", "ip.check_checksum:TRUE", "-T", "fields", *fields).stdout.splitlines()
+    # The network identifier, good checksums (outer; outer and inner), and nothing that it finds odd.
+    assert [(int(line.split("\t")[0], 0), *line.split("\t")[1:]) for line in shown] == [(7, "1", ""), (7, "1,1", "")], shown
     outer = answer[IP]
     assert (outer.src, outer.dst, outer.ttl, str(outer.flags)) == ("10.9.0.1", "10.9.0.2", 64, "DF")
     assert outer[UDP].sport >= 49152 and outer[UDP].dport == (4789 if kind == "vxlan" else 6081)
