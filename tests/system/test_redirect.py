@@ -227,3 +227,24 @@ def test_suricata_is_killed_under_traffic_and_comes_back(daemon, three, on_failu
         eventually(lambda: engine(daemon), "it is back")
     assert Connection(a).get("good") == FILES["good"]
     assert Connection(a).is_cut("evil")
+
+
+def test_rules_say_what_suricata_sees(daemon, three):
+    a, _, suricata = three
+    services = '["tcp-check", "l4-lifecycle", "acl", "redirect"]'
+    rules = (
+        '[[acl]]\nname = "some"\nrules = [{{ action = "{}", protocol = "tcp", destination_ports = ["80"] }}, {{ action = "reflect" }}]\n'
+    )
+    some = tenant(", only_by_rules = true").replace('["tcp-check", "l4-lifecycle", "redirect"]', services) + 'acls = ["some"]\n'
+    daemon.apply(rules.format("reflect") + some)
+    explained = lambda: str(daemon.json("explain", "10.1.0.2", SERVER, "tcp/80", "--tenant", "red")["steps"])
+    assert "no rule says that the engine looks into its session" in explained()
+    counted, connection = since(daemon), Connection(a)
+    assert connection.get("evil") == FILES["evil"]
+    assert counted("sent") == 0 and not suricata.alerts()
+    daemon.apply(rules.format("redirect"))
+    assert "goes to the engine" in explained()
+    assert Connection(a).is_cut("evil")
+    assert counted("sent") > 0 and int(daemon.json("show", "acl", "some")["acls"][0]["redirected"]) > 0
+    assert a.ping(SERVER, count=1, wait=5).received == 1, "other protocols pass without it"
+    assert counted("returned", "ip4-redirect-input") <= counted("sent")

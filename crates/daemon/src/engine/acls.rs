@@ -87,6 +87,7 @@ fn totals(inventory: &Inventory, name: &Arc<str>, list: &Placed) -> AclState {
         permitted: list.acl.met(Action::Permit),
         reflected: list.acl.met(Action::Reflect),
         denied: list.acl.met(Action::Deny),
+        redirected: list.acl.met(Action::Redirect),
         tenants,
         ..AclState::default()
     }

@@ -24,6 +24,7 @@ pub(super) fn of_tenant(inventory: &Inventory, tenant: &Tenant) -> Option<Redire
         interfaces: spec.interfaces.each_ref().map(|name| inventory.registry.index(name).unwrap_or_default()),
         on_failure: spec.on_failure,
         inspect_packets: spec.inspect_packets.into(),
+        only_by_rules: spec.only_by_rules,
         patience: patience(spec.away_after),
         engine: Arc::clone(&tenant.engine),
     })

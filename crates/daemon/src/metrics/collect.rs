@@ -352,10 +352,11 @@ impl Collector {
 
     fn acls(&self, out: &mut Exposition) {
         type Outcome = (&'static str, fn(&AclState) -> u64);
-        const OUTCOMES: [Outcome; 5] = [
+        const OUTCOMES: [Outcome; 6] = [
             ("permit", |acl| acl.permitted),
             ("reflect", |acl| acl.reflected),
             ("deny", |acl| acl.denied),
+            ("redirect", |acl| acl.redirected),
             ("next", |acl| acl.passed_on),
             ("none", |acl| acl.unmatched),
         ];

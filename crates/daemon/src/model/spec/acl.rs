@@ -83,6 +83,7 @@ impl AclSpec {
             AclDefault::Permit => Some(Action::Permit),
             AclDefault::Reflect => Some(Action::Reflect),
             AclDefault::Deny => Some(Action::Deny),
+            AclDefault::Redirect => Some(Action::Redirect),
             AclDefault::Next | AclDefault::Unspecified => None,
         };
         let mut names = HashSet::new();
@@ -151,6 +152,7 @@ pub const fn api_action(action: Option<Action>) -> AclAction {
         Some(Action::Permit) => AclAction::Permit,
         Some(Action::Deny) => AclAction::Deny,
         Some(Action::Reflect) => AclAction::Reflect,
+        Some(Action::Redirect) => AclAction::Redirect,
     }
 }
 
@@ -161,6 +163,7 @@ pub fn api_default(otherwise: Option<Action>) -> AclDefault {
         Some(Action::Permit) => AclDefault::Permit,
         Some(Action::Deny) => AclDefault::Deny,
         Some(Action::Reflect) => AclDefault::Reflect,
+        Some(Action::Redirect) => AclDefault::Redirect,
     }
 }
 
@@ -220,9 +223,11 @@ fn rule(said: &AclRule) -> Result<RuleConfig, Flaw> {
         AclAction::Permit => Some(Action::Permit),
         AclAction::Deny => Some(Action::Deny),
         AclAction::Reflect => Some(Action::Reflect),
+        AclAction::Redirect => Some(Action::Redirect),
         AclAction::Next => None,
         AclAction::Unspecified => {
-            return Err(Flaw::new("action", "is missing").remedy("take one of: permit, deny, reflect, next"));
+            return Err(Flaw::new("action", "is missing")
+                .remedy("take one of: permit, deny, reflect, redirect, next"));
         }
     };
     let sources = side("source", [&said.sources, &said.source_except, &said.source_sets])?;

@@ -20,6 +20,8 @@ pub struct RedirectSpec {
     pub away_after: u32,
     /// Packets that it sees of each direction of a session; 0: all.
     pub inspect_packets: u32,
+    /// Only sessions visit it of which a rule says so.
+    pub only_by_rules: bool,
 }
 
 impl RedirectSpec {
@@ -53,6 +55,7 @@ impl RedirectSpec {
                 DEFAULT_AWAY_AFTER,
             )?,
             inspect_packets: redirect.inspect_packets,
+            only_by_rules: redirect.only_by_rules,
         })
     }
 
@@ -67,6 +70,7 @@ impl RedirectSpec {
             .into(),
             away_after_milliseconds: if self.away_after == DEFAULT_AWAY_AFTER { 0 } else { self.away_after },
             inspect_packets: self.inspect_packets,
+            only_by_rules: self.only_by_rules,
         }
     }
 

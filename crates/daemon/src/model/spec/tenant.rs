@@ -309,6 +309,11 @@ fn redirect(tenant: &Tenant, chain: Chain) -> Result<Option<RedirectSpec>, Flaw>
             .remedy(format!("name its interfaces, or leave {REDIRECT} out"))),
         (Some(_), false) => Err(Flaw::new("redirect", format!("is used by the service {REDIRECT} only"))
             .remedy(format!("add {REDIRECT} to forward_services and reverse_services"))),
+        (Some(said), true) if said.only_by_rules && !has(ACL) => {
+            let what = format!("only rules say who visits the engine, and {ACL} isn't on the chains");
+            Err(Flaw::new("redirect.only_by_rules", what)
+                .remedy(format!("add {ACL} to forward_services and reverse_services")))
+        }
         (Some(said), true) => match TRANSLATING.into_iter().find(|service| has(service)) {
             None => RedirectSpec::parse(said).map(Some),
             Some(other) => {
@@ -332,6 +337,12 @@ fn services(chain: Chain) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn by_rules(services: &[&str]) -> Tenant {
+        let mut tenant = redirected(services, &["ids"]);
+        tenant.redirect = tenant.redirect.map(|said| api::v1::Redirect { only_by_rules: true, ..said });
+        tenant
+    }
 
     fn redirected(services: &[&str], interfaces: &[&str]) -> Tenant {
         let text = |names: &[&str]| names.iter().map(ToString::to_string).collect();
@@ -388,6 +399,7 @@ mod tests {
             },
             redirected(&["redirect"], &["ids-b", "ids-a"]),
             redirected(&["l4-lifecycle", "redirect"], &["ids"]),
+            by_rules(&["acl", "redirect"]),
             {
                 let mut other = redirected(&["redirect"], &["ids"]);
                 other.redirect = other.redirect.map(|redirect| api::v1::Redirect {
@@ -450,6 +462,7 @@ mod tests {
             (redirected(&["redirect"], &["a", "b", "c"]), "redirect.interfaces"),
             (redirected(&["redirect"], &["a", "b/"]), "redirect.interfaces[1]"),
             (redirected(&["redirect", "balance"], &["ids"]), "forward_services"),
+            (by_rules(&["redirect"]), "redirect.only_by_rules"),
             (
                 Tenant { nat_pool: "out".into(), ..redirected(&["redirect", "nat"], &["ids"]) },
                 "forward_services",

@@ -31,8 +31,9 @@ pub(super) fn explain(meeting: &mut Meeting<'_>) -> Meets {
         meeting.say(None, "asked at an earlier packet; what rules say now:");
     }
     let tenants = meeting.tenants();
-    let mut met = Vec::new();
+    let (mut met, mut redirected) = (Vec::new(), false);
     let explained = tenants.acls.explain(&meeting.tenant.acls, &question, |list, answers| {
+        redirected |= list.action == Some(Action::Redirect) && !answers;
         met.push((Object::Acl(Arc::clone(&list.acl.name), list.rule), said(&list, answers)));
     });
     if met.is_empty() {
@@ -41,6 +42,7 @@ pub(super) fn explain(meeting: &mut Meeting<'_>) -> Meets {
     for (object, found) in met {
         meeting.say(Some(object), found);
     }
+    meeting.redirected = redirected;
     match (explained, meeting.direction) {
         (Explained::Denied(place), _) => Meets::Drops(reason(of_place(place))),
         (Explained::AnswersDenied(_), Direction::Reverse) => Meets::Drops(reason(Drop::Answers)),
@@ -64,6 +66,7 @@ fn said(met: &Met<'_>, answers: bool) -> String {
         Some(Action::Permit) => "permit",
         Some(Action::Reflect) => "reflect",
         Some(Action::Deny) => "deny",
+        Some(Action::Redirect) => "redirect",
         None => "next list",
     };
     let which = if met.rule.is_some() { "" } else { "no rule is met, " };

@@ -17,13 +17,15 @@ pub enum Action {
     Reflect,
     /// None of its packets passes.
     Deny,
+    /// Packets of both sides pass, by the tenant's engine if it has one.
+    Redirect,
 }
 
 /// Sessions that a list was asked about.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     /// Those that met a rule, by its action.
-    met: [AtomicU64; 3],
+    met: [AtomicU64; 4],
     /// Those that met one which leaves them to the next list.
     passed_on: AtomicU64,
     /// Those that met none.
@@ -197,6 +199,8 @@ pub(super) struct Decision {
     pub(super) denied: Option<Place>,
     /// Where it is permitted, and answers have to be asked about.
     pub(super) permitted: Places,
+    /// An engine is to look into it.
+    pub(super) redirected: bool,
 }
 
 /// What is needed for asking, to be used again.
@@ -261,6 +265,7 @@ impl Acls {
                 }
                 Action::Permit => decision.permitted.put(place),
                 Action::Reflect => {}
+                Action::Redirect => decision.redirected = true,
             }
         }
         decision

@@ -5,6 +5,7 @@
 //! | the first one of a session | lists of rules are asked about the session: those of its tenant, those for what its initiator's address begins, those for what is begun to its responder's (or to the backend that `balance` has chosen) |
 //! | of a session that all of them let pass | passes, and the next one doesn't come here |
 //! | of one that any of them denies | is dropped, and so are all others, before they come here |
+//! | of one that all let pass, and none says `redirect` of | likewise, and no packet comes to `redirect`, where the tenant's engine is there for those alone |
 //! | the first answer, where one of them says `permit` and not `reflect` | the lists of that place are asked about the answers, with source and destination exchanged |
 //!
 //! What was decided holds until tenants, rules, sets or endpoints change: then the next packet of a session is like the first one.
@@ -18,6 +19,7 @@ mod lists;
 pub use lists::{Acl, Acls, Action, Explained, Met, Place, Question};
 
 use super::entry::{Direction, Marks, Session};
+use super::redirect;
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
@@ -115,6 +117,8 @@ impl Note {
     const PASSED: u8 = 4;
     /// An answer was asked about.
     const ANSWERED: u8 = 8;
+    /// It was let pass by the tenant's engine.
+    const REDIRECTED: u8 = 16;
 
     /// What rules may ask about its answers; `own`: about the packet at hand, which is one of them.
     const fn of_answers(&mut self, own: (u8, u8), is_tcp: bool) -> (u8, u8) {
@@ -155,6 +159,7 @@ impl Serve for Filter {
             if note.marks & Note::ANSWERS != 0 {
                 session.retire(me);
             }
+            spare(session, tenant, note);
             counted = Some(Counter::Kept);
         }
         let asked = Asked { acls: &arrival.tenants.acls, tenant, handle, key: &key, translations };
@@ -174,7 +179,11 @@ impl Serve for Filter {
                 return Entry::Blocked(of_place(place).into());
             }
             note.permitted = decision.permitted;
-            note.marks |= Note::ADMITTED | Note::PASSED;
+            note.marks = note.marks & !Note::REDIRECTED | Note::ADMITTED | Note::PASSED;
+            if decision.redirected {
+                note.marks |= Note::REDIRECTED;
+            }
+            spare(session, tenant, note);
             session.chain[0] = session.chain[0].without(me);
             if decision.permitted.is_empty() {
                 note.marks |= Note::ANSWERS;
@@ -202,6 +211,14 @@ impl Serve for Filter {
 
     fn packet(&mut self, _: &mut Visit<'_>) -> Verdict {
         Verdict::Next
+    }
+}
+
+/// A session that was let pass, of which no rule has said `redirect`, doesn't visit an engine that is there for such alone.
+fn spare(session: &mut Session, tenant: &Tenant, note: &Note) {
+    let by_rules = tenant.redirect.as_ref().is_some_and(|redirect| redirect.only_by_rules);
+    if by_rules && note.marks & Note::REDIRECTED == 0 {
+        session.retire(redirect::number());
     }
 }
 

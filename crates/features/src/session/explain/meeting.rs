@@ -37,6 +37,8 @@ pub struct Meeting<'a> {
     pub(in super::super) ends: [Endpoint; 2],
     /// The backend that the session was given on the way here, and as whom that sees the client: client, backend.
     pub(in super::super) balanced: Option<[Endpoint; 2]>,
+    /// A rule has said on the way here that an engine is to look into the session.
+    pub(in super::super) redirected: bool,
     /// The service's node.
     pub(in super::super) node: &'static str,
     pub(in super::super) steps: &'a mut Vec<Step>,

@@ -104,6 +104,7 @@ impl Sessions {
             is_past: false,
             ends: to.ends,
             balanced: None,
+            redirected: false,
             node,
             steps: &mut to.steps,
         };

@@ -77,6 +77,8 @@ pub struct Redirect {
     pub on_failure: OnFailure,
     /// Packets of a session that the engine sees of each direction, at least; 0: all.
     pub inspect_packets: u64,
+    /// Only sessions go there of which a rule says so, by the service `acl`.
+    pub only_by_rules: bool,
     /// After how many nanoseconds without a heartbeat the engine is taken to be away.
     pub patience: u64,
     /// The engine.

@@ -19,6 +19,7 @@ use crate::session::tuple::{TCP_OFFSET, transport_at};
 use graph::packet::{Gso, Packets, SlotId};
 use graph::plan::Plan;
 use graph::{Feature, NodeSpec, prefetch_read};
+use std::sync::LazyLock;
 use wire::{Header, UdpHeader};
 
 graph::edges! {
@@ -81,7 +82,9 @@ pub(in crate::session) const SERVICE: Service = Service {
 /// The service's number.
 #[must_use]
 pub fn number() -> u8 {
-    crate::session::order().number(SERVICE.node.name).unwrap_or_default()
+    static NUMBER: LazyLock<u8> =
+        LazyLock::new(|| crate::session::order().number(SERVICE.node.name).unwrap_or_default());
+    *NUMBER
 }
 
 /// Why packets of sessions are dropped that were judged so (graph-wide id); `None` where the graph is without the service.
@@ -98,6 +101,9 @@ pub fn judged(plan: &Plan) -> Option<u16> {
 fn explain(meeting: &mut Meeting<'_>) -> Meets {
     let way = meeting.direction as usize;
     let Some(redirect) = &meeting.tenant.redirect else { return meeting.passes("no engine") };
+    if redirect.only_by_rules && !meeting.redirected {
+        return meeting.passes("no rule says that the engine looks into its session");
+    }
     let seen = meeting.session().map_or(0, |session| session.packets()[way]);
     if redirect.inspect_packets != 0 && seen >= redirect.inspect_packets {
         return meeting.passes(format!("the engine has seen {} packets", redirect.inspect_packets));

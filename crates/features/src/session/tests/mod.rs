@@ -13,6 +13,7 @@ mod limits;
 mod nat;
 mod policer;
 mod redirect;
+mod redirect_by_rules;
 mod serving;
 mod tcp;
 mod unchanged;

@@ -12,10 +12,17 @@ const TO_5: [u8; 12] = [2, 0xfe, 0, 0, 0, 5, 2, 0xfe, 0, 0, 0, 1];
 const TO_1: [u8; 12] = [2, 0xfe, 0, 0, 0, 1, 2, 0xfe, 0, 0, 0, 5];
 const PATIENCE: u64 = SECOND / 2;
 
-fn redirected(inspect_packets: u64, on_failure: OnFailure) -> Tenant {
+pub(super) fn redirected(inspect_packets: u64, on_failure: OnFailure) -> Tenant {
     let engine = Arc::new(Engine::default());
     (0..2).for_each(|side| engine.beat(side, SECOND));
-    let redirect = Redirect { interfaces: SIDES, on_failure, inspect_packets, patience: PATIENCE, engine };
+    let redirect = Redirect {
+        interfaces: SIDES,
+        on_failure,
+        inspect_packets,
+        patience: PATIENCE,
+        only_by_rules: false,
+        engine,
+    };
     Tenant {
         chain: [order().chain(["l4-lifecycle", "redirect"]).unwrap(); 2],
         redirect: Some(redirect),
@@ -41,7 +48,7 @@ fn put(bench: &mut Bench, tenant: &Tenant) {
     bench.publish(|draft| draft.change(key, |all| all.engines.add((1, 0), &redirect)));
 }
 
-fn with_engine(tier: Tier, tenant: &Tenant) -> Bench {
+pub(super) fn with_engine(tier: Tier, tenant: &Tenant) -> Bench {
     furnished(bench(tier, core::slice::from_ref(tenant)), tenant)
 }
 
@@ -76,13 +83,13 @@ fn comes_back(bench: &mut Bench, text: &'static str, name: &str) {
     assert_eq!((outcome.sent, outcome.drops), (expected, [].into()), "{name}");
 }
 
-fn through(bench: &mut Bench, text: &'static str, name: &str) {
+pub(super) fn through(bench: &mut Bench, text: &'static str, name: &str) {
     visits(bench, text, name);
     comes_back(bench, text, name);
 }
 
 /// Packets that the engine was sent so far.
-fn sent(bench: &Bench) -> u64 {
+pub(super) fn sent(bench: &Bench) -> u64 {
     count(bench, "redirect", "sent")
 }
 
