@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
-use quiver_tables::fib::{Address, Fib, FibError, FibWriter, NextHopId};
+use quiver_tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, RouteChange};
 
 /// The oracle for both widths: `prefix-trie` keys are (address, length) tuples.
 trait Width: Address + std::ops::BitXor<Output = Self> {
@@ -146,12 +146,65 @@ fn history<A: Width>(steps: &[Step], shared: bool) -> Result<(), TestCaseError> 
     Ok(())
 }
 
+/// The same history, insertions and withdrawals carried out many at a time.
+fn batches<A: Width>(steps: &[Step], at_a_time: usize, shared: bool) -> Result<(), TestCaseError> {
+    let mut writer = FibWriter::<A>::with_capacity(32 << 20).unwrap();
+    let mut oracle = prefix_trie::PrefixMap::<A::Key, u32>::new();
+    let mut present: Vec<(A, u8)> = Vec::new();
+    let early = shared.then(|| writer.reader());
+    for steps in steps.chunks(at_a_time) {
+        let (mut changes, mut touched) = (Vec::new(), present.clone());
+        for step in steps {
+            let (prefix, len, id) = match *step {
+                Step::Insert { base: which, noise, len, id } => {
+                    // Most of them under a few /16, which is where they are carried out together.
+                    ((base::<A>(which) ^ A::narrow(noise & u128::MAX >> 12)).masked(len), len, id)
+                }
+                Step::Remove { nth } if !present.is_empty() => {
+                    let (prefix, len) = present[nth % present.len()];
+                    (prefix, len, 0)
+                }
+                _ => continue,
+            };
+            changes.push(RouteChange { prefix, len, id: NextHopId(id) });
+            touched.push((prefix, len));
+            if id == 0 {
+                oracle.remove(&prefix.key(len));
+                present.retain(|route| *route != (prefix, len));
+            } else if oracle.insert(prefix.key(len), id).is_none() {
+                present.push((prefix, len));
+            }
+        }
+        prop_assert_eq!(writer.change_all(&changes), Ok(()));
+        prop_assert_eq!(writer.len(), present.len());
+        let fib = early.clone().unwrap_or_else(|| writer.reader());
+        check(&fib, &writer, &oracle, &probes(&touched))?;
+        let mark = writer.retire_mark();
+        writer.reclaim(mark);
+    }
+    let all: Vec<_> =
+        present.iter().map(|&(prefix, len)| RouteChange { prefix, len, id: NextHopId(0) }).collect();
+    prop_assert_eq!(writer.change_all(&all), Ok(()));
+    prop_assert_eq!(writer.usage().live, 65536 * 4, "an empty table holds no node");
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn v4_follows_the_oracle(steps in proptest::collection::vec(step(32), 1..60), shared: bool) {
         history::<u32>(&steps, shared)?;
+    }
+
+    #[test]
+    fn v4_batches_follow_the_oracle(steps in proptest::collection::vec(step(32), 1..200), at_a_time in 2..80usize, shared: bool) {
+        batches::<u32>(&steps, at_a_time, shared)?;
+    }
+
+    #[test]
+    fn v6_batches_follow_the_oracle(steps in proptest::collection::vec(step(128), 1..200), at_a_time in 2..80usize, shared: bool) {
+        batches::<u128>(&steps, at_a_time, shared)?;
     }
 
     #[test]
@@ -191,6 +244,54 @@ fn a_dense_block_grows_and_shrinks() {
         writer.reclaim(mark);
     }
     assert_eq!(writer.usage().live, 65536 * 4);
+}
+
+/// A batch in order of address leaves the table as single changes do: the same results in the same nodes.
+#[test]
+fn a_batch_makes_the_same_table() {
+    fn same<A: Width>(routes: &[RouteChange<A>]) {
+        let (mut one, mut all) = (FibWriter::<A>::new().unwrap(), FibWriter::<A>::new().unwrap());
+        for route in routes {
+            one.insert(route.prefix, route.len, route.id).unwrap();
+        }
+        all.change_all(routes).unwrap();
+        assert_eq!((one.len(), one.usage().live), (all.len(), all.usage().live));
+        let withdrawn: Vec<_> =
+            routes.iter().map(|route| RouteChange { id: NextHopId(0), ..*route }).collect();
+        all.change_all(&withdrawn[..routes.len() / 2]).unwrap();
+        withdrawn[..routes.len() / 2].iter().for_each(|route| {
+            one.remove(route.prefix, route.len).unwrap();
+        });
+        assert_eq!(one.len(), all.len());
+        let (one, all) = (one.reader(), all.reader());
+        assert!(routes.iter().all(|route| one.lookup(route.prefix) == all.lookup(route.prefix)));
+    }
+    let len = |n: u32| if n % 8 == 7 { 22 } else { 24 };
+    let route4 = |n: u32| (0x0100_0000 + n * 0x100, len(n), NextHopId(1 + n % 5));
+    let routes4: Vec<_> = (0..20_000).map(route4).collect();
+    let change =
+        |(prefix, len, id): (u32, u8, NextHopId)| RouteChange { prefix: prefix.masked(len), len, id };
+    same(&routes4.iter().copied().map(change).collect::<Vec<_>>());
+    let change = |(prefix, len, id): (u32, u8, NextHopId)| {
+        let prefix = (u128::from(prefix) << 80 | 0x2001 << 112).masked(len + 24);
+        RouteChange { prefix, len: len + 24, id }
+    };
+    same(&routes4.iter().copied().map(change).collect::<Vec<_>>());
+}
+
+/// What is refused in the midst of a batch leaves in force what was before it, and nothing behind it.
+#[test]
+fn a_batch_ends_at_what_is_refused() {
+    let mut writer = FibWriter::<u32>::new().unwrap();
+    let change = |prefix, len, id| RouteChange { prefix, len, id: NextHopId(id) };
+    let good = (0..40).map(|n| change(0x0a00_0000 + n, 32, 1 + n));
+    let mut changes: Vec<_> = good.collect();
+    changes.insert(20, change(0x0a00_0101, 24, 1));
+    assert_eq!(writer.change_all(&changes), Err((20, FibError::HostBits { len: 24 })));
+    assert_eq!(writer.len(), 20);
+    assert_eq!(writer.change_all(&changes[21..]), Ok(()));
+    let fib = writer.reader();
+    assert!((0..40).all(|n| fib.lookup(0x0a00_0000 + n) == NextHopId(1 + n)));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use quiver_tables::fib::{Address, Fib, FibWriter, NextHopId};
+use quiver_tables::fib::{Address, Fib, FibWriter, NextHopId, RouteChange};
 
 /// A reader's announcements: the epoch of the control thread it has seen between two rounds of lookups. This is the
 /// grace period the dataplane implements, in its smallest form.
@@ -79,6 +79,7 @@ fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
         let begin = Instant::now();
         let mut random = 0x2545_f491_4f6c_dd1du64;
         while begin.elapsed() < CHURN && handles.iter().all(|handle| !handle.is_finished()) {
+            let mut batch = Vec::new();
             for _ in 0..256 {
                 random ^= random << 13;
                 random ^= random >> 7;
@@ -88,13 +89,13 @@ fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
                 let prefix = probe.addr.masked(len);
                 // Times of growth and of decline, so that nodes pass through all their forms in both directions.
                 let inserts = if changes / 4096 % 2 == 0 { 15 } else { 1 };
-                if random >> 60 < inserts {
-                    writer.insert(prefix, len, NextHopId(probe.own)).unwrap();
-                } else {
-                    writer.remove(prefix, len).unwrap();
-                }
+                let id = NextHopId(if random >> 60 < inserts { probe.own } else { 0 });
+                batch.push(RouteChange { prefix, len, id });
                 changes += 1;
             }
+            // All at once, or each by itself.
+            let at_once = if changes / 256 % 2 == 0 { batch.len() } else { 1 };
+            batch.chunks(at_once).for_each(|batch| writer.change_all(batch).unwrap());
             let mark = writer.retire_mark();
             quiescence.wait();
             reclaimed += writer.reclaim(mark);

@@ -1,4 +1,4 @@
-//! One change of the routing table, carried into the trie.
+//! One change of the routing table, carried into the trie. (Many at once: `bulk.rs`.)
 //!
 //! A change concerns the addresses of one prefix. [`Editor::edit`] walks the nodes on the way to it, and, where the
 //! prefix is shorter than they are deep, the nodes under it. It works bottom up: an entry is replaced only after
@@ -35,6 +35,11 @@ pub(crate) struct Op<A> {
 }
 
 impl<A: Address> Op<A> {
+    /// Bits in which an address agrees with the prefix, counted from the first.
+    pub(super) fn common(&self, path: A) -> u32 {
+        (self.prefix.widen() ^ path.widen()).leading_zeros()
+    }
+
     fn leaf(&self, old: Entry) -> Entry {
         match self.change {
             Change::Insert(new) if old.len() <= self.len => new,
@@ -45,12 +50,12 @@ impl<A: Address> Op<A> {
     }
 
     /// Whether the prefix covers a whole slot above `depth`.
-    fn covers(&self, depth: u32) -> bool {
+    pub(super) fn covers(&self, depth: u32) -> bool {
         u32::from(self.len) <= depth
     }
 
     /// The slots of the node at `depth` that the prefix touches.
-    fn slots(&self, depth: u32) -> (u8, u8) {
+    pub(super) fn slots(&self, depth: u32) -> (u8, u8) {
         let bits = u32::from(self.len).saturating_sub(depth);
         if bits == 0 {
             return (0, u8::MAX);
@@ -89,7 +94,7 @@ impl Editor<'_> {
     }
 
     /// The entry that has to stand where `entry` stands, in a slot whose node decides the bits before `depth`.
-    fn edit<A: Address>(&mut self, entry: Entry, depth: u32, op: &Op<A>) -> Entry {
+    pub(super) fn edit<A: Address>(&mut self, entry: Entry, depth: u32, op: &Op<A>) -> Entry {
         if !entry.is_node() {
             let new = op.leaf(entry);
             return if op.covers(depth) || new == entry { new } else { self.grow(entry, new, depth, op) };
@@ -105,7 +110,7 @@ impl Editor<'_> {
     fn grow<A: Address>(&mut self, old: Entry, new: Entry, depth: u32, op: &Op<A>) -> Entry {
         let bottom = (u32::from(op.len) - 1) / STRIDE * STRIDE;
         let (first, last) = op.slots(bottom);
-        let node = self.node(Runs::island(first, last, new, old));
+        let node = self.node(&Runs::island(first, last, new, old));
         self.path(depth, bottom, op.prefix, old, node)
     }
 
@@ -143,7 +148,7 @@ impl Editor<'_> {
             return node;
         }
         self.release(node);
-        self.folded_node::<A>(new, depth)
+        self.folded_node::<A>(&new, depth)
     }
 
     /// Whether joining runs has to be left undone because the room is kept for the nodes on the way up. A change
@@ -178,7 +183,7 @@ impl Editor<'_> {
             return node;
         }
         self.release(node);
-        self.folded_node::<A>(runs, depth)
+        self.folded_node::<A>(&runs, depth)
     }
 
     fn edit_fold<A: Address>(&mut self, node: Entry, depth: u32, op: &Op<A>) -> Entry {
@@ -187,22 +192,32 @@ impl Editor<'_> {
         if op.covers(depth) || (!op.covers(end) && common >= end) {
             let new_beside = if op.covers(depth) { op.leaf(beside) } else { beside };
             let new_below = self.edit(below, end, op);
-            let tight = op.covers(depth) && self.is_short::<A>();
-            if new_below.is_node() && (tight || !self.folds_under(new_below, new_beside)) {
+            if op.covers(depth) && self.is_short::<A>() && new_below.is_node() {
                 self.words.publish_fold(node, new_beside, new_below);
                 return node;
             }
-            self.release(node);
-            return self.path(depth, end, path, new_beside, new_below);
+            let fold = Fold { end, path, beside: new_beside, below: new_below };
+            return self.put_below_fold::<A>(node, depth, fold);
         }
         // The prefix ends on the path or leaves it: at that level an open node is needed.
         let leaves_at = common.min(u32::from(op.len) - 1) / STRIDE * STRIDE;
         let lower = self.path(leaves_at + STRIDE, end, path, beside, below);
         let slot = path.byte(leaves_at);
-        let open = self.node(Runs::island(slot, slot, lower, beside));
+        let open = self.node(&Runs::island(slot, slot, lower, beside));
         self.release(node);
         let changed = self.edit(open, leaves_at, op);
         self.path(depth, leaves_at, path, beside, changed)
+    }
+
+    /// What stands where a fold at `depth` stands that is to lead to these: the same, where that is a fold still.
+    pub(super) fn put_below_fold<A: Address>(&mut self, node: Entry, depth: u32, fold: Fold<A>) -> Entry {
+        let Fold { end, path, beside, below } = fold;
+        if below.is_node() && !self.folds_under(below, beside) {
+            self.words.publish_fold(node, beside, below);
+            return node;
+        }
+        self.release(node);
+        self.path(depth, end, path, beside, below)
     }
 
     /// What leads from `depth` along the bits of `path` to `target` at depth `end`, and everything beside to the
@@ -235,7 +250,7 @@ impl Editor<'_> {
         }
         let above = end - STRIDE;
         let slot = path.byte(above);
-        let node = self.node(Runs::island(slot, slot, target, beside));
+        let node = self.node(&Runs::island(slot, slot, target, beside));
         self.path(depth, above, path, beside, node)
     }
 
@@ -251,13 +266,13 @@ impl Editor<'_> {
     }
 
     /// Whether the node of these runs is a step of a longer path without branches.
-    fn foldable<A: Address>(&self, runs: &Runs) -> bool {
+    pub(super) fn foldable<A: Address>(&self, runs: &Runs) -> bool {
         A::FOLDS && runs.single_way().is_some_and(|(_, below, rest)| self.folds_under(below, rest))
     }
 
     /// A node for `runs`, or the fold it is a part of, or the leaf it has become. Of a fold's path only the bits
     /// from its depth on count, so those above needn't be known.
-    fn folded_node<A: Address>(&mut self, runs: Runs, depth: u32) -> Entry {
+    pub(super) fn folded_node<A: Address>(&mut self, runs: &Runs, depth: u32) -> Entry {
         match runs.single_way() {
             Some((slot, below, rest)) if A::FOLDS && self.folds_under(below, rest) => {
                 let path = A::narrow(u128::from(slot) << (120 - depth));
@@ -267,10 +282,10 @@ impl Editor<'_> {
         }
     }
 
-    fn node(&mut self, runs: Runs) -> Entry {
+    fn node(&mut self, runs: &Runs) -> Entry {
         match runs.0.as_slice() {
             [only] => only.entry,
-            _ => reserved(self.words.encode(self.allocator, &runs)),
+            _ => reserved(self.words.encode(self.allocator, runs)),
         }
     }
 
@@ -278,7 +293,7 @@ impl Editor<'_> {
         reserved(self.words.encode_fold(self.allocator, fold))
     }
 
-    fn release(&mut self, node: Entry) {
+    pub(super) fn release(&mut self, node: Entry) {
         self.allocator.release(node.granule(), self.readers);
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! Fib<A>  ──────────────┐ clones share        FibWriter<A>
-//!   lookup, lookup_batch│                       Rib      what was inserted: (prefix, length) → id
+//!   lookup, lookup_batch│                       Prefixes what was inserted: (prefix, length) → id
 //!                       ▼                       Editor   carries one change into the trie
 //!                     Words ◀───────────────────Allocator free blocks, retired blocks
 //! ```
@@ -23,17 +23,19 @@
 
 mod address;
 mod allocator;
+mod bulk;
 mod edit;
 mod entry;
 mod error;
 mod node;
+mod prefixes;
 mod reader;
-mod rib;
 mod walk;
 mod words;
 mod writer;
 
 pub use address::Address;
 pub use error::FibError;
+pub use prefixes::Prefixes;
 pub use reader::{Fib, NextHopId};
-pub use writer::{DEFAULT_CAPACITY, FibWriter, Retired, Usage};
+pub use writer::{DEFAULT_CAPACITY, FibWriter, Retired, RouteChange, Usage};

@@ -3,10 +3,9 @@
 use super::error::ForwardingError;
 use super::route::Origin;
 use super::sets::{SetId, Sets};
-use foldhash::fast::RandomState;
 use graph::publish::Publisher;
-use std::collections::{HashMap, VecDeque};
-use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Retired, Usage};
+use std::collections::VecDeque;
+use tables::fib::{Address, Fib, FibError, FibWriter, NextHopId, Prefixes, Retired, RouteChange, Usage};
 
 /// Changes after which a batch sets its retired blocks aside.
 const REST_EVERY: usize = 4096;
@@ -22,23 +21,15 @@ pub(super) struct Candidate {
     pub(super) owner: u16,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Op<A> {
-    prefix: A,
-    len: u8,
-    /// 0: withdraw.
-    hop: u32,
-}
-
 /// The routes of one VRF and IP version.
 #[derive(Debug)]
 pub(super) struct Rib<A> {
     writer: FibWriter<A>,
     /// The most preferred candidate of each prefix.
-    first: HashMap<(A, u8), Candidate, RandomState>,
+    first: Prefixes<A, Candidate>,
     /// The others, of the few prefixes that have several, in order of preference.
-    others: HashMap<(A, u8), Vec<Candidate>, RandomState>,
-    queue: VecDeque<Op<A>>,
+    others: Prefixes<A, Vec<Candidate>>,
+    queue: VecDeque<RouteChange<A>>,
     /// Prefixes whose change the FIB had no room for.
     unplaced: Vec<(A, u8)>,
     retired: VecDeque<(u64, Retired)>,
@@ -48,8 +39,8 @@ impl<A: Address> Rib<A> {
     pub(super) fn new(writer: FibWriter<A>) -> Self {
         Self {
             writer,
-            first: HashMap::default(),
-            others: HashMap::default(),
+            first: Prefixes::default(),
+            others: Prefixes::default(),
             queue: VecDeque::new(),
             unplaced: Vec::new(),
             retired: VecDeque::new(),
@@ -63,32 +54,33 @@ impl<A: Address> Rib<A> {
 
     /// Routes that there are.
     pub(super) fn len(&self) -> usize {
-        self.first.len() + self.others.values().map(Vec::len).sum::<usize>()
+        self.first.len() + self.others.iter().map(|(.., others)| others.len()).sum::<usize>()
     }
 
     /// Adds a candidate, or replaces the one of the same origin and owner, whose set is returned.
     pub(super) fn add(&mut self, sets: &Sets, prefix: A, len: u8, new: Candidate) -> Option<SetId> {
-        let key = (prefix, len);
         let rank = |candidate: &Candidate| (candidate.origin, candidate.owner);
-        let Some(first) = self.first.get_mut(&key) else {
-            self.first.insert(key, new);
-            self.queue_best(sets, key);
+        let Some(first) = self.first.get_or_insert(prefix, len, new) else {
+            // The only one, as nearly always.
+            self.queue(prefix, len, sets.active(new.set));
             return None;
         };
-        let old = if rank(first) == rank(&new) {
-            Some(core::mem::replace(first, new).set)
+        let mut old = None;
+        if rank(first) == rank(&new) {
+            old = Some(core::mem::replace(first, new).set);
         } else {
             let other = if rank(&new) < rank(first) { core::mem::replace(first, new) } else { new };
-            let others = self.others.entry(key).or_default();
-            match others.binary_search_by_key(&rank(&other), rank) {
-                Ok(at) => Some(core::mem::replace(&mut others[at], other).set),
-                Err(at) => {
-                    others.insert(at, other);
-                    None
+            match self.others.get_mut(prefix, len) {
+                None => {
+                    self.others.get_or_insert(prefix, len, vec![other]);
                 }
+                Some(others) => match others.binary_search_by_key(&rank(&other), rank) {
+                    Ok(at) => old = Some(core::mem::replace(&mut others[at], other).set),
+                    Err(at) => others.insert(at, other),
+                },
             }
-        };
-        self.queue_best(sets, key);
+        }
+        self.queue_best(sets, prefix, len);
         old
     }
 
@@ -101,43 +93,39 @@ impl<A: Address> Rib<A> {
         origin: Origin,
         owner: u16,
     ) -> Option<SetId> {
-        let key = (prefix, len);
         let is = |candidate: &Candidate| (candidate.origin, candidate.owner) == (origin, owner);
-        let first = self.first.get_mut(&key)?;
-        let others = self.others.get_mut(&key);
-        let set = if is(first) {
-            let set = first.set;
-            match others {
-                Some(others) => *first = others.remove(0),
-                None => {
-                    self.first.remove(&key);
-                }
-            }
-            set
-        } else {
-            let others = others?;
-            others.remove(others.iter().position(is)?).set
+        let first = self.first.get_mut(prefix, len)?;
+        let Some(others) = self.others.get_mut(prefix, len) else {
+            // The only one, as nearly always.
+            let set = is(first).then_some(first.set)?;
+            self.first.remove(prefix, len);
+            self.queue(prefix, len, None);
+            return Some(set);
         };
-        if self.others.get(&key).is_some_and(Vec::is_empty) {
-            self.others.remove(&key);
+        let gone = if is(first) {
+            core::mem::replace(first, others.remove(0))
+        } else {
+            others.remove(others.iter().position(is)?)
+        };
+        if others.is_empty() {
+            self.others.remove(prefix, len);
         }
-        self.queue_best(sets, key);
-        Some(set)
+        self.queue_best(sets, prefix, len);
+        Some(gone.set)
     }
 
     /// The candidates of a prefix, in order of preference.
     pub(super) fn candidates(&self, prefix: A, len: u8) -> impl Iterator<Item = &Candidate> {
-        let key = (prefix, len);
-        self.first.get(&key).into_iter().chain(self.others.get(&key).into_iter().flatten())
+        self.first.get(prefix, len).into_iter().chain(self.others.get(prefix, len).into_iter().flatten())
     }
 
     /// All candidates with their prefixes, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (A, u8, &Candidate)> {
-        let first = self.first.iter().map(|((prefix, len), candidate)| (*prefix, *len, candidate));
-        let others = self.others.iter().flat_map(|((prefix, len), others)| {
-            others.iter().map(move |candidate| (*prefix, *len, candidate))
-        });
-        first.chain(others)
+        let others = self
+            .others
+            .iter()
+            .flat_map(|(prefix, len, others)| others.iter().map(move |candidate| (prefix, len, candidate)));
+        self.first.iter().chain(others)
     }
 
     /// The prefix a lookup of `address` ends at once the queue is carried out.
@@ -157,12 +145,18 @@ impl<A: Address> Rib<A> {
             .filter(|(_, _, candidate)| turned(candidate))
             .map(|(prefix, len, _)| (prefix, len))
             .collect();
-        keys.into_iter().for_each(|key| self.queue_best(sets, key));
+        keys.into_iter().for_each(|(prefix, len)| self.queue_best(sets, prefix, len));
     }
 
-    fn queue_best(&mut self, sets: &Sets, key: (A, u8)) {
-        let hop = self.candidates(key.0, key.1).find_map(|candidate| sets.active(candidate.set));
-        self.queue.push_back(Op { prefix: key.0, len: key.1, hop: hop.unwrap_or(0) });
+    fn queue_best(&mut self, sets: &Sets, prefix: A, len: u8) {
+        let hop = self.candidates(prefix, len).find_map(|candidate| sets.active(candidate.set));
+        self.queue(prefix, len, hop);
+    }
+
+    /// Has the FIB lead a prefix to a next hop, or nowhere.
+    fn queue(&mut self, prefix: A, len: u8, hop: Option<u32>) {
+        let id = hop.map_or(NextHopId::NO_ROUTE, NextHopId);
+        self.queue.push_back(RouteChange { prefix, len, id });
     }
 
     /// Memory of the table, in bytes.
@@ -185,8 +179,8 @@ impl<A: Address> Rib<A> {
 
     /// Tries again what the FIB had no room for.
     pub(super) fn retry(&mut self, sets: &Sets) {
-        for key in core::mem::take(&mut self.unplaced) {
-            self.queue_best(sets, key);
+        for (prefix, len) in core::mem::take(&mut self.unplaced) {
+            self.queue_best(sets, prefix, len);
         }
     }
 
@@ -196,39 +190,33 @@ impl<A: Address> Rib<A> {
     /// A change that there is no room for is set aside for [`Rib::retry`], so that those behind it, which may make room,
     /// are carried out; the error is returned in the end.
     pub(super) fn apply(&mut self, publisher: &Publisher) -> Result<bool, FibError> {
-        let mut changes = 0;
         let mut full = None;
-        while let Some(op) = self.queue.front() {
-            let done = match op.hop {
-                0 => self.writer.remove(op.prefix, op.len),
-                hop => self.writer.insert(op.prefix, op.len, NextHopId(hop)),
+        let mut changes = 0;
+        while changes < MAX_CHANGES && !self.queue.is_empty() {
+            let (next, _) = self.queue.as_slices();
+            let next = &next[..next.len().min(REST_EVERY)];
+            let (done, error) = match self.writer.change_all(next) {
+                Ok(()) => (next.len(), None),
+                Err((done, error)) => (done, Some(error)),
             };
-            match done {
-                Ok(_) => {}
-                Err(FibError::Full { retired, .. }) if retired > 0 => {
-                    self.rest(publisher);
-                    return Ok(false);
-                }
-                Err(error) => {
-                    self.unplaced.push((op.prefix, op.len));
+            changes += done;
+            let refused = error.and_then(|_| next.get(done)).map(|change| (change.prefix, change.len));
+            self.queue.drain(..done);
+            // A long batch uses again what it gave up itself.
+            self.rest(publisher);
+            match error {
+                Some(FibError::Full { retired, .. }) if retired > 0 => return Ok(false),
+                Some(error) => {
+                    self.unplaced.extend(refused);
+                    self.queue.pop_front();
+                    changes += 1;
                     full = Some(error);
                 }
+                None => {}
             }
-            self.queue.pop_front();
-            changes += 1;
-            // A long batch uses again what it gave up itself.
-            if changes % REST_EVERY == 0 {
-                self.rest(publisher);
-                self.reclaim(publisher);
-            }
-            if changes == MAX_CHANGES {
-                break;
-            }
+            self.reclaim(publisher);
         }
         self.queue.shrink_to(REST_EVERY);
-        if changes > 0 {
-            self.rest(publisher);
-        }
         full.map_or(Ok(self.queue.is_empty()), Err)
     }
 
