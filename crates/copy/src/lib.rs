@@ -10,6 +10,7 @@
 //! | [`dsa`] | Intel Data Streaming Accelerator: descriptors, completion records, queues, discovery |
 //! | [`model`] | a software model of that device: a thread that reads descriptors and writes records, and goes wrong as asked |
 //! | [`setup`] | from settings to devices, and a channel for each transmit queue |
+//! | [`near`] | which of the devices' queues are near to which worker |
 //! | [`learn`] | from how many bytes on a device is worth its trouble, measured |
 //!
 //! See `docs/copy-engines.md`.
@@ -21,6 +22,7 @@ pub mod dsa;
 pub mod engine;
 pub mod learn;
 pub mod model;
+pub mod near;
 pub mod setup;
 
 pub use cpu::Cpu;

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use memory::simd::Tier;
@@ -14,6 +13,7 @@ use crate::dsa::sysfs::{self, Queue, QueueError};
 use crate::dsa::{Channel, Device};
 use crate::learn;
 use crate::model::{Model, ModelOptions};
+use crate::near::{Nearness, wanted};
 
 /// A body that a device hasn't copied after this time never will be.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ pub enum Choice {
     /// The workers themselves.
     #[default]
     Cpu,
-    /// Work queues of these names ("wq0.1"); none named: those nearest to the first worker's core.
+    /// Work queues of these names ("wq0.1"); none named: those nearest to the core of at least one worker.
     Dsa(Vec<String>),
     /// A model of a device, for tests.
     Model(ModelOptions),
@@ -41,8 +41,8 @@ pub struct CopyOptions {
     pub choice: Choice,
     /// From how many bytes on an engine gets a body; `None`: from where on it was measured to pay.
     pub threshold: Option<usize>,
-    /// Core of the first worker, to be near to.
-    pub core: Option<usize>,
+    /// Cores of the workers, to be near to; the threshold is measured with a queue near to the first.
+    pub cores: Vec<usize>,
 }
 
 /// Why an engine that is asked for isn't there.
@@ -74,7 +74,7 @@ pub struct Engines {
     threshold: Option<usize>,
     learnt: Vec<learn::Timing>,
     tier: Tier,
-    turn: AtomicUsize,
+    nearness: Nearness,
 }
 
 impl Engines {
@@ -83,36 +83,41 @@ impl Engines {
     /// # Errors
     /// [`SetupError`] where it isn't there or can't be used: nothing else takes its place unasked.
     pub fn open(options: &CopyOptions, tier: Tier) -> Result<Option<Self>, SetupError> {
-        let (name, devices, left_alone) = match &options.choice {
+        let nodes = Path::new(sysfs::NODES);
+        let (name, opened, left_alone) = match &options.choice {
             Choice::Cpu => return Ok(None),
             Choice::Dsa(names) if names.is_empty() => {
-                let (devices, left_alone) = open_nearest(options.core)?;
-                ("dsa", devices, left_alone)
+                let (opened, left_alone) = open_nearest(nodes, &options.cores)?;
+                ("dsa", opened, left_alone)
             }
-            Choice::Dsa(names) => ("dsa", open_all(names)?, Vec::new()),
-            Choice::Model(model) => ("dsa-model", vec![start_model(*model)?], Vec::new()),
+            Choice::Dsa(names) => ("dsa", open_all(nodes, names, &options.cores)?, Vec::new()),
+            Choice::Model(model) => {
+                let (devices, nearness) = (vec![start_model(*model)?], Nearness::unknown(1));
+                ("dsa-model", Opened { devices, nearness }, Vec::new())
+            }
         };
-        let (turn, learnt) = Default::default();
+        let Opened { devices, nearness } = opened;
+        let learnt = Vec::new();
         let threshold = options.threshold.or(Some(THRESHOLD_OF_MODEL));
-        let mut engines = Self { name, devices, left_alone, threshold, learnt, tier, turn };
+        let mut engines = Self { name, devices, left_alone, threshold, learnt, tier, nearness };
         if options.threshold.is_none() && matches!(options.choice, Choice::Dsa(_)) {
-            engines.learn();
+            engines.learn(options.cores.first().copied());
         }
         Ok(Some(engines))
     }
 
-    /// Measures from how many bytes on a device pays.
-    fn learn(&mut self) {
-        let (mut cpu, mut channel) = (Cpu::new(self.tier), self.channel());
+    /// Measures from how many bytes on a device near to a core pays.
+    fn learn(&mut self, core: Option<usize>) {
+        let (mut cpu, mut channel) = (Cpu::new(self.tier), self.channel(core));
         self.learnt = learn::measure(&mut cpu, &mut channel);
         self.threshold = learn::threshold(&self.learnt);
     }
 
-    /// A channel for a transmit queue; devices take turns.
+    /// A channel for a transmit queue of the worker on this core: the devices nearest to it take turns.
     #[must_use]
-    pub fn channel(&self) -> Channel {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.devices.len();
-        Channel::new(Arc::clone(&self.devices[turn]), Cpu::new(self.tier))
+    pub fn channel(&self, core: Option<usize>) -> Channel {
+        let device = self.nearness.next(core).unwrap_or(0);
+        Channel::new(Arc::clone(&self.devices[device]), Cpu::new(self.tier))
     }
 
     /// "dsa" or "dsa-model".
@@ -146,37 +151,49 @@ impl Engines {
     }
 }
 
+/// Devices, and which of them are near to which worker.
+struct Opened {
+    devices: Vec<Arc<Device>>,
+    nearness: Nearness,
+}
+
 /// Opens queues by their names.
-fn open_all(names: &[String]) -> Result<Vec<Arc<Device>>, SetupError> {
+fn open_all(nodes: &Path, names: &[String], cores: &[usize]) -> Result<Opened, SetupError> {
     if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
         return Err(SetupError::Twice(name.clone()));
     }
-    names.iter().map(|name| open_named(Path::new(sysfs::DEVICES), name)).collect()
+    let (mut queues, mut devices) = (Vec::new(), Vec::new());
+    for name in names {
+        let (queue, device) = open_named(Path::new(sysfs::DEVICES), name)?;
+        queues.push(queue);
+        devices.push(device);
+    }
+    Ok(Opened { devices, nearness: Nearness::of(nodes, &queues, cores) })
 }
 
-/// Opens the queues that are nearest to a core, and says which could not even be understood.
-fn open_nearest(core: Option<usize>) -> Result<(Vec<Arc<Device>>, Vec<QueueError>), SetupError> {
-    let nodes = Path::new(sysfs::NODES);
-    let node = core.and_then(|core| sysfs::node_of(nodes, core));
+/// Opens the queues that are nearest to any of the cores, and says which could not even be understood.
+fn open_nearest(nodes: &Path, cores: &[usize]) -> Result<(Opened, Vec<QueueError>), SetupError> {
     let found = sysfs::discover(Path::new(sysfs::DEVICES))?;
-    let queues = sysfs::nearest(nodes, found.queues, node);
     // One that another process has is no reason not to use the others.
-    let (mut opened, mut refused) = (Vec::new(), None);
-    for queue in &queues {
-        match open_queue(queue) {
-            Ok(device) => opened.push(device),
+    let (mut queues, mut devices, mut refused) = (Vec::new(), Vec::new(), None);
+    for queue in wanted(nodes, found.queues, cores) {
+        match open_queue(&queue) {
+            Ok(device) => {
+                devices.push(device);
+                queues.push(queue);
+            }
             Err(error @ SetupError::Open(OpenError::Busy { .. })) => refused = Some(error),
             Err(error) => return Err(error),
         }
     }
     match refused {
-        Some(error) if opened.is_empty() => Err(error),
-        _ => Ok((opened, found.left_alone)),
+        Some(error) if devices.is_empty() => Err(error),
+        _ => Ok((Opened { devices, nearness: Nearness::of(nodes, &queues, cores) }, found.left_alone)),
     }
 }
 
 /// Opens a queue by name.
-fn open_named(devices: &Path, name: &str) -> Result<Arc<Device>, SetupError> {
+fn open_named(devices: &Path, name: &str) -> Result<(Queue, Arc<Device>), SetupError> {
     let numbers = name.strip_prefix("wq").and_then(|rest| rest.split_once('.'));
     let good = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !numbers.is_some_and(|(device, queue)| good(device) && good(queue)) {
@@ -186,7 +203,9 @@ fn open_named(devices: &Path, name: &str) -> Result<Arc<Device>, SetupError> {
         // Says it more plainly than what is missing in sysfs.
         hardware::open_file(&Path::new(sysfs::FILES).join(name))?;
     }
-    open_queue(&sysfs::queue(devices, name)?)
+    let queue = sysfs::queue(devices, name)?;
+    let device = open_queue(&queue)?;
+    Ok((queue, device))
 }
 
 fn open_queue(queue: &Queue) -> Result<Arc<Device>, SetupError> {

@@ -13,7 +13,7 @@ use quiver_copy::model::ModelOptions;
 use quiver_copy::{Choice, CopyOptions, Cpu, Engine, Engines, SetupError, Transfer};
 
 fn open(choice: Choice, threshold: Option<usize>) -> Result<Option<Engines>, SetupError> {
-    Engines::open(&CopyOptions { choice, threshold, core: Some(0) }, Tier::detect())
+    Engines::open(&CopyOptions { choice, threshold, cores: vec![0] }, Tier::detect())
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn channels_of_a_model_copy() {
     let engines = open(Choice::Model(ModelOptions::default()), None).unwrap().unwrap();
     assert_eq!((engines.name(), engines.devices().len()), ("dsa-model", 1));
     assert!(engines.threshold().is_some() && engines.learnt().is_empty(), "nothing is measured on a model");
-    for mut channel in [engines.channel(), engines.channel()] {
+    for mut channel in [engines.channel(Some(0)), engines.channel(None)] {
         let (from, mut to) = (vec![7_u8; 3000], vec![0_u8; 3000]);
         // SAFETY: both outlive `finish`.
         unsafe { channel.push(Transfer { to: to.as_mut_ptr(), from: from.as_ptr(), len: 3000 }) };
@@ -41,7 +41,7 @@ fn channels_of_a_model_copy() {
 #[test]
 fn measuring_leaves_a_channel_idle() {
     let engines = open(Choice::Model(ModelOptions::default()), None).unwrap().unwrap();
-    let mut channel = engines.channel();
+    let mut channel = engines.channel(None);
     let timings = measure(&mut Cpu::default(), &mut channel);
     assert_eq!(timings.iter().map(|timing| timing.size).collect::<Vec<_>>(), SIZES);
     assert_eq!(channel.pending(), 0);

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use quiver_copy::dsa::Mode;
-use quiver_copy::dsa::sysfs::{QueueError, discover, nearest, node_of, queue};
+use quiver_copy::dsa::sysfs::{Queue, QueueError, discover, nearest, node_of, queue};
+use quiver_copy::near::{Nearness, wanted};
 use std::fs;
 use std::path::Path;
 
@@ -72,6 +73,35 @@ fn the_nearest_is_chosen() {
     assert_eq!((node_of(&nodes, 1), node_of(&nodes, 2), node_of(&nodes, 9)), (Some(0), Some(1), None));
     work_queue(&devices, "wq4.0", &[]);
     assert_eq!(names(Some(1)), ["wq2.0"], "a device of no node isn't near");
+}
+
+#[test]
+fn each_worker_takes_turns_among_the_queues_of_its_own_node() {
+    let root = machine();
+    let (devices, nodes) = (root.path().join("devices"), root.path().join("nodes"));
+    work_queue(&devices, "wq2.1", &[]);
+    work_queue(&devices, "wq4.0", &[]);
+    let queues = |cores: &[usize]| wanted(&nodes, discover(&devices).unwrap().queues, cores);
+    let names = |queues: &[Queue]| queues.iter().map(|queue| queue.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&queues(&[0, 1])), ["wq0.0"]);
+    assert_eq!(names(&queues(&[3])), ["wq2.0", "wq2.1"]);
+    assert_eq!(names(&queues(&[])), ["wq0.0", "wq2.0", "wq2.1", "wq4.0"], "nothing is known of cores");
+
+    let cores = [1, 2, 3];
+    let both = queues(&cores);
+    assert_eq!(names(&both), ["wq0.0", "wq2.0", "wq2.1"], "not what is near to no worker");
+    let near = Nearness::of(&nodes, &both, &cores);
+    let next = |core: Option<usize>| both[near.next(core).unwrap()].name.as_str();
+    assert_eq!([1, 1].map(|core| next(Some(core))), ["wq0.0", "wq0.0"]);
+    // Two workers of one node share its queues between them.
+    assert_eq!([2, 3, 2, 3].map(|core| next(Some(core))), ["wq2.0", "wq2.1", "wq2.0", "wq2.1"]);
+    assert_eq!([0, 9, 0].map(|core| next(Some(core))), ["wq0.0", "wq2.0", "wq2.1"], "no worker is there");
+    assert_eq!(next(None), "wq0.0");
+
+    // Where a node's own couldn't be had, the nearest of those that could.
+    let near = Nearness::of(&nodes, &both[1..], &cores);
+    assert_eq!(near.next(Some(1)), Some(0));
+    assert_eq!(Nearness::of(&nodes, &[], &cores).next(Some(1)), None);
 }
 
 /// Two sockets of a machine whose second node is offline: the kernel lists distances to nodes that are online (`node_read_distance`), here

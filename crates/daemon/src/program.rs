@@ -84,7 +84,7 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
             HugePages::Never => memif::region::HugePages::Never,
             HugePages::Require => memif::region::HugePages::Require,
         },
-        copy: settings.copy.options(cores.first().copied()),
+        copy: settings.copy.options(cores),
         ipfix: settings.ipfix.clone(),
         fib_bytes: None,
     }

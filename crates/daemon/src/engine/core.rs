@@ -251,10 +251,13 @@ impl Core {
         age(bridges, memory::clock::nanoseconds(), self.macs.buckets().div_ceil(20));
     }
 
-    /// A memif queue to send by, with the copy engine where one is in use and pays.
-    fn memif_tx(&self, queue: ::memif::TxQueue) -> Box<dyn TxQueue> {
+    /// The memif queue that a worker sends by (the first of those that share it), with the copy engine where one is in use and pays.
+    fn memif_tx(&self, worker: usize, queue: ::memif::TxQueue) -> Box<dyn TxQueue> {
         match self.copy.as_ref().and_then(|engines| Some((engines, engines.threshold()?))) {
-            Some((engines, threshold)) => Box::new(MemifEngineTx::new(queue, engines.channel(), threshold)),
+            Some((engines, threshold)) => {
+                let channel = engines.channel(self.pool.core(worker));
+                Box::new(MemifEngineTx::new(queue, channel, threshold))
+            }
             None => Box::new(MemifTx::new(queue)),
         }
     }
@@ -273,7 +276,9 @@ impl Core {
                 let rx =
                     connection.rx.into_iter().map(|queue| Box::new(ports::memif::MemifRx::new(queue)) as _);
                 let rx = port::damaged(&damage, rx.collect());
-                let tx = connection.tx.into_iter().map(|queue| self.memif_tx(queue)).collect();
+                // As `Pool::attach_tx` deals them out: each worker in turn.
+                let tx = connection.tx.into_iter().enumerate();
+                let tx = tx.map(|(worker, queue)| self.memif_tx(worker, queue)).collect();
                 self.detach(index);
                 self.attach(index, attachment, Some("memif-input"), mode, rx, tx);
                 self.link_up(index);

@@ -15,7 +15,7 @@ use super::percent::Percent;
 pub struct Copying {
     /// Who.
     pub engine: CopyEngine,
-    /// For "dsa": names of work queues; none: those nearest to the first worker.
+    /// For "dsa": names of work queues; none: those nearest to a worker's core. Each worker uses those of them that are nearest to it.
     pub queues: Vec<String>,
     /// From how many bytes on a piece of a body goes to the engine; none: from where on that was measured to pay.
     pub threshold: Option<usize>,
@@ -128,15 +128,15 @@ impl ModelSettings {
 }
 
 impl Copying {
-    /// As the engine takes it; `core` is the first worker's.
+    /// As the engine takes it; `cores` are the workers'.
     #[must_use]
-    pub fn options(&self, core: Option<usize>) -> CopyOptions {
+    pub fn options(&self, cores: &[usize]) -> CopyOptions {
         let choice = match self.engine {
             CopyEngine::Cpu => Choice::Cpu,
             CopyEngine::Dsa => Choice::Dsa(self.queues.clone()),
             CopyEngine::DsaModel => Choice::Model(self.model.clone().unwrap_or_default().options()),
         };
-        CopyOptions { choice, threshold: self.threshold, core }
+        CopyOptions { choice, threshold: self.threshold, cores: cores.to_vec() }
     }
 
     /// Settings that are there and have no effect with this engine, as they are written in the file. They may stand there: an
