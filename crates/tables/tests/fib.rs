@@ -95,6 +95,14 @@ fn check<A: Width>(
         prop_assert_eq!(batched, expect, "batch {:x?}", addr);
         prop_assert_eq!(writer.route_of(addr).map_or(0, |(.., id)| id.0), expect);
     }
+    // Neighbours, who go down the table together.
+    let mut sorted = addrs.to_vec();
+    sorted.sort_unstable();
+    for addrs in sorted.chunks(3) {
+        fib.lookup_batch(addrs, &mut out, |_| ());
+        let each: Vec<u32> = addrs.iter().map(|addr| fib.lookup(*addr).0).collect();
+        prop_assert_eq!(&out[..addrs.len()], each, "neighbours {:x?}", addrs);
+    }
     Ok(())
 }
 

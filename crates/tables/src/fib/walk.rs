@@ -69,14 +69,19 @@ impl View<'_> {
         let end = self.fixed(base);
         if end <= 64 {
             // As nearly all do: half the width, and no 128-bit shift by a variable.
-            let path = u64::from(self.fixed(base + 4)) << 32 | u64::from(self.fixed(base + 5));
-            let differing = ((addr.widen() >> 64) as u64 ^ path) << depth;
+            let differing = ((addr.widen() >> 64) as u64 ^ self.fold_path_above(base)) << depth;
             let on_path = differing.leading_zeros() >= end - depth;
             return (self.entry(base + 1 + usize::from(on_path)), end);
         }
         let differing = (addr.widen() ^ self.fold_path(base)) << depth;
         let on_path = differing.leading_zeros() >= end - depth;
         (self.entry(base + 1 + usize::from(on_path)), end)
+    }
+
+    /// The first 64 bits of a fold's path.
+    #[inline(always)]
+    fn fold_path_above(self, base: usize) -> u64 {
+        u64::from(self.fixed(base + 4)) << 32 | u64::from(self.fixed(base + 5))
     }
 
     #[inline(always)]
@@ -101,19 +106,60 @@ impl View<'_> {
     /// the processor has the cache misses of many addresses under way at a time.
     #[inline(always)]
     pub(crate) fn ids<A: Address>(self, addrs: &[A], out: &mut [u32], prefetch: impl Fn(*const u8)) {
-        let mut open = 0;
         for (addr, out) in addrs.iter().zip(out.iter_mut()) {
             *out = self.entry(addr.root()).word();
-            open |= *out;
         }
-        if Entry::from_word(open).is_node() {
+        let mut depth = ROOT_DEPTH;
+        while let Some(below) = self.step_together(addrs, out, depth) {
+            depth = below;
+        }
+        if Entry::from_word(out.iter().fold(0, |open, word| open | word)).is_node() {
             if A::FOLDS {
-                self.steps_with_folds(addrs, out, prefetch);
+                self.steps_with_folds(addrs, out, depth, prefetch);
             } else {
-                self.steps(addrs, out, prefetch);
+                self.steps(addrs, out, depth, prefetch);
             }
         }
         out.iter_mut().for_each(|out| *out &= ID_MASK);
+    }
+
+    /// A step of addresses that are all at one small node, as where the few routes there are lie side by side: what it says is read once,
+    /// and no address is asked what its node is. Gives their new depth; `None` where they aren't, or are through.
+    #[inline(always)]
+    fn step_together<A: Address>(self, addrs: &[A], out: &mut [u32], depth: u32) -> Option<u32> {
+        let first = *out.first()?;
+        let node = Entry::from_word(first);
+        if !node.is_node() || out.iter().fold(0, |differing, word| differing | (word ^ first)) != 0 {
+            return None;
+        }
+        let base = word_of(node.granule());
+        match node.kind() {
+            Kind::Tiny => {
+                let bounds = self.fixed(base);
+                let (second, third) = (bounds as u8, (bounds >> 8) as u8);
+                let runs = [0, 1, 2].map(|run| self.entry(base + TINY_HEADER + run).word());
+                for (addr, out) in addrs.iter().zip(out.iter_mut()) {
+                    let byte = addr.byte(depth);
+                    let from_second = if byte >= third { runs[2] } else { runs[1] };
+                    *out = if byte >= second { from_second } else { runs[0] };
+                }
+                Some(depth + STRIDE)
+            }
+            Kind::Fold if A::FOLDS && self.fixed(base) <= 64 => {
+                let end = self.fixed(base);
+                let path = self.fold_path_above(base);
+                let (beside, below) = (self.entry(base + 1).word(), self.entry(base + 2).word());
+                // The bits from `depth` to `end`.
+                let mask = u64::MAX >> depth & u64::MAX << (64 - end);
+                for (addr, out) in addrs.iter().zip(out.iter_mut()) {
+                    let differing = ((addr.widen() >> 64) as u64 ^ path) & mask;
+                    *out = if differing == 0 { below } else { beside };
+                }
+                Some(end)
+            }
+            // Each address reads lines of its own.
+            _ => None,
+        }
     }
 
     /// Asks for the lines that the next step reads. The processor itself looks ahead by a few addresses only, and not beyond a branch that it
@@ -151,8 +197,8 @@ impl View<'_> {
 
     /// The steps below the root where all addresses are at the same depth.
     #[inline(always)]
-    fn steps<A: Address>(self, addrs: &[A], out: &mut [u32], prefetch: impl Fn(*const u8)) {
-        for depth in (ROOT_DEPTH..u32::from(A::BITS)).step_by(STRIDE as usize) {
+    fn steps<A: Address>(self, addrs: &[A], out: &mut [u32], from: u32, prefetch: impl Fn(*const u8)) {
+        for depth in (from..u32::from(A::BITS)).step_by(STRIDE as usize) {
             if self.is_large {
                 self.announce(addrs, out, |_| depth, &prefetch);
             }
@@ -172,8 +218,14 @@ impl View<'_> {
 
     /// The steps below the root where folds let each address be at its own depth.
     #[inline(always)]
-    fn steps_with_folds<A: Address>(self, addrs: &[A], out: &mut [u32], prefetch: impl Fn(*const u8)) {
-        let mut depths = [ROOT_DEPTH as u8; BATCH];
+    fn steps_with_folds<A: Address>(
+        self,
+        addrs: &[A],
+        out: &mut [u32],
+        from: u32,
+        prefetch: impl Fn(*const u8),
+    ) {
+        let mut depths = [from as u8; BATCH];
         loop {
             if self.is_large {
                 self.announce(addrs, out, |at| u32::from(depths[at % BATCH]), &prefetch);
