@@ -8,54 +8,22 @@
 //! costs is measured with real ports.
 
 mod clocks;
+#[path = "clocks/source.rs"]
+mod source;
 
 use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
-use graph::packet::Packets;
-use graph::port::{Attachment, PortFault, Received, RxMode, RxPort, RxQueue};
+use graph::port::{Attachment, RxMode, RxPort};
 use graph::simd::Tier;
 use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
 use quiver_features::testing::Bench;
+use source::Source;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::Ipv6Header;
 use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr};
-
-/// Gives the same frames again and again, 256 at a time.
-struct Source(Vec<Vec<u8>>, usize);
-
-impl RxQueue for Source {
-    fn receive(
-        &mut self,
-        _: Tier,
-        packets: &mut Packets,
-        rx_if: IfIndex,
-        max: usize,
-    ) -> Result<Received, PortFault> {
-        let first = packets.taken();
-        for _ in 0..max {
-            let frame = &self.0[self.1];
-            self.1 = (self.1 + 1) % self.0.len();
-            let read = |room: &mut [u8]| {
-                room.copy_from_slice(frame);
-                Ok((0, frame.len()))
-            };
-            let taken = packets.receive_private(rx_if, frame.len(), read);
-            taken.map_err(|error| PortFault { kind: "source", reason: error.to_string() })?;
-        }
-        let slots = first..packets.taken();
-        Ok(Received { bytes: 64 * slots.len() as u64, slots, ..Received::default() })
-    }
-
-    fn release(&mut self) {}
-
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -119,7 +87,7 @@ fn measure(tier: Tier, v6: bool, routes: u32, rounds: u32) {
         frame(address(1, 9), with_host(target((random >> 8) % routes), (random >> 24) as u8))
     });
     bench.graph.ports.attach(2, Attachment::default(), Box::new(Sink(64)));
-    let source = Box::new(Source(frames.collect(), 0));
+    let source = Box::new(Source::new(frames.collect()));
     if let Some(queues) = bench.graph.queues("test-input") {
         queues.list = vec![RxPort::new(1, 0, RxMode::Polling, source)];
     }
