@@ -8,6 +8,7 @@ use memif::ring::{Armed, RingGauge};
 use memif::{Connection, RxQueue, TxQueue};
 
 use crate::port::lock;
+use crate::sleepers::Signals;
 
 /// An established connection.
 #[derive(Debug)]
@@ -61,23 +62,6 @@ impl Link {
         Ok(Self { rx, tx, events, gauges, info })
     }
 
-    /// Asks for signals of all queues; whether one has something already (or a fault, which `receive` will find).
-    pub(crate) fn arm(&self) -> bool {
-        self.rx.iter().fold(false, |ready, rx| ready | (lock(rx).arm() != Ok(Armed::Sleep)))
-    }
-
-    /// Asks for no more signals.
-    pub(crate) fn disarm(&self) {
-        for rx in &self.rx {
-            lock(rx).disarm();
-        }
-    }
-
-    /// Takes back the signals that came; whether there was one.
-    pub(crate) fn take_signals(&self) -> bool {
-        self.rx.iter().fold(false, |any, rx| any | lock(rx).take_signal())
-    }
-
     /// Whether a queue has something to receive; `None` if there is no such queue. Signals that somebody waits for stay asked for.
     pub(crate) fn ready(&self, queue: usize, waited_for: bool) -> Option<bool> {
         self.rx.get(queue).map(|rx| ready(rx, waited_for))
@@ -86,6 +70,23 @@ impl Link {
     /// The same for all queues.
     pub(crate) fn any_ready(&self, waited_for: bool) -> bool {
         self.rx.iter().any(|rx| ready(rx, waited_for))
+    }
+}
+
+impl Signals for Link {
+    /// A fault counts, too: `receive` will find it.
+    fn arm(&self) -> bool {
+        self.rx.iter().fold(false, |ready, rx| ready | (lock(rx).arm() != Ok(Armed::Sleep)))
+    }
+
+    fn disarm(&self) {
+        for rx in &self.rx {
+            lock(rx).disarm();
+        }
+    }
+
+    fn take_signals(&self) -> bool {
+        self.rx.iter().fold(false, |any, rx| any | lock(rx).take_signal())
     }
 }
 

@@ -3,24 +3,58 @@
 //! A queue has one interrupt flag and one eventfd for all threads that wait for it. So signals stay asked for as long as one of them
 //! sleeps, and who takes a signal back, or has news to tell, wakes all others: each looks for itself whether there is something for it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, PoisonError};
 
+#[cfg(all(test, loom))]
+use loom::sync::{Mutex, MutexGuard};
 use memif::ring::Event;
+#[cfg(not(all(test, loom)))]
+use std::sync::{Mutex, MutexGuard};
 
-use crate::link::Link;
-use crate::port::lock;
+/// What wakes a sleeper.
+pub(crate) trait Wake {
+    fn signal(&self);
+}
+
+impl Wake for Event {
+    fn signal(&self) {
+        Self::signal(self);
+    }
+}
+
+/// The queues that are slept on.
+pub(crate) trait Signals {
+    /// Asks for signals of all queues; whether one has something already.
+    fn arm(&self) -> bool;
+
+    /// Asks for no more signals.
+    fn disarm(&self);
+
+    /// Takes back the signals that came; whether there was one.
+    fn take_signals(&self) -> bool;
+}
 
 /// Those that wait: what wakes each.
-#[derive(Debug, Default)]
-pub(crate) struct Sleepers(Mutex<Vec<Arc<Event>>>);
+#[derive(Debug)]
+pub(crate) struct Sleepers<W = Event>(Mutex<Vec<Arc<W>>>);
 
-impl Sleepers {
+impl<W> Default for Sleepers<W> {
+    fn default() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<W: Wake> Sleepers<W> {
     /// Enters a sleeper, and asks for signals of the link that there is then; whether it has something already.
-    pub(crate) fn enter(
+    pub(crate) fn enter<L: Signals>(
         &self,
-        me: &Arc<Event>,
-        link: impl FnOnce() -> Option<Arc<Link>>,
-    ) -> (Option<Arc<Link>>, bool) {
+        me: &Arc<W>,
+        link: impl FnOnce() -> Option<Arc<L>>,
+    ) -> (Option<Arc<L>>, bool) {
         let mut all = lock(&self.0);
         all.push(Arc::clone(me));
         // Only now: a link that comes later wakes this sleeper.
@@ -30,7 +64,7 @@ impl Sleepers {
     }
 
     /// The sleeper is awake.
-    pub(crate) fn leave(&self, me: &Arc<Event>, link: Option<&Link>) {
+    pub(crate) fn leave(&self, me: &Arc<W>, link: Option<&impl Signals>) {
         let mut all = lock(&self.0);
         all.retain(|one| !Arc::ptr_eq(one, me));
         let Some(link) = link else { return };
@@ -55,8 +89,11 @@ impl Sleepers {
 }
 
 /// Wakes these once: who goes on sleeping enters again.
-fn wake(all: &mut Vec<Arc<Event>>) {
+fn wake<W: Wake>(all: &mut Vec<Arc<W>>) {
     for one in all.drain(..) {
         one.signal();
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;
