@@ -23,6 +23,18 @@ const usage = `Look at Quiver on the nodes of a cluster.
                                            what policies say of a session, on the nodes of both ends; exit status 1 if it wouldn't
                                            pass. An end is a pod, "pod" or "namespace/pod", or an address:
                                              kubectl quiver explain client shop/web-0 tcp/8080
+  kubectl quiver [FLAGS] trace POD [--to TO] [--proto PROTOCOL] [--port PORT] [--count NUMBER] [--timeout TIME] [--output json]
+                                           the way of the next packets that a pod sends, through its node and the one where they arrive;
+                                           TO is a pod, a Service "svc/name" or "svc/namespace/name", or an address. Ends when there
+                                           are NUMBER (5), or after TIME (15s); exit status 1 if there were none. Forgets what else is
+                                           traced on these nodes:
+                                             kubectl quiver trace client --to svc/shop/web --port 80
+  kubectl quiver [FLAGS] pcap POD [WORD...]
+                                           capture what a pod sends and receives, as pcapng to standard output, until Ctrl-C; WORDs are
+                                           options of "quiver pcap start":
+                                             kubectl quiver pcap client --count 100 | wireshark -k -i -
+  kubectl quiver [FLAGS] drops             what was dropped on every node, and what that means
+  kubectl quiver [FLAGS] sessions          sessions on every node
   kubectl quiver [FLAGS] sysdump FILE      all that nodes say of themselves, for whoever shall find a fault: a .tar.gz; exit status 1 if
                                            some of it couldn't be had
   kubectl quiver [FLAGS] on NODE WORD...   run the command line "quiver" on a node, with its exit status:
@@ -36,7 +48,8 @@ Flags:
 var errUnwell = errors.New("not all is well")
 
 // How many words each command takes, itself included: at least, and at most if it isn't zero.
-var commands = map[string][2]int{"status": {1, 1}, "explain": {4, 4}, "sysdump": {2, 2}, "on": {3, 0}}
+var commands = map[string][2]int{"status": {1, 1}, "explain": {4, 4}, "sysdump": {2, 2}, "on": {3, 0},
+	"trace": {2, 0}, "pcap": {2, 0}, "drops": {1, 1}, "sessions": {1, 1}}
 
 func main() {
 	flags := flag.NewFlagSet("kubectl-quiver", flag.ExitOnError)
@@ -102,6 +115,14 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 			return err
 		}
 		well, err = inspect.PrintVerdicts(os.Stdout, all)
+	case "trace":
+		return trace(ctx, cluster, words[1], words[2:])
+	case "pcap":
+		return cluster.Capture(ctx, words[1], words[2:], os.Stdout, os.Stderr)
+	case "drops":
+		return cluster.Each(ctx, os.Stdout, "show", "drops", "--explain")
+	case "sessions":
+		return cluster.Each(ctx, os.Stdout, "show", "session")
 	case "sysdump":
 		return sysdump(ctx, cluster, words[1])
 	default:

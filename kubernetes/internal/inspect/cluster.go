@@ -2,7 +2,9 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	discovery "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 )
@@ -27,13 +30,18 @@ const (
 type Cluster struct {
 	config    *rest.Config
 	client    *client.CoreV1Client
+	discovery *discovery.DiscoveryV1Client
 	namespace string
 }
 
 // Connect prepares to look at the Quiver in a namespace of a cluster.
 func Connect(config *rest.Config, namespace string) (*Cluster, error) {
 	core, err := client.NewForConfig(config)
-	return &Cluster{config, core, namespace}, err
+	if err != nil {
+		return nil, err
+	}
+	endpoints, err := discovery.NewForConfig(config)
+	return &Cluster{config, core, endpoints, namespace}, err
 }
 
 // Node is a node of the cluster.
@@ -87,7 +95,7 @@ func (c *Cluster) Node(ctx context.Context, name string) (Node, error) {
 }
 
 // Run runs the command line `quiver` on a node, to its end.
-func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, errors io.Writer) error {
+func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, failures io.Writer) error {
 	if node.Pod == nil {
 		return fmt.Errorf("node %s has no pod of Quiver in namespace %s", node.Name, c.namespace)
 	}
@@ -99,5 +107,26 @@ func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, error
 	if err != nil {
 		return err
 	}
-	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: errors})
+	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: failures})
 }
+
+// call runs the command line `quiver` on a node and returns what it prints; an error has what it says of it.
+func (c *Cluster) call(ctx context.Context, node Node, words ...string) ([]byte, error) {
+	var out, failed bytes.Buffer
+	if err := c.Run(ctx, node, words, &out, &failed); err != nil {
+		return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
+	}
+	return out.Bytes(), nil
+}
+
+// callAmong does so on the node of a name.
+func (c *Cluster) callAmong(ctx context.Context, nodes []Node, name string, words ...string) ([]byte, error) {
+	i := slices.IndexFunc(nodes, func(one Node) bool { return one.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no node %s any more", name)
+	}
+	return c.call(ctx, nodes[i], words...)
+}
+
+// inJSON has the answer in JSON.
+func inJSON(words []string) []string { return slices.Concat(words, []string{"--output", "json"}) }

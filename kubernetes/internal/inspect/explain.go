@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,15 +53,7 @@ func (c *Cluster) Explain(ctx context.Context, from, to, service string) ([]Verd
 		return nil, err
 	}
 	ask := func(node string, words ...string) ([]byte, error) {
-		i := slices.IndexFunc(nodes, func(one Node) bool { return one.Name == node })
-		if i < 0 {
-			return nil, fmt.Errorf("there is no node %s any more", node)
-		}
-		var out, failed bytes.Buffer
-		if err := c.Run(ctx, nodes[i], append(words, "--output", "json"), &out, &failed); err != nil {
-			return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
-		}
-		return out.Bytes(), nil
+		return c.callAmong(ctx, nodes, node, inJSON(words)...)
 	}
 	return explain(sender, receiver, service, ask)
 }
@@ -81,7 +72,7 @@ func (c *Cluster) end(ctx context.Context, text string) (end, error) {
 		return end{}, err
 	}
 	if pod.Spec.HostNetwork {
-		return end{}, fmt.Errorf("pod %s/%s has its node's network: no policy is for it; give its address where it is the other end", namespace, name)
+		return end{}, fmt.Errorf("pod %s/%s has its node's network, not one of Quiver's; give its address where it is the other end", namespace, name)
 	}
 	found := end{node: pod.Spec.NodeName}
 	for _, entry := range pod.Status.PodIPs {

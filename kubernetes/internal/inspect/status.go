@@ -1,10 +1,8 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -48,13 +46,7 @@ func (c *Cluster) Status(ctx context.Context) (all []Status, well bool, err erro
 	var waiting sync.WaitGroup
 	for i, node := range nodes {
 		waiting.Go(func() {
-			all[i] = status(node, func(words ...string) ([]byte, error) {
-				var out, failed bytes.Buffer
-				if err := c.Run(ctx, node, append(words, "--output", "json"), &out, &failed); err != nil {
-					return nil, errors.Join(err, errors.New(strings.TrimSpace(failed.String())))
-				}
-				return out.Bytes(), nil
-			})
+			all[i] = status(node, func(words ...string) ([]byte, error) { return c.call(ctx, node, inJSON(words)...) })
 		})
 	}
 	waiting.Wait()
