@@ -31,6 +31,7 @@ import (
 	"quiver/kubernetes/internal/install"
 	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/policy"
+	"quiver/kubernetes/internal/report"
 )
 
 type options struct {
@@ -177,6 +178,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		go rules.Report(ctx, log)
 	}
 	go server.Run(ctx)
+	if cluster != nil {
+		go report.New(server.Attachments, quiverd, cluster, log).Run(ctx)
+	}
 	if err := server.Figures(registry); err != nil {
 		return err
 	}

@@ -105,6 +105,13 @@ func (a *Agent) Guarding(guard Guard) {
 	}
 }
 
+// Attachments are all on this node. Nobody changes them.
+func (a *Agent) Attachments() []*attachment.Record {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.store.All()
+}
+
 // podOf names an attachment's pod as the API server does.
 func podOf(record *attachment.Record) types.NamespacedName {
 	return types.NamespacedName{Namespace: record.PodNamespace, Name: record.PodName}

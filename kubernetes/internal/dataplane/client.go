@@ -100,6 +100,19 @@ func (c *Client) Objects(ctx context.Context) (*Found, error) {
 	return sort(all), nil
 }
 
+// Memifs are all that quiverd has, as they run, by name.
+func (c *Client) Memifs(ctx context.Context) (map[string]*quiver.MemifState, error) {
+	answer, err := c.quiver.Memif(ctx, &quiver.MemifRequest{})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*quiver.MemifState{}
+	for _, memif := range answer.Memifs {
+		all[memif.Interface] = memif
+	}
+	return all, nil
+}
+
 // get reads all objects of these kinds.
 func (c *Client) get(ctx context.Context, kinds ...quiver.Kind) (*quiver.Config, error) {
 	all := &quiver.Config{}

@@ -16,12 +16,17 @@ const (
 	ours = "pod:"
 	// Names of interfaces have at most 63 characters.
 	longestName = 63
-	// The Ethernet address that clients of an Ethernet memif have in Calico/VPP.
-	memifMAC = "02:00:00:00:00:01"
+	// MemifMAC is the Ethernet address that clients of an Ethernet memif have in Calico/VPP.
+	MemifMAC = "02:00:00:00:00:01"
 )
 
 // Socket is the abstract socket of a pod's memif beside the interface of that name.
 func Socket(interfaceName string) string { return "@vpp/memif-" + interfaceName }
+
+// MemifName is what the memif beside an attachment is called in the dataplane.
+func MemifName(record *attachment.Record) string {
+	return objectName(record, "memif-"+record.Interface)
+}
 
 // Objects are those of one attachment: a tun and routes to it, and beside it the memif, to which the routes lead for some ports.
 func Objects(record *attachment.Record) *quiver.Config {
@@ -69,7 +74,7 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 			device.ProxyArp = append(device.ProxyArp, everything(address))
 			// Behind Ethernet a next hop has an address, whose neighbour is known.
 			hop.Address = address.String()
-			config.Neighbors = append(config.Neighbors, &quiver.Neighbor{Interface: device.Name, Address: hop.Address, Mac: memifMAC})
+			config.Neighbors = append(config.Neighbors, &quiver.Neighbor{Interface: device.Name, Address: hop.Address, Mac: MemifMAC})
 		}
 		config.Routes[i].PortSplit = &quiver.PortSplit{Ports: ports(record.Memif.Ports), NextHop: hop}
 	}

@@ -1,7 +1,11 @@
 package pods
 
 import (
+	"context"
+	"encoding/json"
+
 	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -24,6 +28,21 @@ func (c *Cluster) TellService(key types.NamespacedName, uid types.UID, reason, m
 // TellPolicy writes a warning on a policy of whatever kind.
 func (c *Cluster) TellPolicy(policy *core.ObjectReference, reason, message string) {
 	c.recorder.Event(policy, core.EventTypeWarning, reason, message)
+}
+
+// Annotate has a pod have an annotation. It is written as part of the pod's status, which needs no right to change pods themselves.
+func (c *Cluster) Annotate(ctx context.Context, pod ID, key, value string) error {
+	// With a UID, the API server refuses to write to another pod of that name.
+	about := map[string]any{"annotations": map[string]string{key: value}}
+	if pod.UID != "" {
+		about["uid"] = pod.UID
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": about})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, meta.PatchOptions{}, "status")
+	return err
 }
 
 // Tell writes an event on a pod.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +24,8 @@ type apiServer struct {
 	ranged atomic.Bool
 	// events are told to who watches the nodes.
 	events chan string
+	// patched is the last pod whose status was written, how, and what.
+	patched string
 }
 
 const podText = `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"default","name":%q,"uid":%q,"resourceVersion":"7","annotations":{"a":%q}},"spec":{"nodeName":"n1"}}`
@@ -64,6 +67,12 @@ func startAPI(t *testing.T) *apiServer {
 		}
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+	})
+	mux.HandleFunc("PATCH /api/v1/namespaces/default/pods/{name}/status", func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		api.patched = r.PathValue("name") + " " + r.Header.Get("Content-Type") + " " + string(text)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, podText, r.PathValue("name"), "u1", "patched")
 	})
 	mux.HandleFunc("GET /api/v1/nodes/n1", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -219,5 +228,21 @@ func TestOtherNodesAreFollowed(t *testing.T) {
 func TestTwoRangesOfOneFamilyAreRefused(t *testing.T) {
 	if got, err := ParseRanges([]string{"10.0.0.0/24", "10.0.1.0/24"}); err == nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestAnnotationsAreWrittenWithTheStatus(t *testing.T) {
+	api := startAPI(t)
+	cluster, ctx := connect(t, api)
+	if err := cluster.Annotate(ctx, ID{"default", "listed", "u1"}, "quiver.io/status", `{"a":1}`); err != nil {
+		t.Fatal(err)
+	}
+	// Not of a pod that has the name since.
+	want := `listed application/merge-patch+json {"metadata":{"annotations":{"quiver.io/status":"{\"a\":1}"},"uid":"u1"}}`
+	if api.patched != want {
+		t.Errorf("asked for %s", api.patched)
+	}
+	if err := cluster.Annotate(ctx, ID{"other", "listed", "u1"}, "quiver.io/status", "{}"); err == nil {
+		t.Error("what wasn't written is no error")
 	}
 }

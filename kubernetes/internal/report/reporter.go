@@ -1,0 +1,198 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	quiver "quiver/kubernetes/internal/api/quiverv1"
+	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/pods"
+)
+
+const (
+	// This often quiverd is asked.
+	every = 5 * time.Second
+	// At most this often a pod is written to, however often its application comes and goes, and this many are at a time.
+	rest = 10 * time.Second
+	most = 20
+	// At most this long one round takes.
+	patience = 20 * time.Second
+)
+
+// Dataplane knows memifs as they are.
+type Dataplane interface {
+	// Memifs of all, by name of the interface.
+	Memifs(ctx context.Context) (map[string]*quiver.MemifState, error)
+}
+
+// Pods are written to.
+type Pods interface {
+	pods.Source
+	// Annotate has a pod have an annotation.
+	Annotate(ctx context.Context, pod pods.ID, key, value string) error
+	// Tell writes an event.
+	Tell(pod pods.ID, well bool, reason, message string)
+}
+
+// Reporter keeps annotations.
+type Reporter struct {
+	attachments func() []*attachment.Record
+	dataplane   Dataplane
+	pods        Pods
+	log         *slog.Logger
+
+	known map[pods.ID]*reported
+}
+
+// reported is what a pod has been told.
+type reported struct {
+	text   string
+	when   time.Time
+	memifs map[string]*seen
+	// Its last write failed so.
+	failure string
+}
+
+// seen is a memif as it was last.
+type seen struct {
+	connected bool
+	since     *time.Time
+	connects  uint64
+	// What was told of it.
+	told bool
+}
+
+// New makes one for the attachments that there are whenever it asks.
+func New(attachments func() []*attachment.Record, dataplane Dataplane, pods_ Pods, log *slog.Logger) *Reporter {
+	return &Reporter{attachments, dataplane, pods_, log, map[pods.ID]*reported{}}
+}
+
+// Run reports until the context ends.
+func (r *Reporter) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.round(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+}
+
+// round tells what has changed. While quiverd doesn't answer nothing is known, and nothing told.
+func (r *Reporter) round(ctx context.Context, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	states, err := r.dataplane.Memifs(ctx)
+	if err != nil {
+		return
+	}
+	of := map[pods.ID][]*attachment.Record{}
+	for _, record := range r.attachments() {
+		if record.PodName != "" {
+			id := pods.ID{Namespace: record.PodNamespace, Name: record.PodName, UID: record.PodUID}
+			of[id] = append(of[id], record)
+		}
+	}
+	for id := range r.known {
+		if of[id] == nil {
+			delete(r.known, id)
+		}
+	}
+	written := 0
+	for id, records := range of {
+		if written < most && r.pod(ctx, id, records, states, now) {
+			written++
+		}
+	}
+}
+
+// pod tells one, if there is something new and it hasn't just been told; true: it tried.
+func (r *Reporter) pod(ctx context.Context, id pods.ID, records []*attachment.Record, states map[string]*quiver.MemifState, now time.Time) bool {
+	known := r.known[id]
+	if known == nil {
+		annotations, err := r.pods.Annotations(ctx, id, nil)
+		if err != nil {
+			return true
+		}
+		known = &reported{text: annotations[Annotation], memifs: map[string]*seen{}}
+		r.known[id] = known
+	}
+	slices.SortFunc(records, func(a, b *attachment.Record) int { return strings.Compare(a.Interface, b.Interface) })
+	var all []Interface
+	for _, record := range records {
+		state := states[dataplane.MemifName(record)]
+		some := interfaces(record, state)
+		for i := range some {
+			if some[i].Memif != nil {
+				known.follow(&some[i], state, now)
+			}
+		}
+		all = append(all, some...)
+	}
+	wanted := text(all)
+	if wanted == known.text || now.Sub(known.when) < rest {
+		return false
+	}
+	known.when = now
+	if err := r.pods.Annotate(ctx, id, Annotation, wanted); err != nil {
+		if known.failure != err.Error() {
+			known.failure = err.Error()
+			r.log.Warn("a pod isn't told what it has; trying again", "pod", id.Namespace+"/"+id.Name, "why", err)
+		}
+		return true
+	}
+	known.text, known.failure = wanted, ""
+	for _, one := range all {
+		if one.Memif != nil {
+			r.event(id, one, known.memifs[one.Name])
+		}
+	}
+	return true
+}
+
+// follow tells since when a memif is as it is.
+func (k *reported) follow(one *Interface, state *quiver.MemifState, now time.Time) {
+	last, now := k.memifs[one.Name], now.UTC().Truncate(time.Second)
+	switch {
+	case last == nil:
+		// An agent before this one may have told.
+		last = &seen{connects: state.GetConnects()}
+		if told := before(k.text, one.Name); told != nil {
+			last.since, last.connected, last.told = told.Since, told.Connected, told.Connected
+		}
+		k.memifs[one.Name] = last
+		if last.connected != one.Connected {
+			last.connected, last.since = one.Connected, &now
+		}
+	case last.connected != one.Connected || last.connects != state.GetConnects() && one.Connected:
+		last.connected, last.since, last.connects = one.Connected, &now, state.GetConnects()
+	}
+	if !one.Connected && last.since != nil && state.GetLastDisconnectNs() > 0 {
+		ended := time.Unix(0, int64(state.GetLastDisconnectNs())).UTC().Truncate(time.Second)
+		last.since = &ended
+	}
+	one.Since = last.since
+}
+
+// event tells that an application has come or gone, if that is new.
+func (r *Reporter) event(id pods.ID, one Interface, last *seen) {
+	if one.Connected == last.told {
+		return
+	}
+	last.told = one.Connected
+	if one.Connected {
+		r.pods.Tell(id, true, "QuiverMemifConnected", fmt.Sprintf("%s: application %q is connected: %d queues to receive from, %d to send to, rings of %d, mode %s",
+			one.Name, one.Peer, one.RxQueues, one.TxQueues, one.RingSize, one.Mode))
+		return
+	}
+	why := ""
+	if one.LastDisconnect != "" {
+		why = ": " + one.LastDisconnect
+	}
+	r.pods.Tell(id, true, "QuiverMemifDisconnected", one.Name+": no application is connected any more"+why+"; its ports go to the ordinary interface")
+}
