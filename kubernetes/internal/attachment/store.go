@@ -21,7 +21,7 @@ type Store struct {
 const suffix = ".json"
 
 // Open reads a directory, which is made if it is missing. A file that can't be understood is an error: an address that it holds
-// might be given to a second pod.
+// might be given to a second pod. So are two that have one address: it would lead to either of them.
 func Open(directory string) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, err
@@ -47,6 +47,12 @@ func Open(directory string) (*Store, error) {
 		record := &Record{}
 		if err := json.Unmarshal(text, record); err != nil {
 			return nil, fmt.Errorf("attachment %s is damaged (%w): move it away if no pod has its address", path, err)
+		}
+		for _, address := range record.Addresses {
+			if other, used := store.used[address]; used && other != record.ID {
+				return nil, fmt.Errorf("attachments %s of %s and %s of %s have the same address %s: delete one of the pods, and move its file away",
+					store.path(other), store.records[other].Pod(), path, record.Pod(), address)
+			}
 		}
 		store.remember(record)
 	}

@@ -67,6 +67,24 @@ func TestADamagedFileIsNotPassedOver(t *testing.T) {
 	}
 }
 
+func TestTwoPodsWithOneAddressAreNotPassedOver(t *testing.T) {
+	directory := t.TempDir()
+	for file, text := range map[string]string{
+		"a.json": `{"container":"1","interface":"eth0","podNamespace":"n","podName":"a","addresses":["10.0.0.5","fd00::5"]}`,
+		"b.json": `{"container":"2","interface":"eth0","podNamespace":"n","podName":"b","addresses":["10.0.0.6","fd00::5"]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Open(directory)
+	for _, names := range []string{"n/a", "n/b", "fd00::5", "b.json"} {
+		if err == nil || !strings.Contains(err.Error(), names) {
+			t.Errorf("%v lacks %s", err, names)
+		}
+	}
+}
+
 func TestFarewellsAreHeardOnce(t *testing.T) {
 	farewells := Farewells(filepath.Join(t.TempDir(), "deleted"))
 	if err := farewells.Each(func(ID) error { return errors.New("there is none") }); err != nil {
