@@ -17,8 +17,8 @@ const NEAR: u64 = (1 << NEAR_BITS) - 1;
 /// Prefixes next to each other lie next to each other, so that a table that is filled or emptied in order of address, as routing
 /// tables mostly are, takes a cache line for every few of them, not one or two for each.
 #[derive(Clone, Debug)]
-pub struct Prefixes<A, V> {
-    by_length: Vec<HashMap<A, V, Near>>,
+pub struct Prefixes<A: Address, V> {
+    by_length: Vec<HashMap<A::Packed, V, Near>>,
     len: usize,
 }
 
@@ -47,21 +47,21 @@ impl<A: Address, V> Prefixes<A, V> {
     #[inline]
     #[must_use]
     pub fn get(&self, prefix: A, len: u8) -> Option<&V> {
-        self.by_length.get(usize::from(len))?.get(&prefix)
+        self.by_length.get(usize::from(len))?.get(&prefix.packed())
     }
 
     /// As [`Prefixes::get`], to change it.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, prefix: A, len: u8) -> Option<&mut V> {
-        self.by_length.get_mut(usize::from(len))?.get_mut(&prefix)
+        self.by_length.get_mut(usize::from(len))?.get_mut(&prefix.packed())
     }
 
     /// Gives a prefix this value where it has none: `None` then, otherwise the value that it has. Prefixes longer than an address get
     /// none.
     #[inline]
     pub fn get_or_insert(&mut self, prefix: A, len: u8, value: V) -> Option<&mut V> {
-        match self.by_length.get_mut(usize::from(len))?.entry(prefix) {
+        match self.by_length.get_mut(usize::from(len))?.entry(prefix.packed()) {
             Entry::Occupied(entry) => Some(entry.into_mut()),
             Entry::Vacant(entry) => {
                 entry.insert(value);
@@ -74,7 +74,7 @@ impl<A: Address, V> Prefixes<A, V> {
     /// Takes the value of a prefix away.
     pub fn remove(&mut self, prefix: A, len: u8) -> Option<V> {
         let of_length = self.by_length.get_mut(usize::from(len))?;
-        let old = of_length.remove(&prefix)?;
+        let old = of_length.remove(&prefix.packed())?;
         self.len -= 1;
         // Memory follows the table down, in steps far enough apart that it is not moved again and again.
         if of_length.capacity() > 1024 && of_length.len() < of_length.capacity() / 8 {
@@ -90,7 +90,7 @@ impl<A: Address, V> Prefixes<A, V> {
             if of_length.is_empty() {
                 return None;
             }
-            of_length.get(&prefix.masked(shorter as u8)).map(|value| (shorter as u8, value))
+            of_length.get(&prefix.masked(shorter as u8).packed()).map(|value| (shorter as u8, value))
         })
     }
 
@@ -102,7 +102,7 @@ impl<A: Address, V> Prefixes<A, V> {
     /// All prefixes, shorter ones first, otherwise in no order.
     pub fn iter(&self) -> impl Iterator<Item = (A, u8, &V)> {
         self.by_length.iter().enumerate().flat_map(|(len, of_length)| {
-            of_length.iter().map(move |(&prefix, value)| (prefix, len as u8, value))
+            of_length.iter().map(move |(prefix, value)| (A::unpacked(*prefix), len as u8, value))
         })
     }
 
@@ -174,7 +174,7 @@ mod tests {
             let prefixes = Prefixes::<A, ()>::default();
             let near = prefixes.by_length[usize::from(len)].hasher();
             let at = |n: u128| A::narrow((n * step) << (128 - u32::from(len)));
-            (0..64).map(|n| near.hash_one(at(n))).collect()
+            (0..64).map(|n| near.hash_one(at(n).packed())).collect()
         }
         for places in
             [places::<u32>(24, 1), places::<u32>(32, 1), places::<u128>(48, 1), places::<u128>(128, 1)]

@@ -20,7 +20,7 @@ const MOST_TOGETHER: usize = 512;
 ///
 /// Prefixes are given as the address in host byte order, with all bits behind the length clear, and the length.
 #[derive(Debug)]
-pub struct FibWriter<A> {
+pub struct FibWriter<A: Address> {
     words: Arc<Words>,
     allocator: Allocator,
     rib: Prefixes<A, NextHopId>,

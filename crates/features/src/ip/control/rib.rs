@@ -23,7 +23,7 @@ pub(super) struct Candidate {
 
 /// The routes of one VRF and IP version.
 #[derive(Debug)]
-pub(super) struct Rib<A> {
+pub(super) struct Rib<A: Address> {
     writer: FibWriter<A>,
     /// The most preferred candidate of each prefix.
     first: Prefixes<A, Candidate>,
