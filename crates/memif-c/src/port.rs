@@ -82,7 +82,7 @@ impl Port {
     }
 
     fn new(name: String, most: (usize, usize), control: Control) -> Result<Self, Failure> {
-        let wake = Event::new().map_err(|errno| Failure::new(Status::System, &name, errno))?;
+        let wake = Event::new(&name).map_err(|error| Failure::of(&name, &error.cause))?;
         let lent = (0..256).map(|_| Mutex::default()).collect();
         let (control, link, news) = (Mutex::new(control), RwLock::new(None), Mutex::default());
         let (sleepers, watch) = Default::default();

@@ -70,7 +70,8 @@ struct Sleeper<'p> {
 
 impl<'p> Sleeper<'p> {
     fn new(ports: &'p [&'p Port]) -> Result<Self, Failure> {
-        let me = Event::new().map_err(|errno| failed(ports, "eventfd", errno))?;
+        let me = Event::new(ports.first().map_or("", |port| port.name()));
+        let me = me.map_err(|error| Failure::of(&error.interface, &error.cause))?;
         let (me, links) = (Arc::new(me), Vec::with_capacity(ports.len()));
         let mut sleeper = Self { ports, links, me, ready: false };
         for port in ports {

@@ -26,11 +26,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    fn new(port: &Port) -> Result<Self, Errno> {
+    fn new(port: &Port, told: Event) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let watch = Self { epoll, timer, told: Arc::new(Event::new()?) };
+        let watch = Self { epoll, timer, told: Arc::new(told) };
         watch.add(watch.timer.as_fd())?;
         watch.add(watch.told.fd())?;
         watch.add(port.wake.fd())?;
@@ -74,7 +74,9 @@ pub fn watch(port: &Port) -> Result<BorrowedFd<'_>, Failure> {
     let watch = match port.watch.get() {
         Some(watch) => watch,
         None => {
-            let new = Watch::new(port).map_err(failed)?;
+            let told = Event::new(port.name());
+            let told = told.map_err(|error| Failure::of(&error.interface, &error.cause))?;
+            let new = Watch::new(port, told).map_err(failed)?;
             // Links come and go under this lock.
             let control = lock(&port.control);
             new.exchange(None, port.link().as_deref());

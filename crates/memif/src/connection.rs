@@ -140,7 +140,7 @@ pub(crate) fn offset(offset: u64) -> Result<u32, Error> {
 }
 
 fn new_event() -> Result<Event, Error> {
-    Event::new().map_err(|errno| Error::System { call: "eventfd", errno })
+    Event::own().map_err(|errno| Error::System { call: "eventfd", errno })
 }
 
 /// The server's queues on rings that a client announced.

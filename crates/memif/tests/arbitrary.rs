@@ -104,7 +104,7 @@ impl Said {
     }
 
     fn fds(&self, region: &Region) -> Vec<OwnedFd> {
-        let event = || Event::new().unwrap().fd().try_clone_to_owned().unwrap();
+        let event = || Event::new("test").unwrap().fd().try_clone_to_owned().unwrap();
         let mut fds = match self.message {
             Message::AddRegion(_) => vec![region.fd().try_clone_to_owned().unwrap()],
             Message::AddRing(_) => vec![event()],

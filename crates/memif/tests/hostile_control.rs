@@ -271,7 +271,7 @@ fn impossible_rings() {
 #[test]
 fn descriptors_where_none_belong() {
     let mut server = Server::new("fds");
-    let event = memif::ring::Event::new().unwrap();
+    let event = memif::ring::Event::new("test").unwrap();
     for message in [init(), connect_message(), Message::Ack] {
         // From a stranger they aren't even taken.
         let reason = server.reason(|raw| raw.send(&message.encode(), &[event.fd()]));

@@ -274,7 +274,7 @@ fn memory_that_goes_away() {
         for message in raw::handshake() {
             let fds = match message {
                 Message::AddRegion(_) => vec![fd.try_clone().unwrap()],
-                Message::AddRing(_) => vec![Event::new().unwrap().fd().try_clone_to_owned().unwrap()],
+                Message::AddRing(_) => vec![Event::new("test").unwrap().fd().try_clone_to_owned().unwrap()],
                 _ => vec![],
             };
             connection = machine.receive(&message.encode(), fds, &mut interfaces).unwrap().connection;

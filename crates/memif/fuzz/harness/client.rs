@@ -101,7 +101,7 @@ fn say(bytes: &mut Bytes<'_>, said: &[Message]) -> (Vec<u8>, Vec<OwnedFd>) {
         message.resize(usize::from(bytes.byte()), 0xff);
     }
     let fds = if choice & 0xf0 == 0x80 {
-        vec![Event::new().unwrap().fd().try_clone_to_owned().unwrap()]
+        vec![Event::new("test").unwrap().fd().try_clone_to_owned().unwrap()]
     } else {
         vec![]
     };

@@ -44,7 +44,7 @@ impl Descriptors {
         for at in (0..=MEMORY - RING).step_by(RING as usize) {
             RingView::new(Arc::clone(&table), 0, at, RingSize::MIN).unwrap().initialise();
         }
-        Self { memory, event: Event::new().unwrap(), pipe: rustix::pipe::pipe().unwrap().0 }
+        Self { memory, event: Event::new("test").unwrap(), pipe: rustix::pipe::pipe().unwrap().0 }
     }
 
     fn pick(&self, which: u8) -> OwnedFd {

@@ -123,7 +123,7 @@ impl ServerConfig {
     ///
     /// # Errors
     /// [`Error::Setting`].
-    pub fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         within("most queues to receive from", self.max_rx_queues, 0..=256, "0..=256")?;
         within("most queues to send to", self.max_tx_queues, 0..=256, "0..=256")?;
         within("most queues", self.max_rx_queues.max(self.max_tx_queues), 1..=256, "1..=256")?;
@@ -177,7 +177,7 @@ impl QueueConfig {
     ///
     /// # Errors
     /// [`Error::Setting`].
-    pub fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         within("queues to receive from", self.rx_queues, 0..=256, "0..=256")?;
         within("queues to send to", self.tx_queues, 0..=256, "0..=256")?;
         within("queues", self.rx_queues.max(self.tx_queues), 1..=256, "1..=256")?;

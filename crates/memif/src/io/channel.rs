@@ -222,7 +222,7 @@ mod tests {
     fn a_message_and_its_descriptor_arrive() {
         let (a, b) = pair();
         assert!(b.receive(true).unwrap().is_none());
-        let event = crate::ring::Event::new().unwrap();
+        let event = crate::ring::Event::new("test").unwrap();
         a.send(&Message::Ack, Some(event.fd())).unwrap();
         let received = received(&b);
         assert_eq!((&received.bytes[..], received.fds.len()), (&Message::Ack.encode()[..], 1));

@@ -8,6 +8,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::control::Share;
+use crate::{Error, InterfaceError};
 
 use super::signal::{signal, signals_by_kernel};
 use super::writer::Writer;
@@ -23,11 +24,20 @@ pub struct Event {
 }
 
 impl Event {
-    /// A new one, not signalled.
+    /// A new one, not signalled, for this interface (or whatever else errors are to name).
     ///
     /// # Errors
-    /// If the system or the process is out of descriptors; [`Errno::NOSYS`] before Linux 5.8.
-    pub fn new() -> Result<Self, Errno> {
+    /// [`Error::System`] if the system or the process is out of descriptors; with [`Errno::NOSYS`] before Linux 5.8.
+    pub fn new(interface: &str) -> Result<Self, InterfaceError> {
+        let failed = |errno| Error::System { call: "eventfd", errno };
+        Self::own().map_err(failed).map_err(|cause| InterfaceError { interface: interface.into(), cause })
+    }
+
+    /// The same, for who names the interface.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn own() -> Result<Self, Errno> {
         Self::of(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
     }
 
@@ -36,7 +46,7 @@ impl Event {
     /// # Errors
     /// [`Errno::INVAL`] if it is not an eventfd, [`Errno::NOTSUP`] if it is a semaphore: signalled once with a large number, such a
     /// one wakes whoever waits for as long. [`Errno::NOSYS`] before Linux 5.8.
-    pub fn from_peer(fd: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn from_peer(fd: OwnedFd) -> Result<Self, Errno> {
         // The kernel tells what a descriptor is by its link's name only.
         let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
         if name.as_bytes() != b"anon_inode:[eventfd]" {
@@ -128,7 +138,7 @@ mod tests {
 
     #[test]
     fn signals_and_clears() {
-        let event = Event::new().unwrap();
+        let event = Event::new("test").unwrap();
         assert!(!event.clear());
         event.signal();
         event.signal();
@@ -151,7 +161,9 @@ mod tests {
         });
         let told = finished.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for its peer");
         assert_eq!(told, Err(Errno::NOSYS));
-        assert_eq!(Event::new().unwrap_err(), Errno::NOSYS);
+        let error = Event::new("@app id 7").unwrap_err();
+        assert_eq!(error.cause, Error::System { call: "eventfd", errno: Errno::NOSYS });
+        assert_eq!(error.interface, "@app id 7");
     }
 
     /// The peer made it blocking: neither a full counter nor an empty one stops us.

@@ -24,7 +24,7 @@ fn region(size: u32) -> Arc<Region> {
 }
 
 fn event() -> Event {
-    Event::new().unwrap()
+    Event::new("test").unwrap()
 }
 
 /// Both ends of two rings: what the client sends, and what it receives.

@@ -65,7 +65,7 @@ impl Raw {
         for offset in [TX_RING, RX_RING] {
             RingView::new(Arc::clone(&table), 0, offset, SIZE).unwrap().initialise();
         }
-        Self { socket, region, table, event: Event::new().unwrap() }
+        Self { socket, region, table, event: Event::new("test").unwrap() }
     }
 
     /// Sends bytes and descriptors.
