@@ -1,6 +1,6 @@
 //! memif 2.0 by hand: 128-byte messages, a ring of 64 slots, and memory that is written like a file.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -30,6 +30,12 @@ pub const NEXT: u16 = 1;
 
 /// Longer than anything takes, also on a machine that has far too much to do.
 pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Says that a test can't be made here: past the test harness, which shows nothing of what passes.
+pub fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
+}
 
 /// A message: its type, then its payload, then zeros.
 pub fn message(kind: u16, payload: &[&[u8]]) -> Vec<u8> {

@@ -7,7 +7,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::peer::MEMORY;
 use crate::arena::Arena;
-use crate::wire::PATIENCE;
+use crate::wire::{PATIENCE, receive};
 
 /// Far more than are closed at a time, and not one of them is kept: the pipe ends, which it doesn't while anybody holds its other end.
 #[test]
@@ -17,6 +17,8 @@ fn fds_by_the_hundred_are_all_closed() {
     let peers: Vec<_> = (0..60)
         .map(|_| {
             let peer = arena.peer();
+            // Before it is accepted no descriptors can be sent to it while others of its origin aren't closed: nothing would be.
+            let _ = receive(&peer.socket);
             peer.init();
             peer.region_with(0, MEMORY, &[write_end.as_fd(); 8]);
             peer

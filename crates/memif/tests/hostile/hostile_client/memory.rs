@@ -7,7 +7,7 @@ use rustix::fs::{FallocateFlags, SealFlags, fallocate, fstat, ftruncate};
 
 use super::peer::{MEMORY, Peer, RX, TX, memfd};
 use crate::arena::Arena;
-use crate::wire::{HEAD, last_words};
+use crate::wire::{HEAD, last_words, skipped};
 
 #[test]
 fn region_smaller_than_claimed() {
@@ -185,7 +185,7 @@ fn region_truncated_while_it_is_written() {
 #[test]
 fn region_with_allocated_pages_freed_while_in_use() {
     if let Err(errno) = notices_punched_holes() {
-        eprintln!("SKIPPED: userfaultfd: {errno}");
+        skipped(&format!("userfaultfd: {errno} (pages that a peer frees are made anew here)"));
         return;
     }
     let arena = Arena::new("freed", |_| ());
