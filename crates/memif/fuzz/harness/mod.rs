@@ -2,7 +2,7 @@
 //!
 //! Shared by `tests/fuzz` (stable, a short run with every test run) and the libFuzzer targets beside it.
 #![allow(clippy::unwrap_used, reason = "the crash is the result")]
-#![allow(dead_code, reason = "each target uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each target uses its own part")]
 
 mod bytes;
 mod client;
