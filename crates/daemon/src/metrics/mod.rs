@@ -6,6 +6,7 @@ mod collect;
 mod copying;
 mod exposition;
 mod http;
+mod sessions;
 
 pub use collect::Collector;
 pub use exposition::{Exposition, Kind};

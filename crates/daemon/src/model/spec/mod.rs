@@ -5,6 +5,7 @@
 
 mod access;
 mod acl;
+mod acl_rule;
 mod address_set;
 mod bridge;
 mod endpoint;
@@ -28,7 +29,8 @@ mod vlan;
 mod vrf;
 
 pub use access::{Access, Account, SocketFile};
-pub use acl::{AclSpec, api_action, api_default, api_rule, protocol, tcp_flags};
+pub use acl::{AclSpec, api_action, api_default};
+pub use acl_rule::{api_rule, protocol, tcp_flags};
 pub use address_set::{AddressSetDelta, AddressSetSpec};
 pub use bridge::{BridgeSpec, MacTarget, StaticMacSpec};
 pub use endpoint::EndpointSpec;
