@@ -53,6 +53,7 @@ type Conn struct {
 	done   chan struct{}
 	reason error // once done is closed
 	onEnd  func()
+	share  *share // of the listener's quota; nil where there is none
 }
 
 // open puts a connection together from its ends. Takes them all over.
@@ -115,6 +116,7 @@ func (c *Conn) end(reason error) {
 		for _, q := range c.tx {
 			_ = q.close()
 		}
+		c.share.closeRings(len(c.rx) + len(c.tx))
 		// Nobody can be using it: all queues are closed. What a peer has put into its memory can keep that waiting.
 		if c.info.Role == Server {
 			c.channel.closing.close(c.table.Len(), func() { _ = c.table.Close() })

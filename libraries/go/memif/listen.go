@@ -418,7 +418,7 @@ func (l *Listener) converse(one *handshake, h *serverHandshake, ended func()) (*
 		if err != nil {
 			return nil, err
 		}
-		conn.onEnd = ended
+		conn.onEnd, conn.share = ended, h.share
 		return conn, ctl.send(answer, nil)
 	}
 }

@@ -52,6 +52,16 @@ func (s *share) take(memory uint64) error {
 	return nil
 }
 
+// closeRings gives back what so many rings had, whose descriptors are closed: what regions have can take time.
+func (s *share) closeRings(rings int) {
+	if s == nil {
+		return
+	}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.of.descriptors, s.descriptors = s.of.descriptors-rings, s.descriptors-rings
+}
+
 // close gives all of it back; what is closed already has nothing.
 func (s *share) close() {
 	if s == nil {

@@ -96,3 +96,29 @@ func TestQuotaIsNoMoreThanThereAre(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestQuotaOfRingsIsGivenBackFirst: regions can wait to be closed, the descriptors of rings don't.
+func TestQuotaOfRingsIsGivenBackFirst(t *testing.T) {
+	q := newQuota(3, 100)
+	one, other := &share{of: q}, &share{of: q}
+	for _, memory := range []uint64{60, 0, 0} {
+		if err := one.take(memory); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.take(0); !errors.Is(err, QuotaOfDescriptors) {
+		t.Error(err)
+	}
+	one.closeRings(2)
+	if q.descriptors != 1 || q.memory != 60 {
+		t.Error(q.descriptors, q.memory)
+	}
+	if err := other.take(40); err != nil {
+		t.Error(err)
+	}
+	one.close()
+	other.close()
+	if q.descriptors != 0 || q.memory != 0 {
+		t.Error(q.descriptors, q.memory)
+	}
+}

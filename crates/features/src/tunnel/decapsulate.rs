@@ -214,7 +214,11 @@ fn bare(packets: &mut Packets, slot: SlotId, at: Result<u16, usize>) -> Result<S
     let like = *packets.meta(slot);
     let inner = packets.adopt(&OwnedPacket::new(like.rx_if, bytes.split_off(before)));
     let inner = inner.map_err(|_| Drop::NoSlot)?;
-    packets.meta_mut(inner).trace = like.trace;
+    let meta = packets.meta_mut(inner);
+    meta.trace = like.trace;
+    if like.flags.has(Flags::ENCAPSULATED) {
+        meta.flags.set(Flags::ENCAPSULATED);
+    }
     Ok(inner)
 }
 
@@ -229,10 +233,11 @@ fn receive(
     ecn::carry_over(packets.head_mut(slot), mode, outer_ecn).map_err(|_| Drop::Congested)?;
     let meta = packets.meta_mut(slot);
     let mut flags = Flags::NONE;
-    // Whose memory the body lies in, and who else has it, is as before.
-    for of_body in [Flags::PRIVATE_BODY, Flags::SHARED_BODY] {
-        if meta.flags.has(of_body) {
-            flags.set(of_body);
+    // Whose memory the body lies in, and who else has it, is as before. What we have encapsulated ourselves and is here in the same round came by a
+    // route to ourselves: were that forgotten, a bridge with both ends would send it around for ever.
+    for kept in [Flags::PRIVATE_BODY, Flags::SHARED_BODY, Flags::ENCAPSULATED] {
+        if meta.flags.has(kept) {
+            flags.set(kept);
         }
     }
     meta.flags = flags;

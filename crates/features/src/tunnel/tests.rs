@@ -226,6 +226,40 @@ fn what_is_no_tunnel_s_is_dropped_and_named() {
     run_table(&rows, setup);
 }
 
+/// Both ends of a tunnel are ours: 10 to 10.0.2.2, which here is a VRF's own address, and what comes from there is 19's, cross-connected to 10.
+#[test]
+fn a_tunnel_from_us_to_us_ends_the_second_time() {
+    let mut bench = Bench::new(Tier::detect());
+    let mut forwarding = topology::set_up(&mut bench, 1280);
+    let there = tunnel(Encapsulation::Vxlan, 2, false, 100);
+    let back = Tunnel { local: there.remote, remote: there.local, vrf: 1, ..there };
+    for (index, tunnel, peer) in [(10, there, 19), (19, back, 10)] {
+        let layer2 = Layer2::CrossConnect { peer };
+        bench.set_interface(
+            index,
+            Interface {
+                exists: true,
+                up: true,
+                mtu: 1200,
+                layer2,
+                tunnel: Some(tunnel),
+                ..Interface::default()
+            },
+        );
+        bench.chain("device-input", index, &[], "cross-connect");
+        bench.chain("interface-output", index, &[], "vxlan-output");
+    }
+    let to_ten = Interface { mtu: 1500, layer2: Layer2::CrossConnect { peer: 10 }, ..Interface::default() };
+    bench.add_port(20, to_ten, "cross-connect");
+    let own = Path::from(Via::Local(2));
+    forwarding.add_route(1, topology::prefix("10.0.2.2/32"), &[own]).unwrap();
+    forwarding.add_route(0, topology::prefix("10.0.2.2/32"), &[Path::from(Via::Vrf(1))]).unwrap();
+    bench.commit(&mut forwarding);
+    publish_tunnels(&mut bench);
+    let outcome = bench.run(20, &[vectors().get("plain")], 1);
+    assert_eq!(outcome.drops, [("vxlan-output recursion".into(), 1)].into());
+}
+
 #[test]
 fn a_port_nobody_listens_on_is_refused_as_ever() {
     let v = vectors();

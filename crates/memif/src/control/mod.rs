@@ -18,7 +18,7 @@ pub use client::{Announcement, ClientMachine, ClientStep};
 pub use config::{Admission, ClientConfig, DEFAULT_MAX_PACKET, Mode, QueueConfig, ServerConfig};
 pub use message::{AddRegion, AddRing, Hello, Init, MESSAGE_SIZE, Message, RING_S2M, VERSION};
 pub use quota::Quota;
-pub(crate) use quota::Share;
+pub(crate) use quota::{RingShare, Share};
 pub use reason::{Reason, Refusal, Stranger};
 pub use secret::{BadSecret, Secret};
 pub use server::{Interfaces, Limits, ServerMachine, ServerStep};

@@ -203,6 +203,14 @@ impl ServerMachine {
         }
     }
 
+    /// Closes the descriptors of rings that were announced, and gives back what they had of the quota: unlike regions they don't take time.
+    pub(crate) fn close_rings(&mut self) {
+        if let State::Announcing(announced) = &mut self.state {
+            announced.client_tx.clear();
+            announced.client_rx.clear();
+        }
+    }
+
     /// Takes a message as it came off the socket, and the descriptors that came with it. Those not used are
     /// closed.
     ///
@@ -306,7 +314,7 @@ impl Announced {
         if total > self.config.max_memory {
             return Err(Reason::TooMuchMemory { total, max: self.config.max_memory });
         }
-        self.share.take(message.size)?;
+        self.share.region(message.size)?;
         let ServerConfig { seals, max_holes, .. } = *self.config;
         let region = Region::map_on(fd, message.size, seals, &self.account, max_holes)?;
         self.memory = total;
@@ -343,8 +351,8 @@ impl Announced {
         if !offset.is_multiple_of(RING_ALIGNMENT) {
             return Err(RingError::Misaligned(offset).into());
         }
-        self.share.take(0)?;
-        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?.of_share(&self.share);
+        let share = self.share.ring()?;
+        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?.of_share(share);
         rings.push(RingSpec { region, offset, size, event });
         Ok(())
     }

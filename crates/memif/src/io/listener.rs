@@ -337,7 +337,8 @@ impl Listener {
     }
 
     fn close(&mut self, token: u64, reason: &Reason) -> bool {
-        let Some(session) = self.sessions.remove(token) else { return false };
+        let Some(mut session) = self.sessions.remove(token) else { return false };
+        session.machine.close_rings();
         session.channel.farewell(reason);
         // The socket stays as long as closing it may hang, readable all that time.
         let _ = epoll::delete(&self.epoll, session.channel.fd());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::control::Share;
+use crate::control::RingShare;
 use crate::{Error, InterfaceError};
 
 use super::signal::{signal, signals_by_kernel};
@@ -19,8 +19,8 @@ pub struct Event {
     fd: Arc<OwnedFd>,
     /// Who signals it where the kernel doesn't.
     writer: Mutex<Option<Writer>>,
-    /// What its connection has of its socket's quota: given back with the last of its rings.
-    _share: Option<Arc<Share>>,
+    /// What it has of its socket's quota.
+    _share: Option<RingShare>,
 }
 
 impl Event {
@@ -68,9 +68,9 @@ impl Event {
         Ok(Self { fd: Arc::new(fd), writer: Mutex::default(), _share: None })
     }
 
-    /// As one of a connection that has a share of its socket's quota.
-    pub(crate) fn of_share(self, share: &Arc<Share>) -> Self {
-        Self { _share: Some(Arc::clone(share)), ..self }
+    /// As one that has a share of its socket's quota.
+    pub(crate) fn of_share(self, share: RingShare) -> Self {
+        Self { _share: Some(share), ..self }
     }
 
     /// Has everything there that it takes to signal, before the first packet wants it.
