@@ -30,7 +30,7 @@ impl Editor<'_> {
                 return self.edit_open(entry, depth, ops);
             }
             let Fold { end, path, beside, below } = self.words.fold::<A>(entry);
-            let on_path = |op: &Op<A>| !op.covers(end) && op.common(path) >= end;
+            let on_path = |op: &Op<A>| !op.covers(end) && op.common(path, depth) >= end;
             if ops.iter().all(on_path) {
                 let new = self.edit_all(below, end, ops);
                 return self.put_below_fold::<A>(entry, depth, Fold { end, path, beside, below: new });

@@ -35,9 +35,10 @@ pub(crate) struct Op<A> {
 }
 
 impl<A: Address> Op<A> {
-    /// Bits in which an address agrees with the prefix, counted from the first.
-    pub(super) fn common(&self, path: A) -> u32 {
-        (self.prefix.widen() ^ path.widen()).leading_zeros()
+    /// Bits in which an address agrees with the prefix, counted from the first; those before `depth` are taken to be the same, for a fold
+    /// needn't know them.
+    pub(super) fn common(&self, path: A, depth: u32) -> u32 {
+        depth + ((self.prefix.widen() ^ path.widen()) << depth).leading_zeros()
     }
 
     fn leaf(&self, old: Entry) -> Entry {
@@ -188,7 +189,7 @@ impl Editor<'_> {
 
     fn edit_fold<A: Address>(&mut self, node: Entry, depth: u32, op: &Op<A>) -> Entry {
         let Fold { end, path, beside, below } = self.words.fold::<A>(node);
-        let common = depth + ((op.prefix.widen() ^ path.widen()) << depth).leading_zeros();
+        let common = op.common(path, depth);
         if op.covers(depth) || (!op.covers(end) && common >= end) {
             let new_beside = if op.covers(depth) { op.leaf(beside) } else { beside };
             let new_below = self.edit(below, end, op);
