@@ -1,5 +1,6 @@
 //! A mapped memfd, and the checks a peer's memfd has to pass before it becomes one.
 
+use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct Region {
     guard: Option<Guard>,
     /// Where its holes are accounted for.
     entry: Option<Entry>,
+    /// The last field, so that it goes after the descriptor.
+    lease: Option<Box<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and lives until the only owner of `base` is
@@ -137,7 +140,7 @@ impl Region {
         let base = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
         // Owned from here on, so that an error unmaps it.
-        let mut region = Self { fd, base, len, mapped, page, guard: None, entry: None };
+        let mut region = Self { fd, base, len, mapped, page, guard: None, entry: None, lease: None };
         region.guard = Some(Guard::new(base.as_ptr() as usize, mapped)?);
         Ok(region)
     }
@@ -159,7 +162,15 @@ impl Region {
             page,
             guard: None,
             entry: None,
+            lease: None,
         })
+    }
+
+    /// With something that is kept until the region is unmapped and closed, and dropped then: what it has of some bound, say.
+    #[must_use]
+    pub fn with_lease(mut self, lease: impl Any + Send + Sync) -> Self {
+        self.lease = Some(Box::new(lease));
+        self
     }
 
     /// The memfd, to be sent to a peer.
@@ -253,6 +264,30 @@ mod tests {
         let mut bytes = [0; 5];
         theirs.check(0, 100, 5).unwrap().read(&mut bytes);
         assert_eq!(&bytes, b"hello");
+    }
+
+    #[test]
+    fn a_lease_ends_when_nothing_of_the_region_is_left() {
+        struct Lease(std::os::fd::RawFd, usize, std::sync::mpsc::Sender<(bool, bool)>);
+        impl Drop for Lease {
+            fn drop(&mut self) {
+                let open = std::fs::read_link(format!("/proc/self/fd/{}", self.0));
+                let open = open.is_ok_and(|name| name.to_string_lossy().contains("memfd:leased"));
+                let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+                let mapped = maps.contains("memfd:leased") && maps.contains(&format!("{:x}-", self.1));
+                self.2.send((open, mapped)).unwrap();
+            }
+        }
+        use std::os::fd::AsRawFd;
+        let fd = memfd_create("leased", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, 4096).unwrap();
+        let region = Region::map(fd, 4096, SealPolicy::Allow).unwrap();
+        let (left, told) = std::sync::mpsc::channel();
+        let lease = Lease(region.fd().as_raw_fd(), region.base().as_ptr() as usize, left);
+        let region = region.with_lease(lease);
+        assert!(told.try_recv().is_err(), "it lives as long as the region");
+        drop(region);
+        assert_eq!(told.try_recv(), Ok((false, false)), "still open, still mapped");
     }
 
     #[test]
