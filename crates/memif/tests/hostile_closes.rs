@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use common::{connect, exchange, small_queues};
 use lingering::{close, unclosable};
-use memif::control::{Init, Message, VERSION};
+use memif::control::{AddRegion, Init, Message, VERSION};
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings,
     ServerConfig, ServerEvent,
@@ -44,6 +44,8 @@ enum Act {
     Many,
     /// One descriptor that can't be closed, then connections all the time, with messages that nobody waits for to be read.
     Blind,
+    /// So many regions as they should be, and one that can't be closed.
+    Regions(usize),
     /// All the time connections that another process makes, which ends, with 40 descriptors each, the first of which can't be closed.
     Gone,
 }
@@ -61,6 +63,7 @@ impl Other {
             Act::Message(count) => format!("message {count}"),
             Act::Again(count) => format!("again {count}"),
             Act::Many => "many".into(),
+            Act::Regions(count) => format!("regions {count}"),
             Act::Blind => "blind".into(),
             Act::Gone => "gone".into(),
         };
@@ -109,9 +112,12 @@ struct Server {
 
 impl Server {
     fn new(test: &str) -> Self {
+        Self::with(test, ListenerSettings::default())
+    }
+
+    fn with(test: &str, settings: ListenerSettings) -> Self {
         let name = format!("quiver-closes-{test}-{}", std::process::id());
-        let mut listener =
-            Listener::bind(&Address::abstract_name(&name), ListenerSettings::default()).unwrap();
+        let mut listener = Listener::bind(&Address::abstract_name(&name), settings).unwrap();
         for id in 0..INTERFACES {
             listener.register(id, ServerConfig::default()).unwrap();
         }
@@ -189,9 +195,10 @@ fn hostile_peer_for_the_others() {
     let _ = std::io::stdin().read_line(&mut String::new());
     let (_end, sent) = pipe().unwrap();
     let (bad, unread) = unclosable();
+    let add = |index| Message::AddRegion(AddRegion { index, size: raw::REGION }).encode();
     let message = |raw: &Raw, bad: &OwnedFd, count: usize| {
         let fds = std::iter::once(bad).chain(std::iter::repeat_n(&sent, count - 1));
-        raw.send(&region().encode(), &fds.map(AsFd::as_fd).collect::<Vec<_>>());
+        raw.send(&add(0), &fds.map(AsFd::as_fd).collect::<Vec<_>>());
     };
     if act == "gone" {
         for id in 0.. {
@@ -210,7 +217,14 @@ fn hostile_peer_for_the_others() {
     first.send(&init(0), &[]);
     hear(&first, 1);
     let (act, count) = act.split_once(' ').unwrap_or((act, "1"));
-    message(&first, &bad, count.parse().unwrap());
+    let count: u16 = count.parse().unwrap();
+    if act == "regions" {
+        (0..count).for_each(|index| first.send(&add(index), &[first.region.fd()]));
+        hear(&first, count.into());
+        first.send(&add(count), &[bad.as_fd()]);
+    } else {
+        message(&first, &bad, count.into());
+    }
     close(bad);
     hear(&first, 1);
     let mut connected = Vec::new();
@@ -347,7 +361,7 @@ fn hostile_container_that_connects_by_processes_that_end() {
     });
 }
 
-/// A process that may have few descriptors keeps half of them, whatever peers send.
+/// A process that may have few descriptors keeps what its clients and the application may have, and its other sockets, whatever peers send.
 #[test]
 fn hostile_processes_that_want_all_of_a_few_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -355,24 +369,64 @@ fn hostile_processes_that_want_all_of_a_few_descriptors() {
     alone("hostile_processes_that_want_all_of_a_few_descriptors", || {
         let usual = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(1024), ..usual }).unwrap();
-        let mut server = Server::new("few");
+        let (mut server, mut second) = (Server::new("few"), Server::new("few-second"));
         let before = descriptors();
-        let mut others: Vec<_> = (0..4).map(|_| Other::waiting(&server, Act::Message(200))).collect();
-        for count in 1..=3 {
+        let mut others: Vec<_> = (0..3).map(|_| Other::waiting(&server, Act::Message(100))).collect();
+        for count in 1..=2 {
             others[count as usize - 1].begin();
             server.until("it is refused", |server| server.count("file-descriptors") == count);
         }
-        others[3].begin();
+        others[2].begin();
         let is_full = |event: &ServerEvent| {
             matches!(event, ServerEvent::NotAccepting { error: Error::HangingDescriptors })
         };
         server.until("nobody is accepted any more", |server| server.told.iter().any(is_full));
-        // Half of 1024, and one message more; a closer takes 16 at each level, and there are pipes to the others.
-        assert!(descriptors() <= before + 512 + 253 + 4 * 10 + 30, "{} after {before}", descriptors());
+        // An eighth of 1024, and one message more; a closer takes 16 at each level, and there are pipes to the others.
+        assert!(descriptors() <= before + 128 + 253 + 4 * 10 + 30, "{} after {before}", descriptors());
         let more: Vec<_> = (0..100).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        second.still_serves();
         drop((more, others));
         server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
         server.still_serves();
+    });
+}
+
+/// What it has announced waits behind what it can't have closed, and counts in the quota all that time: others have their parts.
+#[test]
+fn hostile_regions_that_wait_behind_what_hangs() {
+    alone("hostile_regions_that_wait_behind_what_hangs", || {
+        // 40 interfaces with 240 / 2 / 40 = 3 each: 240 - 39 * 3 = 123 are for one of them.
+        let settings = ListenerSettings { max_descriptors: 240, ..ListenerSettings::default() };
+        let mut server = Server::with("regions", settings);
+        let before = descriptors();
+        for _ in 0..3 {
+            let refused = server.count("region-not-memory");
+            let other = Other::new(&server, Act::Regions(110));
+            server.until("it is refused", |server| server.count("region-not-memory") > refused);
+            assert!(descriptors() >= before + 110, "they wait");
+            server.still_serves();
+            drop(other);
+            server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+        }
+    });
+}
+
+/// Of the process's descriptors for the clients of all sockets together; see `io::descriptors`.
+#[test]
+fn hostile_descriptors_by_the_hundred_find_room() {
+    alone("hostile_descriptors_by_the_hundred_find_room", || {
+        let size = || -> u64 {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap().trim().parse().unwrap()
+        };
+        let may_open = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let for_clients = may_open.unwrap_or(u64::MAX) / 4;
+        let settings = || ListenerSettings { max_descriptors: 3000, ..ListenerSettings::default() };
+        let one = Server::with("room-one", settings());
+        assert!(size() >= for_clients.min(3000) * 2, "{}", size());
+        let other = Server::with("room-other", settings());
+        assert!(size() >= for_clients.min(6000) * 2, "{}", size());
+        drop((one, other));
     });
 }
 

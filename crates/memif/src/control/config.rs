@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memory::region::{HugePages, SealPolicy};
 
-use super::Secret;
+use super::{Amount, Secret};
 use crate::Error;
 use crate::ring::{Pool, RingSize};
 
@@ -129,6 +129,12 @@ impl ServerConfig {
         within("most queues", self.max_rx_queues.max(self.max_tx_queues), 1..=256, "1..=256")?;
         within("most regions", self.max_regions, 1..=256, "1..=256")?;
         within("longest packet", self.max_packet, 1..=u64::from(u32::MAX), "1..=4294967295")
+    }
+
+    /// What a client may have of it: regions, rings and memory.
+    pub(crate) fn most(&self) -> Amount {
+        let descriptors = [self.max_regions, self.max_rx_queues, self.max_tx_queues];
+        Amount { descriptors: descriptors.into_iter().map(usize::from).sum(), memory: self.max_memory }
     }
 }
 

@@ -1,162 +1,257 @@
-//! What the clients of one socket may have open and mapped, all together.
+//! What the clients of one socket may have open and mapped, all together, and those of one process.
 //!
 //! Each region and each ring of a client is a descriptor of ours, and each region a mapping, until its queues are dropped. Of both the process
 //! has a number that all share (`RLIMIT_NOFILE`, `vm.max_map_count`), and of addresses as well: whoever had them all would keep
 //! everybody else out.
+//!
+//! So there are two [quotas](Quota), one within the other: the process's, whose [members](Member) are sockets, and the socket's, whose
+//! members are interfaces. Half of a quota is promised to its members in equal parts, to none more than it can use; the other half is
+//! for whoever comes first. So a member that takes all it can get leaves each of the others its part.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Reason;
 
-/// The bounds of one socket, and what is left of them.
-#[derive(Debug)]
-pub struct Quota {
-    max_descriptors: usize,
-    max_memory: u64,
-    used: Mutex<Used>,
+/// Descriptors and bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Amount {
+    /// Regions and rings.
+    pub descriptors: usize,
+    /// Bytes of the regions.
+    pub memory: u64,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-struct Used {
-    descriptors: usize,
-    memory: u64,
+impl Amount {
+    /// No bound.
+    pub const MAX: Self = Self { descriptors: usize::MAX, memory: u64::MAX };
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            descriptors: self.descriptors.saturating_add(other.descriptors),
+            memory: self.memory.saturating_add(other.memory),
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            descriptors: self.descriptors.saturating_sub(other.descriptors),
+            memory: self.memory.saturating_sub(other.memory),
+        }
+    }
+
+    fn least(self, other: Self) -> Self {
+        Self { descriptors: self.descriptors.min(other.descriptors), memory: self.memory.min(other.memory) }
+    }
+
+    /// One of twice so many equal parts.
+    const fn half_among(self, members: usize) -> Self {
+        Self { descriptors: self.descriptors / 2 / members, memory: self.memory / 2 / members as u64 }
+    }
+}
+
+/// Whose a quota is: what a refusal names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All sockets of the process.
+    Process,
+    /// The interfaces of one socket.
+    Socket,
+}
+
+/// A bound that several share, and what is left of it.
+#[derive(Debug)]
+pub struct Quota {
+    scope: Scope,
+    within: Option<Member>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    max: Amount,
+    used: Amount,
+    members: BTreeMap<u64, Part>,
+    last: u64,
+}
+
+/// What one member has, and could use.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    used: Amount,
+    most: Amount,
 }
 
 impl Quota {
-    /// So many regions and rings, and so many bytes of all regions.
+    /// So much for all members together.
     #[must_use]
-    pub fn new(max_descriptors: usize, max_memory: u64) -> Self {
-        Self { max_descriptors, max_memory, used: Mutex::default() }
+    pub fn new(scope: Scope, max: Amount) -> Self {
+        Self { scope, within: None, state: Mutex::new(State { max, ..State::default() }) }
     }
 
-    /// Most regions and rings.
+    /// All of it counts for that member of another quota as well.
     #[must_use]
-    pub const fn max_descriptors(&self) -> usize {
-        self.max_descriptors
+    pub fn within(self, member: Member) -> Self {
+        Self { within: Some(member), ..self }
     }
 
-    fn used(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Changes the bound. Who has more keeps it.
+    pub fn set_max(&self, max: Amount) {
+        self.state().max = max;
     }
 
-    /// Regions and rings that there are now, and the bytes of the regions.
+    /// What there is now.
     #[must_use]
-    pub fn in_use(&self) -> (usize, u64) {
-        let used = self.used();
-        (used.descriptors, used.memory)
+    pub fn in_use(&self) -> Amount {
+        self.state().used
+    }
+
+    /// As many as the members that there are could have.
+    #[must_use]
+    pub fn could_be(&self) -> Amount {
+        let state = self.state();
+        let all = state.members.values().fold(Amount::default(), |sum, part| sum.plus(part.most));
+        all.least(state.max)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes it for one of the members. The lock of a quota is taken before that of the one around it.
+    fn take(&self, member: u64, more: Amount) -> Result<(), Reason> {
+        let mut state = self.state();
+        state.check(self.scope, member, more)?;
+        if let Some(Member { of, id }) = &self.within {
+            of.take(*id, more)?;
+        }
+        state.used = state.used.plus(more);
+        if let Some(part) = state.members.get_mut(&member) {
+            part.used = part.used.plus(more);
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, member: u64, less: Amount) {
+        let mut state = self.state();
+        state.used = state.used.minus(less);
+        if let Some(part) = state.members.get_mut(&member) {
+            part.used = part.used.minus(less);
+        }
+        if let Some(Member { of, id }) = &self.within {
+            of.give_back(*id, less);
+        }
     }
 }
 
-impl Default for Quota {
-    /// Without bounds.
-    fn default() -> Self {
-        Self::new(usize::MAX, u64::MAX)
+impl State {
+    fn check(&self, scope: Scope, member: u64, more: Amount) -> Result<(), Reason> {
+        let (max, wanted) = (self.max, self.used.plus(more));
+        // A size that is too large to be added is one that nobody has, whatever is allowed.
+        let overflows = self.used.memory.checked_add(more.memory).is_none();
+        if overflows || wanted.memory > max.memory {
+            return Err(Reason::QuotaOfMemory { total: wanted.memory, max: max.memory });
+        }
+        if wanted.descriptors > max.descriptors {
+            return Err(scope.no_descriptors(max.descriptors));
+        }
+        let Some(own) = self.members.get(&member) else { return Ok(()) };
+        let equal = max.half_among(self.members.len());
+        let part = equal.least(own.most);
+        let others = self.members.iter().filter(|(id, _)| **id != member);
+        let promised = others.fold(Amount::default(), |sum, (_, Part { used, most })| {
+            sum.plus(equal.least(*most).minus(*used))
+        });
+        let (wanted, own) = (wanted.plus(promised), own.used.plus(more));
+        if more.memory > 0 && own.memory > part.memory && wanted.memory > max.memory {
+            return Err(Reason::ShareOfMemory { total: own.memory, max: max.memory });
+        }
+        if own.descriptors > part.descriptors && wanted.descriptors > max.descriptors {
+            return Err(scope.no_share(own.descriptors, max.descriptors));
+        }
+        Ok(())
     }
 }
 
-/// What one connection has of a quota. Given back when it is dropped; what a ring has, when that [`Ring`](RingShare) is.
+impl Scope {
+    const fn no_descriptors(self, max: usize) -> Reason {
+        match self {
+            Self::Process => Reason::QuotaOfProcess(max),
+            Self::Socket => Reason::QuotaOfDescriptors(max),
+        }
+    }
+
+    const fn no_share(self, held: usize, max: usize) -> Reason {
+        match self {
+            Self::Process => Reason::QuotaOfProcess(max),
+            Self::Socket => Reason::ShareOfDescriptors { total: held, max },
+        }
+    }
+}
+
+/// One of those who share a quota; it has left when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Member {
     of: Arc<Quota>,
-    taken: Mutex<Used>,
+    id: u64,
 }
 
-/// The descriptor of one ring.
-#[derive(Debug)]
-pub(crate) struct RingShare(Arc<Share>);
+impl Member {
+    /// One more, who can't use more than that: more isn't promised to it.
+    #[must_use]
+    pub fn new(of: &Arc<Quota>, most: Amount) -> Self {
+        let mut state = of.state();
+        state.last += 1;
+        let id = state.last;
+        state.members.insert(id, Part { used: Amount::default(), most });
+        drop(state);
+        Self { of: Arc::clone(of), id }
+    }
 
-impl Share {
-    pub(crate) fn new(of: Arc<Quota>) -> Arc<Self> {
-        Arc::new(Self { of, taken: Mutex::default() })
+    /// One that shares with nobody, and has no bounds.
+    #[must_use]
+    pub fn unbounded() -> Self {
+        Self::new(&Arc::new(Quota::new(Scope::Socket, Amount::MAX)), Amount::MAX)
     }
 
     /// One more region, of so many bytes.
     ///
     /// # Errors
-    /// [`Reason::QuotaOfDescriptors`], [`Reason::QuotaOfMemory`].
-    pub(crate) fn region(&self, memory: u64) -> Result<(), Reason> {
-        let (max_descriptors, max_memory) = (self.of.max_descriptors, self.of.max_memory);
-        let mut used = self.of.used();
-        if used.descriptors >= max_descriptors {
-            return Err(Reason::QuotaOfDescriptors(max_descriptors));
-        }
-        // A size that is too large to be added is one that nobody has, whatever is allowed.
-        let Some(total) = used.memory.checked_add(memory).filter(|total| *total <= max_memory) else {
-            return Err(Reason::QuotaOfMemory { total: used.memory.saturating_add(memory), max: max_memory });
-        };
-        *used = Used { descriptors: used.descriptors + 1, memory: total };
-        let mut taken = self.taken();
-        *taken = Used { descriptors: taken.descriptors + 1, memory: taken.memory + memory };
-        Ok(())
+    /// [`Reason::QuotaOfDescriptors`], [`Reason::QuotaOfMemory`], [`Reason::QuotaOfProcess`]; [`Reason::ShareOfDescriptors`],
+    /// [`Reason::ShareOfMemory`] where the rest is promised to others.
+    pub(crate) fn region(self: &Arc<Self>, memory: u64) -> Result<Lease, Reason> {
+        let amount = Amount { descriptors: 1, memory };
+        self.of.take(self.id, amount)?;
+        Ok(Lease { member: Arc::clone(self), amount })
     }
 
     /// One more ring.
     ///
     /// # Errors
-    /// [`Reason::QuotaOfDescriptors`].
-    pub(crate) fn ring(self: &Arc<Self>) -> Result<RingShare, Reason> {
-        self.region(0).map(|()| RingShare(Arc::clone(self)))
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Used> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    /// As [`region`](Self::region), for descriptors.
+    pub(crate) fn ring(self: &Arc<Self>) -> Result<Lease, Reason> {
+        self.region(0)
     }
 }
 
-impl Drop for RingShare {
+impl Drop for Member {
     fn drop(&mut self) {
-        // In the order of `region`.
-        self.0.of.used().descriptors -= 1;
-        self.0.taken().descriptors -= 1;
+        self.of.state().members.remove(&self.id);
     }
 }
 
-impl Drop for Share {
+/// What one region or ring has of a quota: given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    member: Arc<Member>,
+    amount: Amount,
+}
+
+impl Drop for Lease {
     fn drop(&mut self) {
-        let taken = *self.taken.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut used = self.of.used();
-        used.descriptors -= taken.descriptors;
-        used.memory -= taken.memory;
+        self.member.of.give_back(self.member.id, self.amount);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_one_has_others_cannot_until_it_is_given_back() {
-        let quota = Arc::new(Quota::new(3, 100));
-        let (one, other) = (Share::new(Arc::clone(&quota)), Share::new(Arc::clone(&quota)));
-        one.region(60).unwrap();
-        assert_eq!(other.region(41), Err(Reason::QuotaOfMemory { total: 101, max: 100 }));
-        assert_eq!(other.region(u64::MAX), Err(Reason::QuotaOfMemory { total: u64::MAX, max: 100 }));
-        other.region(40).unwrap();
-        let ring = one.ring().unwrap();
-        assert_eq!(other.ring().unwrap_err(), Reason::QuotaOfDescriptors(3));
-        assert_eq!(quota.in_use(), (3, 100));
-        drop(ring);
-        assert_eq!(quota.in_use(), (2, 100));
-        let ring = one.ring().unwrap();
-        drop(one);
-        assert_eq!(quota.in_use(), (3, 100), "its ring is still there");
-        drop(ring);
-        assert_eq!(quota.in_use(), (1, 40));
-        other.region(60).unwrap();
-        drop(other);
-        assert_eq!(quota.in_use(), (0, 0));
-    }
-
-    /// Without bounds it must not forget what others have.
-    #[test]
-    fn sizes_that_nobody_has_are_refused_without_bounds_too() {
-        let quota = Arc::new(Quota::default());
-        let (one, other) = (Share::new(Arc::clone(&quota)), Share::new(Arc::clone(&quota)));
-        one.region(60).unwrap();
-        assert!(matches!(other.region(u64::MAX), Err(Reason::QuotaOfMemory { .. })));
-        drop(other);
-        assert_eq!(quota.in_use(), (1, 60));
-        drop(one);
-        assert_eq!(quota.in_use(), (0, 0));
-    }
-}
+mod tests;

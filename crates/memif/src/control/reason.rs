@@ -139,6 +139,26 @@ pub enum Reason {
         /// Allowed.
         max: u64,
     },
+    /// What is left of the regions and rings that the clients of the socket may have is promised to its other interfaces.
+    #[error("regions and rings of the interface: {total}, the rest of the socket's {max} is others'")]
+    ShareOfDescriptors {
+        /// With this one.
+        total: usize,
+        /// Of all interfaces of the socket.
+        max: usize,
+    },
+    /// What is left of the bytes that the regions of the clients of the socket may have is promised to its other interfaces.
+    #[error("regions of the interface: {total} bytes, the rest of the socket's {max} is others'")]
+    ShareOfMemory {
+        /// With this region.
+        total: u64,
+        /// Of all interfaces of the socket.
+        max: u64,
+    },
+    /// The clients of all sockets of this process have as many regions and rings as it may open descriptors for them, or the rest is promised
+    /// to its other sockets.
+    #[error("regions and rings of all clients of the process: {0}, a quarter of RLIMIT_NOFILE")]
+    QuotaOfProcess(usize),
     /// A region was refused.
     #[error("{0}")]
     Region(#[from] RegionError),
@@ -294,6 +314,9 @@ impl Reason {
             | Self::TooMuchMemory { .. }
             | Self::QuotaOfDescriptors(_)
             | Self::QuotaOfMemory { .. }
+            | Self::ShareOfDescriptors { .. }
+            | Self::ShareOfMemory { .. }
+            | Self::QuotaOfProcess(_)
             | Self::Region(RegionError::Holes { .. })
             | Self::TooManyRings(_)
             | Self::RingSize { .. } => Refusal::Limit,
@@ -354,6 +377,9 @@ impl Reason {
             Self::TooMuchMemory { .. } => "too-much-memory",
             Self::QuotaOfDescriptors(_) => "quota-of-descriptors",
             Self::QuotaOfMemory { .. } => "quota-of-memory",
+            Self::ShareOfDescriptors { .. } => "share-of-descriptors",
+            Self::ShareOfMemory { .. } => "share-of-memory",
+            Self::QuotaOfProcess(_) => "quota-of-process",
             Self::Region(RegionError::Size(_)) => "region-size",
             Self::Region(RegionError::NotMemory(_)) => "region-not-memory",
             Self::Region(RegionError::Truncated { .. }) => "region-too-small",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memory::region::{Account, Region, RegionTable};
 
 use super::message::{RING_S2M, VERSION};
-use super::{AddRegion, AddRing, Hello, Init, Message, Mode, Quota, Reason, ServerConfig, Share, Text};
+use super::{AddRegion, AddRing, Hello, Init, Member, Message, Mode, Reason, ServerConfig, Text};
 use crate::connection::{Connection, Peer, RingSpec, Role, server_queues};
 use crate::ring::{Event, RING_ALIGNMENT, RingError, RingSize, RingView, RxQueue};
 
@@ -38,9 +38,10 @@ pub trait Interfaces {
         Arc::default()
     }
 
-    /// What bounds regions and rings of all connections together. Otherwise nothing does.
-    fn quota(&self) -> Arc<Quota> {
-        Arc::default()
+    /// What interface `id` is where regions and rings of all connections together are bounded. Otherwise they aren't.
+    fn quota(&self, id: u32) -> Arc<Member> {
+        let _ = id;
+        Arc::new(Member::unbounded())
     }
 }
 
@@ -136,7 +137,7 @@ struct Announced {
     id: u32,
     config: Arc<ServerConfig>,
     account: Arc<Account>,
-    share: Arc<Share>,
+    quota: Arc<Member>,
     application: Text<32>,
     regions: Vec<Arc<Region>>,
     memory: u64,
@@ -288,7 +289,7 @@ fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reas
         id: init.id,
         config,
         account: interfaces.account(init.id),
-        share: Share::new(interfaces.quota()),
+        quota: interfaces.quota(init.id),
         application: init.name,
         regions: Vec::new(),
         memory: 0,
@@ -314,11 +315,11 @@ impl Announced {
         if total > self.config.max_memory {
             return Err(Reason::TooMuchMemory { total, max: self.config.max_memory });
         }
-        self.share.region(message.size)?;
+        let lease = self.quota.region(message.size)?;
         let ServerConfig { seals, max_holes, .. } = *self.config;
         let region = Region::map_on(fd, message.size, seals, &self.account, max_holes)?;
         self.memory = total;
-        self.regions.push(Arc::new(region));
+        self.regions.push(Arc::new(region.with_lease(lease)));
         Ok(())
     }
 
@@ -351,8 +352,8 @@ impl Announced {
         if !offset.is_multiple_of(RING_ALIGNMENT) {
             return Err(RingError::Misaligned(offset).into());
         }
-        let share = self.share.ring()?;
-        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?.of_share(share);
+        let lease = self.quota.ring()?;
+        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?.with_lease(lease);
         rings.push(RingSpec { region, offset, size, event });
         Ok(())
     }

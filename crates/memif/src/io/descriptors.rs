@@ -3,7 +3,8 @@
 use std::os::fd::BorrowedFd;
 
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, getrlimit};
+
+use super::process;
 
 /// Has the table be large enough for as many descriptors of peers, and as many others.
 ///
@@ -11,30 +12,8 @@ use rustix::process::{Resource, getrlimit};
 /// period of RCU: 10 to 20 ms, more where they are busy). So a peer that comes with many of them would stop the thread that serves it, and all
 /// that this thread does for others. It never shrinks: a descriptor that is opened there and closed again is enough.
 pub(super) fn make_room(any: BorrowedFd<'_>, of_peers: usize) {
-    let may_open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let highest = of_peers.saturating_mul(2).min(usize::try_from(may_open).unwrap_or(usize::MAX));
+    let highest = of_peers.saturating_mul(2).min(process::may_open());
     let highest = i32::try_from(highest).unwrap_or(i32::MAX).saturating_sub(1);
     // Where the kernel has no memory for it, it grows later, or not at all.
     let _ = fcntl_dupfd_cloexec(any, highest);
-}
-
-#[cfg(all(test, not(miri)))]
-mod tests {
-    use std::os::fd::AsFd;
-
-    use rustix::event::{EventfdFlags, eventfd};
-
-    use super::*;
-
-    #[test]
-    fn the_table_has_room_before_anybody_comes() {
-        let size = || -> u64 {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap();
-            status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap().trim().parse().unwrap()
-        };
-        let may_open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let any = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        make_room(any.as_fd(), 20_000);
-        assert!(size() >= may_open.min(40_000), "{} of {may_open}", size());
-    }
 }

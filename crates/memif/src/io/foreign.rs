@@ -16,32 +16,48 @@
 //! its share an origin is turned away, and nothing more is taken from the connections that it has, until enough of it is closed. It has one
 //! thread at a time, so that only its own closes wait for one that hangs. What peers cost us is bounded by that, however often they come
 //! back: threads by [`CLOSERS`], of as many origins; descriptors of an origin by [`Bounds`], one message and the sockets of its connections;
-//! descriptors of all by [`Bounds`] as well, beyond which nobody is accepted at that socket and nothing is taken.
+//! descriptors of all by [`Bounds`] as well, of one socket and of all sockets of the process, beyond which nobody is accepted at that socket
+//! (at any) and nothing is taken.
 //!
 //! A process that is forked meanwhile has them too, as it has all descriptors until its `execve`, which may then take as long as their last
 //! close. That is its time, not ours; who starts programs and serves peers that may do this has another process start them.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::fcntl_get_seals;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::process::{Resource, getrlimit};
 
 use super::channel::Rest;
 use super::credentials::Origin;
 use super::disposal::dispose;
+use super::process;
 
 /// Most threads that close for one socket, each for another origin: so many origins' closes may hang before others' wait as well.
 const CLOSERS: usize = 256;
 /// All that a closer needs: sockets are looked for in sockets to a depth of ten.
 const STACK: usize = 256 << 10;
 
+/// Descriptors on their way out of all sockets of the process.
+#[derive(Debug, Clone, Copy)]
+struct Total(&'static AtomicUsize);
+
+impl Default for Total {
+    fn default() -> Self {
+        static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
+        Self(&OF_PROCESS)
+    }
+}
+
 /// How many descriptors may be on their way out, sockets in which messages were left among them.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// Of all, before nobody is accepted any more: what 25 origins can have that all send as much as they may.
+    /// Of all sockets, before nobody is accepted any more at any.
+    of_process: usize,
+    /// Of one socket, before nobody is accepted any more: what 25 origins can have that all send as much as they may. At most half of the
+    /// process's, so that no socket stops the others.
     most: usize,
     /// Of one origin, before it must not send more.
     share: usize,
@@ -49,23 +65,19 @@ struct Bounds {
 
 impl Bounds {
     /// Where the process may have enough of them.
-    const USUAL: Self = Self { most: 8192, share: 64 };
+    const USUAL: Self = Self { of_process: usize::MAX, most: 8192, share: 64 };
 
-    /// Half of what the process may have, by its limit of now: the other half is the application's.
-    fn of_process() -> Self {
-        let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize);
-        Self::within(limit)
-    }
-
-    fn within(limit: usize) -> Self {
-        let most = (limit / 2).clamp(1, Self::USUAL.most);
-        Self { most, share: (most / 16).clamp(1, Self::USUAL.share) }
+    /// By how many the process may open.
+    fn within(may_open: usize) -> Self {
+        let of_process = process::for_closing(may_open).max(1);
+        let most = (of_process / 2).clamp(1, Self::USUAL.most);
+        Self { of_process, most, share: (most / 8).clamp(1, Self::USUAL.share) }
     }
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self::of_process()
+        Self::within(process::may_open())
     }
 }
 
@@ -88,6 +100,7 @@ struct Leaving {
     by_origin: HashMap<Origin, Account>,
     /// Of all.
     held: usize,
+    total: Total,
     closers: usize,
 }
 
@@ -130,7 +143,8 @@ impl Closing {
 
     /// Whether so much of all waits that nobody must send more.
     pub(super) fn is_full(&self) -> bool {
-        self.look().held >= self.bounds.most
+        let leaving = self.look();
+        leaving.held >= self.bounds.most || leaving.total.0.load(Ordering::Relaxed) >= self.bounds.of_process
     }
 
     /// Looks for closers where there could be none before.
@@ -143,6 +157,7 @@ impl Closing {
     /// Closes it, which holds so many descriptors, on another thread.
     pub(super) fn close(&self, what: impl Send + 'static, descriptors: usize) {
         let mut leaving = lock(&self.all);
+        leaving.total.0.fetch_add(descriptors, Ordering::Relaxed);
         leaving.held += descriptors;
         let account = leaving.by_origin.entry(self.origin).or_default();
         account.held += descriptors;
@@ -180,6 +195,7 @@ impl Closing {
 fn next(all: &Mutex<Leaving>, done: Option<(Origin, usize)>) -> Option<(Origin, Held)> {
     let mut leaving = lock(all);
     if let Some((origin, descriptors)) = done {
+        leaving.total.0.fetch_sub(descriptors, Ordering::Relaxed);
         leaving.held -= descriptors;
         if let Some(account) = leaving.by_origin.get_mut(&origin) {
             account.held -= descriptors;

@@ -7,7 +7,7 @@ use memory::region::Account;
 
 use super::channel::Channel;
 use super::{Credentials, admission};
-use crate::control::{Interfaces, Quota};
+use crate::control::{Interfaces, Member};
 use crate::{Reason, ServerConfig};
 
 /// An interface that clients may connect to.
@@ -16,6 +16,8 @@ pub(super) struct Interface {
     pub(super) config: Arc<ServerConfig>,
     /// What regions of all its connections may have made us pay for.
     pub(super) account: Arc<Account>,
+    /// Its part of what all clients of the socket may have.
+    pub(super) quota: Arc<Member>,
     /// The connection that has claimed it.
     pub(super) owner: Option<u64>,
     /// Why nobody may, at present.
@@ -25,7 +27,6 @@ pub(super) struct Interface {
 /// The interfaces, as one session sees them.
 pub(super) struct View<'l> {
     pub(super) interfaces: &'l mut BTreeMap<u32, Interface>,
-    pub(super) quota: &'l Arc<Quota>,
     pub(super) token: u64,
     pub(super) channel: &'l Channel,
     pub(super) peer: Option<Credentials>,
@@ -56,7 +57,8 @@ impl Interfaces for View<'_> {
         self.interfaces.get(&id).map(|interface| Arc::clone(&interface.account)).unwrap_or_default()
     }
 
-    fn quota(&self) -> Arc<Quota> {
-        Arc::clone(self.quota)
+    fn quota(&self, id: u32) -> Arc<Member> {
+        let known = self.interfaces.get(&id).map(|interface| Arc::clone(&interface.quota));
+        known.unwrap_or_else(|| Arc::new(Member::unbounded()))
     }
 }

@@ -17,8 +17,8 @@ use super::interfaces::{Interface, View};
 use super::server::{ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
-use super::{Address, descriptors, later, rights};
-use crate::control::{Limits, Quota, ServerMachine};
+use super::{Address, descriptors, later, process, rights};
+use crate::control::{Amount, Limits, Member, Quota, ServerMachine};
 use crate::{Connection, Error, InterfaceError, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
@@ -74,8 +74,8 @@ impl Listener {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
-        let quota = settings.quota();
-        descriptors::make_room(epoll.as_fd(), quota.max_descriptors());
+        let (quota, of_peers) = process::quota_of_socket(&settings);
+        descriptors::make_room(epoll.as_fd(), of_peers);
         let (interfaces, sessions, closing, limits) = Default::default();
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
         Ok(Self {
@@ -121,8 +121,9 @@ impl Listener {
         if let Some(cause) = config.check().err().or(taken) {
             return Err(InterfaceError { interface: self.name(id), cause });
         }
+        let quota = Arc::new(Member::new(&self.quota, config.most()));
         let (config, account) = (Arc::new(config), Arc::default());
-        self.interfaces.insert(id, Interface { config, account, owner: None, closed: None });
+        self.interfaces.insert(id, Interface { config, account, quota, owner: None, closed: None });
         self.limits = None;
         Ok(())
     }
@@ -186,6 +187,12 @@ impl Listener {
     #[must_use]
     pub const fn ended(&self) -> &BTreeMap<&'static str, u64> {
         &self.ended
+    }
+
+    /// Regions and rings of all clients, and bytes of the regions, connections that have ended included until nothing of them is left.
+    #[must_use]
+    pub fn in_use(&self) -> Amount {
+        self.quota.in_use()
     }
 
     /// Does what there is to do, without waiting, and tells what happened. What a peer does wrong concerns
@@ -310,7 +317,7 @@ impl Listener {
     fn converse(&mut self, token: u64, events: &mut Vec<ServerEvent>) {
         for _ in 0..BATCH {
             let Some(session) = self.sessions.get_mut(token) else { return };
-            match step(session, &mut self.interfaces, &self.quota, token) {
+            match step(session, &mut self.interfaces, token) {
                 Ok(None) => return,
                 Ok(Some(None)) => {}
                 Ok(Some(Some(mut connection))) => {
@@ -359,7 +366,6 @@ impl Listener {
 fn step(
     session: &mut Session,
     interfaces: &mut BTreeMap<u32, Interface>,
-    quota: &Arc<Quota>,
     token: u64,
 ) -> Result<Option<Option<Connection>>, Reason> {
     let Session { channel, peer, machine, .. } = session;
@@ -369,7 +375,7 @@ fn step(
         Some(Heard::Message(received)) => received,
     };
     ServerMachine::check_count(&received.bytes, received.fds.len())?;
-    let mut view = View { interfaces, quota, token, channel, peer: *peer };
+    let mut view = View { interfaces, token, channel, peer: *peer };
     let fds = received.fds.lend().map_err(Reason::Socket)?;
     let step = machine.receive(&received.bytes, fds, &mut view)?;
     received.fds.accepted();

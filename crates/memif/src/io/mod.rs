@@ -14,6 +14,7 @@ mod disposal;
 mod foreign;
 mod interfaces;
 mod listener;
+mod process;
 mod rights;
 mod server;
 mod sessions;

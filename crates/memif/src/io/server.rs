@@ -1,11 +1,7 @@
 //! How a listener is set, and what it tells.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
-
-use crate::control::Quota;
 use crate::{Connection, Error, Reason};
 
 /// How a [`Listener`](super::Listener) behaves, besides its interfaces.
@@ -26,18 +22,12 @@ pub struct ListenerSettings {
     /// no more than there are interfaces.)
     pub max_handshakes: usize,
     /// Regions and rings of all clients together: each keeps a descriptor of this process open, each region a mapping, until the queues of its
-    /// connection are dropped. Never more than half of what the process may open (`RLIMIT_NOFILE`, as the socket is opened).
+    /// connection are dropped. Half of them are promised to the interfaces, in equal parts: no client keeps those of others out. All sockets
+    /// of the process share a quarter of what it may open (`RLIMIT_NOFILE`, as the last socket is opened) in the same way; the library
+    /// doesn't change that limit.
     pub max_descriptors: usize,
-    /// Bytes of the regions of all clients together, all of which are mapped.
+    /// Bytes of the regions of all clients together, all of which are mapped. Half of them are promised likewise.
     pub max_memory: u64,
-}
-
-impl ListenerSettings {
-    /// What its clients may have, all together.
-    pub(super) fn quota(&self) -> Arc<Quota> {
-        let may_open = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize);
-        Arc::new(Quota::new(self.max_descriptors.min(may_open / 2), self.max_memory))
-    }
 }
 
 impl Default for ListenerSettings {

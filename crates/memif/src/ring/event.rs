@@ -3,24 +3,28 @@
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::control::RingShare;
+use crate::control::Lease;
 use crate::{Error, InterfaceError};
 
 use super::signal::{signal, signals_by_kernel};
 use super::writer::Writer;
+
+/// How long to do without a writer where there can be none.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// An eventfd that both sides hold. Neither signalling nor clearing ever waits, whatever the peer does to it.
 #[derive(Debug)]
 pub struct Event {
     fd: Arc<OwnedFd>,
     /// Who signals it where the kernel doesn't.
-    writer: Mutex<Option<Writer>>,
+    writer: Mutex<Signaller>,
     /// What it has of its socket's quota.
-    _share: Option<RingShare>,
+    _lease: Option<Lease>,
 }
 
 impl Event {
@@ -65,12 +69,12 @@ impl Event {
         if !cfg!(miri) && matches!(told(), Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
             return Err(Errno::NOSYS);
         }
-        Ok(Self { fd: Arc::new(fd), writer: Mutex::default(), _share: None })
+        Ok(Self { fd: Arc::new(fd), writer: Mutex::default(), _lease: None })
     }
 
-    /// As one that has a share of its socket's quota.
-    pub(crate) fn of_share(self, share: RingShare) -> Self {
-        Self { _share: Some(share), ..self }
+    /// As one that counts in its socket's quota, as long as it is there.
+    pub(crate) fn with_lease(self, lease: Lease) -> Self {
+        Self { _lease: Some(lease), ..self }
     }
 
     /// Has everything there that it takes to signal, before the first packet wants it.
@@ -93,10 +97,9 @@ impl Event {
     #[cold]
     fn with_writer(&self, then: impl FnOnce(&Writer)) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if writer.is_none() {
-            *writer = Writer::new(&self.fd);
+        if let Some(writer) = writer.get(|| Writer::new(&self.fd)) {
+            then(writer);
         }
-        writer.as_ref().map(then);
     }
 
     /// Takes the signal back; gives whether there was one.
@@ -109,6 +112,24 @@ impl Event {
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// A writer, once there is one; where there can be none that is asked again from time to time, not with each signal: to ask takes a look at all
+/// writers that are held up.
+#[derive(Debug, Default)]
+struct Signaller {
+    writer: Option<Writer>,
+    again: Option<Instant>,
+}
+
+impl Signaller {
+    fn get(&mut self, make: impl FnOnce() -> Option<Writer>) -> Option<&Writer> {
+        if self.writer.is_none() && self.again.is_none_or(|at| at <= Instant::now()) {
+            self.writer = make();
+            self.again = Some(Instant::now() + AGAIN);
+        }
+        self.writer.as_ref()
     }
 }
 
@@ -146,6 +167,27 @@ mod tests {
         assert!(!event.clear());
     }
 
+    #[test]
+    fn a_writer_that_cannot_be_is_not_asked_for_with_each_signal() {
+        let (mut signaller, mut asked) = (Signaller::default(), 0);
+        for _ in 0..1000 {
+            let writer = signaller.get(|| {
+                asked += 1;
+                None
+            });
+            assert!(writer.is_none());
+        }
+        // A machine that stands still for a second asks once more.
+        assert!((1..100).contains(&asked), "{asked}");
+        let before = asked;
+        signaller.again = Some(Instant::now());
+        let _ = signaller.get(|| {
+            asked += 1;
+            None
+        });
+        assert_eq!(asked, before + 1, "when it is time");
+    }
+
     /// Before Linux 5.8 it was read as the peer's flag says: an empty one for ever.
     #[cfg(not(any(miri, loom)))]
     #[test]
@@ -159,7 +201,7 @@ mod tests {
         std::thread::spawn(move || {
             let _ = done.send(Event::from_peer(theirs).map(|event| event.clear()));
         });
-        let told = finished.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for its peer");
+        let told = finished.recv_timeout(Duration::from_secs(60)).expect("it waits for its peer");
         assert_eq!(told, Err(Errno::NOSYS));
         let error = Event::new("@app id 7").unwrap_err();
         assert_eq!(error.cause, Error::System { call: "eventfd", errno: Errno::NOSYS });

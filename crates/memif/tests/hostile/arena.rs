@@ -21,6 +21,8 @@ use crate::wire::PATIENCE;
 pub const HOSTILE: u32 = 0;
 /// The interface of the well-behaved one.
 pub const GOOD: u32 = 1;
+/// The first of those that nobody has; see [`Setting::free`].
+pub const FREE: u32 = 2;
 
 /// What an operator sees of the hostile peer's interface.
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ pub struct Log {
     pub dropped: u64,
     /// Where it says in its packets whose they are: such from it that are another's.
     pub mixed_up: u64,
+    /// Regions and rings that the server's clients have.
+    pub in_use: usize,
     /// Accepting failed.
     pub failed: Vec<Error>,
 }
@@ -104,6 +108,8 @@ impl Shared {
 pub struct Setting {
     pub hostile: ServerConfig,
     pub listener: ListenerSettings,
+    /// Interfaces from [`FREE`] on, to which nobody is connected at first.
+    pub free: u32,
     /// Sleep while there is nothing to do, instead of polling.
     pub interrupts: bool,
 }
@@ -151,6 +157,7 @@ impl Arena {
                 ..ServerConfig::default()
             },
             listener: ListenerSettings { handshake_timeout: PATIENCE, ..ListenerSettings::default() },
+            free: 0,
             interrupts: false,
         };
         change(&mut setting);
@@ -161,9 +168,27 @@ impl Arena {
 
     /// After all that: whoever behaves is served on the same interface, and nobody has lost a packet.
     pub fn finish(self) {
+        self.serves(HOSTILE);
+        self.stop();
+    }
+
+    /// Waits until the well-behaved peer is the only one that has regions and rings: to free others' takes a moment.
+    pub fn settles(&self) {
+        self.shared.wait("all is given back", |log| (log.in_use == 3).then_some(()));
+    }
+
+    /// A client that behaves connects to that interface, packets come back to it, and it goes again.
+    pub fn comes_and_goes(&self, id: u32) {
+        let ended = self.shared.log().ended.len();
+        self.serves(id);
+        self.shared.wait("it is gone", |log| (log.ended.len() > ended).then_some(()));
+    }
+
+    /// A client that behaves connects to that interface, and packets arrive both ways.
+    pub fn serves(&self, id: u32) {
         let before = self.shared.log().received;
-        let mut traffic = client(&self.name, HOSTILE);
-        let mut link = None;
+        let mut traffic = client(&self.name, id);
+        let (mut link, mut batch, mut back) = (None, Batch::new(64), 0);
         self.shared.wait("a good client is served", |log| {
             for event in traffic.process(Instant::now()) {
                 if let memif::ClientEvent::Connected(connection) = event {
@@ -172,10 +197,12 @@ impl Arena {
             }
             if let Some(link) = &mut link {
                 link.tx[0].send_batch(&[[7; 100]]).unwrap();
+                batch.clear();
+                link.rx[0].recv_batch(&mut batch).unwrap();
+                back += batch.packets().count();
             }
-            (log.received > before + 10).then_some(())
+            (back > 10 && (id != HOSTILE || log.received > before + 10)).then_some(())
         });
-        self.stop();
     }
 
     /// Ends it, once the well-behaved peer has got back all of its packets.
@@ -208,6 +235,9 @@ impl Server {
         let mut listener = Listener::bind(&Address::abstract_name(name), setting.listener).unwrap();
         listener.register(HOSTILE, setting.hostile).unwrap();
         listener.register(GOOD, ServerConfig::default()).unwrap();
+        for id in FREE..FREE + setting.free {
+            listener.register(id, ServerConfig::default()).unwrap();
+        }
         let (links, batch) = (BTreeMap::new(), Batch::new(64));
         Self { listener, links, shared, batch, interrupts: setting.interrupts }
     }
@@ -218,8 +248,9 @@ impl Server {
         self.shared.thread.store(thread, Ordering::Relaxed);
         while !self.shared.done.load(Ordering::Relaxed) {
             self.control();
-            let faults: Vec<_> =
-                [GOOD, HOSTILE].into_iter().filter_map(|id| Some((id, self.serve(id).err()?))).collect();
+            // The hostile one last: it may be ended by what the others send it.
+            let ids: Vec<_> = self.links.keys().rev().copied().collect();
+            let faults: Vec<_> = ids.into_iter().filter_map(|id| Some((id, self.serve(id).err()?))).collect();
             for (id, error) in faults {
                 let reason = Reason::from(error.fault);
                 self.links.remove(&id);
@@ -235,6 +266,7 @@ impl Server {
     }
 
     fn control(&mut self) {
+        self.shared.log().in_use = self.listener.in_use().descriptors;
         for event in self.listener.process(Instant::now()).unwrap() {
             match event {
                 ServerEvent::Connected(link) => {

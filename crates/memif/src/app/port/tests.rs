@@ -177,8 +177,10 @@ fn the_longest_times_are_as_good_as_none() {
     server.wait(Some(Duration::MAX)).unwrap();
     // Nobody there, and no wait asked for: not at once again, all the same.
     drop(server);
-    until(|| client.poll().is_ok() && client.connection().is_none());
-    assert!(matches!(client.poll(), Ok(Progress::Sleep(Some(_)))));
+    until(|| {
+        let told = client.poll();
+        client.connection().is_none() && matches!(told, Ok(Progress::Sleep(Some(_))))
+    });
     let never = ClientTiming { min_backoff: Duration::MAX, ..timing };
     let mut client = Port::client(address, ClientConfig::default(), never).unwrap();
     assert!(matches!(client.poll(), Ok(Progress::Ready(_))));

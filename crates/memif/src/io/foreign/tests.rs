@@ -10,20 +10,46 @@ fn origin(pid: u32) -> Origin {
     Origin::Process(pid)
 }
 
-/// Whatever this process may have.
+/// Whatever this process may have, and whatever other tests do.
 fn usual() -> Closing {
-    Closing { bounds: Bounds::USUAL, ..Closing::default() }
+    bounded(Bounds::USUAL, Box::leak(Box::default()))
 }
 
-/// The application keeps half of what it may have.
+fn bounded(bounds: Bounds, total: &'static AtomicUsize) -> Closing {
+    let leaving = Leaving { total: Total(total), ..Leaving::default() };
+    Closing { all: Arc::new(Mutex::new(leaving)), origin: Origin::default(), bounds }
+}
+
+/// A quarter of what the process may have, of all sockets together; the clients' regions and rings have another, the application half.
 #[test]
 fn bounds_are_in_proportion_to_the_limit() {
-    for (limit, most, share) in
-        [(0, 1, 1), (256, 128, 8), (1024, 512, 32), (20_000, 8192, 64), (usize::MAX, 8192, 64)]
-    {
+    let all = [
+        (0, 1, 1, 1),
+        (256, 64, 32, 4),
+        (1024, 256, 128, 16),
+        (20_000, 5000, 2500, 64),
+        (usize::MAX, usize::MAX / 4, 8192, 64),
+    ];
+    for (limit, of_process, most, share) in all {
         let bounds = Bounds::within(limit);
-        assert_eq!((bounds.most, bounds.share), (most, share), "{limit}");
+        assert_eq!((bounds.of_process, bounds.most, bounds.share), (of_process, most, share), "{limit}");
     }
+}
+
+/// What hangs at two sockets stops a third as well, before it could use up the process's descriptors.
+#[test]
+fn hostile_closes_at_all_sockets_have_one_bound() {
+    static TOTAL: AtomicUsize = AtomicUsize::new(0);
+    let bounds = Bounds { of_process: 100, most: 50, share: 100 };
+    let socket = || bounded(bounds, &TOTAL);
+    let (one, other, third) = (socket(), socket(), socket());
+    let ends = (one.hang_with(60), other.hang_with(39));
+    assert!(one.is_full() && !other.is_full() && !third.is_full());
+    let last = other.hang_with(1);
+    assert!(third.is_full());
+    drop((ends, last));
+    eventually("all are closed", || one.done() && other.done());
+    assert!(!third.is_full());
 }
 
 /// Its pages are freed by whoever closes it last.

@@ -174,7 +174,7 @@ impl Arena {
         self.shared.wait("its end is logged", |log| (log.ended.len() > ended).then_some(()));
         let log = self.shared.log();
         let seen: Vec<_> = log.ended[ended..].iter().map(ToString::to_string).collect();
-        assert_eq!(seen, [words]);
+        assert_eq!(seen, [words], "{log:?}");
         assert_eq!(
             (log.counters.get(counter), log.count()),
             (Some(&(counted + 1)), total + 1),

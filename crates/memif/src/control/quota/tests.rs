@@ -1,0 +1,129 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn amount(descriptors: usize, memory: u64) -> Amount {
+    Amount { descriptors, memory }
+}
+
+fn socket(descriptors: usize, memory: u64) -> Arc<Quota> {
+    Arc::new(Quota::new(Scope::Socket, amount(descriptors, memory)))
+}
+
+fn member(of: &Arc<Quota>) -> Arc<Member> {
+    Arc::new(Member::new(of, Amount::MAX))
+}
+
+#[test]
+fn what_one_has_others_cannot_until_it_is_given_back() {
+    let quota = socket(3, 100);
+    // Nothing is promised to who can use nothing.
+    let idle = Amount::default();
+    let (one, other) = (Arc::new(Member::new(&quota, idle)), Arc::new(Member::new(&quota, idle)));
+    let region = one.region(60).unwrap();
+    assert_eq!(other.region(41).unwrap_err(), Reason::QuotaOfMemory { total: 101, max: 100 });
+    assert_eq!(other.region(u64::MAX).unwrap_err(), Reason::QuotaOfMemory { total: u64::MAX, max: 100 });
+    let more = other.region(40).unwrap();
+    let ring = one.ring().unwrap();
+    assert_eq!(other.ring().unwrap_err(), Reason::QuotaOfDescriptors(3));
+    assert_eq!(quota.in_use(), amount(3, 100));
+    drop(ring);
+    assert_eq!(quota.in_use(), amount(2, 100));
+    drop(region);
+    assert_eq!(quota.in_use(), amount(1, 40));
+    drop((one, more));
+    assert_eq!(quota.in_use(), amount(0, 0));
+}
+
+/// Without bounds it must not forget what others have.
+#[test]
+fn sizes_that_nobody_has_are_refused_without_bounds_too() {
+    let quota = socket(usize::MAX, u64::MAX);
+    let (one, other) = (member(&quota), member(&quota));
+    let region = one.region(60).unwrap();
+    assert!(matches!(other.region(u64::MAX), Err(Reason::QuotaOfMemory { .. })));
+    assert_eq!(quota.in_use(), amount(1, 60));
+    drop(region);
+    assert_eq!(quota.in_use(), amount(0, 0));
+}
+
+#[test]
+fn half_is_promised_in_equal_parts() {
+    let quota = socket(16, 1600);
+    let (greedy, _second) = (member(&quota), member(&quota));
+    let small = Arc::new(Member::new(&quota, amount(1, 50)));
+    let late = member(&quota);
+    // Two of 16 for each of four, but one for who can use one.
+    let held: Vec<_> = (0..11).map(|_| greedy.region(100).unwrap()).collect();
+    assert_eq!(greedy.ring().unwrap_err(), Reason::ShareOfDescriptors { total: 12, max: 16 });
+    let theirs = (late.region(200).unwrap(), late.ring().unwrap());
+    assert_eq!(late.ring().unwrap_err(), Reason::ShareOfDescriptors { total: 3, max: 16 });
+    // 1100 + 200 + 50 promised to `small` + 200 to the second: 50 are left.
+    assert_eq!(small.region(50 + 51).unwrap_err(), Reason::ShareOfMemory { total: 101, max: 1600 });
+    let fits = small.region(100).unwrap();
+    drop((held, theirs, fits));
+    assert_eq!(quota.in_use(), amount(0, 0));
+}
+
+#[test]
+fn who_is_alone_has_all_of_it() {
+    let quota = socket(4, 100);
+    let one = member(&quota);
+    let all: Vec<_> = (0..4).map(|_| one.region(25).unwrap()).collect();
+    assert_eq!(one.ring().unwrap_err(), Reason::QuotaOfDescriptors(4));
+    drop(all);
+}
+
+#[test]
+fn sockets_share_the_process() {
+    let process = Arc::new(Quota::new(Scope::Process, amount(8, u64::MAX)));
+    let socket = |most| {
+        let quota = Quota::new(Scope::Socket, amount(most, u64::MAX));
+        Arc::new(quota.within(Member::new(&process, amount(most, u64::MAX))))
+    };
+    let (one, other) = (socket(100), socket(100));
+    assert_eq!(process.could_be().descriptors, 8);
+    let (greedy, modest) = (member(&one), member(&other));
+    let held: Vec<_> = (0..6).map(|_| greedy.ring().unwrap()).collect();
+    // What the process refuses isn't counted by the socket.
+    assert_eq!(greedy.ring().unwrap_err(), Reason::QuotaOfProcess(8));
+    assert_eq!((one.in_use(), process.in_use()), (amount(6, 0), amount(6, 0)));
+    let theirs = [modest.ring().unwrap(), modest.ring().unwrap()];
+    assert_eq!(modest.ring().unwrap_err(), Reason::QuotaOfProcess(8));
+    drop((held, theirs));
+    assert_eq!((one.in_use(), process.in_use()), (amount(0, 0), amount(0, 0)));
+    drop((greedy, one));
+    assert_eq!(process.could_be().descriptors, 8);
+    drop((modest, other));
+    assert_eq!(process.could_be().descriptors, 0, "sockets that are gone");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever came before, as long as members don't come and go: nobody is refused its part, and nothing is beyond the bound.
+    #[test]
+    fn a_part_is_kept_for_each(
+        max in 0_usize..64,
+        members in 1_usize..6,
+        steps in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..200),
+    ) {
+        let quota = socket(max, u64::MAX);
+        let all: Vec<_> = (0..members).map(|_| member(&quota)).collect();
+        let mut held: Vec<Vec<Lease>> = (0..members).map(|_| Vec::new()).collect();
+        for (which, takes) in steps {
+            let which = which.index(members);
+            if takes {
+                match all[which].ring() {
+                    Ok(lease) => held[which].push(lease),
+                    Err(_) => prop_assert!(held[which].len() >= max / 2 / members),
+                }
+            } else {
+                held[which].pop();
+            }
+            let count: usize = held.iter().map(Vec::len).sum();
+            prop_assert!(count <= max);
+            prop_assert_eq!(quota.in_use().descriptors, count);
+        }
+    }
+}
