@@ -1,10 +1,12 @@
 """A memif peer that breaks the rules of the handshake is turned away with a reason, and nobody else is kept waiting."""
 
 import contextlib
+import pathlib
+import re
 import struct
 
 import pytest
-from lab import eventually
+from lab import Laboratory, eventually
 from lab.raw_memif import ADD_REGION, CONNECT, INIT, RawMemif, Refused
 
 
@@ -121,3 +123,34 @@ def test_many_silent_connections_do_not_lock_others_out(lab, daemon, bystanders)
                 return True
 
         eventually(connects, "a good peer gets through", timeout=15)
+
+
+def test_clients_that_want_all_descriptors_leave_others_theirs(own_daemon):
+    """Twelve pods, each with a socket of its own, want as many regions as they may: more than the process has for clients. One more still comes in."""
+    daemon = own_daemon(inside=("prlimit", "--nofile=600:600")).start()
+    lab = Laboratory(daemon)
+    names = [f"m{number}" for number in range(1, 14)]
+    daemon.apply("".join(lab.memif(name, number) for number, name in enumerate(names, 1)))
+    refusals = []
+    with contextlib.ExitStack() as peers:
+        for name in names[:-1]:
+            peer = peers.enter_context(RawMemif(str(daemon.directory / name)))
+            peer.seal()
+            peer.init()
+            try:
+                for index in range(16):
+                    peer.add_region(index)
+            except Refused as refused:
+                refusals.append(str(refused))
+        # A quarter of 600, which the last one has its part of.
+        assert refusals and set(refusals) == {"regions and rings of all clients of the process: 150, a quarter of RLIMIT_NOFILE"}
+        with RawMemif(str(daemon.directory / names[-1])).connect():
+            eventually(lambda: daemon.show("interface", names[-1])["interfaces"][0]["up"], daemon.log)
+    assert daemon.log().count("a quarter of RLIMIT_NOFILE") >= len(refusals), daemon.log()
+
+
+def test_quiverd_opens_as_many_files_as_it_may(own_daemon):
+    """The soft limit is for programs that use select; what clients may have goes by it."""
+    daemon = own_daemon(inside=("prlimit", "--nofile=1024:4096")).start()
+    limits = pathlib.Path(f"/proc/{daemon.process.pid}/limits").read_text()
+    assert re.search(r"Max open files +4096 +4096", limits), limits

@@ -1,6 +1,6 @@
 //! quiverd: desired state in, packets out.
 //!
-//! - [`settings`], [`logging`], [`notify`], [`crash`]: the process and the system around it.
+//! - [`settings`], [`logging`], [`notify`], [`crash`], `open_files`: the process and the system around it.
 //! - [`model`]: what shall exist. [`mod@reconcile`]: the steps from what is to what shall be. [`dataplane`]: what takes
 //!   those steps, and what can be asked of it.
 //! - [`control`]: the thread that owns all of these and changes them in step with [`state`], the copy on disk.
@@ -20,6 +20,7 @@ pub mod logging;
 pub mod metrics;
 pub mod model;
 pub mod notify;
+mod open_files;
 pub mod program;
 pub mod reconcile;
 pub mod settings;

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::engine::{Engine, EngineOptions};
 use crate::settings::{self, HugePages, Settings};
-use crate::{crash, daemon, logging, version};
+use crate::{crash, daemon, logging, open_files, version};
 
 /// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
 #[derive(Debug, Parser)]
@@ -53,6 +53,7 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     logging::start(&settings.log)?;
     crash::abort_on_panic();
+    open_files::raise();
     tracing::info!(version = version::LINE, ?cores, "starting");
     for setting in settings.copy.without_effect() {
         tracing::warn!("{}", idle(setting, &settings));
