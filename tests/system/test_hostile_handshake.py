@@ -145,7 +145,7 @@ def test_clients_that_want_all_descriptors_leave_others_theirs(own_daemon):
         # A quarter of 600, which the last one has its part of.
         assert refusals and set(refusals) == {"regions and rings of all clients of the process: 150, a quarter of RLIMIT_NOFILE"}
         with RawMemif(str(daemon.directory / names[-1])).connect():
-            eventually(lambda: daemon.show("interface", names[-1])["interfaces"][0]["up"], daemon.log)
+            eventually(lambda: daemon.memif(names[-1]).get("connected"), daemon.log)
     assert daemon.log().count("a quarter of RLIMIT_NOFILE") >= len(refusals), daemon.log()
 
 
