@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memif::control::{Interfaces, Limits, Message, ServerMachine};
+use memif::control::{Amount, Interfaces, Limits, Member, Message, Quota, Scope, ServerMachine};
 use memif::region::{HugePages, Region, RegionOptions, RegionTable};
 use memif::ring::{Event, RingSize, RingView};
 use memif::{Reason, Secret, ServerConfig};
@@ -13,11 +13,18 @@ use super::bytes::Bytes;
 const MEMORY: u32 = 8192;
 const RING: u32 = 1152;
 
-struct One(Arc<ServerConfig>);
+struct One {
+    config: Arc<ServerConfig>,
+    quota: Arc<Member>,
+}
 
 impl Interfaces for One {
     fn config(&self, id: u32) -> Option<Arc<ServerConfig>> {
-        (id == 0).then(|| Arc::clone(&self.0))
+        (id == 0).then(|| Arc::clone(&self.config))
+    }
+
+    fn quota(&self, _: u32) -> Arc<Member> {
+        Arc::clone(&self.quota)
     }
 
     fn claim(&mut self, _: u32) -> Result<(), Reason> {
@@ -110,13 +117,58 @@ impl Seen {
     }
 }
 
-/// Any sequence of messages and descriptors: what is accepted is legal, and what is connected is what was announced.
-pub fn server(data: &[u8]) {
-    thread_local! { static DESCRIPTORS: Descriptors = Descriptors::new() }
-    DESCRIPTORS.with(|descriptors| converse(Bytes(data), descriptors));
+/// What two interfaces of one socket share, by one byte: from nothing to more than both can use.
+struct Shared {
+    process: Arc<Quota>,
+    socket: Arc<Quota>,
+    other: Member,
+    max: Amount,
+    /// What the other interface is promised: half of what the socket has, among two.
+    promised: usize,
 }
 
-fn converse(mut bytes: Bytes<'_>, descriptors: &Descriptors) {
+impl Shared {
+    fn new(choice: u8) -> Self {
+        let max = Amount {
+            descriptors: usize::from(choice & 15),
+            memory: u64::from(choice >> 4 & 3) * u64::from(MEMORY),
+        };
+        // Of the two bounds the process's is the tighter one in half of the cases.
+        let (outer, inner) = if choice & 0x80 == 0 { (Amount::MAX, max) } else { (max, Amount::MAX) };
+        let process = Arc::new(Quota::new(Scope::Process, outer));
+        let socket = Arc::new(Quota::new(Scope::Socket, inner).within(Member::new(&process, Amount::MAX)));
+        let other = Member::new(&socket, max);
+        let promised = if choice & 0x80 == 0 { max.descriptors / 4 } else { 0 };
+        Self { process, socket, other, max, promised }
+    }
+
+    /// Panics if more is taken than one of the two may have.
+    fn check(&self, seen: &Seen) {
+        let used = self.socket.in_use();
+        assert_eq!(used, self.process.in_use());
+        assert!(used.descriptors + self.promised <= self.max.descriptors && used.memory <= self.max.memory);
+        assert!(seen.connected || used.descriptors == seen.regions + seen.rings.iter().sum::<usize>());
+    }
+
+    /// Panics if what ended has kept something.
+    fn check_given_back(self) {
+        assert_eq!(self.socket.in_use(), Amount::default());
+        assert_eq!(self.process.in_use(), Amount::default());
+        drop(self.other);
+    }
+}
+
+/// Any sequence of messages and descriptors: what is accepted is legal and within the quota, what is connected is what was announced, and
+/// nothing of the quota is kept.
+pub fn server(data: &[u8]) {
+    thread_local! { static DESCRIPTORS: Descriptors = Descriptors::new() }
+    let Some((&choice, data)) = data.split_last() else { return };
+    let shared = Shared::new(choice);
+    DESCRIPTORS.with(|descriptors| converse(Bytes(data), descriptors, &shared));
+    shared.check_given_back();
+}
+
+fn converse(mut bytes: Bytes<'_>, descriptors: &Descriptors, shared: &Shared) {
     let config = ServerConfig {
         secret: Secret::new("hush").ok(),
         max_regions: 2,
@@ -126,8 +178,9 @@ fn converse(mut bytes: Bytes<'_>, descriptors: &Descriptors) {
         max_ring_size: RingSize::from_log2(8).unwrap(),
         ..ServerConfig::default()
     };
-    let mut interfaces = One(Arc::new(config));
-    let config = Arc::clone(&interfaces.0);
+    let config = Arc::new(config);
+    let quota = Arc::new(Member::new(&shared.socket, shared.max));
+    let mut interfaces = One { config: Arc::clone(&config), quota };
     let (mut machine, hello) = ServerMachine::new(Limits::of("fuzz", [&*config]));
     assert!(Message::decode(&hello.encode()).is_ok());
     let mut seen = Seen::default();
@@ -138,6 +191,7 @@ fn converse(mut bytes: Bytes<'_>, descriptors: &Descriptors) {
             Ok(step) => {
                 seen.accepted(&message, &config);
                 assert_eq!(machine.is_connected(), seen.connected);
+                shared.check(&seen);
                 assert!(step.reply.is_some());
                 if let Some(connection) = step.connection {
                     assert_eq!([connection.rx.len(), connection.tx.len()], seen.rings);
