@@ -43,7 +43,8 @@ type Conn struct {
 	table   *shm.Table
 	rx      []*RxQueue
 	tx      []*TxQueue
-	waker   *waker // nil if nothing is received
+	waker   *waker     // nil if nothing is received
+	writer  shm.Writer // of signals that the kernel doesn't give
 
 	nextRx        atomic.Uint32
 	readDeadline  atomic.Int64 // in ns since 1970; 0: none
@@ -65,6 +66,7 @@ func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end
 		events = append(events, e.event)
 	}
 	for _, e := range tx {
+		e.event.SignalBy(&c.writer)
 		c.tx = append(c.tx, &TxQueue{conn: c, end: e, maxPacket: max(maxPacket, DefaultMaxPacket)})
 	}
 	var err error
@@ -116,6 +118,7 @@ func (c *Conn) end(reason error) {
 		for _, q := range c.tx {
 			_ = q.close()
 		}
+		c.writer.Close()
 		c.share.closeRings(len(c.rx) + len(c.tx))
 		// Nobody can be using it: all queues are closed. What a peer has put into its memory can keep that waiting.
 		if c.info.Role == Server {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +17,10 @@ type Event struct {
 	file    *os.File
 	fd      int
 	signals *signaller // nil until the first Signal
-	writer  *writer    // nil until the kernel has failed to signal
+	request request
+	writer  *Writer // who signals where the kernel doesn't; nil: nobody
+	due     bool    // what follows is under the writer's lock: the writer has yet to signal
+	closed  bool    // by whoever closes it while the writer is at it, which then closes the file
 }
 
 // NewEvent makes one that is not signalled.
@@ -30,6 +32,7 @@ func NewEvent() (*Event, error) {
 	if err := readsWithoutWaiting(fd); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
+	ofProcess() // as early as that can be: others can use contexts up
 	return &Event{file: os.NewFile(uintptr(fd), "eventfd"), fd: fd}, nil
 }
 
@@ -49,6 +52,7 @@ func PeerEvent(file *os.File) (*Event, error) {
 	if err := readsWithoutWaiting(fd); err != nil {
 		return nil, err
 	}
+	ofProcess()
 	return &Event{file: file, fd: fd}, nil
 }
 
@@ -74,99 +78,27 @@ func (e *Event) Clear() bool {
 	return err == nil && n == len(counter)
 }
 
-// Signal wakes whoever waits.
+// SignalBy has this writer signal where the kernel can't. Before the first Signal.
+func (e *Event) SignalBy(writer *Writer) { e.writer = writer }
+
+// Signal wakes whoever waits. Not by several goroutines at once.
 func (e *Event) Signal() {
 	if e.signals == nil {
-		e.signals = newSignaller()
+		e.signals = ofProcess()
 	}
-	if e.signals.signal(e.fd) {
+	if e.signals.signal(e.fd, &e.request) {
 		return
 	}
 	// Without asynchronous I/O (a sandbox, or fs.aio-max-nr used up) somebody has to write, and may be made to wait by the peer.
-	if e.writer == nil {
-		e.writer = newWriter(e.fd)
-	}
 	if e.writer != nil {
-		e.writer.signal()
+		e.writer.signal(e)
 	}
 }
 
 // Close closes it. Nobody may use it any more.
 func (e *Event) Close() error {
-	if e.writer != nil {
-		e.writer.close()
-	}
-	return errors.Join(e.signals.close(), e.file.Close())
-}
-
-// signaller signals eventfds without write, which would let a peer stop us: the file description, and O_NONBLOCK with it, is
-// shared, so that it can clear the flag, fill the counter and have the writer sleep for ever. The kernel itself signals without
-// waiting when an asynchronous read is done; so nothing is read from an empty file.
-type signaller struct {
-	context uintptr
-	empty   int
-	request iocb
-	list    [1]*iocb
-	done    [completions]ioEvent
-}
-
-const completions = 64 // that the context holds before they are collected
-
-// iocb is struct iocb of linux/aio_abi.h, little-endian.
-type iocb struct {
-	_      [2]uint64 // data, key, rw_flags
-	opcode uint16
-	_      int16 // priority
-	file   uint32
-	_      [4]uint64 // buffer, bytes, offset, reserved
-	flags  uint32
-	event  uint32
-}
-
-// ioEvent is struct io_event of linux/aio_abi.h: nothing in it is of interest.
-type ioEvent struct{ _ [4]uint64 }
-
-// newSignaller gives one that can't signal where there is no asynchronous I/O.
-func newSignaller() *signaller {
-	s := &signaller{empty: -1}
-	empty, err := unix.MemfdCreate("memif-signal", unix.MFD_CLOEXEC)
-	if err != nil {
-		return s
-	}
-	s.empty = empty
-	// io_setup writes the new context's number into context, which is zero as it must be.
-	if _, _, errno := unix.Syscall(unix.SYS_IO_SETUP, completions, uintptr(unsafe.Pointer(&s.context)), 0); errno != 0 {
-		s.context = 0
-	}
-	return s
-}
-
-func (s *signaller) signal(event int) bool {
-	if s.context == 0 {
-		return false
-	}
-	const pread, resultToEvent = 0, 1
-	s.request = iocb{opcode: pread, file: uint32(s.empty), flags: resultToEvent, event: uint32(event)}
-	s.list[0] = &s.request
-	for range 2 {
-		// The list and the request are in the heap with s. The kernel has copied them when the call returns (a read from a
-		// memfd completes within it) and keeps no reference to them.
-		n, _, errno := unix.Syscall(unix.SYS_IO_SUBMIT, s.context, 1, uintptr(unsafe.Pointer(&s.list)))
-		if errno != unix.EAGAIN {
-			return n == 1 && errno == 0
-		}
-		// Full: throw completions away. At most as many as done holds are written; with a minimum of 0 it doesn't wait.
-		_, _, _ = unix.Syscall6(unix.SYS_IO_GETEVENTS, s.context, 0, completions, uintptr(unsafe.Pointer(&s.done)), 0, 0)
-	}
-	return false
-}
-
-func (s *signaller) close() error {
-	if s == nil || s.empty < 0 {
+	if e.writer != nil && e.writer.leave(e) {
 		return nil
 	}
-	if s.context != 0 {
-		_, _, _ = unix.Syscall(unix.SYS_IO_DESTROY, s.context, 0, 0)
-	}
-	return unix.Close(s.empty)
+	return e.file.Close()
 }
