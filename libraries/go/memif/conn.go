@@ -119,7 +119,7 @@ func (c *Conn) end(reason error) {
 			_ = q.close()
 		}
 		c.writer.Close()
-		c.share.closeRings(len(c.rx) + len(c.tx))
+		c.share.closeRings(len(c.rx), len(c.tx))
 		// Nobody can be using it: all queues are closed. What a peer has put into its memory can keep that waiting.
 		if c.info.Role == Server {
 			c.channel.closing.close(c.table.Len(), func() { _ = c.table.Close() })

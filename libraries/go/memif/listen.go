@@ -25,9 +25,10 @@ type ListenConfig struct {
 	Timeout       time.Duration // from accepting a connection to its CONNECT: 5 s
 	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest of the container or process that has most: others are kept out by nobody
 	// MaxDescriptors is how many regions and rings all clients together may have, each of which keeps a descriptor of this process open, and
-	// each region a mapping: 8192; never more than half of what the process may open (RLIMIT_NOFILE).
+	// each region a mapping: 8192; never more than half of what the process may open (RLIMIT_NOFILE), which all its listeners share. Half
+	// of it is kept for the interfaces, an equal part for each.
 	MaxDescriptors int
-	// MaxMemory is the bytes of all clients' regions together, which are mapped here: 256 GiB.
+	// MaxMemory is the bytes of all clients' regions together, which are mapped here: 256 GiB. Half is kept in the same way.
 	MaxMemory uint64
 	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
 	// came as far. It must not block.
@@ -60,6 +61,7 @@ type Listener struct {
 type served struct {
 	config  ServerConfig
 	account shm.Account // what regions of all its connections may have made us pay for
+	holding *holding    // what its client has of the quota
 	taken   bool
 	freed   chan struct{} // closed when it isn't taken any more
 	by      *handshake    // who has taken it
@@ -88,11 +90,13 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 	}
 	for _, one := range interfaces {
 		if err := l.Register(one); err != nil {
+			l.quota.leaveAll()
 			return nil, err
 		}
 	}
 	socket, err := listenSocket(address, config)
 	if err != nil {
+		l.quota.leaveAll()
 		return nil, &Error{Op: "listen", Interface: address, Err: err}
 	}
 	l.socket = socket
@@ -119,7 +123,11 @@ func (l *Listener) Register(config ServerConfig) error {
 	if err != nil {
 		return &Error{Op: "register", Interface: interfaceName(l.address, config.ID), Err: err}
 	}
-	l.interfaces[config.ID] = &served{config: config}
+	one := &served{config: config, holding: &holding{}}
+	if !l.closed {
+		one.holding = l.quota.enter()
+	}
+	l.interfaces[config.ID] = one
 	return nil
 }
 
@@ -132,6 +140,7 @@ func (l *Listener) Unregister(id uint32) error {
 	if one == nil {
 		return &Error{Op: "unregister", Interface: interfaceName(l.address, id), Err: NotListening}
 	}
+	l.quota.leave(one.holding)
 	l.disconnect(one, Deleted)
 	one.account.Close()
 	return nil
@@ -246,6 +255,7 @@ func (l *Listener) Close() error {
 		}
 	}
 	l.mu.Unlock()
+	l.quota.leaveAll()
 	l.handshakes.endAll(localReason("server closed"))
 	for _, conn := range conns {
 		conn.end(localReason("server closed"))
@@ -338,11 +348,13 @@ func (l *Listener) refuse(ctl channel) {
 func (l *Listener) shake(one *handshake, number uint64) {
 	defer func() { <-l.places }()
 	var mine *served
-	h := &serverHandshake{share: &share{of: l.quota}, claim: func(m *message) (_ *ServerConfig, _ *shm.Account, err error) {
+	part := &share{of: l.quota}
+	h := &serverHandshake{share: part, claim: func(m *message) (_ *ServerConfig, _ *shm.Account, err error) {
 		mine, err = l.claim(m, one)
 		if err != nil {
 			return nil, nil, err
 		}
+		part.by = mine.holding
 		return &mine.config, &mine.account, nil
 	}}
 	conn, err := l.converse(one, h, func() { l.release(mine) })
@@ -414,11 +426,13 @@ func (l *Listener) converse(one *handshake, h *serverHandshake, ended func()) (*
 		}
 		h.peer.Peer = one.peer
 		conn, err := open(h.peer, l.address, ctl, h.table, h.rx, h.tx, uint32(h.config.MaxPacket))
-		h.rx, h.tx, h.table = nil, nil, nil // the connection's now
+		// The connection's now, also of one that failed: its regions may not be unmapped yet, and have their share until they are.
+		part := h.share
+		h.rx, h.tx, h.table, h.share = nil, nil, nil, nil
 		if err != nil {
 			return nil, err
 		}
-		conn.onEnd, conn.share = ended, h.share
+		conn.onEnd, conn.share = ended, part
 		return conn, ctl.send(answer, nil)
 	}
 }

@@ -7,68 +7,171 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quota bounds what the clients of a listener, all together, can have us keep open and mapped: what one has of it, others can't have, but
-// what other listeners of the process need is left.
+// What a quota is of.
+const (
+	ofDescriptors = iota
+	ofMemory
+	resources
+)
+
+// amounts of each.
+type amounts [resources]uint64
+
+// quota bounds what clients, all together, can have us keep open and mapped: those of a listener, within those of the process. What one
+// has of it, others can't have; so half of it is kept in equal shares for the interfaces: beyond its own one has what is kept for nobody.
 type quota struct {
-	mu              sync.Mutex
-	descriptors     int
-	memory          uint64
-	mostDescriptors int
-	mostMemory      uint64
+	within     *quota // nil for the process's
+	most       amounts
+	used       amounts
+	interfaces map[*holding]struct{} // that have a share
 }
 
-// newQuota is one of these bounds; never more than half of the descriptors that the process may have.
+// holding is what clients of one interface have.
+type holding struct{ amounts }
+
+// ledger is the lock of all quotas: they are asked in handshakes only.
+var ledger sync.Mutex
+
+// ofClients is the quota of all listeners' clients. Half of the descriptors that the process may have is its own, for whatever else it does.
+var ofClients = quota{most: amounts{math.MaxUint64, math.MaxUint64}, interfaces: map[*holding]struct{}{}}
+
+// newQuota is a listener's.
 func newQuota(descriptors int, memory uint64) *quota {
+	most := amounts{min(uint64(descriptors), halfOfProcess()), memory}
+	return &quota{within: &ofClients, most: most, interfaces: map[*holding]struct{}{}}
+}
+
+func halfOfProcess() uint64 {
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		descriptors = int(min(uint64(descriptors), max(limit.Cur/2, 1)))
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return math.MaxUint64
 	}
-	return &quota{mostDescriptors: descriptors, mostMemory: memory}
+	return max(limit.Cur/2, 1)
 }
 
-// share is what one connection has of a quota; a nil one may have what it likes.
+// enter keeps a share for one more interface.
+func (q *quota) enter() *holding {
+	ledger.Lock()
+	defer ledger.Unlock()
+	one := &holding{}
+	for ; q != nil; q = q.within {
+		q.interfaces[one] = struct{}{}
+	}
+	return one
+}
+
+// leave keeps nothing for an interface any more. What its client still has counts until it is closed.
+func (q *quota) leave(one *holding) {
+	ledger.Lock()
+	defer ledger.Unlock()
+	for ; q != nil; q = q.within {
+		delete(q.interfaces, one)
+	}
+}
+
+// leaveAll does so for all of a listener's.
+func (q *quota) leaveAll() {
+	ledger.Lock()
+	defer ledger.Unlock()
+	for one := range q.interfaces {
+		delete(q.within.interfaces, one)
+	}
+	clear(q.interfaces)
+}
+
+// left is how much of one resource an interface may have in addition.
+func (q *quota) left(which int, one *holding) uint64 {
+	most := q.most[which]
+	if q.within == nil && which == ofDescriptors {
+		most = halfOfProcess() // as it is now
+	}
+	free := most - min(most, q.used[which])
+	share := most / 2 / max(uint64(len(q.interfaces)), 1)
+	kept := uint64(0)
+	for other := range q.interfaces {
+		if other != one {
+			kept += share - min(share, other.amounts[which])
+		}
+	}
+	return max(free-min(free, kept), min(free, share-min(share, one.amounts[which])))
+}
+
+// share is what one connection has of a quota, for its interface; a nil one may have what it likes.
 type share struct {
-	of          *quota
-	descriptors int
-	memory      uint64
+	of  *quota
+	by  *holding // of the interface
+	has amounts
 }
 
-// take adds a descriptor, and the memory behind it.
-func (s *share) take(memory uint64) error {
+// take adds descriptors, and the memory behind them.
+func (s *share) take(descriptors int, memory uint64) error {
 	if s == nil {
 		return nil
 	}
-	q := s.of
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.descriptors >= q.mostDescriptors:
-		return detail(QuotaOfDescriptors, "MaxDescriptors is %d", q.mostDescriptors)
-	case memory > math.MaxUint64-q.memory || q.memory+memory > q.mostMemory:
-		return detail(QuotaOfMemory, "MaxMemory is %d, %d + %d bytes", q.mostMemory, q.memory, memory)
+	ledger.Lock()
+	defer ledger.Unlock()
+	more := amounts{uint64(descriptors), memory}
+	for q := s.of; q != nil; q = q.within {
+		if left := q.left(ofDescriptors, s.by); more[ofDescriptors] > left {
+			if q.within == nil {
+				return detail(QuotaOfDescriptors, "%d of half of RLIMIT_NOFILE are left", left)
+			}
+			return detail(QuotaOfDescriptors, "MaxDescriptors is %d, %d left", q.most[ofDescriptors], left)
+		}
+		if left := q.left(ofMemory, s.by); more[ofMemory] > left {
+			return detail(QuotaOfMemory, "MaxMemory is %d, %d left", q.most[ofMemory], left)
+		}
 	}
-	q.descriptors, q.memory = q.descriptors+1, q.memory+memory
-	s.descriptors, s.memory = s.descriptors+1, s.memory+memory
+	s.add(more)
 	return nil
 }
 
+// add books what is taken. The lock is held.
+func (s *share) add(more amounts) {
+	for which, much := range more {
+		s.has[which] += much
+		s.by.amounts[which] += much
+		for q := s.of; q != nil; q = q.within {
+			q.used[which] += much
+		}
+	}
+}
+
+// giveBack books what isn't needed any more. The lock is held.
+func (s *share) giveBack(less amounts) {
+	for which, much := range less {
+		s.has[which] -= much
+		s.by.amounts[which] -= much
+		for q := s.of; q != nil; q = q.within {
+			q.used[which] -= much
+		}
+	}
+}
+
+// costOfRings is how many descriptors a connection's rings keep open: an eventfd each, and an epoll instance for all those to receive from.
+func costOfRings(rx, tx int) int {
+	if rx > 0 {
+		return rx + 1 + tx
+	}
+	return tx
+}
+
 // closeRings gives back what so many rings had, whose descriptors are closed: what regions have can take time.
-func (s *share) closeRings(rings int) {
+func (s *share) closeRings(rx, tx int) {
 	if s == nil {
 		return
 	}
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	s.of.descriptors, s.descriptors = s.of.descriptors-rings, s.descriptors-rings
+	ledger.Lock()
+	defer ledger.Unlock()
+	s.giveBack(amounts{ofDescriptors: uint64(costOfRings(rx, tx))})
 }
 
 // close gives all of it back; what is closed already has nothing.
 func (s *share) close() {
-	if s == nil {
+	if s == nil || s.by == nil { // nobody's yet
 		return
 	}
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	s.of.descriptors, s.of.memory = s.of.descriptors-s.descriptors, s.of.memory-s.memory
-	s.descriptors, s.memory = 0, 0
+	ledger.Lock()
+	defer ledger.Unlock()
+	s.giveBack(s.has)
 }

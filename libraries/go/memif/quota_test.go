@@ -2,6 +2,7 @@ package memif
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestQuotaOfAllClients(t *testing.T) {
 		cause  Cause
 		option string
 	}{
-		// One region and a ring each way.
+		// One region, a ring each way, and what watches those to read from.
 		{"descriptors", ListenConfig{MaxDescriptors: 5}, QuotaOfDescriptors, "MaxDescriptors"},
 		{"memory", ListenConfig{MaxMemory: 3 << 19}, QuotaOfMemory, "MaxMemory"},
 	} {
@@ -62,9 +63,7 @@ func TestQuotaOfAllClients(t *testing.T) {
 			_ = first.Close()
 			<-server.Done()
 			eventually(t, "all is given back", func() bool {
-				l.quota.mu.Lock()
-				defer l.quota.mu.Unlock()
-				return l.quota.descriptors == 0 && l.quota.memory == 0
+				return l.quota.taken() == amounts{}
 			})
 			second, err := dial(1)
 			if err != nil {
@@ -89,36 +88,278 @@ func TestQuotaIsNoMoreThanThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	}()
-	if q := newQuota(8192, 1); q.mostDescriptors != 500 {
-		t.Error(q.mostDescriptors)
+	if q := newQuota(8192, 1); q.most[ofDescriptors] != 500 {
+		t.Error(q.most)
 	}
 	if _, err := Listen(abstract(), ListenConfig{MaxDescriptors: -1}); !errors.Is(err, BadSetting) {
 		t.Error(err)
 	}
 }
 
+// taken is what is booked.
+func (q *quota) taken() amounts {
+	ledger.Lock()
+	defer ledger.Unlock()
+	return q.used
+}
+
+// part is a connection's share, for a new interface.
+func (q *quota) part() *share { return &share{of: q, by: q.enter()} }
+
+// alone waits until nothing is booked but what the test does.
+func alone(t *testing.T) {
+	t.Helper()
+	eventually(t, "other tests' connections are gone", func() bool {
+		ledger.Lock()
+		defer ledger.Unlock()
+		return ofClients.used == amounts{} && len(ofClients.interfaces) == 0
+	})
+}
+
 // TestQuotaOfRingsIsGivenBackFirst: regions can wait to be closed, the descriptors of rings don't.
 func TestQuotaOfRingsIsGivenBackFirst(t *testing.T) {
-	q := newQuota(3, 100)
-	one, other := &share{of: q}, &share{of: q}
-	for _, memory := range []uint64{60, 0, 0} {
-		if err := one.take(memory); err != nil {
-			t.Fatal(err)
-		}
+	q := newQuota(5, 100)
+	defer q.leaveAll()
+	one, other := q.part(), q.part()
+	if err := errors.Join(one.take(1, 60), one.take(costOfRings(1, 1), 0)); err != nil {
+		t.Fatal(err)
 	}
-	if err := other.take(0); !errors.Is(err, QuotaOfDescriptors) {
+	if err := other.take(2, 0); !errors.Is(err, QuotaOfDescriptors) {
 		t.Error(err)
 	}
-	one.closeRings(2)
-	if q.descriptors != 1 || q.memory != 60 {
-		t.Error(q.descriptors, q.memory)
+	one.closeRings(1, 1)
+	if q.taken() != (amounts{1, 60}) {
+		t.Error(q.taken())
 	}
-	if err := other.take(40); err != nil {
+	if err := other.take(2, 40); err != nil {
 		t.Error(err)
 	}
 	one.close()
+	one.close()
 	other.close()
-	if q.descriptors != 0 || q.memory != 0 {
-		t.Error(q.descriptors, q.memory)
+	if q.taken() != (amounts{}) {
+		t.Error(q.taken())
 	}
+}
+
+// TestQuotaKeepsShares: half of it is the interfaces', an equal part each, whoever is greedy.
+func TestQuotaKeepsShares(t *testing.T) {
+	q := newQuota(80, 8000)
+	defer q.leaveAll()
+	greedy, two, three, four := q.part(), q.part(), q.part(), q.part()
+	for greedy.take(1, 100) == nil {
+	}
+	if greedy.has != (amounts{50, 5000}) {
+		t.Error("the greedy one has", greedy.has)
+	}
+	for _, modest := range []*share{two, three, four} {
+		if err := modest.take(10, 1000); err != nil {
+			t.Error(err)
+		}
+		if err := modest.take(1, 0); !errors.Is(err, QuotaOfDescriptors) {
+			t.Error(err)
+		}
+		if err := modest.take(0, 1); !errors.Is(err, QuotaOfMemory) {
+			t.Error(err)
+		}
+	}
+	// What is gone isn't kept for; what it has counts.
+	q.leave(four.by)
+	if err := two.take(1, 0); !errors.Is(err, QuotaOfDescriptors) {
+		t.Error(err)
+	}
+	four.close()
+	if err := two.take(7, 667); err != nil {
+		t.Error(err)
+	}
+	for _, one := range []*share{greedy, two, three} {
+		one.close()
+	}
+	if q.taken() != (amounts{}) {
+		t.Error(q.taken())
+	}
+}
+
+// TestQuotaOfTheProcess: all listeners' clients together have no more than half of the descriptors, whatever each may have, and the
+// clients of none can keep those of another from connecting.
+func TestQuotaOfTheProcess(t *testing.T) {
+	alone(t)
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 400, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	var parts []*share
+	for range 4 {
+		q := newQuota(8192, 1<<30)
+		defer q.leaveAll()
+		parts = append(parts, q.part())
+	}
+	for parts[0].take(1, 0) == nil {
+	}
+	if parts[0].has[ofDescriptors] != 125 {
+		t.Error("the greedy one has", parts[0].has)
+	}
+	for _, part := range parts[1:] {
+		if err := part.take(25, 0); err != nil {
+			t.Error(err)
+		}
+		if err := part.take(1, 0); !errors.Is(err, QuotaOfDescriptors) || !strings.Contains(err.Error(), "RLIMIT_NOFILE") {
+			t.Error(err)
+		}
+	}
+	for _, part := range parts {
+		part.close()
+	}
+	if ofClients.taken() != (amounts{}) {
+		t.Error(ofClients.taken())
+	}
+}
+
+// announceRings claims an interface with one region and so many rings to it, and answers whether all were taken.
+func (r *rawClient) announceRings(t *table, id uint32, rings int) bool {
+	r.tb.Helper()
+	r.hear([]string{"hello"})
+	init, err := decode(t.message(r.tb, "init"))
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	init.id = id
+	r.send(init.encode())
+	r.hear([]string{"ack"})
+	r.send(t.message(r.tb, "region"), "memory")
+	r.hear([]string{"ack"})
+	ring, err := decode(t.message(r.tb, "ring-from-server"))
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	for i := range rings {
+		ring.index = uint16(i)
+		r.send(ring.encode(), "eventfd")
+		m, files, err := r.channel.receive(true)
+		closeFiles(files)
+		if err != nil {
+			r.tb.Fatal(err)
+		}
+		if m.kind == msgDisconnect {
+			return false
+		}
+	}
+	return true
+}
+
+// TestGreedyClientKeepsNobodyFromConnecting: while it has all that it may, another interface's client connects, and packets flow.
+func TestGreedyClientKeepsNobodyFromConnecting(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{MaxDescriptors: 32}, ServerConfig{MaxTxQueues: 64}, ServerConfig{ID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	table := readTable(t)
+	most := 1
+	for newRaw(t, l.address, true).announceRings(table, 0, most) {
+		most++
+		eventually(t, "the last one's are given back", func() bool { return l.quota.taken() == amounts{} })
+	}
+	eventually(t, "the last one's are given back", func() bool { return l.quota.taken() == amounts{} })
+	if most--; !newRaw(t, l.address, true).announceRings(table, 0, most) {
+		t.Fatal(most, "rings are refused by now")
+	}
+	client, err := Dial(within(t), l.address, ClientConfig{ID: 1, RingSize: 64, HugePages: NoHugePages})
+	if err != nil {
+		t.Fatalf("while another has %d rings: %v", most, err)
+	}
+	defer client.Close()
+	server, err := l.Accept(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if _, err := client.WritePacket(packetOf(7, 600)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := server.ReadPacket(make([]byte, 600)); n != 600 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if taken := l.quota.taken()[ofDescriptors]; taken != uint64(1+most+4) {
+		t.Error(taken, "descriptors are counted")
+	}
+}
+
+// TestCountedIsWhatThereIs: a connection has as many descriptors as it is counted for, and its socket.
+func TestCountedIsWhatThereIs(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{MaxRxQueues: 8, MaxTxQueues: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	held := func() map[string]int { return descriptorsHeld(t) }
+	before := held()
+	raw := newRaw(t, l.address, true)
+	raw.connect(readTable(t))
+	server, err := l.Accept(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Signals must not cost more.
+	if _, err := server.TryWriteBatch(packetsOf(1, 60)); err != nil {
+		t.Fatal(err)
+	}
+	grown := 0
+	for what, n := range held() {
+		if n -= before[what]; n != 0 {
+			t.Log(n, what)
+			grown += n
+		}
+	}
+	// The raw client's own: socket, memory, event. And the server's socket.
+	if counted := int(l.quota.taken()[ofDescriptors]); grown-4 != counted {
+		t.Error(grown-4, "descriptors, of which are counted", counted)
+	}
+}
+
+// descriptorsHeld are those of the process, by what they are.
+func descriptorsHeld(t *testing.T) map[string]int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int{}
+	for _, name := range names {
+		if what, err := os.Readlink("/proc/self/fd/" + name.Name()); err == nil {
+			all[strings.Split(what, ":[")[0]]++
+		}
+	}
+	return all
+}
+
+// TestQuotaOfWhatIsStillMapped: a connection that can't be made after its last message has its share until its memory is unmapped.
+func TestQuotaOfWhatIsStillMapped(t *testing.T) {
+	refused := make(chan error, 1)
+	l, err := Listen(abstract(), ListenConfig{Refused: func(_ *uint32, err error) { refused <- err }}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	goOn := l.hangOurs(t)
+	newEpoll = func(int) (int, error) { return -1, unix.EMFILE }
+	_, err = Dial(within(t), l.address, ClientConfig{RxQueues: 1, HugePages: NoHugePages})
+	newEpoll = unix.EpollCreate1
+	if err == nil || !errors.Is(<-refused, unix.EMFILE) {
+		t.Fatal(err)
+	}
+	if taken := l.quota.taken(); taken[ofMemory] == 0 {
+		t.Error("given back while it is mapped")
+	}
+	goOn()
+	eventually(t, "all is given back", func() bool { return l.quota.taken() == amounts{} })
 }

@@ -123,7 +123,7 @@ func (h *serverHandshake) addRegion(m *message, file *os.File) error {
 		err = detail(TooMuchMemory, "%d bytes more than %d, at most %d", m.size, h.memory, h.config.MaxMemory)
 	}
 	if err == nil {
-		err = h.share.take(m.size)
+		err = h.share.take(1, m.size)
 	}
 	if err != nil {
 		return err
@@ -137,9 +137,10 @@ func (h *serverHandshake) addRegion(m *message, file *os.File) error {
 }
 
 func (h *serverHandshake) addRing(m *message, file *os.File) error {
-	rings, most := &h.tx, h.config.MaxTxQueues
+	rings, most, cost := &h.tx, h.config.MaxTxQueues, 1
 	if m.flags&ringToServer != 0 {
 		rings, most = &h.rx, h.config.MaxRxQueues
+		cost = costOfRings(len(h.rx)+1, 0) - costOfRings(len(h.rx), 0)
 	}
 	var err error
 	switch {
@@ -155,7 +156,7 @@ func (h *serverHandshake) addRing(m *message, file *os.File) error {
 		err = detail(RingSize, "2^%d, allowed are 2^%d to 2^%d", m.log2, shm.MinLog2, log2(h.config.MaxRingSize))
 	}
 	if err == nil {
-		err = h.share.take(0)
+		err = h.share.take(cost, 0)
 	}
 	if err != nil {
 		return err

@@ -51,8 +51,11 @@ type waker struct {
 	ready  []unix.EpollEvent
 }
 
+// newEpoll fails in tests.
+var newEpoll = unix.EpollCreate1
+
 func newWaker(queues []*RxQueue, events []*shm.Event) (*waker, error) {
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	epoll, err := newEpoll(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
