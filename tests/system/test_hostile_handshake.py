@@ -126,7 +126,9 @@ def test_many_silent_connections_do_not_lock_others_out(lab, daemon, bystanders)
 
 
 def test_clients_that_want_all_descriptors_leave_others_theirs(own_daemon):
-    """Twelve pods, each with a socket of its own, want as many regions as they may: more than the process has for clients. One more still comes in."""
+    """Twelve pods, each with a socket of its own, want as many regions as they may: more than the process has for clients.
+
+    One more still comes in."""
     daemon = own_daemon(inside=("prlimit", "--nofile=600:600")).start()
     lab = Laboratory(daemon)
     names = [f"m{number}" for number in range(1, 14)]
