@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use memif::app::Batch;
-use memif::ring::Armed;
+use memif::ring::{Armed, Fault};
 use memif::{
     Address, Connection, Error, Listener, ListenerSettings, QueueError, Reason, ServerConfig, ServerEvent,
 };
@@ -92,6 +92,33 @@ impl Shared {
             assert!(started.elapsed() < PATIENCE, "{what}: {:?}", self.log());
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// The hostile peer does something in steps until so many packets of it were taken, or its link has ended.
+    pub fn race(&self, packets: u64, mut act: impl FnMut(u64)) {
+        let (before, ended) = {
+            let log = self.log();
+            (log.received, log.ended.len())
+        };
+        let started = Instant::now();
+        for step in 0.. {
+            act(step);
+            if step % 64 == 0 {
+                let log = self.log();
+                if log.received >= before + packets || log.ended.len() > ended {
+                    return;
+                }
+                assert!(started.elapsed() < PATIENCE, "nothing is taken any more: {log:?}");
+            }
+        }
+    }
+
+    /// In such races packets were taken, and no link has ended before a descriptor was even read.
+    pub fn was_raced(&self) {
+        let log = self.log();
+        assert!(log.received > 0, "{log:?}");
+        let unread = |reason: &Reason| matches!(reason, Reason::Fault(Fault::Index(_)));
+        assert!(!log.ended.iter().any(unread), "{:?}", log.ended);
     }
 
     /// Waits for so many more packets of the well-behaved peer.
@@ -293,6 +320,7 @@ impl Server {
         let mut log = self.shared.log();
         log.ended.push(reason);
         log.counters = self.listener.ended().clone();
+        log.in_use = self.listener.in_use().descriptors;
     }
 
     /// What came from an interface: the good one's goes back, and a copy to the hostile one.

@@ -16,15 +16,15 @@ use crate::arena::Shared;
 use crate::wire::PATIENCE;
 
 /// Time from one packet to the next: by the clock, not when others have come back.
-const PACE: Duration = Duration::from_millis(1);
-/// Packets on their way for which there is room: so many milliseconds may the server stand still before one is lost.
+const PACE: Duration = Duration::from_micros(250);
+/// Packets on their way for which there is room: for so long, 200 ms, may the server stand still before one is lost.
 ///
-/// What the server does itself takes less than 2 ms at a time, 256 regions to map included. The rest is for the machine: tests run side by
+/// What the server does itself takes less than 4 ms at a time, 256 regions to map included. The rest is for the machine: tests run side by
 /// side in one process, and who maps or unmaps regions waits for others that do, and that don't run while they hold the lock of its
-/// memory, which the kernel doesn't tell of. (With 100, on two processors that had four times as much to do, none was lost either.)
-const ROOM: usize = 200;
+/// memory, which the kernel doesn't tell of.
+const ROOM: usize = 800;
 /// Longest time in which no packet comes back, besides what the machine takes itself: see [`Waits`].
-const GAP: Duration = Duration::from_millis(ROOM as u64);
+const GAP: Duration = Duration::from_micros(PACE.as_micros() as u64 * ROOM as u64);
 /// One buffer, two, and the shortest.
 const LENGTHS: [usize; 4] = [64, 1514, 3000, 60];
 
@@ -40,7 +40,7 @@ pub fn client(name: &str, id: u32) -> Client {
     Client::new(Address::abstract_name(name), config, timing).unwrap()
 }
 
-/// Descriptors of its rings.
+/// Descriptors of its rings: those of all packets on their way, one in four of which has two.
 pub const BYSTANDER_RING: u32 = 1024;
 
 /// A client of it that has room for what is due while the server stands still for a moment.
@@ -100,6 +100,7 @@ struct Pulse {
 }
 
 impl Pulse {
+    const REST: Duration = Duration::from_millis(1);
     const TURN: Duration = Duration::from_millis(10);
 
     fn new() -> Self {
@@ -108,7 +109,7 @@ impl Pulse {
         let thread = std::thread::spawn(move || {
             let mut last = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                std::thread::sleep(PACE);
+                std::thread::sleep(Self::REST);
                 let now = Instant::now();
                 if now - last > Self::TURN {
                     sum.fetch_add((now - last).as_micros() as u64, Ordering::Relaxed);

@@ -161,3 +161,19 @@ pub fn last_words(socket: impl AsFd) -> String {
     }
     words.expect("the connection ended without a DISCONNECT")
 }
+
+/// Numbers that look like chance, the same in each run (xorshift).
+pub struct Dice(u64);
+
+impl Dice {
+    pub const fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub const fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}

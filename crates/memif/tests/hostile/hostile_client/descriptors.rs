@@ -1,8 +1,8 @@
 //! In the rings.
 
-use super::peer::{BUFFERS, MEMORY, Peer, RX, TX};
+use super::peer::{BUFFERS, MEMORY, RX, TX};
 use crate::arena::Arena;
-use crate::wire::{HEAD, NEXT, Slot, TAIL, put};
+use crate::wire::{Dice, HEAD, NEXT, Slot, TAIL, put, word};
 
 fn outside(slot: Slot) -> String {
     let Slot { region, length, offset, .. } = slot;
@@ -251,27 +251,31 @@ fn buffers_on_top_of_the_rings() {
 #[test]
 fn words_that_change_while_they_are_read() {
     let arena = Arena::new("race", |_| ());
-    for round in 0..5_u64 {
+    for round in 1..=5 {
         let peer = arena.peer();
         peer.handshake();
-        race(&peer, round);
+        let mut dice = Dice::new(round);
+        arena.shared.race(2000, |step| {
+            let dice = dice.roll();
+            let ring = if dice & 1 == 0 { TX } else { RX };
+            // Mostly plausible, so that it isn't over at once.
+            let slot = match dice >> 1 & 0xfff {
+                0 => Slot { region: (dice >> 16) as u16, length: (dice >> 8) as u32, ..Slot::default() },
+                n => Slot {
+                    flags: u16::from(n < 256),
+                    ..peer.good(ring, step, 60 + (dice >> 40) as u32 % 1900)
+                },
+            };
+            peer.describe(ring, step, slot);
+            for ring in [TX, RX] {
+                put(
+                    &peer.memory,
+                    ring + HEAD,
+                    &word(&peer.memory, ring + TAIL).wrapping_add(64).to_le_bytes(),
+                );
+            }
+        });
     }
+    arena.shared.was_raced();
     arena.finish();
-}
-
-fn race(peer: &Peer, round: u64) {
-    let mut dice = round.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    for step in 0..3000_u64 {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        let ring = if dice & 1 == 0 { TX } else { RX };
-        // Mostly plausible, so that it isn't over at once.
-        let slot = match dice >> 1 & 0xff {
-            0 => Slot { region: (dice >> 16) as u16, length: (dice >> 8) as u32, ..Slot::default() },
-            n => Slot { flags: u16::from(n < 20), ..peer.good(ring, step, 60 + (dice >> 40) as u32 % 1900) },
-        };
-        peer.describe(ring, step, slot);
-        put(&peer.memory, ring + HEAD, &((step / 2) as u16 + 32).to_le_bytes());
-    }
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::member::{BUFFER, Group, MARK};
 use super::raw::Served;
-use crate::wire::{HEAD, NEXT, SLOTS, Slot, TAIL, put, word};
+use crate::wire::{Dice, HEAD, NEXT, SLOTS, Slot, TAIL, put, word};
 
 /// Distance of buffers in the group's memory: with room in front, and an odd number of cache lines.
 const STRIDE: u64 = 35 * 64;
@@ -216,22 +216,22 @@ fn trust_group_member_that_writes_after_its_end() {
 #[test]
 fn trust_group_member_whose_words_change_while_they_are_read() {
     let group = Group::new("group-race");
-    for round in 1..=5_u64 {
+    for round in 1..=5 {
         let mut served = group.victim.listening.accept();
         served.handshake();
-        let mut dice = round.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        for step in 0..3000_u64 {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            let length = if dice & 0xff == 0 { dice as u32 } else { 60 + (dice >> 40) as u32 % 1900 };
-            let flags = u16::from(dice >> 8 & 0xf == 0);
+        let mut dice = Dice::new(round);
+        group.victim.shared.race(2000, |step| {
+            let dice = dice.roll();
+            let length = if dice & 0xfff == 0 { dice as u32 } else { 60 + (dice >> 40) as u32 % 1900 };
+            let flags = u16::from(dice >> 12 & 0xf == 0);
             let lie = Slot { length, flags, ..elsewhere(&group, dice >> 20) };
             served.describe(step, lie);
             put(served.memory.as_ref().unwrap(), served.to_server + SLOTS + step % 64 * 16, &lie.bytes());
-            served.set(served.to_client, TAIL, step as u16);
-            served.set(served.to_server, TAIL, served.word(served.to_server, HEAD));
-        }
+            for ring in [served.to_client, served.to_server] {
+                served.set(ring, TAIL, served.word(ring, HEAD));
+            }
+        });
     }
+    group.victim.shared.was_raced();
     group.finish();
 }

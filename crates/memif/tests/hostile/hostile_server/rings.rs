@@ -6,7 +6,7 @@ use rustix::io::{Errno, write};
 
 use super::raw::Served;
 use super::victim::Victim;
-use crate::wire::{HEAD, NEXT, Slot, TAIL, last_words};
+use crate::wire::{Dice, HEAD, NEXT, Slot, TAIL, last_words};
 
 /// A packet of this length; where it lies the client knows itself.
 fn packet(length: u32) -> Slot {
@@ -154,18 +154,17 @@ fn peer_that_stops_consuming() {
 #[test]
 fn words_that_change_while_they_are_read() {
     let victim = Victim::new("race", |_| ());
-    for round in 1..=5_u64 {
+    for round in 1..=5 {
         let mut served = victim.listening.accept();
         served.handshake();
-        let mut dice = round.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        for step in 0..3000_u64 {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            let length = if dice & 0xff == 0 { dice as u32 } else { 60 + (dice >> 40) as u32 % 1900 };
-            served.describe(step, Slot { flags: u16::from(dice >> 8 & 0xf == 0), ..packet(length) });
-            served.set(served.to_client, TAIL, step as u16);
-        }
+        let mut dice = Dice::new(round);
+        victim.shared.race(2000, |step| {
+            let dice = dice.roll();
+            let length = if dice & 0xfff == 0 { dice as u32 } else { 60 + (dice >> 40) as u32 % 1900 };
+            served.describe(step, Slot { flags: u16::from(dice >> 12 & 0xf == 0), ..packet(length) });
+            served.set(served.to_client, TAIL, served.word(served.to_client, HEAD));
+        });
     }
+    victim.shared.was_raced();
     victim.finish();
 }
