@@ -188,6 +188,7 @@ impl Graph {
         }
         let received = MAX_VECTOR - budget;
         if received == 0 {
+            self.station.end_round();
             self.packets.end_round();
             return RoundResult::default();
         }

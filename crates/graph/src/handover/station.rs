@@ -111,7 +111,7 @@ impl Station {
         slot: SlotId,
     ) -> Result<(), Full> {
         let way = self.to.get_mut(worker).and_then(Option::as_mut).ok_or(Full)?;
-        if way.open.as_ref().is_some_and(|train| train.len() >= PACKETS || train.is_full()) {
+        if way.is_full() {
             way.depart();
         }
         let train = match &mut way.open {
@@ -122,10 +122,15 @@ impl Station {
         Ok(())
     }
 
-    /// The round is over: what was loaded departs.
+    /// The round is over: what was loaded departs. Only the last train of a way waits to be filled while the others are under way: a
+    /// receiver that isn't run for some short rounds would cost packets although there is room for hundreds.
     #[inline]
     pub(crate) fn end_round(&mut self) {
-        self.to.iter_mut().flatten().for_each(Departures::depart);
+        self.to
+            .iter_mut()
+            .flatten()
+            .filter(|way| !way.empty.is_empty() || way.is_full())
+            .for_each(Departures::depart);
     }
 
     /// Takes the next packet that has come into a slot of this round, if one has: of one worker's train as long as it lasts,
@@ -140,8 +145,9 @@ impl Station {
         None
     }
 
-    /// Asks to be woken. False where something has come already: then nothing stays armed.
-    pub(crate) fn arm(&self) -> bool {
+    /// Asks to be woken, and lets trains that wait depart. False where something has come already: then nothing stays armed.
+    pub(crate) fn arm(&mut self) -> bool {
+        self.to.iter_mut().flatten().for_each(Departures::depart);
         let Some(bell) = &self.bell else { return true };
         bell.arm();
         let quiet = self.from.iter().all(|way| way.open.is_none() && way.loaded.is_empty());
@@ -191,6 +197,11 @@ impl Arrivals {
 }
 
 impl Departures {
+    /// No packet more has room on the train that is being loaded.
+    fn is_full(&self) -> bool {
+        self.open.as_ref().is_some_and(|train| train.len() >= PACKETS || train.is_full())
+    }
+
     fn depart(&mut self) {
         if let Some(train) = self.open.take() {
             // There is room for all that there are.
@@ -266,6 +277,26 @@ mod tests {
         assert_eq!(load(&mut workers[0], 1, 0), Err(Full));
         assert_eq!(unload(&mut workers[1]), (0..room as u32).collect::<Vec<_>>());
         assert_eq!(load(&mut workers[0], 1, 0), Ok(()), "trains come back");
+    }
+
+    #[test]
+    fn the_last_train_waits_to_be_filled_while_the_others_are_under_way() {
+        let mut workers = workers(2);
+        let in_rounds_of_its_own = |workers: &mut [(Station, Packets)], number: u32| {
+            let loaded = load(&mut workers[0], 1, number);
+            workers[0].0.end_round();
+            loaded.is_ok()
+        };
+        let room = (0..).take_while(|number| in_rounds_of_its_own(&mut workers, *number)).count();
+        assert_eq!(room, TRAINS - 1 + PACKETS);
+        assert_eq!(unload(&mut workers[1]), (0..room as u32).collect::<Vec<_>>(), "the last one was full");
+        assert!((0..5).all(|number| in_rounds_of_its_own(&mut workers, number)));
+        assert_eq!(unload(&mut workers[1]), [0, 1, 2], "two are on the train that waits");
+        workers[0].0.end_round();
+        assert_eq!(unload(&mut workers[1]), [3, 4], "which departs in the next round");
+        assert!((0..5).all(|number| in_rounds_of_its_own(&mut workers, number)));
+        assert!(workers[0].0.arm(), "or before its worker sleeps");
+        assert_eq!(unload(&mut workers[1]), [0, 1, 2, 3, 4]);
     }
 
     #[test]
