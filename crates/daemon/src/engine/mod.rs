@@ -33,6 +33,7 @@ mod redirects;
 mod registry;
 mod routing;
 mod service;
+mod stable_mac;
 mod start;
 mod tenants;
 #[cfg(test)]

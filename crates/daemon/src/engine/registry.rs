@@ -110,29 +110,3 @@ impl Registry {
         self.entries.iter().map(|(index, entry)| (*index, entry))
     }
 }
-
-/// The Ethernet address of an interface that wasn't given one: locally administered, the same whenever an interface has
-/// this name, so that neighbours' tables survive a restart.
-pub(super) fn stable_mac(name: &str) -> MacAddr {
-    // FNV-1a: what matters is that it is the same everywhere and always.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    let [a, b, c, d, ..] = (hash ^ (hash >> 32)).to_le_bytes();
-    MacAddr([0x02, 0xfe, a, b, c, d])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_always_has_the_same_address_and_others_another() {
-        assert_eq!(stable_mac("pod-a"), stable_mac("pod-a"));
-        let mut seen: Vec<_> = (0..1000).map(|n| stable_mac(&format!("pod-{n}")).0).collect();
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen.len(), 1000);
-        assert!(seen.iter().all(|mac| mac[0] & 3 == 2), "local, unicast");
-    }
-}
