@@ -105,6 +105,15 @@ mod tests {
         fd
     }
 
+    /// So many bytes are left in the end: a child that another test starts just now has our files until it is another program.
+    fn comes_to(account: &Account, bytes: u64) {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while account.bytes() != bytes && std::time::Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(account.bytes(), bytes);
+    }
+
     #[test]
     fn what_regions_have_grown_to_stays_until_they_are_gone() {
         let account = Arc::new(Account::default());
@@ -126,7 +135,7 @@ mod tests {
         assert_eq!(account.bytes(), most, "never more than what was entered");
         assert!(account.enter(u64::MAX, u64::MAX).is_err(), "no sum wraps");
         drop(larger);
-        assert_eq!(account.bytes(), 30 * PAGE);
+        comes_to(&account, 30 * PAGE);
         // Open no more, but mapped; and once more by somebody else.
         // SAFETY: a fresh mapping, which nobody uses.
         let map = || unsafe {
@@ -139,7 +148,7 @@ mod tests {
         assert_eq!(account.bytes(), 30 * PAGE);
         // SAFETY: what was mapped above.
         unsafe { munmap(mapped, PAGE as usize) }.unwrap();
-        assert_eq!(account.bytes(), 0);
+        comes_to(&account, 0);
     }
 
     /// One file on two accounts, twice on one of them; an account that is no more is asked for nothing.
@@ -155,7 +164,8 @@ mod tests {
         drop(three);
         assert_eq!((one.bytes(), two.bytes()), (6 * PAGE, 3 * PAGE));
         drop((shared, alone));
-        assert_eq!((one.bytes(), two.bytes()), (0, 0));
+        comes_to(&one, 0);
+        comes_to(&two, 0);
     }
 
     /// Unlinked under its last name it isn't gone: its first one is still open.
@@ -181,6 +191,6 @@ mod tests {
         }
         assert_eq!(account.bytes(), (WATCHED + 10) * PAGE);
         drop(files);
-        assert_eq!(account.bytes(), 10 * PAGE);
+        comes_to(&account, 10 * PAGE);
     }
 }

@@ -51,12 +51,8 @@ pub(super) fn leave(file: &OwnedFd, bytes: u64, account: &Arc<Account>) -> bool 
 /// Takes what is gone off the accounts.
 pub(super) fn collect() {
     if let Some(Some(remains)) = REMAINS.get() {
-        for Claim { account, bytes } in remains.gone() {
-            // Not while anything is locked: this may be the last to have the account.
-            if let Some(account) = account.upgrade() {
-                account.gone(bytes);
-            }
-        }
+        // Here, where nothing is locked any more: this may be the last to have an account.
+        drop(remains.settle());
     }
 }
 
@@ -79,18 +75,25 @@ impl Remains {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The claims on files that are gone since the last time.
-    fn gone(&self) -> Vec<Claim> {
-        let (mut buffer, mut gone) = ([MaybeUninit::uninit(); 4096], Vec::new());
+    /// Takes off what is gone since the last time, before anybody else may look; the accounts that it was on.
+    fn settle(&self) -> Vec<Arc<Account>> {
+        let (mut buffer, mut settled) = ([MaybeUninit::uninit(); 4096], Vec::new());
         let mut claims = self.lock();
         let mut events = Reader::new(&self.inotify, &mut buffer);
         loop {
             match events.next() {
                 // More than a queue of events takes (16384) were gone at once: those that weren't told stay where they are.
                 Ok(event) if !event.events().contains(ReadFlags::DELETE_SELF) => {}
-                Ok(event) => gone.extend(claims.remove(&event.wd()).into_iter().flatten()),
+                Ok(event) => {
+                    for Claim { account, bytes } in claims.remove(&event.wd()).into_iter().flatten() {
+                        if let Some(account) = account.upgrade() {
+                            account.gone(bytes);
+                            settled.push(account);
+                        }
+                    }
+                }
                 Err(Errno::INTR) => {}
-                Err(_) => return gone,
+                Err(_) => return settled,
             }
         }
     }
