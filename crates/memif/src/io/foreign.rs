@@ -57,7 +57,7 @@ struct Bounds {
     /// Of all sockets, before nobody is accepted any more at any.
     of_process: usize,
     /// Of one socket, before nobody is accepted any more: what 25 origins can have that all send as much as they may. At most half of the
-    /// process's, so that no socket stops the others.
+    /// process's, to which a socket counts with no more than this, whatever its last message brought: so that none stops the others.
     most: usize,
     /// Of one origin, before it must not send more.
     share: usize,
@@ -119,6 +119,16 @@ impl Account {
     }
 }
 
+impl Leaving {
+    /// So many are on their way out now, of which no more than `most` count to the process's.
+    fn hold(&mut self, held: usize, most: usize) {
+        let (before, after) = (self.held.min(most), held.min(most));
+        self.held = held;
+        // Wraps to the difference where it is less.
+        self.total.0.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
 impl std::fmt::Debug for Leaving {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Leaving").field("held", &self.held).field("closers", &self.closers).finish()
@@ -157,8 +167,8 @@ impl Closing {
     /// Closes it, which holds so many descriptors, on another thread.
     pub(super) fn close(&self, what: impl Send + 'static, descriptors: usize) {
         let mut leaving = lock(&self.all);
-        leaving.total.0.fetch_add(descriptors, Ordering::Relaxed);
-        leaving.held += descriptors;
+        let held = leaving.held + descriptors;
+        leaving.hold(held, self.bounds.most);
         let account = leaving.by_origin.entry(self.origin).or_default();
         account.held += descriptors;
         account.waiting.push_back(Held { what: Box::new(what), descriptors });
@@ -170,10 +180,10 @@ impl Closing {
         if leaving.closers >= leaving.by_origin.len().min(CLOSERS) {
             return;
         }
-        let all = Arc::clone(&self.all);
+        let (all, most) = (Arc::clone(&self.all), self.bounds.most);
         let closer = move || {
             let mut done = None;
-            while let Some((origin, Held { what, descriptors })) = next(&all, done) {
+            while let Some((origin, Held { what, descriptors })) = next(&all, most, done) {
                 drop(what);
                 done = Some((origin, descriptors));
             }
@@ -191,12 +201,12 @@ impl Closing {
 }
 
 /// What to close next, of an origin that no other closer is at; `None` ends the closer. `done`: how many descriptors of whom it has
-/// closed before.
-fn next(all: &Mutex<Leaving>, done: Option<(Origin, usize)>) -> Option<(Origin, Held)> {
+/// closed before. `most`: of the socket.
+fn next(all: &Mutex<Leaving>, most: usize, done: Option<(Origin, usize)>) -> Option<(Origin, Held)> {
     let mut leaving = lock(all);
     if let Some((origin, descriptors)) = done {
-        leaving.total.0.fetch_sub(descriptors, Ordering::Relaxed);
-        leaving.held -= descriptors;
+        let held = leaving.held - descriptors;
+        leaving.hold(held, most);
         if let Some(account) = leaving.by_origin.get_mut(&origin) {
             account.held -= descriptors;
             account.served = false;

@@ -317,7 +317,7 @@ impl Listener {
     fn converse(&mut self, token: u64, events: &mut Vec<ServerEvent>) {
         for _ in 0..BATCH {
             let Some(session) = self.sessions.get_mut(token) else { return };
-            match step(session, &mut self.interfaces, token) {
+            match step(session, &mut self.interfaces, &self.closing, token) {
                 Ok(None) => return,
                 Ok(Some(None)) => {}
                 Ok(Some(Some(mut connection))) => {
@@ -366,9 +366,10 @@ impl Listener {
 fn step(
     session: &mut Session,
     interfaces: &mut BTreeMap<u32, Interface>,
+    closing: &Closing,
     token: u64,
 ) -> Result<Option<Option<Connection>>, Reason> {
-    let Session { channel, peer, machine, .. } = session;
+    let Session { channel, peer, machine, origin, .. } = session;
     let received = match channel.receive(machine.takes_descriptors())? {
         None => return Ok(None),
         Some(Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
@@ -377,10 +378,17 @@ fn step(
     ServerMachine::check_count(&received.bytes, received.fds.len())?;
     let mut view = View { interfaces, token, channel, peer: *peer };
     let fds = received.fds.lend().map_err(Reason::Socket)?;
+    let regions = machine.regions();
     let step = machine.receive(&received.bytes, fds, &mut view)?;
     received.fds.accepted();
-    if let Some(reply) = step.reply {
-        channel.send(&reply, None)?;
+    if let Some(reply) = step.reply
+        && let Err(reason) = channel.send(&reply, None)
+    {
+        // Connected, and already gone: its memory may take long to free, and others are served here.
+        if let Some(connection) = step.connection {
+            closing.of(*origin).close(connection, regions);
+        }
+        return Err(reason);
     }
     Ok(Some(step.connection))
 }
