@@ -123,7 +123,7 @@ struct Shared {
     socket: Arc<Quota>,
     other: Member,
     max: Amount,
-    /// What the other interface is promised: half of what the socket has, among two.
+    /// What the other interface is promised: half of the tighter bound, among two.
     promised: usize,
 }
 
@@ -136,10 +136,9 @@ impl Shared {
         // Of the two bounds the process's is the tighter one in half of the cases.
         let (outer, inner) = if choice & 0x80 == 0 { (Amount::MAX, max) } else { (max, Amount::MAX) };
         let process = Arc::new(Quota::new(Scope::Process, outer));
-        let socket = Arc::new(Quota::new(Scope::Socket, inner).within(Member::new(&process, Amount::MAX)));
+        let socket = Arc::new(Quota::new(Scope::Socket, inner).within(Arc::clone(&process)));
         let other = Member::new(&socket, max);
-        let promised = if choice & 0x80 == 0 { max.descriptors / 4 } else { 0 };
-        Self { process, socket, other, max, promised }
+        Self { process, socket, other, max, promised: max.descriptors / 4 }
     }
 
     /// Panics if more is taken than one of the two may have.

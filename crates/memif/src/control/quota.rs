@@ -4,9 +4,10 @@
 //! has a number that all share (`RLIMIT_NOFILE`, `vm.max_map_count`), and of addresses as well: whoever had them all would keep
 //! everybody else out.
 //!
-//! So there are two [quotas](Quota), one within the other: the process's, whose [members](Member) are sockets, and the socket's, whose
-//! members are interfaces. Half of a quota is promised to its members in equal parts, to none more than it can use; the other half is
-//! for whoever comes first. So a member that takes all it can get leaves each of the others its part.
+//! So there are two [quotas](Quota), one within the other: the process's and the socket's. [Members](Member) of both are interfaces: all
+//! of the process, and those of the socket. Half of a quota is promised to its members in equal parts, to none more than it can use; the
+//! other half is for whoever comes first. So a member that takes all it can get leaves each of the others its part, as far as they are
+//! there by then.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +54,7 @@ impl Amount {
 /// Whose a quota is: what a refusal names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All sockets of the process.
+    /// The interfaces of all sockets of the process.
     Process,
     /// The interfaces of one socket.
     Socket,
@@ -63,7 +64,7 @@ pub enum Scope {
 #[derive(Debug)]
 pub struct Quota {
     scope: Scope,
-    within: Option<Member>,
+    within: Option<Arc<Quota>>,
     state: Mutex<State>,
 }
 
@@ -89,10 +90,16 @@ impl Quota {
         Self { scope, within: None, state: Mutex::new(State { max, ..State::default() }) }
     }
 
-    /// All of it counts for that member of another quota as well.
+    /// Its members are members of that one as well.
     #[must_use]
-    pub fn within(self, member: Member) -> Self {
-        Self { within: Some(member), ..self }
+    pub fn within(self, outer: Arc<Self>) -> Self {
+        Self { within: Some(outer), ..self }
+    }
+
+    /// The bound.
+    #[must_use]
+    pub fn max(&self) -> Amount {
+        self.state().max
     }
 
     /// Changes the bound. Who has more keeps it.
@@ -106,45 +113,20 @@ impl Quota {
         self.state().used
     }
 
-    /// As many as the members that there are could have.
-    #[must_use]
-    pub fn could_be(&self) -> Amount {
-        let state = self.state();
-        let all = state.members.values().fold(Amount::default(), |sum, part| sum.plus(part.most));
-        all.least(state.max)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes it for one of the members. The lock of a quota is taken before that of the one around it.
-    fn take(&self, member: u64, more: Amount) -> Result<(), Reason> {
-        let mut state = self.state();
-        state.check(self.scope, member, more)?;
-        if let Some(Member { of, id }) = &self.within {
-            of.take(*id, more)?;
-        }
-        state.used = state.used.plus(more);
-        if let Some(part) = state.members.get_mut(&member) {
-            part.used = part.used.plus(more);
-        }
-        Ok(())
-    }
-
-    fn give_back(&self, member: u64, less: Amount) {
-        let mut state = self.state();
-        state.used = state.used.minus(less);
-        if let Some(part) = state.members.get_mut(&member) {
-            part.used = part.used.minus(less);
-        }
-        if let Some(Member { of, id }) = &self.within {
-            of.give_back(*id, less);
-        }
     }
 }
 
 impl State {
+    /// Changes what is used, of all and of that member.
+    fn change(&mut self, member: u64, change: impl Fn(Amount) -> Amount) {
+        self.used = change(self.used);
+        if let Some(part) = self.members.get_mut(&member) {
+            part.used = change(part.used);
+        }
+    }
+
     fn check(&self, scope: Scope, member: u64, more: Amount) -> Result<(), Reason> {
         let (max, wanted) = (self.max, self.used.plus(more));
         // A size that is too large to be added is one that nobody has, whatever is allowed.
@@ -189,11 +171,13 @@ impl Scope {
     }
 }
 
-/// One of those who share a quota; it has left when this is dropped.
+/// One of those who share a quota, and the one around it; it has left when this is dropped.
 #[derive(Debug)]
 pub struct Member {
     of: Arc<Quota>,
     id: u64,
+    /// In the quota around.
+    outer: Option<Box<Self>>,
 }
 
 impl Member {
@@ -203,15 +187,43 @@ impl Member {
         let mut state = of.state();
         state.last += 1;
         let id = state.last;
+        let most = most.least(state.max);
         state.members.insert(id, Part { used: Amount::default(), most });
         drop(state);
-        Self { of: Arc::clone(of), id }
+        let outer = of.within.as_ref().map(|outer| Box::new(Self::new(outer, most)));
+        Self { of: Arc::clone(of), id, outer }
     }
 
     /// One that shares with nobody, and has no bounds.
     #[must_use]
     pub fn unbounded() -> Self {
         Self::new(&Arc::new(Quota::new(Scope::Socket, Amount::MAX)), Amount::MAX)
+    }
+
+    /// Nothing is promised to it any more. What it has counts until it is given back.
+    pub fn leave(&self) {
+        self.of.state().members.remove(&self.id);
+        if let Some(outer) = &self.outer {
+            outer.leave();
+        }
+    }
+
+    /// The lock of a quota is taken before that of the one around it.
+    fn take(&self, more: Amount) -> Result<(), Reason> {
+        let mut state = self.of.state();
+        state.check(self.of.scope, self.id, more)?;
+        if let Some(outer) = &self.outer {
+            outer.take(more)?;
+        }
+        state.change(self.id, |used| used.plus(more));
+        Ok(())
+    }
+
+    fn give_back(&self, less: Amount) {
+        self.of.state().change(self.id, |used| used.minus(less));
+        if let Some(outer) = &self.outer {
+            outer.give_back(less);
+        }
     }
 
     /// One more region, of so many bytes.
@@ -221,7 +233,7 @@ impl Member {
     /// [`Reason::ShareOfMemory`] where the rest is promised to others.
     pub(crate) fn region(self: &Arc<Self>, memory: u64) -> Result<Lease, Reason> {
         let amount = Amount { descriptors: 1, memory };
-        self.of.take(self.id, amount)?;
+        self.take(amount)?;
         Ok(Lease { member: Arc::clone(self), amount })
     }
 
@@ -236,7 +248,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.of.state().members.remove(&self.id);
+        self.leave();
     }
 }
 
@@ -249,7 +261,7 @@ pub(crate) struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.member.of.give_back(self.member.id, self.amount);
+        self.member.give_back(self.amount);
     }
 }
 

@@ -132,7 +132,10 @@ impl Listener {
     pub fn unregister(&mut self, id: u32) -> bool {
         let existed = self.interfaces.contains_key(&id);
         self.disconnect(id, &Reason::Local("interface deleted".into()));
-        self.interfaces.remove(&id);
+        if let Some(interface) = self.interfaces.remove(&id) {
+            // Others have its part at once, however long its memory takes to be closed.
+            interface.quota.leave();
+        }
         self.limits = None;
         existed
     }

@@ -1,12 +1,12 @@
 //! What peers may have of this process, whatever socket they come to: half of the descriptors that it may open. The other half is the
 //! application's, with the sockets of connections.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use rustix::process::{Resource, getrlimit};
 
 use super::server::ListenerSettings;
-use crate::control::{Amount, Member, Quota, Scope};
+use crate::control::{Amount, Quota, Scope};
 
 /// Most descriptors that the process may open at present (`RLIMIT_NOFILE`).
 pub(super) fn may_open() -> usize {
@@ -28,8 +28,14 @@ pub(super) const fn for_closing(may_open: usize) -> usize {
 pub(super) fn quota_of_socket(settings: &ListenerSettings) -> (Arc<Quota>, usize) {
     static PROCESS: LazyLock<Arc<Quota>> =
         LazyLock::new(|| Arc::new(Quota::new(Scope::Process, Amount::MAX)));
-    PROCESS.set_max(Amount { descriptors: for_clients(may_open()), ..Amount::MAX });
+    static SOCKETS: Mutex<Vec<Weak<Quota>>> = Mutex::new(Vec::new());
+    let for_clients = for_clients(may_open());
+    PROCESS.set_max(Amount { descriptors: for_clients, ..Amount::MAX });
     let max = Amount { descriptors: settings.max_descriptors, memory: settings.max_memory };
-    let member = Member::new(&PROCESS, max);
-    (Arc::new(Quota::new(Scope::Socket, max).within(member)), PROCESS.could_be().descriptors)
+    let socket = Arc::new(Quota::new(Scope::Socket, max).within(Arc::clone(&PROCESS)));
+    let mut sockets = SOCKETS.lock().unwrap_or_else(PoisonError::into_inner);
+    sockets.retain(|socket| socket.strong_count() > 0);
+    sockets.push(Arc::downgrade(&socket));
+    let could_be = sockets.iter().filter_map(Weak::upgrade).map(|socket| socket.max().descriptors);
+    (socket, could_be.fold(0, usize::saturating_add).min(for_clients))
 }

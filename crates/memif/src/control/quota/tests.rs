@@ -74,15 +74,14 @@ fn who_is_alone_has_all_of_it() {
     drop(all);
 }
 
+fn socket_of(process: &Arc<Quota>, most: usize) -> Arc<Quota> {
+    Arc::new(Quota::new(Scope::Socket, amount(most, u64::MAX)).within(Arc::clone(process)))
+}
+
 #[test]
 fn sockets_share_the_process() {
     let process = Arc::new(Quota::new(Scope::Process, amount(8, u64::MAX)));
-    let socket = |most| {
-        let quota = Quota::new(Scope::Socket, amount(most, u64::MAX));
-        Arc::new(quota.within(Member::new(&process, amount(most, u64::MAX))))
-    };
-    let (one, other) = (socket(100), socket(100));
-    assert_eq!(process.could_be().descriptors, 8);
+    let (one, other) = (socket_of(&process, 100), socket_of(&process, 100));
     let (greedy, modest) = (member(&one), member(&other));
     let held: Vec<_> = (0..6).map(|_| greedy.ring().unwrap()).collect();
     // What the process refuses isn't counted by the socket.
@@ -92,10 +91,35 @@ fn sockets_share_the_process() {
     assert_eq!(modest.ring().unwrap_err(), Reason::QuotaOfProcess(8));
     drop((held, theirs));
     assert_eq!((one.in_use(), process.in_use()), (amount(0, 0), amount(0, 0)));
-    drop((greedy, one));
-    assert_eq!(process.could_be().descriptors, 8);
-    drop((modest, other));
-    assert_eq!(process.could_be().descriptors, 0, "sockets that are gone");
+}
+
+/// Where the process has less than one socket may have, interfaces of that socket are promised parts all the same.
+#[test]
+fn interfaces_of_one_socket_share_the_process() {
+    let process = Arc::new(Quota::new(Scope::Process, amount(8, u64::MAX)));
+    let (one, other) = (socket_of(&process, 100), socket_of(&process, 100));
+    let (greedy, modest, third) = (member(&one), member(&one), member(&other));
+    // One of eight for each of three.
+    let held: Vec<_> = (0..6).map(|_| greedy.ring().unwrap()).collect();
+    assert_eq!(greedy.ring().unwrap_err(), Reason::QuotaOfProcess(8));
+    let theirs = (modest.ring().unwrap(), third.ring().unwrap());
+    drop((held, theirs));
+    assert_eq!((one.in_use(), process.in_use()), (amount(0, 0), amount(0, 0)));
+}
+
+/// An interface that is gone has no part, though what it had may be long in coming back.
+#[test]
+fn who_has_left_is_promised_nothing() {
+    let process = Arc::new(Quota::new(Scope::Process, amount(8, u64::MAX)));
+    let one = socket_of(&process, 100);
+    let (gone, stays) = (member(&one), member(&one));
+    let kept = gone.ring().unwrap();
+    gone.leave();
+    drop(gone);
+    let all: Vec<_> = (0..7).map(|_| stays.ring().unwrap()).collect();
+    assert_eq!(stays.ring().unwrap_err(), Reason::QuotaOfProcess(8));
+    drop((kept, all));
+    assert_eq!((one.in_use(), process.in_use()), (amount(0, 0), amount(0, 0)));
 }
 
 proptest! {
