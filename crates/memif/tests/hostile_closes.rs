@@ -404,9 +404,11 @@ fn hostile_regions_that_wait_behind_what_hangs() {
             let other = Other::new(&server, Act::Regions(110));
             server.until("it is refused", |server| server.count("region-not-memory") > refused);
             assert!(descriptors() >= before + 110, "they wait");
+            assert_eq!(server.listener.in_use().descriptors, 110, "and count");
             server.still_serves();
             drop(other);
             server.until("all are closed", |_| closers() == 0 && descriptors() <= before);
+            assert_eq!(server.listener.in_use().descriptors, 0);
         }
     });
 }
