@@ -2,7 +2,6 @@ package memif
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -294,68 +293,23 @@ func TestGreedyClientKeepsNobodyFromConnecting(t *testing.T) {
 	}
 }
 
-// TestCountedIsWhatThereIs: a connection has as many descriptors as it is counted for, and its socket.
-func TestCountedIsWhatThereIs(t *testing.T) {
-	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{MaxRxQueues: 8, MaxTxQueues: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	held := func() map[string]int { return descriptorsHeld(t) }
-	before := held()
-	raw := newRaw(t, l.address, true)
-	raw.connect(readTable(t))
-	server, err := l.Accept(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Signals must not cost more.
-	if _, err := server.TryWriteBatch(packetsOf(1, 60)); err != nil {
-		t.Fatal(err)
-	}
-	grown := 0
-	for what, n := range held() {
-		if n -= before[what]; n != 0 {
-			t.Log(n, what)
-			grown += n
-		}
-	}
-	// The raw client's own: socket, memory, event. And the server's socket.
-	if counted := int(l.quota.taken()[ofDescriptors]); grown-4 != counted {
-		t.Error(grown-4, "descriptors, of which are counted", counted)
-	}
-}
-
-// descriptorsHeld are those of the process, by what they are.
-func descriptorsHeld(t *testing.T) map[string]int {
-	t.Helper()
-	names, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]int{}
-	for _, name := range names {
-		if what, err := os.Readlink("/proc/self/fd/" + name.Name()); err == nil {
-			all[strings.Split(what, ":[")[0]]++
-		}
-	}
-	return all
-}
-
 // TestQuotaOfWhatIsStillMapped: a connection that can't be made after its last message has its share until its memory is unmapped.
 func TestQuotaOfWhatIsStillMapped(t *testing.T) {
 	refused := make(chan error, 1)
+	// Changed while nobody looks: before there is a listener, and after it has told.
+	newEpoll = func(int) (int, error) { return -1, unix.EMFILE }
 	l, err := Listen(abstract(), ListenConfig{Refused: func(_ *uint32, err error) { refused <- err }}, ServerConfig{})
 	if err != nil {
+		newEpoll = unix.EpollCreate1
 		t.Fatal(err)
 	}
 	defer l.Close()
 	goOn := l.hangOurs(t)
-	newEpoll = func(int) (int, error) { return -1, unix.EMFILE }
 	_, err = Dial(within(t), l.address, ClientConfig{RxQueues: 1, HugePages: NoHugePages})
+	why := <-refused
 	newEpoll = unix.EpollCreate1
-	if err == nil || !errors.Is(<-refused, unix.EMFILE) {
-		t.Fatal(err)
+	if err == nil || !errors.Is(why, unix.EMFILE) {
+		t.Fatal(err, why)
 	}
 	if taken := l.quota.taken(); taken[ofMemory] == 0 {
 		t.Error("given back while it is mapped")
