@@ -2,9 +2,11 @@ package memif
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,16 +23,17 @@ const (
 	mostLeaving = 8192 // descriptors of all before nobody is accepted
 )
 
-// bounds are the share of one origin and how many descriptors of all may wait: no more than half of what this process may open, or it would
-// be out of descriptors first.
-func bounds() (share, most int) {
-	most = mostLeaving
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		most = int(max(min(limit.Cur/2, mostLeaving), 1))
-	}
-	return max(mostShare*most/mostLeaving, 1), most
+// bounds are the share of one origin, how many descriptors may wait of all at a listener, and in the process, or it would be out of
+// descriptors first. No listener's peers have more than half of the latter, so that none stops the others.
+func bounds() (share, most, ofProcess int) {
+	ofProcess = int(min(quarterOfDescriptors(), math.MaxInt))
+	most = max(min(ofProcess/2, mostLeaving), 1)
+	return max(min(most/8, mostShare), 1), most, ofProcess
 }
+
+// heldByAll is what waits in the whole process, of each listener's peers no more than it may have: what one message brings beyond that
+// stops its own listener only.
+var heldByAll atomic.Int64
 
 // origin is who answers for what a connection leaves behind: one of its fields says who, none of them is nobody in particular. By nothing
 // that a process can have several of at will, such as user ids.
@@ -49,6 +52,7 @@ type closers struct {
 	mu       sync.Mutex
 	byOrigin map[origin]*account
 	held     int // descriptors, of all
+	counted  int // of these, in heldByAll
 	running  int
 	beyond   int        // origins beyond their share
 	keepOut  func(bool) // if not nil, told when the first one is, and when none is any more
@@ -63,9 +67,12 @@ type account struct {
 
 // hold adds so many descriptors to an account, or takes them off. The lock is held.
 func (all *closers) hold(one *account, descriptors int) {
+	share, most, _ := bounds()
 	one.held += descriptors
 	all.held += descriptors
-	share, _ := bounds()
+	counted := min(all.held, most)
+	heldByAll.Add(int64(counted - all.counted))
+	all.counted = counted
 	was, crowd := one.beyond, all.beyond
 	one.beyond = one.held >= share
 	switch {
@@ -101,10 +108,10 @@ func (c closing) beyondShare() bool {
 }
 
 func (all *closers) full() bool {
-	_, most := bounds()
+	_, most, ofProcess := bounds()
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.held >= most
+	return all.held >= most || heldByAll.Load() >= int64(ofProcess)
 }
 
 // closeFiles has files closed that a peer has sent.

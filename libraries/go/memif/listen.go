@@ -25,8 +25,8 @@ type ListenConfig struct {
 	Timeout       time.Duration // from accepting a connection to its CONNECT: 5 s
 	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest of the container or process that has most: others are kept out by nobody
 	// MaxDescriptors is how many regions and rings all clients together may have, each of which keeps a descriptor of this process open, and
-	// each region a mapping: 8192; never more than half of what the process may open (RLIMIT_NOFILE), which all its listeners share. Half
-	// of it is kept for the interfaces, an equal part for each.
+	// each region a mapping: 8192; never more than a quarter of what the process may open (RLIMIT_NOFILE) and half of what it may map
+	// (vm.max_map_count), which all its listeners share. Half of it is kept for the interfaces, an equal part for each.
 	MaxDescriptors int
 	// MaxMemory is the bytes of all clients' regions together, which are mapped here: 256 GiB. Half is kept in the same way.
 	MaxMemory uint64

@@ -2,6 +2,9 @@ package memif
 
 import (
 	"math"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -32,21 +35,44 @@ type holding struct{ amounts }
 // ledger is the lock of all quotas: they are asked in handshakes only.
 var ledger sync.Mutex
 
-// ofClients is the quota of all listeners' clients. Half of the descriptors that the process may have is its own, for whatever else it does.
-var ofClients = quota{most: amounts{math.MaxUint64, math.MaxUint64}, interfaces: map[*holding]struct{}{}}
+// ofClients is the quota of all listeners' clients; how much it is follows the limits of the process.
+var ofClients = quota{interfaces: map[*holding]struct{}{}}
 
 // newQuota is a listener's.
 func newQuota(descriptors int, memory uint64) *quota {
-	most := amounts{min(uint64(descriptors), halfOfProcess()), memory}
+	most := amounts{min(uint64(descriptors), forClients()[ofDescriptors]), memory}
 	return &quota{within: &ofClients, most: most, interfaces: map[*holding]struct{}{}}
 }
 
-func halfOfProcess() uint64 {
+// quarterOfDescriptors is what all listeners' clients may have, and another what peers have sent and is on its way out: half of what the
+// process may open at present is its own, for whatever else it does.
+func quarterOfDescriptors() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return math.MaxUint64
 	}
-	return max(limit.Cur/2, 1)
+	return max(limit.Cur/4, 1)
+}
+
+// halfOfMappings is how many regions there may be: each is one.
+var halfOfMappings = sync.OnceValue(func() uint64 {
+	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	if err != nil {
+		return math.MaxUint64
+	}
+	most, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return math.MaxUint64
+	}
+	return max(most/2, 1)
+})
+
+// halfOfAddresses is of the 47 bits that a process has on x86-64.
+const halfOfAddresses = 1 << 46
+
+// forClients is what all listeners' clients may have of the process.
+func forClients() amounts {
+	return amounts{min(quarterOfDescriptors(), halfOfMappings()), halfOfAddresses}
 }
 
 // enter keeps a share for one more interface.
@@ -82,8 +108,8 @@ func (q *quota) leaveAll() {
 // left is how much of one resource an interface may have in addition.
 func (q *quota) left(which int, one *holding) uint64 {
 	most := q.most[which]
-	if q.within == nil && which == ofDescriptors {
-		most = halfOfProcess() // as it is now
+	if q.within == nil {
+		most = forClients()[which]
 	}
 	free := most - min(most, q.used[which])
 	share := most / 2 / max(uint64(len(q.interfaces)), 1)
@@ -114,11 +140,14 @@ func (s *share) take(descriptors int, memory uint64) error {
 	for q := s.of; q != nil; q = q.within {
 		if left := q.left(ofDescriptors, s.by); more[ofDescriptors] > left {
 			if q.within == nil {
-				return detail(QuotaOfDescriptors, "%d of half of RLIMIT_NOFILE are left", left)
+				return detail(QuotaOfDescriptors, "%d are left (RLIMIT_NOFILE, vm.max_map_count)", left)
 			}
 			return detail(QuotaOfDescriptors, "MaxDescriptors is %d, %d left", q.most[ofDescriptors], left)
 		}
 		if left := q.left(ofMemory, s.by); more[ofMemory] > left {
+			if q.within == nil {
+				return detail(QuotaOfMemory, "%d bytes of addresses are left", left)
+			}
 			return detail(QuotaOfMemory, "MaxMemory is %d, %d left", q.most[ofMemory], left)
 		}
 	}

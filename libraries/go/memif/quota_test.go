@@ -2,8 +2,11 @@ package memif
 
 import (
 	"errors"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -73,7 +76,7 @@ func TestQuotaOfAllClients(t *testing.T) {
 	}
 }
 
-// TestQuotaIsNoMoreThanThereAre: half of what the process may open, whatever was asked for.
+// TestQuotaIsNoMoreThanThereAre: a quarter of what the process may open, whatever was asked for, and half of what it may map.
 func TestQuotaIsNoMoreThanThereAre(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
@@ -87,8 +90,17 @@ func TestQuotaIsNoMoreThanThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	}()
-	if q := newQuota(8192, 1); q.most[ofDescriptors] != 500 {
+	if q := newQuota(8192, 1); q.most[ofDescriptors] != 250 {
 		t.Error(q.most)
+	}
+	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := strings.TrimSpace(string(text)); most != "65530" {
+		t.Log("vm.max_map_count is", most)
+	} else if halfOfMappings() != 32765 {
+		t.Error(halfOfMappings())
 	}
 	if _, err := Listen(abstract(), ListenConfig{MaxDescriptors: -1}); !errors.Is(err, BadSetting) {
 		t.Error(err)
@@ -179,7 +191,7 @@ func TestQuotaKeepsShares(t *testing.T) {
 	}
 }
 
-// TestQuotaOfTheProcess: all listeners' clients together have no more than half of the descriptors, whatever each may have, and the
+// TestQuotaOfTheProcess: all listeners' clients together have no more than a quarter of the descriptors, whatever each may have, and the
 // clients of none can keep those of another from connecting.
 func TestQuotaOfTheProcess(t *testing.T) {
 	alone(t)
@@ -187,7 +199,7 @@ func TestQuotaOfTheProcess(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 400, Max: before.Max}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 800, Max: before.Max}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -222,7 +234,7 @@ func TestQuotaOfTheProcess(t *testing.T) {
 	}
 }
 
-// announceRings claims an interface with one region and so many rings to it, and answers whether all were taken.
+// announceRings claims an interface with one region and so many rings to it, and answers whether all were taken. What is refused has hung up.
 func (r *rawClient) announceRings(t *table, id uint32, rings int) bool {
 	r.tb.Helper()
 	r.hear([]string{"hello"})
@@ -248,6 +260,7 @@ func (r *rawClient) announceRings(t *table, id uint32, rings int) bool {
 			r.tb.Fatal(err)
 		}
 		if m.kind == msgDisconnect {
+			_ = r.channel.socket.Close()
 			return false
 		}
 	}
@@ -263,8 +276,12 @@ func TestGreedyClientKeepsNobodyFromConnecting(t *testing.T) {
 	defer l.Close()
 	table := readTable(t)
 	most := 1
-	for newRaw(t, l.address, true).announceRings(table, 0, most) {
-		most++
+	for ; ; most++ {
+		raw := newRaw(t, l.address, true)
+		if !raw.announceRings(table, 0, most) {
+			break
+		}
+		_ = raw.channel.socket.Close()
 		eventually(t, "the last one's are given back", func() bool { return l.quota.taken() == amounts{} })
 	}
 	eventually(t, "the last one's are given back", func() bool { return l.quota.taken() == amounts{} })
@@ -316,4 +333,58 @@ func TestQuotaOfWhatIsStillMapped(t *testing.T) {
 	}
 	goOn()
 	eventually(t, "all is given back", func() bool { return l.quota.taken() == amounts{} })
+}
+
+// descriptors is how many this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+// TestCountedIsWhatThereIs: a connection has as many descriptors open as the quota counts, and its sockets.
+func TestCountedIsWhatThereIs(t *testing.T) {
+	alone(t)
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{MaxRxQueues: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	table := readTable(t)
+	for _, warm := range []bool{true, false} { // the first one opens what is the process's for good, too
+		before := descriptors(t)
+		raw := newRaw(t, l.address, true)
+		raw.connect(table)
+		conn, err := l.Accept(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A packet each way, so that all is there that packets need.
+		raw.write(rawToPeer, [][]string{{"slot", "0", "0", "0", "60", strconv.Itoa(rawBuffers)}, {"head", "1"}})
+		if _, err := conn.ReadPacket(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		const clients = 3 // its socket, memory, and event
+		const sockets = 1 // ours
+		want := before + clients + sockets + int(l.quota.taken()[ofDescriptors])
+		if !warm {
+			settled := func() bool { return descriptors(t) == want }
+			eventually(t, "as many are open as are counted", settled)
+		}
+		_ = conn.Close()
+		raw.close()
+		eventually(t, "all is given back", func() bool { return l.quota.taken() == amounts{} })
+		if warm {
+			last := 0
+			eventually(t, "nothing is closed any more", func() bool {
+				was := last
+				last = descriptors(t)
+				time.Sleep(20 * time.Millisecond)
+				return last == was
+			})
+		}
+	}
 }

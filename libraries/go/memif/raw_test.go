@@ -78,12 +78,18 @@ func newRaw(tb testing.TB, address string, seal bool) *rawClient {
 		tb.Fatal(err)
 	}
 	r.event = os.NewFile(uintptr(event), "eventfd")
-	tb.Cleanup(func() {
-		_ = ctl.socket.Close()
-		_ = r.event.Close()
-		_ = unix.Munmap(r.memory)
-	})
+	tb.Cleanup(r.close)
 	return r
+}
+
+// close hangs up and gives all back.
+func (r *rawClient) close() {
+	_ = r.channel.socket.Close()
+	_ = r.event.Close()
+	if r.memory != nil {
+		_ = unix.Munmap(r.memory)
+		r.memory = nil
+	}
 }
 
 // send sends bytes with the descriptors of these names.

@@ -89,7 +89,8 @@ func TestWhatIsRefusedIsClosedAside(t *testing.T) {
 	})
 }
 
-// A process that may open few descriptors lets peers have no more than half of them.
+// A process that may open few descriptors lets peers have no more than a quarter of them on their way out, and those of one listener half of
+// that.
 func TestBoundsFollowTheLimitOfTheProcess(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
@@ -100,7 +101,7 @@ func TestBoundsFollowTheLimitOfTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}()
-	for limit, wanted := range map[uint64][2]int{1 << 14: {64, 8192}, 1 << 13: {32, 4096}, 1024: {4, 512}, 100: {1, 50}} {
+	for limit, wanted := range map[uint64][2]int{1 << 16: {64, 8192}, 1 << 13: {64, 1024}, 1024: {16, 128}, 100: {1, 12}} {
 		if limit > before.Max {
 			continue
 		}
@@ -127,8 +128,25 @@ func TestBoundsFollowTheLimitOfTheProcess(t *testing.T) {
 		if !all.full() {
 			t.Errorf("%d: not full", limit)
 		}
+		// Whatever one message brought beyond that stops nobody else; what all listeners' peers send does.
+		closing{&all, origin{process: 2}}.close(wanted[1], func() { <-hang })
+		var second, third closers
+		if third.full() {
+			t.Errorf("%d: full by another's", limit)
+		}
+		if _, most, ofProcess := bounds(); 2*most == ofProcess {
+			closing{&second, origin{process: 3}}.close(most, func() { <-hang })
+			if !third.full() {
+				t.Errorf("%d: the process has more", limit)
+			}
+		}
 		close(hang)
-		eventually(t, "all are closed", func() bool { held, running := all.state(); return held == 0 && running == 0 })
+		for _, one := range []*closers{&all, &second} {
+			eventually(t, "all are closed", func() bool { held, running := one.state(); return held == 0 && running == 0 })
+		}
+		if heldByAll.Load() != 0 {
+			t.Errorf("%d: %d are left", limit, heldByAll.Load())
+		}
 	}
 }
 
@@ -137,7 +155,7 @@ func TestFilesAreKeptOutAtOnce(t *testing.T) {
 	var told []bool
 	all := closers{keepOut: func(out bool) { told = append(told, out) }}
 	hang := []chan struct{}{make(chan struct{}), make(chan struct{})}
-	share, _ := bounds()
+	share, _, _ := bounds()
 	for n, one := range hang {
 		from := closing{&all, origin{process: int32(n + 1)}}
 		from.close(share-1, func() { <-one })

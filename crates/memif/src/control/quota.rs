@@ -132,7 +132,7 @@ impl State {
         // A size that is too large to be added is one that nobody has, whatever is allowed.
         let overflows = self.used.memory.checked_add(more.memory).is_none();
         if overflows || wanted.memory > max.memory {
-            return Err(Reason::QuotaOfMemory { total: wanted.memory, max: max.memory });
+            return Err(scope.no_memory(wanted.memory, max.memory));
         }
         if wanted.descriptors > max.descriptors {
             return Err(scope.no_descriptors(max.descriptors));
@@ -146,7 +146,7 @@ impl State {
         });
         let (wanted, own) = (wanted.plus(promised), own.used.plus(more));
         if more.memory > 0 && own.memory > part.memory && wanted.memory > max.memory {
-            return Err(Reason::ShareOfMemory { total: own.memory, max: max.memory });
+            return Err(scope.no_share_of_memory(own.memory, max.memory));
         }
         if own.descriptors > part.descriptors && wanted.descriptors > max.descriptors {
             return Err(scope.no_share(own.descriptors, max.descriptors));
@@ -167,6 +167,20 @@ impl Scope {
         match self {
             Self::Process => Reason::QuotaOfProcess(max),
             Self::Socket => Reason::ShareOfDescriptors { total: held, max },
+        }
+    }
+
+    const fn no_memory(self, total: u64, max: u64) -> Reason {
+        match self {
+            Self::Process => Reason::AddressesOfProcess(max),
+            Self::Socket => Reason::QuotaOfMemory { total, max },
+        }
+    }
+
+    const fn no_share_of_memory(self, held: u64, max: u64) -> Reason {
+        match self {
+            Self::Process => Reason::AddressesOfProcess(max),
+            Self::Socket => Reason::ShareOfMemory { total: held, max },
         }
     }
 }
@@ -229,8 +243,8 @@ impl Member {
     /// One more region, of so many bytes.
     ///
     /// # Errors
-    /// [`Reason::QuotaOfDescriptors`], [`Reason::QuotaOfMemory`], [`Reason::QuotaOfProcess`]; [`Reason::ShareOfDescriptors`],
-    /// [`Reason::ShareOfMemory`] where the rest is promised to others.
+    /// [`Reason::QuotaOfDescriptors`], [`Reason::QuotaOfMemory`], [`Reason::QuotaOfProcess`], [`Reason::AddressesOfProcess`];
+    /// [`Reason::ShareOfDescriptors`], [`Reason::ShareOfMemory`] where the rest is promised to others.
     pub(crate) fn region(self: &Arc<Self>, memory: u64) -> Result<Lease, Reason> {
         let amount = Amount { descriptors: 1, memory };
         self.take(amount)?;

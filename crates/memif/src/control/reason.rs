@@ -155,10 +155,14 @@ pub enum Reason {
         /// Of all interfaces of the socket.
         max: u64,
     },
-    /// The clients of all sockets of this process have as many regions and rings as it may open descriptors for them, or the rest is promised
-    /// to its other sockets.
-    #[error("regions and rings of all clients of the process: {0}, a quarter of RLIMIT_NOFILE")]
+    /// The clients of all sockets of this process have as many regions and rings as it may open and map for them, or the rest is promised
+    /// to other interfaces.
+    #[error("regions and rings of all clients of the process: {0} (RLIMIT_NOFILE, vm.max_map_count)")]
     QuotaOfProcess(usize),
+    /// The regions of the clients of all sockets of this process have as many bytes as it has addresses for them, or the rest is promised to
+    /// other interfaces.
+    #[error("regions of all clients of the process: {0} bytes of addresses")]
+    AddressesOfProcess(u64),
     /// A region was refused.
     #[error("{0}")]
     Region(#[from] RegionError),
@@ -317,6 +321,7 @@ impl Reason {
             | Self::ShareOfDescriptors { .. }
             | Self::ShareOfMemory { .. }
             | Self::QuotaOfProcess(_)
+            | Self::AddressesOfProcess(_)
             | Self::Region(RegionError::Holes { .. })
             | Self::TooManyRings(_)
             | Self::RingSize { .. } => Refusal::Limit,
@@ -380,6 +385,7 @@ impl Reason {
             Self::ShareOfDescriptors { .. } => "share-of-descriptors",
             Self::ShareOfMemory { .. } => "share-of-memory",
             Self::QuotaOfProcess(_) => "quota-of-process",
+            Self::AddressesOfProcess(_) => "addresses-of-process",
             Self::Region(RegionError::Size(_)) => "region-size",
             Self::Region(RegionError::NotMemory(_)) => "region-not-memory",
             Self::Region(RegionError::Truncated { .. }) => "region-too-small",

@@ -151,3 +151,19 @@ proptest! {
         }
     }
 }
+
+/// However many sockets there are, and whatever each may have.
+#[test]
+fn all_sockets_of_a_process_share_its_addresses() {
+    let process = Arc::new(Quota::new(Scope::Process, amount(100, 1600)));
+    let of = |quota: Quota| Arc::new(quota.within(Arc::clone(&process)));
+    let sockets = [(); 2].map(|()| of(Quota::new(Scope::Socket, Amount::MAX)));
+    let [greedy, modest] = [member(&sockets[0]), member(&sockets[1])];
+    let most = greedy.region(1200).unwrap();
+    assert_eq!(greedy.region(1).unwrap_err(), Reason::AddressesOfProcess(1600));
+    assert_eq!(greedy.region(401).unwrap_err(), Reason::AddressesOfProcess(1600));
+    let part = modest.region(400).unwrap();
+    assert_eq!(modest.region(1).unwrap_err(), Reason::AddressesOfProcess(1600));
+    drop((most, part));
+    assert_eq!(process.in_use(), amount(0, 0));
+}
