@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -39,7 +40,7 @@ func released(t *testing.T, name, remedy string) string {
 
 type process struct {
 	*exec.Cmd
-	output bytes.Buffer
+	output output
 	stdin  io.WriteCloser
 }
 
@@ -54,8 +55,31 @@ func start(t *testing.T, path string, arguments ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.kill() })
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%s: %v\n%s", path, p.ProcessState, p.output.String())
+		}
+	})
 	return p
+}
+
+// output is what a process has said so far.
+type output struct {
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.said.Write(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.said.String()
 }
 
 func (p *process) kill() {
@@ -73,7 +97,8 @@ func testpmd(t *testing.T, device string, arguments ...string) *process {
 		"--vdev=net_memif0," + device, "--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start",
 		"--disable-link-check", "--no-flush-rx", "--forward-mode=io",
 	}
-	return start(t, path, append(all, arguments...)...)
+	// By lines: it says when it is ready, and would keep that in its buffer.
+	return start(t, "stdbuf", append([]string{"-oL", path}, append(all, arguments...)...)...)
 }
 
 func (p *process) finish(t *testing.T) {
@@ -163,6 +188,8 @@ func TestClientOfDPDK(t *testing.T) {
 		config.HugePages = NoHugePages
 		queues := fmt.Sprint(or(config.RxQueues, 1))
 		p := testpmd(t, "role=server,id=0,socket-abstract=yes,socket="+name, "--rxq="+queues, "--txq="+queues)
+		// Who connects while it still sets up its queues has it crash: it maps rings of queues that it doesn't have yet.
+		eventually(t, "testpmd is ready", func() bool { return strings.Contains(p.output.String(), "Press enter to exit") })
 		conn := dialUntil(t, "@"+name, config)
 		reflected(t, conn, 300, sizes...)
 		reflected(t, conn, 100, jumbo...)
