@@ -353,7 +353,7 @@ impl Announced {
             return Err(RingError::Misaligned(offset).into());
         }
         let lease = self.quota.ring()?;
-        let event = Event::from_peer(fd).map_err(Reason::NotAnEventfd)?.with_lease(lease);
+        let event = Event::from_peer(fd, Some(lease)).map_err(Reason::NotAnEventfd)?;
         rings.push(RingSpec { region, offset, size, event });
         Ok(())
     }

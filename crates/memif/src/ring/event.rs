@@ -20,11 +20,24 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// An eventfd that both sides hold. Neither signalling nor clearing ever waits, whatever the peer does to it.
 #[derive(Debug)]
 pub struct Event {
-    fd: Arc<OwnedFd>,
+    open: Arc<Open>,
     /// Who signals it where the kernel doesn't.
     writer: Mutex<Signaller>,
-    /// What it has of its socket's quota.
+}
+
+/// Its descriptor, and what that has of its socket's quota: given back once nobody has it open any more, also not a writer that its peer
+/// keeps waiting.
+#[derive(Debug)]
+pub(super) struct Open {
+    // Closed first.
+    fd: OwnedFd,
     _lease: Option<Lease>,
+}
+
+impl AsFd for Open {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 impl Event {
@@ -42,15 +55,15 @@ impl Event {
     /// # Errors
     /// As [`new`](Self::new).
     pub(crate) fn own() -> Result<Self, Errno> {
-        Self::of(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
+        Self::of(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?, None)
     }
 
-    /// One that came from a peer.
+    /// One that came from a peer, which counts in its socket's quota as long as anybody has it open.
     ///
     /// # Errors
     /// [`Errno::INVAL`] if it is not an eventfd, [`Errno::NOTSUP`] if it is a semaphore: signalled once with a large number, such a
     /// one wakes whoever waits for as long. [`Errno::NOSYS`] before Linux 5.8.
-    pub(crate) fn from_peer(fd: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn from_peer(fd: OwnedFd, lease: Option<Lease>) -> Result<Self, Errno> {
         // The kernel tells what a descriptor is by its link's name only.
         let name = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
         if name.as_bytes() != b"anon_inode:[eventfd]" {
@@ -59,22 +72,17 @@ impl Event {
         if is_semaphore(&fd) {
             return Err(Errno::NOTSUP);
         }
-        Self::of(fd)
+        Self::of(fd, lease)
     }
 
-    fn of(fd: OwnedFd) -> Result<Self, Errno> {
+    fn of(fd: OwnedFd, lease: Option<Lease>) -> Result<Self, Errno> {
         // A byte has no room for the counter: whether a read may be told not to wait comes first, and nothing is taken.
         // Before Linux 5.8 it may not, and the peer's flag says whether it waits.
         let told = || read_without_waiting(fd.as_fd(), &mut [0]);
         if !cfg!(miri) && matches!(told(), Err(Errno::OPNOTSUPP | Errno::NOSYS)) {
             return Err(Errno::NOSYS);
         }
-        Ok(Self { fd: Arc::new(fd), writer: Mutex::default(), _lease: None })
-    }
-
-    /// As one that counts in its socket's quota, as long as it is there.
-    pub(crate) fn with_lease(self, lease: Lease) -> Self {
-        Self { _lease: Some(lease), ..self }
+        Ok(Self { open: Arc::new(Open { fd, _lease: lease }), writer: Mutex::default() })
     }
 
     /// Has everything there that it takes to signal, before the first packet wants it.
@@ -88,7 +96,7 @@ impl Event {
     /// Wakes whoever waits.
     #[inline]
     pub fn signal(&self) {
-        if !signal(self.fd.as_fd()) {
+        if !signal(self.open.as_fd()) {
             self.with_writer(Writer::signal);
         }
     }
@@ -97,7 +105,7 @@ impl Event {
     #[cold]
     fn with_writer(&self, then: impl FnOnce(&Writer)) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writer) = writer.get(|| Writer::new(&self.fd)) {
+        if let Some(writer) = writer.get(|| Writer::new(&self.open)) {
             then(writer);
         }
     }
@@ -105,13 +113,13 @@ impl Event {
     /// Takes the signal back; gives whether there was one.
     #[inline]
     pub fn clear(&self) -> bool {
-        clear(self.fd.as_fd())
+        clear(self.open.as_fd())
     }
 
     /// Its descriptor, readable while signalled.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.open.as_fd()
     }
 }
 
@@ -199,7 +207,7 @@ mod tests {
         let theirs = eventfd(0, EventfdFlags::empty()).unwrap();
         let (done, finished) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let _ = done.send(Event::from_peer(theirs).map(|event| event.clear()));
+            let _ = done.send(Event::from_peer(theirs, None).map(|event| event.clear()));
         });
         let told = finished.recv_timeout(Duration::from_secs(60)).expect("it waits for its peer");
         assert_eq!(told, Err(Errno::NOSYS));
@@ -211,7 +219,7 @@ mod tests {
     /// The peer made it blocking: neither a full counter nor an empty one stops us.
     #[test]
     fn a_peer_cannot_make_us_wait() {
-        let event = Event::from_peer(eventfd(0, EventfdFlags::empty()).unwrap()).unwrap();
+        let event = Event::from_peer(eventfd(0, EventfdFlags::empty()).unwrap(), None).unwrap();
         assert!(!event.clear());
         rustix::io::write(event.fd(), &(u64::MAX - 1).to_ne_bytes()).unwrap();
         event.signal();
@@ -222,8 +230,8 @@ mod tests {
     #[test]
     fn what_is_not_an_eventfd_is_refused() {
         let (read_end, write_end) = rustix::pipe::pipe().unwrap();
-        assert!(Event::from_peer(read_end).is_err());
-        assert!(Event::from_peer(write_end).is_err());
+        assert!(Event::from_peer(read_end, None).is_err());
+        assert!(Event::from_peer(write_end, None).is_err());
     }
 
     /// A number of signals that are taken back one by one would keep us awake for years.
@@ -232,7 +240,7 @@ mod tests {
         let semaphore = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE).unwrap();
         let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", semaphore.as_raw_fd())).unwrap();
         if facts.contains("eventfd-semaphore") {
-            assert_eq!(Event::from_peer(semaphore).unwrap_err(), Errno::NOTSUP);
+            assert_eq!(Event::from_peer(semaphore, None).unwrap_err(), Errno::NOTSUP);
         }
     }
 }

@@ -3,9 +3,9 @@
 //! A peer that clears O_NONBLOCK and keeps the counter full holds up the one thread that signals it: no worker, and no other peer's
 //! signals. A thread that is held up when its event goes is let go by taking the counter back, at once and with each writer that is made later;
 //! a peer that fills it again every time keeps the thread. There are [`MOST_HELD`] such threads at most: then no new ones are made
-//! until some are let go.
+//! until some are let go. What such a thread has open counts in its socket's quota all that time.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Thread, park};
@@ -13,7 +13,7 @@ use std::thread::{Builder, Thread, park};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::write;
 
-use super::event::clear;
+use super::event::{Open, clear};
 
 /// Most threads that peers hold up without having a connection any more.
 const MOST_HELD: usize = 64;
@@ -34,7 +34,7 @@ pub(super) struct Writer {
 /// What it is told and tells.
 #[derive(Debug)]
 struct Errand {
-    event: Arc<OwnedFd>,
+    event: Arc<Open>,
     /// To be signalled (once more).
     pending: AtomicBool,
     /// To end.
@@ -45,7 +45,7 @@ struct Errand {
 
 impl Writer {
     /// `None` if there can be no more threads.
-    pub(super) fn new(event: &Arc<OwnedFd>) -> Option<Self> {
+    pub(super) fn new(event: &Arc<Open>) -> Option<Self> {
         if let_go() >= MOST_HELD {
             return None;
         }
@@ -126,6 +126,7 @@ mod tests {
     use super::super::sandbox::without;
     use super::super::{Event, signals_by_kernel};
     use super::*;
+    use crate::control::{Amount, Member, Quota, Scope};
 
     /// Only what is broken takes so long.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -150,7 +151,7 @@ mod tests {
             return;
         }
         let theirs = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
-        let event = Event::from_peer(theirs.try_clone().unwrap()).unwrap();
+        let event = Event::from_peer(theirs.try_clone().unwrap(), None).unwrap();
         for _ in 0..1000 {
             event.signal();
             assert!(readable(theirs.as_fd()), "the signal is lost");
@@ -166,7 +167,7 @@ mod tests {
         }
         let theirs = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         let fill = || write(&theirs, &(u64::MAX - 1).to_ne_bytes());
-        let event = Event::from_peer(theirs.try_clone().unwrap()).unwrap();
+        let event = Event::from_peer(theirs.try_clone().unwrap(), None).unwrap();
         let stop = AtomicBool::new(false);
         fill().unwrap();
         std::thread::scope(|scope| {
@@ -194,10 +195,48 @@ mod tests {
             let _ = fill();
             drop(event);
         });
+        until("the thread is held up for nothing", || let_go() == 0);
+    }
+
+    fn until(otherwise: &str, mut done: impl FnMut() -> bool) {
         let started = Instant::now();
-        while let_go() > 0 {
-            assert!(started.elapsed() < PATIENCE, "the thread is held up for nothing");
+        while !done() {
+            assert!(started.elapsed() < PATIENCE, "{otherwise}");
             std::thread::yield_now();
         }
+    }
+
+    /// What is open counts, also where its ring is gone.
+    #[test]
+    fn hostile_eventfd_that_a_held_up_thread_has_open_counts() {
+        if !without_io_setup("hostile_eventfd_that_a_held_up_thread_has_open_counts") {
+            return;
+        }
+        let quota = Arc::new(Quota::new(Scope::Socket, Amount::MAX));
+        let member = Arc::new(Member::new(&quota, Amount::MAX));
+        // Until the thread is in the midst of it as its event goes: it is kept then until it is asked for.
+        until("no thread is ever held up", || {
+            let theirs = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+            let lease = member.ring().unwrap();
+            let event = Event::from_peer(theirs.try_clone().unwrap(), Some(lease)).unwrap();
+            let stop = AtomicBool::new(false);
+            let kept = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        fcntl_setfl(&theirs, OFlags::NONBLOCK).unwrap();
+                        let _ = write(&theirs, &(u64::MAX - 1).to_ne_bytes());
+                        (0..100).for_each(|_| fcntl_setfl(&theirs, OFlags::empty()).unwrap());
+                    }
+                });
+                (0..10_000).for_each(|_| event.signal());
+                drop(event);
+                stop.store(true, Ordering::Relaxed);
+                HELD.lock().unwrap().len()
+            });
+            assert!(quota.in_use().descriptors >= kept, "what is open isn't counted");
+            until("the thread is held up for nothing", || let_go() == 0);
+            until("what is closed is counted", || quota.in_use().descriptors == 0);
+            kept > 0
+        });
     }
 }
