@@ -18,4 +18,5 @@ mod hostile_server;
 #[path = "../common/lingering.rs"]
 mod lingering;
 mod traffic;
+mod waits;
 mod wire;

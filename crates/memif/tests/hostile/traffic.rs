@@ -1,11 +1,7 @@
 //! The well-behaved peer: numbered packets at a fixed rate, that must all come back, and soon.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use memif::app::Batch;
@@ -13,6 +9,7 @@ use memif::region::HugePages;
 use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, QueueConfig, RingSize};
 
 use crate::arena::Shared;
+use crate::waits::Waits;
 use crate::wire::PATIENCE;
 
 /// Time from one packet to the next: by the clock, not when others have come back.
@@ -54,82 +51,6 @@ pub fn bystander_with(name: &str, id: u32, queues: QueueConfig) -> Client {
     let timing = ClientTiming { handshake_timeout: PATIENCE, ..ClientTiming::default() };
     Client::new(Address::abstract_name(name), ClientConfig { id, queues, ..ClientConfig::default() }, timing)
         .unwrap()
-}
-
-/// Time that the machine takes from us: what excuses a delay, and all that does.
-struct Waits {
-    pulse: Pulse,
-    /// What the kernel says of how long a thread of the server and ours could have run and didn't (`schedstat`).
-    server: Arc<Shared>,
-    threads: Vec<File>,
-}
-
-impl Waits {
-    fn new(server: Arc<Shared>) -> Self {
-        Self { pulse: Pulse::new(), server, threads: Vec::new() }
-    }
-
-    /// All of it up to now. To be asked by the thread that sends.
-    fn until_now(&mut self) -> Duration {
-        let server = self.server.thread();
-        if self.threads.is_empty() && server > 0 {
-            let ours = rustix::thread::gettid().as_raw_nonzero().get();
-            let open = |thread| File::open(format!("/proc/self/task/{thread}/schedstat")).unwrap();
-            self.threads = [server, ours].map(open).into();
-        }
-        self.pulse.missed() + self.threads.iter().map(run_delay).sum()
-    }
-}
-
-/// The second figure: nanoseconds in which the thread was ready to run.
-fn run_delay(schedstat: &File) -> Duration {
-    let mut text = [0; 128];
-    // A thread that has ended waits for nothing.
-    let read = schedstat.read_at(&mut text, 0).unwrap_or(0);
-    let text = std::str::from_utf8(&text[..read]).unwrap();
-    Duration::from_nanos(text.split(' ').nth(1).map_or(0, |figure| figure.parse().unwrap()))
-}
-
-/// A thread that does nothing but sleep for a moment again and again, and so shows for how long none of this process gets to
-/// run, and the kernel doesn't know: it was stopped, or the whole machine was.
-struct Pulse {
-    stop: Arc<AtomicBool>,
-    /// Time that was missing between two of its moments, in microseconds; only what is more than others' turns take.
-    missed: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Pulse {
-    const REST: Duration = Duration::from_millis(1);
-    const TURN: Duration = Duration::from_millis(10);
-
-    fn new() -> Self {
-        let (stop, missed) = <(Arc<AtomicBool>, Arc<AtomicU64>)>::default();
-        let (stopped, sum) = (Arc::clone(&stop), Arc::clone(&missed));
-        let thread = std::thread::spawn(move || {
-            let mut last = Instant::now();
-            while !stopped.load(Ordering::Relaxed) {
-                std::thread::sleep(Self::REST);
-                let now = Instant::now();
-                if now - last > Self::TURN {
-                    sum.fetch_add((now - last).as_micros() as u64, Ordering::Relaxed);
-                }
-                last = now;
-            }
-        });
-        Self { stop, missed, thread: Some(thread) }
-    }
-
-    fn missed(&self) -> Duration {
-        Duration::from_micros(self.missed.load(Ordering::Relaxed))
-    }
-}
-
-impl Drop for Pulse {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
 }
 
 /// A client of a server that sends everything back, and what it has on its way.
