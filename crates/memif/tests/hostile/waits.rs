@@ -44,7 +44,7 @@ impl Waits {
             let all = run_delay(schedstat).max(*before);
             taken.add(now - (all - std::mem::replace(before, all)), now);
         }
-        pulse.missed.try_iter().for_each(|(from, to)| taken.add(from, to));
+        pulse.missed(now).for_each(|(from, to)| taken.add(from, to));
         taken.all
     }
 }
@@ -95,8 +95,10 @@ impl Taken {
 /// run, and the kernel doesn't know: it was stopped, or the whole machine was.
 struct Pulse {
     stop: Arc<AtomicBool>,
-    /// What was missing between two of its moments; only what is more than others' turns take.
-    missed: Receiver<(Instant, Instant)>,
+    /// From one of its moments to the next.
+    beats: Receiver<(Instant, Instant)>,
+    /// The last that was heard of.
+    heard: Instant,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -105,21 +107,33 @@ impl Pulse {
     const TURN: Duration = Duration::from_millis(10);
 
     fn new() -> Self {
-        let (stop, (tell, missed)) = (Arc::<AtomicBool>::default(), channel());
+        let (stop, (tell, beats)) = (Arc::<AtomicBool>::default(), channel());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut last = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(Self::REST);
                 let now = Instant::now();
-                if now - last > Self::TURN {
-                    // Who heard of it may be gone.
-                    let _ = tell.send((last, now));
-                }
+                // Who heard of it may be gone.
+                let _ = tell.send((last, now));
                 last = now;
             }
         });
-        Self { stop, missed, thread: Some(thread) }
+        Self { stop, beats, heard: Instant::now(), thread: Some(thread) }
+    }
+
+    /// What was missing between two moments, of those that nobody has asked for; only what is more than others' turns take.
+    ///
+    /// Who runs again before the pulse does, waits for it: it would learn too late that the process was stopped.
+    fn missed(&mut self, now: Instant) -> impl Iterator<Item = (Instant, Instant)> {
+        let mut beats: Vec<_> = self.beats.try_iter().collect();
+        self.heard = beats.last().map_or(self.heard, |(_, to)| *to);
+        while now.saturating_duration_since(self.heard) > Self::TURN {
+            let beat = self.beats.recv().unwrap();
+            self.heard = beat.1;
+            beats.push(beat);
+        }
+        beats.into_iter().filter(|(from, to)| *to - *from > Self::TURN)
     }
 }
 
