@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use memif::app::Batch;
-use memif::ring::{Armed, Fault};
+use memif::ring::Armed;
 use memif::{
     Address, Connection, Error, Listener, ListenerSettings, QueueError, Reason, ServerConfig, ServerEvent,
 };
@@ -94,31 +94,32 @@ impl Shared {
         }
     }
 
-    /// The hostile peer does something in steps until so many packets of it were taken, or its link has ended.
-    pub fn race(&self, packets: u64, mut act: impl FnMut(u64)) {
+    /// The hostile peer changes words in steps while they are read: to such at first as may be true, until so many packets of it were
+    /// taken, on a link that must stay up for that; then to lies as well, until these have ended its link. Gives how many were taken in
+    /// all, and why it ended.
+    pub fn race(&self, packets: u64, mut act: impl FnMut(u64, bool)) -> (u64, Reason) {
         let (before, ended) = {
             let log = self.log();
             (log.received, log.ended.len())
         };
-        let started = Instant::now();
+        let (started, mut lies) = (Instant::now(), false);
         for step in 0.. {
-            act(step);
+            act(step, lies);
             if step % 64 == 0 {
                 let log = self.log();
-                if log.received >= before + packets || log.ended.len() > ended {
-                    return;
+                let taken = log.received - before;
+                if let Some(reason) = log.ended.get(ended) {
+                    assert!(lies, "after {taken} packets, and nothing that is wrong: {reason}");
+                    return (taken, reason.clone());
                 }
-                assert!(started.elapsed() < PATIENCE, "nothing is taken any more: {log:?}");
+                lies = taken >= packets;
+                assert!(
+                    started.elapsed() < PATIENCE,
+                    "after {taken} packets nothing happens any more: {log:?}"
+                );
             }
         }
-    }
-
-    /// In such races packets were taken, and no link has ended before a descriptor was even read.
-    pub fn was_raced(&self) {
-        let log = self.log();
-        assert!(log.received > 0, "{log:?}");
-        let unread = |reason: &Reason| matches!(reason, Reason::Fault(Fault::Index(_)));
-        assert!(!log.ended.iter().any(unread), "{:?}", log.ended);
+        unreachable!("steps without end")
     }
 
     /// Waits for so many more packets of the well-behaved peer.
