@@ -3,259 +3,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/lingering.rs"]
+#[path = "../common/lingering.rs"]
 mod lingering;
-#[path = "common/raw.rs"]
+mod peers;
+#[path = "../common/raw.rs"]
 mod raw;
+mod server;
 
 use std::collections::HashMap;
-use std::io::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{connect, exchange, small_queues};
 use lingering::{close, unclosable};
-use memif::control::{AddRegion, Init, Message, VERSION};
-use memif::{
-    Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings,
-    ServerConfig, ServerEvent,
-};
-use raw::{Raw, region};
+use memif::{Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, ListenerSettings, ServerEvent};
+use peers::{Act, Other};
+use raw::Raw;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::pipe::pipe;
+use server::{PATIENCE, Server};
 
-/// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Interfaces of the server.
-const INTERFACES: u32 = 40;
 /// What is said in `foreign.rs`: an origin's descriptors before it is turned away.
 const SHARE: usize = 64;
-
-/// What another process does.
-#[derive(Debug, Clone, Copy)]
-enum Act {
-    /// One connection, one message with so many descriptors, the first of which can't be closed.
-    Message(usize),
-    /// That, and then connections without any.
-    Again(usize),
-    /// That, and then as many connections as there are interfaces, with a message of 20 descriptors each.
-    Many,
-    /// One descriptor that can't be closed, then connections all the time, with messages that nobody waits for to be read.
-    Blind,
-    /// So many regions as they should be, and one that can't be closed.
-    Regions(usize),
-    /// All the time connections that another process makes, which ends, with 40 descriptors each, the first of which can't be closed.
-    Gone,
-}
-
-/// Another process, that goes when this does.
-///
-/// It inherits what this one has open at that moment, and what of it can't be closed holds up its `execve`: so all are started before the
-/// first of them [begins](Other::begin).
-struct Other(Child);
-
-impl Other {
-    /// One that waits until it may begin.
-    fn waiting(server: &Server, act: Act) -> Self {
-        let act = match act {
-            Act::Message(count) => format!("message {count}"),
-            Act::Again(count) => format!("again {count}"),
-            Act::Many => "many".into(),
-            Act::Regions(count) => format!("regions {count}"),
-            Act::Blind => "blind".into(),
-            Act::Gone => "gone".into(),
-        };
-        let mut command = match act.as_str() {
-            // In a container.
-            "gone" => {
-                let mut unshare = Command::new("unshare");
-                unshare.args(["--pid", "--fork", "--kill-child"]).arg(std::env::current_exe().unwrap());
-                unshare
-            }
-            _ => Command::new(std::env::current_exe().unwrap()),
-        };
-        let child = command
-            .args(["hostile_peer_for_the_others", "--exact", "--nocapture"])
-            .env("QUIVER_TEST_PEER", format!("{} {act}", server.name))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn();
-        Self(child.unwrap())
-    }
-
-    /// Where no other is started afterwards.
-    fn new(server: &Server, act: Act) -> Self {
-        let mut other = Self::waiting(server, act);
-        other.begin();
-        other
-    }
-
-    fn begin(&mut self) {
-        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-struct Server {
-    name: String,
-    listener: Listener,
-    told: Vec<ServerEvent>,
-}
-
-impl Server {
-    fn new(test: &str) -> Self {
-        Self::with(test, ListenerSettings::default())
-    }
-
-    fn with(test: &str, settings: ListenerSettings) -> Self {
-        let name = format!("quiver-closes-{test}-{}", std::process::id());
-        let mut listener = Listener::bind(&Address::abstract_name(&name), settings).unwrap();
-        for id in 0..INTERFACES {
-            listener.register(id, ServerConfig::default()).unwrap();
-        }
-        Self { name, listener, told: Vec::new() }
-    }
-
-    /// Serves until it is done, without being busy.
-    fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        let started = Instant::now();
-        while !done(self) {
-            assert!(started.elapsed() < PATIENCE, "{what}: {:?}", self.told);
-            let mut ready = [PollFd::from_borrowed_fd(self.listener.fd(), PollFlags::IN)];
-            poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 })).unwrap();
-            self.told.extend(self.listener.process(Instant::now()).unwrap());
-        }
-    }
-
-    /// How many were turned away for this kind of reason.
-    fn count(&self, kind: &str) -> u64 {
-        self.listener.ended().get(kind).copied().unwrap_or(0)
-    }
-
-    /// Whoever behaves is served as ever, what it leaves is closed, and nothing is left to do.
-    fn still_serves(&mut self) {
-        let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
-        let mut client =
-            Client::new(Address::abstract_name(&self.name), config, ClientTiming::default()).unwrap();
-        let (mut a, mut b) = connect(&mut self.listener, &mut [&mut client]).remove(0);
-        exchange(&mut a, &mut b);
-        drop((client, a, b));
-        let before = self.count("region-not-memory");
-        let (end, sent) = pipe().unwrap();
-        // The queue may be full of those who don't behave: then it waits for us.
-        let name = self.name.clone();
-        let connecting = std::thread::spawn(move || Raw::connect(&name));
-        self.until("it is connected", |_| connecting.is_finished());
-        let raw = connecting.join().unwrap();
-        self.until("HELLO comes", |_| !raw.hear().is_empty());
-        raw.say(&raw::init());
-        raw.send(&region().encode(), &[sent.as_fd()]);
-        drop(sent);
-        self.until("a wrong descriptor is refused", |server| server.count("region-not-memory") > before);
-        let mut closed = [PollFd::new(&end, PollFlags::empty())];
-        let patience = Timespec::try_from(PATIENCE).unwrap();
-        assert_eq!(poll(&mut closed, Some(&patience)), Ok(1), "what others send isn't closed");
-    }
-
-    /// Nothing wakes it.
-    fn is_idle(&mut self) {
-        self.told.extend(self.listener.process(Instant::now()).unwrap());
-        let mut ready = [PollFd::from_borrowed_fd(self.listener.fd(), PollFlags::IN)];
-        assert_eq!(poll(&mut ready, Some(&Timespec::default())), Ok(0), "it is kept awake");
-    }
-}
-
-fn init(id: u32) -> Vec<u8> {
-    Message::Init(Init { version: VERSION, id, mode: 0, secret: None, name: "raw".into() }).encode().to_vec()
-}
-
-/// Waits until the server has said so many messages, or why it won't.
-fn hear(raw: &Raw, count: usize) -> Vec<Message> {
-    let mut heard = Vec::new();
-    while heard.len() < count && !heard.iter().any(|message| matches!(message, Message::Disconnect { .. })) {
-        heard.extend(raw.hear());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    heard
-}
-
-/// Not a test of its own: what the others' peers do.
-#[test]
-fn hostile_peer_for_the_others() {
-    let Ok(what) = std::env::var("QUIVER_TEST_PEER") else { return };
-    let (name, act) = what.split_once(' ').unwrap();
-    let _ = std::io::stdin().read_line(&mut String::new());
-    let (_end, sent) = pipe().unwrap();
-    let (bad, unread) = unclosable();
-    let add = |index| Message::AddRegion(AddRegion { index, size: raw::REGION }).encode();
-    let message = |raw: &Raw, bad: &OwnedFd, count: usize| {
-        let fds = std::iter::once(bad).chain(std::iter::repeat_n(&sent, count - 1));
-        raw.send(&add(0), &fds.map(AsFd::as_fd).collect::<Vec<_>>());
-    };
-    if act == "gone" {
-        for id in 0.. {
-            let raw = Raw::connect_by_another(name);
-            if matches!(hear(&raw, 1)[..], [Message::Disconnect { .. }]) {
-                continue;
-            }
-            raw.send(&init(id % INTERFACES), &[]);
-            hear(&raw, 1);
-            message(&raw, &bad, 40);
-            hear(&raw, 1);
-        }
-    }
-    let first = Raw::connect(name);
-    hear(&first, 1);
-    first.send(&init(0), &[]);
-    hear(&first, 1);
-    let (act, count) = act.split_once(' ').unwrap_or((act, "1"));
-    let count: u16 = count.parse().unwrap();
-    if act == "regions" {
-        (0..count).for_each(|index| first.send(&add(index), &[first.region.fd()]));
-        hear(&first, count.into());
-        first.send(&add(count), &[bad.as_fd()]);
-    } else {
-        message(&first, &bad, count.into());
-    }
-    close(bad);
-    hear(&first, 1);
-    let mut connected = Vec::new();
-    match act {
-        "many" => {
-            for id in 0..INTERFACES {
-                let raw = Raw::connect(name);
-                hear(&raw, 1);
-                raw.send(&init(id), &[]);
-                hear(&raw, 1);
-                connected.push(raw);
-            }
-            for raw in &connected {
-                message(raw, &sent, 20);
-            }
-        }
-        "blind" => loop {
-            let raw = Raw::connect(name);
-            raw.send(&init(0), &[]);
-            message(&raw, &sent, 20);
-        },
-        "again" => loop {
-            hear(&Raw::connect(name), 1);
-            std::thread::sleep(Duration::from_millis(20));
-        },
-        _ => {}
-    }
-    // Until it is ended.
-    let _ = std::io::stdin().read_line(&mut String::new());
-    drop((connected, unread));
-}
 
 /// Descriptors of this process, by what they are.
 fn descriptors() -> usize {
