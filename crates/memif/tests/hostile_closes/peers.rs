@@ -84,7 +84,8 @@ impl Drop for Other {
     }
 }
 
-fn init(id: u32) -> Vec<u8> {
+/// INIT for that interface.
+pub fn init(id: u32) -> Vec<u8> {
     Message::Init(Init { version: VERSION, id, mode: 0, secret: None, name: "raw".into() }).encode().to_vec()
 }
 

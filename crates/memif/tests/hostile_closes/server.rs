@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::pipe;
 
 use crate::common::{connect, exchange, small_queues};
-use crate::raw::{self, Raw, region};
+use crate::peers::init;
+use crate::raw::{Raw, region};
 
 /// Longer than anything takes.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -57,9 +58,14 @@ impl Server {
         self.listener.ended().get(kind).copied().unwrap_or(0)
     }
 
-    /// Whoever behaves is served as ever, what it leaves is closed, and nothing is left to do.
+    /// Whoever behaves is served as ever, at the interface of those who don't and at another.
     pub fn still_serves(&mut self) {
-        let config = ClientConfig { queues: small_queues(), ..ClientConfig::default() };
+        [0, INTERFACES - 1].into_iter().for_each(|id| self.still_serves_at(id));
+    }
+
+    /// What one leaves is closed, and nothing is left to do.
+    fn still_serves_at(&mut self, id: u32) {
+        let config = ClientConfig { id, queues: small_queues(), ..ClientConfig::default() };
         let mut client =
             Client::new(Address::abstract_name(&self.name), config, ClientTiming::default()).unwrap();
         let (mut a, mut b) = connect(&mut self.listener, &mut [&mut client]).remove(0);
@@ -73,7 +79,7 @@ impl Server {
         self.until("it is connected", |_| connecting.is_finished());
         let raw = connecting.join().unwrap();
         self.until("HELLO comes", |_| !raw.hear().is_empty());
-        raw.say(&raw::init());
+        raw.send(&init(id), &[]);
         raw.send(&region().encode(), &[sent.as_fd()]);
         drop(sent);
         self.until("a wrong descriptor is refused", |server| server.count("region-not-memory") > before);
