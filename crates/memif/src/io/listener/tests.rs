@@ -57,3 +57,33 @@ fn hostile_process_whose_closes_hang_keeps_nobody_else_out() {
         listener.process(Instant::now()).unwrap();
     }
 }
+
+/// It is connected and gone in one moment: what it has sent waits behind what hangs, instead of being closed by who serves everybody.
+#[test]
+fn hostile_client_that_is_gone_as_it_is_connected_is_closed_elsewhere() {
+    let address = Address::abstract_name(format!("quiver-gone-{}", std::process::id()));
+    let mut listener = Listener::bind(&address, ListenerSettings::default()).unwrap();
+    listener.register(0, ServerConfig::default()).unwrap();
+    let mut client = Client::new(address, ClientConfig::default(), ClientTiming::default()).unwrap();
+    let (now, all) = (Instant::now(), 3);
+    // A region and two rings; then it has only to say CONNECT.
+    while listener.in_use().descriptors < all {
+        assert!(now.elapsed() < Duration::from_secs(60), "it isn't let in");
+        assert!(client.process(now).is_empty() && listener.process(now).unwrap().is_empty());
+    }
+    assert!(client.process(now).is_empty());
+    drop(client);
+    let us = listener.sessions.get(listener.sessions.tokens()[0]).unwrap().origin;
+    let hangs = listener.closing.of(us).hang();
+    let told = listener.process(now).unwrap();
+    assert!(
+        matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed }]),
+        "CONNECTED can't be said: {told:?}"
+    );
+    assert_eq!(listener.in_use().descriptors, all, "it is closed by who serves everybody");
+    drop(hangs);
+    while listener.in_use().descriptors > 0 {
+        assert!(now.elapsed() < Duration::from_secs(60), "it is never closed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
