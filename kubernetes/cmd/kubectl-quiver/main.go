@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,10 +20,13 @@ import (
 const usage = `Look at Quiver on the nodes of a cluster.
 
   kubectl quiver [FLAGS] status            what every node says of itself; exit status 1 if one doesn't forward
-  kubectl quiver [FLAGS] explain FROM TO PROTOCOL/PORT
+  kubectl quiver [FLAGS] explain FROM TO [PROTOCOL/PORT]
                                            what policies say of a session, on the nodes of both ends; exit status 1 if it wouldn't
-                                           pass. An end is a pod, "pod" or "namespace/pod", or an address:
+                                           pass. An end is a pod, "pod" or "namespace/pod", or an address. TO may be a Service,
+                                           "svc/name" or "svc/namespace/name", with a port of it behind a colon: then also which
+                                           backend is chosen, and why:
                                              kubectl quiver explain client shop/web-0 tcp/8080
+                                             kubectl quiver explain client svc/shop/web:http
   kubectl quiver [FLAGS] trace POD [--to TO] [--proto PROTOCOL] [--port PORT] [--count NUMBER] [--timeout TIME] [--output json]
                                            the way of the next packets that a pod sends, through its node and the one where they arrive;
                                            TO is a pod, a Service "svc/name" or "svc/namespace/name", or an address. Ends when there
@@ -48,7 +52,7 @@ Flags:
 var errUnwell = errors.New("not all is well")
 
 // How many words each command takes, itself included: at least, and at most if it isn't zero.
-var commands = map[string][2]int{"status": {1, 1}, "explain": {4, 4}, "sysdump": {2, 2}, "on": {3, 0},
+var commands = map[string][2]int{"status": {1, 1}, "explain": {3, 4}, "sysdump": {2, 2}, "on": {3, 0},
 	"trace": {2, 0}, "pcap": {2, 0}, "drops": {1, 1}, "sessions": {1, 1}}
 
 func main() {
@@ -111,7 +115,7 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 		return cluster.Run(ctx, node, words[2:], os.Stdout, os.Stderr)
 	case "explain":
 		var all []inspect.Verdict
-		if all, err = cluster.Explain(ctx, words[1], words[2], words[3]); err != nil {
+		if all, err = cluster.Explain(ctx, words[1], words[2], strings.Join(words[3:], "")); err != nil {
 			return err
 		}
 		well, err = inspect.PrintVerdicts(os.Stdout, all)

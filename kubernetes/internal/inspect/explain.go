@@ -20,7 +20,9 @@ import (
 type Verdict struct {
 	// From and To are its ends; of two pods there is one verdict for each family that both have, and each of their nodes.
 	From, To netip.Addr
-	// Node that was asked: the sender's judges egress, the receiver's ingress.
+	// Port of To, where it isn't the one that was asked about: a Service's, or the one at which a backend of it listens. 0: that one.
+	Port uint16
+	// Node that was asked: the sender's judges egress and knows Services, the receiver's judges ingress.
 	Node string
 	// Passes tells whether packets of both sides would pass there.
 	Passes bool
@@ -36,17 +38,21 @@ type end struct {
 }
 
 // Explain asks the nodes of both ends what becomes of a session. An end is a pod, "pod" or "namespace/pod", or an address; one at
-// least must be a pod. The service is "tcp/80", or a protocol alone. What is asked about is a backend, not a Service.
-func (c *Cluster) Explain(ctx context.Context, from, to, service string) ([]Verdict, error) {
+// least must be a pod. The protocol is "tcp/80", or alone. Who is asked may be a Service, "svc/name" or "svc/namespace/name", with a port of it
+// behind a colon, by number or name: then the protocol may be empty.
+func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if _, is := serviceNamed(from); is {
+		return nil, fmt.Errorf("%s is a Service, which begins no session: name a pod behind it", from)
+	}
 	sender, err := c.end(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	receiver, err := c.end(ctx, to)
-	if err != nil {
-		return nil, err
+	asked, isService := serviceNamed(to)
+	if protocol == "" && !isService {
+		return nil, fmt.Errorf("%s is asked at which port? Say it, as tcp/80 (only a Service may do without)", to)
 	}
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -55,7 +61,22 @@ func (c *Cluster) Explain(ctx context.Context, from, to, service string) ([]Verd
 	ask := func(node string, words ...string) ([]byte, error) {
 		return c.callAmong(ctx, nodes, node, inJSON(words)...)
 	}
-	return explain(sender, receiver, service, ask)
+	if isService {
+		return c.explainService(ctx, sender, asked, protocol, ask)
+	}
+	receiver, err := c.end(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	return explain(sender, receiver, protocol, ask)
+}
+
+// asker runs the command line `quiver` on a node, for an answer in JSON.
+type asker func(node string, words ...string) ([]byte, error)
+
+// of is the same for one node.
+func (a asker) of(node string) func(words ...string) ([]byte, error) {
+	return func(words ...string) ([]byte, error) { return a(node, words...) }
 }
 
 // end finds one.
@@ -86,7 +107,7 @@ func (c *Cluster) end(ctx context.Context, text string) (end, error) {
 	return found, nil
 }
 
-func explain(from, to end, service string, ask func(node string, words ...string) ([]byte, error)) (all []Verdict, err error) {
+func explain(from, to end, protocol string, ask asker) (all []Verdict, err error) {
 	nodes := slices.Compact([]string{from.node, to.node})
 	nodes = slices.DeleteFunc(nodes, func(node string) bool { return node == "" })
 	if len(nodes) == 0 {
@@ -98,12 +119,11 @@ func explain(from, to end, service string, ask func(node string, words ...string
 				continue
 			}
 			for _, node := range nodes {
-				var said answer
-				quiver := func(words ...string) ([]byte, error) { return ask(node, words...) }
-				if err := read(&said, quiver, "show", "acl", "--match", sender.String(), receiver.String(), service); err != nil {
-					return nil, fmt.Errorf("node %s: %w", node, err)
+				one, err := judged(ask, node, sender, receiver, protocol)
+				if err != nil {
+					return nil, err
 				}
-				all = append(all, Verdict{sender, receiver, node, said.Verdict == "passes", said.because()})
+				all = append(all, one)
 			}
 		}
 	}
@@ -111,6 +131,15 @@ func explain(from, to end, service string, ask func(node string, words ...string
 		return nil, errors.New("the two have no addresses of the same family")
 	}
 	return all, nil
+}
+
+// judged is what the policies on a node say.
+func judged(ask asker, node string, from, to netip.Addr, protocol string) (Verdict, error) {
+	var said answer
+	if err := read(&said, ask.of(node), "show", "acl", "--match", from.String(), to.String(), protocol); err != nil {
+		return Verdict{}, fmt.Errorf("node %s: %w", node, err)
+	}
+	return Verdict{From: from, To: to, Node: node, Passes: said.Verdict == "passes", Because: said.because()}, nil
 }
 
 // answer is what `quiver show acl --match` says.
@@ -194,7 +223,11 @@ func PrintVerdicts(to io.Writer, all []Verdict) (pass bool, err error) {
 		if !one.Passes {
 			verdict, pass = "denied", false
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.From, one.To, one.Node, verdict, one.Because)
+		to := one.To.String()
+		if one.Port != 0 {
+			to = netip.AddrPortFrom(one.To, one.Port).String()
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.From, to, one.Node, verdict, one.Because)
 	}
 	return pass, table.Flush()
 }

@@ -9,7 +9,6 @@ import (
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // receiver is whom packets are for.
@@ -55,10 +54,19 @@ func (c *Cluster) receiver(ctx context.Context, text string) (receiver, error) {
 	if text == "" {
 		return receiver{}, nil
 	}
-	for _, kind := range []string{"svc/", "service/"} {
-		if name, is := strings.CutPrefix(text, kind); is {
-			return c.service(ctx, name)
+	if asked, is := serviceNamed(text); is {
+		if asked.port != "" {
+			return receiver{}, fmt.Errorf("%s: name the Service alone, and its port by --port", text)
 		}
+		found, err := c.behind(ctx, asked)
+		if err != nil {
+			return receiver{}, err
+		}
+		to := receiverOf(found.service, found.slices)
+		if to.asked == nil {
+			return receiver{}, fmt.Errorf("%s has no address, and nobody is behind it", asked)
+		}
+		return to, nil
 	}
 	found, err := c.end(ctx, text)
 	if err != nil {
@@ -67,27 +75,6 @@ func (c *Cluster) receiver(ctx context.Context, text string) (receiver, error) {
 	to := receiver{asked: found.addresses, answers: found.addresses}
 	if found.node != "" {
 		to.nodes = []string{found.node}
-	}
-	return to, nil
-}
-
-// service finds who is asked at a Service.
-func (c *Cluster) service(ctx context.Context, text string) (receiver, error) {
-	namespace, name, is := strings.Cut(text, "/")
-	if !is {
-		namespace, name = core.NamespaceDefault, text
-	}
-	service, err := c.client.Services(namespace).Get(ctx, name, meta.GetOptions{})
-	if err != nil {
-		return receiver{}, err
-	}
-	endpoints, err := c.discovery.EndpointSlices(namespace).List(ctx, meta.ListOptions{LabelSelector: discovery.LabelServiceName + "=" + name})
-	if err != nil {
-		return receiver{}, err
-	}
-	to := receiverOf(service, endpoints.Items)
-	if to.asked == nil {
-		return receiver{}, fmt.Errorf("service %s/%s has no address, and nobody is behind it", namespace, name)
 	}
 	return to, nil
 }

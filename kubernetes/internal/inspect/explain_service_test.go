@@ -1,0 +1,142 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
+)
+
+// What `quiver explain --output json` printed of a VIP with two backends, one that nobody serves, one whose backends are elsewhere, one whose
+// backend has no route, and an address that is no VIP.
+const (
+	toBackend = `{"interface":"pod:default.a:0f:eth0","tenant":"pod:everybody","steps":[
+		{"node":"ip4-session-input","object":{"kind":"tenant","name":"pod:everybody"},"found":"begins a session, with 0 of 1000000 there"},
+		{"node":"balance","object":{"kind":"vip","name":"svc:shop.web.http:1"},"found":"is given the backend 10.0.1.7:8080, by the hash of the client"},
+		{"node":"ip4-lookup","object":{"kind":"route","name":"default/0.0.0.0/0"},"found":"VRF default: 0.0.0.0/0, static"}],
+		"verdict":"forwarded","out_interface":"pod:host","out_source":"10.0.0.5","out_source_port":1024,"out_destination":"10.0.1.7","out_destination_port":8080}`
+	refused = `{"steps":[{"node":"balance","object":{"kind":"vip","name":"svc:shop.web.http:1"},"found":"has no backend that takes sessions"}],
+		"verdict":"dropped","node":"balance","reason":"rejected","help":"The same, and the client is told.","out_source":"10.0.0.5","out_destination":"10.96.0.1","out_destination_port":80}`
+	unrouted = `{"steps":[{"node":"balance","object":{"kind":"vip","name":"svc:shop.web.http:1"},"found":"is given the backend 10.0.1.7:8080, by the hash of the client"}],
+		"verdict":"dropped","node":"ip4-lookup","reason":"no-route","help":"No route leads there.","out_source":"10.0.0.5","out_destination":"10.0.1.7","out_destination_port":8080}`
+	noVIP = `{"steps":[{"node":"balance","found":"10.96.0.1:80 is no VIP: it passes as it is"}],
+		"verdict":"dropped","node":"ip4-lookup","reason":"unreachable","out_source":"10.0.0.5","out_destination":"10.96.0.1","out_destination_port":80}`
+	twoBackends = `{"vips":[{"name":"svc:shop.web.http:1","backends":[{"address":"10.0.1.7","state":"active"},{"address":"10.0.1.8","state":"active"},
+		{"address":"10.0.1.9","state":"draining"},{"address":"10.0.1.10","state":"active","leaving":true}]}]}`
+)
+
+func web(clusterIPs ...string) behind {
+	n2, http, port := "n2", "http", int32(8080)
+	service := &core.Service{Spec: core.ServiceSpec{ClusterIP: clusterIPs[0], ClusterIPs: clusterIPs, Ports: []core.ServicePort{
+		{Name: "http", Port: 80}, {Name: "dns", Port: 53, Protocol: core.ProtocolUDP}, {Name: "dns-tcp", Port: 53, Protocol: core.ProtocolTCP}}}}
+	slice := discovery.EndpointSlice{
+		Ports:     []discovery.EndpointPort{{Name: &http, Port: &port}},
+		Endpoints: []discovery.Endpoint{{Addresses: []string{"10.0.1.7"}, NodeName: &n2}},
+	}
+	return behind{named{"shop", "web", ""}, service, []discovery.EndpointSlice{slice}}
+}
+
+func TestServicesAreNamedAsKubectlDoes(t *testing.T) {
+	for text, want := range map[string]named{
+		"svc/web": {"default", "web", ""}, "service/shop/web": {"shop", "web", ""}, "services/web:http": {"default", "web", "http"}, "svc/shop/web:80": {"shop", "web", "80"},
+	} {
+		if got, is := serviceNamed(text); !is || got != want {
+			t.Errorf("%s: %+v, %t", text, got, is)
+		}
+	}
+	for _, text := range []string{"web", "shop/web", "svc", "svc/", "fd00::5", "pod/web"} {
+		if got, is := serviceNamed(text); is {
+			t.Errorf("%s is %+v", text, got)
+		}
+	}
+}
+
+func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
+	var asked []string
+	said := map[string]string{
+		"n1: explain 10.0.0.5 10.96.0.1:80 tcp":           toBackend,
+		"n1: show vip svc:shop.web.http:1":                twoBackends,
+		"n1: show acl --match 10.0.0.5 10.0.1.7 tcp/8080": said["n1"],
+		"n2: show acl --match 10.0.0.5 10.0.1.7 tcp/8080": said["n2"],
+	}
+	ask := func(node string, words ...string) ([]byte, error) {
+		asked = append(asked, node+": "+strings.Join(words, " "))
+		return []byte(said[asked[len(asked)-1]]), nil
+	}
+	from := end{addresses("10.0.0.5", "fd00::5"), "n1"}
+	check := func(b behind, want string) {
+		t.Helper()
+		all, err := b.explain(from, "tcp/80", ask)
+		var out strings.Builder
+		pass, failed := PrintVerdicts(&out, all)
+		if err != nil || failed != nil || pass || out.String() != want {
+			t.Errorf("%v, %v, passes %v:\n%s\nasked %q", err, failed, pass, out.String(), asked)
+		}
+	}
+	check(web("10.96.0.1"), `FROM      TO             NODE  VERDICT  BECAUSE
+10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client; sessions from other ports may get another of 2
+10.0.0.5  10.0.1.7:8080  n1    passes   no policy is for it
+10.0.0.5  10.0.1.7:8080  n2    denied   ingress: no rule of NetworkPolicy default/web.v1
+`)
+	// Of a headless one, endpoints themselves are asked.
+	check(web("None"), `FROM      TO             NODE  VERDICT  BECAUSE
+10.0.0.5  10.0.1.7:8080  n1    passes   no policy is for it
+10.0.0.5  10.0.1.7:8080  n2    denied   ingress: no rule of NetworkPolicy default/web.v1
+`)
+	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = refused
+	check(web("10.96.0.1"), `FROM      TO            NODE  VERDICT  BECAUSE
+10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web: has no backend that takes sessions: no endpoint of it is ready, and the client is refused at once
+`)
+	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = strings.Replace(refused, "rejected", "no-backend", 1)
+	check(web("10.96.0.1"), `FROM      TO            NODE  VERDICT  BECAUSE
+10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web: has no backend that takes sessions: its endpoints are on other nodes, which its traffic policy leaves out, and the packet is dropped
+`)
+	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = noVIP
+	check(web("10.96.0.1"), `FROM      TO            NODE  VERDICT  BECAUSE
+10.0.0.5  10.96.0.1:80  n1    denied   Service shop/web: quiverd on the node doesn't know it: see the log of its agent, and whether it serves Services
+`)
+	// What stands in the way behind the VIP is told, too.
+	said["n1: explain 10.0.0.5 10.96.0.1:80 tcp"] = unrouted
+	said["n1: show vip svc:shop.web.http:1"] = `{}`
+	said["n2: show acl --match 10.0.0.5 10.0.1.7 tcp/8080"] = said["n1: show acl --match 10.0.0.5 10.0.1.7 tcp/8080"]
+	check(web("10.96.0.1"), `FROM      TO             NODE  VERDICT  BECAUSE
+10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+10.0.0.5  10.0.1.7:8080  n1    passes   no policy is for it
+10.0.0.5  10.0.1.7:8080  n2    passes   no policy is for it
+10.0.0.5  10.0.1.7:8080  n1    denied   dropped by ip4-lookup: no-route: No route leads there.
+`)
+}
+
+func TestWhatOfAServiceCannotBeAskedIsSaid(t *testing.T) {
+	ask := func(string, ...string) ([]byte, error) { return []byte(`{}`), nil }
+	pod := end{addresses("10.0.0.5"), "n1"}
+	outside := web("10.96.0.1")
+	outside.service.Spec.Type, outside.service.Spec.ExternalName = core.ServiceTypeExternalName, "web.example"
+	empty := web("None")
+	empty.slices = nil
+	at := web("10.96.0.1")
+	at.port = "dns"
+	for _, one := range []struct {
+		of       behind
+		from     end
+		protocol string
+		says     string
+	}{
+		{web("10.96.0.1"), end{addresses: addresses("192.0.2.1")}, "tcp/80", "no pod"},
+		{web("10.96.0.1"), pod, "", "tcp/80 (http), udp/53 (dns), tcp/53 (dns-tcp)"},
+		{web("10.96.0.1"), pod, "tcp/81", "no such port; it has: tcp/80 (http), "},
+		{web("10.96.0.1"), pod, "sctp/53", "no such port"},
+		{at, pod, "tcp/53", "dns or 53"},
+		{web("fd00:96::1"), pod, "tcp/80", "no address of a family"},
+		{outside, pod, "tcp/80", "web.example"},
+		{empty, pod, "tcp/80", "no endpoint of it is ready"},
+	} {
+		if _, err := one.of.explain(one.from, one.protocol, ask); err == nil || !strings.Contains(err.Error(), one.says) {
+			t.Errorf("%s: %v", one.says, err)
+		}
+	}
+	if port, err := at.choose("udp"); err != nil || port.Name != "dns" {
+		t.Errorf("%v, %v", port, err)
+	}
+}
