@@ -35,10 +35,10 @@ import (
 )
 
 type options struct {
-	socket, quiverd, state, node, kubeconfig, ranges, device, health string
-	standalone, install, uninstall, stay, services, policies         bool
-	mtu                                                              uint
-	plugins, networks, plugin, network, program, programState        string
+	socket, quiverd, state, node, kubeconfig, ranges, device, health   string
+	standalone, install, uninstall, stay, services, policies, outgoing bool
+	mtu                                                                uint
+	plugins, networks, plugin, network, program, programState          string
 }
 
 // How long calls that are being answered at the end may still take.
@@ -57,6 +57,7 @@ func main() {
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
+	flag.BoolVar(&o.outgoing, "nat-outgoing", true, "have the host translate pods' addresses to its own on the way out of the cluster (not standalone)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -133,9 +134,15 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("services: %w", err)
 		}
+		var outgoing *host.Outgoing
+		if o.outgoing && o.device != "" {
+			outgoing = &host.Outgoing{}
+		} else if err := host.WithdrawOutgoing(); err != nil {
+			return fmt.Errorf("--nat-outgoing: %w", err)
+		}
 		go cluster.Run(ctx)
 		if o.device != "" {
-			go follow(ctx, cluster, log)
+			go follow(ctx, cluster, outgoing, log)
 		}
 		source, teller = cluster, cluster
 		ranges = func() ([]netip.Prefix, error) {
@@ -223,9 +230,9 @@ func learn(ctx context.Context, server *agent.Agent, ranges func() ([]netip.Pref
 	}
 }
 
-// follow keeps the host's routes to other nodes' pods.
-func follow(ctx context.Context, cluster *pods.Cluster, log *slog.Logger) {
-	if err := host.Follow(ctx, cluster, log); err != nil {
+// follow keeps the host's routes to other nodes' pods, and its translation of what leaves the cluster.
+func follow(ctx context.Context, cluster *pods.Cluster, outgoing *host.Outgoing, log *slog.Logger) {
+	if err := host.Follow(ctx, cluster, outgoing, log); err != nil {
 		log.Error("routes to other nodes", "why", err)
 	}
 }

@@ -48,7 +48,7 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 		return err
 	}
 	defer table.Close()
-	if err := errors.Join(table.Bring(nil), host.WithdrawServices()); err != nil {
+	if err := errors.Join(table.Bring(nil), host.WithdrawServices(), host.WithdrawOutgoing()); err != nil {
 		return err
 	}
 	quiverd, err := dataplane.Dial(o.quiverd)

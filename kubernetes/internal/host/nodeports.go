@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// tableName is the one table of nftables that is ours: "inet quiver-services".
+	// tableName is the table of nftables by which ports of the node lead somewhere: "inet quiver-services".
 	tableName = "quiver-services"
 	setName   = "ports"
 	// Elements of one message: it has 64 KiB at most.
@@ -156,33 +156,14 @@ func (n *nodePorts) isThere() bool {
 }
 
 // withdrawNodePorts takes the table away, if there is one.
-func withdrawNodePorts() error {
-	connection, err := nftables.New()
-	if err != nil {
-		return err
-	}
-	table, err := connection.ListTableOfFamily(tableName, nftables.TableFamilyINet)
-	if err != nil || table == nil {
-		// No such table, or no nftables at all.
-		return nil
-	}
-	connection.DelTable(table)
-	if err := connection.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("removing table %s of nftables: %w", tableName, err)
-	}
-	return nil
-}
+func withdrawNodePorts() error { return withdrawTable(tableName) }
 
 func replaceTable(wanted *ports) error {
 	connection, err := nftables.New()
 	if err != nil {
 		return err
 	}
-	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyINet}
-	// So that there is one to delete, whether or not there was.
-	connection.AddTable(table)
-	connection.DelTable(table)
-	connection.AddTable(table)
+	table := freshTable(connection, tableName)
 	set := &nftables.Set{
 		Table: table, Name: setName, Concatenation: true, KeyType: nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService),
 	}

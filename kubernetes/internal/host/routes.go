@@ -1,4 +1,5 @@
-// Package host keeps what the node's kernel has to do: routes to the pods of other nodes, between which it forwards, and its ways to Services.
+// Package host keeps what the node's kernel has to do: routes to the pods of other nodes, between which it forwards, its ways to Services,
+// and the translation of what pods send out of the cluster.
 package host
 
 import (

@@ -112,6 +112,7 @@ type nodes struct {
 }
 
 func (n *nodes) Others() ([]pods.Node, bool)   { return n.others, n.known }
+func (n *nodes) Self() (pods.Node, bool)       { return pods.Node{}, n.known }
 func (n *nodes) NodesChanged() <-chan struct{} { return n.changed }
 
 func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
@@ -126,7 +127,7 @@ func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
 		source.changed <- struct{}{}
 		cancel()
 	}()
-	if err := Follow(ctx, source, slog.New(slog.DiscardHandler)); err != nil {
+	if err := Follow(ctx, source, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if got := routes(t); !slices.Equal(got, []string{"10.244.5.0/24 via 192.168.7.5 dev eth0 proto 81", foreign}) {
@@ -138,7 +139,7 @@ func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
 		source.changed <- struct{}{}
 		cancel()
 	}()
-	if err := Follow(ctx, source, slog.New(slog.DiscardHandler)); err != nil {
+	if err := Follow(ctx, source, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if got := routes(t); len(got) != 3 || strings.Contains(strings.Join(got, " "), "10.244.5.0") {

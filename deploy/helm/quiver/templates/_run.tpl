@@ -52,6 +52,7 @@ containers:
       - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
       - --policies={{ .Values.agent.policies }}
+      - --nat-outgoing={{ .Values.agent.natOutgoing }}
     env:
       - name: NODE_NAME
         valueFrom:
@@ -62,7 +63,7 @@ containers:
       - configMapRef:
           name: quiver-api-server
           optional: true
-    # NET_ADMIN: routes to other nodes and Services, node ports; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
+    # NET_ADMIN: routes to other nodes and Services, node ports, translation of what leaves the cluster; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
     {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN") | nindent 4 }}
     resources:
       {{- toYaml .Values.agent.resources | nindent 6 }}
