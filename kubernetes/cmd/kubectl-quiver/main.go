@@ -39,6 +39,9 @@ const usage = `Look at Quiver on the nodes of a cluster.
                                              kubectl quiver pcap client --count 100 | wireshark -k -i -
   kubectl quiver [FLAGS] drops             what was dropped on every node, and what that means
   kubectl quiver [FLAGS] sessions          sessions on every node
+  kubectl quiver [FLAGS] connectivity-test [--nodes NODE,NODE] [--outside ADDRESS:PORT] [--timeout TIME] [--keep] [-o json]
+                                           makes pods, a Service and a NetworkPolicy in a namespace of its own, has pods and hosts ask each
+                                           other in every way, and takes all of it away; exit status 1 if something isn't as it shall be
   kubectl quiver [FLAGS] sysdump FILE      all that nodes say of themselves, for whoever shall find a fault: a .tar.gz; exit status 1 if
                                            some of it couldn't be had
   kubectl quiver [FLAGS] on NODE WORD...   run the command line "quiver" on a node, with its exit status:
@@ -53,7 +56,7 @@ var errUnwell = errors.New("not all is well")
 
 // How many words each command takes, itself included: at least, and at most if it isn't zero.
 var commands = map[string][2]int{"status": {1, 1}, "explain": {3, 4}, "sysdump": {2, 2}, "on": {3, 0},
-	"trace": {2, 0}, "pcap": {2, 0}, "drops": {1, 1}, "sessions": {1, 1}}
+	"trace": {2, 0}, "pcap": {2, 0}, "drops": {1, 1}, "sessions": {1, 1}, "connectivity-test": {1, 0}}
 
 func main() {
 	flags := flag.NewFlagSet("kubectl-quiver", flag.ExitOnError)
@@ -127,6 +130,8 @@ func work(ctx context.Context, settings clientcmd.ClientConfig, namespace string
 		return cluster.Each(ctx, os.Stdout, "show", "drops", "--explain")
 	case "sessions":
 		return cluster.Each(ctx, os.Stdout, "show", "session")
+	case "connectivity-test":
+		return testConnectivity(ctx, config, cluster, words[1:])
 	case "sysdump":
 		return sysdump(ctx, cluster, words[1])
 	default:

@@ -45,6 +45,15 @@ type options struct {
 const farewellTime = 5 * time.Second
 
 func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == probeWord {
+		if err := probed(ctx, os.Args[2:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	flag.StringVar(&o.socket, "socket", "/run/quiver/agent.sock", "unix socket for quiver-cni")
 	flag.StringVar(&o.quiverd, "quiverd", "/run/quiver/quiver.sock", "unix socket of quiverd")
@@ -71,8 +80,6 @@ func main() {
 	flag.Parse()
 
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	work := run
 	switch {
 	case o.install:

@@ -99,10 +99,20 @@ func (c *Cluster) Run(ctx context.Context, node Node, words []string, out, failu
 	if node.Pod == nil {
 		return fmt.Errorf("node %s has no pod of Quiver in namespace %s", node.Name, c.namespace)
 	}
-	url := c.client.RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(node.Pod.Name).SubResource("exec").
-		VersionedParams(&core.PodExecOptions{
-			Container: container, Command: append([]string{"quiver"}, words...), Stdout: true, Stderr: true,
-		}, scheme.ParameterCodec).URL()
+	where := Container{c.namespace, node.Pod.Name, container}
+	return c.Exec(ctx, where, append([]string{"quiver"}, words...), out, failures)
+}
+
+// Container is one in which a program can be run.
+type Container struct {
+	// Namespace and Pod that it is in, and its Name.
+	Namespace, Pod, Name string
+}
+
+// Exec runs a program in a container, to its end.
+func (c *Cluster) Exec(ctx context.Context, where Container, words []string, out, failures io.Writer) error {
+	url := c.client.RESTClient().Post().Resource("pods").Namespace(where.Namespace).Name(where.Pod).SubResource("exec").
+		VersionedParams(&core.PodExecOptions{Container: where.Name, Command: words, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
 	executor, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
 	if err != nil {
 		return err
