@@ -1,0 +1,189 @@
+"""kubectl-quiver on a cluster: what it says of packets and Services, and whether that is so."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import tempfile
+
+from lab.process import HANGS, Process, eventually, run, tool
+from workload import (
+    PORT,
+    by_label,
+    fetch,
+    known,
+    left,
+    memif,
+    nothing_left,
+    pinging,
+    pods,
+    policies,
+    policy,
+    server,
+    service,
+    services,
+)
+
+# An address out of the cluster, of each family, and who answers there.
+OUTSIDE = ("203.0.113.9", "2001:db8:113::9")
+OUTSIDE_PORT = 7777
+ANSWERS = (
+    "import socket\n"
+    "with socket.create_server(('::', {port}), family=socket.AF_INET6, dualstack_ipv6=True) as server:\n"
+    "    while True:\n"
+    "        connection, peer = server.accept()\n"
+    "        with connection:\n"
+    "            connection.recv(1000)\n"
+    "            connection.sendall(b'200 OK ' + peer[0].removeprefix('::ffff:').encode() + b'\\n')\n"
+)
+
+
+def command(cluster, *words):
+    """The command line that asks."""
+    return (*cluster.control.outside, tool("kubectl-quiver"), "--kubeconfig", cluster.control.admin, *words)
+
+
+def ask(cluster, *words, **options):
+    """Asks, to its end."""
+    return run(*command(cluster, *words), **options)
+
+
+@contextlib.contextmanager
+def outside(cluster):
+    """Who is behind the nodes' router, and knows nothing of pods."""
+    inside = ("ip", "-n", cluster.switch)
+    added = [("10.200.0.254/24", "br0"), ("fd00:200::254/64", "br0"), (f"{OUTSIDE[0]}/32", "lo"), (f"{OUTSIDE[1]}/128", "lo")]
+    run(*inside, "link", "set", "lo", "up")
+    for address, device in added:
+        run(*inside, "address", "add", address, "dev", device, *(("nodad",) if ":" in address else ()))
+    try:
+        with Process("ip", "netns", "exec", cluster.switch, "python3", "-c", ANSWERS.format(port=OUTSIDE_PORT)) as process:
+            listens = lambda: str(OUTSIDE_PORT) in run("ip", "netns", "exec", cluster.switch, "ss", "-ltn").stdout
+            eventually(listens, process.output, timeout=60)
+            yield
+    finally:
+        for address, device in added:
+            run(*inside, "address", "del", address, "dev", device, check=False)
+
+
+def test_what_pods_send_out_of_the_cluster_has_their_nodes_address(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    with outside(cluster), pods(cluster, server("a", n1), server("c", n2)):
+        for pod, node in (("a", n1), ("c", n2)):
+            assert [fetch(cluster, pod, address, OUTSIDE_PORT) for address in OUTSIDE] == [*node.addresses]
+    nothing_left(cluster, before)
+
+
+def test_explain_says_who_is_behind_a_service_and_what_policies_say(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    with contextlib.ExitStack() as stack:
+        of = stack.enter_context(pods(cluster, server("a", n1), server("c", n2, app="web")))
+        made = stack.enter_context(services(cluster, service("web", "web", (80, PORT)), service("none", "nobody", (80, PORT))))
+        known(cluster, made["web"]["spec"]["clusterIPs"], 80, [of["c"]])
+        said = ask(cluster, "explain", "a", "svc/web:p80")
+        rows = [line.split(maxsplit=4) for line in said.stdout.splitlines()[1:]]
+        at = lambda address, port: f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        want = []
+        for own, vip, pod in zip(of["a"], made["web"]["spec"]["clusterIPs"], of["c"], strict=True):
+            want += [(own, at(vip, 80), "n1"), (own, at(pod, PORT), "n1"), (own, at(pod, PORT), "n2")]
+        assert [tuple(row[:3]) for row in rows] == want, said.stdout
+        assert all(row[3] == "passes" for row in rows) and f"is given the backend {at(of['c'][0], PORT)}" in rows[0][4], said.stdout
+
+        refused = ask(cluster, "explain", "a", "svc/default/none", check=False)
+        assert refused.returncode == 1 and "no endpoint of it is ready" in refused.stdout, refused.stdout + refused.stderr
+        stack.enter_context(
+            policies(cluster, policy("closed", "web", policyTypes=["Ingress"], ingress=[{"from": [by_label(app="friend")]}]))
+        )
+        denied = lambda: ask(cluster, "explain", "a", "svc/web", "tcp/80", check=False)
+        eventually(lambda: denied().returncode == 1, lambda: denied().stdout, timeout=60, interval=0.3)
+        assert "no rule of NetworkPolicy default/closed" in denied().stdout
+    nothing_left(cluster, before)
+
+
+def test_the_connectivity_test_passes_and_leaves_nothing(cluster):
+    before, namespaces = left(cluster), cluster.control.kubectl("get", "namespace", "-o", "name").stdout
+    with outside(cluster):
+        done = ask(cluster, "connectivity-test", "--outside", f"{OUTSIDE[0]}:{OUTSIDE_PORT}", "-o", "json", check=False, timeout=2 * HANGS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["nodes"] == ["n1", "n2"] and report["failed"] == 0, done.stdout
+    assert {one["check"] for one in report["checks"] if one["outcome"] == "left out"} <= {"DNS in a pod"}, done.stdout
+    both = {(one["check"], one.get("family")) for one in report["checks"] if one["outcome"] == "passed"}
+    for check in (
+        "pod to pod on another node",
+        "pod to Service",
+        "pod to node port of another node",
+        "host to pod on another node",
+        "policy denies",
+    ):
+        assert {(check, "IPv4"), (check, "IPv6")} <= both, done.stdout
+    assert cluster.control.kubectl("get", "namespace", "-o", "name").stdout == namespaces
+    nothing_left(cluster, before)
+
+
+def test_the_connectivity_test_tells_of_what_fails_and_what_to_look_at(cluster):
+    """Nobody answers outside; one node is enough for the rest."""
+    before = left(cluster)
+    words = ("connectivity-test", "--nodes", "n2", "--timeout", "3s", "--outside", f"{OUTSIDE[0]}:1")
+    done = ask(cluster, *words, check=False, timeout=2 * HANGS)
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
+    assert done.returncode == 1 and len(failed) == 1 and "pod to outside" in failed[0], done.stdout + done.stderr
+    assert "look at: natOutgoing" in done.stdout and ", 1 failed, " in done.stdout, done.stdout
+    nothing_left(cluster, before)
+
+
+def test_an_interrupted_connectivity_test_takes_its_namespace_away(cluster):
+    before = left(cluster)
+    its = lambda: [
+        name for name in cluster.control.kubectl("get", "namespace", "-o", "name").stdout.split() if "quiver-connectivity-" in name
+    ]
+    with Process(*command(cluster, "connectivity-test")) as process:
+        eventually(its, process.output, timeout=HANGS, interval=0.1)
+        process.signal(signal.SIGINT)
+        assert process.wait() == 1, process.output()
+    eventually(lambda: not its(), process.output, timeout=HANGS, interval=0.3)
+    nothing_left(cluster, before)
+
+
+def test_trace_drops_and_pcap_show_packets_of_a_pod(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    with pods(cluster, server("a", n1), server("c", n2)) as of, tempfile.TemporaryFile() as captured:
+        with pinging(cluster, "a", of["c"][0]):
+            traced = json.loads(
+                ask(cluster, "trace", "a", "--to", "c", "--proto", "icmp", "--count", "2", "--timeout", "60s", "--output", "json").stdout
+            )
+            nodes = [[hop["node"] for hop in way["hops"]] for way in traced["packets"]]
+            assert len(nodes) >= 2 and ["n1", "n2"] in nodes, traced
+            table = ask(cluster, "trace", "a", "--to", "c", "--count", "1", "--timeout", "60s").stdout
+            assert re.search(r"^  n1, from pod:default\.a:", table, re.MULTILINE) and "tap-input" in table, table
+            with subprocess.Popen(command(cluster, "pcap", "a", "--count", "4"), stdout=captured) as process:
+                assert process.wait(HANGS) == 0
+        captured.seek(0)
+        assert captured.read(4) == bytes.fromhex("0a0d0d0a")
+        assert captured.seek(0, 2) > 4 * 84
+        # What nobody has is unreachable, and counted.
+        cluster.control.exec("a", "ping", "-c", 1, "-W", "1", of["a"][0].rpartition(".")[0] + ".200", check=False)
+        drops = ask(cluster, "drops").stdout
+        assert "n1:\n" in drops and "n2:\n" in drops and "unreachable" in drops, drops
+        assert "n1:\n" in ask(cluster, "sessions").stdout
+        assert ask(cluster, "trace", "a", "--to", "192.0.2.1", "--timeout", "2s", check=False).returncode == 1
+    nothing_left(cluster, before)
+
+
+def test_a_pods_annotation_says_what_interfaces_it_has(cluster):
+    n1, _ = cluster.nodes
+    before = left(cluster)
+    with pods(cluster, memif("m", n1), server("b", n1)) as of:
+        text = lambda pod: cluster.control.get("pod", pod)["metadata"].get("annotations", {}).get("quiver.io/status", "{}")
+        of_pod = lambda pod: {one["name"]: one for one in json.loads(text(pod)).get("interfaces", [])}
+        connected = lambda: of_pod("m").get("memif-eth0", {}).get("connected")
+        eventually(connected, lambda: text("m"), timeout=60, interval=0.3)
+        its = of_pod("m")
+        assert its["eth0"]["addresses"] == its["memif-eth0"]["addresses"] == of["m"], its
+        assert its["memif-eth0"]["socket"] == "@vpp/memif-eth0" and its["memif-eth0"]["bufferSize"] > 0 and its["memif-eth0"]["since"], its
+        eventually(lambda: [*of_pod("b")] == ["eth0"], lambda: text("b"), timeout=60, interval=0.3)
+    nothing_left(cluster, before)
