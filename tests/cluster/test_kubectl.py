@@ -160,6 +160,7 @@ def test_trace_drops_and_pcap_show_packets_of_a_pod(cluster):
             assert len(nodes) >= 2 and ["n1", "n2"] in nodes, traced
             table = ask(cluster, "trace", "a", "--to", "c", "--count", "1", "--timeout", "60s").stdout
             assert re.search(r"^  n1, from pod:default\.a:", table, re.MULTILINE) and "tap-input" in table, table
+            assert "Packet 2" not in table, table
             with subprocess.Popen(command(cluster, "pcap", "a", "--count", "4"), stdout=captured) as process:
                 assert process.wait(HANGS) == 0
         captured.seek(0)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -164,15 +163,24 @@ func (p *plan) run(ctx context.Context, call caller) (*Traced, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	traced := &Traced{elsewhere: p.elsewhere}
+	wanted := min(p.Count, len(p.spots[0].hops()))
+	// What has been sent meanwhile, and may have been seen where it arrives, is known as such.
+	last, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := p.spots[0].look(last); err != nil {
+		return nil, fmt.Errorf("node %s: %w", p.spots[0].node, err)
+	}
+	traced, sent := &Traced{elsewhere: p.elsewhere}, p.spots[0].hops()
 	for i, spot := range p.spots {
 		hops := spot.hops()
 		matched := len(hops)
 		if i == 0 {
-			if len(hops) == 0 {
+			if wanted == 0 {
 				return nil, &NothingError{p.From, spot.node, spot.looked, p.Timeout}
 			}
-			hops = hops[:min(p.Count, len(hops))]
+			hops = hops[:wanted]
+		} else {
+			hops = arrivals(hops, sent[:wanted], sent[wanted:])
 		}
 		traced.add(hops, i == 0)
 		traced.Nodes = append(traced.Nodes, Seen{spot.node, spot.looked, matched})
@@ -275,23 +283,3 @@ func (s *spot) look(ctx context.Context) error {
 
 // hops are all that it has seen, in order.
 func (s *spot) hops() []Hop { return slices.Concat(s.before, s.now) }
-
-// add joins what a node has seen to the ways so far: a packet goes on that has the same mark, the first of these that isn't there yet.
-func (t *Traced) add(hops []Hop, first bool) {
-	begun := len(t.Ways)
-	for _, hop := range hops {
-		i := -1
-		if !first {
-			i = slices.IndexFunc(t.Ways[:begun], func(way Way) bool {
-				sees := func(before Hop) bool { return before.Node == hop.Node }
-				return way.Hops[0].headers.mark() == hop.headers.mark() && !slices.ContainsFunc(way.Hops, sees)
-			})
-		}
-		if i < 0 {
-			words := []string{hop.headers.network, hop.headers.transport}
-			t.Ways = append(t.Ways, Way{Packet: strings.TrimSpace(strings.Join(words, "; "))})
-			i = len(t.Ways) - 1
-		}
-		t.Ways[i].Hops = append(t.Ways[i].Hops, hop)
-	}
-}

@@ -133,6 +133,38 @@ Meant, of those traced: n1: 1 of 2 packets, n2: 1 of 1 packets
 	}
 }
 
+func TestWhatArrivesBeyondWhatIsWantedIsNotShown(t *testing.T) {
+	ping := func(number int, source string) Hop {
+		transport := fmt.Sprintf("ICMP: echo-request id 13 seq %d", number)
+		return Hop{Node: source, headers: headers{protocol: "icmp", transport: transport, network: "IP4"}}
+	}
+	pings := func(source string, numbers ...int) (all []Hop) {
+		for _, number := range numbers {
+			all = append(all, ping(number, source))
+		}
+		return all
+	}
+	for _, one := range []struct {
+		sent, arrived, want []int
+	}{
+		// The first came before the sender's node was looked at, and the last ones are more than were asked for.
+		{[]int{2, 3, 4}, []int{1, 2, 3, 4}, []int{2}},
+		// What was cut or joined is nobody's, but came after one that is.
+		{[]int{2, 3}, []int{1, 2, 9, 3}, []int{2, 9}},
+		// Nothing can be told apart.
+		{[]int{2, 3}, []int{7, 8}, []int{7, 8}},
+		// Sent twice, and wanted once.
+		{[]int{2, 2}, []int{2, 2}, []int{2}},
+	} {
+		sent := pings("n1", one.sent...)
+		got := arrivals(pings("n2", one.arrived...), sent[:1], sent[1:])
+		same := func(a, b Hop) bool { return a.headers == b.headers }
+		if want := pings("n2", one.want...); !slices.EqualFunc(got, want, same) {
+			t.Errorf("%v, %v: %+v", one.sent, one.arrived, got)
+		}
+	}
+}
+
 func TestWhatDidNotArriveIsTold(t *testing.T) {
 	n := &nodes{shows: map[string][]string{"n1": {sent}, "n2": {""}}}
 	traced, err := ordered(t, Order{Count: 1, Timeout: time.Minute}).run(t.Context(), n.call)
