@@ -3,7 +3,6 @@ package memif
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -14,29 +13,6 @@ import (
 
 	"quiver/memif/internal/shm"
 )
-
-// ListenConfig is how a [Listener] behaves, besides its interfaces. A field that is zero has the default of its comment.
-type ListenConfig struct {
-	Application   string        // name of this application, told to peers: "memif"; cut to 31 bytes
-	FileMode      fs.FileMode   // of the socket file: 0660
-	FileUID       int           // user that the socket file belongs to: ours
-	FileGID       int           // group that it belongs to: ours
-	Netns         string        // file of the network namespace of an abstract socket: ours
-	Timeout       time.Duration // from accepting a connection to its CONNECT: 5 s
-	MaxHandshakes int           // connections in handshake: 64. One more ends the oldest of the container or process that has most: others are kept out by nobody
-	// MaxDescriptors is how many regions and rings all clients together may have, each of which keeps a descriptor of this process open, and
-	// each region a mapping: 8192; never more than a quarter of what the process may open (RLIMIT_NOFILE) and half of what it may map
-	// (vm.max_map_count), which all its listeners share. Half of it is kept for the interfaces, an equal part for each.
-	MaxDescriptors int
-	// MaxMemory is the bytes of all clients' regions together, which are mapped here: 256 GiB. Half is kept in the same way.
-	MaxMemory uint64
-	// Refused is told of peers that were turned away before their link was up, and which interface they asked for, if they
-	// came as far. It must not block.
-	Refused func(id *uint32, reason error)
-	// NotAccepting is told that no connection can be accepted, for want of descriptors or memory; once, until one was accepted
-	// again. It must not block.
-	NotAccepting func(reason error)
-}
 
 // Listener is a control socket and the interfaces behind it.
 type Listener struct {
