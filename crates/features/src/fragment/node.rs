@@ -152,10 +152,8 @@ fn write_head(packets: &mut Packets, target: SlotId, whole: &Meta, header: &[u8]
         first.copy_from_slice(header);
         second.copy_from_slice(payload);
     }
-    let mut flags = whole.flags;
-    flags.clear(Flags::PRIVATE_BODY);
     (meta.data, meta.end, meta.l2, meta.l3) = (whole.data, end.min(HEAD_AREA) as u16, whole.data, whole.data);
     meta.l4 = 0;
     (meta.table, meta.next_hop, meta.flow_hash) = (whole.table, whole.next_hop, whole.flow_hash);
-    (meta.flags, meta.offload, meta.trace) = (flags, Offload::default(), whole.trace);
+    (meta.flags, meta.offload, meta.trace) = (whole.flags, Offload::default(), whole.trace);
 }

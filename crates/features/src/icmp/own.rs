@@ -13,14 +13,7 @@ pub(crate) const ERRORS: Limiter = Limiter::new(1000, 256);
 /// The packet, whose IP header is at `data`, is one of our own from now on: nothing that was known of the one it was made
 /// from holds any more. It is looked up in the VRF of the interface that that one came in by.
 pub(crate) fn make_own(meta: &mut Meta, interfaces: &Interfaces) {
-    let mut flags = Flags::LOCAL;
-    // Whose memory the body lies in, and who else has it, is as before.
-    for of_body in [Flags::PRIVATE_BODY, Flags::SHARED_BODY] {
-        if meta.flags.has(of_body) {
-            flags.set(of_body);
-        }
-    }
-    meta.flags = flags;
+    meta.flags = Flags::LOCAL;
     meta.l2 = meta.data;
     meta.l3 = meta.data;
     meta.table = interfaces.get(meta.rx_if).vrf;

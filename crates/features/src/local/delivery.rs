@@ -101,12 +101,7 @@ pub(super) fn adopt(packets: &mut Packets, like: SlotId, bytes: Vec<u8>, l4: u16
     let like = *packets.meta(like);
     let slot = packets.adopt(&OwnedPacket::new(like.rx_if, bytes)).ok()?;
     let meta = packets.meta_mut(slot);
-    let private = meta.flags.has(Flags::PRIVATE_BODY);
     (meta.l2, meta.l3, meta.l4) = (meta.data, meta.data, meta.data + l4);
     (meta.table, meta.flags, meta.trace) = (like.table, like.flags, like.trace);
-    meta.flags.clear(Flags::PRIVATE_BODY);
-    if private {
-        meta.flags.set(Flags::PRIVATE_BODY);
-    }
     Some(slot)
 }

@@ -232,15 +232,9 @@ fn receive(
 ) -> Result<(), Drop> {
     ecn::carry_over(packets.head_mut(slot), mode, outer_ecn).map_err(|_| Drop::Congested)?;
     let meta = packets.meta_mut(slot);
-    let mut flags = Flags::NONE;
-    // Whose memory the body lies in, and who else has it, is as before. What we have encapsulated ourselves and is here in the same round came by a
-    // route to ourselves: were that forgotten, a bridge with both ends would send it around for ever.
-    for kept in [Flags::PRIVATE_BODY, Flags::SHARED_BODY, Flags::ENCAPSULATED] {
-        if meta.flags.has(kept) {
-            flags.set(kept);
-        }
-    }
-    meta.flags = flags;
+    // What we have encapsulated ourselves and is here in the same round came by a route to ourselves: were that forgotten, a bridge with
+    // both ends would send it around for ever.
+    meta.flags = if meta.flags.has(Flags::ENCAPSULATED) { Flags::ENCAPSULATED } else { Flags::NONE };
     // `l3` stays: a trace tells by it who has sent the packet, and the nodes behind set it anew.
     meta.l2 = meta.data;
     (meta.l4, meta.arc, meta.rx_if) = (0, 0, index);

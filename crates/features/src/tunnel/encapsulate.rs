@@ -125,15 +125,8 @@ fn sum(packets: &mut Packets, slot: SlotId, outer: &Outer, data: u16) -> Result<
 
 /// The packet is one of our own from now on, to be looked up in the tunnel's VRF.
 fn send(meta: &mut Meta, outer: &Outer, data: u16) {
-    let mut flags = Flags::LOCAL;
-    flags.set(Flags::ENCAPSULATED);
-    // Whose memory the body lies in, and who else has it, is as before.
-    for of_body in [Flags::PRIVATE_BODY, Flags::SHARED_BODY] {
-        if meta.flags.has(of_body) {
-            flags.set(of_body);
-        }
-    }
-    meta.flags = flags;
+    meta.flags = Flags::LOCAL;
+    meta.flags.set(Flags::ENCAPSULATED);
     (meta.data, meta.l2, meta.l3) = (data, data, data);
     meta.l4 = data + outer.ip_len();
     meta.table = outer.vrf;

@@ -1,5 +1,6 @@
 //! Packets that are all of one short length, given out quickly.
 
+use super::slot::Slot;
 use super::slots::{HEAD_AREA, HeadArea, Packets, SlotId, index};
 use crate::simd::Simd;
 
@@ -35,9 +36,10 @@ impl Packets {
         }
         let from = index(*first);
         let metas = self.metas.get(from..).unwrap_or_default();
-        let same = (*first..).zip(slots).zip(metas).take_while(|((number, slot), meta)| {
-            (number == *slot) & (meta.data == data) & (meta.end == end) & (meta.body_len == 0)
-        });
+        let same =
+            (*first..).zip(slots).zip(metas).take_while(|((number, slot), Slot { meta, first_len, .. })| {
+                (number == *slot) & (meta.data == data) & (meta.end == end) & (*first_len == 0)
+            });
         let count = same.count();
         Alike { heads: self.heads.get(from..from + count).unwrap_or_default(), data: data.into(), len }
     }

@@ -1,6 +1,6 @@
 //! Bodies: shortening, sharing, and making them private.
 
-use super::meta::{Flags, Meta, Segment};
+use super::slot::{Holder, Segment};
 use super::slots::{NoSlot, Packets, SlotId, index};
 use core::ptr;
 
@@ -47,43 +47,53 @@ impl Scratch {
 }
 
 impl Packets {
+    /// The body's first segment, and those behind it.
+    #[inline(always)]
+    pub(crate) fn body(&self, slot: SlotId) -> (Segment, &[Segment]) {
+        let Some(slot) = self.live(slot) else { return (Segment::NONE, &[]) };
+        (slot.first(), self.segments.get(slot.more()).unwrap_or_default())
+    }
+
     /// The body's segments, in order.
     pub(crate) fn segments(&self, slot: SlotId) -> impl Iterator<Item = Segment> + '_ {
-        let m = self.meta(slot);
-        let first = (m.first_len > 0).then_some(Segment { start: m.first_start, len: m.first_len });
-        let more = m.more_start as usize..m.more_start as usize + m.more_count as usize;
-        first.into_iter().chain(self.segments.get(more).unwrap_or_default().iter().copied())
+        let (first, more) = self.body(slot);
+        (first.len > 0).then_some(first).into_iter().chain(more.iter().copied())
     }
 
     /// Where the body lies, and its bytes, if it is one piece of memory that it was received in and that no other packet refers to.
     #[must_use]
     #[inline(always)]
     pub fn lone_body(&self, slot: SlotId) -> Option<(*const u8, u32)> {
-        let m = self.meta(slot);
-        let other = m.flags.has(Flags::PRIVATE_BODY) || m.flags.has(Flags::SHARED_BODY);
-        (m.first_len > 0 && m.more_count == 0 && !other).then_some((m.first_start, m.first_len))
+        let slot = self.live(slot)?;
+        let lone = slot.first_len > 0 && slot.more_count == 0 && slot.holder == Holder::Sender;
+        lone.then_some((slot.first_start, slot.first_len))
     }
 
     /// Shortens the packet to `len` bytes from the current header on. Nothing happens if it isn't longer.
     pub fn truncate(&mut self, slot: SlotId, len: u32) {
-        let m = &mut self.metas[index(slot)];
-        let head = u32::from(m.end - m.data);
+        let at = index(slot);
+        if at >= self.used {
+            return;
+        }
+        let slot = &mut self.metas[at];
+        let m = &mut slot.meta;
+        let head = u32::from(m.end.saturating_sub(m.data));
         if len >= head + m.body_len {
             return;
         }
         if len <= head {
             m.end = m.data + len as u16;
             m.body_len = 0;
-            m.first_len = 0;
-            m.more_count = 0;
+            slot.first_len = 0;
+            slot.more_count = 0;
             return;
         }
         let mut left = len - head;
         m.body_len = left;
-        m.first_len = m.first_len.min(left);
-        left -= m.first_len;
+        slot.first_len = slot.first_len.min(left);
+        left -= slot.first_len;
         let mut count = 0;
-        let more = m.more_start as usize..m.more_start as usize + m.more_count as usize;
+        let more = slot.more();
         // The packet's own segments are cut in place; a duplicate's range is the same, so it is copied first.
         let copy_at = self.segments.len();
         for at in more {
@@ -96,8 +106,8 @@ impl Packets {
             count += 1;
             self.segments.push(segment);
         }
-        m.more_start = copy_at as u32;
-        m.more_count = count;
+        slot.more_start = copy_at as u32;
+        slot.more_count = count;
     }
 
     /// Makes `target`'s body the bytes `from..from + len` of `source`'s body; they are shared, not copied.
@@ -128,23 +138,14 @@ impl Packets {
                 count += 1;
             }
         }
-        let total = len - left;
-        let private = self.meta(source).flags.has(Flags::PRIVATE_BODY);
-        let m = self.meta_mut(target);
-        let first = first.unwrap_or(Segment { start: ptr::null(), len: 0 });
-        m.first_start = first.start;
-        m.first_len = first.len;
-        m.more_start = store as u32;
-        m.more_count = count;
-        m.body_len = total;
+        let slot = &mut self.metas[index(target)];
+        let first = first.unwrap_or(Segment::NONE);
+        (slot.first_start, slot.first_len) = (first.start, first.len);
+        (slot.more_start, slot.more_count) = (store as u32, count);
+        slot.meta.body_len = len - left;
         // Shared from now on, hence not to be changed; a private source keeps bytes stable all the same.
-        m.flags.clear(Flags::PRIVATE_BODY);
-        m.flags.set(Flags::SHARED_BODY);
-        let source = &mut self.meta_mut(source).flags;
-        source.set(Flags::SHARED_BODY);
-        if private {
-            source.clear(Flags::PRIVATE_BODY);
-        }
+        slot.holder = Holder::Shared;
+        self.metas[index(source)].holder = Holder::Shared;
     }
 
     /// Copies the body into the worker's private memory, so that it can be read twice, summed or changed. Does
@@ -153,12 +154,10 @@ impl Packets {
     /// # Errors
     /// [`NoSlot`] when the body is larger than any packet may be.
     pub fn pull_body(&mut self, slot: SlotId) -> Result<&mut [u8], NoSlot> {
-        let len = self.meta(slot).body_len as usize;
-        if len == 0 {
-            return Ok(&mut []);
-        }
-        if !self.meta(slot).flags.has(Flags::PRIVATE_BODY) {
+        let Some(live) = self.live(slot).filter(|slot| slot.first_len > 0) else { return Ok(&mut []) };
+        if live.holder != Holder::Worker {
             let segments: Vec<Segment> = self.segments(slot).collect();
+            let len = segments.iter().fold(0, |all, segment| all + segment.len as usize);
             let piece = self.scratch.piece(len).ok_or(NoSlot)?;
             let mut at = 0;
             for segment in segments {
@@ -172,16 +171,12 @@ impl Packets {
             }
             let start: *const u8 = piece.as_mut_ptr();
             self.scratch.keep(len);
-            let m = self.meta_mut(slot);
-            m.first_start = start;
-            m.first_len = len as u32;
-            m.more_count = 0;
-            m.flags.set(Flags::PRIVATE_BODY);
+            self.metas[index(slot)].set_private(start, len as u32);
         }
-        let m = self.meta(slot);
-        // SAFETY: a private body is one segment in `scratch`, handed out to this packet alone (sharing clears the
-        // flag), alive until `end_round`, which needs `&mut self`.
-        Ok(unsafe { core::slice::from_raw_parts_mut(m.first_start.cast_mut(), m.first_len as usize) })
+        let Segment { start, len } = self.metas[index(slot)].first();
+        // SAFETY: a private body is one segment in `scratch` of this round, handed out to this packet alone (sharing changes the
+        // holder), alive until `end_round`, which needs `&mut self`.
+        Ok(unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len as usize) })
     }
 
     /// Brings as much of the body into the head that the head reaches position `end` of its area: for headers that
@@ -189,18 +184,18 @@ impl Packets {
     #[must_use]
     pub fn pull_head(&mut self, slot: SlotId, end: usize) -> bool {
         let at = index(slot);
-        let m = self.metas[at];
-        let missing = end.saturating_sub(m.end as usize);
+        let whole = self.metas[at];
+        let missing = end.saturating_sub(whole.meta.end as usize);
         if missing == 0 {
             return true;
         }
-        let Some(room) = self.heads[at].0.get_mut(m.end as usize..end) else { return false };
-        if missing > m.body_len as usize {
+        let Some(room) = self.heads[at].0.get_mut(whole.meta.end as usize..end) else { return false };
+        if missing > whole.meta.body_len as usize || at >= self.used {
             return false;
         }
         let mut done = 0;
-        let mut store = m.more_start as usize..m.more_start as usize + m.more_count as usize;
-        let mut first = Segment { start: m.first_start, len: m.first_len };
+        let mut store = whole.more();
+        let mut first = whole.first();
         while done < missing {
             let n = (first.len as usize).min(missing - done);
             // SAFETY: as in `pull_body`: the segment is readable for its length; `n` bytes are left in `room`.
@@ -211,18 +206,16 @@ impl Packets {
                 break;
             }
             let next = store.next().and_then(|at| self.segments.get(at));
-            first = next.copied().unwrap_or(Segment { start: ptr::null(), len: 0 });
+            first = next.copied().unwrap_or(Segment::NONE);
             if next.is_none() {
                 break;
             }
         }
-        let m = &mut self.metas[at];
-        m.end += done as u16;
-        m.body_len -= done as u32;
-        m.first_start = first.start;
-        m.first_len = first.len;
-        m.more_start = store.start as u32;
-        m.more_count = store.len() as u16;
+        let slot = &mut self.metas[at];
+        slot.meta.end += done as u16;
+        slot.meta.body_len -= done as u32;
+        (slot.first_start, slot.first_len) = (first.start, first.len);
+        (slot.more_start, slot.more_count) = (store.start as u32, store.len() as u16);
         done == missing
     }
 
@@ -249,12 +242,7 @@ impl Packets {
         let piece = self.scratch.piece(len).ok_or(NoSlot)?;
         let start = piece.as_mut_ptr();
         self.scratch.keep(len);
-        let m: &mut Meta = &mut self.metas[index(slot)];
-        m.first_start = start;
-        m.first_len = len as u32;
-        m.more_count = 0;
-        m.body_len = len as u32;
-        m.flags.set(Flags::PRIVATE_BODY);
+        self.metas[index(slot)].set_private(start, len as u32);
         // SAFETY: the piece was just handed out to this packet alone and lives until `end_round`.
         Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
     }

@@ -61,7 +61,7 @@ mod tests {
     fn packet(packets: &mut Packets, byte: u8) -> (SlotId, *const u8) {
         let slot = packets.take(0).unwrap();
         packets.new_body(slot, 3000).unwrap().fill(byte);
-        (slot, packets.meta(slot).first_start)
+        (slot, packets.live(slot).unwrap().first_start)
     }
 
     #[test]
@@ -75,6 +75,8 @@ mod tests {
         assert_eq!(packet(&mut packets, 2).1, at);
     }
 
+    /// Not for Miri, which reports what is left to its readers for good: just what is looked at here.
+    #[cfg(not(miri))]
     #[test]
     fn memory_that_is_lent_stays_what_it_is() {
         let mut packets = Packets::new();

@@ -1,4 +1,4 @@
-//! What the graph knows of a packet: one cache line, in a dense array of its own.
+//! What the graph knows of a packet: most of a cache line, in a dense array of its own.
 
 use core::mem::offset_of;
 use core::ptr;
@@ -44,22 +44,18 @@ pub struct Flags(u8);
 impl Flags {
     /// Nothing is known.
     pub const NONE: Self = Self(0);
-    /// The body lies in the worker's private memory: it can be changed, and nobody else changes it.
-    pub const PRIVATE_BODY: Self = Self(1);
     /// The packet was made here (an ICMP error, an ARP answer), it didn't come in by an interface.
-    pub const LOCAL: Self = Self(2);
+    pub const LOCAL: Self = Self(1);
     /// The frame was sent to a group address.
-    pub const GROUP: Self = Self(4);
+    pub const GROUP: Self = Self(2);
     /// The frame was sent to the interface's own MAC address.
-    pub const OUR_MAC: Self = Self(8);
+    pub const OUR_MAC: Self = Self(4);
     /// The packet has been through a bridge's BVI.
-    pub const FROM_BVI: Self = Self(16);
-    /// Another packet may have the same body: it must stay where it is until the end of the round.
-    pub const SHARED_BODY: Self = Self(32);
+    pub const FROM_BVI: Self = Self(8);
     /// The packet is a fragment, and which ports its datagram has is known.
-    pub const FRAGMENT: Self = Self(64);
+    pub const FRAGMENT: Self = Self(16);
     /// The packet is on its way to the other end of a tunnel.
-    pub const ENCAPSULATED: Self = Self(128);
+    pub const ENCAPSULATED: Self = Self(32);
 
     /// Whether all of `other`'s flags are set.
     #[must_use]
@@ -90,12 +86,10 @@ impl Flags {
 impl core::fmt::Debug for Flags {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let names = [
-            (Self::PRIVATE_BODY, "private-body"),
             (Self::LOCAL, "local"),
             (Self::GROUP, "group"),
             (Self::OUR_MAC, "our-mac"),
             (Self::FROM_BVI, "from-bvi"),
-            (Self::SHARED_BODY, "shared-body"),
             (Self::FRAGMENT, "fragment"),
             (Self::ENCAPSULATED, "encapsulated"),
         ];
@@ -103,20 +97,15 @@ impl core::fmt::Debug for Flags {
     }
 }
 
-/// A readable range that a body lies in. It stays readable until the end of the round: [`Packets`](super::Packets)
-/// holds what keeps the memory mapped.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
-    pub(crate) start: *const u8,
-    pub(crate) len: u32,
-}
-
 /// Metadata of one packet. All positions are byte offsets into its head area.
 ///
 /// The first half is what nodes look at for every packet: plain numbers, so that a node can compare and change all of
 /// it at once (see [`Shape`](super::Shape)).
+///
+/// Where its body lies stands behind it, out of reach: nothing that is done to metadata makes bytes be read or written
+/// that are none of the packet's.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Meta {
     /// Where the header that the current node works on begins.
     pub data: u16,
@@ -136,7 +125,7 @@ pub struct Meta {
     pub table: u16,
     /// Next-hop id the lookup found.
     pub next_hop: u32,
-    /// Bytes in all body segments.
+    /// Bytes in all body segments, as far as metadata can be believed.
     pub(crate) body_len: u32,
     /// Position in the feature arc the packet is on.
     pub arc: u8,
@@ -146,26 +135,16 @@ pub struct Meta {
     pub trace: u16,
     /// Flow hash, or 0 where none was computed.
     pub flow_hash: u32,
-    /// First body segment: where it starts ...
-    pub(crate) first_start: *const u8,
-    /// ... and its bytes.
-    pub(crate) first_len: u32,
-    /// First of the segments behind the first one, in the worker's segment store.
-    pub(crate) more_start: u32,
-    /// Number of segments behind the first.
-    pub(crate) more_count: u16,
     /// Why it is dropped (graph-wide id), where it is.
     pub drop_reason: u16,
     /// What the sender left to do. Kept small: most packets have nothing here.
     pub offload: Offload,
 }
 
-const _: () = assert!(size_of::<Meta>() == 64);
-
 /// 16-bit fields in the first half of [`Meta`].
 pub(super) const FIELDS: usize = 16;
 
-const _: () = assert!(offset_of!(Meta, first_start) == 2 * FIELDS && offset_of!(Meta, flow_hash) == 28);
+const _: () = assert!(offset_of!(Meta, drop_reason) == 2 * FIELDS && offset_of!(Meta, flow_hash) == 28);
 
 impl Meta {
     /// A packet of no bytes that came in by interface `rx_if`.
@@ -187,10 +166,6 @@ impl Meta {
             flags: Flags::NONE,
             trace: 0,
             flow_hash: 0,
-            more_start: 0,
-            first_start: ptr::null(),
-            first_len: 0,
-            more_count: 0,
             drop_reason: 0,
             offload: Offload {
                 gso_size: 0,
@@ -206,7 +181,7 @@ impl Meta {
     #[inline(always)]
     pub(super) const fn fields(&self) -> &[u16; FIELDS] {
         // SAFETY: the first FIELDS * 2 bytes are numbers without padding between them (see the assertions), for which
-        // every bit pattern is valid; alignment 64 is more than enough.
+        // every bit pattern is valid; alignment 4 is more than enough.
         unsafe { &*ptr::from_ref(self).cast() }
     }
 

@@ -1,6 +1,6 @@
 //! Packet slots: where a packet lives while the graph works on it.
 //!
-//! A slot is one cache line of [`Meta`] and a private [head area](HEAD_AREA). Only the first [`HEAD`] bytes of a
+//! A slot is one cache line, [`Meta`] and where the body lies, and a private [head area](HEAD_AREA). Only the first [`HEAD`] bytes of a
 //! packet are copied in; what follows, the *body*, stays in the memory it came in and is held as checked segments.
 //!
 //! Slots live for one **round** (receive, dispatch, transmit): [`Packets::end_round`] frees all of them at once and
@@ -14,6 +14,7 @@ mod output;
 mod owned;
 mod receive;
 mod shape;
+mod slot;
 mod slots;
 mod train;
 mod vector;

@@ -1,13 +1,12 @@
 //! Giving packets out: the one copy.
 
-use super::meta::Segment;
-use super::slots::{Packets, SlotId};
+use super::slot::Segment;
+use super::slots::{Packets, SlotId, index};
 use crate::region::CheckedRange;
 use crate::simd::Simd;
 use core::ptr;
-use rustix::io::IoSlice;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Segments that one system call takes; a packet of more is put together first.
 const MAX_IOV: usize = 64;
@@ -19,16 +18,15 @@ impl Packets {
     #[inline(always)]
     pub fn write_to<S: Simd>(&self, simd: S, slot: SlotId, target: CheckedRange<'_>) -> bool {
         // Packets that come in great numbers are at most one line: that is the whole of the loop then.
-        match self.short_len(slot) {
-            Some(len) if len <= target.len() => {
-                let head = self.head(slot);
-                // SAFETY: `target` was checked against its region and has room for `len` bytes, which the head has; the
-                // caller holds the region mapped. The head is private, so exactly its bytes are written.
+        match self.short(slot) {
+            Some(head) if head.len() <= target.len() as usize => {
+                // SAFETY: `target` was checked against its region and has room for the head's bytes; the caller holds the
+                // region mapped. The head is private, so exactly its bytes are written.
                 unsafe {
-                    if len == 64 {
+                    if head.len() == 64 {
                         simd.copy_line(target.as_ptr(), head.as_ptr());
                     } else {
-                        simd.copy(target.as_ptr(), head.as_ptr(), len as usize);
+                        simd.copy(target.as_ptr(), head.as_ptr(), head.len());
                     }
                 }
                 true
@@ -40,31 +38,24 @@ impl Packets {
     /// [`Packets::write_to`] for packets of any length.
     #[inline(never)]
     fn write_any<S: Simd>(&self, simd: S, slot: SlotId, target: CheckedRange<'_>) -> bool {
-        let m = self.meta(slot);
-        if m.len() > target.len() {
+        let (head, whole) = (self.head(slot), &self.metas[index(slot)]);
+        if index(slot) >= self.used || whole.more_count > 0 {
+            return self.write_segments(simd, slot, target);
+        }
+        let (n, body) = (head.len(), whole.first_len as usize);
+        if n + body > target.len() as usize {
             return false;
         }
-        let head = self.head(slot);
-        let n = head.len();
         simd.run(
             #[inline(always)]
             || {
                 // SAFETY: `target` was checked against its region and has room for head and body; the caller holds the
-                // region mapped. The head is private, so exactly its bytes are written, none of an earlier packet.
-                unsafe { simd.copy(target.as_ptr(), head.as_ptr(), n) };
-                if m.first_len == 0 {
-                    return;
-                }
-                // SAFETY: segments are readable until the end of the round and together `body_len` long.
+                // region mapped. The head is private, so exactly its bytes are written, none of an earlier packet. A segment
+                // of a packet of this round is readable until its end.
                 unsafe {
-                    let mut to = target.as_ptr().add(n);
-                    simd.copy(to, m.first_start, m.first_len as usize);
-                    to = to.add(m.first_len as usize);
-                    if m.more_count > 0 {
-                        for segment in self.segments(slot).skip(1) {
-                            simd.copy(to, segment.start, segment.len as usize);
-                            to = to.add(segment.len as usize);
-                        }
+                    simd.copy(target.as_ptr(), head.as_ptr(), n);
+                    if body > 0 {
+                        simd.copy(target.as_ptr().add(n), whole.first_start, body);
                     }
                 }
             },
@@ -72,17 +63,24 @@ impl Packets {
         true
     }
 
+    /// The same for packets in several segments.
+    #[inline(never)]
+    fn write_segments<S: Simd>(&self, simd: S, slot: SlotId, target: CheckedRange<'_>) -> bool {
+        let all = self.segments(slot).fold(self.head(slot).len(), |all, segment| all + segment.len as usize);
+        all <= target.len() as usize && self.pieces(slot).write(simd, target) as usize == all
+    }
+
     /// The packet's bytes from the current header on, to be given out piece by piece. For packets that go into a chain of
     /// buffers.
     #[must_use]
     pub fn pieces(&self, slot: SlotId) -> Pieces<'_> {
-        let (head, m) = (self.head(slot), self.meta(slot));
-        let more = m.more_start as usize..m.more_start as usize + m.more_count as usize;
+        let head = self.head(slot);
+        let (first, more) = self.body(slot);
         Pieces {
             now: Segment { start: head.as_ptr(), len: head.len() as u32 },
             in_head: true,
-            first: Segment { start: m.first_start, len: m.first_len },
-            more: self.segments.get(more).unwrap_or_default().iter(),
+            first,
+            more: more.iter(),
         }
     }
 
@@ -91,24 +89,30 @@ impl Packets {
     /// # Errors
     /// What `writev` returns; [`io::ErrorKind::WriteZero`] where the kernel took only a part.
     pub fn write_fd(&mut self, slot: SlotId, prefix: &[u8], fd: impl AsFd) -> io::Result<usize> {
-        if self.meta(slot).more_count as usize + 3 > MAX_IOV {
+        if self.body(slot).1.len() + 3 > MAX_IOV {
             self.pull_body(slot).map_err(io::Error::other)?;
         }
-        let mut slices = [IoSlice::new(&[]); MAX_IOV];
-        let mut count = 0;
         let head = self.head(slot);
-        let ranges = self.segments(slot).map(|segment| (segment.start, segment.len as usize));
         let parts = [(prefix.as_ptr(), prefix.len()), (head.as_ptr(), head.len())];
-        for (start, len) in parts.into_iter().chain(ranges).filter(|part| part.1 > 0) {
-            // SAFETY: readable until the end of the round. The slice is only handed to the kernel, which copies
-            // from it; nothing here reads it, so that a sender who writes meanwhile changes bytes, not meaning.
-            slices[count] = IoSlice::new(unsafe { &*ptr::slice_from_raw_parts(start, len) });
+        let body = self.segments(slot).map(|segment| (segment.start, segment.len as usize));
+        // No slices: who sent the packet may write its bytes meanwhile, and only the kernel reads them.
+        let mut vector = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_IOV];
+        let mut count = 0;
+        let mut all = 0;
+        for ((start, len), place) in parts.into_iter().chain(body).filter(|part| part.1 > 0).zip(&mut vector)
+        {
+            *place = libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len };
             count += 1;
+            all += len;
         }
-        let all = prefix.len() + self.meta(slot).len() as usize;
-        match rustix::io::writev(fd, &slices[..count])? {
-            n if n == all => Ok(n),
-            n => Err(io::Error::new(io::ErrorKind::WriteZero, format!("{n} of {all} bytes were written"))),
+        // SAFETY: each part is readable until the end of the round, and none is written.
+        let written = unsafe { libc::writev(fd.as_fd().as_raw_fd(), vector.as_ptr(), count) };
+        match usize::try_from(written) {
+            Err(_) => Err(io::Error::last_os_error()),
+            Ok(n) if n == all => Ok(n),
+            Ok(n) => {
+                Err(io::Error::new(io::ErrorKind::WriteZero, format!("{n} of {all} bytes were written")))
+            }
         }
     }
 }
@@ -200,8 +204,7 @@ impl Pieces<'_> {
     /// Goes on to the next piece; false where there is none.
     #[inline(always)]
     fn begin_next(&mut self) -> bool {
-        let none = Segment { start: ptr::null(), len: 0 };
-        self.now = core::mem::replace(&mut self.first, none);
+        self.now = core::mem::replace(&mut self.first, Segment::NONE);
         self.in_head = false;
         while self.now.len == 0 {
             let Some(next) = self.more.next() else { return false };

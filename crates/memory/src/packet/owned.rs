@@ -1,6 +1,6 @@
 //! Packets that outlive their round.
 
-use super::meta::{Flags, Meta};
+use super::meta::Meta;
 use super::slots::{HEAD_AREA, NoSlot, Packets, SlotId, index};
 
 /// A packet with bytes of its own: waiting for a neighbour, punted to the control thread, or made by it.
@@ -12,11 +12,6 @@ pub struct OwnedPacket {
     start: u16,
     meta: Meta,
 }
-
-// SAFETY: `meta`'s pointers are null (`own` clears the body); all bytes are in `bytes`.
-unsafe impl Send for OwnedPacket {}
-// SAFETY: as above; nothing can be changed through a shared reference.
-unsafe impl Sync for OwnedPacket {}
 
 impl OwnedPacket {
     /// A packet of these bytes that came in by (or belongs to) interface `rx_if`. The current header is at its
@@ -79,9 +74,7 @@ impl Packets {
         let rest = bytes.len();
         bytes.resize(rest + m.len() as usize, 0);
         self.copy_out(slot, &mut bytes[rest..]);
-        let mut meta = *m;
-        meta.drop_body();
-        (start, meta)
+        (start, Meta { body_len: 0, ..*m })
     }
 
     /// Brings what was [packed](Self::pack) into a slot of this round.
@@ -101,17 +94,5 @@ impl Packets {
             self.new_body(slot, body.len())?.copy_from_slice(body);
         }
         Ok(slot)
-    }
-}
-
-impl Meta {
-    /// Forgets the body.
-    fn drop_body(&mut self) {
-        self.first_start = core::ptr::null();
-        self.first_len = 0;
-        self.more_start = 0;
-        self.more_count = 0;
-        self.body_len = 0;
-        self.flags.clear(Flags::PRIVATE_BODY);
     }
 }

@@ -1,6 +1,7 @@
 //! Taking packets in: heads are copied, bodies stay.
 
-use super::meta::{Flags, Meta, Segment};
+use super::meta::Meta;
+use super::slot::{Segment, Slot};
 use super::slots::{HEAD, HEADROOM, NoSlot, Packets, SlotId, index};
 use crate::region::{CheckedRange, RegionTable};
 use crate::simd::Simd;
@@ -16,7 +17,7 @@ const LINE: usize = 64;
 pub struct Burst<'p, S> {
     packets: &'p mut Packets,
     simd: S,
-    template: Meta,
+    template: Slot,
     first: usize,
     bytes: u64,
 }
@@ -28,7 +29,7 @@ impl Packets {
     pub fn burst<'p, S: Simd>(&'p mut self, simd: S, regions: Arc<RegionTable>, rx_if: u16) -> Burst<'p, S> {
         self.keep.push(regions);
         let first = self.used;
-        Burst { packets: self, simd, template: Meta::new(rx_if), first, bytes: 0 }
+        Burst { packets: self, simd, template: Slot::new(Meta::new(rx_if)), first, bytes: 0 }
     }
 
     /// Receives one packet that `read` writes into the worker's private memory: `read` gets a buffer of `max` bytes
@@ -58,13 +59,10 @@ impl Packets {
         // SAFETY: `start` is readable for `len` bytes until the end of the round; `keep` has set them aside.
         let source = unsafe { core::slice::from_raw_parts(start, head) };
         self.heads[at].0[HEADROOM..HEADROOM + head].copy_from_slice(source);
-        let m = &mut self.metas[at];
-        m.end = (HEADROOM + head) as u16;
+        let slot_of = &mut self.metas[at];
+        slot_of.meta.end = (HEADROOM + head) as u16;
         if len > head {
-            m.first_start = start.wrapping_add(head);
-            m.first_len = (len - head) as u32;
-            m.body_len = m.first_len;
-            m.flags.set(Flags::PRIVATE_BODY);
+            slot_of.set_private(start.wrapping_add(head), (len - head) as u32);
         }
         Ok(Some(slot))
     }
@@ -102,8 +100,8 @@ impl<S: Simd> Burst<'_, S> {
         let len = range.len() as usize;
         self.bytes += len as u64;
         let target = self.packets.heads[at].0[HEADROOM..HEADROOM + HEAD].as_mut_ptr();
-        let meta = &mut self.packets.metas[at];
-        *meta = self.template;
+        let slot = &mut self.packets.metas[at];
+        *slot = self.template;
         // SAFETY: `range` was checked against its region, which `keep` holds mapped; the target is HEAD private
         // bytes and at most that many are copied. The sender may be writing: bytes are taken as they come, once.
         unsafe {
@@ -117,12 +115,12 @@ impl<S: Simd> Burst<'_, S> {
             }
         }
         if len <= HEAD {
-            meta.end = (HEADROOM + len) as u16;
+            slot.meta.end = (HEADROOM + len) as u16;
         } else {
-            meta.end = (HEADROOM + HEAD) as u16;
-            meta.first_start = range.as_ptr().wrapping_add(HEAD);
-            meta.first_len = (len - HEAD) as u32;
-            meta.body_len = meta.first_len;
+            slot.meta.end = (HEADROOM + HEAD) as u16;
+            slot.first_start = range.as_ptr().wrapping_add(HEAD);
+            slot.first_len = (len - HEAD) as u32;
+            slot.meta.body_len = slot.first_len;
         }
         Ok(())
     }
@@ -144,18 +142,18 @@ impl<S: Simd> Burst<'_, S> {
         let end = from + 4 * quads.min(self.packets.free() / 4);
         let in_head = (len as usize).min(HEAD);
         let body = len - in_head as u32;
-        let meta =
-            Meta { end: (HEADROOM + in_head) as u16, first_len: body, body_len: body, ..self.template };
+        let meta = Meta { end: (HEADROOM + in_head) as u16, body_len: body, ..self.template.meta };
+        let slot = Slot { meta, first_len: body, ..self.template };
         // A line, not fifteen fields in as many registers: the compiler isn't to look inside.
-        let meta: *const u8 = core::hint::black_box(ptr::from_ref(&meta)).cast();
+        let slot: *const u8 = core::hint::black_box(ptr::from_ref(&slot)).cast();
         let (metas, _) = self.packets.metas.get_mut(from..end).unwrap_or_default().as_chunks_mut::<4>();
         let (heads, _) = self.packets.heads.get_mut(from..end).unwrap_or_default().as_chunks_mut::<4>();
         let mut done = 0;
         for (metas, heads) in metas.iter_mut().zip(heads) {
             let Some(starts) = next() else { break };
             for ((target, head), start) in metas.iter_mut().zip(heads).zip(starts) {
-                // SAFETY: metadata is one line, plain data, and `target` is exclusive.
-                unsafe { self.simd.copy_line(ptr::from_mut(target).cast(), meta) };
+                // SAFETY: a slot is one line, plain data, and `target` is exclusive.
+                unsafe { self.simd.copy_line(ptr::from_mut(target).cast(), slot) };
                 let head = head.0[HEADROOM..HEADROOM + HEAD].as_mut_ptr();
                 // SAFETY: as many lines as the caller promises are readable; the target is HEAD private bytes, two lines.
                 // The sender may be writing: bytes are taken as they come, once. Those behind `len` are never looked at.
@@ -197,34 +195,34 @@ impl<S: Simd> Burst<'_, S> {
             return;
         }
         let at = self.packets.used - 1;
-        let meta = &mut self.packets.metas[at];
+        let slot = &mut self.packets.metas[at];
         let mut start = range.as_ptr();
         let mut len = range.len() as usize;
         self.bytes += len as u64;
-        let in_head = meta.end as usize - HEADROOM;
+        let in_head = slot.meta.end as usize - HEADROOM;
         if in_head < HEAD {
             let n = len.min(HEAD - in_head);
-            let target = self.packets.heads[at].0[meta.end as usize..meta.end as usize + n].as_mut_ptr();
+            let target = self.packets.heads[at].0[HEADROOM + in_head..HEADROOM + in_head + n].as_mut_ptr();
             // SAFETY: as in `packet`; `n` bytes fit both sides.
             unsafe { ptr::copy_nonoverlapping(start, target, n) };
-            meta.end += n as u16;
+            slot.meta.end += n as u16;
             start = start.wrapping_add(n);
             len -= n;
         }
         if len == 0 {
             return;
         }
-        if meta.first_len == 0 {
-            meta.first_start = start;
-            meta.first_len = len as u32;
+        if slot.first_len == 0 {
+            slot.first_start = start;
+            slot.first_len = len as u32;
         } else {
-            if meta.more_count == 0 {
-                meta.more_start = self.packets.segments.len() as u32;
+            if slot.more_count == 0 {
+                slot.more_start = self.packets.segments.len() as u32;
             }
             self.packets.segments.push(Segment { start, len: len as u32 });
-            meta.more_count += 1;
+            slot.more_count += 1;
         }
-        meta.body_len += len as u32;
+        slot.meta.body_len += len as u32;
     }
 
     /// Ends the burst: the slots taken, in order of arrival, and the bytes in them.

@@ -1,6 +1,7 @@
 //! The slots of one worker.
 
-use super::meta::{Flags, Meta, Segment};
+use super::meta::Meta;
+use super::slot::{Holder, Segment, Slot};
 use crate::region::RegionTable;
 use core::fmt;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub struct NoSlot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no memory for a worker's packets, {} MiB (see `ulimit -v` and the limits of its control group)",
-    (SLOTS * (HEAD_AREA + size_of::<Meta>())) >> 20
+    (SLOTS * (HEAD_AREA + size_of::<Slot>())) >> 20
 )]
 pub struct NoMemory;
 
@@ -39,7 +40,7 @@ pub(crate) struct HeadArea(pub(crate) [u8; HEAD_AREA]);
 /// The packet slots of one worker, with the memory that the packets of the current round lie in.
 pub struct Packets {
     pub(crate) heads: Box<[HeadArea; SLOTS]>,
-    pub(crate) metas: Box<[Meta; SLOTS]>,
+    pub(crate) metas: Box<[Slot; SLOTS]>,
     pub(crate) used: usize,
     pub(crate) segments: Vec<Segment>,
     pub(crate) scratch: super::body::Scratch,
@@ -89,7 +90,7 @@ impl Packets {
     pub fn try_new() -> Result<Self, NoMemory> {
         let mut metas = Vec::new();
         metas.try_reserve_exact(SLOTS).map_err(|_| NoMemory)?;
-        metas.resize(SLOTS, Meta::new(0));
+        metas.resize(SLOTS, Slot::new(Meta::new(0)));
         let metas = metas.into_boxed_slice().try_into().map_err(|_| NoMemory)?;
         let heads = <[HeadArea; SLOTS]>::new_box_zeroed().map_err(|_| NoMemory)?;
         let (segments, scratch, keep) = Default::default();
@@ -129,29 +130,43 @@ impl Packets {
         }
         let slot = self.used as SlotId;
         self.used += 1;
-        self.metas[index(slot)] = Meta::new(rx_if);
+        self.metas[index(slot)] = Slot::new(Meta::new(rx_if));
         Ok(slot)
+    }
+
+    /// The whole slot of a packet of this round; `None` for one of an earlier round, whose body may be gone.
+    #[inline(always)]
+    pub(crate) fn live(&self, slot: SlotId) -> Option<&Slot> {
+        let at = index(slot);
+        (at < self.used).then(|| &self.metas[at])
+    }
+
+    /// [`live`](Self::live), to change.
+    #[inline(always)]
+    pub(crate) fn live_mut(&mut self, slot: SlotId) -> Option<&mut Slot> {
+        let at = index(slot);
+        (at < self.used).then(|| &mut self.metas[at])
     }
 
     /// Metadata of a packet.
     #[must_use]
     #[inline(always)]
     pub fn meta(&self, slot: SlotId) -> &Meta {
-        &self.metas[index(slot)]
+        &self.metas[index(slot)].meta
     }
 
     /// Metadata of a packet, to change.
     #[must_use]
     #[inline(always)]
     pub fn meta_mut(&mut self, slot: SlotId) -> &mut Meta {
-        &mut self.metas[index(slot)]
+        &mut self.metas[index(slot)].meta
     }
 
     /// Metadata and head area of a packet at once.
     #[must_use]
     #[inline(always)]
     pub fn parts_mut(&mut self, slot: SlotId) -> (&mut Meta, &mut [u8; HEAD_AREA]) {
-        (&mut self.metas[index(slot)], &mut self.heads[index(slot)].0)
+        (&mut self.metas[index(slot)].meta, &mut self.heads[index(slot)].0)
     }
 
     /// The private head area of a packet.
@@ -177,14 +192,12 @@ impl Packets {
         area.get_mut(m.data as usize..m.end as usize).unwrap_or_default()
     }
 
-    /// Length of the packet from the current header on in bytes, where all of it is in its head, no longer than a cache line
-    /// and not empty.
-    #[must_use]
+    /// The packet from the current header on, where all of it is in its head, no longer than a cache line and not empty.
     #[inline(always)]
-    pub fn short_len(&self, slot: SlotId) -> Option<u32> {
-        let m = self.meta(slot);
-        let len = u32::from(m.end).wrapping_sub(m.data.into());
-        ((len.wrapping_sub(1) < 64) & (m.body_len == 0)).then_some(len)
+    pub(crate) fn short(&self, slot: SlotId) -> Option<&[u8]> {
+        let head = self.head(slot);
+        let short = (head.len().wrapping_sub(1) < 64) & (self.metas[index(slot)].first_len == 0);
+        short.then_some(head)
     }
 
     /// A header at position `at` of the head area, if it lies in the head whole.
@@ -252,18 +265,16 @@ impl Packets {
     /// Another packet with the same bytes: its head is copied, its body shared.
     ///
     /// # Errors
-    /// [`NoSlot`] when all are taken.
+    /// [`NoSlot`] when all are taken, or the packet is none of this round.
     pub fn duplicate(&mut self, slot: SlotId) -> Result<SlotId, NoSlot> {
+        // The body is shared from now on, so neither of the two may change it.
+        let shared = self.live_mut(slot).ok_or(NoSlot)?;
+        shared.holder = Holder::Shared;
+        let whole = *shared;
         let copy = self.take(0)?;
-        let meta = Meta { flags: self.meta(slot).flags, ..*self.meta(slot) };
-        // The body is shared now, so neither of the two may change it.
-        self.meta_mut(slot).flags.clear(Flags::PRIVATE_BODY);
-        self.meta_mut(slot).flags.set(Flags::SHARED_BODY);
-        let shared = self.meta(slot).flags;
-        *self.meta_mut(copy) = Meta { flags: shared, ..meta };
-        let (from, to) = (index(slot), index(copy));
-        let range = meta.data.min(meta.l2) as usize..meta.end as usize;
-        let [source, target] = self.heads.get_disjoint_mut([from, to]).map_err(|_| NoSlot)?;
+        self.metas[index(copy)] = whole;
+        let range = whole.meta.data.min(whole.meta.l2) as usize..whole.meta.end as usize;
+        let [source, target] = self.heads.get_disjoint_mut([index(slot), index(copy)]).map_err(|_| NoSlot)?;
         if let (Some(s), Some(t)) = (source.0.get(range.clone()), target.0.get_mut(range)) {
             t.copy_from_slice(s);
         }

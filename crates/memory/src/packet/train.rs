@@ -27,9 +27,6 @@ struct Car {
     target: u32,
 }
 
-// SAFETY: the pointers in its packets' metadata are null (`pack` clears the body); all bytes are in `bytes`.
-unsafe impl Send for Train {}
-
 impl Train {
     /// Packets.
     #[must_use]

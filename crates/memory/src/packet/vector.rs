@@ -64,7 +64,7 @@ impl<'s> Vector<'s> {
                 self.at += count(
                     all,
                     #[inline(always)]
-                    |(meta, HeadArea(area))| take(meta, area),
+                    |(slot, HeadArea(area))| take(&mut slot.meta, area),
                 );
             }
             _ => {

@@ -12,7 +12,9 @@ pub type Line = [u32; 16];
 /// An instruction set that hot loops are compiled for.
 ///
 /// Implementors are zero-sized proofs: holding one means that the CPU has the instructions.
-pub trait Simd: Copy + Send + fmt::Debug + 'static {
+///
+/// Nobody else can implement it: what is read and written by a tier is what its methods say.
+pub trait Simd: sealed::Tier + Copy + Send + fmt::Debug + 'static {
     /// Runs `f` compiled for this tier. Everything that is inlined into `f` uses the tier's instructions.
     fn run<R>(self, f: impl FnOnce() -> R) -> R;
 
@@ -76,6 +78,16 @@ pub struct Avx2(());
 /// AVX-512 F, BW, VL, DQ with BMI1/BMI2 (x86-64-v4).
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(());
+
+mod sealed {
+    /// Those of this module.
+    pub trait Tier {}
+    impl Tier for super::Scalar {}
+    #[cfg(target_arch = "x86_64")]
+    impl Tier for super::Avx2 {}
+    #[cfg(target_arch = "x86_64")]
+    impl Tier for super::Avx512 {}
+}
 
 impl Simd for Scalar {
     #[inline(always)]
