@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 #[cfg(not(miri))]
 use rustix::{
-    fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fstat, ftruncate, memfd_create},
+    fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create},
     mm::{Advice, madvise},
 };
 
@@ -84,8 +84,8 @@ fn create(name: &str, size: u64, huge: bool) -> Result<Region, Failed> {
         flags |= MemfdFlags::HUGETLB;
     }
     let fd = memfd_create(name, flags).map_err(|e| ("memfd_create", e))?;
-    // The block size of a memfd is its page size, 2 MiB or whatever the system's default huge page is.
-    let page = page_size(&fstat(&fd).map_err(|e| ("fstat", e))?);
+    // 4 KiB, or whatever the system's default huge page is.
+    let page = page_size(&fd).map_err(|e| ("fstatfs", e))?;
     let size = size.next_multiple_of(page);
     ftruncate(&fd, size).map_err(|e| ("ftruncate", e))?;
     let region = Region::map_file(fd, size, page).map_err(|e| ("mmap", e))?;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use rustix::fs::{FileType, SealFlags, SeekFrom, Stat, fcntl_get_seals, fstat, seek};
+use rustix::fs::{FileType, SealFlags, SeekFrom, Stat, fcntl_get_seals, fstat, fstatfs, seek};
 use rustix::io::Errno;
 #[cfg(not(miri))]
 use rustix::mm::munmap;
@@ -28,9 +28,16 @@ pub enum SealPolicy {
     Allow,
 }
 
-/// Page size of a memfd: 4 KiB, or of its huge pages. Its block size is just that.
-pub(super) fn page_size(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_blksize).unwrap_or(0).max(1)
+/// `HUGETLBFS_MAGIC`, of linux/magic.h.
+const HUGETLBFS: u64 = 0x9584_58f6;
+
+/// Page size of a memfd: 4 KiB, or of its huge pages. Its block size (`st_blksize`) isn't that where shared memory has transparent huge
+/// pages: the kernel says 2 MiB then for files of ordinary pages, too.
+pub(super) fn page_size(fd: impl AsFd) -> Result<u64, Errno> {
+    let system = fstatfs(fd)?;
+    // What differs between platforms is the fields' type only.
+    let is_huge = system.f_type as u64 & 0xffff_ffff == HUGETLBFS;
+    Ok(if is_huge { (system.f_bsize as u64).max(1) } else { rustix::param::page_size() as u64 })
 }
 
 /// Bytes of a file that have memory, of the 512 that a block has.
@@ -39,14 +46,13 @@ pub(super) fn allocated(stat: &Stat) -> u64 {
 }
 
 /// Whether some of the first `len` bytes of a file may have no memory yet.
-fn has_holes(fd: &OwnedFd, stat: &Stat, len: u64) -> bool {
-    let whole = u64::try_from(stat.st_size).unwrap_or(0).next_multiple_of(page_size(stat));
+fn has_holes(fd: &OwnedFd, stat: &Stat, page: u64, len: u64) -> bool {
+    let whole = u64::try_from(stat.st_size).unwrap_or(0).next_multiple_of(page);
     if allocated(stat) >= whole {
         return false;
     }
     // What comes after them may have none. Huge pages don't say where: there a hole is anywhere.
-    page_size(stat) > rustix::param::page_size() as u64
-        || !seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
+    page > rustix::param::page_size() as u64 || !seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
 }
 
 /// A mapped memfd. Unmapped and closed when dropped.
@@ -87,7 +93,8 @@ impl Region {
     }
 
     /// The same, where holes go on an account that may have up to `most` bytes, in whole pages. Into a region without holes none can be
-    /// punched later without its being [lost](Self::lost), where that [is noticed](super::notices_punched_holes).
+    /// punched later without its being [lost](Self::lost), where that [is noticed](super::notices_punched_holes); and so is one of huge
+    /// pages whose holes are touched.
     ///
     /// # Errors
     /// As [`map`](Self::map), and [`RegionError::Holes`].
@@ -118,14 +125,17 @@ impl Region {
         if actual < claimed_size {
             return Err(RegionError::Truncated { claimed: claimed_size, actual });
         }
-        let holes = has_holes(&fd, &stat, claimed_size);
-        let mut region = Self::map_file(fd, claimed_size, page_size(&stat)).map_err(failed("mmap"))?;
-        if holes {
+        let page = page_size(&fd).map_err(failed("fstatfs"))?;
+        let holes = has_holes(&fd, &stat, page, claimed_size);
+        let mut region = Self::map_file(fd, claimed_size, page).map_err(failed("mmap"))?;
+        // Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
+        // megabytes would have to be cleared for a packet. Without holes, all is the peer's and stays so. Where that can't be had, what the
+        // peer frees is made anew by us.
+        let no_holes = (!holes || region.huge())
+            && punched::forbid(region.base.as_ptr() as usize, region.mapped).is_ok();
+        if holes && !no_holes {
             let most = most.checked_next_multiple_of(region.page).unwrap_or(u64::MAX);
             region.entry = Some(account.enter(region.mapped as u64, most)?);
-        } else {
-            // All of it was the peer's, and stays so. Where that can't be had, what the peer frees is made anew by us.
-            let _ = punched::forbid(region.base.as_ptr() as usize, region.mapped);
         }
         Ok(region)
     }
@@ -239,101 +249,4 @@ impl Drop for Region {
 
 #[cfg(test)]
 #[cfg(not(miri))]
-mod tests {
-    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
-
-    use super::super::{HugePages, RegionOptions};
-    use super::*;
-
-    fn memfd(size: u64, seals: SealFlags) -> OwnedFd {
-        let fd = memfd_create("peer", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
-        ftruncate(&fd, size).unwrap();
-        fcntl_add_seals(&fd, seals).unwrap();
-        fd
-    }
-
-    #[test]
-    fn a_sealed_memfd_is_mapped_and_shared() {
-        let options = RegionOptions { name: "own".into(), size: 4096, huge_pages: HugePages::Never };
-        let own = Arc::new(Region::create(&options).unwrap());
-        let fd = own.fd().try_clone_to_owned().unwrap();
-        let theirs = Arc::new(Region::map(fd, 4096, SealPolicy::Require).unwrap());
-        let ours = super::super::RegionTable::new(vec![own]).unwrap();
-        let theirs = super::super::RegionTable::new(vec![theirs]).unwrap();
-        ours.check(0, 100, 5).unwrap().write(b"hello");
-        let mut bytes = [0; 5];
-        theirs.check(0, 100, 5).unwrap().read(&mut bytes);
-        assert_eq!(&bytes, b"hello");
-    }
-
-    #[test]
-    fn a_lease_ends_when_nothing_of_the_region_is_left() {
-        struct Lease(std::os::fd::RawFd, usize, std::sync::mpsc::Sender<(bool, bool)>);
-        impl Drop for Lease {
-            fn drop(&mut self) {
-                let open = std::fs::read_link(format!("/proc/self/fd/{}", self.0));
-                let open = open.is_ok_and(|name| name.to_string_lossy().contains("memfd:leased"));
-                let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-                let mapped = maps.contains("memfd:leased") && maps.contains(&format!("{:x}-", self.1));
-                self.2.send((open, mapped)).unwrap();
-            }
-        }
-        use std::os::fd::AsRawFd;
-        let fd = memfd_create("leased", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
-        ftruncate(&fd, 4096).unwrap();
-        let region = Region::map(fd, 4096, SealPolicy::Allow).unwrap();
-        let (left, told) = std::sync::mpsc::channel();
-        let lease = Lease(region.fd().as_raw_fd(), region.base().as_ptr() as usize, left);
-        let region = region.with_lease(lease);
-        assert!(told.try_recv().is_err(), "it lives as long as the region");
-        drop(region);
-        assert_eq!(told.try_recv(), Ok((false, false)), "still open, still mapped");
-    }
-
-    #[test]
-    fn an_unsealed_memfd_is_refused_unless_allowed() {
-        let map = |policy| Region::map(memfd(4096, SealFlags::GROW), 4096, policy);
-        assert_eq!(map(SealPolicy::Require).unwrap_err(), RegionError::Unsealed);
-        assert_eq!(map(SealPolicy::Allow).unwrap().len(), 4096);
-    }
-
-    #[test]
-    fn a_file_shorter_than_claimed_is_refused() {
-        for policy in [SealPolicy::Require, SealPolicy::Allow] {
-            let error = Region::map(memfd(4096, SealFlags::SHRINK), 8192, policy).unwrap_err();
-            assert_eq!(error, RegionError::Truncated { claimed: 8192, actual: 4096 });
-        }
-    }
-
-    #[test]
-    fn sizes_that_offsets_cannot_reach_are_refused() {
-        for claimed in [0, MAX_REGION_SIZE + 1, u64::MAX] {
-            let error =
-                Region::map(memfd(4096, SealFlags::SHRINK), claimed, SealPolicy::Require).unwrap_err();
-            assert_eq!(error, RegionError::Size(claimed));
-        }
-    }
-
-    #[test]
-    fn what_is_not_memory_is_refused() {
-        // A regular file, but of procfs.
-        let file = std::fs::File::open("/proc/version").unwrap().into();
-        assert!(matches!(Region::map(file, 4096, SealPolicy::Allow).unwrap_err(), RegionError::NotMemory(_)));
-        let (end, _other) = rustix::pipe::pipe().unwrap();
-        assert!(matches!(Region::map(end, 4096, SealPolicy::Allow).unwrap_err(), RegionError::NotMemory(_)));
-        let device = std::fs::File::open("/dev/zero").unwrap();
-        assert!(matches!(
-            Region::map(device.into(), 4096, SealPolicy::Allow).unwrap_err(),
-            RegionError::NotMemory(_)
-        ));
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_written_is_refused() {
-        let fd = memfd(4096, SealFlags::SHRINK | SealFlags::WRITE);
-        assert!(matches!(
-            Region::map(fd, 4096, SealPolicy::Require).unwrap_err(),
-            RegionError::Map { step: "mmap", .. }
-        ));
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::fs::{MemfdFlags, Stat, fstat, memfd_create};
+use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::Errno;
 
 use super::account::Account;
@@ -37,7 +37,7 @@ pub(super) fn leave(file: &OwnedFd, bytes: u64, account: &Arc<Account>) -> bool 
     let init = || inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
     let made = || init().ok().map(|inotify| Remains { inotify, claims: Mutex::default() });
     let Some(remains) = REMAINS.get_or_init(made) else { return false };
-    if !fstat(file).is_ok_and(|stat| is_nameless(&stat)) {
+    if !is_nameless(file).is_ok_and(|nameless| nameless) {
         return false;
     }
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -101,13 +101,13 @@ impl Remains {
 
 /// Whether the file can't be given a name: a memfd, whose file system nobody can mount. Of others the kernel says that they are gone
 /// when their last name is, though they may be open.
-fn is_nameless(stat: &Stat) -> bool {
-    let page = page_size(stat);
+fn is_nameless(file: &OwnedFd) -> Result<bool, Errno> {
+    let page = page_size(file)?;
     let mut flags = MemfdFlags::CLOEXEC;
     if page > rustix::param::page_size() as u64 {
         // The size of its pages, as a power of two, is in the upper bits.
         flags |= MemfdFlags::HUGETLB | MemfdFlags::from_bits_retain(page.ilog2() << 26);
     }
-    let ours = memfd_create("quiver-probe", flags).and_then(fstat);
-    ours.is_ok_and(|ours| ours.st_dev == stat.st_dev)
+    let ours = fstat(memfd_create("quiver-probe", flags)?)?;
+    Ok(ours.st_dev == fstat(file)?.st_dev)
 }
