@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,7 +57,8 @@ static void say(struct raw *r, const void *bytes, size_t size, int fd)
     CHECK(sendmsg(r->sock, &header, MSG_NOSIGNAL) == sizeof message);
 }
 
-static struct raw connect_raw(unsigned rings)
+/* With so many bytes of its memory there from the beginning. */
+static struct raw connect_raw_of(unsigned rings, off_t allocated)
 {
     struct raw r = {.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .event_fd = eventfd(0, EFD_CLOEXEC)};
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -62,6 +66,7 @@ static struct raw connect_raw(unsigned rings)
     CHECK(!connect(r.sock, (struct sockaddr *)&name, (socklen_t)(sizeof name.sun_family + strlen(address))));
     r.memory_fd = memfd_create("raw", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(!ftruncate(r.memory_fd, REGION) && !fcntl(r.memory_fd, F_ADD_SEALS, F_SEAL_SHRINK));
+    CHECK(!allocated || !fallocate(r.memory_fd, 0, 0, allocated));
     r.memory = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, r.memory_fd, 0);
     CHECK(r.memory != MAP_FAILED);
     uint16_t init[4] = {INIT, 0x200}, region[6] = {ADD_REGION, 0, 0, REGION >> 16};
@@ -74,6 +79,11 @@ static struct raw connect_raw(unsigned rings)
         say(&r, ring, sizeof ring, r.event_fd);
     }
     return r;
+}
+
+static struct raw connect_raw(unsigned rings)
+{
+    return connect_raw_of(rings, 0);
 }
 
 /* What the server says next, letting it work until then; 0 if it has closed. */
@@ -89,20 +99,25 @@ static int hear(struct raw *r)
     errx(1, "the server says nothing: %s", qm_last_error());
 }
 
-static struct raw connected(unsigned rings)
+static void establish(struct raw *r)
 {
-    struct raw r = connect_raw(rings);
     uint16_t message = CONNECT;
-    say(&r, &message, sizeof message, -1);
+    say(r, &message, sizeof message, -1);
     int heard = 0;
     while (heard != CONNECTED) {
-        heard = hear(&r);
+        heard = hear(r);
         CHECK(heard != 0 && heard != DISCONNECT);
     }
     qm_event event;
     do
         CHECK(qm_next_event(server, &event) == QM_OK);
     while (event.kind != QM_EVENT_UP);
+}
+
+static struct raw connected(unsigned rings)
+{
+    struct raw r = connect_raw(rings);
+    establish(&r);
     return r;
 }
 
@@ -303,6 +318,42 @@ static void several_threads(void)
     gone(&sender);
 }
 
+static void *receives_with_all_signals_blocked(void *unused)
+{
+    (void)unused;
+    sigset_t all;
+    sigfillset(&all);
+    CHECK(!pthread_sigmask(SIG_SETMASK, &all, NULL));
+    qm_piece pieces[4];
+    size_t n;
+    CHECK(qm_receive(server, 0, pieces, 4, &n) == QM_FAULT && strstr(qm_last_error(), "shared memory was truncated"));
+    /* The others stay as they were. */
+    CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &all));
+    CHECK(!sigismember(&all, SIGBUS) && sigismember(&all, SIGTERM) && sigismember(&all, SIGSEGV));
+    return NULL;
+}
+
+/* A peer frees its memory, and the thread that touches it next has blocked all signals, as threads of many programs have. */
+static void memory_taken_from_a_thread_without_signals(void)
+{
+    int userfault = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+    if (userfault < 0) {
+        warn("SKIPPED: userfaultfd");
+        return;
+    }
+    close(userfault);
+    struct raw r = connect_raw_of(1, REGION);
+    establish(&r);
+    slot(&r, 0, 0, 0, 60, 1 << 20);
+    head(&r, 1);
+    CHECK(!fallocate(r.memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, REGION));
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, receives_with_all_signals_blocked, NULL));
+    pthread_join(thread, NULL);
+    gone(&r);
+    works();
+}
+
 int main(void)
 {
     snprintf(address, sizeof address, "@quiver/c-hostile-%d", getpid());
@@ -313,6 +364,7 @@ int main(void)
     restart_while_parts_wait();
     out_of_descriptors();
     several_threads();
+    memory_taken_from_a_thread_without_signals();
     qm_close(server);
     puts("ok");
 }

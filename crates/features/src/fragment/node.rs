@@ -7,7 +7,7 @@ use crate::ip::{Lane, NextHops, has_headroom};
 use core::fmt;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
-use graph::packet::{Flags, HEAD_AREA, Meta, Offload, Packets, SlotId};
+use graph::packet::{HEAD_AREA, Meta, Offload, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, Node, NodeContext};
 

@@ -5,7 +5,7 @@ use crate::tunnel::{Encapsulation, Tunnels};
 use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
-use graph::packet::{Flags, OwnedPacket, Packets, SlotId};
+use graph::packet::{OwnedPacket, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, NodeContext};
 use wire::UdpHeader;

@@ -34,6 +34,8 @@ unsafe fn of<'a>(port: *const qm_port) -> &'a str {
 
 /// Runs a call on an interface; an error or a panic becomes a status, and the text of the thread's last error.
 fn call(interface: &str, act: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    // Also who only reads what another thread received calls before: to know of it, or to release it.
+    memif::region::receive_faults();
     let act = || {
         act().map_err(|failure| if failure.interface == LIBRARY { failure.named(interface) } else { failure })
     };

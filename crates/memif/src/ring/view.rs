@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use memory::region::{RegionTable, prefetch_read, prefetch_write};
+use memory::region::{RegionTable, prefetch_read, prefetch_write, receive_faults};
 use memory::simd::{Line, Simd};
 
 use super::{Descriptor, Fault, Indices, RingSize};
@@ -126,10 +126,11 @@ impl RingView {
         if self.table.lost() { Fault::MemoryLost } else { fault }
     }
 
-    /// The shared words.
+    /// The shared words. Whoever has to do with the ring begins here, so that its thread survives what the peer does to the memory.
     #[inline(always)]
     #[must_use]
     pub(crate) fn indices(&self) -> Indices<'_, AtomicU16> {
+        receive_faults();
         Indices { head: self.word(HEAD), tail: self.word(TAIL), flags: self.word(FLAGS) }
     }
 
@@ -157,6 +158,7 @@ impl RingView {
     }
 
     fn cookie_word(&self) -> &AtomicU32 {
+        receive_faults();
         // SAFETY: the first word of the header, 64-byte aligned, for which all of the reasons in `descriptors` hold.
         unsafe { self.base.cast().as_ref() }
     }

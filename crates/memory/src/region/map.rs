@@ -28,6 +28,12 @@ pub enum SealPolicy {
     Allow,
 }
 
+/// The size of an ordinary page. (rustix's way of finding it out doesn't survive valgrind.)
+pub(super) fn ordinary_page() -> u64 {
+    // SAFETY: only asks.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
 /// `HUGETLBFS_MAGIC`, of linux/magic.h.
 const HUGETLBFS: u64 = 0x9584_58f6;
 
@@ -37,7 +43,7 @@ pub(super) fn page_size(fd: impl AsFd) -> Result<u64, Errno> {
     let system = fstatfs(fd)?;
     // What differs between platforms is the fields' type only.
     let is_huge = system.f_type as u64 & 0xffff_ffff == HUGETLBFS;
-    Ok(if is_huge { (system.f_bsize as u64).max(1) } else { rustix::param::page_size() as u64 })
+    Ok(if is_huge { (system.f_bsize as u64).max(1) } else { ordinary_page() })
 }
 
 /// Bytes of a file that have memory, of the 512 that a block has.
@@ -52,7 +58,7 @@ fn has_holes(fd: &OwnedFd, stat: &Stat, page: u64, len: u64) -> bool {
         return false;
     }
     // What comes after them may have none. Huge pages don't say where: there a hole is anywhere.
-    page > rustix::param::page_size() as u64 || !seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
+    page > ordinary_page() || !seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole >= len)
 }
 
 /// A mapped memfd. Unmapped and closed when dropped.
@@ -204,7 +210,7 @@ impl Region {
     /// Whether it stands on huge pages (hugetlbfs).
     #[must_use]
     pub fn huge(&self) -> bool {
-        self.page > rustix::param::page_size() as u64
+        self.page > ordinary_page()
     }
 
     /// Whether the peer took pages away, by truncating its file or by punching holes into it: zeros have taken the place of the whole region, and nothing in it is

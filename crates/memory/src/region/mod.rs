@@ -22,6 +22,7 @@
 mod account;
 mod create;
 mod error;
+mod faults;
 mod guard;
 mod map;
 mod prefetch;
@@ -33,6 +34,7 @@ mod table;
 pub use account::Account;
 pub use create::{HugePages, RegionOptions};
 pub use error::RegionError;
+pub use faults::receive_faults;
 pub use map::{MAX_REGION_SIZE, Region, SealPolicy};
 pub use prefetch::{prefetch_read, prefetch_write};
 pub use punched::notices_punched_holes;

@@ -13,7 +13,7 @@ use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::Errno;
 
 use super::account::Account;
-use super::map::page_size;
+use super::map::{ordinary_page, page_size};
 
 /// What is on an account for a file.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Remains {
 fn is_nameless(file: &OwnedFd) -> Result<bool, Errno> {
     let page = page_size(file)?;
     let mut flags = MemfdFlags::CLOEXEC;
-    if page > rustix::param::page_size() as u64 {
+    if page > ordinary_page() {
         // The size of its pages, as a power of two, is in the upper bits.
         flags |= MemfdFlags::HUGETLB | MemfdFlags::from_bits_retain(page.ilog2() << 26);
     }
