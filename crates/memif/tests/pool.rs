@@ -5,11 +5,12 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use common::{packet, receive, send};
 use memif::ring::Descriptor;
-use memif::{Connection, Error, Pool, QueueConfig, RingSize, RxQueue, RxSink, TxQueue, in_process};
+use memif::{Connection, Error, Pool, QueueConfig, RingSize, RxQueue, RxSink, TxQueue, TxSource, in_process};
 use memory::packet::{Packets, SlotId};
 use memory::region::{CheckedRange, HugePages};
 use memory::simd::{Simd, Tier, TierTask};
@@ -211,6 +212,36 @@ fn what_a_peer_writes_into_descriptors_moves_nothing() {
     Tier::detect().dispatch(Forward { rx, tx, packets: &mut packets, change });
     assert_eq!(receive(&mut peer_b.rx[0]).unwrap(), changed(change, &[frame]));
     drop((peer_a, b.rx));
+}
+
+/// What takes or gives packets is somebody else's code: should it panic, the queues keep their buffers.
+#[test]
+fn buffers_outlive_a_panic() {
+    struct Panics;
+    impl RxSink for Panics {
+        fn packet(&mut self, _: CheckedRange<'_>) {
+            panic!("the sink's own fault");
+        }
+        fn chain(&mut self, _: &[CheckedRange<'_>], _: u32) {}
+    }
+    impl TxSource for Panics {
+        fn length(&mut self, _: usize) -> u32 {
+            panic!("the source's own fault");
+        }
+        fn write(&mut self, _: usize, _: CheckedRange<'_>) {}
+        fn write_chain(&mut self, _: usize, _: &[CheckedRange<'_>]) {}
+    }
+    let pool = pool(2 * 64);
+    let (mut a, mut peer) = member(&pool);
+    let frames = [packet(1, 60), packet(2, 900)];
+    send(&mut peer.tx[0], &frames).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| a.rx[0].receive(9, &mut Panics))).is_err());
+    assert_eq!(receive(&mut a.rx[0]).unwrap(), frames);
+    assert!(catch_unwind(AssertUnwindSafe(|| a.tx[0].transmit(1, &mut Panics))).is_err());
+    assert_eq!(send(&mut a.tx[0], &frames).unwrap(), 2);
+    assert_eq!(receive(&mut peer.rx[0]).unwrap(), frames);
+    drop(a);
+    assert_eq!(pool.free(), pool.buffers());
 }
 
 #[test]

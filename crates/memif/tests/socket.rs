@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+#[path = "common/raw.rs"]
+mod raw;
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::time::{Duration, Instant};
 
 use common::{client_connection, connect, drive, exchange, server_connection, small_queues};
+use memif::control::{Hello, Message, VERSION};
 use memif::ring::RingSize;
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings, Mode,
@@ -311,6 +314,58 @@ fn a_slow_handshake_is_ended_and_cannot_keep_others_out() {
     }
     assert_eq!(listener.next_deadline(), None);
     assert!(listener.is_connected(0), "whoever is connected has no deadline");
+}
+
+/// Each message comes well within the limit: what counts is when the handshake began.
+#[test]
+fn hostile_messages_during_a_handshake_give_no_more_time() {
+    let name = format!("quiver-test-drip-{}", std::process::id());
+    let (address, limit) = (Address::abstract_name(name.clone()), Duration::from_secs(5));
+    let settings = ListenerSettings { handshake_timeout: limit, ..ListenerSettings::default() };
+    let mut listener = Listener::bind(&address, settings).unwrap();
+    listener.register(0, server(0)).unwrap();
+    let (begin, peer) = (Instant::now(), raw::Raw::connect(&name));
+    assert_eq!(listener.process(begin).unwrap().len(), 0);
+    let mut served = Vec::new();
+    for (message, tenths) in raw::handshake().iter().zip([2, 6, 9, 12, 15]) {
+        peer.say(message);
+        // It may take a moment until the socket has it.
+        for _ in 0..10 {
+            served.extend(listener.process(begin + limit * tenths / 10).unwrap());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let over = tenths > 10;
+        assert_eq!(served.len(), usize::from(over), "{tenths} tenths of the limit: {served:?}");
+    }
+    assert!(matches!(served[..], [ServerEvent::Refused { reason: Reason::Timeout, .. }]), "{served:?}");
+    // And the other role: a server that says HELLO late, and nothing then.
+    let listening = listen_by_hand(&format!("{name}-server"));
+    let timing = ClientTiming { handshake_timeout: limit, ..ClientTiming::default() };
+    let address = Address::abstract_name(format!("{name}-server"));
+    let mut client = Client::new(address, client(0), timing).unwrap();
+    assert!(client.process(begin).is_empty());
+    let server = raw::Raw::serve(&listening);
+    server.say(&Message::Hello(Hello {
+        min_version: VERSION,
+        max_version: VERSION,
+        max_region: 255,
+        max_s2m_ring: 0,
+        max_m2s_ring: 0,
+        max_log2_ring_size: 14,
+        name: "late".into(),
+    }));
+    assert!(client.process(begin + limit * 8 / 10).is_empty());
+    let told = client.process(begin + limit);
+    assert!(matches!(told[..], [ClientEvent::Refused { reason: Reason::Timeout }]), "{told:?}");
+}
+
+fn listen_by_hand(name: &str) -> std::os::fd::OwnedFd {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+    let kind = SocketType::SEQPACKET;
+    let listening = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&listening, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
+    listen(&listening, 1).unwrap();
+    listening
 }
 
 fn connect_ignoring_refusals(listener: &mut Listener, client: &mut Client) {

@@ -17,11 +17,9 @@ impl RxQueue {
         max: usize,
         sink: &mut S,
     ) -> Result<Taken, Fault> {
-        // Out of the queue meanwhile, for it is borrowed as a whole.
-        let Some(pool) = self.pool.take() else { return Ok(Taken::default()) };
-        let received = self.walk(pool.addressing(), available, max, sink);
-        self.pool = Some(pool);
-        received
+        // A handle of its own, for the queue is borrowed as a whole; and it stays there should the sink panic.
+        let Some(pool) = self.pool.clone() else { return Ok(Taken::default()) };
+        self.walk(pool.addressing(), available, max, sink)
     }
 }
 
@@ -33,20 +31,16 @@ impl TxQueue {
         n: usize,
         source: &mut S,
     ) -> Result<Walked, Fault> {
-        let Some(pool) = self.pool.take() else { return Ok(Walked::default()) };
-        let sent = self.walk(pool.addressing(), room, n, source);
-        self.pool = Some(pool);
-        sent
+        let Some(pool) = self.pool.clone() else { return Ok(Walked::default()) };
+        self.walk(pool.addressing(), room, n, source)
     }
 
     /// Sends packets: those that came in by the same pool in the buffers in which they lie, others as copies. Gives how many. They are
     /// published.
     pub(super) fn exchange<S: Simd>(&mut self, source: &mut Source<'_, S>) -> Result<usize, Fault> {
         let room = self.checked_room()?;
-        let Some(pool) = self.pool.take() else { return Ok(0) };
-        let sent = self.exchange_with(&pool, room, source);
-        self.pool = Some(pool);
-        let sent = sent?;
+        let Some(pool) = self.pool.clone() else { return Ok(0) };
+        let sent = self.exchange_with(&pool, room, source)?;
         self.publish();
         Ok(sent)
     }

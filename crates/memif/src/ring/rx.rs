@@ -94,7 +94,7 @@ pub struct RxQueue {
     endpoint: Endpoint,
     slots: Slots,
     /// Client in a trust group: its buffers.
-    pub(super) pool: Option<PoolSlots>,
+    pub(super) pool: Option<Arc<PoolSlots>>,
     max_packet: u32,
     /// The chain being received: may be unfinished between two calls. Holds ranges of `ring.table()`.
     chain: Chain,
@@ -133,7 +133,8 @@ impl RxQueue {
 
     /// With these buffers.
     pub(crate) fn with_pool(self, pool: PoolSlots) -> Self {
-        let queue = Self { slots: Slots::Pool { capacity: pool.capacity() }, pool: Some(pool), ..self };
+        let queue =
+            Self { slots: Slots::Pool { capacity: pool.capacity() }, pool: Some(Arc::new(pool)), ..self };
         queue.post(0, queue.ring.size().descriptors());
         queue
     }

@@ -76,7 +76,7 @@ pub struct TxQueue {
     endpoint: Endpoint,
     slots: Slots,
     /// Client in a trust group: its buffers.
-    pub(super) pool: Option<PoolSlots>,
+    pub(super) pool: Option<Arc<PoolSlots>>,
     /// Buffers of the chain being put together. Ranges of `ring.table()`, only valid during `transmit`.
     parts: Vec<CheckedRange<'static>>,
     /// Their descriptors, as they will be published.
@@ -142,7 +142,8 @@ impl TxQueue {
 
     /// With these buffers.
     pub(crate) fn with_pool(self, pool: PoolSlots) -> Self {
-        let queue = Self { slots: Slots::Pool { capacity: pool.capacity() }, pool: Some(pool), ..self };
+        let queue =
+            Self { slots: Slots::Pool { capacity: pool.capacity() }, pool: Some(Arc::new(pool)), ..self };
         queue.lay_out();
         queue
     }
