@@ -93,15 +93,32 @@ fn as_server(program: &str, queues: u16, how: &[&str]) {
     }
 }
 
-/// Our client and its server; then we go and come back, and it doesn't notice more than that.
+/// Our client and its server; then we go and come back, and it doesn't notice more than that; then it is killed and comes back, and our
+/// client finds it by itself.
 fn as_client(program: &str, queues: u16, how: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("memif.sock");
-    let _reflector = Reflector::start(program, &path, "master", queues, how);
-    for _life in 0..2 {
+    let start = || Reflector::start(program, &path, "master", queues, how);
+    let mut reflector = start();
+    let new = || {
         let queue_config = QueueConfig { rx_queues: queues, tx_queues: queues, ..small_queues() };
         let config = ClientConfig { queues: queue_config, ..ClientConfig::default() };
-        let mut client = Client::new(Address::path(&path), config, ClientTiming::default()).unwrap();
+        Client::new(Address::path(&path), config, ClientTiming::default()).unwrap()
+    };
+    let mut client = new();
+    for life in 0..3 {
+        match life {
+            0 => {}
+            1 => client = new(),
+            _ => {
+                drop(reflector);
+                let ended = |happened: &[Vec<ClientEvent>]| {
+                    happened[0].iter().any(|event| matches!(event, ClientEvent::Disconnected { .. }))
+                };
+                drive(None, &mut [&mut client], |_, h| ended(h));
+                reflector = start();
+            }
+        }
         let up = |happened: &[Vec<ClientEvent>]| {
             happened[0].iter().any(|event| matches!(event, ClientEvent::Connected(_)))
         };
@@ -112,4 +129,5 @@ fn as_client(program: &str, queues: u16, how: &[&str]) {
             cell(&name, &mut ours.tx, &mut ours.rx, size, waiting, ROUNDS / usize::from(queues));
         }
     }
+    drop(reflector);
 }

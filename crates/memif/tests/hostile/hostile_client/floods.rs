@@ -179,8 +179,15 @@ fn peer_that_never_listens() {
 fn descriptors_used_up() {
     use std::time::Instant;
 
-    use memif::{Address, Listener, ListenerSettings, ServerConfig, ServerEvent};
+    use memif::region::CheckedRange;
+    use memif::{Address, Listener, ListenerSettings, RxSink, ServerConfig, ServerEvent};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    struct Nothing;
+    impl RxSink for Nothing {
+        fn packet(&mut self, _: CheckedRange<'_>) {}
+        fn chain(&mut self, _: &[CheckedRange<'_>], _: u32) {}
+    }
 
     if std::env::var_os("QUIVER_TEST_DESCRIPTORS").is_none() {
         let name = "hostile_client::floods::descriptors_used_up";
@@ -200,7 +207,11 @@ fn descriptors_used_up() {
     peer.as_ref().unwrap().begin();
     peer.as_ref().unwrap().ring(super::peer::TX_RING);
     peer.as_ref().unwrap().say_connect();
-    assert!(matches!(&listener.process(start).unwrap()[..], [ServerEvent::Connected(_)]));
+    let connected = listener.process(start).unwrap().into_iter().find_map(|event| match event {
+        ServerEvent::Connected(connection) => Some(connection),
+        _ => None,
+    });
+    let mut connection = connected.unwrap();
 
     let sockets: Vec<_> = (0..3).map(|_| socket()).collect();
     let usual = getrlimit(Resource::Nofile);
@@ -211,6 +222,11 @@ fn descriptors_used_up() {
     }
     let told = listener.process(start).unwrap();
     assert!(matches!(&told[..], [ServerEvent::NotAccepting { .. }]), "{told:?}");
+    // Who is connected goes on.
+    let good = peer.as_ref().unwrap();
+    good.publish(&[good.good(TX, 0, 60), good.good(TX, 1, 60)]);
+    assert_eq!(connection.rx[0].receive(9, &mut Nothing), Ok(2));
+    connection.rx[0].release();
     // Not at once again: whoever waits for the listener would be kept busy.
     assert!(listener.next_deadline().is_some_and(|at| at > start));
     assert!(listener.process(start).unwrap().is_empty());
@@ -220,7 +236,7 @@ fn descriptors_used_up() {
     drop(peer.take());
     let ended = listener.process(again).unwrap();
     assert!(matches!(&ended[..], [ServerEvent::Disconnected { id: 0, .. }, ..]), "{ended:?}");
-    drop(ended);
+    drop((ended, connection));
     setrlimit(Resource::Nofile, usual).unwrap();
     listener.process(again + Duration::from_secs(1)).unwrap();
     for socket in &sockets {
