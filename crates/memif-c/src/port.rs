@@ -27,6 +27,12 @@ pub(crate) enum Control {
     Server(Box<Listener>, u32),
 }
 
+/// C calls from any thread.
+const _: fn() = || {
+    fn may_be_shared<T: Send + Sync>() {}
+    may_be_shared::<Port>();
+};
+
 /// One interface, client or server.
 #[derive(Debug)]
 pub struct Port {
