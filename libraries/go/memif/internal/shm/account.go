@@ -90,9 +90,8 @@ func (a *Account) gone(bytes uint64) {
 // allocated are the bytes of a file that have memory, of the 512 that a block has.
 func allocated(stat *unix.Stat_t) uint64 { return uint64(max(stat.Blocks, 0)) * 512 }
 
-// hasHoles says whether some of the first size bytes of a file may have no memory yet.
-func hasHoles(fd int, stat *unix.Stat_t, size uint64) bool {
-	page := uint64(stat.Blksize)
+// hasHoles says whether some of the first size bytes of a file of such pages may have no memory yet.
+func hasHoles(fd int, stat *unix.Stat_t, size, page uint64) bool {
 	if allocated(stat) >= roundUp(uint64(max(stat.Size, 0)), page) {
 		return false
 	}

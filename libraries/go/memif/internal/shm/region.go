@@ -75,15 +75,15 @@ func create(name string, size uint64, flags int) (*Region, error) {
 
 func allocate(file *os.File, size uint64) (*Region, error) {
 	fd := int(file.Fd())
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, fmt.Errorf("fstat: %w", err)
+	page, err := pageSize(fd)
+	if err != nil {
+		return nil, err
 	}
-	size = roundUp(size, uint64(stat.Blksize))
+	size = roundUp(size, page)
 	if err := unix.Ftruncate(fd, int64(size)); err != nil {
 		return nil, fmt.Errorf("ftruncate: %w", err)
 	}
-	region, err := mapFile(file, size, uint64(stat.Blksize))
+	region, err := mapFile(file, size, page)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,11 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Accou
 	if uint64(max(stat.Size, 0)) < claimed {
 		return nil, fmt.Errorf("%w: %d bytes announced, the file has %d", ErrTruncated, claimed, stat.Size)
 	}
-	page := uint64(stat.Blksize)
-	holes := hasHoles(int(fd), &stat, claimed)
+	page, err := pageSize(int(fd))
+	if err != nil {
+		return nil, err
+	}
+	holes := hasHoles(int(fd), &stat, claimed, page)
 	if holes {
 		if err := account.enter(roundUp(claimed, page), max(roundUp(most, page), most)); err != nil {
 			return nil, err

@@ -38,7 +38,7 @@ var theRemains = sync.OnceValue(func() *remains {
 // leave leaves bytes on an account until the file is gone; false: for good, because that can't be noticed.
 func leave(file *os.File, stat *unix.Stat_t, one claim) bool {
 	all := theRemains()
-	if all == nil || !isNameless(stat) {
+	if all == nil || !isNameless(int(file.Fd()), stat) {
 		return false
 	}
 	// Held, so that nobody hears that the file is gone before it is known whose it was.
@@ -104,9 +104,13 @@ func forget(account *Account) {
 
 // isNameless says whether the file can't be given a name: a memfd, whose file system nobody can mount. Of others the kernel says that they
 // are gone when their last name is, though they may be open.
-func isNameless(stat *unix.Stat_t) bool {
+func isNameless(file int, stat *unix.Stat_t) bool {
+	page, err := pageSize(file)
+	if err != nil {
+		return false
+	}
 	flags := unix.MFD_CLOEXEC
-	if page := uint64(stat.Blksize); page > uint64(unix.Getpagesize()) {
+	if page > uint64(unix.Getpagesize()) {
 		// The size of its pages, as a power of two, is in the upper bits.
 		flags |= unix.MFD_HUGETLB | (bits.Len64(page)-1)<<26
 	}
