@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func TestOtherPanicsGoOn(t *testing.T) {
 	_ = server.table.Guard(func() error { panic("ours") })
 }
 
-// Signalled once with a large number a semaphore stays readable for years: whoever waits for it would never sleep.
+// A semaphore is no eventfd of memif's: where the kernel tells, its peer learns that.
 func TestSemaphoreIsNoEventfd(t *testing.T) {
 	fd, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
@@ -68,6 +69,43 @@ func TestSemaphoreIsNoEventfd(t *testing.T) {
 	}
 	if _, err := shm.PeerEvent(os.NewFile(uintptr(fd), "semaphore")); !errors.Is(err, NotAnEventfd) {
 		t.Error(err)
+	}
+}
+
+// Before Linux 6.7 nobody can tell a semaphore from an eventfd: there it wakes its reader once for each signal, as any other does, however
+// much is left in it.
+func TestSemaphoreWakesOnceASignal(t *testing.T) {
+	server, _ := pair(t, ServerConfig{}, ClientConfig{})
+	semaphore, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(semaphore)
+	q := server.RxQueues()[0]
+	// In the place of the event that was agreed on: in a handshake it would be refused here.
+	if err := unix.Dup3(semaphore, int(q.end.event.File().Fd()), unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	waker, err := newWaker(server.rx, []*shm.Event{q.end.event})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waker.close()
+	reader := &Conn{rx: server.rx, waker: waker, done: make(chan struct{})}
+	signal := make([]byte, 8)
+	for i, much := range []uint64{1 << 40, 1, 1 << 50} {
+		binary.NativeEndian.PutUint64(signal, much)
+		if _, err := unix.Write(semaphore, signal); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+		if _, err := reader.ReadBatchContext(ctx, NewBatch(1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		cancel()
+		if woken := q.Counters().Signals; woken != uint64(i+1) {
+			t.Fatalf("%d signals woke the reader %d times", i+1, woken)
+		}
 	}
 }
 

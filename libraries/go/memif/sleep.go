@@ -42,7 +42,8 @@ func (s *sleeper) free() {
 
 // waker waits for what the peer signals, by the runtime's poller, so that no thread is held. One sleeper watches for all others of the
 // connection: a signal that one reader takes wakes whoever sleeps on that queue. The events are behind an epoll descriptor of our own:
-// what a peer does to the description that it shares doesn't matter.
+// what a peer does to the description that it shares doesn't matter. It is told of signals as they come, not of events that are readable: a
+// semaphore, which nobody can tell from an eventfd before Linux 6.7, stays so for as many looks as the peer likes.
 type waker struct {
 	file   *os.File
 	raw    syscall.RawConn
@@ -61,7 +62,7 @@ func newWaker(queues []*RxQueue, events []*shm.Event) (*waker, error) {
 	}
 	for i, event := range events {
 		fd := int(event.File().Fd())
-		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)})
+		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(i)})
 		if err != nil {
 			break
 		}

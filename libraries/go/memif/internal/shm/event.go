@@ -37,14 +37,13 @@ func NewEvent() (*Event, error) {
 }
 
 // PeerEvent takes one over that came from a peer; on an error it is still the caller's. A semaphore is none: signalled once with a large number it
-// stays readable for as many looks, and whoever waits for it is kept awake.
+// stays readable for as many looks. Before Linux 6.7, which tells, it is taken all the same, so whoever waits must not go by that.
 func PeerEvent(file *os.File) (*Event, error) {
 	fd := int(file.Fd())
 	// The kernel tells what a descriptor is by its link's name only.
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || name != "anon_inode:[eventfd]" {
 		return nil, errors.Join(ErrNotEvent, err)
 	}
-	// Told from Linux 6.7 on.
 	facts, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err == nil && regexp.MustCompile(`(?m)^eventfd-semaphore:\s*1$`).Match(facts) {
 		return nil, fmt.Errorf("%w: it is a semaphore", ErrNotEvent)
@@ -70,7 +69,7 @@ func readsWithoutWaiting(fd int) error {
 // File is the descriptor, readable while signalled.
 func (e *Event) File() *os.File { return e.file }
 
-// Clear takes the signal back; says whether there was one.
+// Clear takes the signal back; says whether there was one. Of a semaphore it takes one of as many.
 func (e *Event) Clear() bool {
 	var counter [8]byte
 	// Not to wait is said with the call: O_NONBLOCK belongs to the peer as well. An offset of -1 is none.
