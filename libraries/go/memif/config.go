@@ -66,6 +66,9 @@ type ClientConfig struct {
 	HugePages   HugePages     // TryHugePages
 	Netns       string        // file of the network namespace that an abstract socket is in: ours
 	Timeout     time.Duration // from connecting to CONNECTED: 5 s
+	// StallTimeout is how long a write waits for a peer that takes nothing at all before it gives up with *PeerStalled: for ever, or
+	// until its deadline.
+	StallTimeout time.Duration
 }
 
 // ServerConfig is an interface that waits for a client. A field that is zero has the default of its comment.
@@ -93,6 +96,9 @@ type ServerConfig struct {
 	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all if nil; an empty list is refused
 	AllowGIDs         []uint32 // effective groups, likewise; supplementary ones don't count
 	AllowPIDNamespace string   // the process namespace that the client lives in itself, as a file: /proc/42/ns/pid: any
+	// StallTimeout is how long a write waits for a client that takes nothing at all before it gives up with *PeerStalled: for ever, or
+	// until its deadline.
+	StallTimeout time.Duration
 }
 
 func or[T comparable](value, otherwise T) T {
@@ -118,6 +124,7 @@ func (c ClientConfig) complete() (ClientConfig, error) {
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
 		inRange("HugePages", uint64(c.HugePages), uint64(TryHugePages), uint64(RequireHugePages)),
 		inRange("Timeout", uint64(c.Timeout), 1, math.MaxInt64),
+		inRange("StallTimeout", uint64(c.StallTimeout), 0, math.MaxInt64),
 	)
 }
 
@@ -135,6 +142,7 @@ func (c ServerConfig) complete() (ServerConfig, error) {
 		checkRingSize("MaxRingSize", c.MaxRingSize),
 		inRange("MaxRegions", uint64(c.MaxRegions), 1, 256),
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
+		inRange("StallTimeout", uint64(c.StallTimeout), 0, math.MaxInt64),
 		checkList("AllowUIDs", c.AllowUIDs),
 		checkList("AllowGIDs", c.AllowGIDs),
 		checkNamespace("AllowPIDNamespace", c.AllowPIDNamespace),

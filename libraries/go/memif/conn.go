@@ -43,8 +43,9 @@ type Conn struct {
 	table   *shm.Table
 	rx      []*RxQueue
 	tx      []*TxQueue
-	waker   *waker     // nil if nothing is received
-	writer  shm.Writer // of signals that the kernel doesn't give
+	waker   *waker        // nil if nothing is received
+	writer  shm.Writer    // of signals that the kernel doesn't give
+	stall   time.Duration // to wait for a peer that takes nothing; 0: for ever
 
 	nextRx        atomic.Uint32
 	readDeadline  atomic.Int64 // in ns since 1970; 0: none
@@ -58,16 +59,16 @@ type Conn struct {
 }
 
 // open puts a connection together from its ends. Takes them all over.
-func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end, maxPacket uint32) (*Conn, error) {
-	c := &Conn{info: info, address: address, channel: ctl, table: table, done: make(chan struct{})}
+func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end, maxPacket uint32, stall time.Duration) (*Conn, error) {
+	c := &Conn{info: info, address: address, channel: ctl, table: table, stall: stall, done: make(chan struct{})}
 	events := make([]*shm.Event, 0, len(rx))
 	for _, e := range rx {
 		c.rx = append(c.rx, &RxQueue{conn: c, end: e, maxPacket: maxPacket})
 		events = append(events, e.event)
 	}
-	for _, e := range tx {
+	for i, e := range tx {
 		e.event.SignalBy(&c.writer)
-		c.tx = append(c.tx, &TxQueue{conn: c, end: e, maxPacket: max(maxPacket, DefaultMaxPacket)})
+		c.tx = append(c.tx, &TxQueue{conn: c, number: i, end: e, maxPacket: max(maxPacket, DefaultMaxPacket)})
 	}
 	var err error
 	if len(events) > 0 {
@@ -266,42 +267,6 @@ func (c *Conn) ReadPacket(buffer []byte) (int, error) {
 	return copy(buffer, packet), nil
 }
 
-// WritePacket sends one packet on the first queue, waiting for room, until the write deadline if there is one; gives its length.
-func (c *Conn) WritePacket(packet []byte) (int, error) {
-	if _, err := c.WriteBatch([][]byte{packet}); err != nil {
-		return 0, err
-	}
-	return len(packet), nil
-}
-
-// TryWriteBatch sends packets on the first queue as far as there is room; gives how many.
-func (c *Conn) TryWriteBatch(packets [][]byte) (int, error) {
-	if len(c.tx) == 0 {
-		return 0, c.wrap("write", NoRings)
-	}
-	return c.tx[0].TryWriteBatch(packets)
-}
-
-// WriteBatch sends all packets on the first queue, waiting for room; gives how many before an error. A peer that takes nothing any more
-// keeps it waiting until the connection ends: SetWriteDeadline, or [Conn.WriteBatchContext], bounds that.
-func (c *Conn) WriteBatch(packets [][]byte) (int, error) {
-	if len(c.tx) == 0 {
-		return 0, c.wrap("write", NoRings)
-	}
-	return c.write(context.Background(), c.tx[0], packets)
-}
-
-// WriteBatchContext does so until the context ends; the write deadline counts as well.
-func (c *Conn) WriteBatchContext(ctx context.Context, packets [][]byte) (int, error) {
-	if err := checkContext(ctx); err != nil {
-		return 0, c.wrap("write", err)
-	}
-	if len(c.tx) == 0 {
-		return 0, c.wrap("write", NoRings)
-	}
-	return c.write(ctx, c.tx[0], packets)
-}
-
 // fill receives from all queues in turn, beginning with another each time so that none waits for the others.
 func (c *Conn) fill(queues []*RxQueue, batch *Batch) (int, error) {
 	if len(queues) == 0 {
@@ -355,28 +320,4 @@ func (c *Conn) readUntil(queues []*RxQueue, batch *Batch, until time.Time, cance
 	}
 	me.free()
 	return c.fill(queues, batch)
-}
-
-// write sends all packets, until the context ends. The protocol has no signal for room: it is looked for again, ever less often.
-func (c *Conn) write(ctx context.Context, q *TxQueue, packets [][]byte) (int, error) {
-	sent, pause := 0, time.Duration(0)
-	for {
-		n, err := q.TryWriteBatch(packets[sent:])
-		sent += n
-		if err != nil || sent == len(packets) {
-			return sent, err
-		}
-		if n > 0 {
-			pause = 0
-			continue
-		}
-		if deadline := c.writeDeadline.Load(); deadline != 0 && time.Now().UnixNano() >= deadline {
-			return sent, c.wrap("write", os.ErrDeadlineExceeded)
-		}
-		if err := ended(ctx); err != nil {
-			return sent, c.wrap("write", err)
-		}
-		pause = min(max(2*pause, 5*time.Microsecond), time.Millisecond)
-		time.Sleep(pause)
-	}
 }

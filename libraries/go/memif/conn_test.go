@@ -23,6 +23,12 @@ func pair(t testing.TB, server ServerConfig, client ClientConfig) (*Conn, *Conn)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	return join(t, l, client)
+}
+
+// join is a client that connects, and what its listener accepts.
+func join(t testing.TB, l *Listener, client ClientConfig) (*Conn, *Conn) {
+	t.Helper()
 	client.HugePages = NoHugePages
 	dialled, err := Dial(within(t), l.address, client)
 	if err != nil {

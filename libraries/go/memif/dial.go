@@ -175,7 +175,7 @@ func (h *clientHandshake) connection(address string) (*Conn, error) {
 	info := Info{Client, h.config.ID, h.config.Mode, h.server, h.peer, h.channel.credentials()}
 	tx := h.memory.layout.txRings
 	rxEnds, txEnds := h.memory.ends[tx:], h.memory.ends[:tx]
-	conn, err := open(info, address, h.channel, h.memory.table, rxEnds, txEnds, uint32(h.config.MaxPacket))
+	conn, err := open(info, address, h.channel, h.memory.table, rxEnds, txEnds, uint32(h.config.MaxPacket), h.config.StallTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"quiver/memif/internal/shm"
 )
@@ -20,8 +21,22 @@ func (e *Error) Error() string { return "memif: " + e.Op + " " + e.Interface + "
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Timeout says whether a deadline had passed, as net.Error has it.
-func (e *Error) Timeout() bool { return errors.Is(e.Err, os.ErrDeadlineExceeded) }
+// Timeout says whether a deadline had passed, as net.Error has it, or StallTimeout.
+func (e *Error) Timeout() bool {
+	var stalled *PeerStalled
+	return errors.Is(e.Err, os.ErrDeadlineExceeded) || errors.As(e.Err, &stalled)
+}
+
+// PeerStalled says that a write gave up because the peer took nothing for as long as StallTimeout. The connection is as it was: it can be
+// written to again, or closed.
+type PeerStalled struct {
+	Queue int           // that was written to, from 0 on
+	After time.Duration // in which it took nothing
+}
+
+func (e *PeerStalled) Error() string {
+	return fmt.Sprintf("the peer has taken nothing from queue %d for %v", e.Queue, e.After.Round(time.Millisecond))
+}
 
 // PeerError is a disconnection by the peer. Where its code says so, errors.Is finds the cause in it that the peer has: WrongSecret, say, or
 // Limit for all that is more than it allows.

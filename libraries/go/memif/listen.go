@@ -401,7 +401,7 @@ func (l *Listener) converse(one *handshake, h *serverHandshake, ended func()) (*
 			continue
 		}
 		h.peer.Peer = one.peer
-		conn, err := open(h.peer, l.address, ctl, h.table, h.rx, h.tx, uint32(h.config.MaxPacket))
+		conn, err := open(h.peer, l.address, ctl, h.table, h.rx, h.tx, uint32(h.config.MaxPacket), h.config.StallTimeout)
 		// The connection's now, also of one that failed: its regions may not be unmapped yet, and have their share until they are.
 		part := h.share
 		h.rx, h.tx, h.table, h.share = nil, nil, nil, nil

@@ -11,9 +11,11 @@ import (
 // TxQueue is one queue to send to.
 type TxQueue struct {
 	conn      *Conn
+	number    int
 	mu        sync.Mutex
 	end       end
 	closed    bool
+	taken     uint16           // how far the peer had taken packets, when that was looked at last
 	maxPacket uint32           // longest packet to send, in bytes
 	chain     []shm.Descriptor // of the packet being put together
 	parts     [][]byte         // their buffers
@@ -49,7 +51,7 @@ func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
 }
 
 // WriteBatch sends all packets, waiting for room; gives how many before an error. A peer that takes nothing any more keeps it waiting until
-// the connection ends: its SetWriteDeadline, or [TxQueue.WriteBatchContext], bounds that.
+// the connection ends: its SetWriteDeadline, StallTimeout, or [TxQueue.WriteBatchContext], bounds that.
 func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) {
 	if q.conn == nil {
 		return 0, unopened("write", "queue of a connection")
@@ -57,7 +59,7 @@ func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) {
 	return q.conn.write(context.Background(), q, packets)
 }
 
-// WriteBatchContext does so until the context ends; the write deadline counts as well.
+// WriteBatchContext does so until the context ends; the write deadline and StallTimeout count as well.
 func (q *TxQueue) WriteBatchContext(ctx context.Context, packets [][]byte) (int, error) {
 	if q.conn == nil {
 		return 0, unopened("write", "queue of a connection")
@@ -86,6 +88,7 @@ func (q *TxQueue) put(packets [][]byte) (sent int, refused, fault error) {
 		return 0, nil, fault
 	}
 	index, used, bytes := e.cursor.taken, uint16(0), uint64(0)
+	q.taken = index + room
 	most := q.longest()
 	q.looked = 0
 	for _, packet := range packets {
@@ -194,6 +197,13 @@ func (q *TxQueue) collect(d shm.Descriptor, index, room uint16, length int) (boo
 		}
 		d = e.buffer(index + n)
 	}
+}
+
+// progress is how far the peer had taken packets when it was written to last.
+func (q *TxQueue) progress() uint16 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.taken
 }
 
 // start lays a client's buffers out.
