@@ -152,6 +152,7 @@ func TestStormOfOneProcessEndsItsOwnOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	defer bystander(t, l)()
 	slow := startSlowClient(t, l.address)
 	for range 50 {
 		ctl, err := dialChannel(within(t), l.address, "")

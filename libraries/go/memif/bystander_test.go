@@ -53,6 +53,18 @@ func bystander(t testing.TB, l *Listener) (goesOn func()) {
 	}
 }
 
+// hostilePair is a pair one of which is to misbehave, and a bystander beside it.
+func hostilePair(t testing.TB, server ServerConfig, client ClientConfig) (*Conn, *Conn) {
+	t.Helper()
+	l, err := Listen(abstract(), ListenConfig{}, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	t.Cleanup(bystander(t, l))
+	return join(t, l, client)
+}
+
 // exchanged are the lengths of packets that go to and fro together.
 var exchanged = []int{60, 256, 257, 1514, 64}
 

@@ -101,12 +101,14 @@ func TestDescriptorsOfTheTable(t *testing.T) {
 	}
 }
 
+// tableServer is what the table speaks of, with a bystander.
 func tableServer(t *testing.T) *Listener {
 	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{}, ServerConfig{ID: 1, Secret: "quiver"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	t.Cleanup(bystander(t, l))
 	return l
 }
 

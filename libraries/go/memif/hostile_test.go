@@ -25,6 +25,7 @@ func TestMemoryThatGoesAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
+		defer bystander(t, l)()
 		raw := newRaw(t, l.address, false)
 		raw.connect(readTable(t))
 		conn, err := l.Accept(within(t))
@@ -75,7 +76,7 @@ func TestSemaphoreIsNoEventfd(t *testing.T) {
 // Before Linux 6.7 nobody can tell a semaphore from an eventfd: there it wakes its reader once for each signal, as any other does, however
 // much is left in it.
 func TestSemaphoreWakesOnceASignal(t *testing.T) {
-	server, _ := pair(t, ServerConfig{}, ClientConfig{})
+	server, _ := hostilePair(t, ServerConfig{}, ClientConfig{})
 	semaphore, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
@@ -172,6 +173,7 @@ func TestConnectStormAndSlowHandshakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	defer bystander(t, l)()
 	var silent []channel
 	for range 200 {
 		ctl, err := dialChannel(within(t), l.address, "")
@@ -212,7 +214,7 @@ func TestConnectStormAndSlowHandshakes(t *testing.T) {
 func TestServerThatMovesBuffers(t *testing.T) {
 	for _, length := range []uint32{0, 60, 2048, 2049, 1<<32 - 1} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
-			server, client := pair(t, ServerConfig{}, ClientConfig{})
+			server, client := hostilePair(t, ServerConfig{}, ClientConfig{})
 			if _, err := server.WritePacket(packetOf(1, 60)); err != nil {
 				t.Fatal(err)
 			}
@@ -256,6 +258,7 @@ func TestLimitsAreEnforced(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
+			defer bystander(t, l)()
 			raw := newRaw(t, l.address, true)
 			raw.hear([]string{"hello"})
 			raw.send(readTable(t).message(t, "init"))

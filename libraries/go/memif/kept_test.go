@@ -83,6 +83,7 @@ func TestMemoryWithHolesIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	defer bystander(t, l)()
 	for range 2 {
 		paid, comes := int64(0), 0
 		for {
@@ -124,6 +125,7 @@ func TestMemoryThatIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	defer bystander(t, l)()
 	for range 50 {
 		// Its memory goes with the test.
 		t.Run("again", func(t *testing.T) {
@@ -141,6 +143,7 @@ func TestAllocatedMemoryThatIsFreed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	defer bystander(t, l)()
 	table, raw := readTable(t), newRaw(t, l.address, true)
 	if err := unix.Fallocate(raw.fd, 0, 0, rawRegion); err != nil {
 		t.Fatal(err)

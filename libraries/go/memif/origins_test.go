@@ -95,6 +95,7 @@ func TestContainerIsOneOrigin(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
+			defer bystander(t, l)()
 			slow := startSlowClient(t, l.address)
 			before := l.origins()
 			bad := newContainer(t, l.address, children)

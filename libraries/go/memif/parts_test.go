@@ -36,7 +36,7 @@ func TestAPacketInTooManyPartsIsAFault(t *testing.T) {
 		parts int
 		fault error
 	}{{64 + 9216/64, nil}, {64 + 9216/64 + 1, TooManyParts}} {
-		server, client := pair(t, ServerConfig{MaxPacket: 9216}, ClientConfig{RingSize: 1024})
+		server, client := hostilePair(t, ServerConfig{MaxPacket: 9216}, ClientConfig{RingSize: 1024})
 		inParts(t, client.tx[0], c.parts, true)
 		batch := NewBatch(4)
 		n, err := server.TryReadBatch(batch)
@@ -48,7 +48,7 @@ func TestAPacketInTooManyPartsIsAFault(t *testing.T) {
 
 // What one call looks at is bounded; the rest is received by the next ones.
 func TestPartsOfACallAreBounded(t *testing.T) {
-	server, client := pair(t, ServerConfig{}, ClientConfig{RingSize: 16384, BufferSize: 64})
+	server, client := hostilePair(t, ServerConfig{}, ClientConfig{RingSize: 16384, BufferSize: 64})
 	const packets, parts = 30, 500
 	for range packets {
 		inParts(t, client.tx[0], parts, true)
@@ -73,7 +73,7 @@ func TestPartsOfACallAreBounded(t *testing.T) {
 
 // Buffers to send into, likewise: one of a byte each.
 func TestTooManyBuffersToSendInto(t *testing.T) {
-	server, client := pair(t, ServerConfig{}, ClientConfig{RingSize: 16384})
+	server, client := hostilePair(t, ServerConfig{}, ClientConfig{RingSize: 16384})
 	post := func(length uint32) {
 		err := client.rx[0].locked(func() error {
 			e := &client.rx[0].end

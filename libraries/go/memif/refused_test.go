@@ -50,6 +50,7 @@ func TestWhatIsRefusedIsClosedAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
+			defer bystander(t, l)()
 			goOn := l.hangOurs(t)
 			raw := newRaw(t, l.address, true)
 			raw.hear([]string{"hello"})
@@ -73,6 +74,7 @@ func TestWhatIsRefusedIsClosedAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
+		defer bystander(t, l)()
 		goOn := l.hangOurs(t)
 		raw := newRaw(t, l.address, true)
 		raw.connect(table)
