@@ -51,13 +51,6 @@ func (a *Account) enter(size, most uint64) error {
 	return nil
 }
 
-// cancel takes a region off that didn't come to be mapped.
-func (a *Account) cancel(size uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.bytes -= size
-}
-
 // settle is for when nothing of ours writes to the region any more: what its file has stays, until that is gone.
 func (a *Account) settle(size uint64, file *os.File) {
 	left := size

@@ -83,6 +83,38 @@ func TestPagesOfHugeMemory(t *testing.T) {
 	_ = region.Close()
 }
 
+// What isn't allocated of huge pages costs us nothing, also where nobody bounds that: it is the end of the region.
+func TestHoleAmongHugePagesIsNotFilled(t *testing.T) {
+	if err := NoticesPunchedHoles(); err != nil {
+		t.Skip("no userfaultfd:", err)
+	}
+	file := memory(t, 2*huge, unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
+	if err := unix.Fallocate(int(file.Fd()), 0, 0, huge); err != nil {
+		t.Skip("no huge pages:", err)
+	}
+	region, err := MapRegion(file, 2*huge, false, new(Account), 0)
+	if errors.Is(err, unix.ENOMEM) {
+		t.Skip("two huge pages can't be mapped:", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer region.Close()
+	before := stated(t, file).Blocks
+	write := func(at int) error {
+		return NewTable([]*Region{region}).Guard(func() error { region.bytes[at] = 1; return nil })
+	}
+	if err := write(0); err != nil {
+		t.Error("a page that is there:", err)
+	}
+	if err := write(huge); !errors.Is(err, ErrLost) {
+		t.Errorf("%v, expected that the region is lost", err)
+	}
+	if after := stated(t, file).Blocks; after != before {
+		t.Errorf("a page was made: %d blocks, and %d before", after, before)
+	}
+}
+
 // hugeFile is a file of ordinary pages in a file system that may have huge ones from now on. Nobody else sees it: it is mounted nowhere.
 func hugeFile(t *testing.T, size, allocated int64) *os.File {
 	t.Helper()

@@ -101,8 +101,8 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 }
 
 // MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file. Holes go on an
-// account that may have up to most bytes, in whole pages; a region without holes gets none later: see forbidHoles. Takes the descriptor
-// over; on an error it is still the caller's.
+// account that may have up to most bytes, in whole pages; a region without holes gets none later, and one of huge pages is lost when one
+// is touched: see forbidHoles. Takes the descriptor over; on an error it is still the caller's.
 func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Account, most uint64) (*Region, error) {
 	if claimed == 0 || claimed > MaxRegion {
 		return nil, fmt.Errorf("%w: %d", ErrSize, claimed)
@@ -133,22 +133,22 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Accou
 		return nil, err
 	}
 	holes := hasHoles(int(fd), &stat, claimed, page)
-	if holes {
-		if err := account.enter(roundUp(claimed, page), max(roundUp(most, page), most)); err != nil {
-			return nil, err
-		}
-	}
 	region, err := mapFile(file, claimed, page)
-	switch {
-	case holes && err != nil:
-		account.cancel(roundUp(claimed, page))
-	case holes:
-		region.account = account
-	case err == nil:
-		// All of it was the peer's, and stays so. Where that can't be had, what the peer frees is made anew by us.
-		_ = forbidHoles(region.bytes)
+	if err != nil {
+		return nil, err
 	}
-	return region, err
+	// Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
+	// megabytes would have to be cleared for a packet. Without holes, all is the peer's and stays so. Where that can't be had, what the
+	// peer frees is made anew by us.
+	isHuge := page > uint64(os.Getpagesize())
+	noHoles := (!holes || isHuge) && forbidHoles(region.bytes) == nil
+	if holes && !noHoles {
+		if err := account.enter(roundUp(claimed, page), max(roundUp(most, page), most)); err != nil {
+			return nil, errors.Join(err, unix.Munmap(region.bytes))
+		}
+		region.account = account
+	}
+	return region, nil
 }
 
 func mapFile(file *os.File, size, page uint64) (*Region, error) {
