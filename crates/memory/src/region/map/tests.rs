@@ -47,8 +47,7 @@ fn of_transparent_huge_pages(directory: &Path) -> Option<OwnedFd> {
     };
     let mut open = std::fs::File::options();
     open.read(true).write(true).create_new(true);
-    let file = mounted.then(|| open.open(directory.join("region")).unwrap().into());
-    file
+    mounted.then(|| open.open(directory.join("region")).unwrap().into())
 }
 
 #[test]
