@@ -84,13 +84,15 @@ fn asked_at(vip: &VipState) -> String {
     format!("{}/{}", endpoint(&vip.address, vip.port), vip.protocol().word())
 }
 
-/// "maglev, 60 s": how one is chosen.
+/// "maglev, 60 s, direct": how one is chosen, and how packets get there.
 fn how(vip: &VipState) -> String {
     let algorithm = vip.algorithm().word().replace('_', "-");
-    match vip.affinity_seconds {
-        0 => algorithm,
-        seconds => format!("{algorithm}, {seconds} s"),
-    }
+    let affinity = match vip.affinity_seconds {
+        0 => String::new(),
+        seconds => format!(", {seconds} s"),
+    };
+    let direct = if vip.direct_server_return { ", direct" } else { "" };
+    format!("{algorithm}{affinity}{direct}")
 }
 
 fn state(backend: &VipBackendState) -> Cell {
@@ -136,6 +138,8 @@ mod tests {
             refused: 2,
             ..VipState::default()
         };
+        let direct = VipState { direct_server_return: true, ..web.clone() };
+        assert_eq!(how(&direct), "least-flows, 60 s, direct");
         let view = Vips { name: None };
         assert_eq!(
             view.table(&VipsResponse { vips: vec![web] }, None, Paint::new(false)),

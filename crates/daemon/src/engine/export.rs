@@ -167,7 +167,7 @@ impl Export<'_> {
             }
             self.session(&event.seen, &record);
         }
-        if self.exporter.settings.nat_events && event.seen.translated.is_some() && event.seen.key.is_v4() {
+        if self.exporter.settings.nat_events && beyond(&event.seen).is_some() && event.seen.key.is_v4() {
             self.add(Template::of_nat_event(), &record);
         }
     }
@@ -213,7 +213,7 @@ impl Export<'_> {
     }
 
     fn session(&mut self, seen: &Seen, record: &Record<'_>) {
-        let template = Template::of_session(seen.key.is_v4(), seen.translated.is_some());
+        let template = Template::of_session(seen.key.is_v4(), beyond(seen).is_some());
         self.add(template, record);
     }
 
@@ -244,6 +244,11 @@ const fn reason(end: End) -> EndReason {
     }
 }
 
+/// How both sides are seen on the far side, where anything of them is replaced.
+fn beyond(seen: &Seen) -> Option<[Endpoint; 2]> {
+    seen.translated.filter(|_| !seen.direct)
+}
+
 /// A session that goes on, seen at a time: monotonic nanoseconds, and what is added to those to have them since 1970.
 fn record<'a>(worker: usize, seen: &Seen, tenant: &'a str, (at, since_1970): (u64, i128)) -> Record<'a> {
     let milliseconds = |at: u64| u64::try_from((i128::from(at) + since_1970) / 1_000_000).unwrap_or_default();
@@ -263,7 +268,7 @@ fn record<'a>(worker: usize, seen: &Seen, tenant: &'a str, (at, since_1970): (u6
         protocol: seen.key.protocol(),
         spi: spi.unwrap_or_default(),
         ends: [initiator, responder].map(end),
-        beyond: seen.translated.unwrap_or([initiator, responder]).map(end),
+        beyond: beyond(seen).unwrap_or([initiator, responder]).map(end),
         packets: session.packets(),
         bytes: session.bytes(),
         reason: EndReason::ActiveTimeout,

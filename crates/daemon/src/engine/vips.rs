@@ -81,6 +81,7 @@ fn state(inventory: &Inventory, name: &Arc<str>, vip: &PlacedVip) -> VipState {
         answer_packets: figures.packets[1],
         answer_bytes: figures.bytes[1],
         tenants,
+        direct_server_return: config.direct,
     }
 }
 

@@ -4,7 +4,7 @@
 //! interface ([`TOLD`](super::TOLD)).
 
 use crate::interface::Limiter;
-use graph::packet::{OwnedPacket, SlotId};
+use graph::packet::{OwnedPacket, Packets, SlotId};
 use graph::{Ctx, IfIndex};
 
 graph::drops! {
@@ -66,8 +66,25 @@ impl Throttle {
     }
 }
 
-/// Bytes of the note before a held packet: the address to resolve.
+/// Bytes of the note before a held packet, or one that is sent [directly](super::direct): the address to resolve.
 const NOTE: u16 = 16;
+
+/// Writes an address (IPv4 as IPv4-mapped IPv6) before a packet whose current header is its IP header, where a held packet has it. False where there is no room.
+#[must_use]
+pub(crate) fn note(packets: &mut Packets, slot: SlotId, address: [u8; 16]) -> bool {
+    let (meta, area) = packets.parts_mut(slot);
+    let end = usize::from(meta.data.min(meta.l2));
+    let room = end.checked_sub(NOTE.into()).and_then(|start| area.get_mut(start..end));
+    room.map(|room| room.copy_from_slice(&address)).is_some()
+}
+
+/// The address there.
+pub(super) fn noted(packets: &Packets, slot: SlotId) -> Option<[u8; 16]> {
+    let meta = packets.meta(slot);
+    let end = usize::from(meta.data.min(meta.l2));
+    let note = end.checked_sub(NOTE.into()).and_then(|start| packets.area(slot).get(start..end))?;
+    note.first_chunk().copied()
+}
 
 /// Hands packets to the control thread.
 pub(super) struct Holder {

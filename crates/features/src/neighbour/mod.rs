@@ -5,10 +5,13 @@
 mod adjacency;
 mod arp_input;
 pub mod control;
+mod direct;
 mod ethernet_out;
 mod frames;
 mod hold;
+mod ip4_direct;
 mod ip4_resolve;
+mod ip6_direct;
 mod ip6_nd;
 mod ip6_nd_proxy;
 mod ip6_resolve;
@@ -22,8 +25,10 @@ mod said;
 mod tests;
 
 use crate::interface::Limiter;
+pub use direct::way as direct_way;
 pub use ethernet_out::{INJECT_KEY as ETHERNET_OUT, frame};
 use graph::NodeSpec;
+pub(crate) use hold::note;
 pub use neighbor_drop::INJECT_KEY as DROP;
 
 /// The nodes of this folder.
@@ -33,6 +38,8 @@ pub const NODES: &[NodeSpec] = &[
     ip6_nd_proxy::NODE,
     ip4_resolve::NODE,
     ip6_resolve::NODE,
+    ip4_direct::NODE,
+    ip6_direct::NODE,
     ethernet_out::NODE,
     neighbor_drop::NODE,
 ];
@@ -45,6 +52,8 @@ pub const ND: &str = "nd";
 pub const RESOLVE4: &str = "resolve4";
 /// Kind of the IPv6 packets that wait for their neighbour.
 pub const RESOLVE6: &str = "resolve6";
+/// Kind of the packets that wait for a neighbour which isn't their destination.
+pub const RESOLVE_DIRECT: &str = "resolve-direct";
 
 /// Limits what one worker tells the control thread, by the interface that it came in by: 200 packets a second, a vector at once.
 /// The queue of events is bounded too; this keeps one interface from filling it.
@@ -54,3 +63,7 @@ const TOLD: Limiter = Limiter::new(200, 256);
 const IP4_LOOKUP: u32 = crate::ip4::INJECT_KEY;
 /// [`IP4_LOOKUP`] for IPv6.
 const IP6_LOOKUP: u32 = crate::ip6::INJECT_KEY;
+/// Those that go to a neighbour which isn't their destination.
+const IP4_DIRECT: u32 = 204;
+/// [`IP4_DIRECT`] for IPv6.
+const IP6_DIRECT: u32 = 206;

@@ -290,6 +290,12 @@ impl Session {
         self.chain = self.chain.map(|chain| chain.without(service));
     }
 
+    /// Takes services off both chains, likewise.
+    #[inline(always)]
+    pub(super) fn retire_all(&mut self, services: Chain) {
+        self.chain = self.chain.map(|chain| chain.without_all(services));
+    }
+
     /// Takes a service off the chain of one direction.
     #[inline(always)]
     pub(super) fn retire_from(&mut self, direction: Direction, service: u8) {

@@ -7,7 +7,8 @@
 //! | ICMP echo | there was a reply | its timeout |
 //! | TCP | SYN, SYN from the other side, then the initiator has spoken again; found midway: there was an answer | two FINs or a RST: time-wait |
 //!
-//! Sequence numbers aren't looked at here: a RST is believed whoever sent it.
+//! Sequence numbers aren't looked at here: a RST is believed whoever sent it. Sessions whose answers go past us have
+//! [`l4-one-sided`](super::one_sided) in its place.
 
 use super::entry::{Direction, Session, State};
 use super::explain::{Meeting, Meets};
@@ -15,6 +16,7 @@ use super::services::{SERVICES_ARC, Service};
 use super::serving::{RESUMES, Serve, Serving, Verdict, Visit};
 use super::tuple::{begins_connection, tcp_flags};
 use graph::{Feature, NodeSpec};
+use std::sync::LazyLock;
 use tables::session::Key;
 use wire::IpProtocol;
 use wire::TcpFlags;
@@ -42,6 +44,13 @@ pub(super) const SERVICE: Service = Service {
     explain,
 };
 
+/// The service's number.
+pub(super) fn number() -> u8 {
+    static NUMBER: LazyLock<u8> =
+        LazyLock::new(|| super::order().number(SERVICE.node.name).unwrap_or_default());
+    *NUMBER
+}
+
 /// What it would do.
 fn explain(meeting: &mut Meeting<'_>) -> Meets {
     meeting.passes("follows the session, and lets everything pass")
@@ -66,10 +75,10 @@ impl Serve for Lifecycle {
     }
 }
 
-const FIN: u8 = TcpFlags::FIN.bits();
-const SYN: u8 = TcpFlags::SYN.bits();
-const RST: u8 = TcpFlags::RST.bits();
-const ACK: u8 = TcpFlags::ACK.bits();
+pub(super) const FIN: u8 = TcpFlags::FIN.bits();
+pub(super) const SYN: u8 = TcpFlags::SYN.bits();
+pub(super) const RST: u8 = TcpFlags::RST.bits();
+pub(super) const ACK: u8 = TcpFlags::ACK.bits();
 
 /// What a packet has done to its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

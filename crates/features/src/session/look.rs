@@ -62,6 +62,8 @@ pub struct Seen {
     pub translated: Option<[Endpoint; 2]>,
     /// The other is a backend.
     pub balanced: bool,
+    /// Its packets go to the backend, and come from it, as they are: nothing is translated.
+    pub direct: bool,
 }
 
 impl Seen {
@@ -93,6 +95,7 @@ impl Sessions {
             tcp: self.tcp.get(handle).and_then(Track::states),
             translated: self.translations.endpoints(handle),
             balanced: owners.is_some_and(|owners| owners.account != NOBODY),
+            direct: self.translations.direct(handle).is_some(),
         })
     }
 

@@ -7,10 +7,11 @@
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
-//!   `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`]: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
+//!   `one_sided`, `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`], `direct_return`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
 
 pub mod acl;
 pub mod balance;
+mod direct_return;
 mod dropped;
 mod due;
 mod entry;
@@ -24,6 +25,7 @@ mod ip6_session_input;
 mod lifecycle;
 mod look;
 pub mod nat;
+mod one_sided;
 mod onward;
 mod policer;
 pub mod redirect;
@@ -69,12 +71,14 @@ pub const NODES: &[NodeSpec] = &[
 /// The services that are here.
 pub const SERVICES: &[Service] = &[
     lifecycle::SERVICE,
+    one_sided::SERVICE,
     tcp_check::SERVICE,
     balance::SERVICE,
     acl::SERVICE,
     policer::SERVICE,
     redirect::SERVICE,
     nat::SERVICE,
+    direct_return::SERVICE,
 ];
 
 /// All services in their order: those of [`SERVICES`], and those that were [added](service::add).

@@ -12,8 +12,8 @@ use super::services::Order;
 use super::serving::{COUNTERS, Serve, Serving, Visit};
 use super::tenants::Tenant;
 use super::tuple::transport_at;
-use super::{ORDER, SERVICES};
-use graph::{Node, NodeContext};
+use super::{ORDER, SERVICES, direct_return};
+use graph::{Feature, Node, NodeContext};
 use tables::session::Endpoint;
 use wire::IpProtocol;
 
@@ -170,7 +170,22 @@ pub fn add(services: &[Service]) -> Result<(), AddError> {
         }
         all.push(*service);
     }
+    last(&mut all);
     ORDER.set(Order::resolve(&all)?).map_err(|_| AddError::Late(first.node.name))
+}
+
+/// Where a session's packets go is said by the service behind all others, also behind those that were added.
+fn last(all: &mut [Service]) {
+    let behind: Vec<&'static str> = all
+        .iter()
+        .map(|service| service.node.name)
+        .filter(|name| *name != direct_return::SERVICE.node.name)
+        .collect();
+    // For as long as the program runs, as all declarations.
+    let place = Feature { arc: SERVICES_ARC, runs_before: &[], runs_after: behind.leak() };
+    if let Some(it) = all.iter_mut().find(|service| service.node.name == direct_return::SERVICE.node.name) {
+        it.node.features = vec![place].leak();
+    }
 }
 
 #[cfg(test)]
@@ -178,7 +193,7 @@ mod tests {
     use super::super::explain::Meets;
     use super::super::lifecycle;
     use super::*;
-    use graph::{CounterSpec, Feature, NodeSpec};
+    use graph::{CounterSpec, NodeSpec};
 
     const PLACE: Feature = Feature { arc: SERVICES_ARC, runs_before: &[], runs_after: &["acl"] };
     const MANY: &[CounterSpec] = &[CounterSpec { name: "one", help: "One of many." }; COUNTERS + 1];
@@ -200,6 +215,11 @@ mod tests {
             let error = add(&services).unwrap_err().to_string();
             assert!(error.contains(wrong), "{error}");
         }
+        let mut all = [SERVICES, &[of(NodeSpec { name: "zebra", ..OF })]].concat();
+        last(&mut all);
+        let order = Order::resolve(&all).unwrap();
+        let last = order.services().last().map(|service| service.node.name);
+        assert_eq!(last, Some(direct_return::SERVICE.node.name));
         // Somebody has asked for it.
         assert!(super::super::order().number("mine").is_none());
         assert_eq!(add(&[MINE]), Err(AddError::Late("mine")));

@@ -11,6 +11,15 @@ use graph::plan::features;
 /// The arc whose features the services are.
 pub const SERVICES_ARC: &str = "session-services";
 
+/// Follows sessions whose answers go past us.
+pub(super) const ONE_SIDED: &str = "l4-one-sided";
+
+/// Says where their packets go.
+pub(super) const DIRECT_RETURN: &str = "direct-return";
+
+/// Services that no tenant names: another one puts them on the chains of some sessions.
+const IMPLIED: [&str; 2] = [ONE_SIDED, DIRECT_RETURN];
+
 /// Services that a chain can have: the last bit of the bitmap says that packets are dropped.
 pub const MAX_SERVICES: usize = 63;
 
@@ -74,6 +83,13 @@ impl Chain {
     #[must_use]
     pub const fn without(self, service: u8) -> Self {
         if self.block().is_some() { self } else { Self(self.0 & !(1 << service)) }
+    }
+
+    /// It without any of `others`, likewise.
+    #[inline(always)]
+    #[must_use]
+    pub const fn without_all(self, others: Self) -> Self {
+        if self.block().is_some() { self } else { Self(self.0 & !others.0) }
     }
 
     /// A chain at whose beginning packets are dropped for that reason (graph-wide id).
@@ -159,9 +175,9 @@ impl Order {
     /// [`ServiceError::Unknown`] or [`ServiceError::Twice`].
     pub fn chain<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Chain, ServiceError> {
         names.into_iter().try_fold(Chain::default(), |chain, name| {
-            let number = self.number(name).ok_or_else(|| {
+            let number = self.number(name).filter(|_| !IMPLIED.contains(&name)).ok_or_else(|| {
                 let mut known = String::new();
-                for service in &self.0 {
+                for service in self.0.iter().filter(|service| !IMPLIED.contains(&service.node.name)) {
                     let comma = if known.is_empty() { "" } else { ", " };
                     // Writing to a string doesn't fail.
                     let _ = write!(known, "{comma}{}", service.node.name);

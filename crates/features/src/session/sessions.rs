@@ -1,6 +1,7 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
 use super::acl::{self, Note};
+use super::direct_return;
 use super::dropped::Dropped;
 use super::entry::{Direction, Flow, Marks, Room, Session};
 use super::events::{End, Watchers, What};
@@ -91,6 +92,21 @@ fn yields(session: &Session, direction: Direction, handle: Handle, translations:
             Direction::Reverse => true,
             Direction::Forward => session.is_translated() && !translations.takes(handle),
         }
+}
+
+/// Whether the session's packets go to their backend as they are, so that answers aren't seen.
+fn is_direct(session: &Session, handle: Handle, translations: &Translations) -> bool {
+    session.is_translated() && translations.direct(handle).is_some()
+}
+
+/// Both chains of a session about which no service has decided anything but how it is translated.
+#[cold]
+fn whole(tenant: &Tenant, session: &Session, handle: Handle, translations: &Translations) -> [Chain; 2] {
+    if is_direct(session, handle, translations) {
+        direct_return::on(tenant.chain, tenant)
+    } else {
+        tenant.chain
+    }
 }
 
 /// Sessions that were ended to make room.
@@ -224,15 +240,18 @@ impl Sessions {
             && tenant.chain[0].has(check)
         {
             session.marks.put(Marks::UNCHECKED, true);
-            if self.tcp.get(handle).is_some()
+            let direct = is_direct(session, handle, &self.translations);
+            if (direct || self.tcp.get(handle).is_some())
                 && let Some((track, _)) = self.tcp.get_mut(handle)
             {
                 *track = Track::default();
+                track.answers_elsewhere(direct);
             }
         }
         session.marks.put(Marks::YIELDS, false);
         session.marks.put(Marks::YIELDS_TO_SYN, false);
-        (session.chain, session.epoch) = (tenant.chain, tenants.generation as u16);
+        session.chain = whole(tenant, session, handle, &self.translations);
+        session.epoch = tenants.generation as u16;
         if session.marks.list() == Some(Room::Blocked) {
             self.unlink(index);
             self.link(index);
@@ -417,11 +436,11 @@ impl Sessions {
             return false;
         }
         self.tell_reopened(index, side, bytes);
-        let Some(session) = self.table.get_mut(index) else { return false };
+        let Some((handle, _, session)) = self.table.visit(index) else { return false };
         session.created = tick as u32;
         session.count_anew(bytes);
         if let Some(tenant) = tenants.get(session.tenant) {
-            session.chain = tenant.chain;
+            session.chain = whole(tenant, session, handle, &self.translations);
         }
         // What was said of the one before isn't said of this one.
         if let Some(handle) = self.table.handle(index)

@@ -8,6 +8,7 @@ use api::v1::{
 use features::interface::{Interfaces, Rpf};
 use features::ip::control::Step as RouteStep;
 use features::ip::{Fibs, Followed, LinkLocals, NextHopKind, NextHops, follow, leads_back};
+use features::neighbour::direct_way;
 use features::session::explain::{Explained, Imagined, Known, Object, Outcome, Step};
 use features::tunnel::Tunnel;
 use graph::port::IfIndex;
@@ -236,13 +237,23 @@ fn routed(
 ) -> Result<ExplainResponse, InspectError> {
     let [source, destination] = explained.ends;
     let gone = Imagined { source, destination, ..*packet };
-    let node = if destination.0.is_ipv4() { "ip4-lookup" } else { "ip6-lookup" };
-    let steps = shared.core().routing.forwarding.explain(packet.vrf, destination.0);
+    let node = match (explained.direct.is_some(), destination.0.is_ipv4()) {
+        (false, true) => "ip4-lookup",
+        (false, false) => "ip6-lookup",
+        (true, true) => "ip4-direct",
+        (true, false) => "ip6-direct",
+    };
+    let looked_up = explained.direct.unwrap_or(destination.0);
+    let steps = shared.core().routing.forwarding.explain(packet.vrf, looked_up);
     let steps = steps.map_err(|error| InspectError::Invalid(error.to_string()))?;
     answer.steps.extend(steps.iter().map(|taken| of_routes(inventory, node, taken)));
     let followed = Followed { interface: packet.interface, protocol: packet.protocol, ends: explained.ends };
     let known = &tables.known;
-    let hop = match follow((&known.fibs, &known.hops, &tables.links), packet.vrf, &followed) {
+    let found = match explained.direct {
+        Some(neighbour) => direct_way(&known.fibs, &known.hops, packet.vrf, neighbour),
+        None => follow((&known.fibs, &known.hops, &tables.links), packet.vrf, &followed),
+    };
+    let hop = match found {
         Ok(hop) => hop,
         Err(reason) => return Ok(dropped(shared, answer, &gone, (node, reason))),
     };
@@ -254,7 +265,7 @@ fn routed(
     answer.out_interface = inventory.registry.name(hop.tx_if);
     if verdict == ExplainVerdict::Forwarded {
         let next = match hop.kind {
-            NextHopKind::Glean => Some(destination.0),
+            NextHopKind::Glean => Some(looked_up),
             _ => hop.neighbour(),
         };
         answer.next_hop = next.map(|address| address.to_string()).unwrap_or_default();

@@ -53,6 +53,9 @@ impl VipSpec {
         };
         let source_nat = source_nat("source_nat", vip.source_nat, SourceNat::Hairpin)?;
         let without = fields::choice("without_backends", vip.without_backends, WithoutBackends::Drop)?;
+        if vip.direct_server_return {
+            as_they_are(vip, port)?;
+        }
         Ok(Self {
             name: fields::name("name", &vip.name)?,
             config: VipConfig {
@@ -67,6 +70,7 @@ impl VipSpec {
                 source_nat_except: ranges("source_nat_except", &vip.source_nat_except, address, MAX_EXCEPT)?,
                 sources: ranges("sources", &vip.sources, address, MAX_SOURCES)?,
                 reject: without == WithoutBackends::Reject,
+                direct: vip.direct_server_return,
                 end_removed: vip.end_removed_sessions,
                 keep_down: vip.keep_down_sessions,
             },
@@ -124,8 +128,37 @@ impl VipSpec {
             }
             .into(),
             sources: config.sources.iter().map(text).collect(),
+            direct_server_return: config.direct,
         }
     }
+}
+
+/// What can't be where packets go to their backend as they are.
+fn as_they_are(vip: &Vip, port: u16) -> Result<(), Flaw> {
+    let translates = |field: String, what: &str| {
+        let what = format!("{what}, and with direct_server_return packets go to backends as they are");
+        Err(Flaw::new(field, what).remedy("leave one of them out"))
+    };
+    if vip.source_nat() == SourceNat::Always {
+        return translates("source_nat".into(), "clients would be seen with another address");
+    }
+    if !vip.source_nat_address.is_empty() {
+        return translates("source_nat_address".into(), "nobody is seen with it");
+    }
+    if !vip.source_nat_except.is_empty() {
+        return translates("source_nat_except".into(), "all clients keep their address");
+    }
+    for (index, backend) in vip.backends.iter().enumerate() {
+        if backend.port != 0 && backend.port != u32::from(port) {
+            let what = format!("it is another port than the VIP's, {port}");
+            return translates(format!("backends[{index}].port"), &what);
+        }
+        if backend.source_nat() == SourceNat::Always {
+            let field = format!("backends[{index}].source_nat");
+            return translates(field, "clients would be seen with another address");
+        }
+    }
+    Ok(())
 }
 
 /// A protocol's word.
@@ -320,6 +353,7 @@ mod tests {
                 sources: vec!["fd07::/48".into(), "fd08::1/128".into()],
                 ..vip()
             },
+            Vip { direct_server_return: true, source_nat: SourceNat::Never.into(), ..vip() },
         ] {
             assert_eq!(VipSpec::parse(&api).unwrap().to_api(), api);
         }
@@ -341,6 +375,7 @@ mod tests {
     #[test]
     fn flaws_name_their_field() {
         let with = |backends: Vec<Backend>| Vip { backends, ..vip() };
+        let direct = |vip: Vip| Vip { direct_server_return: true, ..vip };
         let light = |address: &str| Backend { weight: Some(0), ..backend(address) };
         for (api, field) in [
             (Vip { name: "a b".into(), ..vip() }, "name"),
@@ -371,6 +406,15 @@ mod tests {
             (with(vec![Backend { weight: Some(1001), ..backend("10.1.0.2") }]), "backends[0].weight"),
             (with(vec![Backend { state: 9, ..backend("10.1.0.2") }]), "backends[0].state"),
             (with(vec![light("10.1.0.2"), light("10.1.0.3")]), "backends"),
+            (direct(Vip { source_nat: SourceNat::Always.into(), ..vip() }), "source_nat"),
+            (direct(Vip { source_nat_address: "10.1.0.254".into(), ..vip() }), "source_nat_address"),
+            (direct(Vip { source_nat_except: vec!["10.0.0.0/8".into()], ..vip() }), "source_nat_except"),
+            (direct(with(vec![Backend { port: 8080, ..backend("10.1.0.2") }])), "backends[0].port"),
+            (direct(with(vec![backend("10.1.0.2"), backend("fd00::1")])), "backends[1].address"),
+            (
+                direct(with(vec![Backend { source_nat: SourceNat::Always.into(), ..backend("10.1.0.2") }])),
+                "backends[0].source_nat",
+            ),
             (with(vec![backend("10.1.0.2"), Backend { port: 80, ..backend("10.1.0.2") }]), "backends"),
         ] {
             assert_eq!(VipSpec::parse(&api).unwrap_err().field, field, "{api:?}");

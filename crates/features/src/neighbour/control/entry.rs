@@ -58,6 +58,8 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) worker: usize,
+    /// The neighbour isn't its destination: it goes to him nevertheless.
+    pub(super) direct: bool,
     pub(super) packet: OwnedPacket,
 }
 

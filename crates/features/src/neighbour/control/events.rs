@@ -7,7 +7,7 @@ use super::machine::Neighbours;
 use super::table::Id;
 use crate::neighbour::hold::take_note;
 use crate::neighbour::neighbor_drop::Drop;
-use crate::neighbour::{ARP, ND, RESOLVE4, RESOLVE6};
+use crate::neighbour::{ARP, ND, RESOLVE_DIRECT, RESOLVE4, RESOLVE6};
 use core::net::{IpAddr, Ipv6Addr};
 use graph::IfIndex;
 use graph::packet::OwnedPacket;
@@ -33,17 +33,18 @@ impl Neighbours {
         match kind {
             ARP => self.arp(now, &packet),
             ND => self.nd(now, &packet),
-            RESOLVE4 | RESOLVE6 => self.resolve(now, worker, packet),
+            RESOLVE4 | RESOLVE6 => self.resolve(now, (worker, false), packet),
+            RESOLVE_DIRECT => self.resolve(now, (worker, true), packet),
             _ => return false,
         }
         true
     }
 
     /// A packet waits for its neighbour.
-    fn resolve(&mut self, now: u64, worker: usize, mut packet: OwnedPacket) {
+    fn resolve(&mut self, now: u64, (worker, direct): (usize, bool), mut packet: OwnedPacket) {
         let note = take_note(&mut packet);
         let interface = packet.meta().tx_if;
-        let waiting = Waiting { worker, packet };
+        let waiting = Waiting { worker, direct, packet };
         let Some(octets) = note else { return self.lose(waiting, Drop::NoNote) };
         let address = Ipv6Addr::from(octets).to_canonical();
         let key = NeighbourKey { interface, address };

@@ -118,13 +118,15 @@ impl Neighbours {
         entry.waiting.push_back(waiting);
     }
 
-    /// Lets a packet go on: through the lookup again, which finds the neighbour now.
+    /// Lets a packet go on: through the lookup again, which finds the neighbour now. The note is still before it.
     pub(super) fn release(&mut self, waiting: Waiting) {
-        let target = match version(&waiting) {
-            6 => crate::neighbour::IP6_LOOKUP,
-            _ => crate::neighbour::IP4_LOOKUP,
+        let target = match (version(&waiting), waiting.direct) {
+            (6, false) => crate::neighbour::IP6_LOOKUP,
+            (6, true) => crate::neighbour::IP6_DIRECT,
+            (_, false) => crate::neighbour::IP4_LOOKUP,
+            (_, true) => crate::neighbour::IP4_DIRECT,
         };
-        let Waiting { worker, packet } = waiting;
+        let Waiting { worker, packet, .. } = waiting;
         self.actions.push(Action::Inject { worker, target, packet });
     }
 
@@ -143,13 +145,13 @@ impl Neighbours {
                 icmp::INJECT_KEY_4
             }
         };
-        let Waiting { worker, packet } = waiting;
+        let Waiting { worker, packet, .. } = waiting;
         self.actions.push(Action::Inject { worker, target, packet });
     }
 
     /// Gives a packet back to end in the graph, where it is counted.
     pub(super) fn lose(&mut self, waiting: Waiting, reason: Drop) {
-        let Waiting { worker, mut packet } = waiting;
+        let Waiting { worker, mut packet, .. } = waiting;
         neighbor_drop::mark(&mut packet, reason);
         self.actions.push(Action::Inject { worker, target: neighbor_drop::INJECT_KEY, packet });
     }

@@ -1,12 +1,13 @@
 //! How a session is given a backend.
 
 use super::super::acl;
+use super::super::direct_return;
 use super::super::entry::Marks;
 use super::super::events::What;
 use super::super::nat::ports;
 use super::super::sessions::Sessions;
 use super::super::tenants::Tenants;
-use super::super::translate::{Address, Address6, Translation};
+use super::super::translate::{Address, Address6, NOBODY, Translation};
 use super::vips::{Asker, Backend, SourceNat, Vip};
 use core::ops::RangeInclusive;
 use tables::session::{Beside, Endpoint, Handle, Key};
@@ -61,15 +62,19 @@ impl Sessions {
         let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };
         let backend = *tenants.vips.choose(vip, &asker).ok_or(Refused::NoBackend)?;
         let it = Candidate { key, client_is_high, client };
-        let way_back = self.way_back(tenants, worker, (handle, &it), &backend, vip);
-        let (alias, beyond) = way_back.ok_or(Refused::InUse)?;
+        let (alias, beyond) = if vip.direct {
+            // Answers that come here all the same have the VIP's address, and find the session by its own key.
+            (NOBODY, [client, backend.endpoint])
+        } else {
+            self.way_back(tenants, worker, (handle, &it), &backend, vip).ok_or(Refused::InUse)?
+        };
         let translations = &mut self.translations;
         tenants.vips.open(&mut translations.books, worker);
         let account = backend.account;
         let noted = if key.is_v4() {
-            note(&mut translations.v4, (handle, &it), beyond, account, alias)
+            note(&mut translations.v4, (handle, &it), beyond, account, alias, vip.direct)
         } else {
-            note::<Address6>(&mut translations.v6, (handle, &it), beyond, account, alias)
+            note::<Address6>(&mut translations.v6, (handle, &it), beyond, account, alias, vip.direct)
         };
         if noted.is_none() {
             self.table.remove_alias(alias);
@@ -78,6 +83,9 @@ impl Sessions {
         translations.books.take(account);
         if let Some(session) = self.table.get_mut(index) {
             session.marks.put(Marks::TRANSLATED, true);
+        }
+        if vip.direct {
+            self.directed(tenants, handle, true);
         }
         self.tell(index, What::Translated);
         Ok(())
@@ -91,7 +99,22 @@ impl Sessions {
         if let Some(tenant) = tenants.get(session.tenant) {
             acl::ask_again(session, handle, tenant, &mut self.acl);
         }
+        self.directed(tenants, handle, false);
         self.translations.release(&mut self.table, handle);
+    }
+
+    /// From now on the session's answers go past us, or don't any more: other services follow it.
+    fn directed(&mut self, tenants: &Tenants, handle: Handle, direct: bool) {
+        let Some(session) = self.table.get_mut(handle.index) else { return };
+        session.chain = match tenants.get(session.tenant) {
+            Some(tenant) if direct => direct_return::on(session.chain, tenant),
+            _ => direct_return::off(session.chain),
+        };
+        if self.tcp.get(handle).is_some()
+            && let Some((track, _)) = self.tcp.get_mut(handle)
+        {
+            track.answers_elsewhere(direct);
+        }
     }
 
     /// A key for the answers, by which the session is found from now on: its number, and how client and backend are seen there.
@@ -129,6 +152,9 @@ impl Sessions {
         }
         let asker = Asker { context: key.context(), protocol: key.protocol(), endpoint: client, of, now };
         let (backend, kept) = tenants.vips.would_choose(vip, &asker).ok_or(Refused::NoBackend)?;
+        if vip.direct {
+            return Ok(([client, backend.endpoint], kept));
+        }
         let it = Candidate { key, client_is_high, client };
         let start = self.table.hash(&key).rotate_left(16);
         let free = |alias: Key, _| self.table.find(&alias, self.table.hash(&alias)).is_none().then_some(());
@@ -183,10 +209,11 @@ fn note<A: Address>(
     beyond: [Endpoint; 2],
     account: u32,
     alias: u32,
+    direct: bool,
 ) -> Option<()> {
     let [client, backend] = beyond.map(|(address, port)| Some((A::of(address)?, port)));
     let (translation, _) = known.get_mut(handle)?;
     *translation = Translation::new(&it.key, it.client_is_high, [client?, backend?]);
-    (translation.account, translation.alias) = (account, alias);
+    (translation.account, translation.alias, translation.direct) = (account, alias, direct);
     Some(())
 }

@@ -55,6 +55,8 @@ pub struct VipConfig {
     pub source_nat_address: Option<IpAddr>,
     /// Clients that keep their address with [`SourceNat::Always`], too: first and last address of each range.
     pub source_nat_except: Arc<[(IpAddr, IpAddr)]>,
+    /// Packets go to their backend as they are, and its answers past us: backends have the VIP's port, and see clients as they are.
+    pub direct: bool,
     /// Clients that may ask: first and last address of each range; empty: all.
     pub sources: Arc<[(IpAddr, IpAddr)]>,
     /// Whether clients are told where no backend takes their session.

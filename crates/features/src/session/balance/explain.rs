@@ -1,5 +1,6 @@
 //! Which backend a packet's session has, or would be given.
 
+use super::super::entry::Direction;
 use super::super::explain::{Meeting, Meets, Object, shown};
 use super::super::tenants::TICK_BITS;
 use super::super::translate::{self, NOBODY};
@@ -38,6 +39,18 @@ pub(super) fn explain(meeting: &mut Meeting<'_>) -> Meets {
 
 /// A packet of a session that has a backend.
 fn kept(meeting: &mut Meeting<'_>, handle: Handle, object: Object) -> Meets {
+    let translations = &meeting.sessions.translations;
+    if let Some((address, near_is_high)) = translations.direct(handle) {
+        meeting.balanced = translations.endpoints(handle);
+        let initiates = matches!(meeting.direction, Direction::Forward);
+        if initiates == (meeting.initiator_is_high == near_is_high) {
+            meeting.direct = Some(address);
+        }
+        let found =
+            format!("its session has the backend {address}, which answers past Quiver: it passes as it is");
+        meeting.say(Some(object), found);
+        return Meets::Passes;
+    }
     let Some(replaced) = translate::explain(meeting, handle) else { return Meets::Passes };
     let [client, backend] = replaced.beyond;
     meeting.balanced = Some(replaced.beyond);
@@ -63,6 +76,12 @@ fn given(meeting: &mut Meeting<'_>, (vip, of): (&Vip, Key), object: Object) -> M
                 (false, Algorithm::Maglev) => "by the hash of the client",
                 (false, Algorithm::LeastFlows) => "which has fewest sessions for its weight now",
             };
+            if vip.direct {
+                (meeting.balanced, meeting.direct) = (Some(beyond), Some(backend.0));
+                let found = format!("is given the backend {}, {how}; it goes there as it is", shown(backend));
+                meeting.say(Some(object), found);
+                return Meets::Passes;
+            }
             let found = format!("is given the backend {}, {how}{}", shown(backend), seen_as(meeting, client));
             (meeting.ends, meeting.balanced) = (beyond, Some(beyond));
             meeting.say(Some(object), found);

@@ -6,6 +6,7 @@
 //! | from the client | its destination is replaced |
 //! | from the backend | its source is replaced |
 //! | an ICMP error about one of these | itself and the packet that it quotes are translated |
+//! | of a session to a VIP with direct server return | passes as it is, and goes to its backend by [`direct-return`](super::direct_return) |
 //! | of a session to somebody else | passes as it is, and the next one doesn't come here |
 //!
 //! * [`Vips`]: VIPs as workers see them, and how a backend is chosen; `affinity`: which one a client had last.
@@ -25,7 +26,7 @@ pub use vips::{Algorithm, SourceNat, Vip, Vips};
 
 pub(super) use ledger::Books;
 
-use super::entry::{Flow, Marks, Session};
+use super::entry::{Flow, Marks, Session, State};
 use super::services::{SERVICES_ARC, Service};
 use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Telling, Verdict, Visit};
 use super::sessions::Sessions;
@@ -70,9 +71,9 @@ graph::counters! {
         Balanced => "balanced",
         /// Sessions that were given another one, since the first took no more and hadn't answered.
         Rebalanced => "rebalanced",
-        /// Packets to backends that were translated.
+        /// Packets to backends: translated, or on their way there as they are.
         To => "to-backends",
-        /// Packets from backends that were translated.
+        /// Packets from backends: translated, or with the VIP's address already.
         From => "from-backends",
         /// ICMP errors that were translated with the packet that they quote.
         Errors => "errors",
@@ -105,7 +106,7 @@ pub(super) const SERVICE: Service = Service {
 };
 
 /// The service's number.
-fn number() -> u8 {
+pub(super) fn number() -> u8 {
     static NUMBER: LazyLock<u8> =
         LazyLock::new(|| super::order().number(SERVICE.node.name).unwrap_or_default());
     *NUMBER
@@ -166,7 +167,12 @@ impl Balance {
     #[inline(never)]
     fn again(arrival: &mut Arrival<'_>) -> Entry {
         let Some(handle) = arrival.sessions.table.handle(arrival.session) else { return Entry::Goes };
-        if arrival.sessions.translations.takes(handle) {
+        let translations = &arrival.sessions.translations;
+        // Where answers go past us, it is the client that says whether there was one.
+        let unseen = translations.direct(handle).is_some();
+        let stays =
+            |session: &Session| unseen && session.state != State::Embryonic || translations.takes(handle);
+        if arrival.sessions.table.get(arrival.session).is_none_or(stays) {
             return Entry::Goes;
         }
         arrival.sessions.forsake(arrival.tenants, arrival.session);

@@ -67,6 +67,8 @@ pub struct Vip {
     sources: Option<Vec<(IpAddr, IpAddr)>>,
     /// Clients are told where no backend takes their session.
     pub(super) rejects: bool,
+    /// Packets go to their backend as they are, and its answers past us.
+    pub(super) direct: bool,
     /// Seconds that a client keeps its backend; 0: it isn't kept.
     pub(super) affinity: u32,
     pub(super) backends: Vec<Backend>,
@@ -98,6 +100,7 @@ impl Vip {
             except: Arc::clone(&config.source_nat_except),
             sources: (!config.sources.is_empty()).then(|| disjoint(&config.sources)),
             rejects: config.reject,
+            direct: config.direct,
             affinity: config.affinity,
             backends,
             table,

@@ -4,6 +4,7 @@ use super::super::entry::{Direction, Session};
 use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
 use super::{Imagined, Known, Object, Step};
+use core::net::IpAddr;
 use tables::session::{Endpoint, Handle, Key};
 
 /// What becomes of the packet at a service.
@@ -37,6 +38,8 @@ pub struct Meeting<'a> {
     pub(in super::super) ends: [Endpoint; 2],
     /// The backend that the session was given on the way here, and as whom that sees the client: client, backend.
     pub(in super::super) balanced: Option<[Endpoint; 2]>,
+    /// The address of that, where the packet goes there as it is.
+    pub(in super::super) direct: Option<IpAddr>,
     /// A rule has said on the way here that an engine is to look into the session.
     pub(in super::super) redirected: bool,
     /// The service's node.

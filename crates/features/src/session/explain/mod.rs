@@ -15,6 +15,7 @@ use super::look::Seen;
 use super::tenants::Tenants;
 use super::tuple::has_sessions;
 use crate::ip::{Fibs, NextHops};
+use core::net::IpAddr;
 use graph::IfIndex;
 use graph::plan::Plan;
 use std::sync::Arc;
@@ -134,4 +135,6 @@ pub struct Explained {
     pub outcome: Outcome,
     /// Source and destination as it goes on.
     pub ends: [Endpoint; 2],
+    /// The neighbour that it goes to whatever its destination, if to one.
+    pub direct: Option<IpAddr>,
 }

@@ -33,6 +33,7 @@ impl Sessions {
             session: None,
             outcome: Outcome::Passes,
             ends: [packet.source, packet.destination],
+            direct: None,
         };
         explained.outcome =
             self.walk(known, worker, packet, &mut explained).unwrap_or_else(|outcome| outcome);
@@ -104,6 +105,7 @@ impl Sessions {
             is_past: false,
             ends: to.ends,
             balanced: None,
+            direct: None,
             redirected: false,
             node,
             steps: &mut to.steps,
@@ -118,7 +120,7 @@ impl Sessions {
             return Err(Outcome::Dropped { node, reason });
         }
         let outcome = services(&mut meeting, chain, tenant.chain[direction as usize]);
-        to.ends = meeting.ends;
+        (to.ends, to.direct) = (meeting.ends, meeting.direct);
         Ok(outcome)
     }
 

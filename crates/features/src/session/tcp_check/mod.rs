@@ -9,8 +9,9 @@
 //! | SYN of a new connection in TIME-WAIT (RFC 9293 section 3.6.1, RFC 6191) | passes, and the session begins anew |
 //! | the first one of a session, which isn't a SYN | as the tenant's `midstream` says |
 //! | a segment behind a SYN whose answer wasn't seen | passes: what takes another way isn't checked |
+//! | the same of a VIP with direct server return | passes, and the connection is open: its answers are never seen |
 //!
-//! It stands in for `l4-lifecycle` where both are on a chain: a session is where its connection is. What isn't TCP it lets alone.
+//! It stands in for `l4-lifecycle` and `l4-one-sided` where they are on a chain, too: a session is where its connection is. What isn't TCP it lets alone.
 //! [`Segment`] is what matters of a packet, [`Track`] what is known of a connection.
 
 mod segment;
@@ -22,7 +23,8 @@ pub use track::{TcpState, Track};
 use super::entry::{Flow, Marks, State};
 use super::explain::{Meeting, Meets};
 use super::lifecycle::{self, Step};
-use super::services::{SERVICES_ARC, Service};
+use super::one_sided;
+use super::services::{Chain, SERVICES_ARC, Service};
 use super::serving::{Ahead, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Midstream;
@@ -92,8 +94,9 @@ pub(super) const SERVICE: Service = Service {
         features: &[Feature { arc: SERVICES_ARC, runs_before: &["l4-lifecycle"], runs_after: &[] }],
         resumes: RESUMES,
         make: |cx| {
-            let lifecycle = cx.member(SERVICES_ARC, lifecycle::SERVICE.node.name).unwrap_or_default();
-            Serving::boxed(cx, TcpCheck { lifecycle })
+            let others = [lifecycle::SERVICE, one_sided::SERVICE];
+            let numbers = others.iter().filter_map(|other| cx.member(SERVICES_ARC, other.node.name));
+            Serving::boxed(cx, TcpCheck { stands_for: numbers.fold(Chain::default(), Chain::with) })
         },
         ..NodeSpec::EMPTY
     },
@@ -133,8 +136,8 @@ const fn reason(drop: Drop) -> &'static str {
 }
 
 struct TcpCheck {
-    /// Number of the service that it stands in for.
-    lifecycle: u8,
+    /// The services that it stands in for.
+    stands_for: Chain,
 }
 
 impl Serve for TcpCheck {
@@ -153,7 +156,7 @@ impl Serve for TcpCheck {
             visit.session.retire(visit.me);
             return Verdict::Next;
         }
-        visit.session.retire(self.lifecycle);
+        visit.session.retire_all(self.stands_for);
         let Some(segment) = Segment::read(visit.packets, visit.slot, visit.is_v6) else {
             return Verdict::Drop(Drop::BadHeader.into());
         };

@@ -87,11 +87,13 @@ impl TcpState {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Over {
     #[default]
     No,
+    /// It isn't; but its initiator has asked again, and whether the responder knows of it still isn't seen.
+    Asked,
     /// Both sides have closed.
     Closed,
     Reset,
@@ -104,6 +106,8 @@ pub struct Track {
     over: Over,
     /// Both SYNs had timestamps.
     timestamps: bool,
+    /// The responder's segments go past us: that they aren't seen says nothing.
+    direct: bool,
 }
 
 impl Track {
@@ -124,15 +128,25 @@ impl Track {
     #[inline(always)]
     pub(super) fn phase(&self) -> State {
         let [a, b] = &self.sides;
-        if self.over != Over::No {
+        if self.is_over() {
             State::TimeWait
-        } else if a.stage < Stage::Open || b.stage < Stage::Open || a.unseen || b.unseen {
+        } else if a.stage < Stage::Open || b.stage < Stage::Open || a.unseen || b.unseen && !self.direct {
             State::Embryonic
         } else if a.stage > Stage::Open || b.stage > Stage::Open {
             State::Closing
         } else {
             State::Established
         }
+    }
+
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        self.over >= Over::Closed
+    }
+
+    /// Whether the responder's segments go past us: then, the connection is open by what its initiator says.
+    pub(in super::super) fn answers_elsewhere(&mut self, direct: bool) {
+        self.direct = direct;
     }
 
     /// Whether a RST has ended it.
@@ -151,15 +165,15 @@ impl Track {
         match (self.over, own) {
             (Over::Closed, _) => TcpState::TimeWait,
             (Over::Reset, _) => TcpState::Closed,
-            (Over::No, Stage::Silent) => TcpState::Listen,
-            (Over::No, Stage::SynSent) if other == Stage::Silent => TcpState::SynSent,
-            (Over::No, Stage::SynSent) => TcpState::SynReceived,
-            (Over::No, Stage::Open) if other >= Stage::FinSent => TcpState::CloseWait,
-            (Over::No, Stage::Open) => TcpState::Established,
-            (Over::No, Stage::FinSent) if other == Stage::FinAcked => TcpState::LastAck,
-            (Over::No, Stage::FinSent) if other == Stage::FinSent => TcpState::Closing,
-            (Over::No, Stage::FinSent) => TcpState::FinWait1,
-            (Over::No, Stage::FinAcked) => TcpState::FinWait2,
+            (_, Stage::Silent) => TcpState::Listen,
+            (_, Stage::SynSent) if other == Stage::Silent => TcpState::SynSent,
+            (_, Stage::SynSent) => TcpState::SynReceived,
+            (_, Stage::Open) if other >= Stage::FinSent => TcpState::CloseWait,
+            (_, Stage::Open) => TcpState::Established,
+            (_, Stage::FinSent) if other == Stage::FinAcked => TcpState::LastAck,
+            (_, Stage::FinSent) if other == Stage::FinSent => TcpState::Closing,
+            (_, Stage::FinSent) => TcpState::FinWait1,
+            (_, Stage::FinAcked) => TcpState::FinWait2,
         }
     }
 
@@ -181,7 +195,7 @@ impl Track {
     /// A SYN, a RST, the first segment, or one that comes after the end.
     #[inline(never)]
     fn mark(&mut self, from: Direction, segment: &Segment) -> Outcome {
-        if self.over != Over::No {
+        if self.is_over() {
             return self.late(from, segment);
         }
         if self.is_new() {
@@ -192,12 +206,34 @@ impl Track {
             // A session that was there before: its initiator may be the other one.
             return if from == Direction::Forward { Outcome::Fits } else { Outcome::Reopens };
         }
-        if segment.has(RST) { self.rst(from, segment) } else { self.syn(from, segment) }
+        if segment.has(RST) {
+            self.rst(from, segment)
+        } else if segment.has(SYN) {
+            self.syn(from, segment)
+        } else {
+            self.asked(from, segment)
+        }
+    }
+
+    /// A segment behind a SYN in a connection whose answers aren't seen. The responder may not know of it any more, and have answered that SYN: the initiator goes on
+    /// behind it then, and else behind what it has sent before.
+    fn asked(&mut self, from: Direction, segment: &Segment) -> Outcome {
+        let syn = self.sides[1].fin;
+        let begun = from == Direction::Forward && segment.sequence == syn.wrapping_add(1);
+        if begun && self.sides[1].unseen {
+            self.begin(&Segment { flags: SYN, sequence: syn, scale: Some(MAX_SCALE), ..Segment::default() });
+            return self.data(from, segment);
+        }
+        let outcome = self.data(from, segment);
+        if outcome == Outcome::Fits && self.over == Over::Asked {
+            self.over = Over::No;
+        }
+        outcome
     }
 
     /// The initiator asks.
     fn begin(&mut self, segment: &Segment) {
-        *self = Self { timestamps: segment.timestamps, ..Self::default() };
+        *self = Self { timestamps: segment.timestamps, direct: self.direct, ..Self::default() };
         self.sides[0] = Side::asks(segment);
         self.sides[1].acked = segment.sequence;
     }
@@ -208,12 +244,20 @@ impl Track {
         if other.unseen && side.stage >= Stage::FinSent && segment.sequence != side.first {
             // It has closed. Whether the other side has, too, isn't seen: it may begin anew.
             if acknowledges {
-                *self = Self::default();
+                *self = Self { direct: self.direct, ..Self::default() };
                 return Outcome::Midstream;
             }
             self.begin(segment);
             return Outcome::Reopens;
         }
+        let unanswered = other.unseen && side.stage == Stage::Open && segment.sequence != side.first;
+        if unanswered && self.direct && from == Direction::Forward && !acknowledges {
+            // In the place of the FIN of a side that isn't seen.
+            self.sides[1].fin = segment.sequence;
+            self.over = Over::Asked;
+            return Outcome::Doubtful(Doubt::Syn);
+        }
+        let (side, other) = self.both(from);
         if acknowledges && !other.has_asked(segment.acknowledgment) {
             return Outcome::Refused(Refusal::Acknowledgment);
         }

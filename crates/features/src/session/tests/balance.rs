@@ -1,6 +1,7 @@
 //! Load balancing: conversations made by scapy, in which the backend is asked where the client asks the VIP.
 
 mod changes;
+mod direct;
 mod vectors;
 mod workers;
 
@@ -46,6 +47,7 @@ fn vip(protocol: IpProtocol, endpoint: Endpoint, backends: Vec<BackendConfig>) -
         source_nat_except: [].into(),
         sources: [].into(),
         reject: false,
+        direct: false,
         keep_down: false,
         end_removed: false,
     }

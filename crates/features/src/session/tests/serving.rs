@@ -109,7 +109,19 @@ fn services_are_ordered_as_they_declare() {
     let names: Vec<&str> = all().services().iter().map(|service| service.node.name).collect();
     assert_eq!(
         names,
-        ["judge", "tcp-check", "l4-lifecycle", "balance", "acl", "policer", "redirect", "nat", "witness"]
+        [
+            "judge",
+            "tcp-check",
+            "l4-lifecycle",
+            "l4-one-sided",
+            "balance",
+            "acl",
+            "policer",
+            "redirect",
+            "nat",
+            "direct-return",
+            "witness"
+        ]
     );
 }
 

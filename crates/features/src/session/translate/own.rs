@@ -67,6 +67,10 @@ fn apply<A: Address>(
     key: &Key,
     from_high: bool,
 ) {
+    if translation.direct {
+        // The packet left as it came.
+        return;
+    }
     let (meta, area) = packets.parts_mut(slot);
     let leaves = from_high == translation.near_is_high;
     // Where it doesn't fit, it is an error about something else. What is made here has its message right behind the header.

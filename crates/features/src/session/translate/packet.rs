@@ -85,6 +85,9 @@ fn one<A: Address>(
     }
     let leaves = visit.from_high == translation.near_is_high;
     let done = if leaves { Done::Out } else { Done::In };
+    if balanced && translation.direct {
+        return Ok(direct(visit, translation, leaves, later));
+    }
     if later {
         let packet = visit.packets.parts_mut(visit.slot);
         if balanced {
@@ -109,6 +112,22 @@ fn one<A: Address>(
     }
     translation.apply((packet.0, packet.1), transport, visit.key, leaves)?;
     Ok(done)
+}
+
+/// A packet of a session whose packets aren't changed.
+#[inline(never)]
+fn direct<A: Address>(
+    visit: &mut Visit<'_>,
+    translation: &Translation<A>,
+    leaves: bool,
+    later: bool,
+) -> Done {
+    if !later && icmp_error_at(visit.packets, visit.slot, visit.is_v6).is_some() {
+        visit.step = Step::Doubted;
+        return Done::Nothing;
+    }
+    visit.translations.books.note(translation.account, leaves, visit.packets.meta(visit.slot).len());
+    if leaves { Done::Out } else { Done::In }
 }
 
 #[inline(never)]

@@ -27,6 +27,8 @@ pub(in super::super) struct Translation<A> {
     pub(in super::super) pool: u16,
     /// The near side is the higher endpoint of the session's key.
     pub(in super::super) near_is_high: bool,
+    /// Its packets go to their backend, and pass, as they are: the far side is where, and not as whom.
+    pub(in super::super) direct: bool,
     pub(in super::super) account: u32,
     /// The key by which answers find the session.
     pub(in super::super) alias: u32,
@@ -41,6 +43,7 @@ impl<A: Address> Default for Translation<A> {
             of_all: Delta::default(),
             pool: u16::MAX,
             near_is_high: false,
+            direct: false,
             account: NOBODY,
             alias: NOBODY,
         }

@@ -6,6 +6,7 @@ use super::super::nat::{self, Pools};
 use super::super::serving::Ahead;
 use super::super::tenants::{Tenant, Tenants};
 use super::{Address, Address6, NOBODY, Translation};
+use core::net::IpAddr;
 use graph::prefetch_read;
 use tables::session::{Beside, Endpoint, Handle, Key, SessionTable};
 
@@ -55,6 +56,17 @@ impl Translations {
     pub(in super::super) fn near_is_high(&self, session: Handle) -> Option<bool> {
         let v4 = self.v4.get(session).map(|one| one.near_is_high);
         v4.or_else(|| self.v6.get(session).map(|one| one.near_is_high))
+    }
+
+    /// The backend's address of a session whose packets go there as they are, and whether the near side is the higher endpoint of the session's key.
+    pub(in super::super) fn direct(&self, session: Handle) -> Option<(IpAddr, bool)> {
+        fn of<A: Address>(one: &Translation<A>) -> Option<(IpAddr, bool)> {
+            one.direct.then(|| (one.endpoints()[1].0, one.near_is_high))
+        }
+        match self.v4.get(session) {
+            Some(v4) => of(v4),
+            None => self.v6.get(session).and_then(of),
+        }
     }
 
     /// Pool, backend and second key of a session that is translated.

@@ -25,6 +25,7 @@ fn web(vip: Endpoint, backends: &[(Endpoint, BackendState)]) -> VipConfig {
         source_nat_except: [].into(),
         sources: [].into(),
         reject: false,
+        direct: false,
         keep_down: false,
         end_removed: false,
     }
