@@ -6,6 +6,7 @@ from lab.laboratory import iperf
 from lab.process import run
 from scapy.contrib.geneve import GENEVE, GeneveOptions
 from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
@@ -140,6 +141,75 @@ class Other:
 
     def geneve(self, vni, frame, **more):
         return self.outer(6081) / GENEVE(vni=vni, proto=0x6558, **more) / frame
+
+
+def test_geneve_over_ipv6_wants_checksums_unless_it_is_told_otherwise(lab):
+    far = lab.pod("far")
+    lab.daemon.apply(
+        '[[interface]]\nname = "up"\naddresses = ["fd00:9::1/64"]\n'
+        f'tap = {{ netns = "{far.name}", host_name = "eth0", host_addresses = ["fd00:9::2/64"] }}\n'
+    )
+
+    def ours(more=""):
+        ends = f'local = "fd00:9::1", remote = "fd00:9::2", vni = 7{more}'
+        lab.daemon.apply(f'[[interface]]\nname = "t"\naddresses = ["10.99.0.1/24"]\ngeneve = {{ {ends} }}\n')
+
+    asks = Ether(src=STATION, dst="ff:ff:ff:ff:ff:ff") / ARP(hwsrc=STATION, psrc="10.99.0.2", pdst="10.99.0.1")
+    outer = Ether(src=far.mac(), dst=lab.daemon.interface("up")["mac"]) / IPv6(src="fd00:9::2", dst="fd00:9::1")
+    inside = GENEVE(vni=7, proto=0x6558) / asks
+    summed, bare = (outer / UDP(sport=50000, dport=6081, **more) / inside for more in ({}, {"chksum": 0}))
+    with far.wire() as wire:
+
+        def is_answered():
+            wire.expect(lambda f: ARP in f and f[ARP].op == 2 and f[ARP].psrc == "10.99.0.1", "ARP reply in the tunnel")
+
+        ours()
+        wire.send(bare)
+        eventually(lambda: lab.daemon.dropped("no-checksum") == 1, lambda: str(lab.daemon.drops()))
+        wire.send(summed)
+        is_answered()
+        ours(", udp_checksum = false")
+        wire.send(bare)
+        is_answered()
+    assert lab.daemon.drops()["ip6-geneve-input", "no-checksum"]["packets"] == 1
+
+
+def test_checksums_of_a_kernel_s_tunnel_are_good(lab):
+    """A kernel leaves checksums of segments inside to the tap, and reckons with them in the outer one."""
+    far, pod = lab.pod("far"), lab.pod("pod")
+    lab.daemon.apply(
+        '[[interface]]\nname = "up"\naddresses = ["fd00:9::1/64"]\n'
+        f'tap = {{ netns = "{far.name}", host_name = "eth0", host_addresses = ["fd00:9::2/64"] }}\n'
+        '[[interface]]\nname = "t"\naddresses = ["10.99.0.1/24"]\n'
+        'vxlan = { local = "fd00:9::1", remote = "fd00:9::2", vni = 7 }\n' + lab.tap("pod", pod, "10.1.0")
+    )
+    far.ip("link", "add", "vx", "type", "vxlan", "id", "7", "local", "fd00:9::2", "remote", "fd00:9::1", "dstport", "4789")
+    far.ip("addr", "add", "10.99.0.2/24", "dev", "vx")
+    far.ip("link", "set", "vx", "up")
+    far.ip("route", "add", "10.1.0.0/24", "via", "10.99.0.1")
+    eventually(lambda: far.ping("10.1.0.2", count=1, wait=1).received == 1, lambda: str(lab.daemon.drops()))
+    # Both ways by who receives: who sends has done with what it has given to its kernel.
+    iperf((pod, far), "-n", "4M", "-R", to="10.99.0.2")
+    iperf((far, pod), "-n", "4M", "-R", to="10.1.0.2")
+    assert lab.daemon.counter("t", "rx_bytes") > 4 << 20
+    assert lab.daemon.dropped("bad-checksum") == 0, lab.daemon.drops()
+
+
+@pytest.mark.parametrize("kind", ["vxlan", "geneve"])
+def test_what_was_damaged_on_its_way_is_dropped(lab, far, kind):
+    lab.daemon.apply(tunnel("t", 7, 'addresses = ["10.99.0.1/24"]', kind=kind))
+    other = Other(far, lab.daemon)
+    asks = Ether(src=STATION, dst="ff:ff:ff:ff:ff:ff") / ARP(hwsrc=STATION, psrc="10.99.0.2", pdst="10.99.0.1")
+    frame = getattr(other, kind)(7, asks)
+    with far.wire() as wire:
+        frame[UDP].chksum = 0x1234
+        wire.send(frame)
+        eventually(lambda: lab.daemon.dropped("bad-checksum") == 1, lambda: str(lab.daemon.drops()))
+        # Scapy's own.
+        del frame[UDP].chksum
+        wire.send(frame)
+        wire.expect(lambda f: ARP in f and f[ARP].op == 2 and f[ARP].psrc == "10.99.0.1", "ARP reply in the tunnel")
+    assert lab.daemon.drops()[f"ip4-{kind}-input", "bad-checksum"]["packets"] == 1
 
 
 @pytest.mark.parametrize("kind,layer", [("vxlan", VXLAN), ("geneve", GENEVE)])

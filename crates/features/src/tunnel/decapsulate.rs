@@ -3,7 +3,7 @@
 
 use super::ecn;
 use super::format::{Format, Read, suits};
-use super::table::{Found, Tunnels};
+use super::table::{End, Found, Tunnels};
 use crate::interface::{Direction, LinkMode, Tally};
 use crate::ip::family::{Family, V4, V6};
 use core::fmt;
@@ -15,7 +15,8 @@ use graph::nodes::DEVICE_INPUT;
 use graph::packet::{Flags, Gso, HEAD, HEAD_AREA, Offload, OwnedPacket, Packets, SlotId};
 use graph::publish::Key;
 use graph::{Ctx, Frame, GONE, IfIndex, Node, NodeContext};
-use wire::{Header, Ipv4Header, Ipv6Header, UdpHeader};
+use wire::checksum::Partial;
+use wire::{Header, IpProtocol, Ipv4Header, Ipv6Header, UdpHeader};
 
 graph::edges! {
     /// Where a packet goes from here, besides the arc.
@@ -33,6 +34,10 @@ graph::drops! {
         Control => "control", Info,
         /// A Geneve option says that the packet is to be dropped where the option isn't known.
         CriticalOption => "critical-option", Loss,
+        /// Its UDP checksum isn't that of what it carries: it was damaged on its way.
+        BadChecksum => "bad-checksum", Invalid,
+        /// It has no UDP checksum, over IPv6 and where the tunnel wants one: neither end may leave it out (RFC 6935), unless both are told to.
+        NoChecksum => "no-checksum", Loss,
         /// What is inside is no Ethernet frame, or (Geneve in mode ip) no IP packet.
         UnknownProtocol => "unknown-protocol", Loss,
         /// No tunnel leads to the address that the packet comes from.
@@ -45,7 +50,7 @@ graph::drops! {
         Congested => "congested", Loss,
         /// Several packets of a tunnel in one (UDP segmentation offload): a sender's device would have had to take them apart.
         SuperFrame => "super-frame", Loss,
-        /// The headers are long, and all packet slots of the worker are in use.
+        /// The headers are long, or the checksum covers a body that has to be read, and all packet slots of the worker are in use.
         NoSlot => "no-slot", Loss,
     }
 }
@@ -54,17 +59,28 @@ graph::drops! {
 pub(super) trait Underlay: Family {
     /// Explicit congestion notification, 0 to 3.
     fn ecn(header: &Self::Header) -> u8;
+
+    /// What a UDP checksum covers besides a datagram of `len` bytes.
+    fn pseudo_header(header: &Self::Header, len: u16) -> Partial;
 }
 
 impl Underlay for V4 {
     fn ecn(header: &Ipv4Header) -> u8 {
         header.ecn()
     }
+
+    fn pseudo_header(header: &Ipv4Header, len: u16) -> Partial {
+        header.pseudo_header(len)
+    }
 }
 
 impl Underlay for V6 {
     fn ecn(header: &Ipv6Header) -> u8 {
         header.ecn()
+    }
+
+    fn pseudo_header(header: &Ipv6Header, len: u16) -> Partial {
+        header.pseudo_header(IpProtocol::UDP, len.into())
     }
 }
 
@@ -134,8 +150,8 @@ impl<U: Underlay, F: Format> Decapsulate<U, F> {
         let local = U::generic(U::dst(&outer));
         let door = (ctx.packets.meta(slot).table, local, port);
         let peer: IpAddr = U::generic(U::src(&outer));
-        let (index, mode) = match tables.get(self.tunnels).find(door, (peer, opened.read.vni)) {
-            Found::Tunnel(index, mode) => (index, mode),
+        let End { index, mode, zero } = match tables.get(self.tunnels).find(door, (peer, opened.read.vni)) {
+            Found::Tunnel(end) => end,
             Found::UnknownVni => return Err(Drop::UnknownVni),
             Found::UnknownPeer => return Err(Drop::UnknownPeer),
         };
@@ -146,6 +162,7 @@ impl<U: Underlay, F: Format> Decapsulate<U, F> {
         if edge == 0 {
             return Err(Drop::TunnelDown);
         }
+        verify::<U>(ctx.packets, slot, &outer, zero)?;
         let slot = bare(ctx.packets, slot, opened.at)?;
         receive(ctx.packets, slot, index, mode, U::ecn(&outer))?;
         self.tally.add(ctx.counters, Direction::Rx, index, ctx.packets.meta(slot).len());
@@ -163,6 +180,54 @@ fn cut_to_datagram(packets: &mut Packets, slot: SlotId) -> Result<u16, Drop> {
     let (port, len) = (udp.dst_port.get(), u32::from(udp.len.get()));
     packets.truncate(slot, before + len);
     Ok(port)
+}
+
+/// Looks at the checksum of a datagram, behind which nothing is. One that has none is good where `zero` says so.
+///
+/// RFC 8926 section 3.3: one that isn't zero must be looked at. RFC 7348 section 5: it may be.
+fn verify<U: Underlay>(
+    packets: &mut Packets,
+    slot: SlotId,
+    outer: &U::Header,
+    zero: bool,
+) -> Result<(), Drop> {
+    let meta = packets.meta(slot);
+    let (l4, offload) = (meta.l4, meta.offload);
+    let udp = packets.header::<UdpHeader>(slot, l4).ok_or(Drop::Truncated)?;
+    let len = udp.len.get();
+    if udp.checksum.get() == 0 {
+        return if zero { Ok(()) } else { Err(Drop::NoChecksum) };
+    }
+    if offload.checksum_needed && offload.checksum_start == l4 {
+        // Its sender has left it to the device: it has been on no wire.
+        return Ok(());
+    }
+    let pseudo = U::pseudo_header(outer, len);
+    let sum = if offload.checksum_needed && offload.checksum_start > l4 {
+        pseudo.plus(unfinished(packets, slot).ok_or(Drop::Truncated)?)
+    } else {
+        // Into private memory: its sender could change it behind the sum.
+        let body = Partial::of(packets.pull_body(slot).map_err(|_| Drop::NoSlot)?);
+        let head = packets.area(slot).get(l4.into()..packets.meta(slot).end.into()).unwrap_or_default();
+        pseudo.plus(Partial::of(head)).plus(body.at(head.len()))
+    };
+    if sum.checksum() == 0 { Ok(()) } else { Err(Drop::BadChecksum) }
+}
+
+/// The sum of a datagram within which a checksum isn't finished: all that this covers, itself included, will have the opposite of the sum that stands in its place
+/// now. The sender has reckoned with that.
+#[cold]
+fn unfinished(packets: &mut Packets, slot: SlotId) -> Option<Partial> {
+    let Offload { checksum_start, checksum_offset, .. } = packets.meta(slot).offload;
+    let (start, field) =
+        (usize::from(checksum_start), usize::from(checksum_start) + usize::from(checksum_offset));
+    if !packets.pull_head(slot, field + 2) {
+        return None;
+    }
+    let area = packets.area(slot);
+    let before = area.get(packets.meta(slot).l4.into()..start)?;
+    let pending = u16::from_be_bytes(*area.get(field..field + 2)?.first_chunk()?);
+    Some(Partial::of(before).plus(Partial::of_u16(!pending).at(before.len())))
 }
 
 /// Reads the header behind UDP, wherever it lies.

@@ -68,8 +68,16 @@ pub struct Tunnel {
     pub ttl: u8,
     /// DSCP of outer headers.
     pub dscp: Dscp,
-    /// Whether UDP checksums are sent; those received aren't looked at (RFC 7348 section 5, RFC 6935).
+    /// Whether UDP checksums are sent; and, with Geneve over IPv6, whether what comes must have one.
     pub checksum: bool,
+}
+
+impl Tunnel {
+    /// Whether what comes without UDP checksum is taken. Over IPv4 it always may be; VXLAN must take it (RFC 7348 section 5); over IPv6 it is only where both ends are set
+    /// up so (RFC 6935 section 5, RFC 6936 section 4, RFC 8926 section 4.3.1).
+    fn takes_zero(&self) -> bool {
+        self.local.is_ipv4() || self.encapsulation == Encapsulation::Vxlan || !self.checksum
+    }
 }
 
 /// `vni 100, 10.0.0.1 to 10.0.0.2 port 4789`.
@@ -91,16 +99,27 @@ pub struct Tunnels {
     doors: HashMap<Door, Encapsulation, RandomState>,
     /// Own addresses of all tunnels with their VRFs: fragments have no port to go by.
     locals: HashSet<(u16, IpAddr), RandomState>,
-    ends: HashMap<(Door, Guest), (IfIndex, LinkMode), RandomState>,
+    ends: HashMap<(Door, Guest), End, RandomState>,
     peers: HashSet<(Door, IpAddr), RandomState>,
     outers: Vec<Option<Outer>>,
+}
+
+/// Our end of a tunnel, as what comes through it sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    /// Its interface.
+    pub(super) index: IfIndex,
+    /// What frames of that begin with.
+    pub(super) mode: LinkMode,
+    /// Packets without UDP checksum are taken.
+    pub(super) zero: bool,
 }
 
 /// What a received packet's tunnel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// This interface, whose frames begin so.
-    Tunnel(IfIndex, LinkMode),
+    /// This one.
+    Tunnel(End),
     /// None from there has this network identifier.
     UnknownVni,
     /// There is none from there.
@@ -118,7 +137,8 @@ impl Tunnels {
             let guest = (tunnel.remote, tunnel.vni);
             all.doors.entry(door).or_insert(tunnel.encapsulation);
             all.locals.insert((tunnel.vrf, tunnel.local));
-            all.ends.entry((door, guest)).or_insert((index, interface.mode));
+            let end = End { index, mode: interface.mode, zero: tunnel.takes_zero() };
+            all.ends.entry((door, guest)).or_insert(end);
             all.peers.insert((door, tunnel.remote));
             let at = usize::from(index);
             if all.outers.len() <= at {
@@ -151,7 +171,7 @@ impl Tunnels {
     /// The tunnel that a packet came through.
     pub(super) fn find(&self, door: Door, guest: Guest) -> Found {
         match self.ends.get(&(door, guest)) {
-            Some((index, mode)) => Found::Tunnel(*index, *mode),
+            Some(end) => Found::Tunnel(*end),
             None if self.peers.contains(&(door, guest.0)) => Found::UnknownVni,
             None => Found::UnknownPeer,
         }

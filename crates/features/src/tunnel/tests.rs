@@ -7,12 +7,15 @@ use crate::ip::control::{Path, Via};
 use crate::ip::topology;
 use crate::testing::{Bench, Row, Vectors, Verdict, run_table};
 use graph::IfIndex;
+use graph::nodes::Injection;
+use graph::packet::{Offload, OwnedPacket};
 use graph::simd::Tier;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::sync::Arc;
 use wire::checksum::{Partial, update_u16};
+use wire::{Header, Ipv4Header};
 
 fn vectors() -> Vectors {
     Vectors::read(include_str!("../../tests/vectors/tunnel.txt"))
@@ -45,6 +48,7 @@ const ROUTED: IfIndex = 13;
 /// |---|---|
 /// | 10, 11 | VXLAN 100 over IPv4 and IPv6, to interface 2's neighbour |
 /// | 12, 18 | Geneve 100, likewise |
+/// | 19 | Geneve 103 over IPv6, without UDP checksums |
 /// | 14 | VXLAN 101 over IPv4, down |
 /// | 15 | VXLAN 100 to 10.20.0.9 in VRF 1, which is behind tunnel 13 |
 /// | 16, 17 | VXLAN 100 over IPv4 and IPv6, to interface 5's neighbour: MTU 1280 |
@@ -68,6 +72,7 @@ fn setup(bench: &mut Bench) {
         (16, tunnel(Encapsulation::Vxlan, 5, false, 100)),
         (17, tunnel(Encapsulation::Vxlan, 5, true, 100)),
         (18, tunnel(Encapsulation::Geneve, 2, true, 100)),
+        (19, Tunnel { checksum: false, ..tunnel(Encapsulation::Geneve, 2, true, 103) }),
     ];
     for (index, tunnel) in tunnels {
         let cross =
@@ -188,6 +193,13 @@ fn what_is_inside_comes_out_of_the_tunnel_it_came_through() {
         row("from-geneve4-many-long", 22, "long"),
         row("from-geneve6-many-long", 28, "long"),
         row("from-geneve4-200", 4, "routed-from-200"),
+        row("from-geneve4-summed", 22, "plain"),
+        row("from-geneve4-summed-long", 22, "long"),
+        row("from-geneve4-zero-damaged", 22, "plain-damaged"),
+        row("from-geneve6-plain", 28, "plain"),
+        row("from-geneve6-long", 28, "long"),
+        row("from-geneve6-zero-103", 29, "plain"),
+        row("from-geneve6-summed-103", 29, "plain"),
     ];
     run_table(&rows, setup);
 }
@@ -218,12 +230,65 @@ fn what_is_no_tunnel_s_is_dropped_and_named() {
         row("from-geneve4-200-frame", 2, "ip4-geneve-input unknown-protocol"),
         row("from-geneve4-cut", 2, "ip4-geneve-input truncated"),
         row("from-geneve4-vni-7", 2, "ip4-geneve-input unknown-vni"),
+        row("from-geneve4-damaged", 2, "ip4-geneve-input bad-checksum"),
+        row("from-geneve4-damaged-long", 2, "ip4-geneve-input bad-checksum"),
+        row("from-geneve4-damaged-option", 2, "ip4-geneve-input bad-checksum"),
+        row("from-geneve6-damaged", 2, "ip6-geneve-input bad-checksum"),
+        row("from-geneve6-damaged-103", 2, "ip6-geneve-input bad-checksum"),
+        row("from-geneve6-zero", 2, "ip6-geneve-input no-checksum"),
+        row("from-vxlan4-damaged", 2, "ip4-vxlan-input bad-checksum"),
+        row("from-vxlan6-damaged", 2, "ip6-vxlan-input bad-checksum"),
         // On the way in: round in circles, too big for the way (nothing is cut), through a tunnel that is none.
         row("plain", 25, "geneve-output recursion"),
         row("frame-1250", 26, "ip4-rewrite too-big"),
         row("frame-1250", 27, "ip6-rewrite too-big"),
     ];
     run_table(&rows, setup);
+}
+
+/// A sender on this machine leaves the checksum inside to the device, or the outer one: nothing of that was on a wire. Where it has left the inner one, the outer one is
+/// right for what that will be.
+#[test]
+fn checksums_that_are_left_to_the_device_are_reckoned_with() {
+    let whole = vectors().get("from-geneve4-summed")[14..].to_vec();
+    // Headers: IP, UDP, Geneve, Ethernet, IP; and where checksums are in that of UDP.
+    let (outer, inner, field) = (20, 20 + 8 + 8 + 14 + 20, 6);
+    let mut pending = whole.clone();
+    let ip = Ipv4Header::parse(&whole[inner - 20..]).unwrap().0;
+    let pseudo = ip.pseudo_header((whole.len() - inner) as u16).fold();
+    pending[inner + field..inner + field + 2].copy_from_slice(&pseudo.to_be_bytes());
+    let damaged = |bytes: &[u8], at: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let bad = Err("ip4-geneve-input bad-checksum".to_string());
+    for (bytes, start, verdict) in [
+        (whole.clone(), None, Ok(())),
+        (pending.clone(), None, bad.clone()),
+        (pending.clone(), Some(inner), Ok(())),
+        // The source port, which nothing else covers.
+        (damaged(&pending, outer + 1), Some(inner), bad.clone()),
+        (damaged(&whole, outer + 1), None, bad),
+        (damaged(&whole, outer + field), Some(outer), Ok(())),
+    ] {
+        let mut bench = Bench::new(Tier::detect());
+        setup(&mut bench);
+        let mut packet = OwnedPacket::new(2, bytes);
+        let meta = packet.meta_mut();
+        meta.l4 = meta.l3 + outer as u16;
+        if let Some(start) = start {
+            let (checksum_start, checksum_offset) = (meta.l3 + start as u16, field as u16);
+            meta.offload =
+                Offload { checksum_start, checksum_offset, checksum_needed: true, ..Offload::default() };
+        }
+        let injection = Injection { target: crate::ip4::INJECT_KEY, packet };
+        bench.graph.injector().unwrap().send(injection).unwrap();
+        let outcome = bench.run(2, &[], 1);
+        let dropped = outcome.drops.keys().next().cloned();
+        assert_eq!(dropped.map_or(Ok(()), Err), verdict, "{start:?}");
+        assert_eq!(outcome.sent.get(&22).map_or(0, Vec::len), usize::from(verdict.is_ok()));
+    }
 }
 
 /// Both ends of a tunnel are ours: 10 to 10.0.2.2, which here is a VRF's own address, and what comes from there is 19's, cross-connected to 10.

@@ -69,6 +69,13 @@ def option(kind, words=1, length=None):
     return GeneveOptions(classid=0x0102, type=kind, length=words if length is None else length, data=bytes([0xAB]) * (4 * words))
 
 
+def damaged(frame, at=-1):
+    """One bit is another: the last byte's, which is in what is carried, unless another is said."""
+    octets = bytearray(bytes(frame))
+    octets[at] ^= 1
+    return Raw(bytes(octets))
+
+
 PLAIN, LONG = inner(), inner(1400)
 TAGGED = Ether(src=A, dst=B) / Dot1Q(vlan=7) / IP(src="10.1.1.1", dst="10.1.1.2", tos=0x02) / UDP(sport=1000, dport=2000) / data(40)
 ASKED = Ether(src=A, dst="ff:ff:ff:ff:ff:ff") / ARP(hwsrc=A, psrc="10.1.1.1", pdst="10.1.1.2")
@@ -140,6 +147,23 @@ FRAMES = {
     "from-geneve4-ip": received(geneve(ip("10.6.0.1"), proto=0x0800), dport=6081, **SUM0),
     "from-geneve4-cut": received(GENEVE(vni=100, proto=0x6558, optionlen=4) / Raw(bytes(12)), dport=6081, **SUM0),
     "from-geneve4-vni-7": received(geneve(PLAIN, 7), dport=6081, **SUM0),
+    # RFC 8926 section 3.3 and RFC 7348 section 5: damaged on the way, in what is carried or in the headers; and without checksums
+    "from-geneve4-summed": received(geneve(PLAIN), dport=6081),
+    "from-geneve4-summed-long": received(geneve(LONG, options=MANY), dport=6081),
+    "from-geneve4-damaged": damaged(received(geneve(PLAIN), dport=6081)),
+    "from-geneve4-damaged-long": damaged(received(geneve(LONG, options=MANY), dport=6081)),
+    "from-geneve4-damaged-option": damaged(received(geneve(PLAIN, options=[option(1, 3)]), dport=6081), 14 + 20 + 8 + 8 + 6),
+    "from-geneve4-zero-damaged": damaged(received(geneve(PLAIN), dport=6081, **SUM0)),
+    "plain-damaged": damaged(PLAIN),
+    "from-geneve6-plain": received(geneve(PLAIN), v6=True, dport=6081),
+    "from-geneve6-long": received(geneve(LONG), v6=True, dport=6081),
+    "from-geneve6-damaged": damaged(received(geneve(PLAIN), v6=True, dport=6081)),
+    "from-geneve6-zero": received(geneve(PLAIN), v6=True, dport=6081, **SUM0),
+    "from-geneve6-zero-103": received(geneve(PLAIN, 103), v6=True, dport=6081, **SUM0),
+    "from-geneve6-summed-103": received(geneve(PLAIN, 103), v6=True, dport=6081),
+    "from-geneve6-damaged-103": damaged(received(geneve(PLAIN, 103), v6=True, dport=6081)),
+    "from-vxlan4-damaged": damaged(received(vxlan(LONG))),
+    "from-vxlan6-damaged": damaged(received(vxlan(PLAIN), v6=True)),
     # Geneve with IP packets: tunnel 200 of VRF 1, where 10.6/16 is behind interface 4's neighbour and 10.20/16 behind the tunnel
     "from-geneve4-200": received(geneve(ip("10.6.0.1"), 200, proto=0x0800), dport=6081, **SUM0),
     "routed-from-200": Ether(src="02:fe:00:00:00:04", dst="02:00:00:00:04:02") / ip("10.6.0.1", 63),
