@@ -6,6 +6,7 @@ import tempfile
 
 import pytest
 from lab import Daemon, Laboratory, eventually
+from lab.sessions import two  # noqa: F401 (a fixture, for modules that have none of that name)
 
 
 def pytest_collection_modifyitems(items):

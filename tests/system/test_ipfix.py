@@ -10,10 +10,9 @@ import time
 
 import pytest
 from lab import Laboratory, eventually, run
+from lab.sessions import VERSIONS, tap
 from scapy.all import IP, UDP, Ether, Raw, wrpcap
-from test_sessions import figures, only, sockets, tap, tenant, timeouts
-
-VERSIONS = pytest.mark.parametrize("family,there", [(socket.AF_INET, "10.2.0.2"), (socket.AF_INET6, "fd00:2::2")])
+from test_sessions import figures, only, sockets, tenant, timeouts
 
 # flowEndReason and the first two bits of forwardingStatus.
 IDLE, ACTIVE, ENDED, FORCED, FORWARDED, DROPPED = "1", "2", "3", "4", "1", "2"

@@ -5,23 +5,12 @@ import json
 import signal
 import socket
 
-import pytest
 from lab import Process, eventually, tool
-from test_sessions import figures, only, sockets, tap, tenant, timeouts
+from lab.sessions import VERSIONS
+from test_sessions import figures, only, sockets, tenant, timeouts
 
 # A tap's packets come in at one worker: those of a and b at different ones, and each flow is one of the two's.
 WORKERS = 2
-
-VERSIONS = pytest.mark.parametrize("family,there", [(socket.AF_INET, "10.2.0.2"), (socket.AF_INET6, "fd00:2::2")])
-
-
-@pytest.fixture
-def two(lab):
-    a, b = lab.pod("a"), lab.pod("b")
-    lab.daemon.apply(tap("a", a, 1) + tap("b", b, 2))
-    for address in ("10.2.0.2", "fd00:2::2"):
-        eventually(lambda address=address: a.ping(address, count=1, wait=1).received == 1, lambda: "b answers")
-    return a, b
 
 
 class Watch:

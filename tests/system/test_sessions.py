@@ -7,21 +7,12 @@ import socket
 import pytest
 from lab import eventually
 from lab.laboratory import iperf
+from lab.sessions import VERSIONS, tap
 
 # A tap's packets come in at one worker: those of a and b at different ones, and each flow is one of the two's.
 WORKERS = 2
 
 CHECKED = tuple(f'{way}_services = ["tcp-check", "l4-lifecycle"]' for way in ("forward", "reverse"))
-
-VERSIONS = pytest.mark.parametrize("family,there", [(socket.AF_INET, "10.2.0.2"), (socket.AF_INET6, "fd00:2::2")])
-
-
-def tap(name, pod, number):
-    return (
-        f'[[interface]]\nname = "{name}"\naddresses = ["10.{number}.0.1/24", "fd00:{number}::1/64"]\n'
-        f'tap = {{ netns = "{pod.name}", host_name = "eth0", host_addresses = ["10.{number}.0.2/24", "fd00:{number}::2/64"], '
-        f'host_gateways = ["10.{number}.0.1", "fd00:{number}::1"] }}\n'
-    )
 
 
 def tenant(*more, name="red", interface="a", outside="b"):
@@ -33,16 +24,6 @@ def tenant(*more, name="red", interface="a", outside="b"):
 
 def timeouts(**seconds):
     return "timeouts = { " + ", ".join(f"{name}_seconds = {value}" for name, value in seconds.items()) + " }"
-
-
-@pytest.fixture
-def two(lab):
-    a, b = lab.pod("a"), lab.pod("b")
-    lab.daemon.apply(tap("a", a, 1) + tap("b", b, 2))
-    # Both know their router and their addresses are no longer tentative before anybody counts packets.
-    for address in ("10.2.0.2", "fd00:2::2"):
-        eventually(lambda address=address: a.ping(address, count=1, wait=1).received == 1, lambda: "b answers")
-    return a, b
 
 
 def sessions(daemon, *filters):

@@ -6,8 +6,9 @@ import socket
 
 import pytest
 from lab import eventually
+from lab.sessions import VERSIONS
 from test_ipfix import exporting  # noqa: F401 (a fixture)
-from test_sessions import VERSIONS, only, sessions, tap, tenant, timeouts
+from test_sessions import only, sessions, tenant, timeouts
 
 WORKERS = 2
 
@@ -41,15 +42,6 @@ def received(one, family):
     data = one.recv(2000)
     # Of IPv4 a raw socket has the header, too.
     return data[20:] if family == socket.AF_INET else data
-
-
-@pytest.fixture
-def two(lab):
-    a, b = lab.pod("a"), lab.pod("b")
-    lab.daemon.apply(tap("a", a, 1) + tap("b", b, 2))
-    for address in ("10.2.0.2", "fd00:2::2"):
-        eventually(lambda address=address: a.ping(address, count=1, wait=1).received == 1, lambda: "b answers")
-    return a, b
 
 
 def addresses(there):
