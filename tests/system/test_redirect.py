@@ -6,6 +6,7 @@ Pod a (tenant red) asks an HTTP server in pod b, and its sessions visit Suricata
 import contextlib
 import hashlib
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -73,9 +74,9 @@ class Suricata:
 class Connection:
     """An HTTP connection that stays open."""
 
-    def __init__(self, pod):
+    def __init__(self, pod, server=SERVER):
         with pod.entered():
-            self.http = http.client.HTTPConnection(SERVER, timeout=20)
+            self.http = http.client.HTTPConnection(server, timeout=20)
             self.http.connect()
         self.port = self.http.sock.getsockname()[1]
 
@@ -92,8 +93,8 @@ class Connection:
         return True
 
 
-def tenant(more=""):
-    services = '["tcp-check", "l4-lifecycle", "redirect"]'
+def tenant(more="", translates=""):
+    services = f'["tcp-check", "l4-lifecycle", "redirect"{translates}]'
     return (
         f'[[tenant]]\nname = "red"\ninterfaces = ["a"]\noutside_interfaces = ["b"]\nforward_services = {services}\n'
         f'reverse_services = {services}\nredirect = {{ interfaces = ["ids-a", "ids-b"]{more} }}\n'
@@ -155,6 +156,36 @@ def test_a_rule_drops_one_flow_and_others_pass(daemon, three):
     assert all('"action":"blocked"' in line and f'"src_port":{evil.port}' in line for line in suricata.alerts())
     assert Connection(a).get("good") == FILES["good"], "another flow"
     assert counted("sent") > 100 and counted("returned", "ip4-redirect-input") > 1000, "a megabyte and more, cut and whole"
+
+
+VIP = "10.96.0.1"
+
+
+@pytest.mark.parametrize(
+    "service,more,asked",
+    [
+        ("nat", 'nat_pool = "out"\n[[nat_pool]]\nname = "out"\naddresses = ["192.0.2.1"]\n', SERVER),
+        ("balance", f'[[vip]]\nname = "web"\naddress = "{VIP}"\nport = 8000\nbackends = [{{ address = "{SERVER}", port = 80 }}]\n', VIP),
+    ],
+)
+def test_suricata_sees_translated_sessions_as_their_client_knows_them(daemon, three, service, more, asked):
+    a, _, suricata = three
+    daemon.apply(tenant(translates=f', "{service}"') + more)
+    asked = f"{asked}:8000" if service == "balance" else asked
+    counted = since(daemon)
+    assert Connection(a, asked).get("good") == FILES["good"]
+    assert Connection(a, asked).get("large") == FILES["large"]
+    evil = Connection(a, asked)
+    assert evil.is_cut("evil")
+    eventually(suricata.alerts, "Suricata says so")
+    event = json.loads(suricata.alerts()[-1])
+    address, _, port = asked.partition(":")
+    assert (event["src_ip"], event["src_port"]) == ("10.1.0.2", evil.port), event
+    assert (event["dest_ip"], event["dest_port"]) == (address, int(port or 80)), event
+    assert Connection(a, asked).get("good") == FILES["good"], "another flow"
+    assert counted("sent") > 100 and counted("returned", "ip4-redirect-input") > 1000
+    found = daemon.json("show", "session", "--tenant", "red")["sessions"]
+    assert any(session.get("translated") == "192.0.2.1" or session.get("backend") == SERVER for session in found), found
 
 
 def test_a_session_that_was_judged_visits_suricata_no_more(daemon, three):

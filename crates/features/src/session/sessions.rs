@@ -208,6 +208,15 @@ impl Sessions {
         }
     }
 
+    /// The interface by which a packet came that an engine may have sent back since: that which its session's first one came by, then.
+    pub(super) fn came_by(&self, tenants: &Tenants, index: u32, interface: IfIndex) -> IfIndex {
+        if tenants.engines.get(interface).is_none() {
+            return interface;
+        }
+        let begun = self.table.handle(index).and_then(|handle| self.begun.get(handle).copied());
+        begun.unwrap_or(interface)
+    }
+
     /// The session begins with a packet that has come by that interface.
     fn begins_at(&mut self, index: u32, interface: IfIndex) {
         if let Some(handle) = self.table.handle(index)

@@ -25,8 +25,6 @@ const ACL: &str = "acl";
 const POLICER: &str = "policer";
 /// The service that sends to an engine.
 const REDIRECT: &str = "redirect";
-/// The services that show engines other addresses in one direction than in the other.
-const TRANSLATING: [&str; 2] = ["balance", NAT];
 /// Stands for no service at all, where nothing would stand for the default.
 const NO_SERVICE: &str = "none";
 
@@ -314,14 +312,7 @@ fn redirect(tenant: &Tenant, chain: Chain) -> Result<Option<RedirectSpec>, Flaw>
             Err(Flaw::new("redirect.only_by_rules", what)
                 .remedy(format!("add {ACL} to forward_services and reverse_services")))
         }
-        (Some(said), true) => match TRANSLATING.into_iter().find(|service| has(service)) {
-            None => RedirectSpec::parse(said).map(Some),
-            Some(other) => {
-                let what =
-                    format!("{REDIRECT} and {other}: the engine would see answers with other addresses");
-                Err(Flaw::new("forward_services", what).remedy("leave one of them out"))
-            }
-        },
+        (Some(said), true) => RedirectSpec::parse(said).map(Some),
     }
 }
 
@@ -461,12 +452,7 @@ mod tests {
             (redirected(&["redirect"], &["a", "a"]), "redirect.interfaces"),
             (redirected(&["redirect"], &["a", "b", "c"]), "redirect.interfaces"),
             (redirected(&["redirect"], &["a", "b/"]), "redirect.interfaces[1]"),
-            (redirected(&["redirect", "balance"], &["ids"]), "forward_services"),
             (by_rules(&["redirect"]), "redirect.only_by_rules"),
-            (
-                Tenant { nat_pool: "out".into(), ..redirected(&["redirect", "nat"], &["ids"]) },
-                "forward_services",
-            ),
         ] {
             assert_eq!(TenantSpec::parse(&api).unwrap_err().field, field);
         }

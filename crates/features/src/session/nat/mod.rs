@@ -118,7 +118,7 @@ pub(super) const SERVICE: Service = Service {
 };
 
 /// The service's number.
-fn number() -> u8 {
+pub(super) fn number() -> u8 {
     static NUMBER: LazyLock<u8> =
         LazyLock::new(|| super::order().number(SERVICE.node.name).unwrap_or_default());
     *NUMBER
@@ -170,6 +170,9 @@ impl Nat {
     #[inline(never)]
     fn begin(&mut self, arrival: &mut Arrival<'_>) -> Entry {
         let number = arrival.session;
+        let (table, rx_if) =
+            (arrival.packets.meta(arrival.slot).table, arrival.packets.meta(arrival.slot).rx_if);
+        let came_by = arrival.sessions.came_by(arrival.tenants, number, rx_if);
         let Some((_, key, session)) = arrival.sessions.table.visit(number) else { return Entry::Goes };
         // One that has begun without keeps its addresses: its other side knows no others.
         if !session.is_unanswered() {
@@ -178,16 +181,15 @@ impl Nat {
             return Entry::Passes;
         }
         let Some(tenant) = arrival.tenants.get(session.tenant) else { return Entry::Goes };
-        let meta = arrival.packets.meta(arrival.slot);
         let (fibs, hops) = (arrival.tables.get(self.fibs), arrival.tables.get(self.hops));
         if !key.is_v4() {
             let (low, high) = key.endpoints();
             let sides = if session.initiator_is_high() { [high, low] } else { [low, high] };
-            let exchange = exchange::of(tenant, (fibs, hops), (meta.rx_if, meta.table), sides);
+            let exchange = exchange::of(tenant, (fibs, hops), (came_by, table), sides);
             return Self::exchanged(arrival, tenant, exchange, key.protocol());
         }
         let sides = sides(&key, session.initiator_is_high());
-        let (leads, wish) = wish(tenant, (fibs, hops), (meta.rx_if, meta.table), key.protocol(), sides);
+        let (leads, wish) = wish(tenant, (fibs, hops), (came_by, table), key.protocol(), sides);
         match leads {
             Way::Outside => {}
             Way::Nowhere => return Entry::Passes,

@@ -6,9 +6,11 @@ use super::service;
 use crate::session::Sessions;
 use crate::session::entry::Flow;
 use crate::session::fragments::Pieces;
+use crate::session::nat;
 use crate::session::onward::Onward;
 use crate::session::services::Chain;
 use crate::session::tenants::{TICK_BITS, Tenants};
+use crate::session::translate::Sided;
 use crate::session::tuple::{Kind, Mark};
 use core::fmt;
 use core::marker::PhantomData;
@@ -25,6 +27,8 @@ graph::drops! {
     pub(super) enum Drop {
         /// It belongs to no session that is sent to this engine: that is over, or the engine has made or changed the packet.
         NoSession => "no-session", Loss,
+        /// It can't be translated again as it was before the engine has seen it.
+        Untranslated => "untranslated", Invalid,
         /// The worker that has the flow doesn't keep up with the packets that others hand over to it.
         HandoverFull => "handover-full", Loss,
     }
@@ -84,7 +88,9 @@ impl<F: Pieces> Node for Returns<F> {
         for ((slot, next), look) in frame.slots.iter().zip(frame.next.iter_mut()).zip(looks.iter()) {
             let sessions = ctx.locals.get(self.sessions);
             let back = back::<F>(sessions, tenants, ctx.packets, *slot, (look, self.service, tick));
-            *next = if let Some((chain, flow, version)) = back {
+            *next = if let Some(Err(Unfit)) = back {
+                ctx.drop(*slot, Drop::Untranslated)
+            } else if let Some(Ok((chain, flow, version))) = back {
                 returned += 1;
                 let meta = ctx.packets.meta_mut(*slot);
                 (meta.next_hop, meta.tx_if) = (flow.0, version);
@@ -116,21 +122,34 @@ fn elsewhere(tenants: &Tenants, look: &Look<Mark>, worker: u32) -> Option<u32> {
     (is_flow && tenants.workers > 1).then(|| tenants.owner(&look.key)).filter(|owner| *owner != worker)
 }
 
+/// A packet isn't what its session's are.
+struct Unfit;
+
 /// What a packet still passes, its session and the version of that, if it is one of a session that goes to this engine.
 fn back<F: Pieces>(
     sessions: &mut Sessions,
     tenants: &Tenants,
-    packets: &Packets,
+    packets: &mut Packets,
     slot: SlotId,
     (look, service, tick): (&Look<Mark>, u8, u64),
-) -> Option<(Chain, Flow, u16)> {
+) -> Option<Result<(Chain, Flow, u16), Unfit>> {
     if look.mark.kind != Kind::Flow {
         return None;
     }
     let side = tenants.engines.get(packets.meta(slot).rx_if)?;
     let index = sessions.table.find(&look.key, look.hash)?;
     let from_high = look.mark.from_high;
-    let (chain, version) =
+    let (mut chain, version) =
         sessions.returned(tenants, (index, &look.key, F::IS_V6), (side.tenant, from_high), service, tick)?;
-    Some((chain, Flow::new(index, F::IS_V6, from_high), version))
+    let (handle, key, session) = sessions.table.visit(index)?;
+    if session.is_translated() && chain.block().is_none() {
+        let of = Sided { session: handle, key: &key, from_high };
+        if sessions.translations.do_again(packets, slot, of).is_err() {
+            return Some(Err(Unfit));
+        }
+        if sessions.translations.is_done(handle, from_high) {
+            chain = chain.without(nat::number());
+        }
+    }
+    Some(Ok((chain, Flow::new(index, F::IS_V6, from_high), version)))
 }

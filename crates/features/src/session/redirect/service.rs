@@ -15,7 +15,8 @@ use crate::session::explain::{Meeting, Meets};
 use crate::session::services::{SERVICES_ARC, Service};
 use crate::session::serving::{Ahead, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use crate::session::tenants::TICK_BITS;
-use crate::session::tuple::{TCP_OFFSET, transport_at};
+use crate::session::translate::Sided;
+use crate::session::tuple::{TCP_OFFSET, icmp_error_at, transport_at};
 use graph::packet::{Gso, Packets, SlotId};
 use graph::plan::Plan;
 use graph::{Feature, NodeSpec, prefetch_read};
@@ -41,6 +42,8 @@ graph::drops! {
         Fragment => "fragment", Loss,
         /// There is no memory for what has to be known of the session.
         NoMemory => "no-memory", Loss,
+        /// Its addresses or ports aren't those that packets of its session have on that side.
+        Untranslated => "untranslated", Invalid,
     }
 }
 
@@ -166,6 +169,9 @@ impl Serve for Redirecting {
         let Some(redirect) = visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) else {
             return Verdict::Next;
         };
+        if visit.session.is_translated() && icmp_error_at(visit.packets, visit.slot, visit.is_v6).is_some() {
+            return Verdict::Next;
+        }
         let way = visit.direction as usize;
         let packets = pieces(visit.packets, visit.slot, visit.is_v6);
         let Some((note, _)) = visit.redirected.get_mut(visit.handle) else {
@@ -185,6 +191,13 @@ impl Serve for Redirecting {
                     Verdict::Next
                 }
             };
+        }
+        if visit.session.is_translated() {
+            // The engine sees both sides as the initiator knows them.
+            let of = Sided { session: visit.handle, key: visit.key, from_high: visit.from_high };
+            if visit.translations.take_back(visit.packets, visit.slot, of).is_err() {
+                return Verdict::Drop(Drop::Untranslated.into());
+            }
         }
         note.go(way, packets);
         let meta = visit.packets.meta_mut(visit.slot);

@@ -1,6 +1,6 @@
 //! Source NAT: conversations made by scapy, which know the inside host by the pool's address only.
 
-mod mapped;
+pub(super) mod mapped;
 mod ports;
 mod prefixes;
 mod vectors;

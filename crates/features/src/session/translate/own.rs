@@ -36,9 +36,14 @@ impl OwnErrors {
     }
 
     fn translate<F: Tuple>(&self, ctx: &mut Ctx<'_>, slot: SlotId) {
-        let Some(place) = ctx.tables.get(self.tenants).place(ctx.packets.meta(slot).rx_if) else { return };
+        let (tenants, interface) = (ctx.tables.get(self.tenants), ctx.packets.meta(slot).rx_if);
+        // What an engine has sent back was a tenant's before.
+        let of_engine = || tenants.engines.get(interface).map(|side| side.context);
+        let Some(context) = tenants.place(interface).map(|place| place.context).or_else(of_engine) else {
+            return;
+        };
         let sessions = ctx.locals.get(self.sessions);
-        let (key, mark) = F::read(ctx.packets, slot, place.context);
+        let (key, mark) = F::read(ctx.packets, slot, context);
         if mark.kind != Kind::Error {
             return;
         }

@@ -110,7 +110,7 @@ fn one<A: Address>(
     if balanced {
         visit.translations.books.note(translation.account, leaves, packet.0.len());
     }
-    translation.apply((packet.0, packet.1), transport, visit.key, leaves)?;
+    translation.apply::<false>((packet.0, packet.1), transport, visit.key, leaves)?;
     Ok(done)
 }
 

@@ -103,17 +103,17 @@ impl<A: Address> Translation<A> {
     }
 
     /// Changes a packet of the session that leaves or comes in, whose transport header is at `l4`: addresses, ports, checksums (RFC 1624).
-    /// `is_fragment`: the first part of it.
+    /// `is_fragment`: the first part of it; `UNDO`: one that leaves and was changed looks again as it did before.
     #[inline(always)]
-    pub(super) fn apply(
+    pub(super) fn apply<const UNDO: bool>(
         &self,
         (meta, area): (&Meta, &mut [u8; HEAD_AREA]),
         (l4, is_fragment): (usize, bool),
         key: &Key,
         leaves: bool,
     ) -> Result<(), Unfit> {
-        let (old, new) = self.sides(key, leaves);
-        let turn = |delta: Delta| if leaves { delta } else { delta.back() };
+        let (old, new) = if UNDO { self.undone(key) } else { self.sides(key, leaves) };
+        let turn = |delta: Delta| if leaves && !UNDO { delta } else { delta.back() };
         let (l3, end) = (usize::from(meta.l3), usize::from(meta.end));
         let (head, rest) =
             area.get_mut(l3..end).ok_or(Unfit::Short)?.split_at_mut_checked(l4 - l3).ok_or(Unfit::Short)?;
@@ -168,6 +168,11 @@ impl<A: Address> Translation<A> {
     fn sides(&self, key: &Key, leaves: bool) -> ([End<A>; 2], [End<A>; 2]) {
         let (ours, beyond) = (near(key, self.near_is_high), self.beyond());
         if leaves { (ours, beyond) } else { ([beyond[1], beyond[0]], [ours[1], ours[0]]) }
+    }
+
+    /// The same where that is undone in a packet that leaves.
+    fn undone(&self, key: &Key) -> ([End<A>; 2], [End<A>; 2]) {
+        (self.beyond(), near(key, self.near_is_high))
     }
 
     /// Changes an ICMP error at `l4` about a packet of the session (RFC 5508 section 4), which leaves or comes in: its own addresses and the packet

@@ -4,12 +4,12 @@ use super::*;
 use crate::session::tests::handover::{WORKERS, workers_of};
 use wire::IpProtocol;
 
-const MAPPED: &str = include_str!("../../../../tests/vectors/nat_mapped.txt");
+pub(in crate::session::tests) const MAPPED: &str = include_str!("../../../../tests/vectors/nat_mapped.txt");
 const A: u32 = 0x0a00_0202;
 const C: u32 = 0x0a01_0007;
 
 /// A is 192.0.2.5, C's TCP port 80 is 8080 of 192.0.2.6, and all others are port 50000 of 192.0.2.1.
-fn mapping() -> Tenant {
+pub(in crate::session::tests) fn mapping() -> Tenant {
     let mappings = [
         Mapping { inside: A, outside: POOL + 4, port: None },
         Mapping { inside: C, outside: POOL + 5, port: Some((IpProtocol::TCP.0, 80, 8080)) },
@@ -17,7 +17,7 @@ fn mapping() -> Tenant {
     translating(Pool { mappings: Mappings::new(&mappings), ..pool(50000..=50000) })
 }
 
-fn map(bench: &mut Bench, tenant: &Tenant) {
+pub(in crate::session::tests) fn map(bench: &mut Bench, tenant: &Tenant) {
     let key = bench.key::<Tenants>();
     let pool = Arc::clone(tenant.nat.as_ref().unwrap());
     bench.publish(|draft| {
@@ -35,7 +35,7 @@ fn mapped(tier: Tier) -> (Bench, Tenant) {
     (bench, tenant)
 }
 
-const CONVERSATIONS: [&str; 10] = [
+pub(in crate::session::tests) const CONVERSATIONS: [&str; 10] = [
     "asked",
     "pinged",
     "asks",
