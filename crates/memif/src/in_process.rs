@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use memory::region::SealPolicy;
+
 use crate::control::{ClientMachine, Interfaces, Limits, ServerMachine};
 use crate::{ClientConfig, Connection, Error, InterfaceError, QueueConfig, Reason, ServerConfig};
 
@@ -33,6 +35,8 @@ fn connect(config: &QueueConfig) -> Result<(Connection, Connection), Error> {
         max_packet: config.max_packet,
         max_memory: u64::MAX,
         max_holes: u64::MAX,
+        // Both ends are ours, and a pool is mapped by several.
+        seals: SealPolicy::Allow,
         ..Default::default()
     }));
     let (mut server, hello) = ServerMachine::new(Limits::of("in-process", [&*interfaces.0]));

@@ -183,7 +183,7 @@ fn impossible_regions() {
         (vec![say(1, 4096)], Reason::RegionIndex { index: 1, expected: 0 }),
         (vec![say(u16::MAX, 4096)], Reason::RegionIndex { index: u16::MAX, expected: 0 }),
         (vec![say(0, 4096), say(0, 4096)], Reason::RegionIndex { index: 0, expected: 1 }),
-        (vec![say(0, 4096), say(1, 4096), say(2, 4096)], Reason::TooManyRegions(2)),
+        (vec![say(0, 4096), say(1, 4096)], RegionError::SealedAgainstWriting.into()),
         (vec![say(0, 0)], RegionError::Size(0).into()),
         (vec![say(0, 65_537)], RegionError::Truncated { claimed: 65_537, actual: 65_536 }.into()),
         (vec![say(0, 1 << 21)], Reason::TooMuchMemory { total: 1 << 21, max: 1 << 20 }),

@@ -93,6 +93,8 @@ impl ClientMachine {
             (State::AwaitConnected(setup), Message::Connected { interface }) => {
                 self.state = State::Connected;
                 let Setup { memory, server, .. } = *setup;
+                // The server has mapped all of it by now. A pool, which others are still to map, can't be sealed so.
+                let _ = memory.regions.iter().try_for_each(|region| region.keep_pages());
                 memory.rx.iter().for_each(RxQueue::start);
                 let connection = Connection {
                     role: Role::Client,

@@ -73,6 +73,8 @@ impl Pool {
         let stride = (HEADROOM + buffer_size).next_multiple_of(64) | 64;
         let size = u64::from(buffers) * u64::from(stride);
         let region = Region::create(&RegionOptions { name: format!("pool {group}"), size, huge_pages })?;
+        let sealed = region.keep_mappable();
+        sealed.map_err(|errno| Error::System { call: "fcntl(F_ADD_SEALS)", errno })?;
         Ok(Arc::new(Self {
             group: group.into(),
             region: Arc::new(region),

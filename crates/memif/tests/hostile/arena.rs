@@ -261,8 +261,9 @@ struct Server {
 impl Server {
     fn new(name: &str, setting: Setting, shared: Arc<Shared>) -> Self {
         let mut listener = Listener::bind(&Address::abstract_name(name), setting.listener).unwrap();
+        let seals = setting.hostile.seals;
         listener.register(HOSTILE, setting.hostile).unwrap();
-        listener.register(GOOD, ServerConfig::default()).unwrap();
+        listener.register(GOOD, ServerConfig { seals, ..ServerConfig::default() }).unwrap();
         for id in FREE..FREE + setting.free {
             listener.register(id, ServerConfig::default()).unwrap();
         }

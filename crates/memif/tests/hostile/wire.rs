@@ -1,10 +1,12 @@
-//! memif 2.0 by hand: 128-byte messages, a ring of 64 slots, and memory that is written like a file.
+//! memif 2.0 by hand: 128-byte messages, a ring of 64 slots, and memory.
 
 use std::io::{IoSlice, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memif::region::{Region, RegionTable, SealPolicy};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -89,9 +91,29 @@ impl Slot {
     }
 }
 
-/// Writes to shared memory, as a file.
-pub fn put(memory: impl AsFd, at: u64, bytes: &[u8]) {
-    assert_eq!(rustix::io::pwrite(memory, bytes, at).unwrap(), bytes.len());
+/// Shared memory: its file, and as much of it mapped as is written. As a file it can't be written once the other side has sealed it.
+pub struct Memory {
+    file: OwnedFd,
+    mapped: RegionTable,
+}
+
+impl Memory {
+    pub fn new(file: OwnedFd, size: u64) -> Self {
+        let region = Region::map(file.try_clone().unwrap(), size, SealPolicy::Allow).unwrap();
+        Self { file, mapped: RegionTable::new(vec![Arc::new(region)]).unwrap() }
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Writes to shared memory.
+pub fn put(memory: &Memory, at: u64, bytes: &[u8]) {
+    let range = memory.mapped.check(0, at as u32, bytes.len() as u32).unwrap();
+    assert_eq!(range.write(bytes) as usize, bytes.len());
 }
 
 /// Reads a 16-bit word of shared memory.

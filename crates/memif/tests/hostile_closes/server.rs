@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use memif::region::SealPolicy;
 use memif::{
     Address, Client, ClientConfig, ClientTiming, Listener, ListenerSettings, ServerConfig, ServerEvent,
 };
@@ -37,7 +38,9 @@ impl Server {
         let name = format!("quiver-closes-{test}-{}", std::process::id());
         let mut listener = Listener::bind(&Address::abstract_name(&name), settings).unwrap();
         for id in 0..INTERFACES {
-            listener.register(id, ServerConfig::default()).unwrap();
+            // There are peers that announce one file many times.
+            let seals = SealPolicy::Allow;
+            listener.register(id, ServerConfig { seals, ..ServerConfig::default() }).unwrap();
         }
         Self { name, listener, told: Vec::new() }
     }

@@ -39,7 +39,7 @@ pub struct RegionOptions {
 type Failed = (&'static str, Errno);
 
 impl Region {
-    /// Creates a region, allocates all its pages and seals it against growing, shrinking and unsealing, so
+    /// Creates a region, allocates all its pages and seals it against growing and shrinking, so
     /// that neither this process nor one that gets the descriptor can fault on it later.
     ///
     /// Huge pages are probed by allocating every one of them: a container may see free huge pages that its
@@ -90,7 +90,8 @@ fn create(name: &str, size: u64, huge: bool) -> Result<Region, Failed> {
     ftruncate(&fd, size).map_err(|e| ("ftruncate", e))?;
     let region = Region::map_file(fd, size, page).map_err(|e| ("mmap", e))?;
     allocate(&region, huge)?;
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    // Others may add theirs: a server does, see `SealPolicy`.
+    let seals = SealFlags::SHRINK | SealFlags::GROW;
     fcntl_add_seals(region.fd(), seals).map_err(|e| ("F_ADD_SEALS", e))?;
     Ok(region)
 }
@@ -133,10 +134,7 @@ mod tests {
         let region = Region::create(&options(5000, HugePages::Never)).unwrap();
         assert_eq!(region.len(), 8192);
         assert!(!region.huge());
-        assert_eq!(
-            fcntl_get_seals(region.fd()).unwrap(),
-            SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL
-        );
+        assert_eq!(fcntl_get_seals(region.fd()).unwrap(), SealFlags::SHRINK | SealFlags::GROW);
         assert!(ftruncate(region.fd(), 4096).is_err());
     }
 

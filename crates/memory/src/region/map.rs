@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use rustix::fs::{FileType, SealFlags, SeekFrom, Stat, fcntl_get_seals, fstat, fstatfs, seek};
+use rustix::fs::{
+    FileType, SealFlags, SeekFrom, Stat, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, seek,
+};
 use rustix::io::Errno;
 #[cfg(not(miri))]
 use rustix::mm::munmap;
@@ -21,10 +23,12 @@ pub const MAX_REGION_SIZE: u64 = 1 << 32;
 /// Whether a peer's region must be sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SealPolicy {
-    /// Only regions with `F_SEAL_SHRINK`: the peer can't take pages away under us.
+    /// Only regions with `F_SEAL_SHRINK`, which we then [seal against the freeing of pages](Region::keep_pages): the peer can't take any away
+    /// under us. Who touches a page that is just being freed sleeps until all that is freed with it is, 50 ms for a GiB.
     #[default]
     Require,
-    /// Also unsealed regions. If the peer does truncate one, it is [lost](Region::lost).
+    /// Also others: unsealed ones, and those that several map one after the other, as zero-copy clients announce and
+    /// trust groups. If the peer does truncate one, it is [lost](Region::lost).
     Allow,
 }
 
@@ -92,15 +96,15 @@ impl Region {
     ///
     /// # Errors
     /// [`RegionError::Size`], [`RegionError::NotMemory`], [`RegionError::Truncated`],
-    /// [`RegionError::Unsealed`], [`RegionError::Map`] (for example if the file can't be written). The
-    /// descriptor is closed then.
+    /// [`RegionError::Unsealed`], [`RegionError::Unsealable`], [`RegionError::SealedAgainstWriting`],
+    /// [`RegionError::Map`] (for example if the file can't be written). The descriptor is closed then.
     pub fn map(fd: OwnedFd, claimed_size: u64, seals: SealPolicy) -> Result<Self, RegionError> {
         Self::map_on(fd, claimed_size, seals, &Arc::default(), u64::MAX)
     }
 
-    /// The same, where holes go on an account that may have up to `most` bytes, in whole pages. Into a region without holes none can be
-    /// punched later without its being [lost](Self::lost), where that [is noticed](super::notices_punched_holes); and so is one of huge
-    /// pages whose holes are touched.
+    /// The same, where holes go on an account that may have up to `most` bytes, in whole pages. Where [seals](SealPolicy) don't keep holes
+    /// from being punched later, that is the [loss](Self::lost) of a region that had none, where it
+    /// [is noticed](super::notices_punched_holes); and so is touching a hole among huge pages.
     ///
     /// # Errors
     /// As [`map`](Self::map), and [`RegionError::Holes`].
@@ -126,19 +130,28 @@ impl Region {
         if seals == SealPolicy::Require && !has.contains(SealFlags::SHRINK) {
             return Err(RegionError::Unsealed);
         }
+        if has.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) {
+            return Err(RegionError::SealedAgainstWriting);
+        }
         let stat = fstat(&fd).map_err(failed("fstat"))?;
         let actual = u64::try_from(stat.st_size).unwrap_or(0);
         if actual < claimed_size {
             return Err(RegionError::Truncated { claimed: claimed_size, actual });
         }
         let page = page_size(&fd).map_err(failed("fstatfs"))?;
-        let holes = has_holes(&fd, &stat, page, claimed_size);
         let mut region = Self::map_file(fd, claimed_size, page).map_err(failed("mmap"))?;
+        let kept = seals == SealPolicy::Require;
+        if kept {
+            region.keep_pages().map_err(|_| RegionError::Unsealable)?;
+        }
+        // What is there now stays, where it is kept.
+        let stat = fstat(&region.fd).map_err(failed("fstat"))?;
+        let holes = has_holes(&region.fd, &stat, page, claimed_size);
         // Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
         // megabytes would have to be cleared for a packet. Without holes, all is the peer's and stays so. Where that can't be had, what the
         // peer frees is made anew by us.
-        let no_holes = (!holes || region.huge())
-            && punched::forbid(region.base.as_ptr() as usize, region.mapped).is_ok();
+        let forbid = || punched::forbid(region.base.as_ptr() as usize, region.mapped).is_ok();
+        let no_holes = (kept && !holes) || ((!holes || region.huge()) && forbid());
         if holes && !no_holes {
             let most = most.checked_next_multiple_of(region.page).unwrap_or(u64::MAX);
             region.entry = Some(account.enter(region.mapped as u64, most)?);
@@ -187,6 +200,30 @@ impl Region {
     pub fn with_lease(mut self, lease: impl Any + Send + Sync) -> Self {
         self.lease = Some(Box::new(lease));
         self
+    }
+
+    /// Seals the file: from here on no page of it can be freed, by whomever, it has the size it has, and nobody can map it to write who
+    /// hasn't; who has goes on writing (`F_SEAL_GROW`, `F_SEAL_FUTURE_WRITE`).
+    ///
+    /// # Errors
+    /// [`Errno::PERM`] where it is sealed against further seals.
+    pub fn keep_pages(&self) -> Result<(), Errno> {
+        if cfg!(miri) {
+            return Ok(());
+        }
+        fcntl_add_seals(&self.fd, SealFlags::GROW | SealFlags::FUTURE_WRITE)
+    }
+
+    /// Seals the file against further seals: for memory that several map, one after the other. One that [kept its
+    /// pages](Self::keep_pages) would keep out the next.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn keep_mappable(&self) -> Result<(), Errno> {
+        if cfg!(miri) {
+            return Ok(());
+        }
+        fcntl_add_seals(&self.fd, SealFlags::SEAL)
     }
 
     /// The memfd, to be sent to a peer.

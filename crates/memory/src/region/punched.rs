@@ -1,6 +1,7 @@
 //! Pages that a peer frees while its region is mapped.
 //!
-//! No seal but those against writing keeps the owner of a file from punching holes into it (`FALLOC_FL_PUNCH_HOLE`). Whoever touches such
+//! No seal but those against writing keeps the owner of a file from punching holes into it (`FALLOC_FL_PUNCH_HOLE`), and these can't be had
+//! where others are to map it later ([`SealPolicy::Allow`](super::SealPolicy)). Whoever touches such
 //! a page next makes it anew and pays for it: us, for a peer that had allocated everything before it came. With userfaultfd the kernel
 //! answers our touch of a page that isn't there with SIGBUS instead, and the region is [lost](super::Region::lost). A page that is there
 //! costs nothing more than before. No privilege is needed (Linux 5.11), but there are seccomp profiles that refuse the system call.
@@ -83,9 +84,7 @@ mod tests {
     use std::io::Write as _;
     use std::sync::Arc;
 
-    use rustix::fs::{
-        FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
-    };
+    use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 
     use super::super::{Region, RegionTable, SealPolicy};
     use super::*;
@@ -101,8 +100,7 @@ mod tests {
             // Behind its end: as many pages as it should have, but not where they should be.
             _ => fallocate(&fd, FallocateFlags::KEEP_SIZE, SIZE, spare).unwrap(),
         }
-        fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
-        let region = Region::map(fd.try_clone().unwrap(), SIZE, SealPolicy::Require).unwrap();
+        let region = Region::map(fd.try_clone().unwrap(), SIZE, SealPolicy::Allow).unwrap();
         let region = Arc::new(region);
         let table = RegionTable::new(vec![Arc::clone(&region)]).unwrap();
         (fd, region, table)

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use memif::Secret;
+use memif::region::SealPolicy;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::SealFlags;
 
@@ -159,7 +160,8 @@ fn init_and_connect_after_connected() {
 
 #[test]
 fn too_many_regions() {
-    let arena = Arena::new("regions", |_| ());
+    // One file, announced many times.
+    let arena = Arena::new("regions", |setting| setting.hostile.seals = SealPolicy::Allow);
     arena.turned_away("too-many-regions", "too many regions, at most 2", |peer| {
         peer.init();
         for index in 0..3 {
@@ -176,7 +178,9 @@ fn too_many_regions() {
 /// The protocol's own limit, where a comparison that is off by one lets 257 in.
 #[test]
 fn regions_257() {
-    let arena = Arena::new("regions-257", |setting| setting.hostile.max_regions = 256);
+    let arena = Arena::new("regions-257", |setting| {
+        (setting.hostile.max_regions, setting.hostile.seals) = (256, SealPolicy::Allow);
+    });
     arena.turned_away("too-many-regions", "too many regions, at most 256", |peer| {
         peer.init();
         for index in 0..257 {

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use memif::region::{SealPolicy, notices_punched_holes};
 use rustix::fs::{FallocateFlags, SealFlags, fallocate, fstat, ftruncate};
+use rustix::io::Errno;
 
 use super::peer::{MEMORY, Peer, RX, TX, memfd};
 use crate::arena::Arena;
@@ -110,16 +111,68 @@ fn region_unsealed_is_served_where_allowed() {
 
 #[test]
 fn region_sealed_against_writing() {
-    let arena = Arena::new("readonly", |_| ());
-    let sealed = memfd(MEMORY, SealFlags::SHRINK | SealFlags::WRITE);
-    arena.turned_away(
-        "region",
-        &format!("cannot map a peer's region of {MEMORY} bytes: mmap: Operation not permitted (os error 1)"),
-        |peer| {
-            peer.init();
-            peer.region_with(0, MEMORY, &[sealed.as_fd()]);
-        },
-    );
+    for (policy, test) in [(SealPolicy::Require, "readonly"), (SealPolicy::Allow, "readonly-trusting")] {
+        let arena = Arena::new(test, |setting| setting.hostile.seals = policy);
+        for seal in [SealFlags::WRITE, SealFlags::FUTURE_WRITE] {
+            let sealed = memfd(MEMORY, SealFlags::SHRINK | seal);
+            arena.turned_away(
+                "region-sealed-against-writing",
+                "the region's file is sealed against writing: a file can be announced once",
+                |peer| {
+                    peer.init();
+                    peer.region_with(0, MEMORY, &[sealed.as_fd()]);
+                },
+            );
+        }
+        arena.finish();
+    }
+}
+
+/// Its pages could be freed, and a worker that touches one meanwhile sleeps until all are.
+#[test]
+fn region_sealed_against_seals() {
+    let arena = Arena::new("unsealable", |_| ());
+    for also in [SealFlags::empty(), SealFlags::GROW] {
+        let sealed = memfd(MEMORY, SealFlags::SHRINK | SealFlags::SEAL | also);
+        arena.turned_away(
+            "region-unsealed",
+            "the region's file can't be sealed against freeing its pages: leave out F_SEAL_SEAL",
+            |peer| {
+                peer.init();
+                peer.region_with(0, MEMORY, &[sealed.as_fd()]);
+            },
+        );
+    }
+    arena.finish();
+}
+
+/// A file of half a gibibyte, all of it there, behind a little region: to free that would take tens of milliseconds, and who touches a page
+/// of the region meanwhile sleeps all that time. It can't be done.
+#[test]
+fn region_whose_pages_cannot_be_freed() {
+    const FILE: u64 = 512 << 20;
+    let arena = Arena::new("pages", |_| ());
+    for allocated in [0, FILE] {
+        let memory = memfd(FILE, SealFlags::SHRINK);
+        if allocated > 0 {
+            fallocate(&memory, FallocateFlags::empty(), 0, allocated).unwrap();
+        }
+        let peer = Peer::with_memory(&arena.name, memory);
+        let before = arena.shared.log().received;
+        peer.handshake();
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        for (mode, at, len) in [
+            (punch, 0, FILE),
+            (punch, MEMORY.next_multiple_of(4096), FILE / 2),
+            (FallocateFlags::empty(), FILE, FILE),
+            (FallocateFlags::KEEP_SIZE, FILE, FILE),
+        ] {
+            assert_eq!(fallocate(&peer.memory, mode, at, len), Err(Errno::PERM), "{mode:?} {at} {len}");
+        }
+        assert_eq!(ftruncate(&peer.memory, 2 * FILE), Err(Errno::PERM));
+        peer.publish(&[peer.good(TX, 0, 2048); 32]);
+        arena.shared.wait("its packets are taken", |log| (log.received >= before + 32).then_some(()));
+    }
     arena.finish();
 }
 
@@ -165,7 +218,7 @@ fn region_truncated_while_it_is_written() {
         ftruncate(&peer.memory, 16_384).unwrap();
         // Makes room for ever, so that the server goes on writing.
         for step in 0..200_u16 {
-            rustix::io::pwrite(&peer.memory, &(peer.tail(RX) + 64).to_le_bytes(), RX + HEAD).unwrap();
+            peer.set(RX, HEAD, peer.tail(RX) + 64);
             if arena.shared.log().counters.get("fault-memory-lost") == Some(&n) {
                 break;
             }
@@ -181,14 +234,14 @@ fn region_truncated_while_it_is_written() {
     arena.finish();
 }
 
-/// What was allocated beforehand is freed while it is used: the server doesn't pay for it instead.
+/// Where regions needn't be sealed. What was allocated beforehand is freed while it is used: the server doesn't pay for it instead.
 #[test]
 fn region_with_allocated_pages_freed_while_in_use() {
     if let Err(errno) = notices_punched_holes() {
         skipped(&format!("userfaultfd: {errno} (pages that a peer frees are made anew here)"));
         return;
     }
-    let arena = Arena::new("freed", |_| ());
+    let arena = Arena::new("freed", |setting| setting.hostile.seals = SealPolicy::Allow);
     for n in 1..=3 {
         let memory = memfd(MEMORY, SealFlags::SHRINK);
         fallocate(&memory, FallocateFlags::empty(), 0, MEMORY).unwrap();
@@ -209,11 +262,11 @@ fn region_with_allocated_pages_freed_while_in_use() {
     arena.finish();
 }
 
-/// A sealed file may still be punched full of holes: what is read there is zero. This one had holes to begin with, and is on the
-/// interface's account.
+/// Where regions needn't be sealed, a file may be punched full of holes: what is read there is zero. This one had holes to begin with, and is
+/// on the interface's account.
 #[test]
 fn region_with_holes_punched_while_in_use() {
-    let arena = Arena::new("holes", |_| ());
+    let arena = Arena::new("holes", |setting| setting.hostile.seals = SealPolicy::Allow);
     let peer = arena.peer();
     peer.handshake();
     peer.publish(&[peer.good(TX, 0, 2048); 32]);

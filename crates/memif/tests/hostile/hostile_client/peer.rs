@@ -8,8 +8,8 @@ use rustix::net::connect;
 
 use crate::arena::Arena;
 use crate::wire::{
-    ADD_REGION, CONNECT, CONNECTED, COOKIE, HEAD, INIT, Ring, SLOTS, Slot, TAIL, address, kind, last_words,
-    message, put, receive, send, socket, text, word,
+    ADD_REGION, CONNECT, CONNECTED, COOKIE, HEAD, INIT, Memory, Ring, SLOTS, Slot, TAIL, address, kind,
+    last_words, message, put, receive, send, socket, text, word,
 };
 
 /// Where its ring to the server is, and the one from it.
@@ -26,7 +26,7 @@ pub const RX_RING: Ring = Ring { flags: 0, offset: RX as u32, ..TX_RING };
 /// A connected socket, memory with one valid ring each way, and an eventfd.
 pub struct Peer {
     pub socket: OwnedFd,
-    pub memory: OwnedFd,
+    pub memory: Memory,
     /// By which it wakes the server.
     pub event: OwnedFd,
     /// By which the server wakes it.
@@ -54,7 +54,7 @@ impl Peer {
 
     /// With memory of its own choice, at least [`MEMORY`] bytes of it.
     pub fn with_memory(name: &str, memory: OwnedFd) -> Self {
-        let socket = socket();
+        let (socket, memory) = (socket(), Memory::new(memory, MEMORY));
         connect(&socket, &address(name)).unwrap();
         for ring in [TX, RX] {
             put(&memory, ring, &COOKIE.to_le_bytes());

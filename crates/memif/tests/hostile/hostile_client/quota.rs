@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use memif::layout::Layout;
+use memif::region::SealPolicy;
 use memif::{QueueConfig, RingSize};
 use rustix::fs::SealFlags;
 
@@ -14,6 +15,8 @@ use crate::traffic::{BYSTANDER_RING, small_queues};
 #[test]
 fn quota_of_descriptors_of_all_interfaces() {
     let arena = Arena::new("quota-fds", |setting| {
+        // One file, announced many times.
+        setting.hostile.seals = SealPolicy::Allow;
         (setting.listener.max_descriptors, setting.hostile.max_regions) = (10, 256);
         setting.hostile.max_memory = 1 << 30;
     });
@@ -39,6 +42,8 @@ fn quota_of_descriptors_of_all_interfaces() {
 #[test]
 fn quota_of_memory_of_all_interfaces() {
     let arena = Arena::new("quota-memory", |setting| {
+        // One file, announced many times.
+        setting.hostile.seals = SealPolicy::Allow;
         (setting.listener.max_memory, setting.hostile.max_memory) = (4 << 30, u64::MAX);
         setting.hostile.max_holes = u64::MAX;
     });
@@ -67,6 +72,8 @@ fn quota_of_memory_of_all_interfaces() {
 #[test]
 fn quota_of_descriptors_keeps_a_part_for_others() {
     let arena = Arena::new("quota-part", |setting| {
+        // One file, announced many times.
+        setting.hostile.seals = SealPolicy::Allow;
         (setting.listener.max_descriptors, setting.free) = (24, 2);
         (setting.hostile.max_regions, setting.hostile.max_memory) = (256, 1 << 30);
     });
@@ -88,6 +95,8 @@ fn quota_of_descriptors_keeps_a_part_for_others() {
 #[test]
 fn quota_of_memory_keeps_a_part_for_others() {
     let arena = Arena::new("quota-memory-part", |setting| {
+        // One file, announced many times.
+        setting.hostile.seals = SealPolicy::Allow;
         (setting.listener.max_memory, setting.free) = (8 << 30, 2);
         (setting.hostile.max_memory, setting.hostile.max_holes) = (u64::MAX, u64::MAX);
     });

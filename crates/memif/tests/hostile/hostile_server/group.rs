@@ -204,7 +204,7 @@ fn trust_group_member_that_writes_after_its_end() {
     let mut served = group.victim.listening.accept();
     served.handshake();
     let size = to_client.max(to_server) + SLOTS + 64 * 16;
-    put(memory.unwrap(), 0, &vec![0xff; size as usize]);
+    put(memory.as_ref().unwrap(), 0, &vec![0xff; size as usize]);
     publish(&group, &served, |slot| {
         put(served.pool(), served.posted(served.to_client, slot), &[MARK; 1514]);
         served.describe(slot, packet(1514));

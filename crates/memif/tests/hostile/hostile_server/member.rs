@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memif::region::HugePages;
+use memif::region::{HugePages, SealPolicy};
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Connection, Pool, QueueConfig, QueueError,
     Reason, RxQueue, TxQueue,
@@ -43,7 +43,11 @@ impl Group {
     }
 
     fn with(test: &str, of_three: bool) -> Self {
-        let good = Arena::idle(&format!("good-{test}"), |setting| setting.hostile.max_memory = 1 << 30);
+        let good = Arena::idle(&format!("good-{test}"), |setting| {
+            setting.hostile.max_memory = 1 << 30;
+            // A pool is mapped by all members' servers.
+            setting.hostile.seals = SealPolicy::Allow;
+        });
         let bystanders = if of_three { 2 * BYSTANDER_RING } else { 0 };
         let pool = Pool::new(test, bystanders + 2 * LINK, BUFFER, HugePages::Never).unwrap();
         let queues = || QueueConfig { pool: Some(Arc::clone(&pool)), ..small_queues() };

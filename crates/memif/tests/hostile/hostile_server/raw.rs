@@ -7,8 +7,8 @@ use rustix::net::{SocketFlags, accept_with, bind, listen};
 
 use super::victim::Victim;
 use crate::wire::{
-    ACK, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, HELLO, PATIENCE, SLOTS, Slot, TAIL, address,
-    kind, last_words, message, put, receive, send, socket, text, word,
+    ACK, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, HELLO, Memory, PATIENCE, SLOTS, Slot, TAIL,
+    address, kind, last_words, message, put, receive, send, socket, text, word,
 };
 
 /// A listening socket.
@@ -39,9 +39,9 @@ fn word_at(message: &[u8], at: usize) -> u16 {
 pub struct Served {
     pub socket: OwnedFd,
     /// Its rings, and their buffers, unless these are of a trust group.
-    pub memory: Option<OwnedFd>,
+    pub memory: Option<Memory>,
     /// The buffers of a trust group.
-    pub pool: Option<OwnedFd>,
+    pub pool: Option<Memory>,
     /// The eventfd of the ring to the client.
     pub event: Option<OwnedFd>,
     /// Where the rings are.
@@ -77,8 +77,11 @@ impl Served {
             let Some((heard, mut fds)) = receive(&self.socket) else { return false };
             let (flags, offset) = (heard[2], u32::from_le_bytes(heard[8..12].try_into().unwrap()));
             match kind(&heard) {
-                ADD_REGION if word_at(&heard, 2) == 0 => self.memory = fds.pop(),
-                ADD_REGION => self.pool = fds.pop(),
+                ADD_REGION => {
+                    let size = u64::from_le_bytes(heard[4..12].try_into().unwrap());
+                    let memory = fds.pop().map(|file| Memory::new(file, size));
+                    *(if word_at(&heard, 2) == 0 { &mut self.memory } else { &mut self.pool }) = memory;
+                }
                 ADD_RING if flags & 1 == 1 => self.to_server = offset.into(),
                 ADD_RING => (self.to_client, self.event) = (offset.into(), fds.pop()),
                 CONNECT => return true,
@@ -102,11 +105,11 @@ impl Served {
         self.say(CONNECTED);
     }
 
-    fn memory(&self) -> &OwnedFd {
+    fn memory(&self) -> &Memory {
         self.memory.as_ref().expect("the client has announced it")
     }
 
-    pub fn pool(&self) -> &OwnedFd {
+    pub fn pool(&self) -> &Memory {
         self.pool.as_ref().expect("the client is in a trust group")
     }
 

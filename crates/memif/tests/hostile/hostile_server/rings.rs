@@ -3,7 +3,7 @@
 use memif::Reason;
 use memif::ring::Fault;
 use rustix::event::EventfdFlags;
-use rustix::fs::ftruncate;
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::{Errno, write};
 
 use super::raw::Served;
@@ -108,6 +108,11 @@ fn memory_that_it_cannot_truncate() {
     for size in [0, 4096, 1 << 30] {
         assert_eq!(ftruncate(memory, size), Err(Errno::PERM));
     }
+    // Nor free its pages, so that whoever touches one meanwhile sleeps: from when the client has heard that it is connected.
+    served.publish(&[packet(60)]);
+    victim.shared.wait("a packet is taken", |log| (log.received == 1).then_some(()));
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    assert_eq!(fallocate(memory, punch, 0, 4096), Err(Errno::PERM));
     drop(served);
     victim.finish();
 }

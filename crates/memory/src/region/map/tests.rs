@@ -132,11 +132,55 @@ fn what_is_not_memory_is_refused() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_refused() {
-    let fd = memfd(4096, SealFlags::SHRINK | SealFlags::WRITE);
+    for seal in [SealFlags::WRITE, SealFlags::FUTURE_WRITE] {
+        for policy in [SealPolicy::Require, SealPolicy::Allow] {
+            let fd = memfd(4096, SealFlags::SHRINK | seal);
+            assert_eq!(Region::map(fd, 4096, policy).unwrap_err(), RegionError::SealedAgainstWriting);
+        }
+    }
+    let fd = memfd(4096, SealFlags::SHRINK);
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+    let read_only = std::fs::File::open(path).unwrap();
     assert!(matches!(
-        Region::map(fd, 4096, SealPolicy::Require).unwrap_err(),
+        Region::map(read_only.into(), 4096, SealPolicy::Require).unwrap_err(),
         RegionError::Map { step: "mmap", .. }
     ));
+}
+
+/// A peer that frees pages has whoever touches one of them sleep until all are free.
+#[test]
+fn hostile_owner_cannot_free_pages_of_a_region_that_is_kept() {
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    for (policy, told) in [(SealPolicy::Require, Err(Errno::PERM)), (SealPolicy::Allow, Ok(()))] {
+        let theirs = memfd(3 * 4096, SealFlags::SHRINK);
+        let own = Region::map(theirs.try_clone().unwrap(), 4096, SealPolicy::Allow).unwrap();
+        let region = Region::map(theirs.try_clone().unwrap(), 4096, policy).unwrap();
+        assert_eq!(fallocate(&theirs, punch, 0, 4096), told);
+        assert_eq!(fallocate(&theirs, punch, 8192, 4096), told);
+        assert_eq!(ftruncate(&theirs, 1 << 20), told);
+        // Who had it mapped goes on.
+        RegionTable::new(vec![Arc::new(own)]).unwrap().check(0, 0, 5).unwrap().write(b"still");
+        let mut bytes = [0; 5];
+        RegionTable::new(vec![Arc::new(region)]).unwrap().check(0, 0, 5).unwrap().read(&mut bytes);
+        assert_eq!(&bytes, b"still");
+    }
+    let final_seals = memfd(4096, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL);
+    let refused = Region::map(final_seals.try_clone().unwrap(), 4096, SealPolicy::Require);
+    assert_eq!(refused.unwrap_err(), RegionError::Unsealable);
+    assert!(Region::map(final_seals, 4096, SealPolicy::Allow).is_ok());
+}
+
+/// One that several map, one after the other.
+#[test]
+fn a_region_can_be_kept_mappable() {
+    let options = RegionOptions { name: "pool".into(), size: 4096, huge_pages: HugePages::Never };
+    let own = Region::create(&options).unwrap();
+    own.keep_mappable().unwrap();
+    assert_eq!(own.keep_pages(), Err(Errno::PERM));
+    for _ in 0..2 {
+        let fd = own.fd().try_clone_to_owned().unwrap();
+        Region::map(fd, 4096, SealPolicy::Allow).unwrap();
+    }
 }
 
 /// What isn't allocated of huge pages costs us nothing, also where nobody bounds that: it is the end of the region.
