@@ -1,6 +1,7 @@
 //! The engine's own thread: punted packets, faults, timers.
 
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use graph::worker::Event;
@@ -17,8 +18,16 @@ const TICK: Duration = Duration::from_millis(100);
 /// Events dealt with before others may have the lock.
 const BATCH: usize = 512;
 
-/// Runs until the engine is dropped.
-pub(super) fn run(shared: &Shared, events: &Events) {
+/// Drops queues that workers have let go of, when it is told to, until there is nobody to tell it. Memory whose peer is gone is freed by whoever
+/// drops it last, 50 ms a GiB, and this thread keeps nobody waiting.
+pub(super) fn bury(shared: &Shared, told: &Receiver<()>) {
+    while told.recv().is_ok() {
+        shared.pool.bury();
+    }
+}
+
+/// Runs until the engine is dropped; `digs` has [`bury`] done.
+pub(super) fn run(shared: &Shared, events: &Events, digs: &SyncSender<()>) {
     let mut tick = Instant::now();
     while !shared.stop.load(Ordering::Acquire) {
         let deadline = {
@@ -49,9 +58,10 @@ pub(super) fn run(shared: &Shared, events: &Events) {
         core.settle();
         core.send_frames();
         core.release();
-        core.pool.bury();
         core.publisher.reclaim();
         drop(core);
+        // One that is still at it comes to the rest, too.
+        let _ = digs.try_send(());
         if events.more() {
             shared.bell.ring();
         }

@@ -1,6 +1,7 @@
 //! Starting the engine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -238,7 +239,9 @@ impl Engine {
         // From here on, dropping it ends the threads that there are.
         let (devices, controls, threads) = Default::default();
         let mut engine = Self { shared, devices, controls, threads };
-        engine.thread("engine", move |shared| service::run(shared, &events))?;
+        let (digs, told) = sync_channel(1);
+        engine.thread("bury", move |shared| service::bury(shared, &told))?;
+        engine.thread("engine", move |shared| service::run(shared, &events, &digs))?;
         engine.thread("memif", move |shared| memif::run(shared, beginning))?;
         for exporter in engine.shared.exporters.clone() {
             engine.thread("ipfix", move |shared| export::run(shared, &exporter))?;

@@ -79,7 +79,7 @@ typedef struct qm_server_options {
     uint64_t max_memory;     /* bytes of the client's regions together, and of the holes in those of all its connections, which we pay
                               * for: who is beyond that has to allocate its memory before it connects: 1 GiB */
     uint32_t file_mode;      /* of the socket file: 0660 */
-    uint32_t allow_unsealed; /* 1: also regions that the client could truncate, which costs it its connection */
+    uint32_t allow_unsealed; /* 1: also regions that the client could truncate, which costs it its connection, or can't be sealed: pools */
     uint32_t file_uid;       /* user that the socket file belongs to: that of this process */
     uint32_t file_gid;       /* group that it belongs to: that of this process */
     /* The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract

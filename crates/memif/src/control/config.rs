@@ -98,11 +98,11 @@ pub struct ServerConfig {
     /// them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its regions with holes
     /// have grown to is therefore on the interface's account until they are gone, or that is registered anew, and regions with holes for
     /// which there is no room on it are refused. A client that allocates its memory before it connects, or gives it back when it goes,
-    /// may come as often as it likes. Holes that are punched while it is connected into memory that had none end the connection, where
-    /// that [is noticed](memory::region::notices_punched_holes).
+    /// may come as often as it likes. Holes can be punched later only where regions [needn't be sealed](Self::seals): into memory that had
+    /// none they end the connection, where that [is noticed](memory::region::notices_punched_holes).
     pub max_holes: u64,
-    /// Whether the client's regions must be sealed. Clients whose buffer pools are huge pages may not seal
-    /// them.
+    /// Whether the client's regions must be sealed, which then are sealed further. Not those of zero-copy clients and trust groups, whose
+    /// buffer pools are mapped again and again.
     pub seals: SealPolicy,
     /// Longest packet to receive, in bytes.
     pub max_packet: u32,

@@ -61,7 +61,8 @@ impl TxQueue {
             let index = self.cursor.next();
             if let Some((buffer, d)) = self.lies_in(pool, source, slot) {
                 // The head, which is private and may have changed; the body is where it was.
-                let head = Descriptor { length: d.length - source.packets.meta(slot).body_len(), ..d };
+                let body = source.packets.meta(slot).body_len();
+                let head = Descriptor { length: d.length.saturating_sub(body), ..d };
                 let into = head.check(self.ring.table().extents())?;
                 let written = source.packets.pieces(slot).write(source.simd, into);
                 debug_assert_eq!(written, head.length);
@@ -99,7 +100,8 @@ impl TxQueue {
         let offset = u32::try_from(address.addr().checked_sub(base)?).ok()?;
         let buffer = pool.buffer_of(offset)?;
         let length = source.packets.meta(slot).len();
-        let begin = offset.checked_sub(length - body).filter(|begin| *begin >= pool.begin(buffer))?;
+        let begin =
+            offset.checked_sub(length.checked_sub(body)?).filter(|begin| *begin >= pool.begin(buffer))?;
         Some((buffer, Descriptor { flags: 0, region: pool.region(), length, offset: begin }))
     }
 }

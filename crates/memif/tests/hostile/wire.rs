@@ -113,7 +113,7 @@ impl AsFd for Memory {
 /// Writes to shared memory.
 pub fn put(memory: &Memory, at: u64, bytes: &[u8]) {
     let range = memory.mapped.check(0, at as u32, bytes.len() as u32).unwrap();
-    assert_eq!(range.write(bytes) as usize, bytes.len());
+    assert_eq!(range.write(bytes), bytes.len());
 }
 
 /// Reads a 16-bit word of shared memory.

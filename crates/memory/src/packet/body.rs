@@ -2,14 +2,48 @@
 
 use super::slot::{Holder, Segment};
 use super::slots::{NoSlot, Packets, SlotId, index};
-use core::ptr;
+use core::ptr::{self, NonNull};
+use core::slice;
 
 /// Private memory of a worker for one round: a list of chunks that never move, handed out from the front.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    chunks: Vec<Box<[u8]>>,
+    chunks: Vec<Chunk>,
     chunk: usize,
     used: usize,
+}
+
+/// So many bytes on the heap. No reference to all of them is ever made: pieces that were handed out before stay what they are.
+#[derive(Debug)]
+struct Chunk(NonNull<[u8; CHUNK]>);
+
+// SAFETY: it is the only owner of its bytes.
+unsafe impl Send for Chunk {}
+
+impl Chunk {
+    fn new() -> Option<Self> {
+        let bytes: Box<[u8; CHUNK]> = vec![0; CHUNK].into_boxed_slice().try_into().ok()?;
+        NonNull::new(Box::into_raw(bytes)).map(Self)
+    }
+
+    /// The bytes from `from` on, if it has so many.
+    ///
+    /// # Safety
+    /// Nobody else refers to them.
+    unsafe fn piece(&mut self, from: usize, len: usize) -> Option<&mut [u8]> {
+        if len > CHUNK.checked_sub(from)? {
+            return None;
+        }
+        // SAFETY: they are inside, and nobody else's, as the caller promises.
+        Some(unsafe { slice::from_raw_parts_mut(self.0.cast::<u8>().as_ptr().add(from), len) })
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and pieces end with the round, as this does at the earliest.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// A chunk holds the largest packet there is (64 KiB and its link header) with room for small ones behind it.
@@ -34,9 +68,10 @@ impl Scratch {
             self.used = 0;
         }
         if self.chunk == self.chunks.len() {
-            self.chunks.push(vec![0; CHUNK].into_boxed_slice());
+            self.chunks.push(Chunk::new()?);
         }
-        self.chunks[self.chunk].get_mut(self.used..self.used + len)
+        // SAFETY: what was kept of this round lies before `used`; what wasn't, nobody has any more: that was a borrow of `self`.
+        unsafe { self.chunks[self.chunk].piece(self.used, len) }
     }
 
     /// Keeps the first `len` bytes of the piece handed out last; without this the next piece is the same memory.
@@ -149,13 +184,13 @@ impl Packets {
     }
 
     /// Copies the body into the worker's private memory, so that it can be read twice, summed or changed. Does
-    /// nothing where it is private already.
+    /// nothing where it is private already, and nobody reads it for whom it was [lent](Self::lend).
     ///
     /// # Errors
     /// [`NoSlot`] when the body is larger than any packet may be.
     pub fn pull_body(&mut self, slot: SlotId) -> Result<&mut [u8], NoSlot> {
         let Some(live) = self.live(slot).filter(|slot| slot.first_len > 0) else { return Ok(&mut []) };
-        if live.holder != Holder::Worker {
+        if live.holder != Holder::Worker || self.is_lent() {
             let segments: Vec<Segment> = self.segments(slot).collect();
             let len = segments.iter().fold(0, |all, segment| all + segment.len as usize);
             let piece = self.scratch.piece(len).ok_or(NoSlot)?;
@@ -176,7 +211,7 @@ impl Packets {
         let Segment { start, len } = self.metas[index(slot)].first();
         // SAFETY: a private body is one segment in `scratch` of this round, handed out to this packet alone (sharing changes the
         // holder), alive until `end_round`, which needs `&mut self`.
-        Ok(unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len as usize) })
+        Ok(unsafe { slice::from_raw_parts_mut(start.cast_mut(), len as usize) })
     }
 
     /// Brings as much of the body into the head that the head reaches position `end` of its area: for headers that
@@ -244,6 +279,6 @@ impl Packets {
         self.scratch.keep(len);
         self.metas[index(slot)].set_private(start, len as u32);
         // SAFETY: the piece was just handed out to this packet alone and lives until `end_round`.
-        Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
+        Ok(unsafe { slice::from_raw_parts_mut(start, len) })
     }
 }

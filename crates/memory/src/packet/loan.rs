@@ -24,6 +24,12 @@ impl Packets {
         Loan(Arc::clone(self.lent.get_or_insert_with(Arc::default)))
     }
 
+    /// Whether somebody may be reading bodies.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.as_ref().is_some_and(|lent| Arc::strong_count(lent) > 1)
+    }
+
     /// Leaves memory that is still lent to whoever reads it, for good. Nobody comes here but by a mistake or a panic: then it is better
     /// to lose memory than to have it read when it is something else.
     #[inline]
@@ -73,6 +79,20 @@ mod tests {
         drop((one, other));
         packets.end_round();
         assert_eq!(packet(&mut packets, 2).1, at);
+    }
+
+    #[test]
+    fn what_is_lent_is_not_changed() {
+        let mut packets = Packets::new();
+        let (slot, at) = packet(&mut packets, 1);
+        let loan = packets.lend();
+        packets.pull_body(slot).unwrap().fill(2);
+        // SAFETY: the loan is there, and nobody writes.
+        assert!(unsafe { core::slice::from_raw_parts(at, 3000) }.iter().all(|read| *read == 1));
+        drop(loan);
+        let moved = packets.live(slot).unwrap().first_start;
+        packets.pull_body(slot).unwrap().fill(3);
+        assert_eq!(packets.live(slot).unwrap().first_start, moved, "it is private, and nobody else's");
     }
 
     /// Not for Miri, which reports what is left to its readers for good: just what is looked at here.

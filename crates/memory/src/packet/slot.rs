@@ -119,6 +119,19 @@ mod tests {
         assert_eq!(packets.meta(other).body_len(), 0);
     }
 
+    /// Miri sees whether one's memory is still what it was when another's was handed out.
+    #[test]
+    fn bodies_of_a_round_lie_beside_each_other() {
+        let mut packets = Packets::new();
+        let slots = [1, 2, 3].map(|byte| packet(&mut packets, byte, 1000));
+        packets.pull_body(slots[1]).unwrap().fill(9);
+        let mut out = [0; 1000];
+        for (slot, byte) in slots.into_iter().zip([1, 9, 3]) {
+            assert_eq!(packets.copy_out(slot, &mut out), 1000);
+            assert!(out[128..].iter().all(|read| *read == byte));
+        }
+    }
+
     #[test]
     fn what_is_done_to_metadata_is_done_to_no_body() {
         let (mut here, mut there) = (Packets::new(), Packets::new());

@@ -3,7 +3,7 @@
 use super::spec::{MemifSpec, Role};
 use super::{LinkError, Packets, Parts, Receiver, netns};
 use memif::io::{Address, Client, ClientEvent, ClientTiming, Listener, ListenerSettings, ServerEvent};
-use memif::region::CheckedRange;
+use memif::region::{CheckedRange, SealPolicy};
 use memif::{
     ClientConfig, Connection, InterfaceError, QueueConfig, QueueError, RingSize, RxSink, Secret,
     ServerConfig, TxSource,
@@ -99,6 +99,8 @@ impl MemifLink {
                     mode: spec.mode.into(),
                     secret,
                     name: "quiver-tgen".into(),
+                    // Also the pool of a trust group, which several map.
+                    seals: SealPolicy::Allow,
                     ..ServerConfig::default()
                 };
                 let settings = ListenerSettings { name: "quiver-tgen".into(), ..ListenerSettings::default() };
