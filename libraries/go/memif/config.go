@@ -86,11 +86,15 @@ type ServerConfig struct {
 	// whoever touches them first, and stay so as long as anybody keeps the memory, also when its connection has long ended. What its
 	// regions with holes have grown to is therefore on the interface's account until they are gone, or that is registered anew, and
 	// regions with holes for which there is no room on it are refused. A client that allocates its memory before it connects, or gives it
-	// back when it goes, may come as often as it likes. Holes that are punched while it is connected into memory that had none end the
-	// connection (MemoryLost), where the process may have a userfaultfd.
-	MaxHoles      uint64
-	MaxPacket     int  // longest packet to receive, in bytes: DefaultMaxPacket
-	AllowUnsealed bool // also regions that the client could truncate, which costs it its connection
+	// back when it goes, may come as often as it likes.
+	MaxHoles  uint64
+	MaxPacket int // longest packet to receive, in bytes: DefaultMaxPacket
+	// AllowUnsealed takes regions as they are. Otherwise they must be sealed against shrinking, and are sealed by us against growing and
+	// future writing when we have mapped them: then their pages can't be freed, nor the same file be announced again. What is unsealed can
+	// be announced by several clients, and as often as they like; one that truncates it loses its connection, so does one that punches holes
+	// into memory that had none (MemoryLost), where the process may have a userfaultfd, and as long as it punches it can have whoever
+	// touches the pages sleep.
+	AllowUnsealed bool
 	// The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract
 	// socket can be reached by every process of its network namespace, so that they, and the secret, are all that keeps others out.
 	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all if nil; an empty list is refused

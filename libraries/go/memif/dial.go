@@ -125,6 +125,7 @@ func (h *clientHandshake) run() error {
 	if err != nil {
 		return err
 	}
+	h.memory.region.KeepPages() // the server has mapped it
 	h.peer = connected.name
 	return nil
 }

@@ -157,6 +157,8 @@ var (
 	RegionSize      = shm.ErrSize
 	NotMemory       = shm.ErrNotMemory
 	Unsealed        = shm.ErrUnsealed
+	Unwritable      = shm.ErrUnwritable
+	Unsealable      = shm.ErrUnsealable
 	RegionTruncated = shm.ErrTruncated
 	RegionHoles     = shm.ErrHoles
 	RingOutside     = shm.ErrOutside

@@ -265,6 +265,9 @@ func TestLimitsAreEnforced(t *testing.T) {
 			raw.hear([]string{"ack"})
 			for i, m := range c.messages {
 				file := map[messageType]string{msgAddRegion: "memory", msgAddRing: "eventfd"}[m.kind]
+				if m.kind == msgAddRegion && i > 0 {
+					file = "another-memory"
+				}
 				raw.send(m.encode(), file)
 				if i < len(c.messages)-1 {
 					raw.hear([]string{"ack"})

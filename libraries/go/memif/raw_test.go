@@ -59,6 +59,16 @@ func memfd(tb testing.TB, size int64, seal bool) int {
 	return fd
 }
 
+// sealed is memory with these seals.
+func sealed(tb testing.TB, seals int) int {
+	tb.Helper()
+	fd := memfd(tb, rawRegion, false)
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		tb.Fatal(err)
+	}
+	return fd
+}
+
 func newRaw(tb testing.TB, address string, seal bool) *rawClient {
 	tb.Helper()
 	ctl, err := dialChannel(context.Background(), address, "")
@@ -100,6 +110,14 @@ func (r *rawClient) send(bytes []byte, names ...string) {
 		switch name {
 		case "memory":
 			fds = append(fds, r.fd)
+		case "another-memory":
+			fds = append(fds, memfd(r.tb, rawRegion, true))
+		case "sealed-for-good":
+			fds = append(fds, sealed(r.tb, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL))
+		case "unwritable":
+			fds = append(fds, sealed(r.tb, unix.F_SEAL_SHRINK|unix.F_SEAL_FUTURE_WRITE))
+		case "write-sealed":
+			fds = append(fds, sealed(r.tb, unix.F_SEAL_SHRINK|unix.F_SEAL_WRITE))
 		case "unsealed":
 			fds = append(fds, memfd(r.tb, rawRegion, false))
 		case "eventfd":

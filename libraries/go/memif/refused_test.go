@@ -40,6 +40,8 @@ func TestWhatIsRefusedIsClosedAside(t *testing.T) {
 		{"two regions at once", [][]byte{region}, []string{"memory memory"}, 2},
 		{"no message", [][]byte{{1, 2, 3}}, []string{"memory eventfd"}, 2},
 		{"unsealed", [][]byte{region}, []string{"unsealed"}, 1},
+		{"sealed for good", [][]byte{region}, []string{"sealed-for-good"}, 1},
+		{"unwritable", [][]byte{region}, []string{"unwritable"}, 1},
 		{"memory for an event", [][]byte{region, ring}, []string{"memory", "memory"}, 2},
 		{"region that isn't needed any more", [][]byte{region, table.message(t, "init")}, []string{"memory", ""}, 1},
 		{"ring as well", [][]byte{region, ring, table.message(t, "init")}, []string{"memory", "eventfd", ""}, 2},

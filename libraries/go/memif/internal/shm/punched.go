@@ -45,9 +45,9 @@ func NoticesPunchedHoles() error {
 	return err
 }
 
-// forbidHoles has every touch of a page of a mapping that its file doesn't have be a SIGBUS, and so ErrLost. No seal but those against
-// writing keeps a peer from punching holes into its file, and we would pay for what we touch there. Needs no privilege (Linux 5.11), but
-// there are seccomp profiles that refuse the system call.
+// forbidHoles has every touch of a page of a mapping that its file doesn't have be a SIGBUS, and so ErrLost: we would pay for what we touch
+// there. For holes among huge pages, and for files that we don't seal, into which a peer may punch holes. Needs no privilege (Linux 5.11),
+// but there are seccomp profiles that refuse the system call.
 func forbidHoles(mapping []byte) error {
 	fd, err := userfault()
 	if err != nil {

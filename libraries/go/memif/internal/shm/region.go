@@ -19,6 +19,10 @@ var (
 	ErrNotMemory = errors.New("region is not a memfd")
 	// ErrUnsealed: the peer could take pages away.
 	ErrUnsealed = errors.New("region is not sealed against shrinking")
+	// ErrUnwritable: somebody has sealed it against being written, as we do with a region that we have mapped.
+	ErrUnwritable = errors.New("region is sealed against being written: the same file can't be announced twice unless unsealed regions are allowed")
+	// ErrUnsealable: the peer has sealed it against seals, so that it could free pages.
+	ErrUnsealable = errors.New("region can't be sealed against the freeing of its pages (F_SEAL_SEAL is set): leave that seal out, or allow unsealed regions")
 	// ErrTruncated: the file is shorter than announced.
 	ErrTruncated = errors.New("region is shorter than announced")
 )
@@ -44,9 +48,14 @@ type Region struct {
 	account *Account
 }
 
-// CreateRegion makes a region, allocates all its pages and seals it against growing, shrinking and unsealing, so that neither
-// side can fault on it later. Huge pages are probed by allocating every one of them: a container may see free ones that its
-// cgroup doesn't allow, and would otherwise be killed at the first touch.
+// keepsPages are the seals with which nobody can free a page of a file any more: neither by punching holes nor by MADV_REMOVE. A thread that
+// touches a page in the range of a punch sleeps until all of it is freed, for tens of milliseconds for each GiB, and can't be woken. What is
+// mapped already goes on being written.
+const keepsPages = unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE
+
+// CreateRegion makes a region, allocates all its pages and seals it against growing and shrinking, so that neither side can fault on it
+// later. The seals that are missing are the server's to add, and ours once it has mapped the region: see KeepPages. Huge pages are probed by
+// allocating every one of them: a container may see free ones that its cgroup doesn't allow, and would otherwise be killed at the first touch.
 func CreateRegion(name string, size uint64, huge HugePages) (*Region, error) {
 	if size == 0 || size > MaxRegion {
 		return nil, fmt.Errorf("%w: %d", ErrSize, size)
@@ -92,7 +101,7 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 		err = unix.Fallocate(fd, 0, 0, int64(size))
 	}
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("allocating %d bytes: %w", size, err), unix.Munmap(region.bytes))
@@ -100,9 +109,16 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 	return region, nil
 }
 
-// MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file. Holes go on an
-// account that may have up to most bytes, in whole pages; a region without holes gets none later, and one of huge pages is lost when one
-// is touched: see forbidHoles. Takes the descriptor over; on an error it is still the caller's.
+// KeepPages has no page of a region of ours be freed from now on, when whoever else shall write it has mapped it.
+func (r *Region) KeepPages() {
+	// A peer that has sealed it against seals punches into its own connection.
+	_, _ = unix.FcntlInt(r.file.Fd(), unix.F_ADD_SEALS, keepsPages)
+}
+
+// MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file, and seals it so that
+// its pages stay; with allowUnsealed the peer's seals are as they are. Holes go on an account that may have up to most bytes, in whole pages;
+// an unsealed region without holes gets none later, and one of huge pages is lost when one is touched: see forbidHoles. Takes the descriptor
+// over; on an error it is still the caller's.
 func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Account, most uint64) (*Region, error) {
 	if claimed == 0 || claimed > MaxRegion {
 		return nil, fmt.Errorf("%w: %d", ErrSize, claimed)
@@ -114,8 +130,12 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Accou
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotMemory, err)
 	}
-	if seals&unix.F_SEAL_SHRINK == 0 && !allowUnsealed {
+	switch {
+	case allowUnsealed:
+	case seals&unix.F_SEAL_SHRINK == 0:
 		return nil, ErrUnsealed
+	case seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0:
+		return nil, ErrUnwritable
 	}
 	// Seals before size: once sealed, the size seen now can't get smaller any more.
 	var stat unix.Stat_t
@@ -132,23 +152,42 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Accou
 	if err != nil {
 		return nil, err
 	}
-	holes := hasHoles(int(fd), &stat, claimed, page)
 	region, err := mapFile(file, claimed, page)
 	if err != nil {
 		return nil, err
 	}
-	// Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
-	// megabytes would have to be cleared for a packet. Without holes, all is the peer's and stays so. Where that can't be had, what the
-	// peer frees is made anew by us.
-	isHuge := page > uint64(os.Getpagesize())
-	noHoles := (!holes || isHuge) && forbidHoles(region.bytes) == nil
-	if holes && !noHoles {
-		if err := account.enter(roundUp(claimed, page), max(roundUp(most, page), most)); err != nil {
-			return nil, errors.Join(err, unix.Munmap(region.bytes))
-		}
-		region.account = account
+	if err := region.settleHoles(allowUnsealed, page, account, most); err != nil {
+		return nil, errors.Join(err, unix.Munmap(region.bytes))
 	}
 	return region, nil
+}
+
+// settleHoles sees to it that a peer's region has no holes, and gets none, that we would pay for beyond what is on the account.
+func (r *Region) settleHoles(allowUnsealed bool, page uint64, account *Account, most uint64) error {
+	fd := int(r.file.Fd())
+	if !allowUnsealed {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, keepsPages); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnsealable, err)
+		}
+	}
+	// Seals before holes: what is there now stays.
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return fmt.Errorf("fstat: %w", err)
+	}
+	holes, isHuge := hasHoles(fd, &stat, r.size, page), page > uint64(os.Getpagesize())
+	// Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
+	// megabytes would have to be cleared for a packet. Where an unsealed one has no holes, all is the peer's and stays so; if that can't be
+	// had, what the peer frees is made anew by us.
+	forbid := holes && isHuge || !holes && allowUnsealed
+	if forbid && forbidHoles(r.bytes) == nil || !holes {
+		return nil
+	}
+	if err := account.enter(roundUp(r.size, page), max(roundUp(most, page), most)); err != nil {
+		return err
+	}
+	r.account = account
+	return nil
 }
 
 func mapFile(file *os.File, size, page uint64) (*Region, error) {

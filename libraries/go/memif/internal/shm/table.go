@@ -57,8 +57,8 @@ func (t *Table) Close() error {
 	return failed
 }
 
-// Guard runs use, which accesses the regions. Seals keep a peer from truncating a region, but not from emptying one of huge pages
-// nor one that was accepted unsealed: the bus error that follows becomes ErrLost. Every other panic goes on.
+// Guard runs use, which accesses the regions. Seals keep a peer from taking pages of a region away, but not of one that was accepted
+// unsealed, and one of huge pages may never have had them all: the bus error that follows becomes ErrLost. Every other panic goes on.
 func (t *Table) Guard(use func() error) (err error) {
 	before := debug.SetPanicOnFault(true)
 	defer func() {
