@@ -51,6 +51,9 @@ const (
 // MaxPacket says that both sides take more.
 const DefaultMaxPacket = 65535 + 18
 
+// DefaultStallTimeout is how long a write waits for a peer that takes nothing, where the settings don't say.
+const DefaultStallTimeout = 10 * time.Second
+
 // ClientConfig is an interface that connects to a server. A field that is zero has the default of its comment.
 type ClientConfig struct {
 	ID          uint32        // which interface of the server
@@ -66,8 +69,8 @@ type ClientConfig struct {
 	HugePages   HugePages     // TryHugePages
 	Netns       string        // file of the network namespace that an abstract socket is in: ours
 	Timeout     time.Duration // from connecting to CONNECTED: 5 s
-	// StallTimeout is how long a write waits for a peer that takes nothing at all before it gives up with *PeerStalled: for ever, or
-	// until its deadline.
+	// StallTimeout is how long a write waits for a peer that takes nothing at all before it gives up with *PeerStalled: DefaultStallTimeout;
+	// for ever, or until its deadline, if negative.
 	StallTimeout time.Duration
 }
 
@@ -100,8 +103,8 @@ type ServerConfig struct {
 	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all if nil; an empty list is refused
 	AllowGIDs         []uint32 // effective groups, likewise; supplementary ones don't count
 	AllowPIDNamespace string   // the process namespace that the client lives in itself, as a file: /proc/42/ns/pid: any
-	// StallTimeout is how long a write waits for a client that takes nothing at all before it gives up with *PeerStalled: for ever, or
-	// until its deadline.
+	// StallTimeout is how long a write waits for a client that takes nothing at all before it gives up with *PeerStalled: DefaultStallTimeout;
+	// for ever, or until its deadline, if negative.
 	StallTimeout time.Duration
 }
 
@@ -118,6 +121,7 @@ func (c ClientConfig) complete() (ClientConfig, error) {
 	c.RxQueues, c.TxQueues = or(c.RxQueues, 1), or(c.TxQueues, 1)
 	c.RingSize, c.BufferSize = or(c.RingSize, 1024), or(c.BufferSize, 2048)
 	c.MaxPacket, c.Timeout = or(c.MaxPacket, DefaultMaxPacket), or(c.Timeout, 5*time.Second)
+	c.StallTimeout = or(c.StallTimeout, DefaultStallTimeout)
 	return c, firstError(
 		inRange("Mode", uint64(c.Mode), 0, 2),
 		checkSecret(c.Secret),
@@ -128,7 +132,6 @@ func (c ClientConfig) complete() (ClientConfig, error) {
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
 		inRange("HugePages", uint64(c.HugePages), uint64(TryHugePages), uint64(RequireHugePages)),
 		inRange("Timeout", uint64(c.Timeout), 1, math.MaxInt64),
-		inRange("StallTimeout", uint64(c.StallTimeout), 0, math.MaxInt64),
 	)
 }
 
@@ -137,7 +140,7 @@ func (c ServerConfig) complete() (ServerConfig, error) {
 	c.MaxRxQueues, c.MaxTxQueues = or(c.MaxRxQueues, 256), or(c.MaxTxQueues, 256)
 	c.MaxRingSize, c.MaxRegions = or(c.MaxRingSize, 1<<shm.MaxLog2), or(c.MaxRegions, 256)
 	c.MaxMemory, c.MaxPacket = or(c.MaxMemory, 1<<30), or(c.MaxPacket, DefaultMaxPacket)
-	c.MaxHoles = or(c.MaxHoles, 1<<30)
+	c.MaxHoles, c.StallTimeout = or(c.MaxHoles, 1<<30), or(c.StallTimeout, DefaultStallTimeout)
 	return c, firstError(
 		inRange("Mode", uint64(c.Mode), 0, 2),
 		checkSecret(c.Secret),
@@ -146,7 +149,6 @@ func (c ServerConfig) complete() (ServerConfig, error) {
 		checkRingSize("MaxRingSize", c.MaxRingSize),
 		inRange("MaxRegions", uint64(c.MaxRegions), 1, 256),
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
-		inRange("StallTimeout", uint64(c.StallTimeout), 0, math.MaxInt64),
 		checkList("AllowUIDs", c.AllowUIDs),
 		checkList("AllowGIDs", c.AllowGIDs),
 		checkNamespace("AllowPIDNamespace", c.AllowPIDNamespace),

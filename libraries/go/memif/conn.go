@@ -45,7 +45,7 @@ type Conn struct {
 	tx      []*TxQueue
 	waker   *waker        // nil if nothing is received
 	writer  shm.Writer    // of signals that the kernel doesn't give
-	stall   time.Duration // to wait for a peer that takes nothing; 0: for ever
+	stall   time.Duration // to wait for a peer that takes nothing; for ever if not positive
 
 	nextRx        atomic.Uint32
 	readDeadline  atomic.Int64 // in ns since 1970; 0: none

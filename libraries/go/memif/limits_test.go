@@ -95,7 +95,6 @@ func TestSettingsOutOfRange(t *testing.T) {
 	for _, config := range []ClientConfig{
 		{RingSize: 63}, {RingSize: 65}, {RingSize: 32768}, {RingSize: -64}, {BufferSize: 63}, {BufferSize: 1 << 20},
 		{RxQueues: -1}, {TxQueues: 257}, {Mode: 3}, {Secret: "1234567890123456789012345"}, {Secret: "a\x00b"}, {MaxPacket: -1},
-		{StallTimeout: -1},
 	} {
 		if _, err := Dial(within(t), "@nobody", config); !errors.Is(err, BadSetting) {
 			t.Errorf("%+v: %v", config, err)

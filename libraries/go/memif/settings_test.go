@@ -95,7 +95,7 @@ func TestServersThatNobodyCouldMean(t *testing.T) {
 	}
 	for _, config := range []ServerConfig{
 		{AllowUIDs: []uint32{}}, {AllowGIDs: []uint32{}}, {AllowPIDNamespace: "/nope"}, {AllowPIDNamespace: file},
-		{AllowPIDNamespace: "/proc/self/ns/net"}, {AllowPIDNamespace: "/proc/0/ns/pid"}, {StallTimeout: -1},
+		{AllowPIDNamespace: "/proc/self/ns/net"}, {AllowPIDNamespace: "/proc/0/ns/pid"},
 	} {
 		_, listening := Listen(abstract(), ListenConfig{}, config)
 		_, opened := OpenServer(abstract(), ListenConfig{}, config, nil)

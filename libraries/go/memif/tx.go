@@ -50,8 +50,8 @@ func (q *TxQueue) TryWriteBatch(packets [][]byte) (int, error) {
 	return sent, nil
 }
 
-// WriteBatch sends all packets, waiting for room; gives how many before an error. A peer that takes nothing any more keeps it waiting until
-// the connection ends: its SetWriteDeadline, StallTimeout, or [TxQueue.WriteBatchContext], bounds that.
+// WriteBatch sends all packets, waiting for room; gives how many before an error. It waits for a peer that takes nothing any more for
+// StallTimeout; the connection's SetWriteDeadline and [TxQueue.WriteBatchContext] bound the whole of it.
 func (q *TxQueue) WriteBatch(packets [][]byte) (int, error) {
 	if q.conn == nil {
 		return 0, unopened("write", "queue of a connection")

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// WritePacket sends one packet on the first queue, waiting for room; gives its length. As WriteBatch, it waits for ever where nothing
-// bounds that.
+// WritePacket sends one packet on the first queue, waiting for room as WriteBatch does; gives its length.
 func (c *Conn) WritePacket(packet []byte) (int, error) {
 	if _, err := c.WriteBatch([][]byte{packet}); err != nil {
 		return 0, err
@@ -23,9 +22,9 @@ func (c *Conn) TryWriteBatch(packets [][]byte) (int, error) {
 	return c.tx[0].TryWriteBatch(packets)
 }
 
-// WriteBatch sends all packets on the first queue, waiting for room; gives how many before an error. A peer that takes nothing any more
-// keeps it waiting until the connection ends, as it does a Write of net's: SetWriteDeadline, StallTimeout of the interface's settings (then
-// the error is a [*PeerStalled]), or [Conn.WriteBatchContext] bounds that.
+// WriteBatch sends all packets on the first queue, waiting for room; gives how many before an error. It waits for a peer that takes nothing
+// any more until StallTimeout of the interface's settings has passed (then the error is a [*PeerStalled]): [DefaultStallTimeout], if they don't
+// say. SetWriteDeadline and [Conn.WriteBatchContext] bound the whole of it.
 func (c *Conn) WriteBatch(packets [][]byte) (int, error) {
 	if len(c.tx) == 0 {
 		return 0, c.wrap("write", NoRings)

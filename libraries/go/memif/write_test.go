@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -64,25 +65,54 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	}
 }
 
-// A peer that is slow isn't stalled, though a packet of many buffers has to wait longer than that for its room.
+// A peer that is slow isn't stalled, though a packet of many buffers has to wait longer than that for its room. Time is the test's own: a machine
+// that stands still passes none.
 func TestSlowPeerIsNotStalled(t *testing.T) {
 	const stall, often, buffers = 1500 * time.Millisecond, 200 * time.Millisecond, 12
 	server, client := pair(t, ServerConfig{}, ClientConfig{RingSize: 64, BufferSize: 64, StallTimeout: stall})
 	if _, err := client.WriteBatch(packetsOf(64, 60)); err != nil {
 		t.Fatal(err)
 	}
-	started, done := time.Now(), make(chan error, 1)
-	go func() { _, err := client.WritePacket(packetOf(1, 64*buffers)); done <- err }()
-	for range buffers {
-		time.Sleep(often)
-		if n, err := server.ReadBatch(NewBatch(1)); n != 1 || err != nil {
-			t.Fatal(n, err)
+	synctest.Test(t, func(t *testing.T) {
+		started, done := time.Now(), make(chan error, 1)
+		go func() { _, err := client.WritePacket(packetOf(1, 64*buffers)); done <- err }()
+		for range buffers {
+			time.Sleep(often)
+			if n, err := server.TryReadBatch(NewBatch(1)); n != 1 || err != nil {
+				t.Error(n, err)
+			}
 		}
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if waited := time.Since(started); waited < stall {
-		t.Error("waited only", waited)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(started); waited < stall {
+			t.Error("waited only", waited)
+		}
+	})
+}
+
+// Where the settings don't say how long to wait it is ten seconds; whoever wants to wait for ever says so. On either side.
+func TestStallTimeoutOfSettings(t *testing.T) {
+	const long = 10 * DefaultStallTimeout
+	for setting, after := range map[time.Duration]time.Duration{0: DefaultStallTimeout, -1: long, 20 * time.Second: 20 * time.Second} {
+		server, client := pair(t, ServerConfig{StallTimeout: setting}, ClientConfig{RingSize: 64, StallTimeout: setting})
+		for name, conn := range map[string]*Conn{"server": server, "client": client} {
+			if sent, err := conn.TryWriteBatch(packetsOf(64, 60)); sent != 64 || err != nil {
+				t.Fatal(sent, err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), long)
+				defer cancel()
+				started := time.Now()
+				_, err := conn.WriteBatchContext(ctx, packetsOf(1, 60))
+				var stalled *PeerStalled
+				if waits := after == long; errors.As(err, &stalled) == waits || errors.Is(err, context.DeadlineExceeded) != waits {
+					t.Errorf("%s, %v: %v", name, setting, err)
+				}
+				if waited := time.Since(started); waited < after || waited > after+time.Second {
+					t.Errorf("%s, %v: waited %v", name, setting, waited)
+				}
+			})
+		}
 	}
 }
