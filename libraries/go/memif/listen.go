@@ -24,7 +24,7 @@ type Listener struct {
 	arrived chan struct{} // one element if something may be in ready
 
 	handshakes handshakes
-	places     chan struct{} // one element for each goroutine of a handshake, also of one that was ended
+	places     chan struct{} // one element for each goroutine of a handshake that has claimed no interface, also of one that was ended
 	closers    closers       // what peers have sent
 	quota      *quota        // of all clients
 
@@ -61,7 +61,7 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 	l := &Listener{
 		config: config, address: address, done: make(chan struct{}), arrived: make(chan struct{}, 1),
 		interfaces: map[uint32]*served{}, handshakes: handshakes{list: map[uint64]*handshake{}},
-		places: make(chan struct{}, 2*config.MaxHandshakes+len(interfaces)),
+		places: make(chan struct{}, 2*config.MaxHandshakes),
 		quota:  newQuota(config.MaxDescriptors, config.MaxMemory),
 	}
 	for _, one := range interfaces {
@@ -295,7 +295,7 @@ func (l *Listener) serve() {
 	}
 }
 
-// place waits until there may be one more goroutine with a handshake; false once the listener is closed.
+// place waits until there may be one more goroutine with a handshake that hasn't claimed an interface; false once the listener is closed.
 func (l *Listener) place() bool {
 	select {
 	case l.places <- struct{}{}:
@@ -322,7 +322,11 @@ func (l *Listener) refuse(ctl channel) {
 
 // shake goes through one handshake.
 func (l *Listener) shake(one *handshake, number uint64) {
-	defer func() { <-l.places }()
+	defer func() {
+		if !one.claimed {
+			<-l.places
+		}
+	}()
 	var mine *served
 	part := &share{of: l.quota}
 	h := &serverHandshake{share: part, claim: func(m *message) (_ *ServerConfig, _ *shm.Account, err error) {
@@ -449,6 +453,7 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 		if !one.taken {
 			one.taken, one.freed, one.by = true, make(chan struct{}), by
 			l.handshakes.claims(by)
+			<-l.places // it can't be in the way any more: there is one for each interface
 			return one, nil
 		}
 		// A client that ended and came back is told apart from a second one: its end is there, but may not be dealt with yet.

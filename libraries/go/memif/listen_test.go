@@ -100,3 +100,34 @@ func TestAcceptedIsReady(t *testing.T) {
 		t.Errorf("%d of 200 were not", unready)
 	}
 }
+
+// Clients that have claimed interfaces and say nothing more keep nobody else out, however many there are, and whenever the interfaces came.
+func TestClaimedHandshakesTakeNoPlaces(t *testing.T) {
+	const most, interfaces = 2, 20
+	l, err := Listen(abstract(), ListenConfig{MaxHandshakes: most, Timeout: 2 * patience}, ServerConfig{ID: interfaces})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer bystander(t, l)()
+	for id := range uint32(interfaces) {
+		if err := l.Register(ServerConfig{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		raw := newRaw(t, l.address, true)
+		raw.hear([]string{"hello"})
+		raw.send((&message{kind: msgInit, version: version, id: id}).encode())
+		raw.hear([]string{"ack"})
+	}
+	if len(l.places) > most {
+		t.Errorf("%d of %d places are taken", len(l.places), cap(l.places))
+	}
+	join(t, l, ClientConfig{ID: interfaces, RingSize: 64, BufferSize: 64})
+	// Each that is given up leaves as many places as there were.
+	for id := range uint32(interfaces) {
+		if err := l.Unregister(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the places are free", func() bool { return len(l.origins()) == 0 && len(l.places) == 0 })
+}
