@@ -125,7 +125,10 @@ func (h *clientHandshake) run() error {
 	if err != nil {
 		return err
 	}
-	h.memory.region.KeepPages() // the server has mapped it
+	// The server has mapped it. One that has taken care that we can't keep it from freeing pages isn't one to talk to.
+	if err := h.memory.region.KeepPages(); err != nil {
+		return err
+	}
 	h.peer = connected.name
 	return nil
 }

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
+use memory::region::RegionError;
+
 use super::message::{RING_S2M, VERSION};
 use super::server::not_due;
 use super::{AddRegion, AddRing, ClientConfig, Hello, Init, Message, QueueConfig, Reason, Text};
@@ -91,10 +93,13 @@ impl ClientMachine {
             (State::AwaitHello, Message::Hello(hello)) => self.next(Box::new(self.set_up(&hello)?)),
             (State::AwaitAck(setup), Message::Ack) => self.next(setup),
             (State::AwaitConnected(setup), Message::Connected { interface }) => {
-                self.state = State::Connected;
                 let Setup { memory, server, .. } = *setup;
-                // The server has mapped all of it by now. A pool, which others are still to map, can't be sealed so.
-                let _ = memory.regions.iter().try_for_each(|region| region.keep_pages());
+                // The server has mapped all of it by now, and could have us sleep: see `SealPolicy`. One that has taken care that we
+                // can't keep it from that isn't one to talk to. A pool, which others are still to map, can't be sealed so.
+                if memory.regions.first().is_some_and(|own| own.keep_pages().is_err()) {
+                    return Err(RegionError::Unsealable.into());
+                }
+                self.state = State::Connected;
                 memory.rx.iter().for_each(RxQueue::start);
                 let connection = Connection {
                     role: Role::Client,

@@ -211,7 +211,12 @@ impl Region {
         if cfg!(miri) {
             return Ok(());
         }
-        fcntl_add_seals(&self.fd, SealFlags::GROW | SealFlags::FUTURE_WRITE)
+        let seals = SealFlags::GROW | SealFlags::FUTURE_WRITE;
+        match fcntl_add_seals(&self.fd, seals) {
+            // Somebody else was quicker, with these as well.
+            Err(Errno::PERM) if fcntl_get_seals(&self.fd)?.contains(seals) => Ok(()),
+            added => added,
+        }
     }
 
     /// Seals the file against further seals: for memory that several map, one after the other. One that [kept its

@@ -3,6 +3,8 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::fs::{SealFlags, fcntl_add_seals};
+
 use super::victim::Victim;
 use crate::wire::{ACK, ADD_RING, CONNECTED, DISCONNECT, INIT, message, send};
 
@@ -28,6 +30,19 @@ fn hello_with_rings_too_small() {
         let words = format!("ring size 2^{log2}, allowed are 2^6..=2^14");
         victim.leaves(&words, |served| served.hello_with(0x0200, 0x0200, log2));
     }
+    victim.finish();
+}
+
+/// It keeps us from keeping it from freeing pages that we touch.
+#[test]
+fn memory_that_is_sealed_against_seals() {
+    let victim = Victim::new("sealed", |_| ());
+    let words = "the region's file can't be sealed against freeing its pages: leave out F_SEAL_SEAL";
+    victim.leaves(words, |served| {
+        served.until_connect();
+        fcntl_add_seals(served.memory.as_ref().unwrap(), SealFlags::SEAL).unwrap();
+        served.say(CONNECTED);
+    });
     victim.finish();
 }
 

@@ -20,9 +20,9 @@ var (
 	// ErrUnsealed: the peer could take pages away.
 	ErrUnsealed = errors.New("region is not sealed against shrinking")
 	// ErrUnwritable: somebody has sealed it against being written, as we do with a region that we have mapped.
-	ErrUnwritable = errors.New("region is sealed against being written: the same file can't be announced twice unless unsealed regions are allowed")
+	ErrUnwritable = errors.New("the region's file is sealed against writing: a file can be announced once")
 	// ErrUnsealable: the peer has sealed it against seals, so that it could free pages.
-	ErrUnsealable = errors.New("region can't be sealed against the freeing of its pages (F_SEAL_SEAL is set): leave that seal out, or allow unsealed regions")
+	ErrUnsealable = errors.New("the region's file can't be sealed against freeing its pages: leave out F_SEAL_SEAL")
 	// ErrTruncated: the file is shorter than announced.
 	ErrTruncated = errors.New("region is shorter than announced")
 )
@@ -110,9 +110,15 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 }
 
 // KeepPages has no page of a region of ours be freed from now on, when whoever else shall write it has mapped it.
-func (r *Region) KeepPages() {
-	// A peer that has sealed it against seals punches into its own connection.
-	_, _ = unix.FcntlInt(r.file.Fd(), unix.F_ADD_SEALS, keepsPages)
+func (r *Region) KeepPages() error {
+	if _, err := unix.FcntlInt(r.file.Fd(), unix.F_ADD_SEALS, keepsPages); err == nil {
+		return nil
+	}
+	// Somebody else may have been quicker, with these as well.
+	if seals, err := unix.FcntlInt(r.file.Fd(), unix.F_GET_SEALS, 0); err != nil || seals&keepsPages != keepsPages {
+		return ErrUnsealable
+	}
+	return nil
 }
 
 // MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file, and seals it so that
