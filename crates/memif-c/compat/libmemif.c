@@ -49,18 +49,42 @@ char *memif_strerror(int err_code)
 {
     static char *const texts[] = {
         [MEMIF_ERR_SUCCESS] = "success",
-        [MEMIF_ERR_SYSCALL] = "system call failed",
-        [MEMIF_ERR_INVAL_ARG] = "invalid argument",
+        [MEMIF_ERR_SYSCALL] = "system call failed: qm_last_error() says which and of what",
+        [MEMIF_ERR_CONNREFUSED] = "connection refused",
+        [MEMIF_ERR_ACCES] = "permission denied",
+        [MEMIF_ERR_NO_FILE] = "no such file or directory",
+        [MEMIF_ERR_FILE_LIMIT] = "the system has too many open files",
+        [MEMIF_ERR_PROC_FILE_LIMIT] = "the process has too many open files",
+        [MEMIF_ERR_ALREADY] = "already under way",
+        [MEMIF_ERR_AGAIN] = "try again",
+        [MEMIF_ERR_BAD_FD] = "bad file descriptor",
+        [MEMIF_ERR_INVAL_ARG] = "invalid argument: qm_last_error() says which",
         [MEMIF_ERR_NOCONN] = "no such connection",
         [MEMIF_ERR_CONN] = "another process or connection uses the socket",
         [MEMIF_ERR_CB_FDUPDATE] = "the control descriptor callback failed, or is to be given to memif_create_socket",
+        [MEMIF_ERR_FILE_NOT_SOCK] = "file exists and is not a socket",
+        [MEMIF_ERR_NO_SHMFD] = "no shared memory",
+        [MEMIF_ERR_COOKIE] = "wrong cookie on a ring",
         [MEMIF_ERR_NOBUF_RING] = "ring is full",
         [MEMIF_ERR_NOBUF] = "not enough buffers",
         [MEMIF_ERR_NOBUF_DET] = "buffer is too small for the details",
         [MEMIF_ERR_NOMEM] = "out of memory",
+        [MEMIF_ERR_INT_WRITE] = "signalling failed",
+        [MEMIF_ERR_MFMSG] = "malformed message",
         [MEMIF_ERR_QID] = "no such queue",
+        [MEMIF_ERR_PROTO] = "incompatible protocol version",
+        [MEMIF_ERR_ID] = "unmatched interface id",
+        [MEMIF_ERR_ACCSLAVE] = "slaves take no connections",
         [MEMIF_ERR_ALRCONN] = "already connected",
         [MEMIF_ERR_MODE] = "interface mode is not supported",
+        [MEMIF_ERR_SECRET] = "incorrect secret",
+        [MEMIF_ERR_NOSECRET] = "secret required",
+        [MEMIF_ERR_MAXREG] = "too many regions",
+        [MEMIF_ERR_MAXRING] = "too many rings, or connections of a socket",
+        [MEMIF_ERR_NO_INTFD] = "no interrupt descriptor",
+        [MEMIF_ERR_UNKNOWN_MSG] = "unknown message",
+        [MEMIF_ERR_MAX_RING_SIZE] = "ring is larger than 2^14",
+        [MEMIF_ERR_PRIVHDR] = "private headers are not supported",
         [MEMIF_ERR_DISCONNECT] = "connection ended: the peer broke the protocol",
         [MEMIF_ERR_DISCONNECTED] = "not connected",
         [MEMIF_ERR_POLL_CANCEL] = "polling was cancelled",
@@ -123,7 +147,7 @@ int memif_create(memif_conn_handle_t *conn, memif_conn_args_t *args, memif_conne
 {
     if (!conn || !args || !args->socket)
         return MEMIF_ERR_INVAL_ARG;
-    if (args->mode > MEMIF_INTERFACE_MODE_IP)
+    if (args->mode > MEMIF_INTERFACE_MODE_PUNT_INJECT)
         return MEMIF_ERR_MODE;
     if (args->log2_ring_size > 14)
         return MEMIF_ERR_MAX_RING_SIZE;

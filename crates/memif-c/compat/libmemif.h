@@ -10,6 +10,7 @@
  * - memif_buffer_enq_tx copies as well: afterwards the buffers' data is where it is sent from.
  * - memif_get_queue_efd gives one descriptor for all queues of a connection, the same until memif_delete. It is readable also when there
  *   is something else to do, and must not be read from; memif_rx_burst sees to it that it becomes readable for what comes next.
+ * - What a call can't do, of which connection and why, qm_last_error() (quiver/memif.h) says in a sentence, after the code.
  * - What a peer does wrong ends its connection (on_disconnect), and is never believed.
  */
 #ifndef QUIVER_COMPAT_LIBMEMIF_H

@@ -147,13 +147,17 @@ fn link(control: &mut Control, connection: &mut Option<Connection>) -> Result<()
     match control {
         Control::Client(client) => {
             for event in client.process(now) {
-                *connection = match event {
-                    ClientEvent::Connected(up) => Some(up),
-                    down => {
-                        eprintln!("{down:?}");
-                        None
+                let (what, why) = match event {
+                    ClientEvent::Connected(up) => {
+                        *connection = Some(up);
+                        continue;
                     }
+                    ClientEvent::Disconnected { reason } => ("link down", reason.to_string()),
+                    ClientEvent::Refused { reason } => ("refused", reason.to_string()),
+                    ClientEvent::Unreachable { error } => ("no server", error.to_string()),
                 };
+                eprintln!("{what}: {why}");
+                *connection = None;
             }
         }
         Control::Server(listener) => {
