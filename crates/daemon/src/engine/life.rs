@@ -62,7 +62,7 @@ impl Engine {
     /// lost.
     pub(super) fn create(&mut self, spec: &Arc<InterfaceSpec>) -> Result<(), Flaw> {
         let shared = Arc::clone(&self.shared);
-        let (index, mac) = (shared.directory.change(|inventory| inventory.registry.reserve()), mac(spec));
+        let (index, mac) = (shared.directory.get().registry.vacant(Instant::now()), mac(spec));
         let index = index.ok_or_else(|| {
             Flaw::new("name", "there are 65000 interfaces already").remedy("delete one first")
         })?;
@@ -79,7 +79,8 @@ impl Engine {
             if core.published.contains(&index) {
                 core.unroute_interface(index);
             }
-            shared.directory.change(|inventory| inventory.registry.remove(index));
+            shared.directory.change(|inventory| inventory.registry.remove(index, Instant::now()));
+            shared.baseline().interface_removed(index);
             core.interfaces_changed = true;
         })
     }
@@ -90,7 +91,8 @@ impl Engine {
         let mut core = self.shared.core();
         let Some(index) = self.shared.directory.get().registry.index(name) else { return };
         core.unroute_interface(index);
-        self.shared.directory.change(|inventory| inventory.registry.remove(index));
+        self.shared.directory.change(|inventory| inventory.registry.remove(index, Instant::now()));
+        self.shared.baseline().interface_removed(index);
         core.interfaces_changed = true;
     }
 

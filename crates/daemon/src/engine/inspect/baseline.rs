@@ -165,6 +165,12 @@ impl Baseline {
         self.drops_of.insert(index, drops_of(pool, index));
     }
 
+    /// An interface is gone, and nobody asks for its counters any more.
+    pub(in super::super) fn interface_removed(&mut self, index: IfIndex) {
+        self.interfaces.remove(&index);
+        self.drops_of.remove(&index);
+    }
+
     pub(super) fn clear_interfaces(&mut self, shared: &Shared) {
         self.interfaces = shared
             .directory
