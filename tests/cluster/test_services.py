@@ -3,7 +3,7 @@
 import contextlib
 import time
 
-from lab.process import HANGS, Process, eventually
+from lab.process import eventually
 from workload import (
     PORT,
     asker,
@@ -11,17 +11,21 @@ from workload import (
     events,
     fetch,
     generator,
+    goes_on,
     host_port,
     known,
     left,
+    lost,
     memif,
     must_echo,
     nothing_left,
     pods,
     reaches,
+    segments,
     server,
     service,
     services,
+    talk,
     through,
     tried,
 )
@@ -86,12 +90,7 @@ def test_connections_stay_when_endpoints_come_and_go(cluster, told):
         known(cluster, asked, 7, [of["b"], of["c"]])
         before_talk = segments(cluster, "a")
         with contextlib.ExitStack() as stack:
-            # Ten lines a second each, of which every one must come back.
-            talk = "(n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done) | nc {} 7"
-            lines = [
-                stack.enter_context(Process(*cluster.control.client, "exec", "a", "--", "sh", "-c", talk.format(address)))
-                for address in (*asked, *asked, *asked)
-            ]
+            lines = [stack.enter_context(talk(cluster, "a", address, 7)) for address in (*asked, *asked, *asked)]
             goes_on(lines)
             for label in ("app=web", "app-"):
                 cluster.control.kubectl("label", "pod", "d", label)
@@ -112,32 +111,6 @@ def test_connections_stay_when_endpoints_come_and_go(cluster, told):
             came = sum(len(one.output().splitlines()) for one in lines)
             told(f"endpoints changed under {len(lines)} connections: {came} lines came back")
     nothing_left(cluster, before)
-
-
-def segments(cluster, pod):
-    """What a pod's kernel has counted of TCP."""
-    text = cluster.control.exec(pod, "cat", "/proc/net/snmp", "/proc/net/netstat").stdout.splitlines()
-    counts = {}
-    for names, numbers in zip(text[::2], text[1::2], strict=True):
-        kind, *names = names.split()
-        counts |= {kind + name: int(number) for name, number in zip(names, numbers.split()[1:], strict=True)}
-    return counts
-
-
-def lost(counts):
-    """How many segments were lost: those that were sent again, without those of which the other end said that it had them."""
-    return counts["Tcp:RetransSegs"] - counts["TcpExt:TCPDSACKRecv"]
-
-
-def goes_on(lines):
-    """Waits until on each connection more has come back, and that nothing is missing."""
-    for line in lines:
-        seen = len(line.output().splitlines())
-        more = lambda line=line, seen=seen: len(line.output().splitlines()) > seen + 5 or not line.alive()
-        eventually(more, line.output, timeout=HANGS)
-        assert line.alive(), line.output()
-        numbers = [int(text.split()[1]) for text in line.output().splitlines()[:-1]]
-        assert numbers == [*range(1, len(numbers) + 1)]
 
 
 def test_ports_of_the_nodes(cluster):

@@ -308,3 +308,36 @@ def left(cluster):
         }
         for node in cluster.nodes
     ]
+
+
+def talk(cluster, pod, address, port, end="/nothing"):
+    """A connection from a pod to whoever sends everything back: ten lines a second, which must all come back, until there is a file."""
+    lines = f"(n=0; while [ ! -e {end} ]; do n=$((n+1)); echo line $n; sleep 0.1; done) | nc {address} {port}"
+    return Process(*cluster.control.client, "exec", pod, "--", "sh", "-c", lines)
+
+
+def segments(cluster, pod):
+    """What a pod's kernel has counted of TCP."""
+    text = cluster.control.exec(pod, "cat", "/proc/net/snmp", "/proc/net/netstat").stdout.splitlines()
+    counts = {}
+    for names, numbers in zip(text[::2], text[1::2], strict=True):
+        kind, *names = names.split()
+        counts |= {kind + name: int(number) for name, number in zip(names, numbers.split()[1:], strict=True)}
+    return counts
+
+
+def lost(counts):
+    """How many segments were lost: those that were sent again, without those of which the other end said that it had them."""
+    return counts["Tcp:RetransSegs"] - counts["TcpExt:TCPDSACKRecv"]
+
+
+def goes_on(lines):
+    """Waits until on each connection more has come back, and that nothing is missing."""
+    for line in lines:
+        seen = len(line.output().splitlines())
+        more = lambda line=line, seen=seen: len(line.output().splitlines()) > seen + 5 or not line.alive()
+        eventually(more, line.output, timeout=HANGS)
+        assert line.alive(), line.output()
+        # (Who is behind a Deployment says first who it is.)
+        numbers = [int(text.split()[1]) for text in line.output().splitlines()[:-1] if not text.startswith("on ")]
+        assert numbers == [*range(1, len(numbers) + 1)]

@@ -29,6 +29,21 @@ def pytest_runtest_makereport(item):
         report.sections += [("quiver-agent log", node.log()[-8000:]), ("quiverd log", node.daemon.log()[-8000:])]
 
 
+TOLD = []
+
+
+@pytest.fixture
+def told():
+    """Says a figure that isn't judged."""
+    return TOLD.append
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was told stands at the end."""
+    for line in TOLD:
+        terminalreporter.write_line(line)
+
+
 @pytest.fixture
 def node():
     """A node that runs."""

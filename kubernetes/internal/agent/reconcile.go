@@ -112,6 +112,13 @@ func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
 func (a *Agent) withdraw(ctx context.Context, record *attachment.Record) {
 	if err := a.quiverd.Apply(ctx, a.tenant(record), dataplane.Refs(dataplane.Objects(record))); err != nil {
 		a.log.Warn("left to be tidied up later", "pod", record.Pod(), "interface", record.Interface, "why", err)
+		return
+	}
+	// Nobody ends them any more: connections would be remembered for two hours, and be those of whoever has the address next.
+	if len(a.tenant(record).Tenants) > 0 {
+		if err := a.quiverd.EndSessions(ctx, record.Addresses); err != nil {
+			a.log.Warn("not ended", "pod", record.Pod(), "why", err)
+		}
 	}
 }
 

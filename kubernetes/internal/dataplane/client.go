@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -111,6 +112,16 @@ func (c *Client) Memifs(ctx context.Context) (map[string]*quiver.MemifState, err
 		all[memif.Interface] = memif
 	}
 	return all, nil
+}
+
+// EndSessions ends those of the tenant of all pods with these addresses on either side.
+func (c *Client) EndSessions(ctx context.Context, addresses []netip.Addr) error {
+	for _, address := range addresses {
+		if _, err := c.quiver.ClearSessions(ctx, &quiver.ClearSessionsRequest{Filter: &quiver.SessionFilter{Tenant: everybody, Address: address.String()}}); err != nil {
+			return fmt.Errorf("sessions of %s: %w", address, err)
+		}
+	}
+	return nil
 }
 
 // get reads all objects of these kinds.

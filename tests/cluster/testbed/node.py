@@ -158,6 +158,16 @@ class Node:
         names = {entry["object"]["interface"]["name"] for entry in objects}
         return sorted(names - {"pod:gateway", "pod:host"})
 
+    def kib(self, name):
+        """Memory that the one process of that name has really got."""
+        (pid,) = self.pids(name)
+        return int(re.search(r"^VmRSS:\s+(\d+) kB", self.run("cat", f"/proc/{pid}/status").stdout, re.MULTILINE)[1])
+
+    def open(self, name):
+        """How many files the one process of that name has open."""
+        (pid,) = self.pids(name)
+        return len(self.run("ls", f"/proc/{pid}/fd").stdout.split())
+
     def kept(self):
         """Attachments on disk."""
         return sorted(os.listdir(self.directory / "lib/quiver/pods/attachments"))
