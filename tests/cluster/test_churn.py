@@ -1,11 +1,12 @@
-"""Pods that come and go: what is left of them is nothing."""
+"""Pods that come and go, and a node that is emptied: what is left of them is nothing, and others don't notice."""
 
 import contextlib
 import time
 
-from lab.process import eventually
+from lab.process import HANGS, Process, eventually
 from workload import (
     PORT,
+    addresses,
     by_label,
     fetch,
     generator,
@@ -13,11 +14,14 @@ from workload import (
     host_port,
     known,
     left,
+    lost,
     memif,
     nothing_left,
     pods,
     policies,
     policy,
+    replicas,
+    segments,
     server,
     service,
     services,
@@ -94,3 +98,73 @@ def test_pods_that_come_and_go_leave_nothing(cluster, told):
     assert all(last <= max(some) + 3 for last, *some in zip(opened[-1], *opened[:WARM], strict=True)), opened
     for last, limit, *some in zip(memory[-1], (QUIVERD_KIB, QUIVERD_KIB, AGENT_KIB, AGENT_KIB), *memory[:WARM], strict=True):
         assert last - max(some) <= limit, memory
+
+
+# Who answered, one connection after the other; what isn't answered is told as such.
+AGAIN = "while true; do printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 20 {} 80 | tail -n 1 | grep . || echo nobody; sleep 0.05; done"
+
+
+def test_a_node_is_emptied_and_used_again(cluster, told):
+    n1, n2 = cluster.nodes
+    before, control = left(cluster), cluster.control
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pods(cluster, server("a", n1)))
+        of = stack.enter_context(replicas(cluster, "web", 2))
+        on = {pod["spec"]["nodeName"]: name for name, pod in of().items()}
+        stays, goes = on[n1.name], on[n2.name]
+        its = {name: addresses(pod) for name, pod in of().items()}
+        made = stack.enter_context(services(cluster, service("web", "web", (80, PORT), (7, PORT + 1))))
+        asked = made["web"]["spec"]["clusterIPs"]
+        known(cluster, asked, 80, its.values())
+        # Connections to who remains; the others of many end.
+        lines = [stack.enter_context(talk(cluster, "a", address, 7, f"/www/end{at}")) for at, address in enumerate(asked * 5)]
+        goes_on(lines)
+        others = [at for at, line in enumerate(lines) if line.output().splitlines()[0] == f"on {goes}"]
+        kept = [line for at, line in enumerate(lines) if at not in others]
+        control.exec("a", "sh", "-c", f"for at in {' '.join(map(str, others))}; do > /www/end$at; done")
+        eventually(lambda: not any(lines[at].alive() for at in others), "connections end", timeout=60)
+        assert kept, "of ten connections one at least is to who remains"
+        again = [stack.enter_context(Process(*control.client, "exec", "a", "--", "sh", "-c", AGAIN.format(address))) for address in asked]
+        answers = lambda one: one.output().split()[:-1]
+        both = lambda one: {*answers(one)} == {stays, goes}
+        eventually(lambda: all(map(both, again)), lambda: [one.output() for one in again], timeout=60)
+
+        counts, began = segments(cluster, "a"), time.monotonic()
+        stack.callback(control.kubectl, "uncordon", n2.name)
+        drain = Process(*control.client, "drain", n2.name, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={HANGS}s")
+        stack.enter_context(drain)
+        known(cluster, asked, 80, [its[stays]])
+        knew = time.monotonic()
+        # One may be on its way.
+        marks = [len(answers(one)) + 1 for one in again]
+        assert drain.wait() == 0, drain.output()
+        emptied = time.monotonic()
+        assert of().keys() == {stays}
+        eventually(lambda: n2.interfaces() == [], n2.interfaces, timeout=60)
+        assert {fetch(cluster, n2, address, 80) for address in asked * 3} == {stays}
+        more = [len(answers(one)) + 20 for one in again]
+        eventually(
+            lambda: all(len(answers(one)) > want for one, want in zip(again, more, strict=True)), "others are still asked", timeout=60
+        )
+        for one, mark in zip(again, marks, strict=True):
+            assert {*answers(one)[mark:]} == {stays}, (goes, mark, answers(one)[mark - 5 :])
+        goes_on(kept)
+
+        control.kubectl("uncordon", n2.name)
+        eventually(lambda: len(of()) == 2, lambda: control.kubectl("describe", "pods").stdout, timeout=HANGS, interval=0.3)
+        back = of()
+        (new,) = back.keys() - {stays}
+        assert back[new]["spec"]["nodeName"] == n2.name
+        known(cluster, asked, 80, [addresses(pod) for pod in back.values()])
+        eventually(lambda: all(new in answers(one) for one in again), lambda: [one.output()[-500:] for one in again], timeout=60)
+        goes_on(kept)
+        # Whoever asked was answered, all the while, and no packet was lost.
+        assert all("nobody" not in answers(one) for one in again), [one.output() for one in again]
+        since = lambda: {name: number - counts[name] for name, number in segments(cluster, "a").items()}
+        eventually(lambda: lost(since()) == 0, lambda: f"none is lost, not {lost(since())} segments: {since()}", timeout=60)
+        count, came = sum(len(answers(one)) for one in again), sum(len(line.output().splitlines()) for line in kept)
+        told(
+            f"node drained: nodes knew after {knew - began:.1f} s, empty after {emptied - began:.1f} s; {count} connections, all answered; "
+            f"{came} lines over {len(kept)} connections that stayed; no segment lost"
+        )
+    nothing_left(cluster, before)

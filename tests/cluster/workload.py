@@ -83,6 +83,36 @@ def pods(cluster, *wanted):
         control.kubectl("delete", "pod", *names, "--ignore-not-found", f"--timeout={HANGS}s", timeout=2 * HANGS)
 
 
+@contextlib.contextmanager
+def replicas(cluster, app, count):
+    """A Deployment of servers with that label, one a node, which at their second port say who they are, and then send everything back.
+    Gives what tells those that are ready: by name, the pods. One that shall end serves for some seconds more."""
+    greets = SERVE.replace("-e cat", "-e sh -c 'echo on $(hostname); exec cat'")
+    pod = server(app, cluster.nodes[0], app=app)
+    container = {**pod["spec"]["containers"][0], "command": ["sh", "-c", greets]}
+    apart = [{"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}]
+    spec = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 5,
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}},
+    }
+    template = {"metadata": {"labels": {"app": app}}, "spec": spec}
+    made = {"replicas": count, "selector": {"matchLabels": {"app": app}}, "template": template}
+    control = cluster.control
+    control.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": app}, "spec": made})
+
+    def ready():
+        found = control.get("pods", "-l", f"app={app}")["items"]
+        is_ready = lambda pod: any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
+        return {pod["metadata"]["name"]: pod for pod in found if is_ready(pod) and "deletionTimestamp" not in pod["metadata"]}
+
+    try:
+        control.kubectl("rollout", "status", f"deployment/{app}", f"--timeout={HANGS}s", timeout=2 * HANGS)
+        yield ready
+    finally:
+        control.kubectl("delete", "deployment", app, "--cascade=foreground", f"--timeout={HANGS}s", timeout=2 * HANGS)
+
+
 def addresses(pod):
     """Addresses of a pod, by its status."""
     return [entry["ip"] for entry in pod["status"]["podIPs"]]
