@@ -16,12 +16,13 @@ HEALTH = "127.0.0.1:9478"
 class Node:
     """One of each, in one directory."""
 
-    def __init__(self, directory, ranges=RANGES, host=None):
+    def __init__(self, directory, ranges=RANGES, host=None, quiverd=None, agent=None):
         self.directory = pathlib.Path(directory)
         # The namespace that is the node's own; without one, pods reach each other only: the machine's is left alone.
         # (No `ip netns exec`: in its copy of the mounts, namespaces that are made later would be missing.)
         self.inside = ("nsenter", f"--net=/run/netns/{host.name}") if host else ()
-        self.daemon = Daemon(directory, inside=self.inside)
+        self.daemon = Daemon(directory, inside=self.inside, program=quiverd)
+        self.program = agent or tool("quiver-agent")
         self.ranges = ranges
         self.agent = None
         self.past = ""
@@ -47,7 +48,7 @@ class Node:
     def start_agent(self):
         """Starts quiver-agent and waits until quiver-cni would find it ready."""
         self.agent = Process(
-            *self.inside, tool("quiver-agent"), "--standalone", "--host-device", "quiver0" if self.inside else "",
+            *self.inside, self.program, "--standalone", "--host-device", "quiver0" if self.inside else "",
             "--pod-cidr", ",".join(self.ranges), "--quiverd", self.daemon.socket,
             "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"],
             "--health", HEALTH if self.inside else "",
