@@ -23,6 +23,7 @@ from workload import (
     server,
     service,
     services,
+    tried,
 )
 
 # An address out of the cluster, of each family, and who answers there.
@@ -100,6 +101,41 @@ def test_explain_says_who_is_behind_a_service_and_what_policies_say(cluster):
         denied = lambda: ask(cluster, "explain", "a", "svc/web", "tcp/80", check=False)
         eventually(lambda: denied().returncode == 1, lambda: denied().stdout, timeout=60, interval=0.3)
         assert "no rule of NetworkPolicy default/closed" in denied().stdout
+    nothing_left(cluster, before)
+
+
+def test_explain_knows_hosts_and_those_outside_and_what_it_says_is_so(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    with contextlib.ExitStack() as stack:
+        of = stack.enter_context(pods(cluster, server("b", n1), server("c", n2, app="web")))
+        wanted = service("web", "web", (80, PORT), type="NodePort", externalIPs=["203.0.113.7"], externalTrafficPolicy="Local")
+        made = stack.enter_context(services(cluster, wanted, service("inside", "web", (80, PORT))))["web"]["spec"]
+        asked, port = made["clusterIPs"], made["ports"][0]["nodePort"]
+        known(cluster, asked, 80, [of["c"]])
+        at = lambda address, number: f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
+        rows = lambda said: [line.split(maxsplit=4) for line in said.stdout.splitlines()[1:]]
+        # A host asks its own node, and so does a pod by its address.
+        for source, node in ((n1.addresses[0], "n1"), (of["b"][0], "n1")):
+            said = ask(cluster, "explain", source, "svc/web")
+            assert [tuple(row[:4]) for row in rows(said)][:1] == [(source, at(asked[0], 80), node, "passes")], said.stdout
+            assert f"is given the backend {at(of['c'][0], PORT)}" in said.stdout, said.stdout
+        assert fetch(cluster, n1, asked[0], 80) == "c"
+        # Whoever is outside may come by any node: one has a pod, the other doesn't send it on.
+        for family, source in enumerate(OUTSIDE):
+            said = ask(cluster, "explain", source, "svc/web", check=False)
+            first = {(row[1], row[2]): row[3] for row in rows(said)}
+            ports = {(at(node.addresses[family], port), node.name): verdict for node, verdict in ((n1, "denied"), (n2, "passes"))}
+            assert said.returncode == 1 and first.items() >= ports.items(), said.stdout + said.stderr
+            assert "its endpoints are on other nodes" in said.stdout, said.stdout
+            if family == 0:
+                assert first.items() >= {("203.0.113.7:80", "n1"): "denied", ("203.0.113.7:80", "n2"): "passes"}.items(), said.stdout
+        for node, how in ((n1, "silent"), (n2, "answered")):
+            other = n2 if node is n1 else n1
+            assert tried(cluster, other, node.addresses[0], port) == how
+        # Where nothing is for them it is said.
+        said = ask(cluster, "explain", OUTSIDE[0], "svc/inside", check=False)
+        assert said.returncode == 1 and "no external address and no node port" in said.stderr, said
     nothing_left(cluster, before)
 
 

@@ -24,9 +24,10 @@ const usage = `Look at Quiver on the nodes of a cluster.
                                            what policies say of a session, on the nodes of both ends; exit status 1 if it wouldn't
                                            pass. An end is a pod, "pod" or "namespace/pod", or an address. TO may be a Service,
                                            "svc/name" or "svc/namespace/name", with a port of it behind a colon: then also which
-                                           backend is chosen, and why:
+                                           backend is chosen, and why, and FROM may be a host's address, or one outside of the cluster:
                                              kubectl quiver explain client shop/web-0 tcp/8080
                                              kubectl quiver explain client svc/shop/web:http
+                                             kubectl quiver explain 198.51.100.9 svc/shop/web:http
   kubectl quiver [FLAGS] trace POD [--to TO] [--proto PROTOCOL] [--port PORT] [--count NUMBER] [--timeout TIME] [--output json]
                                            the way of the next packets that a pod sends, through its node and the one where they arrive;
                                            TO is a pod, a Service "svc/name" or "svc/namespace/name", or an address. Ends when there

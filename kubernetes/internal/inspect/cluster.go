@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -50,6 +51,9 @@ type Node struct {
 	Name string
 	// Pod of Quiver there; nil: there is none.
 	Pod *core.Pod
+	// Addresses of the node itself, and Ranges of its pods'.
+	Addresses []netip.Addr
+	Ranges    []netip.Prefix
 }
 
 // Nodes are all of the cluster, by name.
@@ -72,10 +76,26 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 	}
 	var all []Node
 	for _, node := range nodes.Items {
-		all = append(all, Node{node.Name, there[node.Name]})
+		all = append(all, nodeOf(&node, there[node.Name]))
 	}
 	slices.SortFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// nodeOf is a node with what it says of itself.
+func nodeOf(node *core.Node, pod *core.Pod) Node {
+	found := Node{Name: node.Name, Pod: pod}
+	for _, one := range node.Status.Addresses {
+		if address, err := netip.ParseAddr(one.Address); err == nil {
+			found.Addresses = append(found.Addresses, address.Unmap())
+		}
+	}
+	for _, text := range node.Spec.PodCIDRs {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			found.Ranges = append(found.Ranges, prefix)
+		}
+	}
+	return found
 }
 
 // Node is the one of a name.

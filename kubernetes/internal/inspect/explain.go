@@ -38,8 +38,9 @@ type end struct {
 }
 
 // Explain asks the nodes of both ends what becomes of a session. An end is a pod, "pod" or "namespace/pod", or an address; one at
-// least must be a pod. The protocol is "tcp/80", or alone. Who is asked may be a Service, "svc/name" or "svc/namespace/name", with a port of it
-// behind a colon, by number or name: then the protocol may be empty.
+// least must be a pod, by name or by its address. The protocol is "tcp/80", or alone. Who is asked may be a Service, "svc/name" or
+// "svc/namespace/name", with a port of it behind a colon, by number or name: then the protocol may be empty, and the sender be a host or
+// somebody outside of the cluster.
 func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -61,14 +62,26 @@ func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Ver
 	ask := func(node string, words ...string) ([]byte, error) {
 		return c.callAmong(ctx, nodes, node, inJSON(words)...)
 	}
-	if isService {
-		return c.explainService(ctx, sender, asked, protocol, ask)
+	if sender = sender.found(nodes); isService {
+		return c.explainService(ctx, sender, asked, protocol, nodes, ask)
 	}
 	receiver, err := c.end(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	return explain(sender, receiver, protocol, ask)
+	return explain(sender, receiver.found(nodes), protocol, ask)
+}
+
+// found is the same end on its node, if it is the address of a pod.
+func (e end) found(nodes []Node) end {
+	for _, node := range nodes {
+		for _, prefix := range node.Ranges {
+			if e.node == "" && prefix.Contains(e.addresses[0]) {
+				e.node = node.Name
+			}
+		}
+	}
+	return e
 }
 
 // asker runs the command line `quiver` on a node, for an answer in JSON.

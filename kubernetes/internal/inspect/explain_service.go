@@ -15,17 +15,20 @@ import (
 )
 
 // explainService asks the sender's node what it does with a Service's address, and then the nodes of both ends about the backend.
-func (c *Cluster) explainService(ctx context.Context, sender end, asked named, protocol string, ask asker) ([]Verdict, error) {
+func (c *Cluster) explainService(ctx context.Context, sender end, asked named, protocol string, nodes []Node, ask asker) ([]Verdict, error) {
 	found, err := c.behind(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
-	return found.explain(sender, protocol, ask)
+	return found.explain(sender, protocol, nodes, ask)
 }
 
-func (b behind) explain(sender end, protocol string, ask asker) (all []Verdict, err error) {
-	if sender.node == "" {
-		return nil, fmt.Errorf("%v is no pod: who is behind a Service is decided where its packets first meet Quiver, so name the pod that sends them", sender.addresses[0])
+func (b behind) explain(sender end, protocol string, nodes []Node, ask asker) (all []Verdict, err error) {
+	// Who is behind a Service is decided where packets first meet Quiver: a host's on that node.
+	for _, node := range nodes {
+		if sender.node == "" && slices.Contains(node.Addresses, sender.addresses[0]) {
+			sender.node = node.Name
+		}
 	}
 	spec := &b.service.Spec
 	if spec.Type == core.ServiceTypeExternalName {
@@ -37,6 +40,9 @@ func (b behind) explain(sender end, protocol string, ask asker) (all []Verdict, 
 	}
 	if spec.ClusterIP == core.ClusterIPNone {
 		return b.headless(sender, port, ask)
+	}
+	if sender.node == "" {
+		return b.fromOutside(sender, port, nodes, ask)
 	}
 	clusterIPs := spec.ClusterIPs
 	if clusterIPs == nil {
@@ -51,7 +57,8 @@ func (b behind) explain(sender end, protocol string, ask asker) (all []Verdict, 
 			if from.Is4() != address.Is4() {
 				continue
 			}
-			some, err := b.balanced(sender.node, from, address, port, ask)
+			asked := netip.AddrPortFrom(address, uint16(port.Port))
+			some, err := b.balanced(sender.node, from, asked, asked, protocolOf(port), ask)
 			if err != nil {
 				return nil, err
 			}
@@ -59,7 +66,7 @@ func (b behind) explain(sender end, protocol string, ask asker) (all []Verdict, 
 		}
 	}
 	if all == nil {
-		return nil, fmt.Errorf("%s has no address of a family that the pod has (%v)", b, sender.addresses)
+		return nil, fmt.Errorf("%s has no address of the sender's families (%v)", b, sender.addresses)
 	}
 	return all, nil
 }
@@ -76,15 +83,14 @@ type met struct {
 	Port   uint16     `json:"out_destination_port"`
 }
 
-// balanced is what becomes of a session to one of the Service's addresses.
-func (b behind) balanced(node string, from, address netip.Addr, port *core.ServicePort, ask asker) ([]Verdict, error) {
-	protocol := strings.ToLower(string(protocolOf(port)))
+// balanced is what becomes on a node of a session that asks there, which is where the kernel may have led it that was asked at another place.
+func (b behind) balanced(node string, from netip.Addr, asked, there netip.AddrPort, of core.Protocol, ask asker) ([]Verdict, error) {
+	protocol := strings.ToLower(string(of))
 	var said met
-	asked := netip.AddrPortFrom(address, uint16(port.Port))
-	if err := read(&said, ask.of(node), "explain", from.String(), asked.String(), protocol); err != nil {
+	if err := read(&said, ask.of(node), "explain", from.String(), there.String(), protocol); err != nil {
 		return nil, fmt.Errorf("node %s: %w", node, err)
 	}
-	first := Verdict{From: from, To: address, Port: asked.Port(), Node: node}
+	first := Verdict{From: from, To: asked.Addr(), Port: asked.Port(), Node: node}
 	vip, found := said.vip()
 	switch {
 	case vip == "":

@@ -1,11 +1,14 @@
 package inspect
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What `quiver explain --output json` printed of a VIP with two backends, one that nobody serves, one whose backends are elsewhere, one whose
@@ -67,7 +70,7 @@ func TestExplainSaysWhoIsBehindAServiceAndWhatPoliciesSayOfThem(t *testing.T) {
 	from := end{addresses("10.0.0.5", "fd00::5"), "n1"}
 	check := func(b behind, want string) {
 		t.Helper()
-		all, err := b.explain(from, "tcp/80", ask)
+		all, err := b.explain(from, "tcp/80", nil, ask)
 		var out strings.Builder
 		pass, failed := PrintVerdicts(&out, all)
 		if err != nil || failed != nil || pass || out.String() != want {
@@ -123,20 +126,112 @@ func TestWhatOfAServiceCannotBeAskedIsSaid(t *testing.T) {
 		protocol string
 		says     string
 	}{
-		{web("10.96.0.1"), end{addresses: addresses("192.0.2.1")}, "tcp/80", "no pod"},
+		{web("10.96.0.1"), end{addresses: addresses("192.0.2.1")}, "tcp/80", "192.0.2.1 is outside of the cluster, and Service shop/web can't be asked from there"},
+		{external(), end{addresses: addresses("2001:db8::1")}, "tcp/80", "can't be asked from outside by the family of 2001:db8::1"},
 		{web("10.96.0.1"), pod, "", "tcp/80 (http), udp/53 (dns), tcp/53 (dns-tcp)"},
 		{web("10.96.0.1"), pod, "tcp/81", "no such port; it has: tcp/80 (http), "},
 		{web("10.96.0.1"), pod, "sctp/53", "no such port"},
 		{at, pod, "tcp/53", "dns or 53"},
-		{web("fd00:96::1"), pod, "tcp/80", "no address of a family"},
+		{web("fd00:96::1"), pod, "tcp/80", "no address of the sender's families"},
 		{outside, pod, "tcp/80", "web.example"},
 		{empty, pod, "tcp/80", "no endpoint of it is ready"},
 	} {
-		if _, err := one.of.explain(one.from, one.protocol, ask); err == nil || !strings.Contains(err.Error(), one.says) {
+		if _, err := one.of.explain(one.from, one.protocol, []Node{quiverOn("n1")}, ask); err == nil || !strings.Contains(err.Error(), one.says) {
 			t.Errorf("%s: %v", one.says, err)
 		}
 	}
 	if port, err := at.choose("udp"); err != nil || port.Name != "dns" {
 		t.Errorf("%v, %v", port, err)
 	}
+}
+
+// external is a Service that can be asked from outside, at an address and at ports of nodes.
+func external() behind {
+	b := web("10.96.0.1")
+	b.service.Spec.ExternalIPs = []string{"203.0.113.7"}
+	b.service.Spec.Ports[0].NodePort = 30080
+	name := "elsewhere"
+	b.service.Status.LoadBalancer.Ingress = []core.LoadBalancerIngress{{Hostname: name}, {IP: "203.0.113.8", IPMode: new(core.LoadBalancerIPModeProxy)}}
+	return b
+}
+
+func TestExplainAsksEveryNodeForThoseOutsideAndItsOwnForAHost(t *testing.T) {
+	n1 := Node{Name: "n1", Pod: pod(core.ConditionTrue), Addresses: addresses("192.168.7.1", "fd00:7::1"), Ranges: ranges("10.0.0.0/24", "fd00::/64")}
+	n2 := Node{Name: "n2", Pod: pod(core.ConditionTrue), Addresses: addresses("fd00:7::2", "192.168.7.2"), Ranges: ranges("10.0.1.0/24")}
+	nodes := []Node{n1, n2, {Name: "n3", Addresses: addresses("192.168.7.3")}}
+	vips := `{"vips":[{"address":"192.168.7.1","protocol":"tcp","port":30080},{"address":"10.0.0.254","protocol":"udp","port":30080},
+		{"address":"fd00::fe","protocol":"tcp","port":30080},{"address":"10.0.0.254","protocol":"tcp","port":30080}]}`
+	passes := said["n1"]
+	answers := map[string]string{
+		"n1: explain 198.51.100.9 203.0.113.7:80 tcp": toBackend,
+		"n2: explain 198.51.100.9 203.0.113.7:80 tcp": strings.Replace(refused, "rejected", "source-denied", 1),
+		"n1: show vip": vips,
+		"n2: show vip": `{}`,
+		"n1: explain 198.51.100.9 10.0.0.254:30080 tcp":       toBackend,
+		"n1: explain 192.168.7.1 10.96.0.1:80 tcp":            toBackend,
+		"n1: explain 10.0.0.5 10.96.0.1:80 tcp":               toBackend,
+		"n1: show vip svc:shop.web.http:1":                    `{}`,
+		"n1: show acl --match 198.51.100.9 10.0.1.7 tcp/8080": passes,
+		"n1: show acl --match 192.168.7.1 10.0.1.7 tcp/8080":  passes,
+		"n1: show acl --match 10.0.0.5 10.0.1.7 tcp/8080":     passes,
+		"n2: show acl --match 10.0.0.5 10.0.1.7 tcp/8080":     passes,
+	}
+	var asked []string
+	ask := func(node string, words ...string) ([]byte, error) {
+		words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "--output" || word == "json" })
+		asked = append(asked, node+": "+strings.Join(words, " "))
+		return []byte(answers[asked[len(asked)-1]]), nil
+	}
+	check := func(from end, b behind, want string) {
+		t.Helper()
+		asked = nil
+		all, err := b.explain(from, "tcp/80", nodes, ask)
+		var out strings.Builder
+		_, failed := PrintVerdicts(&out, all)
+		if err != nil || failed != nil || out.String() != want {
+			t.Errorf("%v, %v:\n%s\nasked %q", err, failed, out.String(), asked)
+		}
+	}
+	check(end{addresses: addresses("198.51.100.9")}, external(), `FROM          TO                 NODE  VERDICT  BECAUSE
+198.51.100.9  203.0.113.7:80     n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+198.51.100.9  10.0.1.7:8080      n1    passes   no policy is for it
+10.0.0.5      10.0.1.7:8080      n2    passes   no policy is for it
+198.51.100.9  192.168.7.1:30080  n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+198.51.100.9  10.0.1.7:8080      n1    passes   no policy is for it
+10.0.0.5      10.0.1.7:8080      n2    passes   no policy is for it
+198.51.100.9  203.0.113.7:80     n2    denied   Service shop/web: has no backend that takes sessions: The same, and the client is told.
+198.51.100.9  192.168.7.2:30080  n2    denied   Service shop/web: quiverd on the node doesn't know its node port: see the log of its agent, and whether it serves Services
+`)
+	own := `FROM         TO             NODE  VERDICT  BECAUSE
+192.168.7.1  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+192.168.7.1  10.0.1.7:8080  n1    passes   no policy is for it
+10.0.0.5     10.0.1.7:8080  n2    passes   no policy is for it
+`
+	check(end{addresses: addresses("192.168.7.1")}, external(), own)
+	// An address of a pod is as good as its name.
+	check(end{addresses: addresses("10.0.0.5")}.found(nodes), web("10.96.0.1"), `FROM      TO             NODE  VERDICT  BECAUSE
+10.0.0.5  10.96.0.1:80   n1    passes   Service shop/web: is given the backend 10.0.1.7:8080, by the hash of the client
+10.0.0.5  10.0.1.7:8080  n1    passes   no policy is for it
+10.0.0.5  10.0.1.7:8080  n2    passes   no policy is for it
+`)
+	if got := (end{addresses: addresses("10.0.9.1")}).found(nodes); got.node != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNodesSayWhatTheyAreAndWhatTheirPodsHave(t *testing.T) {
+	got := nodeOf(&core.Node{
+		ObjectMeta: meta.ObjectMeta{Name: "n1"}, Spec: core.NodeSpec{PodCIDRs: []string{"10.0.0.0/24", "fd00::/64"}},
+		Status: core.NodeStatus{Addresses: []core.NodeAddress{{Type: core.NodeHostName, Address: "n1"}, {Type: core.NodeInternalIP, Address: "192.168.7.1"}, {Type: core.NodeExternalIP, Address: "fd00:7::1"}}},
+	}, nil)
+	if got.Name != "n1" || !slices.Equal(got.Addresses, addresses("192.168.7.1", "fd00:7::1")) || !slices.Equal(got.Ranges, ranges("10.0.0.0/24", "fd00::/64")) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func ranges(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
 }

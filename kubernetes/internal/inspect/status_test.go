@@ -38,10 +38,10 @@ func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
 	}}
 	var out strings.Builder
 	err := Print(&out, []Status{
-		status(Node{"n1", pod(core.ConditionTrue)}, answers),
-		status(Node{"node-2", pod(core.ConditionFalse, crashing)}, silent),
-		status(Node{"n3", nil}, silent),
-		status(Node{"n4", pod(core.ConditionFalse)}, func(words ...string) ([]byte, error) {
+		status(Node{Name: "n1", Pod: pod(core.ConditionTrue)}, answers),
+		status(Node{Name: "node-2", Pod: pod(core.ConditionFalse, crashing)}, silent),
+		status(Node{Name: "n3", Pod: nil}, silent),
+		status(Node{Name: "n4", Pod: pod(core.ConditionFalse)}, func(words ...string) ([]byte, error) {
 			text, err := answers(words...)
 			return []byte(strings.ReplaceAll(string(text), "failed", "applied")), err
 		}),

@@ -30,8 +30,8 @@ func TestADumpHasWhatNodesSayAndTellsWhatTheyDont(t *testing.T) {
 		return err
 	}
 	there := pod(core.ConditionTrue, core.ContainerStatus{Name: "quiverd", RestartCount: 1}, core.ContainerStatus{Name: "quiver-agent"})
-	all, missing := dump(Node{"n1", there}, quiver, log)
-	none, absent := dump(Node{"n2", nil}, nil, nil)
+	all, missing := dump(Node{Name: "n1", Pod: there}, quiver, log)
+	none, absent := dump(Node{Name: "n2", Pod: nil}, nil, nil)
 	if missing != 1 || absent != 1 {
 		t.Errorf("missing %d and %d, not 1 and 1", missing, absent)
 	}

@@ -47,7 +47,7 @@ func addresses(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-func quiverOn(name string) Node { return Node{name, pod(core.ConditionTrue)} }
+func quiverOn(name string) Node { return Node{Name: name, Pod: pod(core.ConditionTrue)} }
 
 // nodes answers as two nodes do: what `trace show` says comes from shows, the last for ever.
 type nodes struct {
@@ -270,12 +270,12 @@ func TestWhereServicesLead(t *testing.T) {
 
 func TestNodesWithoutQuiverCannotTrace(t *testing.T) {
 	sender := end{addresses("10.244.7.2"), "n1"}
-	all := []Node{{"n1", nil}, quiverOn("n2")}
+	all := []Node{{Name: "n1", Pod: nil}, quiverOn("n2")}
 	if _, err := spots(Order{From: "client"}, sender, receiver{}, all); err == nil || !strings.Contains(err.Error(), "node n1, which has no pod of Quiver") {
 		t.Errorf("%v", err)
 	}
 	// To anybody: wherever Quiver is.
-	found, err := spots(Order{From: "client"}, sender, receiver{}, []Node{quiverOn("n1"), {"n3", nil}, quiverOn("n2")})
+	found, err := spots(Order{From: "client"}, sender, receiver{}, []Node{quiverOn("n1"), {Name: "n3", Pod: nil}, quiverOn("n2")})
 	if err != nil || len(found) != 2 || found[0].node != "n1" || found[1].node != "n2" {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -287,7 +287,7 @@ func TestNodesWithoutQuiverCannotTrace(t *testing.T) {
 
 func TestEveryNodeSaysItsPart(t *testing.T) {
 	var out strings.Builder
-	all := []Node{quiverOn("n1"), {"n2", nil}, {"n3", &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "q"}}}}
+	all := []Node{quiverOn("n1"), {Name: "n2", Pod: nil}, {Name: "n3", Pod: &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "q"}}}}
 	err := each(&out, all, func(node Node) ([]byte, error) {
 		if node.Name == "n3" {
 			return nil, errors.New("command terminated with exit code 3")
