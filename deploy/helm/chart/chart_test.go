@@ -182,6 +182,18 @@ func TestHostPortsAreAskedForWhereTheyAreServed(t *testing.T) {
 	}
 }
 
+func TestFamiliesOfNatOutgoingAreCheckedBeforeAnythingIsInstalled(t *testing.T) {
+	for _, value := range []any{"both", "ipv4", "ipv6", "none", true, false} {
+		agent := daemons(t, render(t, map[string]any{"agent": map[string]any{"natOutgoing": value}})).Spec.Template.Spec.Containers[1]
+		if want := fmt.Sprintf("--nat-outgoing=%v", value); !slices.Contains(agent.Command, want) {
+			t.Errorf("%q lacks %s", agent.Command, want)
+		}
+	}
+	if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{"natOutgoing": "v4"}}); err == nil || !strings.Contains(err.Error(), "agent.natOutgoing: v4") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestChartAndImageAreOfTheProgramsVersions(t *testing.T) {
 	const chart, image = "deploy/helm/quiver/Chart.yaml", "deploy/image/Dockerfile"
 	version := found(t, "Cargo.toml", `^version = "(.*)"$`)

@@ -35,10 +35,11 @@ import (
 )
 
 type options struct {
-	socket, quiverd, state, node, kubeconfig, ranges, device, health   string
-	standalone, install, uninstall, stay, services, policies, outgoing bool
-	mtu                                                                uint
-	plugins, networks, plugin, network, program, programState          string
+	socket, quiverd, state, node, kubeconfig, ranges, device, health string
+	standalone, install, uninstall, stay, services, policies         bool
+	outgoing                                                         host.Families
+	mtu                                                              uint
+	plugins, networks, plugin, network, program, programState        string
 }
 
 // How long calls that are being answered at the end may still take.
@@ -66,7 +67,8 @@ func main() {
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
-	flag.BoolVar(&o.outgoing, "nat-outgoing", true, "have the host translate pods' addresses to its own on the way out of the cluster (not standalone)")
+	o.outgoing = host.Families{V4: true, V6: true}
+	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (not standalone)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -142,8 +144,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return fmt.Errorf("services: %w", err)
 		}
 		var outgoing *host.Outgoing
-		if o.outgoing && o.device != "" {
-			outgoing = &host.Outgoing{}
+		if o.outgoing.Any() && o.device != "" {
+			outgoing = &host.Outgoing{Families: o.outgoing}
 		} else if err := host.WithdrawOutgoing(); err != nil {
 			return fmt.Errorf("--nat-outgoing: %w", err)
 		}

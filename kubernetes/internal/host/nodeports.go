@@ -77,12 +77,9 @@ func (p *ports) equal(other *ports) bool {
 
 func (p *ports) empty() bool { return len(p.services)+len(p.pods) == 0 }
 
-// rules are how many each chain has.
-func (p *ports) rules() int { return len(p.sources) + len(p.pods) }
-
 func (n *nodePorts) bring(lead *service.Lead, all bool) error {
 	wanted := portsOf(lead)
-	if n.known && wanted.equal(&n.table) && (!all || n.isThere()) {
+	if n.known && wanted.equal(&n.table) && (!all || wanted.empty() || wanted.filled().isThere()) {
 		return nil
 	}
 	before := n.table.pods
@@ -128,31 +125,13 @@ func forget(before, after []service.HostPort) (failed error) {
 	return failed
 }
 
-// isThere tells whether somebody has taken the table away, as who flushes all rules does.
-func (n *nodePorts) isThere() bool {
-	if n.table.empty() {
-		return true
-	}
-	connection, err := nftables.New()
-	if err != nil {
-		return false
-	}
-	table, err := connection.ListTableOfFamily(tableName, nftables.TableFamilyINet)
-	if err != nil || table == nil {
-		return false
-	}
+// filled is how much of them the kernel has.
+func (p *ports) filled() *filled {
+	chains := map[string]int{}
 	for _, name := range chainNames {
-		rules, err := connection.GetRules(table, &nftables.Chain{Name: name, Table: table})
-		if err != nil || len(rules) != n.table.rules() {
-			return false
-		}
+		chains[name] = len(p.sources) + len(p.pods)
 	}
-	set, err := connection.GetSetByName(table, setName)
-	if err != nil {
-		return false
-	}
-	elements, err := connection.GetSetElements(set)
-	return err == nil && len(elements) == len(n.table.services)
+	return &filled{tableName, chains, map[string]int{setName: len(p.services)}}
 }
 
 // withdrawNodePorts takes the table away, if there is one.

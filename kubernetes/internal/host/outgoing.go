@@ -1,14 +1,12 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
-	"golang.org/x/sys/unix"
 
 	"quiver/kubernetes/internal/pods"
 )
@@ -24,9 +22,11 @@ const (
 //
 //	meta nfproto ipv4 ip saddr & 255.255.255.0 == 10.244.1.0 ip daddr != @cluster4 masquerade fully-random
 //
-// in a chain for what leaves. The sets hold all pods' ranges and all nodes' addresses. What is asked of a Service has got its backend's address
+// in a chain for what leaves; of both families, or of one. The sets hold all pods' ranges and all nodes' addresses. What is asked of a Service has got its backend's address
 // before it comes here; answers go back as their connections came. The table is replaced as a whole; connections that there are go on.
 type Outgoing struct {
+	// Families for which it is done.
+	Families Families
 	// What was brought last; of no use before known.
 	table leaving
 	known bool
@@ -40,8 +40,8 @@ type leaving struct {
 }
 
 // leavingOf is what there is for a node beside others.
-func leavingOf(self pods.Node, others []pods.Node) (l leaving) {
-	l.sources = slices.Clone(self.Ranges)
+func leavingOf(self pods.Node, others []pods.Node, of Families) (l leaving) {
+	l.sources = slices.DeleteFunc(slices.Clone(self.Ranges), func(prefix netip.Prefix) bool { return !of.Has(prefix.Addr()) })
 	var all []netip.Prefix
 	for _, node := range append(slices.Clone(others), self) {
 		all = append(all, node.Ranges...)
@@ -102,8 +102,8 @@ func behindPrefix(prefix netip.Prefix) netip.Addr {
 
 // Bring has the kernel do it for this node beside others, whatever may have happened to the table.
 func (o *Outgoing) Bring(self pods.Node, others []pods.Node) error {
-	wanted := leavingOf(self, others)
-	if o.known && wanted.equal(&o.table) && o.isThere() {
+	wanted := leavingOf(self, others, o.Families)
+	if o.known && wanted.equal(&o.table) && (len(wanted.sources) == 0 || wanted.filled().isThere()) {
 		return nil
 	}
 	o.known = false
@@ -118,34 +118,13 @@ func (o *Outgoing) Bring(self pods.Node, others []pods.Node) error {
 	return nil
 }
 
-// isThere tells whether nobody has taken the table away, or part of it.
-func (o *Outgoing) isThere() bool {
-	if len(o.table.sources) == 0 {
-		return true
-	}
-	connection, err := nftables.New()
-	if err != nil {
-		return false
-	}
-	table, err := connection.ListTableOfFamily(outgoingTable, nftables.TableFamilyINet)
-	if err != nil || table == nil {
-		return false
-	}
-	rules, err := connection.GetRules(table, &nftables.Chain{Name: outgoingChain, Table: table})
-	if err != nil || len(rules) != len(o.table.sources) {
-		return false
-	}
+// filled is how much of it the kernel has.
+func (l *leaving) filled() *filled {
+	sets := map[string]int{}
 	for _, v4 := range []bool{true, false} {
-		set, err := connection.GetSetByName(table, clusterSet(v4))
-		if err != nil {
-			return false
-		}
-		elements, err := connection.GetSetElements(set)
-		if err != nil || len(elements) != len(o.table.elements(v4)) {
-			return false
-		}
+		sets[clusterSet(v4)] = len(l.elements(v4))
 	}
-	return true
+	return &filled{outgoingTable, map[string]int{outgoingChain: len(l.sources)}, sets}
 }
 
 // WithdrawOutgoing takes the table away, if there is one.
@@ -213,31 +192,4 @@ func mask(prefix netip.Prefix) []byte {
 		ones[bit/8] |= 0x80 >> (bit % 8)
 	}
 	return ones
-}
-
-// freshTable replaces a table of ours by an empty one, whether or not there was one.
-func freshTable(connection *nftables.Conn, name string) *nftables.Table {
-	table := &nftables.Table{Name: name, Family: nftables.TableFamilyINet}
-	// So that there is one to delete.
-	connection.AddTable(table)
-	connection.DelTable(table)
-	return connection.AddTable(table)
-}
-
-// withdrawTable takes a table of ours away, if there is one.
-func withdrawTable(name string) error {
-	connection, err := nftables.New()
-	if err != nil {
-		return err
-	}
-	table, err := connection.ListTableOfFamily(name, nftables.TableFamilyINet)
-	if err != nil || table == nil {
-		// No such table, or no nftables at all.
-		return nil
-	}
-	connection.DelTable(table)
-	if err := connection.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("removing table %s of nftables: %w", name, err)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -156,7 +157,7 @@ func TestWhatPodsSendOutOfTheClusterHasTheNodesAddress(t *testing.T) {
 
 	self := pods.Node{Name: "n1", Ranges: prefixes("10.244.1.0/24", "fd00:1::/64"), Addresses: addresses("192.168.7.1", "fd00:7::1")}
 	other := pods.Node{Name: "n2", Ranges: prefixes("10.244.2.0/24", "fd00:2::/64"), Addresses: addresses("192.168.7.2", "fd00:7::2")}
-	outgoing := &Outgoing{}
+	outgoing := &Outgoing{Families: Families{V4: true, V6: true}}
 	bring := func(others ...pods.Node) {
 		t.Helper()
 		if err := outgoing.Bring(self, others); err != nil {
@@ -192,6 +193,24 @@ func TestWhatPodsSendOutOfTheClusterHasTheNodesAddress(t *testing.T) {
 		bring(other)
 		expect(translated)
 	}
+	// Of one family alone, as an agent that comes after this one is told.
+	for of, its := range map[Families]func(to string) bool{
+		{V4: true}: func(to string) bool { return !strings.Contains(to, ":") }, {V6: true}: func(to string) bool { return strings.Contains(to, ":") },
+	} {
+		outgoing = &Outgoing{Families: of}
+		for range 2 {
+			bring(other)
+		}
+		want := maps.Clone(itself)
+		maps.DeleteFunc(want, func(to, _ string) bool { return its(to) })
+		for to, as := range translated {
+			if its(to) {
+				want[to] = as
+			}
+		}
+		expect(want)
+	}
+	outgoing = &Outgoing{Families: Families{V4: true, V6: true}}
 	// The other node goes.
 	bring()
 	expect(map[string]string{"10.244.2.5": "192.168.7.1", "fd00:2::5": "fd00:7::1", "192.168.7.2": "192.168.7.1"})
@@ -221,7 +240,7 @@ func TestIntervalsAreWhatAllNodesHave(t *testing.T) {
 		{Ranges: prefixes("10.244.2.0/24"), Addresses: addresses("10.0.0.2")}, {Ranges: prefixes("10.1.0.0/16"), Addresses: addresses("10.1.7.7")},
 		{Ranges: prefixes("255.255.255.0/24", "fd00:1::/64"), Addresses: addresses("10.0.0.1")},
 	}
-	l := leavingOf(self, others)
+	l := leavingOf(self, others, Families{V4: true, V6: true})
 	show := func(v4 bool) (text string) {
 		for _, element := range l.elements(v4) {
 			address, _ := netip.AddrFromSlice(element.Key)

@@ -52,6 +52,9 @@ containers:
       - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
       - --policies={{ .Values.agent.policies }}
+      {{- if not (has (toString .Values.agent.natOutgoing) (list "both" "ipv4" "ipv6" "none" "true" "false")) }}
+      {{- fail (printf "agent.natOutgoing: %v: take both, ipv4, ipv6 or none" .Values.agent.natOutgoing) }}
+      {{- end }}
       - --nat-outgoing={{ .Values.agent.natOutgoing }}
     env:
       - name: NODE_NAME
