@@ -158,7 +158,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
-	settings := agent.Settings{MTU: uint32(o.mtu), HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Services: objects != nil}
+	settings := agent.Settings{MTU: uint32(o.mtu), HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Services: objects != nil, Teller: teller}
 	server := agent.New(settings, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.

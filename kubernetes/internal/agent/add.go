@@ -52,6 +52,9 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.remove(ctx, gone) }); err != nil {
 		a.log.Error("word of a pod that went could not be heard", "why", err)
 	}
+	if one, is := a.store.Disputed(id); is {
+		return nil, failure(codes.FailedPrecondition, "delete it, so that it is made anew", "%s: %s", one.Record.Pod(), one)
+	}
 	if known := a.store.Get(id); known != nil {
 		if known.Netns != request.Netns {
 			return nil, failure(codes.InvalidArgument, "delete it first", "%s is there already, in network namespace %s", id, known.Netns)
@@ -102,7 +105,7 @@ func (a *Agent) cover(ctx context.Context, record *attachment.Record) error {
 	return nil
 }
 
-// uncover tells that an attachment isn't there any more.
+// uncover tells which addresses an attachment's pod has, now that it isn't there any more.
 func (a *Agent) uncover(record *attachment.Record) {
 	if a.guard != nil {
 		a.guard.Here(podOf(record), record.PodUID, a.addresses(record))

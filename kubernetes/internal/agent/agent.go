@@ -13,6 +13,7 @@ import (
 
 	"quiver/kubernetes/internal/address"
 	"quiver/kubernetes/internal/attachment"
+	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/pods"
 
@@ -38,6 +39,8 @@ type Settings struct {
 	Farewells attachment.Farewells
 	// Services has pods' packets looked at for Services: an address of each range is kept for them.
 	Services bool
+	// Teller tells owners of pods; nil: nobody.
+	Teller calls.Teller
 }
 
 // Keeper keeps something in quiverd beside pods.
@@ -82,7 +85,9 @@ type Agent struct {
 	// What became of the last time that everything was compared, single pods apart.
 	compared error
 	// It was well once.
-	brought  bool
+	brought bool
+	// Attachments that are left out, of which was told.
+	disputes map[attachment.ID]string
 	services Balancer
 	guard    Guard
 }

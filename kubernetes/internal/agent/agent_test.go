@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
@@ -261,6 +263,82 @@ func TestWhatTheRuntimeForgotAndWhatWasLeftAsWordGoes(t *testing.T) {
 	// Addresses rest: the next one is behind the highest that is in use.
 	if got := p.add(t, p.asked(t, "d")); !slices.Equal(got, []string{"10.9.0.5/32"}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// said is what owners of pods were told.
+type said struct{ all []string }
+
+func (s *said) Tell(pod pods.ID, well bool, reason, message string) {
+	s.all = append(s.all, fmt.Sprintf("%s/%s %s %t %s %s", pod.Namespace, pod.Name, pod.UID, well, reason, message))
+}
+
+func TestWhoHasAnotherPodsAddressIsLeftOutAndAllOthersGoOn(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	requests := map[string]*agentv1.AddRequest{}
+	for _, name := range []string{"a", "b", "c"} {
+		requests[name] = p.asked(t, name)
+		p.add(t, requests[name])
+	}
+	each := p.pods(t) / 3
+	// Somebody puts back what he has saved, and an hour later.
+	stolen := *p.store.Get(idOf(requests["b"].Attachment))
+	stolen.Addresses = p.store.Get(idOf(requests["a"].Attachment)).Addresses
+	if err := p.store.Put(&stolen); err != nil {
+		t.Fatal(err)
+	}
+	path, later := filepath.Join(p.directory, "attachments", stolen.Key()+".json"), time.Now().Add(time.Hour)
+	if err := os.Chtimes(path, later, later); err != nil {
+		t.Fatal(err)
+	}
+	p.begin(t, "10.9.0.0/24")
+	told, guard := &said{}, &watchful{}
+	p.settings.Teller = told
+	p.Guarding(guard)
+	for range 2 {
+		if err := p.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "default/b  false QuiverAddressTaken 10.9.0.2 is also the address of pod default/a, which had it first; this one has no network as long as that one is there: delete it, so that it is made anew"
+	if !slices.Equal(told.all, []string{want}) || p.pods(t) != 2*each || guard.here["default/b"] != nil || len(guard.here["default/a"]) != 1 {
+		t.Errorf("told %q; %d objects, each has %d; guarded %v", told.all, p.pods(t), each, guard.here)
+	}
+	registry := prometheus.NewRegistry()
+	if err := p.Figures(registry); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	figures := map[string]float64{}
+	for _, family := range families {
+		figures[family.GetName()] = family.Metric[0].GetGauge().GetValue()
+	}
+	if figures["quiver_agent_disputed"] != 1 || figures["quiver_agent_attachments"] != 2 {
+		t.Errorf("%v, %v", figures["quiver_agent_disputed"], figures["quiver_agent_attachments"])
+	}
+	_, err = p.Add(t.Context(), requests["b"])
+	refusal(t, err, codes.FailedPrecondition, "10.9.0.2 is also the address of pod default/a")
+	_, err = p.Check(t.Context(), &agentv1.CheckRequest{Attachment: requests["b"].Attachment, Netns: requests["b"].Netns})
+	refusal(t, err, codes.NotFound, "10.9.0.2 is also the address of pod default/a")
+	// The others are served, and neither's address is given to anybody.
+	if got := p.add(t, p.asked(t, "d")); !slices.Equal(got, []string{"10.9.0.5/32"}) {
+		t.Errorf("%v", got)
+	}
+	// When the first goes, it is its turn.
+	if _, err := p.Del(t.Context(), &agentv1.DelRequest{Attachment: requests["a"].Attachment}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = p.Check(t.Context(), &agentv1.CheckRequest{Attachment: requests["b"].Attachment, Netns: requests["b"].Netns}); err != nil || p.pods(t) != 3*each {
+		t.Errorf("%v, %d objects", err, p.pods(t))
+	}
+	if len(told.all) != 1 || len(guard.here["default/b"]) != 1 {
+		t.Errorf("told %q, guarded %v", told.all, guard.here)
 	}
 }
 

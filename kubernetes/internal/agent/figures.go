@@ -25,6 +25,7 @@ func (a *Agent) Figures(registry *prometheus.Registry) error {
 			}
 			return float64(memifs)
 		}),
+		gauge("quiver_agent_disputed", "Interfaces of pods that are left out, since another pod had their address first.", func() float64 { return float64(len(a.store.Disputes())) }),
 		gauge("quiver_agent_reconciled", "1 if quiverd had all that it shall have when they were last compared, single pods apart.", func() float64 {
 			if a.compared != nil {
 				return 0

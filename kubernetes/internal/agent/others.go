@@ -22,6 +22,11 @@ func (a *Agent) Del(ctx context.Context, request *agentv1.DelRequest) (*agentv1.
 }
 
 func (a *Agent) remove(ctx context.Context, id attachment.ID) error {
+	if one, is := a.store.Disputed(id); is {
+		// Nothing of it is in the dataplane but what it may have had before: that goes with the next look.
+		a.log.Info("deleted", "pod", one.Record.Pod(), "interface", id.Interface, "was left out", one.String())
+		return a.forget(ctx, id)
+	}
 	record := a.store.Get(id)
 	if record == nil {
 		return nil
@@ -29,12 +34,33 @@ func (a *Agent) remove(ctx context.Context, id attachment.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
 	a.withdraw(ctx, record)
-	if err := a.store.Delete(id); err != nil {
+	if err := a.forget(ctx, id); err != nil {
 		return failure(codes.Unavailable, "see what ails the disk", "%s: %v", record.Pod(), err)
 	}
-	a.uncover(record)
-	a.ported(record)
 	a.log.Info("deleted", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses)
+	return nil
+}
+
+// forget has the disk forget an attachment, and tells everybody else. Who was left out because of it is there with the next look.
+func (a *Agent) forget(ctx context.Context, id attachment.ID) error {
+	record, disputes := a.store.Get(id), a.store.Disputes()
+	if err := a.store.Delete(id); err != nil {
+		return err
+	}
+	if record != nil {
+		a.uncover(record)
+		a.ported(record)
+	}
+	for _, one := range disputes {
+		if next := a.store.Get(one.Record.ID); next != nil {
+			a.log.Info("a pod has its address again", "pod", next.Pod(), "interface", next.Interface, "addresses", next.Addresses)
+			if err := a.cover(ctx, next); err != nil {
+				a.log.Warn("it may not be guarded yet", "pod", next.Pod(), "why", err)
+				a.uncover(next)
+			}
+			a.ported(next)
+		}
+	}
 	return nil
 }
 
@@ -46,7 +72,11 @@ func (a *Agent) Gc(ctx context.Context, request *agentv1.GcRequest) (*agentv1.Gc
 	}
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	for _, record := range a.store.All() {
+	all := a.store.All()
+	for _, one := range a.store.Disputes() {
+		all = append(all, one.Record)
+	}
+	for _, record := range all {
 		if !valid[record.ID] {
 			if err := a.remove(ctx, record.ID); err != nil {
 				return nil, err
@@ -76,6 +106,9 @@ func (a *Agent) Status(ctx context.Context, _ *agentv1.StatusRequest) (*agentv1.
 func (a *Agent) Check(ctx context.Context, request *agentv1.CheckRequest) (*agentv1.CheckResponse, error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
+	if one, is := a.store.Disputed(idOf(request.Attachment)); is {
+		return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s: %s", one.Record.Pod(), one)
+	}
 	record := a.store.Get(idOf(request.Attachment))
 	if record == nil {
 		return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s is not known", idOf(request.Attachment))

@@ -7,6 +7,7 @@ import (
 	quiver "quiver/kubernetes/internal/api/quiverv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/policy"
 )
 
@@ -24,9 +25,10 @@ func (a *Agent) Reconcile(ctx context.Context) error {
 func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	if err := a.settings.Farewells.Each(a.gone); err != nil {
+	if err := a.settings.Farewells.Each(func(gone attachment.ID) error { return a.forget(ctx, gone) }); err != nil {
 		a.log.Error("word of a pod that went could not be heard", "why", err)
 	}
+	a.tellDisputes()
 
 	there, err := a.quiverd.Objects(ctx)
 	if err != nil {
@@ -74,15 +76,21 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	return errors.Join(failed, a.quiverd.Apply(ctx, tenant, nil)), ofPods
 }
 
-// gone takes note of an attachment of which word was left that it went.
-func (a *Agent) gone(id attachment.ID) error {
-	record := a.store.Get(id)
-	err := a.store.Delete(id)
-	if record != nil && err == nil {
-		a.uncover(record)
-		a.ported(record)
+// tellDisputes lets everybody know who is left out, since another one has its address; once.
+func (a *Agent) tellDisputes() {
+	told := map[attachment.ID]string{}
+	for _, one := range a.store.Disputes() {
+		record, why := one.Record, one.String()
+		if told[record.ID] = why; a.disputes[record.ID] == why {
+			continue
+		}
+		a.log.Error("a pod has no network: delete it, so that it is made anew", "pod", record.Pod(), "interface", record.Interface, "why", why)
+		if a.settings.Teller != nil && record.PodName != "" {
+			pod := pods.ID{Namespace: record.PodNamespace, Name: record.PodName, UID: record.PodUID}
+			a.settings.Teller.Tell(pod, false, "QuiverAddressTaken", why+"; this one has no network as long as that one is there: delete it, so that it is made anew")
+		}
 	}
-	return err
+	a.disputes = told
 }
 
 // node is what the dataplane has besides pods.

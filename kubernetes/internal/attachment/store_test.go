@@ -1,13 +1,16 @@
 package attachment
 
 import (
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"quiver/kubernetes/internal/annotation"
 )
@@ -67,21 +70,81 @@ func TestADamagedFileIsNotPassedOver(t *testing.T) {
 	}
 }
 
-func TestTwoPodsWithOneAddressAreNotPassedOver(t *testing.T) {
-	directory := t.TempDir()
-	for file, text := range map[string]string{
-		"a.json": `{"container":"1","interface":"eth0","podNamespace":"n","podName":"a","addresses":["10.0.0.5","fd00::5"]}`,
-		"b.json": `{"container":"2","interface":"eth0","podNamespace":"n","podName":"b","addresses":["10.0.0.6","fd00::5"]}`,
-	} {
-		if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
+func TestOfTwoPodsWithOneAddressTheFirstHasIt(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "attachments")
+	// By somebody's hand: no store would do so.
+	for age, record := range []*Record{record("late", "fd00::5"), record("first", "fd00::5"), record("other", "fd00::6"), record("between", "fd00::5")} {
+		record.PodNamespace, record.PodName = "n", record.Container
+		record.Addresses = append(record.Addresses, netip.AddrFrom4([4]byte{10, 0, 0, byte(age)}))
+		text, err := json.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(directory, record.Key()+suffix)
+		when := time.Now().Add(time.Duration(map[string]int{"first": -3, "between": -2, "other": -1, "late": 0}[record.Container]) * time.Hour)
+		if err := errors.Join(os.MkdirAll(directory, 0o700), os.WriteFile(path, text, 0o600), os.Chtimes(path, when, when)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := Open(directory)
-	for _, names := range []string{"n/a", "n/b", "fd00::5", "b.json"} {
-		if err == nil || !strings.Contains(err.Error(), names) {
-			t.Errorf("%v lacks %s", err, names)
+	var store *Store
+	expect := func(there, told string) {
+		t.Helper()
+		var names, disputes []string
+		for _, record := range store.All() {
+			names = append(names, record.Container)
 		}
+		for _, one := range store.Disputes() {
+			disputes = append(disputes, one.Record.Container+": "+one.String())
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != there {
+			t.Errorf("there are %s, not %s", got, there)
+		}
+		if got := strings.Join(disputes, "; "); got != told {
+			t.Errorf("told %q, not %q", got, told)
+		}
+	}
+	// The same in each life, whatever the order of files.
+	for range 2 {
+		var err error
+		if store, err = Open(directory); err != nil {
+			t.Fatal(err)
+		}
+		expect("first other", "between: fd00::5 is also the address of pod n/first, which had it first; late: fd00::5 is also the address of pod n/first, which had it first")
+	}
+	late := ID{"late", "eth0"}
+	if _, is := store.Disputed(late); !is || store.Get(late) != nil || !store.InUse(netip.MustParseAddr("10.0.0.0")) {
+		t.Error("one that is left out is there, or its address free")
+	}
+	if _, is := store.Disputed(ID{"first", "eth0"}); is {
+		t.Error("who had it first is left out")
+	}
+	// Who waited longest has it next; who is left out may go, too.
+	if err := store.Delete(ID{"first", "eth0"}); err != nil {
+		t.Fatal(err)
+	}
+	expect("between other", "late: fd00::5 is also the address of pod n/between, which had it first")
+	if err := store.Delete(late); err != nil {
+		t.Fatal(err)
+	}
+	expect("between other", "")
+	if files, _ := os.ReadDir(directory); len(files) != 2 || store.InUse(netip.MustParseAddr("10.0.0.0")) {
+		t.Errorf("left over: %v", files)
+	}
+}
+
+func TestAFileOfAnotherNameIsNotPassedOver(t *testing.T) {
+	directory := t.TempDir()
+	store, err := Open(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := record("a", "10.0.0.2")
+	if err := errors.Join(store.Put(kept), os.Rename(store.path(kept.ID), filepath.Join(directory, "copy.json"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(directory); err == nil || !strings.Contains(err.Error(), "copy.json") || !strings.Contains(err.Error(), store.path(kept.ID)) {
+		t.Errorf("%v", err)
 	}
 }
 
