@@ -114,6 +114,31 @@ def test_packets_are_routed_through_tunnels(lab, sides, kind, family, mtu, more)
     assert left.daemon.dropped("too-big") == 1, left.daemon.drops()
 
 
+@pytest.mark.parametrize("tags,mtu", [("outer_id = 7", 1446), ("outer_id = 7, inner_id = 8", 1442)])
+def test_a_vlan_of_a_tunnel_has_room_for_its_tags(lab, sides, tags, mtu):
+    for side in sides:
+        other = 3 - side.number
+        side.daemon.apply(
+            side.uplink
+            + side.tunnel("vxlan", "ipv4")
+            + f'[[interface]]\nname = "v{side.number}"\naddresses = ["10.99.0.{side.number}/24"]\nvlan = {{ parent = "t", {tags} }}\n'
+            + lab.tap("pod", side.pod, f"10.{side.number}.0")
+            + f'[[route]]\nprefix = "10.{other}.0.0/24"\nnext_hops = [{{ address = "10.99.0.{other}" }}]\n'
+        )
+    left, right = sides
+    assert left.daemon.interface("v1")["mtu"] == mtu
+    eventually(lambda: left.pod.ping("10.2.0.2", count=1, wait=1).received == 1, lambda: "the other pod answers")
+    left.pod.must_ping("10.2.0.2", "-s", mtu - 28, "-M", "do")
+    right.pod.must_ping("10.1.0.2", "-s", 4000)
+    assert f"mtu = {mtu}" in left.pod.ping("10.2.0.2", "-s", mtu - 27, "-M", "do", count=1, wait=1).text
+    iperf((left.pod, right.pod), "-n", "4M")
+    assert left.daemon.dropped("too-big") == 1, left.daemon.drops()
+    # The tunnel changes, and its VLAN with it; one that is given an MTU keeps that, as long as there is room.
+    left.daemon.apply(left.tunnel("vxlan", "ipv4", "mtu = 1400"))
+    assert left.daemon.interface("v1")["mtu"] == 1400 - (1450 - mtu)
+    assert f"mtu = {1400 - (1450 - mtu)}" in left.pod.ping("10.2.0.2", "-s", 1380, "-M", "do", count=1, wait=1).text
+
+
 @pytest.fixture
 def far(lab):
     """A pod whose wire is the other end: 10.9.0.2, by a tap."""

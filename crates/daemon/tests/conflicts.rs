@@ -163,6 +163,23 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "1451 takes 1501 with the tunnel's headers, and that of a is 1500",
     ),
     (
+        "a tunnel's vlan that doesn't fit",
+        "[[interface]]\nname = \"a\"\naddresses = [\"10.0.0.1/24\"]\nsink = {}\n\
+         [[interface]]\nname = \"b\"\nvxlan = { local = \"10.0.0.1\", remote = \"10.0.0.2\", vni = 7 }",
+        "[[interface]]\nname = \"c\"\nmtu = 1443\nvlan = { parent = \"b\", outer_id = 7, inner_id = 8 }",
+        "c",
+        "mtu",
+        "1443 takes 1501 with the tunnel's headers, and that of a is 1500",
+    ),
+    (
+        "a vlan of a tunnel that is too small for IPv6",
+        "[[interface]]\nname = \"a\"\nmtu = 1280\nvxlan = { local = \"10.0.0.1\", remote = \"10.0.0.2\", vni = 7 }",
+        "[[interface]]\nname = \"b\"\naddresses = [\"fd00::1/64\"]\nvlan = { parent = \"a\", outer_id = 7 }",
+        "b",
+        "mtu",
+        "1276 is too small for IPv6",
+    ),
+    (
         "a vlan on IP packets",
         "[[interface]]\nname = \"a\"\ntap = { mode = \"tun\" }",
         "[[interface]]\nname = \"b\"\nvlan = { parent = \"a\", outer_id = 7 }",

@@ -27,7 +27,7 @@ pub(super) fn interface(inventory: &Inventory, entry: &Entry) -> Interface {
         mode: link_mode(spec),
         punt_inject: matches!(&spec.port, PortSpec::Memif(memif) if memif.mode == MemifMode::PuntInject),
         mac: entry.mac,
-        mtu: spec.mtu as u16,
+        mtu: inventory.mtu(spec) as u16,
         vrf: inventory.vrf_index(&spec.vrf),
         layer2: layer2(inventory, spec),
         rpf: match spec.rpf {

@@ -18,7 +18,7 @@ use features::session::redirect::Engine;
 use super::policers::Users;
 use super::registry::Registry;
 use crate::model::Name;
-use crate::model::spec::{BridgeSpec, NatPoolSpec, PolicerSpec, TenantSpec};
+use crate::model::spec::{BridgeSpec, InterfaceSpec, NatPoolSpec, PolicerSpec, TenantSpec};
 
 /// All that there is, by name.
 #[derive(Debug, Clone)]
@@ -90,6 +90,12 @@ pub(super) struct Policer {
 }
 
 impl Inventory {
+    /// MTU of an interface.
+    pub(super) fn mtu(&self, spec: &InterfaceSpec) -> u32 {
+        let parent = spec.parent().and_then(|parent| self.registry.get(self.registry.index(parent)?));
+        spec.mtu(parent.map(|parent| &*parent.spec))
+    }
+
     /// Index of a VRF; the default one's for a name that isn't there.
     pub(super) fn vrf_index(&self, name: &Name) -> u16 {
         self.vrfs.get(name).copied().unwrap_or(0)

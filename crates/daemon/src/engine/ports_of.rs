@@ -31,7 +31,7 @@ pub(super) fn tap(spec: &InterfaceSpec, tap: &TapSpec) -> TapOptions {
     let routes = tap.host_routes.iter().map(|route| HostRoute { prefix: route.prefix, via: route.via });
     let host = LinkOptions {
         mac: tap.host_mac.map(|mac| MacAddr(mac.0)),
-        mtu: Some(tap.host_mtu.unwrap_or(spec.mtu)),
+        mtu: Some(tap.host_mtu.unwrap_or(spec.mtu(None))),
         addresses: tap.host_addresses.clone(),
         routes: routes.chain(gateways).collect(),
     };

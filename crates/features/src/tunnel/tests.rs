@@ -2,7 +2,7 @@
 
 use super::inner::Inner;
 use super::{Dscp, Encapsulation, Tunnel, Tunnels};
-use crate::interface::{Interface, Interfaces, Layer2, LinkMode};
+use crate::interface::{Interface, Interfaces, Layer2, LinkMode, VlanTags};
 use crate::ip::control::{Path, Via};
 use crate::ip::topology;
 use crate::testing::{Bench, Row, Vectors, Verdict, run_table};
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::sync::Arc;
 use wire::checksum::{Partial, update_u16};
-use wire::{Header, Ipv4Header};
+use wire::{Header, Ipv4Header, MacAddr};
 
 fn vectors() -> Vectors {
     Vectors::read(include_str!("../../tests/vectors/tunnel.txt"))
@@ -41,6 +41,8 @@ fn tunnel(encapsulation: Encapsulation, interface: IfIndex, v6: bool, vni: u32) 
 
 /// The tunnel that carries Geneve with IP packets.
 const ROUTED: IfIndex = 13;
+/// A VLAN of tunnel 10, with room for its tag.
+const VLAN: IfIndex = 40;
 
 /// Port 20 + n is cross-connected to tunnel 10 + n:
 ///
@@ -53,7 +55,7 @@ const ROUTED: IfIndex = 13;
 /// | 15 | VXLAN 100 to 10.20.0.9 in VRF 1, which is behind tunnel 13 |
 /// | 16, 17 | VXLAN 100 over IPv4 and IPv6, to interface 5's neighbour: MTU 1280 |
 ///
-/// Tunnel 13 carries IP packets by Geneve 200, copies DSCPs, and routes in VRF 1.
+/// Tunnel 13 carries IP packets by Geneve 200, copies DSCPs, and routes in VRF 1. So does VLAN 7 of tunnel 10.
 fn setup(bench: &mut Bench) {
     let mut forwarding = topology::set_up(bench, 1280);
     let tunnels = [
@@ -101,6 +103,22 @@ fn setup(bench: &mut Bench) {
     }
     forwarding.set_interface(ROUTED, Some(&routed)).unwrap();
     forwarding.add_route(1, topology::prefix("10.20.0.0/16"), &[Path::from(Via::Interface(ROUTED))]).unwrap();
+    let vlan = Interface {
+        exists: true,
+        up: true,
+        mac: MacAddr([2, 0xfe, 0, 0, 0, VLAN as u8]),
+        mtu: 1446,
+        vrf: 1,
+        vlan: Some((10, VlanTags { outer_type: 0x8100, outer: 7, inner: 0 })),
+        ..Interface::default()
+    };
+    bench.set_interface(VLAN, vlan.clone());
+    bench.chain("interface-output", VLAN, &[], "vlan-output");
+    forwarding.set_interface(VLAN, Some(&vlan)).unwrap();
+    let peer = topology::address("10.0.40.2");
+    forwarding.set_neighbour(VLAN, peer, Some(MacAddr([2, 0, 0, 0, VLAN as u8, 2]))).unwrap();
+    let via = Via::Address { address: peer, interface: Some(VLAN) };
+    forwarding.add_route(1, topology::prefix("10.21.0.0/16"), &[Path::from(via)]).unwrap();
     bench.commit(&mut forwarding);
     publish_tunnels(bench);
 }
@@ -345,6 +363,22 @@ fn a_routed_packet_too_big_for_the_tunnel_is_told_its_mtu() {
     let told = &outcome.sent[&4][0];
     // Type 3, code 4; the MTU in the lower half of the second word (RFC 1191).
     assert_eq!((&told[34..36], &told[40..42]), (&[3, 4][..], &1000_u16.to_be_bytes()[..]));
+}
+
+#[test]
+fn a_vlan_of_a_tunnel_has_room_for_its_tag() {
+    let v = vectors();
+    let mut bench = Bench::new(Tier::detect());
+    setup(&mut bench);
+    let outcome = bench.run(4, &[v.get("to-vlan")], 1);
+    assert_eq!(outcome.drops, [].into());
+    let sent = &outcome.sent[&2][0];
+    // The tagged frame begins behind 50 bytes of outer headers.
+    let expected = with_port(v.get("vxlan4-vlan"), &sent[50..], LinkMode::Ethernet);
+    assert_eq!((sent, sent.len()), (&expected, 14 + 1500));
+    let outcome = bench.run(4, &[v.get("to-vlan-big")], 1);
+    assert_eq!(outcome.drops, [("ip4-rewrite too-big".into(), 1)].into());
+    assert_eq!(outcome.sent[&4][0][40..42], 1446_u16.to_be_bytes());
 }
 
 #[test]

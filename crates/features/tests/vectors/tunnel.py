@@ -41,6 +41,10 @@ def ip(dst, ttl=64, src="10.1.1.1", size=40, tos=0):
     return IP(src=src, dst=dst, ttl=ttl, tos=tos) / UDP(sport=1000, dport=2000) / data(size)
 
 
+def vlan_ip(size, ttl=64):
+    return IP(src="10.0.4.2", dst="10.21.0.1", flags="DF", ttl=ttl) / UDP(sport=1000, dport=2000) / data(size - 28)
+
+
 def sent(tunnelled, v6=False, tos=0, dport=4789, **udp):
     """As we send it to the neighbour."""
     frame = Ether(src=OURS, dst=PEER)
@@ -171,6 +175,10 @@ FRAMES = {
     "to-200": Ether(src="02:00:00:00:04:02", dst="02:fe:00:00:00:04") / ip("10.20.0.1", tos=0xB8),
     "geneve4-200": sent(geneve(ip("10.20.0.1", 63, tos=0xB8), 200, proto=0x0800), tos=0xB8, dport=6081, **SUM0),
     "to-200-big": Ether(src="02:00:00:00:04:02", dst="02:fe:00:00:00:04") / IP(src="10.0.4.2", dst="10.20.0.1", flags="DF") / ICMP() / data(1200),
+    # VLAN 7 in tunnel 10, of VRF 1 too: MTU 1446; 10.21/16 is behind its neighbour
+    "to-vlan": Ether(src="02:00:00:00:04:02", dst="02:fe:00:00:00:04") / vlan_ip(1446),
+    "vxlan4-vlan": sent(vxlan(Ether(src="02:fe:00:00:00:28", dst="02:00:00:00:28:02") / Dot1Q(vlan=7) / vlan_ip(1446, 63)), **SUM0),
+    "to-vlan-big": Ether(src="02:00:00:00:04:02", dst="02:fe:00:00:00:04") / vlan_ip(1447),
     # too big for the way
     "frame-1250": inner(1250 - 42), "frame-250": inner(250 - 42),
 }

@@ -16,12 +16,13 @@ pub(super) fn all(shared: &Shared) -> Vec<InterfaceState> {
     let inventory = shared.directory.get();
     let baseline = shared.baseline();
     let all = inventory.registry.iter();
-    let mut list: Vec<_> = all.map(|(index, entry)| state(shared, &baseline, index, entry)).collect();
+    let one = |(index, entry)| state(shared, &baseline, index, entry, inventory.mtu(&entry.spec));
+    let mut list: Vec<_> = all.map(one).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
 }
 
-fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry) -> InterfaceState {
+fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry, mtu: u32) -> InterfaceState {
     let spec = &entry.spec;
     let (link_up, link_reason) = link(shared, index, entry);
     let (bridge, cross_connect) = match &spec.l2 {
@@ -50,7 +51,7 @@ fn state(shared: &Shared, baseline: &Baseline, index: IfIndex, entry: &Entry) ->
             features::interface::LinkMode::Ethernet => entry.mac.to_string(),
             features::interface::LinkMode::Ip => String::new(),
         },
-        mtu: spec.mtu,
+        mtu,
         addresses: spec.addresses.iter().map(ToString::to_string).collect(),
         vrf: spec.vrf.to_string(),
         bridge,

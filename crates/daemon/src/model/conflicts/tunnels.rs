@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::Conflicts;
-use crate::model::spec::{InterfaceSpec, PortSpec, TunnelFormat, TunnelSpec};
-use crate::model::{Flaw, Name};
+use crate::model::spec::{InterfaceSpec, PortSpec, TunnelFormat, TunnelSpec, VlanSpec};
+use crate::model::{Flaw, Key, Name};
 
 impl Conflicts<'_> {
-    /// A tunnel fits through the interface that has its end, doesn't have it itself, and shares its port with tunnels of its
-    /// own format only.
+    /// A tunnel, and what is stacked on it, fits through the interface that has its end; that isn't the tunnel itself, and it shares its
+    /// port with tunnels of its own format only.
     pub(super) fn tunnels(&mut self) {
         let tunnels: Vec<(&InterfaceSpec, &TunnelSpec)> = self
             .interfaces()
@@ -21,6 +21,13 @@ impl Conflicts<'_> {
         if tunnels.is_empty() {
             return;
         }
+        let vlans: Vec<(&VlanSpec, &InterfaceSpec)> = self
+            .interfaces()
+            .filter_map(|interface| match &interface.port {
+                PortSpec::Vlan(vlan) => Some((vlan, interface)),
+                _ => None,
+            })
+            .collect();
         let mut own = BTreeMap::<(&Name, IpAddr), &InterfaceSpec>::new();
         for interface in self.interfaces() {
             own.extend(
@@ -51,22 +58,46 @@ impl Conflicts<'_> {
                 });
             }
             let Some(below) = own.get(&(&tunnel.underlay_vrf, tunnel.local)) else { continue };
-            let need = interface.mtu + tunnel.overhead();
             if matches!(below.port, PortSpec::Tunnel(_)) {
                 let nested = format!("{} is an address of {}, which is a tunnel", tunnel.local, below.name);
                 self.blame_interface(&interface.name, &below.name, |_| {
                     Flaw::new(field("local"), nested.clone()).remedy("take an address of the network below")
                 });
-            } else if !matches!(below.port, PortSpec::Loopback) && need > below.mtu {
-                let (mtu, name, room) = (below.mtu, &below.name, below.mtu.saturating_sub(tunnel.overhead()));
-                self.blame_interface(&interface.name, name, |_| {
-                    let reason = format!(
-                        "{} takes {need} with the tunnel's headers, and that of {name} is {mtu}",
-                        interface.mtu
-                    );
-                    Flaw::new("mtu", reason).remedy(format!("take at most {room}, or raise that of {name}"))
-                });
+            } else if !matches!(below.port, PortSpec::Loopback) {
+                self.fits((interface, interface.mtu(None), tunnel.overhead()), interface, below);
+                for (vlan, stacked) in vlans.iter().filter(|(vlan, _)| vlan.parent == interface.name) {
+                    let headers = tunnel.overhead() + vlan.tag_len();
+                    self.fits((stacked, stacked.mtu(Some(interface)), headers), interface, below);
+                }
             }
         }
+        for (vlan, interface) in vlans {
+            let Some(parent) = self.model.interfaces.get(&vlan.parent) else { continue };
+            if let Some(flaw) = interface.too_small(interface.mtu(Some(&parent.spec))) {
+                self.blame_interface(&interface.name, &vlan.parent, |_| flaw.clone());
+            }
+        }
+    }
+
+    /// What an interface sends by a tunnel, behind so many bytes of headers, fits through the interface that has the tunnel's end.
+    fn fits(
+        &mut self,
+        (interface, mtu, headers): (&InterfaceSpec, u32, u32),
+        tunnel: &InterfaceSpec,
+        below: &InterfaceSpec,
+    ) {
+        let (need, room) = (mtu + headers, below.mtu(None));
+        if need <= room {
+            return;
+        }
+        let tunnel_came = self.batch.contains(&Key::Interface(tunnel.name.clone()));
+        let other = if tunnel_came && tunnel.name != interface.name { tunnel } else { below };
+        self.blame_interface(&interface.name, &other.name, |_| {
+            let whose = &below.name;
+            let reason =
+                format!("{mtu} takes {need} with the tunnel's headers, and that of {whose} is {room}");
+            let most = room.saturating_sub(headers);
+            Flaw::new("mtu", reason).remedy(format!("take at most {most}, or raise that of {whose}"))
+        });
     }
 }

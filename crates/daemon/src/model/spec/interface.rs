@@ -24,8 +24,8 @@ pub struct InterfaceSpec {
     pub admin_up: bool,
     /// Ethernet address; `None`: chosen by the dataplane, stable for the name.
     pub mac: Option<Mac>,
-    /// Largest IP packet in bytes, without the Ethernet header.
-    pub mtu: u32,
+    /// Largest IP packet in bytes, without the Ethernet header; `None`: its port's, see [`Self::mtu`].
+    pub mtu: Option<u32>,
     /// How receive queues are served.
     pub rx_mode: RxMode,
     /// Damage done on purpose.
@@ -90,7 +90,7 @@ impl InterfaceSpec {
         let spec = Self {
             admin_up: interface.admin_up.unwrap_or(true),
             mac: fields::optional_station("mac", &interface.mac)?,
-            mtu: fields::number("mtu", interface.mtu, 68..=65_535, port.default_mtu())?,
+            mtu: mtu(interface.mtu, &port)?,
             rx_mode: fields::choice("rx_mode", interface.rx_mode, RxMode::Adaptive)?,
             fault: interface.fault.as_ref().map(FaultSpec::parse).transpose()?.flatten(),
             l2: L2::parse(interface)?,
@@ -127,7 +127,7 @@ impl InterfaceSpec {
             port: Some(self.port.to_api(&self.name)),
             admin_up: if self.admin_up { None } else { Some(false) },
             mac: self.mac.map(|mac| mac.to_string()).unwrap_or_default(),
-            mtu: if self.mtu == self.port.default_mtu() { 0 } else { self.mtu },
+            mtu: self.mtu.unwrap_or_default(),
             addresses: self.addresses.iter().map(ToString::to_string).collect(),
             vrf: if self.vrf == Name::default_vrf() { String::new() } else { self.vrf.to_string() },
             bridge,
@@ -145,6 +145,34 @@ impl InterfaceSpec {
             },
             fault: self.fault.map(FaultSpec::to_api),
         }
+    }
+
+    /// Largest IP packet in bytes, without the Ethernet header, where `parent` is the interface that it is a VLAN of. Tags take room in a
+    /// tunnel as all that goes in does: where nobody says another, a VLAN of one has the tunnel's less its tags.
+    pub fn mtu(&self, parent: Option<&Self>) -> u32 {
+        self.mtu.unwrap_or_else(|| match (&self.port, parent) {
+            (PortSpec::Vlan(vlan), Some(parent)) if matches!(parent.port, PortSpec::Tunnel(_)) => {
+                parent.mtu(None).saturating_sub(vlan.tag_len())
+            }
+            _ => self.port.default_mtu(),
+        })
+    }
+
+    /// The interface that it is a VLAN of.
+    pub fn parent(&self) -> Option<&Name> {
+        match &self.port {
+            PortSpec::Vlan(vlan) => Some(&vlan.parent),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with so small an MTU.
+    pub fn too_small(&self, mtu: u32) -> Option<Flaw> {
+        let has_ipv6 = self.addresses.iter().any(|address| address.addr().is_ipv6());
+        (mtu < MIN_IPV6_MTU && has_ipv6).then(|| {
+            Flaw::new("mtu", format!("{mtu} is too small for IPv6"))
+                .remedy(format!("take at least {MIN_IPV6_MTU} (RFC 8200 §5)"))
+        })
     }
 
     /// The networks that are directly connected through it: (network, own address).
@@ -197,9 +225,8 @@ impl InterfaceSpec {
 
     /// Routing needs an interface that isn't bridged or cross-connected.
     fn check_layers(&self) -> Result<(), Flaw> {
-        if self.mtu < MIN_IPV6_MTU && self.addresses.iter().any(|address| address.addr().is_ipv6()) {
-            return Err(Flaw::new("mtu", format!("{} is too small for IPv6", self.mtu))
-                .remedy(format!("take at least {MIN_IPV6_MTU} (RFC 8200 §5)")));
+        if let Some(flaw) = self.too_small(self.mtu(None)) {
+            return Err(flaw);
         }
         let what = match &self.l2 {
             None | Some(L2::Bridge { bvi: true, .. }) => return Ok(()),
@@ -285,6 +312,14 @@ impl FaultSpec {
 
 fn ranges(field: &str, texts: &[String]) -> Result<Vec<IpRange>, Flaw> {
     texts.iter().map(|text| IpRange::parse(field, text)).collect()
+}
+
+/// The MTU that is said. Of ports that have one of their own it isn't kept apart whether that is said or left out.
+fn mtu(said: u32, port: &PortSpec) -> Result<Option<u32>, Flaw> {
+    let default = port.default_mtu();
+    let mtu = fields::number("mtu", said, 68..=65_535, default)?;
+    let own = said == 0 || (mtu == default && !matches!(port, PortSpec::Vlan(_)));
+    Ok((!own).then_some(mtu))
 }
 
 fn addresses(texts: &[String]) -> Result<Vec<IpNet>, Flaw> {

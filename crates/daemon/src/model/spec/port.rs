@@ -146,7 +146,7 @@ impl PortSpec {
         }
     }
 
-    /// The MTU of its interface, where nobody says another.
+    /// The MTU of its interface, where nobody says another, and where it isn't a VLAN of a tunnel.
     pub fn default_mtu(&self) -> u32 {
         match self {
             Self::Tunnel(tunnel) => tunnel.default_mtu(),

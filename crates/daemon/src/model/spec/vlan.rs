@@ -32,6 +32,11 @@ impl VlanSpec {
         })
     }
 
+    /// Bytes of its tags.
+    pub const fn tag_len(&self) -> u32 {
+        if self.inner_id.is_some() { 8 } else { 4 }
+    }
+
     /// The canonical form.
     pub fn to_api(&self) -> Vlan {
         Vlan {
