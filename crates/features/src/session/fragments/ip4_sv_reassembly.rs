@@ -3,6 +3,7 @@
 //! | edge | packets |
 //! |---|---|
 //! | `ip4-session-input` | fragments whose datagram's ports are known |
+//! | `ip4-redirect-input` | such of what engines send back |
 //! | `drop` | see [`node::Drop`] |
 //!
 //! Fragments of a datagram may come by any queue. Each datagram belongs to one worker; others hand its fragments over. One that comes before the first is

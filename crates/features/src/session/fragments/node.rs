@@ -12,12 +12,12 @@ use graph::publish::Key as Part;
 use graph::{Ctx, Frame, Node, NodeContext};
 
 graph::edges! {
-    /// Where a packet goes from here. The second is the version's own node that finds sessions.
-    pub(super) enum Next { Drop => "drop", Sessions => "ip4-session-input" }
+    /// Where a packet goes from here. Behind the first are the version's own nodes that find sessions: of what comes in, and of what engines send back.
+    pub(super) enum Next { Drop => "drop", Sessions => "ip4-session-input", Returned => "ip4-redirect-input" }
 }
 
-/// The same with the node of the other version.
-pub(super) const NEXT6: &[&str] = &["drop", "ip6-session-input"];
+/// The same with the nodes of the other version.
+pub(super) const NEXT6: &[&str] = &["drop", "ip6-session-input", "ip6-redirect-input"];
 
 graph::drops! {
     /// Why a fragment gets no further.
@@ -52,14 +52,15 @@ graph::counters! {
 /// One worker's instance.
 pub(super) struct Reassembly<F> {
     tenants: Part<Tenants>,
-    datagrams: Datagrams,
+    /// What comes in, and what engines send back: the same datagrams may be under way there a second time.
+    datagrams: [Datagrams; 2],
     family: PhantomData<F>,
 }
 
 impl<F: Pieces> Reassembly<F> {
     /// The node.
     pub(super) fn boxed(cx: &NodeContext<'_>) -> Box<dyn Node> {
-        Box::new(Self { tenants: cx.table(), datagrams: Datagrams::default(), family: PhantomData })
+        Box::new(Self { tenants: cx.table(), datagrams: Default::default(), family: PhantomData })
     }
 }
 
@@ -71,7 +72,7 @@ impl<F: Pieces> Node for Reassembly<F> {
                 ctx.emit(edge, *slot);
             }
         }
-        for (interface, fragments, for_room) in self.datagrams.take_lost() {
+        for (interface, fragments, for_room) in self.datagrams.iter_mut().flat_map(Datagrams::take_lost) {
             ctx.count_lost(interface, if for_room { Drop::TooMany } else { Drop::TimedOut }, fragments);
         }
     }
@@ -88,7 +89,11 @@ impl<F: Pieces> Reassembly<F> {
     /// Takes a fragment: it goes on with its ports, waits, or is another worker's to know.
     fn fragment(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<(), Drop> {
         let rx_if = ctx.packets.meta(slot).rx_if;
-        let context = ctx.tables.get(self.tenants).place(rx_if).unwrap_or_default().context;
+        let tenants = ctx.tables.get(self.tenants);
+        let (context, edge) = match tenants.engines.get(rx_if) {
+            Some(side) => (side.context, Next::Returned.edge()),
+            None => (tenants.place(rx_if).unwrap_or_default().context, Next::Sessions.edge()),
+        };
         let piece = F::piece(ctx.packets, slot, context).ok_or(Drop::BadFragment)?;
         let owner = owner_of_fragments(&(piece.datagram, piece.from_high), ctx.workers());
         if owner != ctx.worker {
@@ -97,15 +102,16 @@ impl<F: Pieces> Reassembly<F> {
             return Ok(());
         }
         ctx.count(Counter::Fragments, 1);
+        let datagrams = &mut self.datagrams[usize::from(edge == Next::Returned.edge())];
         if piece.offset == 0 {
             let (key, mark) = F::read(ctx.packets, slot, context);
             let said = (mark.kind == Kind::Flow).then(|| Ports::of(&key, mark.from_high));
             ctx.packets.meta_mut(slot).flags.set(Flags::FRAGMENT);
-            ctx.emit(Next::Sessions.edge(), slot);
-            for packet in self.datagrams.first(&piece, rx_if, ctx.now, said) {
+            ctx.emit(edge, slot);
+            for packet in datagrams.first(&piece, rx_if, ctx.now, said) {
                 let waited = packet.meta().rx_if;
                 match (said, ctx.packets.adopt(&packet)) {
-                    (Some(ports), Ok(slot)) => on(ctx, slot, ports),
+                    (Some(ports), Ok(slot)) => on(ctx, slot, ports, edge),
                     (None, _) => ctx.count_lost(waited, Drop::NoPorts, 1),
                     (_, Err(_)) => ctx.count_lost(waited, Drop::NoSlot, 1),
                 }
@@ -113,8 +119,8 @@ impl<F: Pieces> Reassembly<F> {
             return Ok(());
         }
         let packets = &*ctx.packets;
-        match self.datagrams.later(&piece, rx_if, ctx.now, || packets.own(slot)) {
-            Later::Known(ports) => on(ctx, slot, ports),
+        match datagrams.later(&piece, rx_if, ctx.now, || packets.own(slot)) {
+            Later::Known(ports) => on(ctx, slot, ports, edge),
             Later::NoPorts => return Err(Drop::NoPorts),
             Later::TooMany => return Err(Drop::TooMany),
             Later::Waits => ctx.count(Counter::Waited, 1),
@@ -124,7 +130,7 @@ impl<F: Pieces> Reassembly<F> {
 }
 
 /// A later fragment goes on, with the ports of its datagram.
-fn on(ctx: &mut Ctx<'_>, slot: SlotId, ports: Ports) {
+fn on(ctx: &mut Ctx<'_>, slot: SlotId, ports: Ports, edge: u8) {
     ports.put(ctx.packets.meta_mut(slot));
-    ctx.emit(Next::Sessions.edge(), slot);
+    ctx.emit(edge, slot);
 }

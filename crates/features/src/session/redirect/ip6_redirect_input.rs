@@ -4,6 +4,7 @@
 //! |---|---|
 //! | *arc `session-services`* | of a session that has services behind `redirect` |
 //! | *arc `ip6-unicast`* | of any other session |
+//! | `ip6-sv-reassembly` | fragments of datagrams that aren't known yet |
 //! | `drop` | see [`returns::Drop`] |
 
 use super::returns::{self, Returns};
@@ -17,7 +18,7 @@ const HANDOVER: u32 = 36;
 
 graph::edges! {
     /// Where packets go besides the arcs.
-    enum Next { Drop => "drop" }
+    enum Next { Drop => "drop", Fragments => "ip6-sv-reassembly" }
 }
 
 /// The node's declaration.
@@ -31,6 +32,6 @@ pub(super) const NODE: NodeSpec = NodeSpec {
     starts: &[SERVICES_ARC],
     // An engine's interface is nobody's but the engine's; services know the ways on from here.
     features: &[Feature { arc: UNICAST, runs_before: &["ip6-session-input"], runs_after: &["ip6-rpf"] }],
-    make: |cx| Returns::<V6>::boxed(cx, UNICAST, HANDOVER),
+    make: |cx| Returns::<V6>::boxed(cx, UNICAST, (HANDOVER, Next::Fragments.edge())),
     ..NodeSpec::EMPTY
 };

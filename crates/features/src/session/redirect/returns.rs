@@ -5,7 +5,8 @@
 use super::service;
 use crate::session::Sessions;
 use crate::session::entry::Flow;
-use crate::session::fragments::Pieces;
+use crate::session::fragments::{self, Pieces};
+use crate::session::input::of_later;
 use crate::session::nat;
 use crate::session::onward::Onward;
 use crate::session::services::Chain;
@@ -54,13 +55,15 @@ pub(super) struct Returns<F> {
     service: u8,
     /// Key under which the node takes packets that other workers hand over.
     handover: u32,
+    /// The edge of fragments of datagrams that aren't known yet.
+    fragments: u8,
     looks: Box<[Look<Mark>; MAX_VECTOR]>,
     family: PhantomData<F>,
 }
 
 impl<F: Pieces> Returns<F> {
     /// The node as a feature of `arc`.
-    pub(super) fn boxed(cx: &NodeContext<'_>, arc: &str, handover: u32) -> Box<dyn Node> {
+    pub(super) fn boxed(cx: &NodeContext<'_>, arc: &str, (handover, fragments): (u32, u8)) -> Box<dyn Node> {
         Box::new(Self {
             tenants: cx.table(),
             arcs: cx.table(),
@@ -68,6 +71,7 @@ impl<F: Pieces> Returns<F> {
             onward: Onward::of_input(cx, arc),
             service: service::number(),
             handover,
+            fragments,
             looks: Box::new([Look::new(Key::NONE, Mark::default()); MAX_VECTOR]),
             family: PhantomData,
         })
@@ -82,7 +86,7 @@ impl<F: Pieces> Node for Returns<F> {
         let looks = &mut self.looks[..frame.slots.len()];
         for (slot, look) in frame.slots.iter().zip(looks.iter_mut()) {
             let side = tenants.engines.get(ctx.packets.meta(*slot).rx_if);
-            (look.key, look.mark) = F::read(ctx.packets, *slot, side.map_or(0, |side| side.context));
+            (look.key, look.mark) = read::<F>(ctx.packets, *slot, side.map_or(0, |side| side.context));
         }
         ctx.locals.get(self.sessions).table.hashes(looks, prefetch_read);
         for ((slot, next), look) in frame.slots.iter().zip(frame.next.iter_mut()).zip(looks.iter()) {
@@ -92,6 +96,7 @@ impl<F: Pieces> Node for Returns<F> {
                 ctx.drop(*slot, Drop::Untranslated)
             } else if let Some(Ok((chain, flow, version))) = back {
                 returned += 1;
+                let version = if look.mark.kind == Kind::Later { of_later(version) } else { version };
                 let meta = ctx.packets.meta_mut(*slot);
                 (meta.next_hop, meta.tx_if) = (flow.0, version);
                 self.onward.edge(chain, F::IS_V6, arcs, meta)
@@ -103,6 +108,8 @@ impl<F: Pieces> Node for Returns<F> {
                     }
                     Err(_) => ctx.drop(*slot, Drop::HandoverFull),
                 }
+            } else if look.mark.kind == Kind::Fragment {
+                self.fragments
             } else {
                 ctx.drop(*slot, Drop::NoSession)
             };
@@ -116,10 +123,23 @@ impl<F: Pieces> Node for Returns<F> {
     }
 }
 
+/// What a packet is to sessions.
+#[inline(always)]
+fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark) {
+    if let Some((key, from_high)) = F::quick(packets.meta(slot), packets.area(slot), context) {
+        return (key, Mark { kind: Kind::Flow, from_high });
+    }
+    fragments::seen::<F>(packets, slot, context, F::read(packets, slot, context))
+}
+
 /// The worker that has the flow, where that is another one.
 fn elsewhere(tenants: &Tenants, look: &Look<Mark>, worker: u32) -> Option<u32> {
-    let is_flow = look.mark.kind == Kind::Flow;
-    (is_flow && tenants.workers > 1).then(|| tenants.owner(&look.key)).filter(|owner| *owner != worker)
+    (is_flow(look) && tenants.workers > 1).then(|| tenants.owner(&look.key)).filter(|owner| *owner != worker)
+}
+
+/// Whether it is a packet of a flow, or a part of one that has no ports.
+const fn is_flow(look: &Look<Mark>) -> bool {
+    matches!(look.mark.kind, Kind::Flow | Kind::Later)
 }
 
 /// A packet isn't what its session's are.
@@ -133,7 +153,7 @@ fn back<F: Pieces>(
     slot: SlotId,
     (look, service, tick): (&Look<Mark>, u8, u64),
 ) -> Option<Result<(Chain, Flow, u16), Unfit>> {
-    if look.mark.kind != Kind::Flow {
+    if !is_flow(look) {
         return None;
     }
     let side = tenants.engines.get(packets.meta(slot).rx_if)?;

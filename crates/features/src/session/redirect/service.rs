@@ -4,8 +4,7 @@
 //! |---|---|
 //! | of a session of which the engine has seen enough, or was judged | passes, and those behind it don't come here |
 //! | while the engine is away | passes or is dropped, as the tenant says |
-//! | a later fragment | is dropped: the engine would send it back without its ports |
-//! | any other | goes to the engine |
+//! | any other, also a later fragment | goes to the engine |
 
 use super::note::Note;
 use super::{OnFailure, Redirect};
@@ -38,8 +37,6 @@ graph::drops! {
         EngineAway => "engine-away", Loss,
         /// The session was judged: the rest of it is dropped.
         Judged => "judged", Loss,
-        /// A later fragment: engines are sent packets that show their ports.
-        Fragment => "fragment", Loss,
         /// There is no memory for what has to be known of the session.
         NoMemory => "no-memory", Loss,
         /// Its addresses or ports aren't those that packets of its session have on that side.
@@ -166,14 +163,26 @@ impl Serve for Redirecting {
     }
 
     fn packet(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        let Some(redirect) = visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) else {
-            return Verdict::Next;
-        };
         if visit.session.is_translated() && icmp_error_at(visit.packets, visit.slot, visit.is_v6).is_some() {
             return Verdict::Next;
         }
-        let way = visit.direction as usize;
         let packets = pieces(visit.packets, visit.slot, visit.is_v6);
+        self.sees(visit, packets)
+    }
+
+    fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
+        self.sees(visit, 1)
+    }
+}
+
+impl Redirecting {
+    /// What becomes of a packet that the engine sees as so many.
+    #[inline(always)]
+    fn sees(&self, visit: &mut Visit<'_>, packets: u32) -> Verdict {
+        let Some(redirect) = visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) else {
+            return Verdict::Next;
+        };
+        let way = visit.direction as usize;
         let Some((note, _)) = visit.redirected.get_mut(visit.handle) else {
             return Verdict::Drop(Drop::NoMemory.into());
         };
@@ -205,12 +214,5 @@ impl Serve for Redirecting {
         meta.next_hop = redirect.interfaces[1 - way].into();
         visit.count(Counter::Sent);
         Verdict::To(Next::Output.edge())
-    }
-
-    fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        match visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) {
-            Some(_) => Verdict::Drop(Drop::Fragment.into()),
-            None => Verdict::Next,
-        }
     }
 }

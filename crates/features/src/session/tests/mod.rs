@@ -14,6 +14,7 @@ mod nat;
 mod policer;
 mod redirect;
 mod redirect_by_rules;
+mod redirect_fragments;
 mod redirect_translated;
 mod serving;
 mod tcp;

@@ -10,7 +10,7 @@ use crate::session::redirect::OnFailure;
 const ROWS: &str = include_str!("../../../tests/vectors/redirected.txt");
 
 /// A tenant with an engine and that service.
-fn network(tier: Tier, service: &str, inspect_packets: u64) -> Bench {
+pub(super) fn network(tier: Tier, service: &str, inspect_packets: u64) -> Bench {
     let chain = [order().chain(["l4-lifecycle", "redirect", service]).unwrap(); 2];
     let nat = (service == "nat").then(|| Arc::new(pool(5000..=5000)));
     let mut bench = with_engine(tier, &Tenant { chain, nat, ..redirected(inspect_packets, OnFailure::Drop) });

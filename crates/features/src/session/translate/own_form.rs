@@ -86,10 +86,13 @@ fn change<A: Address>(
     let Some(change) = which(leaves, translation.is_balanced()).filter(|_| !translation.direct) else {
         return Ok(());
     };
-    let transport = transport_at(packets, slot, !of.key.is_v4()).ok_or(Unfit::Short)?;
+    let transport = transport_at(packets, slot, !of.key.is_v4());
     let (meta, area) = packets.parts_mut(slot);
-    match change {
-        Change::Apply { leaves } => translation.apply::<false>((meta, area), transport, of.key, leaves),
-        Change::Undo => translation.apply::<true>((meta, area), transport, of.key, true),
+    let packet = (&*meta, area);
+    match (change, transport) {
+        (Change::Apply { leaves }, Some(at)) => translation.apply::<false>(packet, at, of.key, leaves),
+        (Change::Undo, Some(at)) => translation.apply::<true>(packet, at, of.key, true),
+        (Change::Apply { leaves }, None) => translation.apply_to_later::<false>(packet, of.key, leaves),
+        (Change::Undo, None) => translation.apply_to_later::<true>(packet, of.key, true),
     }
 }

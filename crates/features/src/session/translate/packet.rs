@@ -93,7 +93,7 @@ fn one<A: Address>(
         if balanced {
             visit.translations.books.note(translation.account, leaves, packet.0.len());
         }
-        return translation.apply_to_later((packet.0, packet.1), visit.key, leaves).map(|()| done);
+        return translation.apply_to_later::<false>((packet.0, packet.1), visit.key, leaves).map(|()| done);
     }
     if let Some(at) = icmp_error_at(visit.packets, visit.slot, visit.is_v6) {
         visit.step = Step::Doubted;

@@ -142,14 +142,14 @@ impl<A: Address> Translation<A> {
         Ok(())
     }
 
-    /// Changes a later fragment, which has addresses only: the checksum over the ports is in the first one.
-    pub(super) fn apply_to_later(
+    /// Changes a later fragment, which has addresses only, likewise: the checksum over the ports is in the first one.
+    pub(super) fn apply_to_later<const UNDO: bool>(
         &self,
         (meta, area): (&Meta, &mut [u8; HEAD_AREA]),
         key: &Key,
         leaves: bool,
     ) -> Result<(), Unfit> {
-        let (old, new) = self.sides(key, leaves);
+        let (old, new) = if UNDO { self.undone(key) } else { self.sides(key, leaves) };
         let head = area.get_mut(meta.l3.into()..meta.end.into()).ok_or(Unfit::Short)?;
         if A::addresses(head).ok_or(Unfit::Short)? != old.map(|end| end.0) {
             return Err(Unfit::Foreign);
@@ -158,7 +158,7 @@ impl<A: Address> Translation<A> {
             // Nor is the first one changed.
             return Err(Unfit::Short);
         }
-        let delta = if leaves { self.of_addresses } else { self.of_addresses.back() };
+        let delta = if leaves && !UNDO { self.of_addresses } else { self.of_addresses.back() };
         A::replace(head, new.map(|end| end.0), delta);
         Ok(())
     }
