@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 
 import pytest
 from lab import Process, eventually, tool
@@ -123,7 +124,7 @@ def three(lab, daemon, tmp_path):
     """Pods, the HTTP server in b, and Suricata, which is there."""
     a, b, c, ids = (lab.pod(role) for role in ("a", "b", "c", "ids"))
     ids.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
-    side = '[[interface]]\nname = "{0}"\ntap = {{ netns = "{1}", host_name = "{0}" }}\n'
+    side = '[[interface]]\nname = "{0}"\nmtu = 9000\ntap = {{ netns = "{1}", host_name = "{0}" }}\n'
     taps = "".join(lab.tap(name, pod, f"10.{at}.0") for at, (name, pod) in enumerate({"a": a, "b": b, "c": c}.items(), 1))
     blue = '[[tenant]]\nname = "blue"\ninterfaces = ["c"]\noutside_interfaces = ["b"]\n'
     daemon.apply(taps + side.format("ids-a", ids.name) + side.format("ids-b", ids.name) + blue + tenant())
@@ -140,11 +141,11 @@ def three(lab, daemon, tmp_path):
         served = stack.enter_context(b.start(*server))
         eventually(lambda: "Serving" in served.output(), lambda: served.output())
         eventually(lambda: engine(daemon), lambda: f"heartbeats come back: {daemon.scrape()[1]}")
-        yield a, c, suricata
+        yield a, c, suricata, b
 
 
 def test_a_rule_drops_one_flow_and_others_pass(daemon, three):
-    a, _, suricata = three
+    a, _, suricata, _ = three
     counted = since(daemon)
     assert Connection(a).get("good") == FILES["good"]
     # Super-frames of the pods' taps are cut and finished before Suricata copies them.
@@ -169,7 +170,7 @@ VIP = "10.96.0.1"
     ],
 )
 def test_suricata_sees_translated_sessions_as_their_client_knows_them(daemon, three, service, more, asked):
-    a, _, suricata = three
+    a, _, suricata, _ = three
     daemon.apply(tenant(translates=f', "{service}"') + more)
     asked = f"{asked}:8000" if service == "balance" else asked
     counted = since(daemon)
@@ -189,7 +190,7 @@ def test_suricata_sees_translated_sessions_as_their_client_knows_them(daemon, th
 
 
 def test_a_session_that_was_judged_visits_suricata_no_more(daemon, three):
-    a, _, suricata = three
+    a, _, suricata, _ = three
     allowed, denied = Connection(a), Connection(a)
     assert allowed.get("good") == denied.get("good") == FILES["good"]
 
@@ -210,7 +211,7 @@ def test_a_session_that_was_judged_visits_suricata_no_more(daemon, three):
 
 
 def test_suricata_itself_says_that_it_has_seen_enough(daemon, three, tmp_path):
-    a, _, suricata = three
+    a, _, suricata, _ = three
     quiver = tmp_path / "quiver"
     quiver.write_text(f'#!/bin/sh\nexec {tool("quiver")} --socket {daemon.socket} "$@"\n')
     quiver.chmod(0o755)
@@ -238,7 +239,7 @@ def test_after_so_many_packets_the_rest_passes(daemon, three):
 
 @pytest.mark.parametrize("on_failure", ["drop", "pass"])
 def test_suricata_is_killed_under_traffic_and_comes_back(daemon, three, on_failure):
-    a, c, suricata = three
+    a, c, suricata, _ = three
     daemon.apply(tenant(f', on_failure = "{on_failure}"'))
     assert Connection(a).get("good") == FILES["good"]
     counted = since(daemon)
@@ -261,7 +262,7 @@ def test_suricata_is_killed_under_traffic_and_comes_back(daemon, three, on_failu
 
 
 def test_rules_say_what_suricata_sees(daemon, three):
-    a, _, suricata = three
+    a, _, suricata, _ = three
     services = '["tcp-check", "l4-lifecycle", "acl", "redirect"]'
     rules = (
         '[[acl]]\nname = "some"\nrules = [{{ action = "{}", protocol = "tcp", destination_ports = ["80"] }}, {{ action = "reflect" }}]\n'
@@ -279,3 +280,39 @@ def test_rules_say_what_suricata_sees(daemon, three):
     assert counted("sent") > 0 and int(daemon.json("show", "acl", "some")["acls"][0]["redirected"]) > 0
     assert a.ping(SERVER, count=1, wait=5).received == 1, "other protocols pass without it"
     assert counted("returned", "ip4-redirect-input") <= counted("sent")
+
+
+def datagrams(client, server, content):
+    """Sends a datagram there and back, each whole."""
+    with contextlib.ExitStack() as stack:
+
+        def made(pod):
+            with pod.entered():
+                made = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            made.settimeout(10)
+            return made
+
+        asks, answers = made(client), made(server)
+        answers.bind((SERVER, 9000))
+        asks.sendto(content, (SERVER, 9000))
+        received, sender = answers.recvfrom(65535)
+        answers.sendto(received[::-1], sender)
+        return received, asks.recv(65535)
+
+
+@pytest.mark.parametrize("reassemble", [False, True])
+def test_datagrams_in_fragments_pass_suricata(daemon, three, reassemble):
+    a, _, _, b = three
+    assert a.ping(SERVER, count=1, wait=5).received == 1
+    daemon.apply(tenant(", reassemble = true" if reassemble else ""))
+    counted = since(daemon)
+    content = bytes(range(250)) * 16
+    for _ in range(3):
+        assert datagrams(a, b, content) == (content, content[::-1])
+    assert counted("reassembled", "ip4-redirect-reassembly") == (6 if reassemble else 0), events(daemon)
+    assert counted("fragments", "ip4-redirect-reassembly") == (18 if reassemble else 0)
+    assert counted("sent") == (0 if reassemble else 18)
+    assert counted("returned", "ip4-redirect-input") == (6 if reassemble else 18)
+    assert counted("fragmented", "ip4-fragment") == (6 if reassemble else 0)
+    session = next(one for one in daemon.json("show", "session", "--tenant", "red", "--protocol", "udp")["sessions"])
+    assert int(session["forward_packets"]) == 3, "fragments are its packets"

@@ -15,6 +15,7 @@
 //! | [`neighbour`] | ARP and IPv6 neighbour discovery |
 //! | [`policer`] | how much may come |
 //! | [`port_split`] | two interfaces with one address, told apart by port |
+//! | `reassembly` | fragments put together |
 //! | [`session`] | tenants and their sessions |
 //! | [`tunnel`] | VXLAN and Geneve |
 //! | [`vlan`] | VLAN sub-interfaces |
@@ -37,6 +38,7 @@ pub mod local;
 pub mod neighbour;
 pub mod policer;
 pub mod port_split;
+mod reassembly;
 pub mod session;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -25,6 +25,7 @@ pub(super) fn of_tenant(inventory: &Inventory, tenant: &Tenant) -> Option<Redire
         on_failure: spec.on_failure,
         inspect_packets: spec.inspect_packets.into(),
         only_by_rules: spec.only_by_rules,
+        reassemble: spec.reassemble,
         patience: patience(spec.away_after),
         engine: Arc::clone(&tenant.engine),
     })

@@ -1,5 +1,5 @@
-//! `ip6-fragment`: cuts a packet of our own that is too big for its next hop (RFC 8200 section 4.5). Packets of others
-//! are never cut: their senders are told ("packet too big").
+//! `ip6-fragment`: cuts a packet of our own that is too big for its next hop (RFC 8200 section 4.5), or one that came in fragments and was put together here
+//! for an engine to see it whole. Other packets of others are never cut: their senders are told ("packet too big").
 //!
 //! | edge | packets |
 //! |---|---|
@@ -11,6 +11,8 @@
 use super::node::{Counter, Cuts, Drop, Fragment};
 use crate::ip::Lane;
 use crate::ip::family::V6;
+use crate::ip::rewrite::forward;
+use crate::reassembly::fragment_header_at;
 use core::fmt;
 use core::hash::BuildHasher;
 use graph::NodeSpec;
@@ -43,14 +45,37 @@ impl Identifications {
     }
 }
 
-/// Bytes of a fragment's headers.
-const HEADERS: usize = Ipv6Header::LEN + FragmentHeader::LEN;
+/// Bytes of a fragment's headers at most: what can stand before the fragment header in a packet's head.
+const HEADERS: usize = 128;
 
 /// The headers of a packet's fragments.
 pub(super) struct Headers {
-    whole: Ipv6Header,
-    id: u32,
+    /// All of them, the fragment header last.
     bytes: [u8; HEADERS],
+    len: usize,
+    /// Bytes of headers in the packet itself.
+    in_packet: usize,
+    /// Where the packet itself begins in the whole, and whether it isn't the end of that.
+    base: usize,
+    more: bool,
+}
+
+impl Headers {
+    /// Those before the fragment header, and that.
+    fn new(before: &[u8], fragment: &FragmentHeader, in_packet: usize) -> Option<Self> {
+        let (mut bytes, len) = ([0; HEADERS], before.len() + FragmentHeader::LEN);
+        let (first, last) = bytes.get_mut(..len)?.split_at_mut_checked(before.len())?;
+        first.copy_from_slice(before);
+        last.copy_from_slice(fragment.as_bytes());
+        Some(Self { bytes, len, in_packet, base: fragment.offset(), more: fragment.more() })
+    }
+
+    /// Those of a packet that has a fragment header already: they stay (RFC 8200 section 4.5).
+    fn of_fragment(head: &[u8]) -> Option<Self> {
+        let upper = walk(head).ok()?;
+        let (before, fragment) = (head.get(..fragment_header_at(head, &upper)?)?, upper.fragment?);
+        Self::new(before, &fragment, before.len() + FragmentHeader::LEN)
+    }
 }
 
 impl Cuts for V6 {
@@ -61,28 +86,38 @@ impl Cuts for V6 {
         ids: &mut Identifications,
         packets: &mut Packets,
         slot: SlotId,
-        _: &Lane<'_>,
+        lane: &Lane<'_>,
     ) -> Result<Headers, Drop> {
-        let (whole, _) = Ipv6Header::parse(packets.head(slot)).map_err(|_| Drop::BadPacket)?;
-        // What is made here has no extension headers; which of them would have to be in every fragment need not be known.
-        if whole.next_header.is_extension() {
+        let (meta, area) = packets.parts_mut(slot);
+        if !forward::<Self>(meta, area, lane) {
             return Err(Drop::BadPacket);
         }
-        Ok(Headers { whole: *whole, id: ids.next(whole), bytes: [0; HEADERS] })
+        let head = packets.head(slot);
+        let (whole, _) = Ipv6Header::parse(head).map_err(|_| Drop::BadPacket)?;
+        if whole.next_header.is_extension() {
+            return Headers::of_fragment(head).ok_or(Drop::BadPacket);
+        }
+        let fragment = FragmentHeader::new(whole.next_header, 0, false, ids.next(whole));
+        let before = Ipv6Header { next_header: IpProtocol::FRAGMENT, ..*whole };
+        Headers::new(before.as_bytes(), &fragment, Ipv6Header::LEN).ok_or(Drop::BadPacket)
     }
 
-    fn lens(_: &Headers) -> [usize; 3] {
-        [Ipv6Header::LEN, HEADERS, HEADERS]
+    fn lens(headers: &Headers) -> [usize; 3] {
+        [headers.in_packet, headers.len, headers.len]
     }
 
     fn of_fragment(headers: &mut Headers, from: usize, to: usize, more: bool) -> &[u8] {
-        let Headers { whole, id, bytes } = headers;
-        let len = U16::new((FragmentHeader::LEN + to - from) as u16);
-        let ip = Ipv6Header { next_header: IpProtocol::FRAGMENT, payload_len: len, ..*whole };
-        let fragment = FragmentHeader::new(whole.next_header, from, more, *id);
-        let (first, second) = bytes.split_at_mut(Ipv6Header::LEN);
-        first.copy_from_slice(ip.as_bytes());
-        second.copy_from_slice(fragment.as_bytes());
+        let Headers { bytes, len, base, more: others, .. } = headers;
+        let bytes = &mut bytes[..*len];
+        let payload_len = (*len - Ipv6Header::LEN + to - from) as u16;
+        if let Ok((header, rest)) = Ipv6Header::parse_mut(bytes) {
+            header.payload_len = U16::new(payload_len);
+            let at = rest.len() - FragmentHeader::LEN;
+            if let Ok((fragment, _)) = FragmentHeader::parse_mut(&mut rest[at..]) {
+                let (protocol, id) = (fragment.next_header, fragment.id.get());
+                *fragment = FragmentHeader::new(protocol, *base + from, more || *others, id);
+            }
+        }
         bytes
     }
 
@@ -97,7 +132,7 @@ impl Cuts for V6 {
 /// The node's declaration.
 pub const NODE: NodeSpec = NodeSpec {
     name: "ip6-fragment",
-    help: "Cuts IPv6 packets of our own that are too big for their next hop.",
+    help: "Cuts IPv6 packets of our own, or put together here, that are too big for their next hop.",
     edges: Next::NAMES,
     drops: Drop::SPECS,
     counters: Counter::SPECS,

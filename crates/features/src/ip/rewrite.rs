@@ -54,7 +54,7 @@ pub(crate) trait Forwards: Family {
     /// Whether the source address is good on one link only.
     fn is_of_one_link(header: &Self::Header) -> bool;
 
-    /// Whether a packet that is too big is cut here. `local`: it was made here.
+    /// Whether a packet that is too big is cut here. `local`: it was made here, or put together.
     fn may_be_cut(header: &Self::Header, local: bool) -> bool;
 }
 
@@ -169,7 +169,8 @@ fn unusual<F: Forwards>(ctx: &mut Ctx<'_>, slot: SlotId, lane: &Lane<'_>) -> u8 
         return if sent { lane.edge } else { drop::<F>(ctx, slot, Unsent::NoHeadroom) };
     }
     // Ends of tunnels don't fragment (RFC 7348 section 4.3).
-    let cut_here = local && !meta.flags.has(Flags::ENCAPSULATED);
+    let may_be_cut = local || meta.flags.has(Flags::MAY_BE_CUT);
+    let cut_here = may_be_cut && !meta.flags.has(Flags::ENCAPSULATED);
     // Nothing here can both segment and fragment: the sender of a super-frame is told its MTU in any case.
     if segment.is_none() && F::may_be_cut(&header, cut_here) {
         return F::FRAGMENT;

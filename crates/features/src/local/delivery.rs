@@ -5,7 +5,7 @@ use crate::tunnel::{Encapsulation, Tunnels};
 use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
 use graph::nodes::INTERFACE_OUTPUT;
-use graph::packet::{OwnedPacket, Packets, SlotId};
+use graph::packet::SlotId;
 use graph::publish::Key;
 use graph::{Ctx, NodeContext};
 use wire::UdpHeader;
@@ -93,15 +93,4 @@ impl Listeners {
         let listener = tunnels.listener(meta.table, local, udp.dst_port.get())?;
         self.edges.get(listener as usize).copied().filter(|edge| *edge != 0).map(Heard::By)
     }
-}
-
-/// A packet of these bytes, from the IP header on, that came in as `like` did; its transport header is `l4` bytes from
-/// its start. `None` where no slot is free.
-pub(super) fn adopt(packets: &mut Packets, like: SlotId, bytes: Vec<u8>, l4: u16) -> Option<SlotId> {
-    let like = *packets.meta(like);
-    let slot = packets.adopt(&OwnedPacket::new(like.rx_if, bytes)).ok()?;
-    let meta = packets.meta_mut(slot);
-    (meta.l2, meta.l3, meta.l4) = (meta.data, meta.data, meta.data + l4);
-    (meta.table, meta.flags, meta.trace) = (like.table, like.flags, like.trace);
-    Some(slot)
 }

@@ -10,14 +10,11 @@
 //! finds them in the first one only. Each packet belongs to one worker; others hand its fragments over. A fragment that waits
 //! is copied, and ends here.
 
-use super::assemble::{Assemble, Assembles, Bad, Counter, Loss};
-use super::reassembly::Piece;
+use super::bounds;
 use crate::ip::family::V4;
-use core::fmt;
+use crate::reassembly::{Assemble, Assembles, Bounds, Counter, Loss};
 use graph::packet::Meta;
 use graph::{Attach, NodeKind, NodeSpec};
-use wire::ipv4::{Ipv4Flags, Ipv4Header};
-use wire::{Header, IpProtocol, U16};
 
 /// Key under which the node takes fragments that other workers hand over.
 const HANDOVER_KEY: u32 = 4;
@@ -54,7 +51,7 @@ impl From<Loss> for Drop {
         match loss {
             Loss::Duplicate => Self::Duplicate,
             Loss::Overlap => Self::Overlap,
-            Loss::BadFragment => Self::BadFragment,
+            Loss::BadFragment | Loss::BadLength | Loss::NeighbourDiscovery => Self::BadFragment,
             Loss::TooMany => Self::TooMany,
             Loss::TimedOut => Self::TimedOut,
             Loss::Evicted => Self::Evicted,
@@ -64,48 +61,23 @@ impl From<Loss> for Drop {
     }
 }
 
-/// VRF, source, destination, protocol, identification.
-type Key = (u16, [u8; 4], [u8; 4], IpProtocol, u16);
+/// Packets to us.
+struct Local;
 
-impl Assembles for V4 {
+impl Assembles for Local {
+    type Version = V4;
     type Drop = Drop;
-    type Key = Key;
 
     /// 30 s, between RFC 791's 15 and RFC 1122's 60.
-    const TIMEOUT: u64 = 30_000_000_000;
-    const HANDOVER: u32 = HANDOVER_KEY;
-    const LOCAL: u8 = Next::Local.edge();
-    const ICMP_ERROR: u8 = Next::IcmpError.edge();
+    const BOUNDS: Bounds = bounds(30);
+    const ONWARD: u8 = Next::Local.edge();
+    const HANDOVER: Option<u32> = Some(HANDOVER_KEY);
+    const ICMP_ERROR: Option<u8> = Some(Next::IcmpError.edge());
+    const ATOMIC: bool = false;
 
-    fn read<'b>(bytes: &'b [u8], meta: &mut Meta) -> Result<(Key, Piece<'b>), Bad<Self>> {
-        let bad = || Bad::Drop(Drop::BadFragment);
-        let (header, _) = Ipv4Header::parse(bytes).map_err(|_| bad())?;
-        let (headers, payload) = bytes.split_at_checked(header.header_len()).ok_or_else(bad)?;
-        let (offset, more) = (header.fragment_offset(), header.flags().contains(Ipv4Flags::MORE_FRAGMENTS));
-        let too_long = headers.len() + offset + payload.len() > usize::from(u16::MAX);
-        if too_long || (more && !payload.len().is_multiple_of(8)) {
-            return Err(bad());
-        }
-        let key = (meta.table, header.src, header.dst, header.protocol, header.id.get());
-        Ok((key, Piece { offset, more, payload, headers }))
-    }
-
-    fn whole(mut bytes: Vec<u8>, payload: &[u8]) -> Result<(Vec<u8>, u16), Drop> {
-        let l4 = bytes.len();
-        let len = u16::try_from(l4 + payload.len()).map_err(|_| Drop::BadFragment)?;
-        let (header, options) = Ipv4Header::parse_mut(&mut bytes).map_err(|_| Drop::BadFragment)?;
-        header.set_fragment(Ipv4Flags::empty(), 0);
-        header.total_len = U16::new(len);
-        header.checksum = U16::new(header.compute_checksum(options));
-        bytes.extend_from_slice(payload);
-        Ok((bytes, l4 as u16))
-    }
-
-    fn describe(head: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
-        match Ipv4Header::parse(head) {
-            Ok((header, _)) => write!(out, "id {} from byte {}", header.id, header.fragment_offset()),
-            Err(_) => Ok(()),
-        }
+    /// The VRF.
+    fn place(meta: &Meta) -> (u16, u16) {
+        (meta.table, 0)
     }
 }
 
@@ -118,6 +90,6 @@ pub const NODE: NodeSpec = NodeSpec {
     drops: Drop::SPECS,
     counters: Counter::SPECS,
     attach: &[Attach { parent: "handover", key: HANDOVER_KEY }],
-    make: Assemble::<V4>::boxed,
+    make: Assemble::<Local>::boxed,
     ..NodeSpec::EMPTY
 };

@@ -66,6 +66,8 @@ pub const NODES: &[NodeSpec] = &[
     redirect::NODES[1],
     redirect::NODES[2],
     redirect::NODES[3],
+    redirect::NODES[4],
+    redirect::NODES[5],
 ];
 
 /// The services that are here.

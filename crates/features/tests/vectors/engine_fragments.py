@@ -77,7 +77,7 @@ def datagram(name, version, near, own, far, size=4000, headers=None):
 def bad(name, version, pieces):
     """Parts of a datagram from A to B that comes to nothing: offset, length, whether more follow."""
     whole = upper(version, A[version], B[version], 40000, 53, 65000)
-    come = [part(version, A[version], B[version], 64, whole[at : at + size], at, more) for at, size, more in pieces]
+    come = [part(version, A[version], B[version], 64, whole[at : at + size] or whole[:size], at, more) for at, size, more in pieces]
     show(f"{name}{version}/came", [framed(version, MACS[2], NEIGHBOUR, one) for one in come])
 
 

@@ -56,6 +56,8 @@ impl Flags {
     pub const FRAGMENT: Self = Self(16);
     /// The packet is on its way to the other end of a tunnel.
     pub const ENCAPSULATED: Self = Self(32);
+    /// The packet was put together from fragments, and may be cut again, whatever its IP version.
+    pub const MAY_BE_CUT: Self = Self(64);
 
     /// Whether all of `other`'s flags are set.
     #[must_use]

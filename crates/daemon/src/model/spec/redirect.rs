@@ -22,6 +22,8 @@ pub struct RedirectSpec {
     pub inspect_packets: u32,
     /// Only sessions visit it of which a rule says so.
     pub only_by_rules: bool,
+    /// Packets in fragments are put together for it.
+    pub reassemble: bool,
 }
 
 impl RedirectSpec {
@@ -56,6 +58,7 @@ impl RedirectSpec {
             )?,
             inspect_packets: redirect.inspect_packets,
             only_by_rules: redirect.only_by_rules,
+            reassemble: redirect.reassemble,
         })
     }
 
@@ -71,6 +74,7 @@ impl RedirectSpec {
             away_after_milliseconds: if self.away_after == DEFAULT_AWAY_AFTER { 0 } else { self.away_after },
             inspect_packets: self.inspect_packets,
             only_by_rules: self.only_by_rules,
+            reassemble: self.reassemble,
         }
     }
 

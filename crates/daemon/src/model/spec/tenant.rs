@@ -397,6 +397,7 @@ mod tests {
                     on_failure: api::v1::FailureAction::Pass.into(),
                     away_after_milliseconds: 300,
                     inspect_packets: 7,
+                    reassemble: true,
                     ..redirect
                 });
                 other

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use tables::session::Key;
 
 /// Nanoseconds for which a datagram is known: RFC 6146 section 4 asks for 2 s at least.
-const TIMEOUT: u64 = 2_000_000_000;
+pub(in super::super) const TIMEOUT: u64 = 2_000_000_000;
 /// Datagrams of an interface at a time.
 const DATAGRAMS: usize = 256;
 /// Bytes of an interface's fragments that wait: four of the longest datagrams.

@@ -12,6 +12,7 @@ mod ip6_sv_reassembly;
 mod node;
 mod piece;
 
+pub(super) use datagrams::TIMEOUT;
 pub(super) use piece::seen;
 pub(crate) use piece::{Piece, Pieces};
 

@@ -2,7 +2,7 @@
 
 use super::datagrams::{Datagrams, Later};
 use super::piece::{Pieces, Ports};
-use crate::local::owner_of_fragments;
+use crate::reassembly::owner_of_fragments;
 use crate::session::tenants::Tenants;
 use crate::session::tuple::Kind;
 use core::fmt;

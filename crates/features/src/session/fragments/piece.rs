@@ -1,6 +1,7 @@
 //! Fragments as sessions see them.
 
 use crate::ip::family::{Family, V4, V6};
+use crate::reassembly::fragment_header_at;
 use crate::session::tuple::{Kind, Mark, Tuple, has_sessions, later_fragment};
 use graph::packet::{Flags, Meta, Packets, SlotId};
 use tables::session::Key;
@@ -121,7 +122,8 @@ impl Pieces for V6 {
         // The protocol behind the fragment header is the first fragment's alone (RFC 8200 section 4.5).
         let ends = ((hosts.0, (id >> 16) as u16), (hosts.1, id as u16));
         let (datagram, from_high) = Key::v6(context, IpProtocol::FRAGMENT.0, ends.0, ends.1);
-        let len = header.total_len().saturating_sub(upper.unfragmentable_len + FragmentHeader::LEN);
+        let before = fragment_header_at(packets.head(slot), &upper).unwrap_or(upper.unfragmentable_len);
+        let len = header.total_len().saturating_sub(before + FragmentHeader::LEN);
         Some(Piece { datagram, from_high, offset: fragment.offset(), len, more: fragment.more() })
     }
 

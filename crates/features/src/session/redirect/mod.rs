@@ -6,17 +6,21 @@
 //! ```
 //!
 //! * `service`: says which packets leave, and which pass without; `output`: gives them their Ethernet header.
+//! * `whole`: the nodes that put fragments together before they leave, where the tenant wants that.
 //! * `returns`: the nodes that find the sessions of what comes back. What passes those is behind the service, so nothing goes round.
 //! * `heartbeat`: frames of our own that go the same way, by which is known whether the engine is there. A tap whose reader has died looks as before, and an engine
 //!   that drops all it is sent may be doing what it is there for.
 
 mod heartbeat;
 mod ip4_redirect_input;
+mod ip4_redirect_reassembly;
 mod ip6_redirect_input;
+mod ip6_redirect_reassembly;
 mod note;
 mod output;
 mod returns;
 mod service;
+mod whole;
 
 pub use heartbeat::frame as heartbeat_frame;
 pub use note::Judgment;
@@ -29,8 +33,14 @@ use graph::{IfIndex, NodeSpec};
 use std::sync::Arc;
 
 /// The folder's nodes besides the service.
-pub(super) const NODES: [NodeSpec; 4] =
-    [output::NODE, ip4_redirect_input::NODE, ip6_redirect_input::NODE, heartbeat::NODE];
+pub(super) const NODES: [NodeSpec; 6] = [
+    output::NODE,
+    ip4_redirect_reassembly::NODE,
+    ip6_redirect_reassembly::NODE,
+    ip4_redirect_input::NODE,
+    ip6_redirect_input::NODE,
+    heartbeat::NODE,
+];
 
 /// What becomes of packets while the engine is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +89,8 @@ pub struct Redirect {
     pub inspect_packets: u64,
     /// Only sessions go there of which a rule says so, by the service `acl`.
     pub only_by_rules: bool,
+    /// Packets in fragments are put together for it.
+    pub reassemble: bool,
     /// After how many nanoseconds without a heartbeat the engine is taken to be away.
     pub patience: u64,
     /// The engine.
@@ -94,6 +106,8 @@ pub struct Side {
     pub context: u16,
     /// The engine, and which sides of it the interface is.
     pub engine: (Arc<Engine>, [bool; 2]),
+    /// What came in fragments is whole, and may be cut again.
+    pub reassembled: bool,
 }
 
 /// All interfaces of engines, by index.
@@ -115,7 +129,8 @@ impl Sides {
                 self.0.resize(at + 1, None);
             }
             let sides = redirect.interfaces.map(|side| side == interface);
-            self.0[at] = Some(Side { tenant, context, engine: (Arc::clone(&redirect.engine), sides) });
+            let (engine, reassembled) = ((Arc::clone(&redirect.engine), sides), redirect.reassemble);
+            self.0[at] = Some(Side { tenant, context, engine, reassembled });
         }
     }
 

@@ -18,10 +18,11 @@ use core::marker::PhantomData;
 use graph::arc::Arcs;
 use graph::engine::MAX_VECTOR;
 use graph::locals::LocalKey;
-use graph::packet::{Packets, SlotId};
+use graph::packet::{Flags, Packets, SlotId};
 use graph::publish::Key as Part;
 use graph::{Ctx, Frame, GONE, Node, NodeContext, prefetch_read};
 use tables::session::{Key, Look};
+use wire::ipv6::{Ipv6Header, walk};
 
 graph::drops! {
     /// Why a packet of an engine gets no further.
@@ -97,7 +98,9 @@ impl<F: Pieces> Node for Returns<F> {
             } else if let Some(Ok((chain, flow, version))) = back {
                 returned += 1;
                 let version = if look.mark.kind == Kind::Later { of_later(version) } else { version };
+                let was_in_parts = F::IS_V6 && was_in_parts(tenants, ctx.packets, *slot);
                 let meta = ctx.packets.meta_mut(*slot);
+                meta.flags.set(if was_in_parts { Flags::MAY_BE_CUT } else { Flags::NONE });
                 (meta.next_hop, meta.tx_if) = (flow.0, version);
                 self.onward.edge(chain, F::IS_V6, arcs, meta)
             } else if let Some(owner) = elsewhere(tenants, look, ctx.worker as u32) {
@@ -135,6 +138,16 @@ fn read<F: Pieces>(packets: &Packets, slot: SlotId, context: u16) -> (Key, Mark)
 /// The worker that has the flow, where that is another one.
 fn elsewhere(tenants: &Tenants, look: &Look<Mark>, worker: u32) -> Option<u32> {
     (is_flow(look) && tenants.workers > 1).then(|| tenants.owner(&look.key)).filter(|owner| *owner != worker)
+}
+
+/// Whether an IPv6 packet has been put together from fragments before it went to the engine: it still has their header.
+#[inline(always)]
+fn was_in_parts(tenants: &Tenants, packets: &Packets, slot: SlotId) -> bool {
+    let meta = packets.meta(slot);
+    let header = packets.header::<Ipv6Header>(slot, meta.l3);
+    header.is_some_and(|header| header.next_header.is_extension())
+        && tenants.engines.get(meta.rx_if).is_some_and(|side| side.reassembled)
+        && walk(packets.head(slot)).is_ok_and(|upper| upper.fragment.is_some())
 }
 
 /// Whether it is a packet of a flow, or a part of one that has no ports.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | of a session of which the engine has seen enough, or was judged | passes, and those behind it don't come here |
 //! | while the engine is away | passes or is dropped, as the tenant says |
-//! | any other, also a later fragment | goes to the engine |
+//! | a fragment, where the engine is to see packets whole | goes to a node that puts them together, and from there to the engine |
+//! | any other, also a fragment | goes to the engine |
 
 use super::note::Note;
 use super::{OnFailure, Redirect};
@@ -16,7 +17,7 @@ use crate::session::serving::{Ahead, Oncoming, RESUMES, Serve, Serving, Verdict,
 use crate::session::tenants::TICK_BITS;
 use crate::session::translate::Sided;
 use crate::session::tuple::{TCP_OFFSET, icmp_error_at, transport_at};
-use graph::packet::{Gso, Packets, SlotId};
+use graph::packet::{Flags, Gso, Packets, SlotId};
 use graph::plan::Plan;
 use graph::{Feature, NodeSpec, prefetch_read};
 use std::sync::LazyLock;
@@ -27,6 +28,8 @@ graph::edges! {
     enum Next {
         Drop => "drop",
         Output => "redirect-output",
+        Whole4 => "ip4-redirect-reassembly",
+        Whole6 => "ip6-redirect-reassembly",
     }
 }
 
@@ -47,7 +50,7 @@ graph::drops! {
 graph::counters! {
     /// What is counted.
     enum Counter {
-        /// Packets that went to an engine.
+        /// Packets that went to an engine as they were, fragments among them.
         Sent => "sent",
         /// Packets that passed without, since the engine was away.
         PassedAway => "passed-engine-away",
@@ -167,18 +170,18 @@ impl Serve for Redirecting {
             return Verdict::Next;
         }
         let packets = pieces(visit.packets, visit.slot, visit.is_v6);
-        self.sees(visit, packets)
+        self.sees::<false>(visit, packets)
     }
 
     fn fragment(&mut self, visit: &mut Visit<'_>) -> Verdict {
-        self.sees(visit, 1)
+        self.sees::<true>(visit, 1)
     }
 }
 
 impl Redirecting {
-    /// What becomes of a packet that the engine sees as so many.
+    /// What becomes of a packet that the engine sees as so many. `LATER`: it is a fragment, and not the first one.
     #[inline(always)]
-    fn sees(&self, visit: &mut Visit<'_>, packets: u32) -> Verdict {
+    fn sees<const LATER: bool>(&self, visit: &mut Visit<'_>, packets: u32) -> Verdict {
         let Some(redirect) = visit.tenant().and_then(|tenant| tenant.redirect.as_ref()) else {
             return Verdict::Next;
         };
@@ -208,10 +211,15 @@ impl Redirecting {
                 return Verdict::Drop(Drop::Untranslated.into());
             }
         }
-        note.go(way, packets);
         let meta = visit.packets.meta_mut(visit.slot);
         meta.tx_if = redirect.interfaces[way];
         meta.next_hop = redirect.interfaces[1 - way].into();
+        if redirect.reassemble && meta.flags.has(Flags::FRAGMENT) {
+            // All of them come back as one packet, if they do.
+            note.go(way, u32::from(!LATER));
+            return Verdict::To(if visit.is_v6 { Next::Whole6.edge() } else { Next::Whole4.edge() });
+        }
+        note.go(way, packets);
         visit.count(Counter::Sent);
         Verdict::To(Next::Output.edge())
     }

@@ -16,6 +16,7 @@ mod redirect;
 mod redirect_by_rules;
 mod redirect_fragments;
 mod redirect_translated;
+mod redirect_whole;
 mod serving;
 mod tcp;
 mod unchanged;

@@ -21,6 +21,7 @@ pub(super) fn redirected(inspect_packets: u64, on_failure: OnFailure) -> Tenant 
         inspect_packets,
         patience: PATIENCE,
         only_by_rules: false,
+        reassemble: false,
         engine,
     };
     Tenant {

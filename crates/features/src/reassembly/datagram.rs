@@ -7,7 +7,7 @@ pub(super) const PIECES: usize = 128;
 
 /// A fragment's place, and its bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'p> {
+pub(crate) struct Piece<'p> {
     /// Where its payload begins in the whole, in bytes.
     pub(super) offset: usize,
     /// Others follow.

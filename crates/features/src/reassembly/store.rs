@@ -7,10 +7,16 @@ use super::datagram::Datagram;
 pub(super) use super::datagram::{Piece, Refused};
 use graph::IfIndex;
 
-/// Datagrams that are put together at a time.
-const DATAGRAMS: usize = 64;
-/// Bytes of all of them.
-const BYTES: usize = 4 << 20;
+/// How much is put together at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Datagrams.
+    pub(crate) datagrams: usize,
+    /// Bytes of all of them.
+    pub(crate) bytes: usize,
+    /// Nanoseconds after which a datagram is given up.
+    pub(crate) timeout: u64,
+}
 
 /// What has become of a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,14 +57,13 @@ pub(super) struct GivenUp {
 #[derive(Clone, Debug)]
 pub(super) struct Reassembly<K> {
     list: Vec<Datagram<K>>,
-    /// Nanoseconds after which a datagram is given up.
-    timeout: u64,
+    bounds: Bounds,
     given_up: Vec<GivenUp>,
 }
 
 impl<K: Copy + Eq> Reassembly<K> {
-    pub(super) fn new(timeout: u64) -> Self {
-        Self { list: Vec::new(), timeout, given_up: Vec::new() }
+    pub(super) const fn new(bounds: Bounds) -> Self {
+        Self { list: Vec::new(), bounds, given_up: Vec::new() }
     }
 
     /// Takes a fragment that came in by `from` at `now` (monotonic nanoseconds). The caller has checked that it ends within the
@@ -73,7 +78,7 @@ impl<K: Copy + Eq> Reassembly<K> {
         self.expire(now);
         let at = self.list.iter().position(|datagram| datagram.key == key);
         let at = at.unwrap_or_else(|| {
-            self.make_room(DATAGRAMS - 1, BYTES);
+            self.make_room(self.bounds.datagrams - 1);
             self.list.push(Datagram::new(key, from, now));
             self.list.len() - 1
         });
@@ -84,7 +89,7 @@ impl<K: Copy + Eq> Reassembly<K> {
                 Ok(Outcome::Whole(Whole { headers, payload, from, earlier: pieces.len() - 1 }))
             }
             Ok(()) => {
-                self.make_room(DATAGRAMS, BYTES);
+                self.make_room(self.bounds.datagrams);
                 Ok(Outcome::Waits)
             }
             Err(Refused::Duplicate) => Err(Refused::Duplicate),
@@ -98,7 +103,7 @@ impl<K: Copy + Eq> Reassembly<K> {
     }
 
     fn expire(&mut self, now: u64) {
-        let timeout = self.timeout;
+        let timeout = self.bounds.timeout;
         let old = |datagram: &mut Datagram<K>| now.saturating_sub(datagram.begun) >= timeout;
         let old: Vec<_> = self.list.extract_if(.., old).collect();
         old.iter().for_each(|datagram| self.give_up(datagram, false));
@@ -116,11 +121,11 @@ impl<K: Copy + Eq> Reassembly<K> {
         core::mem::take(&mut self.given_up)
     }
 
-    /// Gives up datagrams until no more than so many, with so many bytes, are left: each time the oldest of the interface
+    /// Gives up datagrams until no more than so many, with as many bytes as may be, are left: each time the oldest of the interface
     /// that has most of them, so that one that floods loses its own.
-    fn make_room(&mut self, datagrams: usize, bytes: usize) {
+    fn make_room(&mut self, datagrams: usize) {
         let held = |list: &[Datagram<K>]| list.iter().map(|datagram| datagram.payload.len()).sum::<usize>();
-        while self.list.len() > datagrams || held(&self.list) > bytes {
+        while self.list.len() > datagrams || held(&self.list) > self.bounds.bytes {
             let of = |from: IfIndex| self.list.iter().filter(|datagram| datagram.from == from).count();
             // The last of equals is the first in a list that is searched backwards: the oldest.
             let most = self.list.iter().enumerate().rev().max_by_key(|(_, datagram)| of(datagram.from));
@@ -134,10 +139,13 @@ impl<K: Copy + Eq> Reassembly<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::datagram::PIECES;
+    use crate::reassembly::datagram::PIECES;
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
+    const DATAGRAMS: usize = 64;
+    const BYTES: usize = 4 << 20;
+    const BOUNDS: Bounds = Bounds { datagrams: DATAGRAMS, bytes: BYTES, timeout: 30 * SECOND };
 
     fn piece(payload: &[u8], offset: usize, more: bool) -> Piece<'_> {
         Piece { offset, more, payload, headers: if offset == 0 { b"first" } else { b"later" } }
@@ -152,7 +160,7 @@ mod tests {
     #[test]
     fn overlaps_spoil_a_datagram_and_duplicates_do_not() {
         let data = [7; 64];
-        let mut all = Reassembly::new(30 * SECOND);
+        let mut all = Reassembly::new(BOUNDS);
         assert_eq!(all.add(1, 1, 0, piece(&data[..16], 0, true)), Ok(Outcome::Waits));
         assert_eq!(all.add(1, 1, 0, piece(&data[..16], 0, true)), Err(Refused::Duplicate));
         assert_eq!(all.add(1, 1, 0, piece(&data[..8], 8, true)), Err(Refused::Overlap));
@@ -169,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_not_whole_in_time_is_given_up() {
-        let mut all = Reassembly::new(30 * SECOND);
+        let mut all = Reassembly::new(BOUNDS);
         assert_eq!(all.add(1, 1, 5, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
         let second = piece(&[2; 8], 8, false);
         let (headers, payload) = (b"first".to_vec(), [[1; 8], [2; 8]].concat());
@@ -184,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_fragments_takes_no_more_than_its_bounds() {
-        let mut all = Reassembly::new(30 * SECOND);
+        let mut all = Reassembly::new(BOUNDS);
         let data = vec![0; 8];
         for key in 0..10_000 {
             let _ = all.add(key, 1, 0, piece(&data, 65_000, true));
@@ -198,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_flood_on_one_interface_leaves_the_datagrams_of_others() {
-        let mut all = Reassembly::new(30 * SECOND);
+        let mut all = Reassembly::new(BOUNDS);
         for pod in 2..12 {
             assert_eq!(all.add(100 + u32::from(pod), pod, 0, piece(&[1; 8], 0, true)), Ok(Outcome::Waits));
         }
@@ -228,7 +236,7 @@ mod tests {
                 .map(|pair| piece(&data[pair[0]..pair[1]], pair[0], pair[1] < data.len()))
                 .collect();
             pieces.sort_by_key(|piece| (piece.offset as u64 + 1).wrapping_mul(order | 1).rotate_left(17));
-            let mut all = Reassembly::new(30 * SECOND);
+            let mut all = Reassembly::new(BOUNDS);
             let count = pieces.len();
             for (at, piece) in pieces.into_iter().enumerate() {
                 let outcome = all.add(1, 1, 0, piece);

@@ -1,0 +1,23 @@
+//! `ip6-redirect-reassembly`: has an engine see IPv6 packets whole that come in fragments.
+//!
+//! | edge | packets |
+//! |---|---|
+//! | `redirect-output` | whole packets, in a slot of their own |
+//! | `drop` | see [`whole::Drop`] |
+
+use super::whole::{self, ForEngine};
+use crate::ip::family::V6;
+use crate::reassembly::{Assemble, Counter};
+use graph::{NodeKind, NodeSpec};
+
+/// The node's declaration.
+pub(super) const NODE: NodeSpec = NodeSpec {
+    name: "ip6-redirect-reassembly",
+    help: "Puts fragments of IPv6 packets together that an engine is to see whole.",
+    kind: NodeKind::Output,
+    edges: whole::Next::NAMES,
+    drops: whole::Drop::SPECS,
+    counters: Counter::SPECS,
+    make: Assemble::<ForEngine<V6>>::boxed,
+    ..NodeSpec::EMPTY
+};
