@@ -2,6 +2,8 @@ package memif
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -204,6 +206,84 @@ func TestAServerThatLeavesAtOnceIsTriedEverLessOften(t *testing.T) {
 		expect(t, all, LinkDown)
 		waited += wait
 	}
+}
+
+// TestHelperLeavingClient is the client of TestAProgramThatEndsAfterCloseHasSaidSo: another process.
+func TestHelperLeavingClient(t *testing.T) {
+	address := os.Getenv("MEMIF_LEAVING_CLIENT")
+	if address == "" {
+		t.Skip("not a test of its own")
+	}
+	client, err := OpenClient(address, ClientConfig{RingSize: 64, HugePages: NoHugePages}, nil)
+	if err == nil {
+		_, err = client.ReadBatch(within(t), NewBatch(1)) // accepted, by then
+	}
+	if err == nil {
+		err = client.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Exit(0)
+}
+
+// Who closes a port, and ends right afterwards, has told the peer.
+func TestAProgramThatEndsAfterCloseHasSaidSo(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	leaves := func(leave func()) {
+		t.Helper()
+		left := make(chan struct{})
+		go func() { defer close(left); leave() }()
+		conn, err := l.Accept(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.WritePacket(packetOf(1, 60)); err != nil {
+			t.Fatal(err)
+		}
+		<-conn.Done()
+		if peer := new(PeerError); !errors.As(conn.Err(), &peer) || peer.Text != "client closed" {
+			t.Fatal(conn.Err())
+		}
+		<-left
+	}
+	for range 100 {
+		leaves(func() {
+			process := exec.Command(os.Args[0], "-test.run=^TestHelperLeavingClient$")
+			process.Env = append(os.Environ(), "MEMIF_LEAVING_CLIENT="+l.address, "GORACE=atexit_sleep_ms=0")
+			if said, err := process.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, said)
+			}
+		})
+	}
+	// Also who is told of the link may close it.
+	leaves(func() {
+		var client *Port
+		opened, closed := make(chan struct{}), make(chan time.Duration, 1)
+		client, err := OpenClient(l.address, ClientConfig{HugePages: NoHugePages}, func(event LinkEvent) {
+			<-opened
+			if event.Kind == LinkUp {
+				_, err := client.ReadBatch(t.Context(), NewBatch(1))
+				started := time.Now()
+				if err = errors.Join(err, client.Close()); err != nil {
+					t.Error(err)
+				}
+				closed <- time.Since(started)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		close(opened)
+		if after := <-closed; after >= closeTime {
+			t.Errorf("it took %v", after)
+		}
+	})
 }
 
 // Connections that nobody accepts, and that end, aren't kept.

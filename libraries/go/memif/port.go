@@ -14,6 +14,9 @@ const (
 	maxBackoff = 2 * time.Second
 )
 
+// closeTime bounds how long Close waits for an attempt to connect that is under way.
+const closeTime = time.Second
+
 // Port is one interface that connects again by itself, client or server: read and write as if the link never went down.
 type Port struct {
 	name     string
@@ -26,6 +29,7 @@ type Port struct {
 
 	mu     sync.Mutex
 	conn   *Conn
+	trying chan struct{}      // closed when the attempt that is under way has ended; nil if none is
 	admin  error              // why the link is to stay down, if it is
 	period context.Context    // as long as the link may be up
 	finish context.CancelFunc // ends it
@@ -92,8 +96,12 @@ func (p *Port) keep() {
 	for p.ctx.Err() == nil {
 		p.mu.Lock()
 		period, change := p.period, p.change
+		if period.Err() == nil {
+			p.trying = make(chan struct{})
+		}
+		trying := p.trying
 		p.mu.Unlock()
-		if period.Err() != nil {
+		if trying == nil {
 			select {
 			case <-change:
 			case <-p.ctx.Done():
@@ -102,6 +110,8 @@ func (p *Port) keep() {
 			continue
 		}
 		conn, err := p.open(period)
+		p.set(conn)
+		close(trying)
 		if err != nil {
 			if period.Err() == nil && err.Error() != told {
 				told = err.Error()
@@ -116,7 +126,6 @@ func (p *Port) keep() {
 		}
 		told = ""
 		since := time.Now()
-		p.set(conn)
 		p.news.tell(LinkEvent{Kind: LinkUp})
 		select {
 		case <-conn.Done():
@@ -156,13 +165,18 @@ func (p *Port) whyDown() error {
 	if p.admin != nil {
 		return p.admin
 	}
-	return localReason("interface closed")
+	if p.listener != nil {
+		return localReason("server closed")
+	}
+	return localReason("client closed")
 }
 
+// set has it be the connection from now on, nil for none, also where an attempt has ended with that.
+// set has it be the connection from now on, nil for none, also where an attempt has ended with that.
 func (p *Port) set(conn *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conn = conn
+	p.conn, p.trying = conn, nil
 	p.changed()
 }
 
@@ -286,7 +300,7 @@ func (p *Port) WriteBatch(packets [][]byte) (int, error) {
 	return n, nil // keep tells why the link went down
 }
 
-// Close ends the connection, and connects no more.
+// Close ends the connection, and connects no more. The peer has been told when it returns: the program may end then.
 func (p *Port) Close() error {
 	if p.ctx == nil {
 		return unopened("close", "port of OpenClient or OpenServer")
@@ -294,6 +308,21 @@ func (p *Port) Close() error {
 	p.cancel()
 	if p.listener != nil {
 		return p.listener.Close()
+	}
+	p.mu.Lock()
+	trying := p.trying
+	p.mu.Unlock()
+	if trying != nil {
+		select {
+		case <-trying:
+		case <-time.After(closeTime):
+		}
+	}
+	p.mu.Lock()
+	conn := p.conn
+	p.mu.Unlock()
+	if conn != nil {
+		conn.end(p.whyDown())
 	}
 	return nil
 }
