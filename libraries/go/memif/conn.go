@@ -152,7 +152,12 @@ func unopened(op, handle string) error {
 	return &Error{Op: op, Interface: "none", Err: detail(BadSetting, "no %s", handle)}
 }
 
-func interfaceName(address string, id uint32) string { return fmt.Sprintf("%s id %d", address, id) }
+func interfaceName(address string, id uint32) string {
+	if address == "" {
+		return fmt.Sprintf("id %d", id)
+	}
+	return fmt.Sprintf("%s id %d", address, id)
+}
 
 // Info is what both sides agreed on.
 func (c *Conn) Info() Info { return c.info }

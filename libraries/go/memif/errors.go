@@ -16,7 +16,13 @@ type Error struct {
 	Err       error  // the cause
 }
 
-func (e *Error) Error() string { return "memif: " + e.Op + " " + e.Interface + ": " + e.Err.Error() }
+func (e *Error) Error() string {
+	what := e.Op
+	if e.Interface != "" {
+		what += " " + e.Interface
+	}
+	return "memif: " + what + ": " + e.Err.Error()
+}
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }

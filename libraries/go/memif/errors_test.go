@@ -3,7 +3,9 @@ package memif
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -11,6 +13,9 @@ import (
 func names(t *testing.T, what string, err error, name string, cause error) {
 	t.Helper()
 	e := new(Error)
+	if strings.Contains(fmt.Sprint(err), "  ") || strings.Contains(fmt.Sprint(err), " :") {
+		t.Errorf("%s: %v has blanks too many", what, err)
+	}
 	if !errors.As(err, &e) || e.Interface != name || e.Op == "" || !errors.Is(err, cause) {
 		t.Errorf("%s: %v names not %q and %q", what, err, name, cause)
 	}
@@ -75,8 +80,8 @@ func TestEveryCallNamesInterfaceAndCause(t *testing.T) {
 		check(what, call(client), name, client.reason)
 	}
 	check("Conn.Err", client.Err(), name, client.reason)
-	check("Conn.Close", new(Conn).Close(), " id 0", BadSetting)
-	check("Conn.CloseWithReason", new(Conn).CloseWithReason(""), " id 0", BadSetting)
+	check("Conn.Close", new(Conn).Close(), "id 0", BadSetting)
+	check("Conn.CloseWithReason", new(Conn).CloseWithReason(""), "id 0", BadSetting)
 
 	address := abstract()
 	l, err := Listen(address, ListenConfig{}, ServerConfig{})
@@ -91,10 +96,12 @@ func TestEveryCallNamesInterfaceAndCause(t *testing.T) {
 	check("Listener.AdminUp", l.AdminUp(9), unknown, NotListening)
 	_, err = Listen(address, ListenConfig{})
 	names(t, "Listen", err, address, InUse)
+	_, err = Listen("", ListenConfig{})
+	names(t, "Listen", err, "", BadSetting)
 	_, err = OpenServer(address, ListenConfig{}, ServerConfig{}, nil)
 	names(t, "OpenServer", err, name, InUse)
 	_, err = OpenClient("", ClientConfig{ID: 9}, nil)
-	names(t, "OpenClient", err, " id 9", BadSetting)
+	names(t, "OpenClient", err, "id 9", BadSetting)
 	_, err = Dial(within(t), address, ClientConfig{ID: 9, HugePages: NoHugePages})
 	names(t, "Dial", err, unknown, UnknownInterface)
 	_ = l.Close()

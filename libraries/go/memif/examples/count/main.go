@@ -23,6 +23,11 @@ func main() {
 	size := flag.Int("send", 0, "send packets of so many `bytes`")
 	echo := flag.Bool("echo", false, "send back what comes in")
 	flag.Parse()
+	if flag.NArg() > 0 || (*server == "") == (*client == "") {
+		fmt.Fprintln(os.Stderr, "one of -server and -client is needed, and nothing beside options")
+		flag.Usage()
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *server, *client, uint32(*id), *size, *echo); err != nil {

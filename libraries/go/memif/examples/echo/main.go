@@ -19,6 +19,11 @@ func main() {
 	client := flag.String("client", "", "connect to an interface at this `socket`")
 	id := flag.Uint("id", 0, "interface id")
 	flag.Parse()
+	if flag.NArg() > 0 || (*server == "") == (*client == "") {
+		fmt.Fprintln(os.Stderr, "one of -server and -client is needed, and nothing beside options")
+		flag.Usage()
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *server, *client, uint32(*id)); err != nil && ctx.Err() == nil {

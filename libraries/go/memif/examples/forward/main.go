@@ -18,6 +18,11 @@ func main() {
 	a := flag.String("a", "@left", "serve an interface at this `socket`")
 	b := flag.String("b", "@right", "and at this one")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "nothing is needed beside options")
+		flag.Usage()
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *a, *b); err != nil {
