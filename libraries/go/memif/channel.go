@@ -293,8 +293,11 @@ func listenSocket(address string, settings ListenConfig) (*net.UnixListener, err
 			return err
 		})
 	})
-	if errors.Is(err, unix.EADDRINUSE) {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
 		return nil, InUse
+	case file && errors.Is(err, unix.ENOENT) && !errors.Is(err, BadSetting):
+		return nil, fmt.Errorf("%w %s: create it first", NoDirectory, address)
 	}
 	if err != nil {
 		return nil, err
@@ -336,14 +339,24 @@ func settle(path string, settings ListenConfig) error {
 // checkAddress says whether there can be such a socket at all.
 func checkAddress(address string) error {
 	name, abstract := strings.CutPrefix(address, "@")
-	length, limit := len(name), 107
-	if !abstract && len(name) > 107 { // goes through its directory's descriptor
-		length, limit = len(name)-1-strings.LastIndexByte(name, '/'), 80
+	slash := strings.LastIndexByte(name, '/')
+	long, file := len(name) > 107, len(name)-1-slash // what is long goes through its directory's descriptor
+	var why string
+	switch {
+	case name == "":
+		why = "it is empty"
+	case strings.IndexByte(name, 0) >= 0:
+		why = "it contains a NUL"
+	case long && abstract:
+		why = "an abstract name has at most 107 bytes"
+	case long && (slash < 0 || file == 0):
+		why = "a path of more than 107 bytes must name a directory and a file in it"
+	case long && file > 80:
+		why = "a file in a directory, with a path of more than 107 bytes, has a name of at most 80"
+	default:
+		return nil
 	}
-	if length < 1 || length > limit || strings.IndexByte(name, 0) >= 0 {
-		return detail(BadSetting, "no socket can have the address %q", address)
-	}
-	return nil
+	return detail(BadSetting, "socket address %q: %s", address, why)
 }
 
 // removeStale removes a socket file that nobody listens at.
@@ -356,7 +369,7 @@ func removeStale(path string) error {
 		return err
 	}
 	if info.Mode().Type() != os.ModeSocket {
-		return NotASocket
+		return fmt.Errorf("%s %w: remove it or choose another path", path, NotASocket)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -3,7 +3,6 @@ package memif
 import (
 	"fmt"
 	"io/fs"
-	"math"
 	"math/bits"
 	"time"
 
@@ -131,7 +130,7 @@ func (c ClientConfig) complete() (ClientConfig, error) {
 		inRange("BufferSize", uint64(c.BufferSize), 64, 65536),
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
 		inRange("HugePages", uint64(c.HugePages), uint64(TryHugePages), uint64(RequireHugePages)),
-		inRange("Timeout", uint64(c.Timeout), 1, math.MaxInt64),
+		positive("Timeout", c.Timeout),
 	)
 }
 
@@ -202,6 +201,13 @@ func firstError(all ...error) error {
 func inRange(name string, value, least, most uint64) error {
 	if value < least || value > most {
 		return detail(BadSetting, "%s %d is not in %d..=%d", name, int64(value), least, most)
+	}
+	return nil
+}
+
+func positive(name string, value time.Duration) error {
+	if value <= 0 {
+		return detail(BadSetting, "%s %v is not longer than 0s", name, value)
 	}
 	return nil
 }

@@ -118,7 +118,8 @@ const (
 const (
 	BadSetting   Cause = "setting out of range"
 	InUse        Cause = "another process listens there"
-	NotASocket   Cause = "file exists and is not a socket"
+	NotASocket   Cause = "exists and is not a socket"
+	NoDirectory  Cause = "no directory for socket"
 	Replaced     Cause = "socket file was replaced while it was made"
 	Registered   Cause = "interface id is already registered on this socket"
 	NotListening Cause = "no interface of this id on this socket"

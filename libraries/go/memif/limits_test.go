@@ -118,10 +118,17 @@ func TestSocketFiles(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(path, ListenConfig{}); !errors.Is(err, NotASocket) {
+	remedy := path + " exists and is not a socket: remove it or choose another path"
+	if _, err := Listen(path, ListenConfig{}); !errors.Is(err, NotASocket) || !strings.HasSuffix(err.Error(), remedy) {
 		t.Error(err)
 	}
 	_ = os.Remove(path)
+	for _, path := range []string{filepath.Join(t.TempDir(), "none", "memif.sock"), filepath.Join(directory, "none", "memif.sock")} {
+		remedy := "no directory for socket " + path + ": create it first"
+		if _, err := Listen(path, ListenConfig{}); !errors.Is(err, NoDirectory) || !strings.HasSuffix(err.Error(), remedy) {
+			t.Error(err)
+		}
+	}
 	l, err := Listen(path, ListenConfig{FileMode: 0o600}, ServerConfig{ID: 5})
 	if err != nil {
 		t.Fatal(err)
@@ -201,14 +208,18 @@ func TestPortsConnectAgain(t *testing.T) {
 // TestAddresses: what no socket can have is refused when it is opened, by all ways to open one, and the error names it.
 func TestAddresses(t *testing.T) {
 	long := strings.Repeat("x", 300)
-	for _, address := range []string{"", "@", "@" + long[:108], "/" + long, "/" + long + "/", long, "/a\x00b"} {
+	for address, why := range map[string]string{
+		"": "it is empty", "@": "it is empty", "/a\x00b": "it contains a NUL", "@" + long[:108]: "an abstract name has at most 107 bytes",
+		long: "must name a directory and a file in it", "/" + long + "/": "must name a directory and a file in it",
+		"/" + long: "has a name of at most 80",
+	} {
 		_, dialled := Dial(context.Background(), address, ClientConfig{})
 		_, listening := Listen(address, ListenConfig{}, ServerConfig{})
 		_, client := OpenClient(address, ClientConfig{}, nil)
 		_, server := OpenServer(address, ListenConfig{}, ServerConfig{}, nil)
 		for _, err := range []error{dialled, listening, client, server} {
 			var typed *Error
-			if !errors.Is(err, BadSetting) || !errors.As(err, &typed) || !strings.Contains(err.Error(), strconv.Quote(address)) {
+			if !errors.Is(err, BadSetting) || !errors.As(err, &typed) || !strings.HasSuffix(err.Error(), why) || !strings.Contains(err.Error(), strconv.Quote(address)) {
 				t.Errorf("%q: %v", address, err)
 			}
 		}

@@ -52,7 +52,7 @@ func Listen(address string, config ListenConfig, interfaces ...ServerConfig) (*L
 	config.MaxDescriptors, config.MaxMemory = or(config.MaxDescriptors, 8192), or(config.MaxMemory, 256<<30)
 	if err := firstError(
 		checkAddress(address),
-		inRange("Timeout", uint64(config.Timeout), 1, math.MaxInt64),
+		positive("Timeout", config.Timeout),
 		inRange("MaxHandshakes", uint64(config.MaxHandshakes), 1, 1<<16),
 		inRange("MaxDescriptors", uint64(config.MaxDescriptors), 1, math.MaxInt32),
 	); err != nil {

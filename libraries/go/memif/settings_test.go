@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -120,6 +121,9 @@ func TestDialsThatFailHere(t *testing.T) {
 		if _, err := Dial(within(t), abstract(), config); !errors.Is(err, BadSetting) || errors.Is(err, Unreachable) {
 			t.Errorf("%+v: %v", config, err)
 		}
+	}
+	if _, err := Dial(within(t), abstract(), ClientConfig{Timeout: -time.Second}); !strings.HasSuffix(err.Error(), "Timeout -1s is not longer than 0s") {
+		t.Error(err)
 	}
 	if _, err := Dial(within(t), abstract(), ClientConfig{Netns: "/nope"}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
