@@ -3,6 +3,7 @@ package memif
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"os"
@@ -438,7 +439,7 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 	for started := time.Now(); ; {
 		one := l.interfaces[m.id]
 		if one == nil {
-			return nil, detail(UnknownInterface, "%d", m.id)
+			return nil, fmt.Errorf("%w %d", UnknownInterface, m.id)
 		}
 		// First who it is: a stranger learns nothing of mode and secret.
 		if err := one.config.admitPeer(by.peer, by.channel); err != nil {
@@ -466,7 +467,7 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 		}
 		left := time.Until(started.Add(patience))
 		if left <= 0 {
-			return nil, detail(AlreadyConnected, "interface id %d", m.id)
+			return nil, fmt.Errorf("interface id %d is %w", m.id, AlreadyConnected)
 		}
 		freed := one.freed
 		l.mu.Unlock()

@@ -19,13 +19,14 @@ func TestRefusalsAreTypedForWhoIsRefused(t *testing.T) {
 		client ClientConfig
 		cause  error
 		code   uint32
+		words  string // as Rust has them
 	}{
-		{"wrong secret", ServerConfig{Secret: "psst"}, ClientConfig{Secret: "hey"}, WrongSecret, 1},
-		{"no secret", ServerConfig{Secret: "psst"}, ClientConfig{}, WrongSecret, 1},
-		{"another user", ServerConfig{AllowUIDs: []uint32{other}}, ClientConfig{}, NotAllowed, 2},
-		{"another id", ServerConfig{}, ClientConfig{ID: 7}, UnknownInterface, 3},
-		{"another mode", ServerConfig{Mode: IP}, ClientConfig{}, ModeMismatch, 4},
-		{"too much memory", ServerConfig{MaxMemory: 4096}, ClientConfig{}, Limit, 7},
+		{"wrong secret", ServerConfig{Secret: "psst"}, ClientConfig{Secret: "hey"}, WrongSecret, 1, "incorrect secret"},
+		{"no secret", ServerConfig{Secret: "psst"}, ClientConfig{}, WrongSecret, 1, "secret required"},
+		{"another user", ServerConfig{AllowUIDs: []uint32{other}}, ClientConfig{}, NotAllowed, 2, "not allowed to connect: user "},
+		{"another id", ServerConfig{}, ClientConfig{ID: 7}, UnknownInterface, 3, "unmatched interface id 7"},
+		{"another mode", ServerConfig{Mode: IP}, ClientConfig{}, ModeMismatch, 4, "mode mismatch: the interface is ip, the peer wants mode 0"},
+		{"too much memory", ServerConfig{MaxMemory: 4096}, ClientConfig{}, Limit, 7, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, err := Listen(abstract(), ListenConfig{}, c.server)
@@ -34,21 +35,21 @@ func TestRefusalsAreTypedForWhoIsRefused(t *testing.T) {
 			}
 			defer l.Close()
 			c.client.HugePages = NoHugePages
-			isRefused(t, l.address, c.client, c.cause, c.code)
+			isRefused(t, l.address, c.client, c.cause, c.code, c.words)
 		})
 	}
 	t.Run("busy", func(t *testing.T) {
-		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{ID: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		conn, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages})
+		conn, err := Dial(within(t), l.address, ClientConfig{ID: 5, HugePages: NoHugePages})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		isRefused(t, l.address, ClientConfig{HugePages: NoHugePages}, AlreadyConnected, 6)
+		isRefused(t, l.address, ClientConfig{ID: 5, HugePages: NoHugePages}, AlreadyConnected, 6, "interface id 5 is already connected")
 	})
 	t.Run("version", func(t *testing.T) {
 		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
@@ -75,12 +76,12 @@ func TestRefusalsAreTypedForWhoIsRefused(t *testing.T) {
 	}
 }
 
-func isRefused(t *testing.T, address string, config ClientConfig, cause error, code uint32) {
+func isRefused(t *testing.T, address string, config ClientConfig, cause error, code uint32, words string) {
 	t.Helper()
 	_, err := Dial(within(t), address, config)
 	var peer *PeerError
-	if !errors.Is(err, cause) || !errors.As(err, &peer) || peer.Code != code {
-		t.Errorf("%v, wanted %v by code %d", err, cause, code)
+	if !errors.Is(err, cause) || !errors.As(err, &peer) || peer.Code != code || !strings.HasPrefix(peer.Text, words) {
+		t.Errorf("%v, wanted %v by code %d: %s", err, cause, code, words)
 	}
 	for _, one := range codes {
 		if one.code != code && errors.Is(err, one.causes[0]) {
