@@ -131,7 +131,18 @@ func (c ClientConfig) complete() (ClientConfig, error) {
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
 		inRange("HugePages", uint64(c.HugePages), uint64(TryHugePages), uint64(RequireHugePages)),
 		positive("Timeout", c.Timeout),
+		checkMemory(c),
 	)
+}
+
+// checkMemory refuses what no region can hold, also where a server would allow less: that isn't known before. All else is in range.
+func checkMemory(c ClientConfig) error {
+	size := layout{c.TxQueues, c.RxQueues, log2(c.RingSize), uint32(c.BufferSize)}.size()
+	if size > shm.MaxRegion {
+		return detail(BadSetting, "%d queues of %d buffers of %d bytes need %d bytes, at most %d can be had: take fewer queues, smaller rings or buffers",
+			c.RxQueues+c.TxQueues, c.RingSize, c.BufferSize, size, uint64(shm.MaxRegion))
+	}
+	return nil
 }
 
 func (c ServerConfig) complete() (ServerConfig, error) {

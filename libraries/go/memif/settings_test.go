@@ -3,6 +3,7 @@ package memif
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +110,26 @@ func TestServersThatNobodyCouldMean(t *testing.T) {
 		if _, err := Listen(abstract(), config, ServerConfig{}); !errors.Is(err, BadSetting) {
 			t.Errorf("%+v: %v", config, err)
 		}
+	}
+}
+
+// What no region could hold is refused before there is a server, and what one can hold isn't.
+func TestSettingsThatNoRegionHolds(t *testing.T) {
+	large := ClientConfig{RxQueues: 256, TxQueues: 256, RingSize: 16384, BufferSize: 65536}
+	remedy := "at most 4294967296 can be had: take fewer queues, smaller rings or buffers"
+	_, dialled := Dial(within(t), abstract(), large)
+	port, opened := OpenClient(abstract(), large, nil)
+	if opened == nil {
+		_ = port.Close()
+	}
+	for _, err := range []error{dialled, opened} {
+		if !errors.Is(err, BadSetting) || !strings.HasSuffix(fmt.Sprint(err), remedy) {
+			t.Error(err)
+		}
+	}
+	large.BufferSize, large.RingSize = 2048, 2048
+	if _, err := large.complete(); err != nil {
+		t.Error(err)
 	}
 }
 
