@@ -77,7 +77,14 @@ class RawMemif:
 
     def add_region(self, index=0, size=None):
         """ADD_REGION; with a `size`, one that may not be true."""
-        self.send(ADD_REGION, struct.pack("<HQ", index, self.length if size is None else size), [self.descriptor])
+        # The server seals each file that it maps: it takes none twice.
+        descriptor = os.memfd_create("raw-memif", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING) if index else self.descriptor
+        if index:
+            os.ftruncate(descriptor, self.length)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        self.send(ADD_REGION, struct.pack("<HQ", index, self.length if size is None else size), [descriptor])
+        if index:
+            os.close(descriptor)
         self.receive(ACK)
 
     def add_ring(self, direction, index=0, region=0, offset=None, log2=None):
