@@ -78,14 +78,18 @@ class RawMemif:
     def add_region(self, index=0, size=None):
         """ADD_REGION; with a `size`, one that may not be true."""
         # The server seals each file that it maps: it takes none twice.
-        descriptor = os.memfd_create("raw-memif", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING) if index else self.descriptor
-        if index:
-            os.ftruncate(descriptor, self.length)
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-        self.send(ADD_REGION, struct.pack("<HQ", index, self.length if size is None else size), [descriptor])
-        if index:
+        descriptor = self._another_file() if index else os.dup(self.descriptor)
+        try:
+            self.send(ADD_REGION, struct.pack("<HQ", index, self.length if size is None else size), [descriptor])
+        finally:
             os.close(descriptor)
         self.receive(ACK)
+
+    def _another_file(self):
+        descriptor = os.memfd_create("raw-memif", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, self.length)
+        fcntl.fcntl(descriptor, _F_ADD_SEALS, _F_SEAL_SHRINK)
+        return descriptor
 
     def add_ring(self, direction, index=0, region=0, offset=None, log2=None):
         """ADD_RING; direction 1 is client to server."""

@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(100);
 const BATCH: usize = 512;
 
 /// Drops queues that workers have let go of, when it is told to, until there is nobody to tell it. Memory whose peer is gone is freed by whoever
-/// drops it last, 50 ms a GiB, and this thread keeps nobody waiting.
+/// drops it last, tens of milliseconds a GiB, and this thread keeps nobody waiting.
 pub(super) fn bury(shared: &Shared, told: &Receiver<()>) {
     while told.recv().is_ok() {
         shared.pool.bury();

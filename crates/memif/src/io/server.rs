@@ -52,7 +52,7 @@ pub enum ServerEvent {
     /// The link of an interface is up.
     Connected(Connection),
     /// The link of an interface is down. Its [`Connection`] is useless and should be dropped; where others wait for this thread, by
-    /// another one: who drops memory last, whose peer is gone, frees all of it, and that may take 50 ms a GiB.
+    /// another one: who drops memory last, whose peer is gone, frees all of it, and that may take tens of milliseconds a GiB.
     Disconnected {
         /// The interface.
         id: u32,

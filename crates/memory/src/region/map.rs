@@ -24,7 +24,7 @@ pub const MAX_REGION_SIZE: u64 = 1 << 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SealPolicy {
     /// Only regions with `F_SEAL_SHRINK`, which we then [seal against the freeing of pages](Region::keep_pages): the peer can't take any away
-    /// under us. Who touches a page that is just being freed sleeps until all that is freed with it is, 50 ms for a GiB.
+    /// under us. Who touches a page that is just being freed sleeps until all that is freed with it is, tens of milliseconds a GiB.
     #[default]
     Require,
     /// Also others: unsealed ones, and those that several map one after the other, as zero-copy clients announce and
