@@ -241,7 +241,8 @@ func inNetns(netns string, open func() error) error {
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
 		done <- func() error {
-			file, err := os.Open(netns)
+			// Whatever it is: a pipe would wait for who writes to it.
+			file, err := os.OpenFile(netns, os.O_RDONLY|unix.O_NONBLOCK, 0)
 			if err != nil {
 				return fmt.Errorf("%w: Netns: %w", BadSetting, err)
 			}

@@ -114,10 +114,14 @@ func (all *closers) full() bool {
 	return all.held >= most || heldByAll.Load() >= int64(ofProcess)
 }
 
-// closeFiles has files closed that a peer has sent.
+// closeFiles has files closed that a peer has sent; one that stands in for several is one.
 func (c closing) closeFiles(files []*os.File) {
-	if len(files) > 0 {
-		c.close(len(files), func() { closeFiles(files) })
+	open := map[*os.File]struct{}{}
+	for _, file := range files {
+		open[file] = struct{}{}
+	}
+	if len(open) > 0 {
+		c.close(len(open), func() { closeFiles(files) })
 	}
 }
 
@@ -194,21 +198,29 @@ func originOf(ctl channel, peer *Credentials) (from origin) {
 }
 
 // harmless gives the files of these descriptors; instead of each that is neither memory (which alone has seals) nor an eventfd a duplicate
-// of standIn, that is refused for the same reason: a thing of a peer is not even asked what it is.
+// of standIn, that is refused for the same reason: a thing of a peer is not even asked what it is. It is one for all of them: whoever sends
+// many mustn't have us open as many again.
 func harmless(fds []int, standIn int, closing closing) ([]*os.File, error) {
 	var files []*os.File
 	var foreign []int
+	var instead *os.File
 	var failed error
 	for _, fd := range fds {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-		if err != nil && !isEventfd(fd) {
-			foreign = append(foreign, fd)
-			if fd, err = unix.FcntlInt(uintptr(standIn), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-				failed = err
-				continue
+		if err == nil || isEventfd(fd) {
+			files = append(files, os.NewFile(uintptr(fd), "memif-peer"))
+			continue
+		}
+		foreign = append(foreign, fd)
+		if instead == nil && failed == nil {
+			var own int
+			if own, failed = unix.FcntlInt(uintptr(standIn), unix.F_DUPFD_CLOEXEC, 0); failed == nil {
+				instead = os.NewFile(uintptr(own), "memif-stand-in")
 			}
 		}
-		files = append(files, os.NewFile(uintptr(fd), "memif-peer"))
+		if instead != nil {
+			files = append(files, instead)
+		}
 	}
 	if len(foreign) > 0 {
 		closing.close(len(foreign), func() {

@@ -72,6 +72,21 @@ func hand(t *testing.T, all *closers, socket *net.UnixConn, message []byte, file
 	return end
 }
 
+// greeted is a connection, and what the server says first.
+func greeted(t *testing.T, address string) (channel, *message) {
+	t.Helper()
+	ctl, err := dialChannel(within(t), address, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ctl.socket.SetDeadline(time.Now().Add(patience))
+	first, _, err := ctl.receive(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctl, first
+}
+
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
@@ -147,15 +162,8 @@ func TestFilesThatCannotBeClosed(t *testing.T) {
 				if sent > c.most {
 					t.Fatal("let in for ever")
 				}
-				ctl, err := dialChannel(within(t), l.address, "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				_ = ctl.socket.SetDeadline(time.Now().Add(patience))
-				m, _, err := ctl.receive(false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				ctl, m := greeted(t, l.address)
+				var err error
 				if m.kind == msgHello && c.files > 0 {
 					_, _, err = ctl.socket.WriteMsgUnix(table.message(t, "init"), nil, nil)
 					_, _, acked := ctl.receive(false)

@@ -46,6 +46,16 @@ const (
 	RequireHugePages = shm.RequireHugePages
 )
 
+// PeerMemory says which memory of clients a server takes, by what they can still do to it.
+type PeerMemory = shm.PeerMemory
+
+// Choices for [PeerMemory].
+const (
+	SealedMemory = shm.SealedMemory
+	SharedMemory = shm.SharedMemory
+	AnyMemory    = shm.AnyMemory
+)
+
 // DefaultMaxPacket is the largest IPv4 packet in an Ethernet frame with a VLAN tag, in bytes. Longer ones can't be sent, unless our own
 // MaxPacket says that both sides take more.
 const DefaultMaxPacket = 65535 + 18
@@ -91,12 +101,12 @@ type ServerConfig struct {
 	// back when it goes, may come as often as it likes.
 	MaxHoles  uint64
 	MaxPacket int // longest packet to receive, in bytes: DefaultMaxPacket
-	// AllowUnsealed takes regions as they are. Otherwise they must be sealed against shrinking, and are sealed by us against growing and
-	// future writing when we have mapped them: then their pages can't be freed, nor the same file be announced again. What is unsealed can
-	// be announced by several clients, and as often as they like; one that truncates it loses its connection, so does one that punches holes
-	// into memory that had none (MemoryLost), where the process may have a userfaultfd, and as long as it punches it can have whoever
-	// touches the pages sleep.
-	AllowUnsealed bool
+	// PeerMemory says which memory is taken: SealedMemory. Regions must be sealed against shrinking then, and are sealed by us against
+	// growing and future writing when we have mapped them: their pages can't be freed, nor the same file be announced again. SharedMemory
+	// and AnyMemory can be announced by several clients, and as often as they like. One that punches holes into memory that had none loses
+	// its connection (MemoryLost), where the process may have a userfaultfd, and as long as it punches it can have whoever touches the pages
+	// sleep; so does one that truncates it, as AnyMemory can be.
+	PeerMemory PeerMemory
 	// The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract
 	// socket can be reached by every process of its network namespace, so that they, and the secret, are all that keeps others out.
 	AllowUIDs         []uint32 // effective users, as our user namespace numbers them: all if nil; an empty list is refused
@@ -158,6 +168,7 @@ func (c ServerConfig) complete() (ServerConfig, error) {
 		inRange("MaxTxQueues", uint64(c.MaxTxQueues), 1, 256),
 		checkRingSize("MaxRingSize", c.MaxRingSize),
 		inRange("MaxRegions", uint64(c.MaxRegions), 1, 256),
+		inRange("PeerMemory", uint64(c.PeerMemory), uint64(SealedMemory), uint64(AnyMemory)),
 		inRange("MaxPacket", uint64(c.MaxPacket), 1, 1<<31),
 		checkList("AllowUIDs", c.AllowUIDs),
 		checkList("AllowGIDs", c.AllowGIDs),

@@ -111,27 +111,32 @@ func (c *Conn) end(reason error) {
 	c.ending.Do(func() {
 		c.reason = reason
 		close(c.done)
-		c.channel.farewell(reason)
-		c.waker.close()
-		for _, q := range c.rx {
-			_ = q.close()
-		}
-		for _, q := range c.tx {
-			_ = q.close()
-		}
-		c.writer.Close()
-		c.share.closeRings(len(c.rx), len(c.tx))
-		// Nobody can be using it: all queues are closed. What a peer has put into its memory can keep that waiting.
-		if c.info.Role == Server {
-			c.channel.closing.close(c.table.Len(), func() { _ = c.table.Close() })
-		} else {
-			_ = c.table.Close()
-		}
-		c.channel.close()
-		if c.onEnd != nil {
-			c.onEnd()
-		}
+		c.release(reason)
 	})
+}
+
+// release tells the peer and gives back what the connection holds.
+func (c *Conn) release(reason error) {
+	c.channel.farewell(reason)
+	c.waker.close()
+	for _, q := range c.rx {
+		_ = q.close()
+	}
+	for _, q := range c.tx {
+		_ = q.close()
+	}
+	c.writer.Close()
+	c.share.closeRings(len(c.rx), len(c.tx))
+	// Nobody can be using it: all queues are closed. What a peer has put into its memory can keep that waiting.
+	if c.info.Role == Server {
+		c.channel.closing.close(c.table.Len(), func() { _ = c.table.Close() })
+	} else {
+		_ = c.table.Close()
+	}
+	c.channel.close()
+	if c.onEnd != nil {
+		c.onEnd()
+	}
 }
 
 // failed ends the connection for a fault of the peer, and gives the error to return.
@@ -152,6 +157,19 @@ func unopened(op, handle string) error {
 	return &Error{Op: op, Interface: "none", Err: detail(BadSetting, "no %s", handle)}
 }
 
+// unopened is the error of a call on one that nobody has opened.
+func (c *Conn) unopened(op string) error {
+	return c.wrap(op, detail(BadSetting, "no connection of Dial or Accept"))
+}
+
+// noRings is why there is nothing to read from or write to.
+func (c *Conn) noRings(op string) error {
+	if c.done == nil {
+		return c.unopened(op)
+	}
+	return c.wrap(op, NoRings)
+}
+
 func interfaceName(address string, id uint32) string {
 	if address == "" {
 		return fmt.Sprintf("id %d", id)
@@ -168,16 +186,35 @@ func (c *Conn) RxQueues() []*RxQueue { return c.rx }
 // TxQueues are the queues to send to.
 func (c *Conn) TxQueues() []*TxQueue { return c.tx }
 
+// never is the end of what nobody has opened.
+var never = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // Done is closed when the connection has ended.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+func (c *Conn) Done() <-chan struct{} {
+	if c.done == nil {
+		return never
+	}
+	return c.done
+}
 
 // Err is why the connection has ended; nil while it hasn't.
 func (c *Conn) Err() error {
+	if c.done == nil {
+		return c.unopened("use")
+	}
+	if c.over() {
+		return c.wrap("connection to", c.reason)
+	}
+	return nil
+}
+
+// over says whether done is closed. Calls that begin then find no rings, though these are closed one by one after it.
+func (c *Conn) over() bool {
 	select {
 	case <-c.done:
-		return c.wrap("connection to", c.reason)
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 
@@ -187,7 +224,7 @@ func (c *Conn) Close() error { return c.CloseWithReason("interface closed") }
 // CloseWithReason ends the connection with these words for the peer, cut to 95 bytes.
 func (c *Conn) CloseWithReason(text string) error {
 	if c.done == nil {
-		return c.wrap("close", detail(BadSetting, "no connection of Dial or Accept"))
+		return c.unopened("close")
 	}
 	c.end(localReason(text))
 	return nil
@@ -200,18 +237,24 @@ func (r localReason) Error() string        { return string(r) }
 func (r localReason) Is(target error) bool { return target == Closed || target == net.ErrClosed }
 
 // SetDeadline bounds reads and writes that wait, now and later; the zero time doesn't. One that is set while a call waits counts
-// after 100 ms at the latest.
+// after 100 ms at the latest. An error after Close.
 func (c *Conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+	return cmp.Or(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline bounds reads only.
-func (c *Conn) SetReadDeadline(t time.Time) error { return setDeadline(&c.readDeadline, t) }
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.readDeadline, t) }
 
 // SetWriteDeadline bounds writes only.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return setDeadline(&c.writeDeadline, t) }
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.writeDeadline, t) }
 
-func setDeadline(deadline *atomic.Int64, t time.Time) error {
+func (c *Conn) setDeadline(deadline *atomic.Int64, t time.Time) error {
+	switch err := c.Err(); {
+	case c.done == nil:
+		return c.unopened("set deadline of")
+	case errors.Is(err, Closed): // of what was closed here there are none, as net has it
+		return c.wrap("set deadline of", c.reason)
+	}
 	if t.IsZero() {
 		deadline.Store(0)
 	} else {
@@ -275,7 +318,7 @@ func (c *Conn) ReadPacket(buffer []byte) (int, error) {
 // fill receives from all queues in turn, beginning with another each time so that none waits for the others.
 func (c *Conn) fill(queues []*RxQueue, batch *Batch) (int, error) {
 	if len(queues) == 0 {
-		return 0, c.wrap("read", NoRings)
+		return 0, c.noRings("read")
 	}
 	first := 0
 	if len(queues) > 1 {

@@ -27,8 +27,12 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 	whole := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, HandshakeTimeout)
 	defer cancel()
-	if (closing{&servers, serverAt(address, config.Netns)}).beyondShare() {
+	server := serverAt(address, config.Netns)
+	if (closing{&servers, server}).beyondShare() {
 		return nil, fmt.Errorf("%w: %w", Unreachable, HangingFiles)
+	}
+	if mappings.crowded(server) {
+		return nil, HangingRegions
 	}
 	ctl, err := dialChannel(ctx, address, config.Netns)
 	switch {
@@ -43,6 +47,7 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 	// A deadline that has passed ends whatever waits.
 	stop := context.AfterFunc(ctx, func() { _ = ctl.socket.SetDeadline(time.Unix(1, 0)) })
 	h := &clientHandshake{channel: ctl, config: config}
+	h.apart = func(what, afterwards func()) (bool, error) { return mappings.do(ctx, server, what, afterwards) }
 	err = h.run()
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -50,8 +55,10 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 	if err == nil {
 		return h.connection(address)
 	}
-	if ctx.Err() != nil {
-		err = cmp.Or(ended(whole), context.Cause(ctx))
+	if why := ended(whole); why != nil {
+		err = why
+	} else if ctx.Err() != nil && !errors.Is(err, HandshakeTimeout) {
+		err = context.Cause(ctx)
 	}
 	if h.memory != nil {
 		h.memory.close()
@@ -84,9 +91,10 @@ func ended(ctx context.Context) error {
 type clientHandshake struct {
 	channel channel
 	config  ClientConfig
-	memory  *clientMemory
-	server  string // what it calls itself
-	peer    string // what it calls the interface
+	apart   func(what, afterwards func()) (begun bool, err error) // as that of a serverHandshake
+	memory  *clientMemory                                         // nil also where it is left to others
+	server  string                                                // what it calls itself
+	peer    string                                                // what it calls the interface
 }
 
 func (h *clientHandshake) run() error {
@@ -125,12 +133,28 @@ func (h *clientHandshake) run() error {
 	if err != nil {
 		return err
 	}
-	// The server has mapped it. One that has taken care that we can't keep it from freeing pages isn't one to talk to.
-	if err := h.memory.region.KeepPages(); err != nil {
+	h.peer = connected.name
+	return h.keepPages()
+}
+
+// keepPages seals our memory, which the server has mapped. One that has taken care that we can't keep it from freeing pages, or that we wait
+// for it, isn't one to talk to.
+func (h *clientHandshake) keepPages() error {
+	memory, failed := h.memory, error(nil)
+	keep := func() { failed = memory.region.KeepPages() }
+	if h.apart == nil {
+		keep()
+		return failed
+	}
+	begun, err := h.apart(keep, memory.close)
+	switch {
+	case err != nil && begun:
+		h.memory = nil
+		return held(err, 0)
+	case err != nil:
 		return err
 	}
-	h.peer = connected.name
-	return nil
+	return failed
 }
 
 // setUp makes the memory, as large as both sides want.

@@ -16,8 +16,9 @@
 //	}
 //
 // [Dial] and [Listen] give a [Conn] for as long as the peer stays; a [Port] is one interface, client or server, that connects
-// again by itself. All methods may be used by several goroutines; a [RxQueue] or [TxQueue] for each is the fast way.
-// Reads sleep while there is nothing to do, by the runtime's poller; what begins with Try never waits, for those who poll.
+// again by itself, and says why it isn't connected ([Port.Err]). All methods may be used by several goroutines; a [RxQueue] or
+// [TxQueue] for each is the fast way. Reads sleep while there is nothing to do, by the runtime's poller; what begins with Try
+// never waits, for those who poll.
 //
 // Every error is an [Error], which names the interface and wraps the cause: one of the constants of type [Cause], a
 // [PeerError], or what the system said. Deadlines end in [os.ErrDeadlineExceeded].

@@ -77,7 +77,7 @@ var codes = []struct {
 	{5, []error{Version}},
 	{6, []error{AlreadyConnected}},
 	{7, []error{
-		Limit, TooManyHandshakes, HangingDescriptors, TooManyRegions, TooMuchMemory, QuotaOfDescriptors, QuotaOfMemory,
+		Limit, TooManyHandshakes, HangingDescriptors, HangingRegions, TooManyRegions, TooMuchMemory, QuotaOfDescriptors, QuotaOfMemory,
 		RegionHoles, RegionSize, TooManyRings, RingSize,
 	}},
 }
@@ -109,7 +109,8 @@ const (
 
 // Why there is no connection.
 const (
-	Unreachable Cause = "no server"
+	Unreachable  Cause = "no server"
+	NotConnected Cause = "not connected yet"
 	// Limit is more than the peer allows, of rings or memory, say: it says what in its words.
 	Limit Cause = "more than the peer allows"
 )
@@ -134,6 +135,8 @@ const (
 	TooManyHandshakes Cause = "too many connections"
 	// HangingDescriptors says that too much of what the peer has sent isn't closed yet.
 	HangingDescriptors Cause = "descriptors sent before are not closed yet"
+	// HangingRegions says that too many regions of the peer's wait for their files, which somebody holds.
+	HangingRegions     Cause = "files of regions announced before are held: end whoever writes to them"
 	MessageSize        Cause = "message has not 128 bytes"
 	UnknownMessage     Cause = "unknown message type"
 	UnexpectedMessage  Cause = "unexpected message"

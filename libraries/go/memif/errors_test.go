@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // names checks that an error is an Error of this interface with this cause.
@@ -64,6 +65,20 @@ func TestFaultsNameInterfaceAndCause(t *testing.T) {
 	}
 }
 
+// Who was told of the end finds no ring that is still open, however long closing takes.
+func TestNothingIsSentOrReceivedOnceDoneIsClosed(t *testing.T) {
+	_, client := pair(t, ServerConfig{ID: 3}, ClientConfig{ID: 3})
+	reason := &PeerError{0, "gone"}
+	client.ending.Do(func() { // as far as end has come when it wakes who waits on Done
+		client.reason = reason
+		close(client.done)
+	})
+	for what, call := range connCalls {
+		names(t, what, call(client), interfaceName(client.address, 3), reason)
+	}
+	client.release(reason)
+}
+
 // Every exported call that gives an error is called here, or can't fail.
 func TestEveryCallNamesInterfaceAndCause(t *testing.T) {
 	server, client := pair(t, ServerConfig{ID: 3}, ClientConfig{ID: 3, RingSize: 64})
@@ -82,6 +97,16 @@ func TestEveryCallNamesInterfaceAndCause(t *testing.T) {
 	check("Conn.Err", client.Err(), name, client.reason)
 	check("Conn.Close", new(Conn).Close(), "id 0", BadSetting)
 	check("Conn.CloseWithReason", new(Conn).CloseWithReason(""), "id 0", BadSetting)
+	check("Conn.SetDeadline", new(Conn).SetDeadline(time.Now()), "id 0", BadSetting)
+	check("Conn.SetReadDeadline", new(Conn).SetReadDeadline(time.Now()), "id 0", BadSetting)
+	check("Conn.SetWriteDeadline", new(Conn).SetWriteDeadline(time.Now()), "id 0", BadSetting)
+	_ = client.Close() // the peer had ended it
+	if err := client.SetDeadline(time.Now()); err != nil {
+		t.Error("the reason stays the peer's:", err)
+	}
+	closed, _ := pair(t, ServerConfig{ID: 3}, ClientConfig{ID: 3, RingSize: 64})
+	_ = closed.Close()
+	check("Conn.SetReadDeadline", closed.SetReadDeadline(time.Now()), interfaceName(closed.address, 3), Closed)
 
 	address := abstract()
 	l, err := Listen(address, ListenConfig{}, ServerConfig{})
@@ -120,12 +145,10 @@ func TestEveryCallNamesInterfaceAndCause(t *testing.T) {
 	_, err = port.WriteBatch(packetsOf(1, 60))
 	check("Port.WriteBatch", err, name, Closed)
 
-	// Deadlines are numbers that are kept; closing what was opened ends it in any case.
-	for _, what := range []string{
-		"Conn.SetDeadline", "Conn.SetReadDeadline", "Conn.SetWriteDeadline", "Listener.Close", "Port.Close",
-	} {
-		called[what] = true
-	}
+	check("Port.Err", port.Err(), name, Closed)
+
+	// Closing what was opened ends it in any case.
+	called["Listener.Close"], called["Port.Close"] = true, true
 	fails := reflect.TypeFor[error]()
 	for _, of := range []reflect.Type{
 		reflect.TypeFor[*Conn](), reflect.TypeFor[*RxQueue](), reflect.TypeFor[*TxQueue](), reflect.TypeFor[*Listener](),

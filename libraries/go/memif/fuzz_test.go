@@ -77,7 +77,7 @@ func FuzzServerHandshake(f *testing.F) {
 			}
 		}
 		for i := range h.rx {
-			q := &RxQueue{end: h.rx[i], maxPacket: 1000}
+			q := &RxQueue{conn: new(Conn), end: h.rx[i], maxPacket: 1000}
 			_ = q.locked(func() error { return q.take(NewBatch(4)) })
 		}
 	})
@@ -230,7 +230,7 @@ func FuzzRings(f *testing.F) {
 		ends[0].ring.SetHead(rxHead)
 		ends[1].ring.SetHead(txHead)
 		batch := NewBatch(100)
-		rx := &RxQueue{end: ends[0], maxPacket: 5000}
+		rx := &RxQueue{conn: new(Conn), end: ends[0], maxPacket: 5000}
 		if err := rx.take(batch); err == nil && rxHead > 64 {
 			t.Errorf("head %d was believed", rxHead)
 		}
@@ -239,7 +239,7 @@ func FuzzRings(f *testing.F) {
 				t.Errorf("packet of %d bytes", len(packet))
 			}
 		}
-		tx := &TxQueue{end: ends[1], maxPacket: DefaultMaxPacket}
+		tx := &TxQueue{conn: new(Conn), end: ends[1], maxPacket: DefaultMaxPacket}
 		if sent, _, err := tx.put([][]byte{packetOf(1, 60), packetOf(2, 3000)}); err == nil && txHead > 64 || sent > int(txHead) {
 			t.Errorf("%d sent, %v, head %d", sent, err, txHead)
 		}

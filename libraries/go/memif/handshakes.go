@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -11,6 +12,8 @@ import (
 type handshake struct {
 	channel channel
 	peer    *Credentials
+	ctx     context.Context // ends when it is out of time, or ended
+	cancel  context.CancelCauseFunc
 	claimed bool // an interface
 	settled bool // its outcome stands
 	ended   error
@@ -20,6 +23,7 @@ type handshake struct {
 func (h *handshake) end(reason error) {
 	if h.ended == nil && !h.settled {
 		h.ended = reason
+		h.cancel(reason)
 		_ = h.channel.socket.SetDeadline(time.Unix(1, 0))
 	}
 }

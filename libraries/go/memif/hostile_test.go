@@ -20,7 +20,7 @@ import (
 // A server that accepts unsealed regions survives their being truncated.
 func TestMemoryThatGoesAway(t *testing.T) {
 	for _, write := range []bool{false, true} {
-		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{AllowUnsealed: true})
+		l, err := Listen(abstract(), ListenConfig{}, ServerConfig{PeerMemory: AnyMemory})
 		if err != nil {
 			t.Fatal(err)
 		}

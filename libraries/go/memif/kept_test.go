@@ -133,13 +133,23 @@ func TestMemoryThatIsGivenBack(t *testing.T) {
 				t.Fatal("refused")
 			}
 		})
+		l.mu.Lock()
+		one := l.interfaces[0]
+		l.mu.Unlock()
+		eventually(t, "it is on no account", func() bool { return one.account.Bytes() == 0 })
 	}
 }
 
 // TestAllocatedMemoryThatIsFreed: where nothing is sealed, a client that frees pages while it is connected loses the connection, and we don't
 // pay for others.
 func TestAllocatedMemoryThatIsFreed(t *testing.T) {
-	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{AllowUnsealed: true})
+	for name, which := range map[string]PeerMemory{"shared": SharedMemory, "any": AnyMemory} {
+		t.Run(name, func(t *testing.T) { allocatedMemoryIsFreed(t, which) })
+	}
+}
+
+func allocatedMemoryIsFreed(t *testing.T, which PeerMemory) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{PeerMemory: which})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,8 +74,11 @@ func TestCloseWakesEverybodyAndTellsThePeer(t *testing.T) {
 	if err := client.CloseWithReason("lunch"); err != nil {
 		t.Fatal(err)
 	}
+	if err := client.SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
 	for range 2 {
-		if err := <-waiting; !errors.Is(err, Closed) {
+		if err := <-waiting; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -29,6 +30,7 @@ type Port struct {
 
 	mu     sync.Mutex
 	conn   *Conn
+	why    error              // the link isn't up, as far as that is known
 	trying chan struct{}      // closed when the attempt that is under way has ended; nil if none is
 	admin  error              // why the link is to stay down, if it is
 	period context.Context    // as long as the link may be up
@@ -37,7 +39,7 @@ type Port struct {
 }
 
 // OpenClient is a client that connects to a server, whenever there is one. link, if not nil, is told what happens to the link, one event at a
-// time; of attempts that fail, what is news. It must not block: while it is told one event up to 64 wait, the oldest of more are forgotten.
+// time: each refusal, and that there is no server where it is news. It must not block: while it is told one event up to 64 wait, the oldest of more are forgotten.
 func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Port, error) {
 	name := interfaceName(address, config.ID)
 	_, err := config.complete()
@@ -55,13 +57,13 @@ func OpenServer(address string, listen ListenConfig, config ServerConfig, link f
 	p := newPort(interfaceName(address, config.ID), link)
 	refused, notAccepting := listen.Refused, listen.NotAccepting
 	listen.Refused = func(id *uint32, reason error) {
-		p.news.tell(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: reason}})
+		p.failed(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: reason}})
 		if refused != nil {
 			refused(id, reason)
 		}
 	}
 	listen.NotAccepting = func(reason error) {
-		p.news.tell(LinkEvent{LinkNotAccepting, &Error{Op: "accept", Interface: p.name, Err: reason}})
+		p.failed(LinkEvent{LinkNotAccepting, &Error{Op: "accept", Interface: p.name, Err: reason}})
 		if notAccepting != nil {
 			notAccepting(reason)
 		}
@@ -110,12 +112,23 @@ func (p *Port) keep() {
 			continue
 		}
 		conn, err := p.open(period)
-		p.set(conn)
+		over := err != nil && period.Err() != nil // by us: says nothing about the peer
+		if over {
+			p.set(nil, nil)
+		} else {
+			p.set(conn, err)
+		}
 		close(trying)
 		if err != nil {
-			if period.Err() == nil && err.Error() != told {
+			kind := failure(err)
+			switch {
+			case over:
+			case kind == LinkRefused: // each costs the peer something, and us
+				told = ""
+				p.news.tell(LinkEvent{kind, err})
+			case err.Error() != told:
 				told = err.Error()
-				p.news.tell(LinkEvent{failure(err), err})
+				p.news.tell(LinkEvent{kind, err})
 			}
 			select {
 			case <-period.Done():
@@ -132,7 +145,7 @@ func (p *Port) keep() {
 		case <-period.Done():
 			conn.end(p.whyDown())
 		}
-		p.set(nil)
+		p.set(nil, conn.Err())
 		if !errors.Is(conn.Err(), AdminDown) {
 			p.news.tell(LinkEvent{LinkDown, conn.Err()})
 		}
@@ -171,13 +184,58 @@ func (p *Port) whyDown() error {
 	return localReason("client closed")
 }
 
-// set has it be the connection from now on, nil for none, also where an attempt has ended with that.
-// set has it be the connection from now on, nil for none, also where an attempt has ended with that.
-func (p *Port) set(conn *Conn) {
+// set has it be the connection from now on, nil for none, and why there is none; also where an attempt has ended with that.
+func (p *Port) set(conn *Conn, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conn, p.trying = conn, nil
+	p.conn, p.why, p.trying = conn, why, nil
 	p.changed()
+}
+
+// failed tells of a client that isn't served: why the link isn't up, unless it is.
+func (p *Port) failed(event LinkEvent) {
+	p.mu.Lock()
+	if p.conn == nil {
+		p.why = event.Reason
+	}
+	p.mu.Unlock()
+	p.news.tell(event)
+}
+
+// Err is why the link isn't up, at any time; nil while it is. It is what was met last: that there is no server, how it refuses us, or we a
+// client, why the last connection ended, the administrator's words. NotConnected as long as nothing of it has happened; Closed after Close.
+func (p *Port) Err() error {
+	if p.ctx == nil {
+		return unopened("use", "port of OpenClient or OpenServer")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.ctx.Err() != nil:
+		return p.closed("use")
+	case p.admin != nil:
+		return p.wrap("use", p.admin)
+	case p.conn != nil:
+		return p.conn.Err()
+	case p.why != nil:
+		return p.why
+	}
+	return p.wrap("use", NotConnected)
+}
+
+// waited is why a call gave up waiting for the link: by its context, and what is known of the link.
+func (p *Port) waited(ctx context.Context) error {
+	err, why := ended(ctx), p.Err()
+	if own := new(Error); errors.As(why, &own) {
+		why = own.Err // the interface is named already
+	}
+	switch {
+	case why == nil:
+		return p.wrap("use", err)
+	case errors.Is(why, Closed): // a connection's end: the port goes on
+		return p.wrap("use", fmt.Errorf("%w: the link isn't up: %v", err, why))
+	}
+	return p.wrap("use", fmt.Errorf("%w: the link isn't up: %w", err, why))
 }
 
 // changed wakes who waits for a change. The lock is held.
@@ -214,13 +272,13 @@ func (p *Port) AdminUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.admin != nil {
-		p.admin = nil
+		p.admin, p.why = nil, nil
 		p.period, p.finish = context.WithCancel(p.ctx)
 		p.changed()
 	}
 }
 
-// Conn waits until the link is up and gives the connection.
+// Conn waits until the link is up and gives the connection. Where ctx ends first, the error wraps that, and why the link isn't up.
 func (p *Port) Conn(ctx context.Context) (*Conn, error) {
 	if p.ctx == nil {
 		return nil, unopened("use", "port of OpenClient or OpenServer")
@@ -243,7 +301,7 @@ func (p *Port) Conn(ctx context.Context) (*Conn, error) {
 		case <-p.ctx.Done():
 			return nil, p.closed("use")
 		case <-ctx.Done():
-			return nil, p.wrap("use", ended(ctx))
+			return nil, p.waited(ctx)
 		}
 	}
 }

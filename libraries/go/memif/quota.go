@@ -195,6 +195,27 @@ func (s *share) closeRings(rx, tx int) {
 	s.giveBack(amounts{ofDescriptors: uint64(costOfRings(rx, tx))})
 }
 
+// another is one more of the same interface, without anything yet.
+func (s *share) another() *share {
+	if s == nil {
+		return nil
+	}
+	return &share{of: s.of, by: s.by}
+}
+
+// join takes over what another has.
+func (s *share) join(other *share) {
+	if s == nil {
+		return
+	}
+	ledger.Lock()
+	defer ledger.Unlock()
+	for which, much := range other.has {
+		s.has[which] += much
+	}
+	other.has = amounts{}
+}
+
 // close gives all of it back; what is closed already has nothing.
 func (s *share) close() {
 	if s == nil || s.by == nil { // nobody's yet

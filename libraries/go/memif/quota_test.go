@@ -76,37 +76,6 @@ func TestQuotaOfAllClients(t *testing.T) {
 	}
 }
 
-// TestQuotaIsNoMoreThanThereAre: a quarter of what the process may open, whatever was asked for, and half of what it may map.
-func TestQuotaIsNoMoreThanThereAre(t *testing.T) {
-	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1000, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-			t.Fatal(err)
-		}
-	}()
-	if q := newQuota(8192, 1); q.most[ofDescriptors] != 250 {
-		t.Error(q.most)
-	}
-	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most := strings.TrimSpace(string(text)); most != "65530" {
-		t.Log("vm.max_map_count is", most)
-	} else if halfOfMappings() != 32765 {
-		t.Error(halfOfMappings())
-	}
-	if _, err := Listen(abstract(), ListenConfig{MaxDescriptors: -1}); !errors.Is(err, BadSetting) {
-		t.Error(err)
-	}
-}
-
 // taken is what is booked.
 func (q *quota) taken() amounts {
 	ledger.Lock()
@@ -188,49 +157,6 @@ func TestQuotaKeepsShares(t *testing.T) {
 	}
 	if q.taken() != (amounts{}) {
 		t.Error(q.taken())
-	}
-}
-
-// TestQuotaOfTheProcess: all listeners' clients together have no more than a quarter of the descriptors, whatever each may have, and the
-// clients of none can keep those of another from connecting.
-func TestQuotaOfTheProcess(t *testing.T) {
-	alone(t)
-	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 800, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-			t.Fatal(err)
-		}
-	}()
-	var parts []*share
-	for range 4 {
-		q := newQuota(8192, 1<<30)
-		defer q.leaveAll()
-		parts = append(parts, q.part())
-	}
-	for parts[0].take(1, 0) == nil {
-	}
-	if parts[0].has[ofDescriptors] != 125 {
-		t.Error("the greedy one has", parts[0].has)
-	}
-	for _, part := range parts[1:] {
-		if err := part.take(25, 0); err != nil {
-			t.Error(err)
-		}
-		if err := part.take(1, 0); !errors.Is(err, QuotaOfDescriptors) || !strings.Contains(err.Error(), "RLIMIT_NOFILE") {
-			t.Error(err)
-		}
-	}
-	for _, part := range parts {
-		part.close()
-	}
-	if ofClients.taken() != (amounts{}) {
-		t.Error(ofClients.taken())
 	}
 }
 

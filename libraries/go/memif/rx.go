@@ -67,7 +67,7 @@ func (q *RxQueue) fill(batch *Batch) (int, error) {
 func (q *RxQueue) locked(use func() error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.conn.over() {
 		return Closed
 	}
 	return q.end.table.Guard(use)

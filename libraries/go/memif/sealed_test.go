@@ -62,28 +62,26 @@ func TestClientCantFreePages(t *testing.T) {
 	}
 }
 
-// Memory whose pages can't be kept there is refused, and both sides are told why; with AllowUnsealed it is taken as it is.
+// Memory whose pages can't be kept there is refused, and both sides are told why; what is shared, or any, is taken as it is.
 func TestSealsOfRegions(t *testing.T) {
 	for _, c := range []struct {
-		files string // one for each region
-		cause error  // of the last one's refusal
+		files  string   // one for each region
+		causes [3]error // of the last one's refusal, for each PeerMemory
 	}{
-		{"memory", nil},
-		{"memory another-memory", nil},
-		{"unsealed", Unsealed},
-		{"sealed-for-good", Unsealable},
-		{"unwritable", Unwritable},
-		{"write-sealed", Unwritable},
-		{"memory memory", Unwritable},
+		{"memory", [3]error{}},
+		{"memory another-memory", [3]error{}},
+		{"unsealed", [3]error{Unsealed, Unsealed, nil}},
+		{"sealed-for-good", [3]error{Unsealable, nil, nil}},
+		{"unwritable", [3]error{Unwritable, Unwritable, Unwritable}},
+		{"write-sealed", [3]error{Unwritable, Unwritable, Unwritable}},
+		{"memory memory", [3]error{Unwritable, nil, nil}},
 	} {
-		for _, allow := range []bool{false, true} {
-			if allow && strings.Contains(c.files, "write") || allow && c.files == "unwritable" {
-				continue // can't be mapped to be written
-			}
-			t.Run(c.files+map[bool]string{true: ", unsealed allowed"}[allow], func(t *testing.T) {
+		for which, cause := range c.causes {
+			which := PeerMemory(which)
+			t.Run(c.files+[]string{"", ", shared", ", any"}[which], func(t *testing.T) {
 				refused := make(chan error, 1)
 				config := ListenConfig{Refused: func(_ *uint32, reason error) { refused <- reason }}
-				l, err := Listen(abstract(), config, ServerConfig{AllowUnsealed: allow})
+				l, err := Listen(abstract(), config, ServerConfig{PeerMemory: which})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -96,17 +94,17 @@ func TestSealsOfRegions(t *testing.T) {
 				files := strings.Fields(c.files)
 				for i, file := range files {
 					raw.send((&message{kind: msgAddRegion, index: uint16(i), size: rawRegion}).encode(), file)
-					if c.cause == nil || allow || i < len(files)-1 {
+					if cause == nil || i < len(files)-1 {
 						raw.hear([]string{"ack"})
 						continue
 					}
-					words := c.cause.Error()
+					words := cause.Error()
 					raw.hear([]string{"refused", words[:min(len(words), 95)]})
-					if err := <-refused; !errors.Is(err, c.cause) {
+					if err := <-refused; !errors.Is(err, cause) {
 						t.Error(err)
 					}
 				}
-				if !allow || files[0] != "memory" {
+				if which == SealedMemory || files[0] != "memory" {
 					return
 				}
 				seals, err := unix.FcntlInt(uintptr(raw.fd), unix.F_GET_SEALS, 0)

@@ -1,6 +1,7 @@
 package memif
 
 import (
+	"errors"
 	"os"
 
 	"quiver/memif/internal/shm"
@@ -26,6 +27,8 @@ func (l limits) hello(application string) *message {
 type serverHandshake struct {
 	// claim gives the interface of an id to this handshake, if the client may have it.
 	claim func(init *message) (*ServerConfig, *shm.Account, error)
+	// apart does what may hang, as that of [apart]; at once where it is nil.
+	apart func(what, afterwards func()) (begun bool, err error)
 
 	share     *share        // of the listener's quota; nil where there is none
 	config    *ServerConfig // once claimed
@@ -34,12 +37,14 @@ type serverHandshake struct {
 	peer      Info
 	memory    uint64
 	regions   []*shm.Region
+	abandoned bool       // the region that was announced last is left to who maps it, with its file
 	table     *shm.Table // once the first ring is announced
 	rx, tx    []end
 	connected bool
 }
 
-// receive takes a message and the files that came with it; gives the answer. After an error the files are still the caller's.
+// receive takes a message and the files that came with it; gives the answer. After an error the files are still the caller's, unless they
+// are abandoned.
 func (h *serverHandshake) receive(m *message, files []*os.File) (*message, error) {
 	wanted := 0
 	if m.takesFile() {
@@ -122,18 +127,65 @@ func (h *serverHandshake) addRegion(m *message, file *os.File) error {
 	case total < m.size || total > h.config.MaxMemory:
 		err = detail(TooMuchMemory, "%d bytes more than %d, at most %d", m.size, h.memory, h.config.MaxMemory)
 	}
+	// For itself, as long as the region isn't ours.
+	part := h.share.another()
 	if err == nil {
-		err = h.share.take(1, m.size)
+		err = part.take(1, m.size)
 	}
 	if err != nil {
 		return err
 	}
-	region, err := shm.MapRegion(file, m.size, h.config.AllowUnsealed, h.account, h.config.MaxHoles)
+	region, err := h.mapRegion(m, file, part)
 	if err != nil {
 		return err
 	}
+	h.share.join(part)
 	h.memory, h.regions = total, append(h.regions, region)
 	return nil
+}
+
+// mapRegion maps a region, or leaves that, the file and the part of the quota to others when it takes too long.
+func (h *serverHandshake) mapRegion(m *message, file *os.File, part *share) (*shm.Region, error) {
+	var region *shm.Region
+	var failed error
+	config, account := h.config, h.account
+	what := func() {
+		region, failed = shm.MapRegion(file, m.size, config.PeerMemory, account, config.MaxHoles)
+	}
+	afterwards := func() {
+		if failed == nil {
+			_ = region.Close()
+		} else {
+			_ = file.Close()
+		}
+		part.close()
+	}
+	begun, err := true, error(nil)
+	if h.apart == nil {
+		what()
+	} else {
+		begun, err = h.apart(what, afterwards)
+	}
+	switch {
+	case err != nil && begun: // what they have is theirs
+		h.abandoned = true
+		return nil, held(err, m.index)
+	case err == nil:
+		err = failed
+	}
+	if err != nil {
+		part.close()
+		return nil, err
+	}
+	return region, nil
+}
+
+// held says of which region the file is held, where that is all there is to say.
+func held(err error, region uint16) error {
+	if errors.Is(err, HandshakeTimeout) {
+		return detail(HandshakeTimeout, "the file of region %d is held: end whoever writes to it or punches it", region)
+	}
+	return err
 }
 
 func (h *serverHandshake) addRing(m *message, file *os.File) error {

@@ -13,9 +13,9 @@ import (
 const tablePath = "../../../tests/conformance/memif/memif-2.0.txt"
 
 type vector struct {
-	name, kind, sender string
-	fields             map[string]string
-	bytes              []byte
+	name, kind string
+	fields     map[string]string
+	bytes      []byte
 }
 
 // entry is a line with words and the lines below that belong to it.
@@ -80,7 +80,7 @@ func readTable(tb testing.TB) *table {
 		case "descriptor":
 			t.descriptors = append(t.descriptors, words[1:])
 		case "message":
-			current = &vector{name: words[1], kind: words[2], sender: words[3], fields: map[string]string{}}
+			current = &vector{name: words[1], kind: words[2], fields: map[string]string{}}
 			current.bytes = make([]byte, 128)
 			for _, word := range words[4:] {
 				field, value, _ := strings.Cut(word, "=")

@@ -73,7 +73,7 @@ func (q *TxQueue) WriteBatchContext(ctx context.Context, packets [][]byte) (int,
 func (q *TxQueue) locked(use func() error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.conn.over() {
 		return Closed
 	}
 	return q.end.table.Guard(use)

@@ -17,7 +17,7 @@ func (c *Conn) WritePacket(packet []byte) (int, error) {
 // TryWriteBatch sends packets on the first queue as far as there is room; gives how many.
 func (c *Conn) TryWriteBatch(packets [][]byte) (int, error) {
 	if len(c.tx) == 0 {
-		return 0, c.wrap("write", NoRings)
+		return 0, c.noRings("write")
 	}
 	return c.tx[0].TryWriteBatch(packets)
 }
@@ -27,7 +27,7 @@ func (c *Conn) TryWriteBatch(packets [][]byte) (int, error) {
 // say. SetWriteDeadline and [Conn.WriteBatchContext] bound the whole of it.
 func (c *Conn) WriteBatch(packets [][]byte) (int, error) {
 	if len(c.tx) == 0 {
-		return 0, c.wrap("write", NoRings)
+		return 0, c.noRings("write")
 	}
 	return c.write(context.Background(), c.tx[0], packets)
 }
@@ -38,7 +38,7 @@ func (c *Conn) WriteBatchContext(ctx context.Context, packets [][]byte) (int, er
 		return 0, c.wrap("write", err)
 	}
 	if len(c.tx) == 0 {
-		return 0, c.wrap("write", NoRings)
+		return 0, c.noRings("write")
 	}
 	return c.write(ctx, c.tx[0], packets)
 }

@@ -73,7 +73,7 @@ func TestPagesOfHugeMemory(t *testing.T) {
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, huge); err != nil {
 		t.Skip("no huge pages:", err)
 	}
-	region, err := MapRegion(file, 4096, false, new(Account), 0)
+	region, err := MapRegion(file, 4096, SealedMemory, new(Account), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestHoleAmongHugePagesIsNotFilled(t *testing.T) {
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, huge); err != nil {
 		t.Skip("no huge pages:", err)
 	}
-	region, err := MapRegion(file, 2*huge, false, new(Account), 0)
+	region, err := MapRegion(file, 2*huge, SealedMemory, new(Account), 0)
 	if errors.Is(err, unix.ENOMEM) {
 		t.Skip("two huge pages can't be mapped:", err)
 	}
@@ -165,7 +165,7 @@ func TestRegionWhereSharedMemoryMayHaveHugePages(t *testing.T) {
 	}{{size, 0, 0}, {4096, size, 4096}} {
 		file, account := hugeFile(t, size, c.allocated), new(Account)
 		hasPagesOf(t, file, os.Getpagesize())
-		region, err := MapRegion(file, size, true, account, size)
+		region, err := MapRegion(file, size, AnyMemory, account, size)
 		if err != nil {
 			t.Fatal(err)
 		}

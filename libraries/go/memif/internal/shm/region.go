@@ -19,9 +19,11 @@ var (
 	ErrNotMemory = errors.New("region is not a memfd")
 	// ErrUnsealed: the peer could take pages away.
 	ErrUnsealed = errors.New("region is not sealed against shrinking")
-	// ErrUnwritable: somebody has sealed it against being written, as we do with a region that we have mapped.
+	// ErrUnwritable: somebody has sealed it against being written, as we do with a region that we have mapped. Who announces a file more than
+	// once, as zero-copy clients do, is for servers that take SharedMemory.
 	ErrUnwritable = errors.New("the region's file is sealed against writing: a file can be announced once")
-	// ErrUnsealable: the peer has sealed it against seals, so that it could free pages.
+	// ErrUnsealable: the peer has sealed it against seals, so that it could free pages. Pools of zero-copy clients and trust groups are for
+	// servers that take SharedMemory.
 	ErrUnsealable = errors.New("the region's file can't be sealed against freeing its pages: leave out F_SEAL_SEAL")
 	// ErrTruncated: the file is shorter than announced.
 	ErrTruncated = errors.New("region is shorter than announced")
@@ -37,6 +39,23 @@ const (
 	NoHugePages
 	// RequireHugePages takes huge pages or fails.
 	RequireHugePages
+)
+
+// PeerMemory says which memory of a peer is taken, by what its owner can still do to it once we have mapped it.
+type PeerMemory int
+
+const (
+	// SealedMemory is memory of which no page can be taken away: only regions with F_SEAL_SHRINK, which we then seal against growing and
+	// future writing, so that their pages can't be freed. A file can be announced once so.
+	SealedMemory PeerMemory = iota
+	// SharedMemory is memory that its owner shares with others, too, as trust groups have their pool, and zero-copy clients of VPP theirs on
+	// ordinary pages: only regions with F_SEAL_SHRINK, which we leave as they are, so that the next can map them as well. The owner can't
+	// truncate one, but can free its pages: who touches one just then sleeps until all that is freed with it is, tens of milliseconds a
+	// GiB, and the region is lost (ErrLost), if it had all its pages and the process may have a userfaultfd.
+	SharedMemory
+	// AnyMemory is any, also what is not sealed at all, as DPDK's zero-copy=yes has it: its owner can truncate it as well, and then it is
+	// lost in the midst of an access.
+	AnyMemory
 )
 
 // Region is one mapped memfd.
@@ -109,23 +128,24 @@ func allocate(file *os.File, size uint64) (*Region, error) {
 	return region, nil
 }
 
-// KeepPages has no page of a region of ours be freed from now on, when whoever else shall write it has mapped it.
+// KeepPages has no page of a region be freed from now on, when whoever shall write it has mapped it.
 func (r *Region) KeepPages() error {
-	if _, err := unix.FcntlInt(r.file.Fd(), unix.F_ADD_SEALS, keepsPages); err == nil {
+	_, err := unix.FcntlInt(r.file.Fd(), unix.F_ADD_SEALS, keepsPages)
+	if err == nil {
 		return nil
 	}
 	// Somebody else may have been quicker, with these as well.
-	if seals, err := unix.FcntlInt(r.file.Fd(), unix.F_GET_SEALS, 0); err != nil || seals&keepsPages != keepsPages {
-		return ErrUnsealable
+	if seals, _ := unix.FcntlInt(r.file.Fd(), unix.F_GET_SEALS, 0); seals&keepsPages == keepsPages {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrUnsealable, err)
 }
 
 // MapRegion maps a region that a peer sent, of the size it announced, after checking kind, seals and size of the file, and seals it so that
-// its pages stay; with allowUnsealed the peer's seals are as they are. Holes go on an account that may have up to most bytes, in whole pages;
-// an unsealed region without holes gets none later, and one of huge pages is lost when one is touched: see forbidHoles. Takes the descriptor
+// its pages stay, where only such memory is taken. Holes go on an account that may have up to most bytes, in whole pages;
+// a region without holes that we don't seal gets none later, and one of huge pages is lost when one is touched: see forbidHoles. Takes the descriptor
 // over; on an error it is still the caller's.
-func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Account, most uint64) (*Region, error) {
+func MapRegion(file *os.File, claimed uint64, which PeerMemory, account *Account, most uint64) (*Region, error) {
 	if claimed == 0 || claimed > MaxRegion {
 		return nil, fmt.Errorf("%w: %d", ErrSize, claimed)
 	}
@@ -137,8 +157,7 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Accou
 		return nil, fmt.Errorf("%w: %w", ErrNotMemory, err)
 	}
 	switch {
-	case allowUnsealed:
-	case seals&unix.F_SEAL_SHRINK == 0:
+	case which != AnyMemory && seals&unix.F_SEAL_SHRINK == 0:
 		return nil, ErrUnsealed
 	case seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0:
 		return nil, ErrUnwritable
@@ -162,18 +181,18 @@ func MapRegion(file *os.File, claimed uint64, allowUnsealed bool, account *Accou
 	if err != nil {
 		return nil, err
 	}
-	if err := region.settleHoles(allowUnsealed, page, account, most); err != nil {
+	if err := region.settleHoles(which == SealedMemory, page, account, most); err != nil {
 		return nil, errors.Join(err, unix.Munmap(region.bytes))
 	}
 	return region, nil
 }
 
 // settleHoles sees to it that a peer's region has no holes, and gets none, that we would pay for beyond what is on the account.
-func (r *Region) settleHoles(allowUnsealed bool, page uint64, account *Account, most uint64) error {
+func (r *Region) settleHoles(keep bool, page uint64, account *Account, most uint64) error {
 	fd := int(r.file.Fd())
-	if !allowUnsealed {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, keepsPages); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnsealable, err)
+	if keep {
+		if err := r.KeepPages(); err != nil {
+			return err
 		}
 	}
 	// Seals before holes: what is there now stays.
@@ -183,9 +202,9 @@ func (r *Region) settleHoles(allowUnsealed bool, page uint64, account *Account, 
 	}
 	holes, isHuge := hasHoles(fd, &stat, r.size, page), page > uint64(os.Getpagesize())
 	// Who has huge pages allocates them before use, so that nobody needs to touch a hole among them: made by us, again and again, two
-	// megabytes would have to be cleared for a packet. Where an unsealed one has no holes, all is the peer's and stays so; if that can't be
+	// megabytes would have to be cleared for a packet. Where one without holes isn't sealed, all is the peer's and stays so; if that can't be
 	// had, what the peer frees is made anew by us.
-	forbid := holes && isHuge || !holes && allowUnsealed
+	forbid := holes && isHuge || !holes && !keep
 	if forbid && forbidHoles(r.bytes) == nil || !holes {
 		return nil
 	}

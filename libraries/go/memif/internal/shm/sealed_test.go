@@ -2,6 +2,7 @@ package shm
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,7 @@ func TestPagesOfHugeMemoryStay(t *testing.T) {
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, huge); err != nil {
 		t.Skip("no huge pages:", err)
 	}
-	region, err := MapRegion(file, huge, false, new(Account), 0)
+	region, err := MapRegion(file, huge, SealedMemory, new(Account), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestHoleIsPunchedDuringTheHandshake(t *testing.T) {
 		}()
 		<-ready
 		mapping.Store(true)
-		region, err := MapRegion(file, size, false, account, size)
+		region, err := MapRegion(file, size, SealedMemory, account, size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,26 +74,62 @@ func TestHoleIsPunchedDuringTheHandshake(t *testing.T) {
 	t.Logf("%d were in time", onAccount)
 }
 
-// Seals that are there already, or that can't be added.
+// Seals that are there already, or that can't be added, and whose those are afterwards.
 func TestSealsOfAPeer(t *testing.T) {
-	for seals, want := range map[int]error{
-		0:                             nil,
-		unix.F_SEAL_GROW:              nil,
-		unix.F_SEAL_WRITE:             ErrUnwritable,
-		unix.F_SEAL_FUTURE_WRITE:      ErrUnwritable,
-		unix.F_SEAL_SEAL:              ErrUnsealable,
-		keepsPages | unix.F_SEAL_SEAL: ErrUnwritable,
+	const shrink = unix.F_SEAL_SHRINK
+	for seals, want := range map[int][3]error{ // for each PeerMemory
+		0:                                      {ErrUnsealed, ErrUnsealed, nil},
+		unix.F_SEAL_GROW:                       {ErrUnsealed, ErrUnsealed, nil},
+		shrink:                                 {},
+		shrink | unix.F_SEAL_GROW:              {},
+		shrink | unix.F_SEAL_WRITE:             {ErrUnwritable, ErrUnwritable, ErrUnwritable},
+		shrink | unix.F_SEAL_FUTURE_WRITE:      {ErrUnwritable, ErrUnwritable, ErrUnwritable},
+		shrink | unix.F_SEAL_SEAL:              {ErrUnsealable, nil, nil},
+		shrink | keepsPages | unix.F_SEAL_SEAL: {ErrUnwritable, ErrUnwritable, ErrUnwritable},
 	} {
-		file := memory(t, 4096, 0)
-		if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
-			t.Fatal(err)
-		}
-		region, err := MapRegion(file, 4096, false, new(Account), 4096)
-		if !errors.Is(err, want) {
-			t.Errorf("%#x: %v, expected %v", seals, err, want)
-		}
-		if err == nil {
+		for which, want := range want {
+			fd, err := unix.MemfdCreate("peer", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := os.NewFile(uintptr(fd), "peer")
+			defer file.Close()
+			if err := file.Truncate(4096); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+				t.Fatal(err)
+			}
+			region, err := MapRegion(file, 4096, PeerMemory(which), new(Account), 4096)
+			if !errors.Is(err, want) {
+				t.Errorf("%#x, memory %d: %v, expected %v", seals, which, err, want)
+			}
+			if err != nil {
+				continue
+			}
+			expected := seals
+			if PeerMemory(which) == SealedMemory {
+				expected |= keepsPages
+			}
+			if now, err := unix.FcntlInt(file.Fd(), unix.F_GET_SEALS, 0); err != nil || now != expected {
+				t.Errorf("memory %d: sealed %#x, expected %#x: %v", which, now, expected, err)
+			}
 			_ = region.Close()
 		}
+	}
+}
+
+// Why a region of ours can't be sealed is said, as the kernel says it.
+func TestWhyARegionCantBeSealed(t *testing.T) {
+	region, err := CreateRegion("ours", 4096, NoHugePages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer region.Close()
+	if _, err := unix.FcntlInt(region.File().Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL); err != nil {
+		t.Fatal(err)
+	}
+	if err := region.KeepPages(); !errors.Is(err, ErrUnsealable) || !errors.Is(err, unix.EPERM) {
+		t.Error(err)
 	}
 }
