@@ -22,15 +22,22 @@ ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = Path(__file__).with_suffix(".toml")
 #: How far a count may be off: hashes are keyed at random, and compilers order code differently after changes elsewhere.
 TOLERANCE = 0.04
+#: By how much it may be better than it says: some of it comes and goes. `ip-input` of IPv6 took eight percent less when other nodes
+#: changed, and as much as before after the next change.
+BETTER = 0.10
 
 FEATURES = ("quiver-features", "--features", "testing")
 #: Package, example, its arguments.
 CASES = {
     "memif-60": (("memif",), "rounds", ("60", "400")),
+    "memif-74": (("memif",), "rounds", ("74", "400")),
     "memif-1514": (("memif",), "rounds", ("1514", "400")),
+    "memif-8996": (("memif",), "rounds", ("8996", "100")),
     "ip4": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "4")),
     "ip6": (FEATURES, "forwarding_clocks", ("1", "100", "avx2", "6")),
     "ip4-100k": (FEATURES, "forwarding_clocks", ("100000", "400", "avx2", "4")),
+    "bridge": (FEATURES, "bridge_clocks", ("2", "400", "avx2")),
+    "bridge-10k": (FEATURES, "bridge_clocks", ("10000", "400", "avx2")),
     "session-udp": (FEATURES, "session_clocks", ("udp", "10000", "400")),
     "session-begin": (FEATURES, "session_clocks", ("begin", "10000", "400")),
     "session-nat": (FEATURES, "session_clocks", ("nat", "10000", "400")),
@@ -44,6 +51,7 @@ COUNTED = {
     "ip-input": ("<quiver_features::ip::input::Input<F> as", ("ip4-input", "ip6-input")),
     "ip-lookup": ("<quiver_features::ip::lookup::Lookup<F> as", ("ip4-lookup", "ip6-lookup")),
     "ip-rewrite": ("<quiver_features::ip::rewrite::Rewrite<F> as", ("ip4-rewrite", "ip6-rewrite")),
+    "bridge-input": ("<quiver_features::bridge::bridge_input::BridgeInput as", ("bridge-input",)),
     "ip4-session-input": ("<quiver_features::session::input::Input<F> as", ("ip4-session-input",)),
     "services": ("<quiver_features::session::serving::Serving<S> as", ("l4-lifecycle", "tcp-check", "nat")),
 }
@@ -121,7 +129,7 @@ def main() -> int:
         for node, instructions in counted.items():
             budget = allowed.get(node)
             print(f"{case:15} {node:18} {instructions:8.1f} instructions a packet" + (f" of {budget}" if budget else ""))
-            if budget is None or abs(instructions / budget - 1) > TOLERANCE:
+            if budget is None or not -BETTER <= instructions / budget - 1 <= TOLERANCE:
                 wrong.append(f"{case}: {node} takes {instructions:.1f} instructions a packet, {BUDGETS.name} says {budget}")
         wrong += [f"{case}: {node} isn't passed any more" for node in allowed.keys() - counted.keys()]
         budgets[case] = {node: round(instructions, 1) for node, instructions in counted.items()}

@@ -46,6 +46,13 @@ def test_survives_its_peers(cc):
     assert run(cc(C / "tests/hostile.c", flags=[*SANITIZERS, "-pthread"])) == "ok\n"
 
 
+def test_waits_for_no_peer_that_holds_a_file(cc):
+    said = run(cc(C / "tests/hostile_held.c", flags=SANITIZERS), ROOT / "crates/memif/tests/hostile_closes/holder.py")
+    if said.startswith("SKIPPED") and os.environ.get("QUIVER_REQUIRE_PEERS") != "1":
+        pytest.skip(said)
+    assert said == "ok\n"
+
+
 def test_links_statically(cc, tmp_path):
     # --static gives -lpthread and the like; the archive itself is named, or the linker would take the shared library.
     prefix = os.path.dirname(os.path.dirname(ENVIRONMENT["PKG_CONFIG_PATH"]))

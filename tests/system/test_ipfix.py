@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import socket
+import struct
 import time
 
 import pytest
@@ -161,6 +162,31 @@ def test_a_session_is_a_flow_of_both_directions(exporting, family, there):
     assert begin - 20 <= start <= end <= time.time() * 1000
     assert {message["cflow.od_id"] for message in collector.decoded()} == {"77"}
     assert not [record for record in collector.records() if "cflow.nat_event" in record]
+
+
+def test_flags_and_hop_limits_are_told_where_they_are_noted(exporting):
+    services = "".join(f'{way}_services = ["l4-lifecycle", "session-stats"]\n' for way in ("forward", "reverse"))
+    pods, daemon, collector = exporting(services=tenant(services))
+    with sockets(pods, socket.AF_INET, socket.SOCK_STREAM, "10.2.0.2") as (client, server):
+        server.listen()
+        client.connect(server.getsockname())
+        port = server.getsockname()[1]
+        peer, _ = server.accept()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        # A FIN that crosses the RST would be one flag more.
+        with peer, pytest.raises(ConnectionResetError):
+            peer.recv(1)
+    daemon.cli("clear", "session", "--port", port)
+    (record,) = collector.eventually(port)
+    # The client's SYN, ACK and RST, the server's SYN and ACK; Linux sends with 64 hops.
+    # Of both sides, the second as reverse elements (RFC 5103), which tshark shows by the same names.
+    assert [int(value, 16) for value in _listed(record["cflow.tcpflags"])] == [0x16, 0x12]
+    assert [_listed(record[f"cflow.ttl_{which}"]) for which in ("min", "max")] == [["64", "64"]] * 2
+
+
+def _listed(value):
+    return value if isinstance(value, list) else [value]
 
 
 def test_how_a_session_ended_is_told(exporting):

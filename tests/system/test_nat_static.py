@@ -85,13 +85,17 @@ def test_a_mapped_host_is_seen_with_its_address_and_asked_by_it(three, daemon):
     assert not [reason for node, reason in daemon.drops() if node == "nat"], daemon.drops()
 
 
+# Of 20 MiB. iperf3 is done when the sender has handed all over: what lies in sockets' buffers by then isn't counted as received.
+MOVED = 10_000_000
+
+
 def test_connections_move_data_whoever_begins(three, daemon):
     a, b = three["a"], three["b"]
     for options in ((), ("-R",)):
         result = iperf((b, a), "-n", "20M", *options, to="192.0.2.5")
-        assert result["end"]["sum_received"]["bytes"] >= 16_000_000
+        assert result["end"]["sum_received"]["bytes"] >= MOVED
     result = iperf((a, b), "-n", "20M")
-    assert result["end"]["sum_received"]["bytes"] >= 16_000_000
+    assert result["end"]["sum_received"]["bytes"] >= MOVED
     assert not [reason for node, reason in daemon.drops() if node in ("nat", "tcp-check")], daemon.drops()
 
 

@@ -5,7 +5,7 @@ import re
 import socket
 
 import pytest
-from lab import eventually
+from lab import Laboratory, eventually, run
 from lab.laboratory import iperf
 from lab.sessions import VERSIONS, tap
 
@@ -244,6 +244,20 @@ def test_sessions_expire_are_cleared_and_go_with_their_tenant(two, daemon):
         assert red(daemon) == {"sessions": 1, "created": 1, "evicted": 0, "refused": 0}
 
 
+def test_sessions_are_ended_while_workers_have_packets_of_them(two, daemon):
+    """SFDP's weakness 5: whoever ends sessions while workers run waits for them, and they for him."""
+    a, _ = two
+    daemon.apply(tenant())
+    with a.pinging("10.2.0.2", 0.005), a.pinging("fd00:2::2", 0.005):
+        ended = 0
+        for _ in range(100):
+            ended += int(daemon.cli("clear", "session").stdout.split()[0])
+        # Each was there again with the next packet, and none was lost.
+        eventually(lambda: len(sessions(daemon)) == 2, lambda: f"two pings: {sessions(daemon)}")
+    assert ended >= 2
+    assert red(daemon)["created"] >= ended
+
+
 def test_a_quota_is_kept_and_others_go_on(lab, two, daemon):
     c = lab.pod("c")
     daemon.apply(tap("c", c, 3) + tenant("max_sessions = 2") + tenant(name="blue", interface="c"))
@@ -290,6 +304,7 @@ def test_what_is_embryonic_makes_room(two, daemon):
 
 
 def test_a_trace_names_the_session(two, daemon):
+    """SFDP's weakness 15: of its own services, the trace shows what isn't the packet's."""
     daemon.apply(tenant())
     daemon.cli("trace", "add", "a", "200")
     named = re.compile(r"ip4-session-input\n *session \d+\n")
@@ -315,3 +330,38 @@ def test_what_makes_no_sense_is_refused_by_name(two, daemon):
     assert "nowhere" in str(results["red"]["pending"])
     two[0].must_ping("10.2.0.2", count=1)
     assert only(daemon)["tenant"] == "red"
+
+
+def test_a_worker_has_as_many_sessions_as_its_settings_say(own_daemon):
+    """One more takes the place of the oldest that has no answer yet: what is established stays."""
+    daemon = own_daemon(workers=1, extra="sessions = 3\n").start()
+    lab = Laboratory(daemon)
+    try:
+        a, b = lab.pod("a"), lab.pod("b")
+        daemon.apply(tap("a", a, 1) + tap("b", b, 2))
+        a.must_ping("10.2.0.2")
+        daemon.apply(tenant('untracked = "pass"'))
+        with sockets((a, b), socket.AF_INET, socket.SOCK_DGRAM, "10.2.0.2") as (client, server):
+
+            def talk():
+                client.sendto(b"x", server.getsockname())
+                _, asker = server.recvfrom(10)
+                server.sendto(b"y", asker)
+                assert client.recv(10) == b"y"
+
+            talk()
+            for port in range(1000, 1020):
+                client.sendto(b"nobody listens", ("10.2.0.2", port))
+            eventually(lambda: red(daemon)["created"] >= 21, lambda: f"all were admitted: {red(daemon)}")
+            assert red(daemon)["sessions"] == 3 and red(daemon)["evicted"] >= 18, red(daemon)
+            assert [one["phase"] for one in sessions(daemon, "--port", str(server.getsockname()[1]))] == ["established"]
+            talk()
+    finally:
+        lab.close()
+
+
+@pytest.mark.parametrize("limit", [0, 16777217])
+def test_settings_that_no_table_has_room_for_are_refused(own_daemon, limit):
+    daemon = own_daemon(extra=f"sessions = {limit}\n")
+    done = run(daemon.program, "--config", daemon.settings, "--check", check=False)
+    assert done.returncode != 0 and f"workers.sessions is {limit}: a worker can have 1 to 16777216 sessions" in done.stderr, done.stderr

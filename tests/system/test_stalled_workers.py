@@ -1,5 +1,7 @@
 """Two workers, one of which stands still or sleeps: it holds up nothing that isn't its own."""
 
+import time
+
 from lab import eventually
 from lab.thread import stopped
 
@@ -65,3 +67,26 @@ def test_an_interface_deleted_while_its_worker_stands_still(lab, daemon):
     daemon.apply(lab.tap("b", b, "10.2.0"))
     a.must_ping("10.2.0.2")
     b.must_ping("10.3.0.2")
+
+
+def longest_rounds(daemon):
+    """Seconds of each worker's longest round."""
+    return [worker.get("longest_round_microseconds", 0) / 1e6 for worker in daemon.show("runtime")["workers"]]
+
+
+def test_the_longest_round_is_told_until_counters_are_cleared(lab, daemon):
+    """What the kernel takes away counts, and sleep doesn't."""
+    a, _, _ = three(lab, 'rx_mode = "polling"')
+    daemon.cli("clear", "counters")
+    with stopped(daemon.process.pid, "worker-1"):
+        time.sleep(1.5)
+    first, second = eventually(lambda: (both := longest_rounds(daemon))[1] >= 1.5 and both, lambda: longest_rounds(daemon))
+    assert first < 1, "a worker that sleeps most of the time has no long rounds"
+    assert "longest round 1" in daemon.cli("show", "runtime").stdout
+    metric = 'quiver_worker_longest_round_seconds{worker="1"} '
+    told = next(line for line in daemon.scrape()[1].splitlines() if line.startswith(metric))
+    assert float(told.removeprefix(metric)) >= second
+    daemon.cli("clear", "counters")
+    assert max(longest_rounds(daemon)) < 1, longest_rounds(daemon)
+    a.must_ping("10.2.0.2", count=20)
+    assert 0 < longest_rounds(daemon)[1] < 1, "rounds since are told"

@@ -1,6 +1,6 @@
 //! quiverd: desired state in, packets out.
 //!
-//! - [`settings`], [`logging`], [`notify`], [`crash`], `open_files`: the process and the system around it.
+//! - [`settings`], [`logging`], [`notify`], [`crash`], `open_files`, `held`: the process and the system around it.
 //! - [`model`]: what shall exist. [`mod@reconcile`]: the steps from what is to what shall be. [`dataplane`]: what takes
 //!   those steps, and what can be asked of it.
 //! - [`control`]: the thread that owns all of these and changes them in step with [`state`], the copy on disk.
@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod dataplane;
 pub mod engine;
 pub mod grpc;
+mod held;
 pub mod ipfix;
 pub mod logging;
 pub mod metrics;

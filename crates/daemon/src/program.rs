@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::engine::{Engine, EngineOptions};
 use crate::settings::{self, HugePages, Settings};
-use crate::{crash, daemon, logging, open_files, version};
+use crate::{crash, daemon, held, logging, open_files, version};
 
 /// The Quiver daemon: moves packets between pods, taps and interfaces as the desired state says.
 #[derive(Debug, Parser)]
@@ -54,6 +54,10 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     logging::start(&settings.log)?;
     crash::abort_on_panic();
     open_files::raise();
+    if settings.memory.huge_pages != HugePages::Never {
+        memory::heap::start_backing()?;
+        tables::backing::set(memory::heap::back_ahead);
+    }
     tracing::info!(version = version::LINE, ?cores, "starting");
     for setting in settings.copy.without_effect() {
         tracing::warn!("{}", idle(setting, &settings));
@@ -62,7 +66,7 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let engine = Engine::start(&engine_options(&settings, &cores))?;
     let inspect = Arc::new(engine.handle());
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let stop = async {
@@ -72,7 +76,9 @@ fn start(options: &Options) -> Result<(), Box<dyn Error>> {
             }
         };
         Ok(daemon::run(&settings, Box::new(engine), inspect, stop).await?)
-    })
+    });
+    held::say_what_keeps_us();
+    ended
 }
 
 /// How the settings want the engine.
@@ -88,6 +94,7 @@ fn engine_options(settings: &Settings, cores: &[usize]) -> EngineOptions {
         copy: settings.copy.options(cores),
         ipfix: settings.ipfix.clone(),
         fib_bytes: None,
+        sessions: settings.workers.sessions.get(),
     }
 }
 

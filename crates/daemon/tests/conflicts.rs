@@ -66,6 +66,22 @@ const TABLE: &[(&str, &str, &str, &str, &str, &str)] = &[
         "interface a has the other role on /run/x",
     ),
     (
+        "two quotas of a socket",
+        "[[interface]]\nname = \"a\"\nmemif = { socket = \"@x\", socket_max_descriptors = 100 }",
+        "[[interface]]\nname = \"b\"\nmemif = { socket = \"@x\", id = 1 }",
+        "b",
+        "memif.socket_max_descriptors",
+        "interface a has another for @x",
+    ),
+    (
+        "two quotas of memory of a socket",
+        "[[interface]]\nname = \"a\"\nmemif = { socket = \"@x\", socket_max_memory = 1048576 }",
+        "[[interface]]\nname = \"b\"\nmemif = { socket = \"@x\", id = 1 }",
+        "b",
+        "memif.socket_max_memory",
+        "interface a has another for @x",
+    ),
+    (
         "buffers of two sizes in a trust group",
         "[[interface]]\nname = \"a\"\nmemif = { socket = \"/run/x\", role = \"client\", trust_group = \"g\" }",
         "[[interface]]\nname = \"b\"\nmemif = { socket = \"/run/y\", role = \"client\", trust_group = \"g\", buffer_size = 4096 }",

@@ -319,6 +319,7 @@ async fn metrics_are_served_and_nothing_else() {
         "quiver_neighbors{interface=\"a\",phase=\"reachable\"} 1",
         "quiver_node_events_total{node=\"icmp4-error\",event=\"icmp-limited\"} 6",
         "quiver_memif_disconnects_total{interface=\"a\"} 4",
+        "quiver_memif_held_regions{interface=\"a\"} 2",
         "quiver_memif_refused_total{interface=\"a\",socket=\"\",reason=\"mode\"} 5",
         "quiver_memif_refused_total{interface=\"\",socket=\"@a\",reason=\"timeout\"} 3",
     ] {

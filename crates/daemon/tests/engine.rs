@@ -38,6 +38,7 @@ impl Lab {
             copy: copy::CopyOptions::default(),
             ipfix: Vec::new(),
             fib_bytes: None,
+            sessions: 1 << 24,
         })
     }
 
@@ -339,6 +340,7 @@ fn routes_that_a_full_table_has_no_room_for_are_not_called_applied() {
         copy: copy::CopyOptions::default(),
         ipfix: Vec::new(),
         fib_bytes: Some(0),
+        sessions: 1 << 24,
     });
     // Far apart, so that each takes nodes of its own.
     let routes = |range: std::ops::Range<u32>| {

@@ -9,6 +9,8 @@
 mod clocks;
 #[path = "clocks/source.rs"]
 mod source;
+#[path = "clocks/tunnels.rs"]
+mod tunnels;
 
 use clocks::{Clocks, Sink, or_exit, print_packets};
 use graph::IfIndex;
@@ -26,6 +28,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use tables::mac::MacTable;
 use tables::policer::{Kind, Meter, Rates, Unit};
+use tunnels::{geneve_in, geneve_out, in_geneve, in_vxlan, vxlan_in, vxlan_out};
 use wire::ipv4::Ipv4Header;
 use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr};
 
@@ -33,6 +36,8 @@ use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr};
 const IN: IfIndex = 1;
 const OUT: IfIndex = 2;
 const THIRD: IfIndex = 3;
+/// One end of a tunnel.
+const TUNNEL: IfIndex = 4;
 /// Where packets are sent to: a host behind a router at `OUT`.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 /// The station that sends them.
@@ -60,6 +65,15 @@ const CASES: &[Case] = &[
     Case { name: "error", nodes: &["icmp4-error"], frame: expired, furnish: nothing },
     Case { name: "arp", nodes: &["arp-input"], frame: arp, furnish: nothing },
     Case { name: "flood", nodes: &["bridge-flood"], frame: broadcast, furnish: bridge },
+    Case { name: "vxlan-out", nodes: &["vxlan-output"], frame: udp, furnish: vxlan_out },
+    Case { name: "geneve-out", nodes: &["geneve-output"], frame: udp, furnish: geneve_out },
+    Case { name: "vxlan-in", nodes: &["ip4-local", "ip4-vxlan-input"], frame: in_vxlan, furnish: vxlan_in },
+    Case {
+        name: "geneve-in",
+        nodes: &["ip4-local", "ip4-geneve-input"],
+        frame: in_geneve,
+        furnish: geneve_in,
+    },
 ];
 
 fn main() {
@@ -89,7 +103,8 @@ fn measure(case: &Case, rounds: u32) {
     bench.commit(&mut forwarding);
     if let Some(queues) = bench.graph.queues("test-input") {
         let source = Box::new(Source::new(vec![(case.frame)()]));
-        queues.list = vec![RxPort::new(IN, 0, RxMode::Polling, source)];
+        queues.take(|_| true);
+        queues.add(RxPort::new(IN, 0, RxMode::Polling, source));
     }
     let mut clocks = Clocks::start(&bench);
     for _ in 0..rounds {

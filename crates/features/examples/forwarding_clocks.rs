@@ -4,6 +4,9 @@
 //! cargo run --release -p quiver-features --features testing --example forwarding_clocks -- [routes] [rounds] [tier] [4|6]
 //! ```
 //!
+//! Routes lie side by side (/24 and /48); `internet` instead of their number stands for an IPv6 table of the Internet's shape, whose packets
+//! go to half a million addresses.
+//!
 //! Packets are made in memory and end in a sink, so that the figures are those of the nodes in a warm cache; what a port
 //! costs is measured with real ports.
 
@@ -19,6 +22,7 @@ use quiver_features::interface::{Interface, InterfaceAddress, LinkMode};
 use quiver_features::ip::control::{Forwarding, Path, Prefix, Via};
 use quiver_features::testing::Bench;
 use source::Source;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use wire::ipv4::Ipv4Header;
@@ -28,18 +32,31 @@ use wire::{EtherType, EthernetHeader, IntoBytes, IpProtocol, MacAddr};
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| words.get(at).and_then(|text| text.parse::<u32>().ok());
-    let (routes, rounds) = (number(0).unwrap_or(1).max(1), number(1).unwrap_or(20_000));
+    let shape = match words.first().map(String::as_str) {
+        Some("internet") => Shape::Internet,
+        _ => Shape::Side(number(0).unwrap_or(1).max(1)),
+    };
+    let rounds = number(1).unwrap_or(20_000);
     let tiers = Tier::available().into_iter();
     for tier in tiers.filter(|tier| words.get(2).is_none_or(|only| only == tier.name())) {
         for v6 in [false, true] {
-            if words.get(3).is_none_or(|only| (only == "6") == v6) {
-                measure(tier, v6, routes, rounds);
+            if words.get(3).is_none_or(|only| (only == "6") == v6) && (v6 || shape != Shape::Internet) {
+                measure(tier, v6, shape, rounds);
             }
         }
     }
 }
 
-fn measure(tier: Tier, v6: bool, routes: u32, rounds: u32) {
+/// What routes there are.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    /// So many, side by side.
+    Side(u32),
+    /// 250 000 of IPv6 as in the Internet.
+    Internet,
+}
+
+fn measure(tier: Tier, v6: bool, shape: Shape, rounds: u32) {
     let mut bench = Bench::new(tier);
     let mut forwarding = or_exit(Forwarding::new(&bench.plan.schema));
     let address = |index: IfIndex, host: u8| -> IpAddr {
@@ -75,33 +92,119 @@ fn measure(tier: Tier, v6: bool, routes: u32, rounds: u32) {
             Ipv4Addr::from(bits + 9).into()
         }
     };
-    for n in 0..routes {
-        let prefix = or_exit(Prefix::covering(target(n), if v6 { 48 } else { 24 }));
+    let side_by_side = |n| (target(n), if v6 { 48 } else { 24 });
+    let networks: Vec<(IpAddr, u8)> = match shape {
+        Shape::Side(routes) => (0..routes).map(side_by_side).collect(),
+        Shape::Internet => internet(),
+    };
+    for (network, len) in &networks {
+        let prefix = or_exit(Prefix::covering(*network, *len));
         or_exit(forwarding.add_route(0, prefix, &via));
     }
     bench.commit(&mut forwarding);
-    let mut random = 1u32;
-    let frames = (0..routes.clamp(256, 65536)).map(|_| {
-        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    let mut random = Random(1);
+    let frames: Vec<Vec<u8>> = match shape {
         // Hosts of a network differ, so that packets to one route are to many destinations.
-        frame(address(1, 9), with_host(target((random >> 8) % routes), (random >> 24) as u8))
-    });
+        Shape::Side(routes) => (0..routes.clamp(256, 65536))
+            .map(|_| frame(address(1, 9), with_host(target(random.below(routes)), random.next() as u8)))
+            .collect(),
+        Shape::Internet => {
+            let drawn = (0..500_000).map(|_| networks[random.below(networks.len() as u32) as usize]);
+            let drawn: Vec<(IpAddr, u8)> = drawn.collect();
+            drawn
+                .iter()
+                .map(|(network, len)| frame(address(1, 9), within(*network, *len, &mut random)))
+                .collect()
+        }
+    };
     bench.graph.ports.attach(2, Attachment::default(), Box::new(Sink(64)));
-    let source = Box::new(Source::new(frames.collect()));
+    let source = Box::new(Source::new(frames));
     if let Some(queues) = bench.graph.queues("test-input") {
-        queues.list = vec![RxPort::new(1, 0, RxMode::Polling, source)];
+        queues.take(|_| true);
+        queues.add(RxPort::new(1, 0, RxMode::Polling, source));
     }
     let mut clocks = Clocks::start(&bench);
     for _ in 0..rounds {
         bench.round();
         clocks.note(&bench);
     }
-    print!("{:7} IPv{} {routes:8} routes:", tier.name(), if v6 { 6 } else { 4 });
+    print!("{:7} IPv{} {:8} routes:", tier.name(), if v6 { 6 } else { 4 }, networks.len());
     for (node, median, _) in clocks.of_nodes(&bench) {
         print!("  {node} {median:.1}");
     }
     println!();
     print_packets(&bench);
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        (self.next() % u64::from(limit)) as u32
+    }
+}
+
+/// Networks and their lengths as `quiver-bench` has them for the case `ip6internet`: /32s in the seven ranges of the registries, half of what
+/// is longer in an eighth of them.
+fn internet() -> Vec<(IpAddr, u8)> {
+    const REGISTRIES: [u32; 7] =
+        [0x2000_0000, 0x2400_0000, 0x2600_0000, 0x2800_0000, 0x2a00_0000, 0x2a10_0000, 0x2c00_0000];
+    const LENGTHS: [(u8, usize); 17] = [
+        (24, 250),
+        (28, 1500),
+        (29, 7500),
+        (30, 1500),
+        (31, 1000),
+        (33, 4500),
+        (34, 4250),
+        (35, 3000),
+        (36, 12_500),
+        (38, 3750),
+        (40, 26_250),
+        (42, 5000),
+        (44, 27_500),
+        (45, 3000),
+        (46, 6250),
+        (47, 6250),
+        (48, 104_749),
+    ];
+    let mut random = Random(6);
+    let mut allocations = BTreeSet::new();
+    while allocations.len() < 31_250 {
+        allocations.insert(REGISTRIES[random.below(7) as usize] | random.below(1 << 20));
+    }
+    let mut allocations: Vec<u32> = allocations.into_iter().collect();
+    for at in 1..allocations.len() {
+        allocations.swap(at, random.below(at as u32 + 1) as usize);
+    }
+    let mut all: BTreeSet<(u128, u8)> =
+        allocations.iter().map(|network| (u128::from(*network) << 96, 32)).collect();
+    for (len, count) in LENGTHS {
+        let until = all.len() + count;
+        while all.len() < until {
+            let many =
+                if random.next().is_multiple_of(2) { allocations.len() / 8 } else { allocations.len() };
+            let network = u128::from(allocations[random.below(many as u32) as usize]) << 96;
+            let network = network | u128::from(random.next()) << 32;
+            all.insert((network & (u128::MAX << (128 - len)), len));
+        }
+    }
+    all.into_iter().map(|(network, len)| (Ipv6Addr::from(network).into(), len)).collect()
+}
+
+/// An address anywhere in a network.
+fn within(network: IpAddr, len: u8, random: &mut Random) -> IpAddr {
+    let IpAddr::V6(network) = network else { return network };
+    let host = u128::from(random.next()) << 64 | u128::from(random.next());
+    Ipv6Addr::from(network.to_bits() | host & (u128::MAX >> len)).into()
 }
 
 /// The address with another last octet.

@@ -179,6 +179,8 @@ fn main() {
         "nat" => (Kind::Udp, &["l4-lifecycle", "nat"][..]),
         _ => (Kind::Udp, &["l4-lifecycle"][..]),
     };
+    or_exit(memory::heap::start_backing());
+    tables::backing::set(memory::heap::back_ahead);
     let mut bench = network();
     set_tenant(&mut bench, services);
     let traffic = Traffic { kind, sessions, random: 1, turn: 0, step: 0, frames: frames() };
@@ -188,7 +190,9 @@ fn main() {
             let source = Source { traffic: Arc::clone(&traffic), client: index == 1 };
             RxPort::new(index, 0, RxMode::Polling, Box::new(source))
         };
-        queues.list = vec![port(1), port(2)];
+        queues.take(|_| true);
+        queues.add(port(1));
+        queues.add(port(2));
     }
     // Until each session has been there once, and those under way at once are.
     let mut received = 0;

@@ -1,5 +1,6 @@
 //! Counters: one writer each, read from outside at any time, never a shared cache line between workers.
 
+pub use crate::longest::Longest;
 use core::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,6 +96,8 @@ pub struct LoopCounters {
     pub sleeps: Counter,
     /// Times that it woke up: one less than `sleeps` while it is asleep.
     pub wakes: Counter,
+    /// Cycles of the longest round.
+    pub longest: Longest,
 }
 
 impl LoopCounters {

@@ -20,6 +20,7 @@ pub mod counters;
 pub mod engine;
 pub mod handover;
 pub mod locals;
+mod longest;
 mod macros;
 pub mod node;
 pub mod nodes;

@@ -99,7 +99,8 @@ pub trait RxQueue: Send {
     /// The worker is awake: no events are needed.
     fn disarm(&mut self) {}
 
-    /// Becomes readable when packets arrive, once armed. `None`: the queue has to be polled all the time.
+    /// Becomes readable when packets arrive, once armed; the same for as long as the queue lives. `None`: the queue has to be polled all
+    /// the time.
     fn event_fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -167,10 +168,31 @@ impl fmt::Debug for RxPort {
 /// The receive queues of one kind that a worker polls.
 #[derive(Debug, Default)]
 pub struct RxQueues {
-    /// The queues.
-    pub list: Vec<RxPort>,
+    pub(crate) list: Vec<RxPort>,
     /// Where the next round begins: no queue is always first.
     pub(crate) turn: usize,
+    /// Queues have come or gone since the worker last slept, so that it has others to wait for.
+    pub(crate) changed: bool,
+}
+
+impl RxQueues {
+    /// One queue more.
+    pub fn add(&mut self, port: RxPort) {
+        self.list.push(port);
+        self.changed = true;
+    }
+
+    /// Takes those queues away that `which` says.
+    pub fn take(&mut self, mut which: impl FnMut(&RxPort) -> bool) -> Vec<RxPort> {
+        let gone: Vec<RxPort> = self.list.extract_if(.., |port| which(port)).collect();
+        self.changed |= !gone.is_empty();
+        gone
+    }
+
+    /// The queues. Each keeps the descriptor that it has ([`RxQueue::event_fd`]) for as long as it is here.
+    pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, RxPort> {
+        self.list.iter_mut()
+    }
 }
 
 /// The transmit queues of one worker, by interface.

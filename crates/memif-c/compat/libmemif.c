@@ -1,4 +1,5 @@
 /* Sockets and connections of the libmemif layer; what happens to them is in events.c, packets are in packets.c. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,19 @@ static char default_name[32] = MEMIF_DEFAULT_APP_NAME;
 
 int compat_error(int status)
 {
+    if (status == QM_INVALID || status == QM_SYSTEM)
+        switch (qm_last_errno()) {
+        case ENXIO: return MEMIF_ERR_QID;
+        case ENOTSOCK: return MEMIF_ERR_FILE_NOT_SOCK;
+        case ECONNREFUSED: return MEMIF_ERR_CONNREFUSED;
+        case EACCES:
+        case EPERM: return MEMIF_ERR_ACCES;
+        case ENOENT: return MEMIF_ERR_NO_FILE;
+        case ENFILE: return MEMIF_ERR_FILE_LIMIT;
+        case EMFILE: return MEMIF_ERR_PROC_FILE_LIMIT;
+        case ENOMEM: return MEMIF_ERR_NOMEM;
+        case EBADF: return MEMIF_ERR_BAD_FD;
+        }
     switch (status) {
     case QM_OK: return MEMIF_ERR_SUCCESS;
     case QM_INVALID: return MEMIF_ERR_INVAL_ARG;
@@ -125,6 +139,11 @@ int memif_delete_socket(memif_socket_handle_t *sock)
 const char *memif_get_socket_path(memif_socket_handle_t sock)
 {
     return sock ? ((sock_t *)sock)->path : NULL;
+}
+
+memif_socket_handle_t memif_get_socket_handle(memif_conn_handle_t conn)
+{
+    return conn ? ((conn_t *)conn)->sock : NULL;
 }
 
 static int open_port(conn_t *c, const char *name, const char *secret)

@@ -25,6 +25,7 @@
 extern "C" {
 #endif
 
+#define LIBMEMIF_VERSION "4.0"
 #define MEMIF_DEFAULT_SOCKET_PATH "/run/vpp/memif.sock"
 #define MEMIF_DEFAULT_APP_NAME "libmemif-app"
 #define MEMIF_DEFAULT_RING_SIZE 1024
@@ -174,6 +175,7 @@ char *memif_strerror(int err_code);
 int memif_create_socket(memif_socket_handle_t *sock, memif_socket_args_t *args, void *private_ctx);
 int memif_delete_socket(memif_socket_handle_t *sock);
 const char *memif_get_socket_path(memif_socket_handle_t sock);
+memif_socket_handle_t memif_get_socket_handle(memif_conn_handle_t conn);
 
 int memif_create(memif_conn_handle_t *conn, memif_conn_args_t *args, memif_connection_update_t *on_connect,
                  memif_connection_update_t *on_disconnect, memif_interrupt_t *on_interrupt, void *private_ctx);

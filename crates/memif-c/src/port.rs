@@ -12,10 +12,12 @@ use memif::{
     ServerConfig, ServerEvent, TxSource,
 };
 
+use rustix::io::Errno;
+
 use crate::lend::{Held, Lent, Piece, Sink, whole_packet};
 use crate::link::{Info, Link};
 use crate::sleepers::Sleepers;
-use crate::status::{Failure, Status};
+use crate::status::{Failure, Status, errno_of};
 use crate::watch::Watch;
 
 /// Most events kept for an application that doesn't ask for them; the oldest go first.
@@ -199,7 +201,7 @@ impl Port {
         let rest = match lent {
             Some(held) if !Arc::ptr_eq(&held.link, &link) => {
                 let text = "release what was received over the last connection first";
-                return Err(Failure::new(Status::Invalid, &self.name, text));
+                return Err(Failure::new(Status::Invalid, &self.name, text).with_errno(Errno::BUSY));
             }
             Some(held) => &mut held.rest,
             None => &mut first,
@@ -296,12 +298,12 @@ impl Port {
         ready.ok_or_else(|| self.no_queue("receive from", queue, link.rx.len()))
     }
 
-    /// Sends packets 0..`n` of the source as far as there is room, and wakes the peer if it sleeps; gives how many. A source
-    /// that refuses a packet ends it there.
+    /// Sends packets 0..`n` of the source as far as there is room, and wakes the peer if it sleeps; gives how many, and the bytes of
+    /// the longest packet that the queue sends. A source that refuses a packet ends it there.
     ///
     /// # Errors
     /// [`Status::Down`], [`Status::Invalid`] if there is no such queue, [`Status::Fault`].
-    pub fn send(&self, queue: usize, n: usize, source: &mut impl TxSource) -> Result<usize, Failure> {
+    pub fn send(&self, queue: usize, n: usize, source: &mut impl TxSource) -> Result<(usize, u32), Failure> {
         let link = self.up_tx(queue)?;
         let tx = link.tx.get(queue).ok_or_else(|| self.no_queue("send to", queue, link.tx.len()))?;
         let mut tx = lock(tx);
@@ -309,8 +311,9 @@ impl Port {
         if sent.as_ref().is_ok_and(|done| done.sent > 0) {
             tx.notify();
         }
+        let longest = tx.longest();
         drop(tx);
-        sent.map(|done| done.sent).map_err(|error| self.broken(&link, &Reason::from(error.fault)))
+        sent.map(|done| (done.sent, longest)).map_err(|error| self.broken(&link, &Reason::from(error.fault)))
     }
 
     fn no_queue(&self, what: &str, queue: usize, count: usize) -> Failure {
@@ -319,6 +322,7 @@ impl Port {
             &self.name,
             format_args!("no queue {queue} to {what}: there are {count}"),
         )
+        .with_errno(Errno::NXIO)
     }
 
     /// Ends a connection whose peer is at fault.
@@ -348,7 +352,7 @@ impl Port {
                         ClientEvent::Connected(connection) => {
                             if let Err(error) = self.connected(connection) {
                                 client.disconnect(now, &cant_use(&error));
-                                done = Err(Failure::new(Status::System, &self.name, error));
+                                done = Err(Failure::system(&self.name, "dup", errno_of(&error)));
                             }
                         }
                         ClientEvent::Disconnected { reason } => self.down(reason),
@@ -364,7 +368,7 @@ impl Port {
                         ServerEvent::Connected(connection) => {
                             if let Err(error) = self.connected(connection) {
                                 listener.disconnect(*id, &cant_use(&error));
-                                done = Err(Failure::new(Status::System, &self.name, error));
+                                done = Err(Failure::system(&self.name, "dup", errno_of(&error)));
                             }
                         }
                         ServerEvent::Disconnected { reason, .. } => self.down(reason),

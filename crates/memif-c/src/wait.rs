@@ -1,6 +1,5 @@
 //! Sleeping until packets or news come.
 
-use std::fmt::Display;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::link::Link;
 use crate::port::{Port, lock};
-use crate::status::{Failure, Status};
+use crate::status::{Failure, errno_of};
 
 /// Longest sleep while a link is up: some peers look at the interrupt flag without a fence, and so may fail to wake us.
 pub(crate) const NAP: Duration = Duration::from_millis(100);
@@ -88,8 +87,9 @@ impl<'p> Sleeper<'p> {
         let limit = Timespec::try_from(deadline.saturating_duration_since(now)).ok();
         // Duplicates, so that no lock is held meanwhile.
         let controls = self.ports.iter().map(|port| lock(&port.control).fd().try_clone_to_owned());
-        let controls: Vec<OwnedFd> =
-            controls.collect::<Result<_, _>>().map_err(|error| failed(self.ports, "dup", error))?;
+        let controls: Vec<OwnedFd> = controls
+            .collect::<Result<_, _>>()
+            .map_err(|error| failed(self.ports, "dup", errno_of(&error)))?;
         let events = links().flat_map(|link| &link.events);
         let mut fds: Vec<_> = controls.iter().chain(events).map(AsFd::as_fd).collect();
         fds.extend(self.ports.iter().map(|port| port.wake.fd()));
@@ -110,7 +110,6 @@ impl Drop for Sleeper<'_> {
     }
 }
 
-fn failed(ports: &[&Port], what: &str, error: impl Display) -> Failure {
-    let name = ports.first().map_or("", |port| port.name());
-    Failure::new(Status::System, name, format_args!("{what}: {error}"))
+fn failed(ports: &[&Port], what: &str, errno: Errno) -> Failure {
+    Failure::system(ports.first().map_or("", |port| port.name()), what, errno)
 }

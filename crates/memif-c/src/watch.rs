@@ -13,7 +13,7 @@ use rustix::time::{
 
 use crate::link::Link;
 use crate::port::{Port, lock};
-use crate::status::{Failure, Status};
+use crate::status::Failure;
 use crate::wait::NAP;
 
 /// An epoll set of the control channel, the queues, the port's own wake-up, and a timer for what is due.
@@ -70,7 +70,7 @@ impl Watch {
 /// # Errors
 /// [`Failure`] if the process is out of descriptors, or the system can't tell.
 pub fn watch(port: &Port) -> Result<BorrowedFd<'_>, Failure> {
-    let failed = |errno: Errno| Failure::new(Status::System, port.name(), format_args!("epoll: {errno}"));
+    let failed = |errno: Errno| Failure::system(port.name(), "epoll", errno);
     let watch = match port.watch.get() {
         Some(watch) => watch,
         None => {

@@ -1,6 +1,7 @@
 /* A client and a server of this library in one process: what the calls do, what they refuse, and several threads at once. */
 #define _GNU_SOURCE
 #include <err.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -12,11 +13,7 @@
 
 #include <quiver/memif.h>
 
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
-        if (!(condition))                                                                  \
-            errx(1, "line %d: not so: %s (%s)", __LINE__, #condition, qm_last_error());    \
-    } while (0)
+#include "check.h"
 
 static char address[64];
 
@@ -40,8 +37,10 @@ static void wait_up(qm_port *a, qm_port *b)
 {
     qm_port *both[] = {a, b};
     qm_info info;
-    for (int i = 0; i < 2000 && (qm_get_info(a, &info) || qm_get_info(b, &info)); i++)
+    for (int i = 0; i < 20000 && (qm_get_info(a, &info) || qm_get_info(b, &info)); i++) {
         CHECK(qm_wait(both, 2, 10) == QM_OK);
+        usleep(1000); /* with events that nobody has taken it comes back at once */
+    }
     CHECK(qm_get_info(a, &info) == QM_OK && qm_get_info(b, &info) == QM_OK);
 }
 
@@ -57,7 +56,7 @@ static void names(void)
     path[0] = '/', path[sizeof path - 1] = 0, name[0] = '@', name[sizeof name - 1] = 0;
     const char *none[] = {"", "@", path, name};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
-        CHECK(qm_open_client(none[i], &(qm_client_options){0}, &port) == QM_INVALID && !port);
+        CHECK(qm_open_client(none[i], &(qm_client_options){0}, &port) == QM_INVALID && !port && qm_last_errno() == EINVAL);
         CHECK(strstr(qm_last_error(), "socket address \"") && strstr(qm_last_error(), none[i]));
         CHECK(qm_open_server(none[i], &(qm_server_options){0}, &port) == QM_INVALID && strstr(qm_last_error(), none[i]));
     }
@@ -93,6 +92,7 @@ static void refusals(void)
     qm_close(NULL);
     qm_port *first = open_server();
     CHECK(qm_open_server(address, &(qm_server_options){0}, &port) == QM_IN_USE && strstr(qm_last_error(), address));
+    CHECK(qm_last_errno() == EADDRINUSE);
     qm_piece piece = {"x", 1, 0};
     size_t n = 7;
     CHECK(qm_send(first, 0, &piece, 1, &n) == QM_DOWN && n == 0 && qm_receive(first, 0, &piece, 1, &n) == QM_DOWN);
@@ -102,8 +102,8 @@ static void refusals(void)
 }
 
 /* Every call that has a port and fails says whose it is, and why. Each way to fail that there is without a peer; faults are in hostile.c. */
-#define FAILS(call, status, why)                                                                                          \
-    CHECK((call) == (status) && strstr(qm_last_error(), address) == qm_last_error() && strstr(qm_last_error(), " id 0: ") && \
+#define FAILS(call, status, number, why)                                                                                  \
+    CHECK((call) == (status) && qm_last_errno() == (number) && strstr(qm_last_error(), address) == qm_last_error() && strstr(qm_last_error(), " id 0: ") && \
           strstr(qm_last_error(), why))
 
 static void every_call_names_its_port(void)
@@ -119,29 +119,29 @@ static void every_call_names_its_port(void)
     CHECK(qm_wait(ports, 1, 0) == QM_OK); /* it tries */
     while (qm_next_event(port, &event) == QM_OK)
         ;
-    FAILS(qm_next_event(port, &event), QM_DOWN, "no event");
-    FAILS(qm_next_event(port, NULL), QM_INVALID, "event is NULL");
-    FAILS(qm_next_event_sized(port, &event, 0), QM_INVALID, "event: size 0");
-    FAILS(qm_admin_down(port, "\xff"), QM_INVALID, "why is not UTF-8");
-    FAILS(qm_watch(port, NULL), QM_INVALID, "fd is NULL");
-    FAILS(qm_get_info(port, &info), QM_DOWN, "the link is down");
-    FAILS(qm_get_counters(port, QM_RX, 0, &counters), QM_DOWN, "the link is down");
-    FAILS(qm_get_counters(port, QM_TX, 1, &counters), QM_INVALID, "no queue 1 to send to");
-    FAILS(qm_get_counters(port, 7, 0, &counters), QM_INVALID, "direction 7");
-    FAILS(qm_ready(port, 0, &is), QM_DOWN, "the link is down");
-    FAILS(qm_ready(port, 1, &is), QM_INVALID, "no queue 1 to receive from");
-    FAILS(qm_receive(port, 0, &piece, 1, &n), QM_DOWN, "the link is down");
-    FAILS(qm_receive(port, 1, &piece, 1, &n), QM_INVALID, "no queue 1 to receive from");
-    FAILS(qm_receive(port, 0, NULL, 1, &n), QM_INVALID, "pieces is NULL");
-    FAILS(qm_receive(port, 0, &piece, 1, NULL), QM_INVALID, "count is NULL");
-    FAILS(qm_release(port, 256), QM_INVALID, "no queue 256 to release");
-    FAILS(qm_release_first(port, 256, 1), QM_INVALID, "no queue 256 to release");
-    FAILS(qm_read(port, 0, buffer, sizeof buffer, &n), QM_DOWN, "the link is down");
-    FAILS(qm_read(port, 0, NULL, sizeof buffer, &n), QM_INVALID, "buffer is NULL");
-    FAILS(qm_send(port, 0, &piece, 1, &n), QM_DOWN, "the link is down");
-    FAILS(qm_send(port, 1, &piece, 1, &n), QM_INVALID, "no queue 1 to send to");
-    FAILS(qm_send(port, 0, NULL, 1, &n), QM_INVALID, "pieces is NULL");
-    FAILS(qm_send(port, 0, &piece, 1, NULL), QM_INVALID, "sent is NULL");
+    FAILS(qm_next_event(port, &event), QM_DOWN, EAGAIN, "no event");
+    FAILS(qm_next_event(port, NULL), QM_INVALID, EINVAL, "event is NULL");
+    FAILS(qm_next_event_sized(port, &event, 0), QM_INVALID, EINVAL, "event: size 0");
+    FAILS(qm_admin_down(port, "\xff"), QM_INVALID, EINVAL, "why is not UTF-8");
+    FAILS(qm_watch(port, NULL), QM_INVALID, EINVAL, "fd is NULL");
+    FAILS(qm_get_info(port, &info), QM_DOWN, ENOTCONN, "the link is down");
+    FAILS(qm_get_counters(port, QM_RX, 0, &counters), QM_DOWN, ENOTCONN, "the link is down");
+    FAILS(qm_get_counters(port, QM_TX, 1, &counters), QM_INVALID, ENXIO, "no queue 1 to send to");
+    FAILS(qm_get_counters(port, 7, 0, &counters), QM_INVALID, EINVAL, "direction 7");
+    FAILS(qm_ready(port, 0, &is), QM_DOWN, ENOTCONN, "the link is down");
+    FAILS(qm_ready(port, 1, &is), QM_INVALID, ENXIO, "no queue 1 to receive from");
+    FAILS(qm_receive(port, 0, &piece, 1, &n), QM_DOWN, ENOTCONN, "the link is down");
+    FAILS(qm_receive(port, 1, &piece, 1, &n), QM_INVALID, ENXIO, "no queue 1 to receive from");
+    FAILS(qm_receive(port, 0, NULL, 1, &n), QM_INVALID, EINVAL, "pieces is NULL");
+    FAILS(qm_receive(port, 0, &piece, 1, NULL), QM_INVALID, EINVAL, "count is NULL");
+    FAILS(qm_release(port, 256), QM_INVALID, ENXIO, "no queue 256 to release");
+    FAILS(qm_release_first(port, 256, 1), QM_INVALID, ENXIO, "no queue 256 to release");
+    FAILS(qm_read(port, 0, buffer, sizeof buffer, &n), QM_DOWN, ENOTCONN, "the link is down");
+    FAILS(qm_read(port, 0, NULL, sizeof buffer, &n), QM_INVALID, EINVAL, "buffer is NULL");
+    FAILS(qm_send(port, 0, &piece, 1, &n), QM_DOWN, ENOTCONN, "the link is down");
+    FAILS(qm_send(port, 1, &piece, 1, &n), QM_INVALID, ENXIO, "no queue 1 to send to");
+    FAILS(qm_send(port, 0, NULL, 1, &n), QM_INVALID, EINVAL, "pieces is NULL");
+    FAILS(qm_send(port, 0, &piece, 1, NULL), QM_INVALID, EINVAL, "sent is NULL");
     qm_close(port);
 }
 
@@ -184,7 +184,12 @@ static void packets(void)
     CHECK(qm_read(server, 0, got, sizeof got, &n) == QM_OK && n == 0);
     CHECK(qm_send(client, 0, &(qm_piece){sent, 100, 0}, 1, &n) == QM_OK);
     CHECK(qm_read(server, 0, got, 99, &n) == QM_TOO_LONG && qm_read(server, 0, got, 99, &n) == QM_OK && n == 0);
+    CHECK(qm_last_errno() == EMSGSIZE && strstr(qm_last_error(), "id 0: packet of 100 bytes for a buffer of 99"));
     CHECK(qm_send(client, 0, &(qm_piece){sent, 0, 0}, 1, &n) == QM_TOO_LONG && n == 0);
+    CHECK(qm_last_errno() == EMSGSIZE && strstr(qm_last_error(), "id 0: packet of 0 bytes: an empty one is never sent"));
+    static const char huge[65554];
+    CHECK(qm_send(client, 0, &(qm_piece){huge, sizeof huge, 0}, 1, &n) == QM_TOO_LONG && n == 0);
+    CHECK(strstr(qm_last_error(), "id 0: packet of 65554 bytes: the longest that is sent here has 65553"));
     CHECK(qm_send(client, 0, &(qm_piece){sent, 1, QM_MORE}, 1, &n) == QM_INVALID);
     CHECK(qm_send(client, 0, &(qm_piece){NULL, 1, 0}, 1, &n) == QM_INVALID);
     CHECK(qm_send(client, 0, &(qm_piece){sent, 1, 0xf0}, 1, &n) == QM_INVALID);
@@ -194,12 +199,14 @@ static void packets(void)
     CHECK(qm_send(client, 0, &(qm_piece){sent, 64, 0}, 1, &n) == QM_OK);
     CHECK(qm_receive(server, 0, &kept, 1, &n) == QM_OK && n == 1);
     qm_close(client);
-    for (int i = 0; i < 2000 && qm_get_info(server, &info) == QM_OK; i++)
+    for (int i = 0; i < 20000 && qm_get_info(server, &info) == QM_OK; i++) {
         qm_wait(&server, 1, 10);
+        usleep(1000);
+    }
     CHECK(qm_get_info(server, &info) == QM_DOWN && !memcmp(kept.data, sent, 64));
     client = open_client(1);
     wait_up(server, client);
-    CHECK(qm_receive(server, 0, &kept, 1, &n) == QM_INVALID && qm_release(server, 0) == QM_OK);
+    CHECK(qm_receive(server, 0, &kept, 1, &n) == QM_INVALID && qm_last_errno() == EBUSY && qm_release(server, 0) == QM_OK);
     CHECK(qm_receive(server, 0, &kept, 1, &n) == QM_OK && n == 0);
     qm_close(client);
     qm_close(server);

@@ -2,21 +2,20 @@
  * a thread sleeps for a queue. The peer is a port of this library in the same process. */
 #define _GNU_SOURCE
 #include <err.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <quiver-memif-compat/libmemif.h>
 #include <quiver/memif.h>
 
+#include "check.h"
+
 #define RING 64
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
-        if (!(condition))                                                                  \
-            errx(1, "line %d: not so: %s (%s)", __LINE__, #condition, qm_last_error());    \
-    } while (0)
 
 static int is_up;
 
@@ -78,6 +77,7 @@ static pair_t open_pair(uint8_t is_master, const char *address)
     if (!is_master)
         CHECK(qm_open_server(address, &(qm_server_options){0}, &peer) == QM_OK);
     CHECK(memif_create(&conn, &args, up, down, NULL, NULL) == MEMIF_ERR_SUCCESS);
+    CHECK(memif_get_socket_handle(conn) == args.socket && !memif_get_socket_handle(NULL));
     if (is_master)
         CHECK(qm_open_client(address, &(qm_client_options){.ring_size = RING, .no_huge_pages = 1}, &peer) == QM_OK);
     else
@@ -283,8 +283,49 @@ static void sleep_for_queue(uint8_t is_master, const char *address)
     close_pair(&p);
 }
 
+/* What can't be opened, or used, has the code that libmemif has for it, and the sentence says of what. */
+static void codes(void)
+{
+    char directory[] = "/tmp/quiver-compat-XXXXXX", file[64], missing[64];
+    CHECK(mkdtemp(directory));
+    snprintf(file, sizeof file, "%s/file", directory);
+    snprintf(missing, sizeof missing, "%s/none/m.sock", directory);
+    FILE *made = fopen(file, "w");
+    CHECK(made && !fclose(made));
+    const struct {
+        const char *path;
+        int code;
+        const char *says;
+    } cases[] = {
+        {file, MEMIF_ERR_FILE_NOT_SOCK, "is not a socket"},
+        {missing, MEMIF_ERR_NO_FILE, "create it first"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        memif_socket_args_t socket_args = {.app_name = "codes"};
+        snprintf(socket_args.path, sizeof socket_args.path, "%s", cases[i].path);
+        memif_socket_handle_t sock = NULL;
+        memif_conn_handle_t conn = NULL;
+        CHECK(memif_create_socket(&sock, &socket_args, NULL) == MEMIF_ERR_SUCCESS);
+        memif_conn_args_t args = {.socket = sock, .is_master = 1};
+        CHECK(memif_create(&conn, &args, up, down, NULL, NULL) == cases[i].code && !conn);
+        CHECK(strstr(qm_last_error(), cases[i].path) && strstr(qm_last_error(), cases[i].says));
+        CHECK(memif_delete_socket(&sock) == MEMIF_ERR_SUCCESS);
+    }
+    CHECK(!remove(file) && !remove(directory));
+    char address[64];
+    snprintf(address, sizeof address, "@quiver-compat-codes-%d", getpid());
+    pair_t pair = open_pair(0, address);
+    memif_buffer_t buffer;
+    uint16_t count;
+    CHECK(memif_rx_burst(pair.conn, 5, &buffer, 1, &count) == MEMIF_ERR_QID && strstr(qm_last_error(), "no queue 5"));
+    qm_port *second;
+    CHECK(qm_open_server(address, &(qm_server_options){0}, &second) == QM_IN_USE && qm_last_errno() == EADDRINUSE);
+    close_pair(&pair);
+}
+
 int main(void)
 {
+    codes();
     char address[64];
     for (uint8_t is_master = 0; is_master < 2; is_master++) {
         snprintf(address, sizeof address, "@quiver/c-compat-%d-%d", getpid(), is_master);

@@ -128,9 +128,10 @@ static void hear(char **words, int count)
     static const char *const types[] = {"none", "ack", "hello", "", "", "", "", "connected", "refused"};
     uint8_t bytes[129];
     ssize_t n = -1;
-    for (int i = 0; i < 2000 && n < 0; i++) {
+    for (int i = 0; i < 20000 && n < 0; i++) {
         if (qm_wait(server, 1, 10) != QM_OK)
             errx(1, "%s: %s", entry, qm_last_error());
+        usleep(1000); /* with events that nobody has taken it comes back at once */
         n = recv(sock, bytes, sizeof bytes, MSG_DONTWAIT);
     }
     if (n != 128 || bytes[1] || bytes[0] > 8 || strcmp(types[bytes[0]], words[0]))

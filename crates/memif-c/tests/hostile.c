@@ -1,6 +1,7 @@
 /* A server of this library and peers that break the rules, go away in the middle, or send little while several threads wait. */
 #define _GNU_SOURCE
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,11 +19,7 @@
 
 #include <quiver/memif.h>
 
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
-        if (!(condition))                                                                  \
-            errx(1, "line %d: not so: %s (%s)", __LINE__, #condition, qm_last_error());    \
-    } while (0)
+#include "check.h"
 
 #define SLOTS 64
 #define REGION (64u << 20) /* so large that its address is free once it is unmapped */
@@ -83,15 +80,28 @@ static struct raw connect_raw(unsigned rings)
     return connect_raw_of(rings, F_SEAL_SHRINK);
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Lets the server work for a moment. Where events wait that nobody has taken, qm_wait itself doesn't wait. */
+static void let_work(void)
+{
+    qm_wait(&server, 1, 10);
+    usleep(500);
+}
+
 /* What the server says next, letting it work until then; 0 if it has closed. */
 static int hear(struct raw *r)
 {
     uint8_t message[128];
-    for (int i = 0; i < 2000; i++) {
+    for (double end = now() + 20; now() < end; let_work()) {
         ssize_t n = recv(r->sock, message, sizeof message, MSG_DONTWAIT);
         if (n >= 0)
             return n ? message[0] : 0;
-        qm_wait(&server, 1, 10);
     }
     errx(1, "the server says nothing: %s", qm_last_error());
 }
@@ -123,8 +133,8 @@ static void gone(struct raw *r)
     close(r->sock), close(r->memory_fd), close(r->event_fd);
     munmap(r->memory, REGION);
     qm_info info;
-    for (int i = 0; i < 2000 && qm_get_info(server, &info) == QM_OK; i++)
-        qm_wait(&server, 1, 10);
+    for (double end = now() + 20; now() < end && qm_get_info(server, &info) == QM_OK;)
+        let_work();
     CHECK(qm_get_info(server, &info) == QM_DOWN);
 }
 
@@ -225,7 +235,7 @@ static void out_of_descriptors(void)
     CHECK(!setrlimit(RLIMIT_NOFILE, &few));
     while (count < 64 && (full[count] = dup(0)) >= 0)
         count++;
-    CHECK(count < 64 && qm_wait(&server, 1, 0) == QM_SYSTEM);
+    CHECK(count < 64 && qm_wait(&server, 1, 0) == QM_SYSTEM && qm_last_errno() == EMFILE);
     while (count)
         close(full[--count]);
     CHECK(!setrlimit(RLIMIT_NOFILE, &before));
@@ -254,13 +264,6 @@ static void *sleeps(void *unused)
     (void)unused;
     CHECK(qm_wait(&server, 1, 60000) == QM_OK);
     return NULL;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static struct raw sender;
@@ -323,7 +326,8 @@ static void *receives_with_all_signals_blocked(void *unused)
     CHECK(!pthread_sigmask(SIG_SETMASK, &all, NULL));
     qm_piece pieces[4];
     size_t n;
-    CHECK(qm_receive(server, 0, pieces, 4, &n) == QM_FAULT && strstr(qm_last_error(), "shared memory was truncated"));
+    CHECK(qm_receive(server, 0, pieces, 4, &n) == QM_FAULT && qm_last_errno() == EPROTO);
+    CHECK(strstr(qm_last_error(), "shared memory was truncated"));
     /* The others stay as they were. */
     CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &all));
     CHECK(!sigismember(&all, SIGBUS) && sigismember(&all, SIGTERM) && sigismember(&all, SIGSEGV));
@@ -333,7 +337,7 @@ static void *receives_with_all_signals_blocked(void *unused)
 /* A peer takes its memory away, and the thread that touches it next has blocked all signals, as threads of many programs have. */
 static void memory_taken_from_a_thread_without_signals(void)
 {
-    qm_server_options trusting = {.allow_unsealed = 1};
+    qm_server_options trusting = {.peer_memory = QM_ANY_MEMORY};
     qm_close(server);
     CHECK(qm_open_server(address, &trusting, &server) == QM_OK);
     struct raw r = connect_raw_of(1, 0);

@@ -7,6 +7,7 @@
 //! Prints what arrives, and how long the dataplane worked on a packet in rounds that had some.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -113,17 +114,32 @@ fn run(size: usize, time: Duration, exchange: bool, cores: usize) -> Result<(f64
     })
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<f64> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
-    let [size, seconds, pairs] = words[..] else { return Err("usage: chain BYTES SECONDS PAIRS".into()) };
+fn main() -> ExitCode {
+    let words: Vec<f64> = std::env::args().skip(1).map(|word| word.parse().unwrap_or(f64::NAN)).collect();
+    let ([size, seconds, pairs], true) =
+        (&words[..], words.iter().all(|word| (0.0..=65_536.0).contains(word)))
+    else {
+        eprintln!("usage: chain BYTES SECONDS PAIRS");
+        return ExitCode::from(2);
+    };
+    match compare(*size as usize, Duration::from_secs_f64(*seconds), *pairs as usize) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("chain: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(size: usize, time: Duration, pairs: usize) -> Result<(), Box<dyn Error>> {
     // Before this thread is pinned to one of them.
     let cores = std::thread::available_parallelism()?.get();
-    for _ in 0..pairs as usize {
+    for _ in 0..pairs {
         for (name, exchange) in [("copied", false), ("exchanged", true)] {
-            let (rate, work) = run(size as usize, Duration::from_secs_f64(seconds), exchange, cores)?;
+            let (rate, work) = run(size, time, exchange, cores)?;
             println!(
                 "{name:<9} {size} B: {rate:.2} Mpps, {:.1} Gbit/s, {work:.0} ns/packet",
-                rate * size * 8e-3
+                rate * size as f64 * 8e-3
             );
         }
     }

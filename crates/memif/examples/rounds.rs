@@ -8,6 +8,7 @@
 
 use std::error::Error;
 use std::ops::Range;
+use std::process::ExitCode;
 
 use memif::region::CheckedRange;
 use memif::ring::{RxQueue, TxQueue};
@@ -75,9 +76,22 @@ fn memif_tx(tier: Tier, to: &mut TxQueue, packets: &mut Packets, slots: &[SlotId
     tier.dispatch(Output(to, packets, slots))
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<usize> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
-    let [bytes, rounds] = words[..] else { return Err("usage: rounds BYTES ROUNDS".into()) };
+fn main() -> ExitCode {
+    let words: Vec<Option<usize>> = std::env::args().skip(1).map(|word| word.parse().ok()).collect();
+    let [Some(bytes), Some(rounds)] = words[..] else {
+        eprintln!("usage: rounds BYTES ROUNDS");
+        return ExitCode::from(2);
+    };
+    match run(bytes, rounds) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rounds: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(bytes: usize, rounds: usize) -> Result<(), Box<dyn Error>> {
     let queues = QueueConfig::default();
     // The dataplane is the server, whose slots are in its peers' memory.
     let ((mut sender, mut from), (mut receiver, mut to)) = (in_process(&queues)?, in_process(&queues)?);

@@ -87,16 +87,8 @@ pub(crate) struct ClientMemory {
 impl ClientMemory {
     pub(crate) fn new(name: &str, config: &QueueConfig) -> Result<Self, Error> {
         config.check()?;
-        let layout = Layout {
-            tx_rings: config.tx_queues,
-            rx_rings: config.rx_queues,
-            ring_size: config.ring_size,
-            buffer_size: config.buffer_size,
-        };
-        let (size, huge_pages) = match &config.pool {
-            None => (layout.size(), config.huge_pages),
-            Some(_) => (layout.rings_size(), HugePages::Never),
-        };
+        let (layout, size) = (config.layout(), config.region_size());
+        let huge_pages = if config.pool.is_some() { HugePages::Never } else { config.huge_pages };
         let mut regions =
             vec![Arc::new(Region::create(&RegionOptions { name: name.into(), size, huge_pages })?)];
         regions.extend(config.pool.as_ref().map(|pool| Arc::clone(pool.region())));

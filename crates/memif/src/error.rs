@@ -1,5 +1,6 @@
 //! What can go wrong before packets flow.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use memory::region::RegionError;
@@ -9,7 +10,9 @@ use crate::control::Reason;
 use crate::ring::RingError;
 
 /// What a call can't do: for which interface, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// `{:?}` is the sentence as well, for this is what a program shows whose `main` returns it; `{:#?}` shows the fields.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{interface}: {cause}")]
 pub struct InterfaceError {
     /// Socket and id: `@quiver/app id 0`; the socket alone where the call is about all of its interfaces.
@@ -17,6 +20,16 @@ pub struct InterfaceError {
     /// Why.
     #[source]
     pub cause: Error,
+}
+
+impl fmt::Debug for InterfaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self { interface, cause } = self;
+        f.debug_struct("InterfaceError").field("interface", interface).field("cause", cause).finish()
+    }
 }
 
 /// Why a connection, socket or region could not be had.
@@ -41,6 +54,21 @@ pub enum Error {
         value: u64,
         /// What is allowed.
         allowed: &'static str,
+    },
+    /// Queues whose rings and buffers no region could hold.
+    #[error(
+        "{queues} queues of {ring_size} buffers of {buffer_size} bytes need {wanted} bytes, at most {max} can be had: take \
+         fewer queues, smaller rings or buffers", max = memory::region::MAX_REGION_SIZE
+    )]
+    Queues {
+        /// Queues of both directions.
+        queues: u32,
+        /// Descriptors of each ring.
+        ring_size: u16,
+        /// Bytes of each buffer.
+        buffer_size: u32,
+        /// What all of them would need.
+        wanted: u64,
     },
     /// No socket can have the address.
     #[error("socket address {address:?}: {why}")]
@@ -115,6 +143,19 @@ pub enum Error {
     /// Descriptors that peers have sent can't be closed, for their owner doesn't let that end: nobody else is connected with meanwhile.
     #[error("too many descriptors from peers can't be closed")]
     HangingDescriptors,
+    /// The region of a client's connection before is still being sealed, for the server has its file: there is no other before that is done.
+    #[error(
+        "the region of the connection before can't be sealed: the server holds its file; restart that server"
+    )]
+    HangingRegion,
+    /// What may take as long as a peer likes is done by threads of its own, and none can be started: nobody else is connected with meanwhile.
+    #[error(
+        "no thread can be started that maps or closes what peers have sent: {errno}; raise the limit of threads (ulimit -u, pids.max of the cgroup) or free memory"
+    )]
+    NoThread {
+        /// What the kernel said.
+        errno: Errno,
+    },
     /// A system call failed.
     #[error("{call}: {errno}")]
     System {

@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_server_survives_any_conversation(conversation in prop::collection::vec(said(), 1..30), init_first: bool) {
+    fn a_server_survives_any_hostile_conversation(conversation in prop::collection::vec(said(), 1..30), init_first: bool) {
         let options = RegionOptions { name: "any".into(), size: 8192, huge_pages: HugePages::Never };
         let region = Region::create(&options).unwrap();
         let config = ServerConfig { max_memory: 1 << 20, ..ServerConfig::default() };
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn a_client_survives_any_conversation(conversation in prop::collection::vec(said(), 1..12), acks in 0..6_usize) {
+    fn a_client_survives_any_hostile_conversation(conversation in prop::collection::vec(said(), 1..12), acks in 0..6_usize) {
         let mut machine = ClientMachine::new(ClientConfig { queues: queues(), ..ClientConfig::default() });
         let options = RegionOptions { name: "any".into(), size: 4096, huge_pages: HugePages::Never };
         let region = Region::create(&options).unwrap();
@@ -179,7 +179,7 @@ proptest! {
 
     /// Whatever stands in shared memory: both ends receive and send, or fault.
     #[test]
-    fn rings_survive_any_memory(
+    fn rings_survive_any_hostile_memory(
         words in prop::collection::vec((any::<prop::sample::Index>(), word()), 1..200),
         operations in prop::collection::vec(0..6_u8, 1..60),
     ) {

@@ -88,7 +88,7 @@ fn messages_are_read_and_written() {
 }
 
 #[test]
-fn what_has_no_meaning_is_refused() {
+fn hostile_message_without_meaning() {
     for vector in Table::read().rejects {
         let error = Message::decode(&vector.bytes).unwrap_err().to_string();
         assert!(error.contains(&vector.kind), "{}: {error}", vector.name);
@@ -96,7 +96,7 @@ fn what_has_no_meaning_is_refused() {
 }
 
 #[test]
-fn descriptors_and_indices_lie_where_the_table_says() {
+fn hostile_or_good_rings_lie_where_the_table_says() {
     let table = Table::read();
     for words in &table.descriptors {
         let n = |i: usize| number(&words[i]);
@@ -157,7 +157,7 @@ fn check(heard: &[Message], expected: &[String], name: &str) {
 }
 
 #[test]
-fn handshakes() {
+fn hostile_or_good_handshakes() {
     let table = Table::read();
     for Entry { words, lines } in &table.handshakes {
         let (name, mut listener) = server();
@@ -237,7 +237,7 @@ fn check_fault(listener: &mut Listener, raw: &Raw, fault: memif::Fault, expected
 }
 
 #[test]
-fn receptions() {
+fn hostile_or_good_receptions() {
     for entry in &Table::read().receives {
         let Entry { words, lines } = entry;
         let (name, mut listener) = server();
@@ -257,7 +257,7 @@ fn receptions() {
 }
 
 #[test]
-fn transmissions() {
+fn hostile_or_good_transmissions() {
     for entry in &Table::read().transmits {
         let Entry { words, lines } = entry;
         let (name, mut listener) = server();

@@ -42,6 +42,14 @@ fn calls_on_sockets_name_the_interface_and_the_cause() {
     };
     let none = QueueConfig { rx_queues: 0, tx_queues: 0, ..small_queues() };
     said(client(&address, none.clone()), &interface, "is not in 1..=256");
+    // Before there is a server to ask, and told by what is to be changed.
+    let (queues, ring_size) = (256, RingSize::MAX);
+    let large = QueueConfig { rx_queues: queues, tx_queues: queues, ring_size, ..small_queues() };
+    let largest = QueueConfig { ring_size: RingSize::from_descriptors(2048).unwrap(), ..large.clone() };
+    let words = "512 queues of 16384 buffers of 2048 bytes need 17851023360 bytes, at most 4294967296 can be had: take fewer \
+                 queues, smaller rings or buffers";
+    said(client(&address, large), &interface, words);
+    assert!(client(&address, largest).is_ok());
     said(client(&Address::path(""), small_queues()), " id 7", "it is empty");
     said(Listener::bind(&Address::abstract_name(""), ListenerSettings::default()), "@", "it is empty");
     let mut listener = Listener::bind(&address, ListenerSettings::default()).unwrap();
@@ -51,6 +59,9 @@ fn calls_on_sockets_name_the_interface_and_the_cause() {
     listener.register(ID, ServerConfig::default()).unwrap();
     said(listener.register(ID, ServerConfig::default()), &interface, "already registered");
     said(in_process(&none), "in process", "is not in 1..=256");
+    // What a program shows whose `main` returns it.
+    let shown = format!("{:?}", in_process(&none).unwrap_err());
+    assert!(shown.starts_with("in process: ") && shown.ends_with("is not in 1..=256"), "{shown}");
     said(Pool::new("cnfs", 0, 2048, HugePages::Never), "trust group cnfs", "buffers of a pool 0 is not in");
 
     let directory = tempfile::tempdir().unwrap();

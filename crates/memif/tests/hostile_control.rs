@@ -10,9 +10,8 @@ mod lingering;
 mod raw;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
 
-use common::{connect, exchange, small_queues};
+use common::{connect, exchange, settle, small_queues};
 use lingering::{close, lingering};
 use memif::control::{AddRegion, AddRing, Init, Message, RING_S2M, VERSION};
 use memif::region::RegionError;
@@ -51,10 +50,7 @@ impl Server {
     }
 
     fn process(&mut self) -> Vec<ServerEvent> {
-        // Once to accept, once to read.
-        let mut events = self.listener.process(Instant::now()).unwrap();
-        events.extend(self.listener.process(Instant::now()).unwrap());
-        events
+        settle(&mut self.listener)
     }
 
     /// Lets a client act; gives why it was turned away, which it must have been told, too.
@@ -120,7 +116,7 @@ fn a_good_handshake_by_hand() {
 }
 
 #[test]
-fn messages_out_of_place() {
+fn hostile_messages_out_of_place() {
     let mut server = Server::new("order");
     let [tx, rx] = rings();
     let waiting = "waiting for INIT";
@@ -153,7 +149,7 @@ fn messages_out_of_place() {
 }
 
 #[test]
-fn impossible_inits() {
+fn hostile_inits() {
     let mut server = Server::new("init");
     let change = |change: fn(&mut Init)| {
         let mut init = Init { version: VERSION, id: 0, mode: 0, secret: None, name: "\u{1b}[31mraw".into() };
@@ -176,7 +172,7 @@ fn impossible_inits() {
 }
 
 #[test]
-fn impossible_regions() {
+fn hostile_regions() {
     let mut server = Server::new("region");
     let say = |index, size| Message::AddRegion(AddRegion { index, size });
     for (regions, expected) in [
@@ -215,7 +211,7 @@ fn impossible_regions() {
 }
 
 #[test]
-fn impossible_rings() {
+fn hostile_rings() {
     let mut server = Server::new("ring");
     let outside = |region, offset| RingError::Outside { region, offset, descriptors: 64 }.into();
     let last = 65_536 - RingView::bytes(SIZE);
@@ -269,7 +265,7 @@ fn impossible_rings() {
 }
 
 #[test]
-fn descriptors_where_none_belong() {
+fn hostile_descriptors_where_none_belong() {
     let mut server = Server::new("fds");
     let event = memif::ring::Event::new("test").unwrap();
     for message in [init(), connect_message(), Message::Ack] {
@@ -306,14 +302,10 @@ fn hostile_peer_that_reads_no_answer() {
         let mut events = Vec::new();
         for some in messages.chunks(20) {
             some.iter().for_each(|message| raw.say(message));
-            for _ in 0..3 {
-                events.extend(listener.process(Instant::now()).unwrap());
-            }
+            events.extend(settle(&mut listener));
         }
         drop(raw);
-        for _ in 0..3 {
-            events.extend(listener.process(Instant::now()).unwrap());
-        }
+        events.extend(settle(&mut listener));
         match &events[..] {
             [ServerEvent::Connected(_), ServerEvent::Disconnected { .. }] => assert_eq!(full, 0),
             [ServerEvent::Refused { id: Some(0), reason: Reason::Socket(_) }] => full += 1,

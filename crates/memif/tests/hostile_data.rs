@@ -68,7 +68,7 @@ fn next(length: u32) -> Descriptor {
 }
 
 #[test]
-fn impossible_indices() {
+fn hostile_indices() {
     // Server: the client's head may be anything from what was taken to a ring's size beyond.
     for head in [65_u16, 66, 1000, 32_768, 65_535] {
         let (client, mut server) = pair();
@@ -91,7 +91,7 @@ fn impossible_indices() {
 }
 
 #[test]
-fn an_index_that_goes_back() {
+fn hostile_index_that_goes_back() {
     let (mut client, mut server) = pair();
     let packets: Vec<_> = (0..10).map(|i| packet(i, 60)).collect();
     send(&mut client.tx[0], &packets).unwrap();
@@ -113,7 +113,7 @@ fn received(slots: &[Descriptor]) -> Result<Vec<Vec<u8>>, Fault> {
 }
 
 #[test]
-fn impossible_descriptors_to_receive() {
+fn hostile_descriptors_to_receive() {
     let end = pair().0.tx[0].regions().regions()[0].len() as u32;
     let range = |d: Descriptor| Fault::Range { region: d.region, offset: d.offset, length: d.length };
     let long = |length, max| Fault::TooLong { length, max };
@@ -150,7 +150,7 @@ fn impossible_descriptors_to_receive() {
 }
 
 #[test]
-fn what_came_before_a_fault_has_come() {
+fn hostile_descriptor_behind_what_has_come() {
     let (client, mut server) = pair();
     let ring = Ring::s2m(&client);
     ring.slot(0, good(60));
@@ -165,7 +165,7 @@ fn what_came_before_a_fault_has_come() {
 }
 
 #[test]
-fn a_chain_may_arrive_in_pieces_and_is_read_once() {
+fn hostile_chain_in_pieces_is_read_once() {
     let (client, mut server) = pair();
     let ring = Ring::s2m(&client);
     for (slot, d) in (0..).zip([good(10), next(60), next(60), good(60), good(20)]) {
@@ -184,7 +184,7 @@ fn a_chain_may_arrive_in_pieces_and_is_read_once() {
 }
 
 #[test]
-fn impossible_buffers_to_send_into() {
+fn hostile_buffers_to_send_into() {
     let memory = |table: &RegionTable| {
         let region = table.check(0, 0, table.regions()[0].len() as u32).unwrap();
         let mut bytes = vec![0; region.len() as usize];
@@ -221,7 +221,7 @@ fn impossible_buffers_to_send_into() {
 
 /// A client knows where its buffers are: what a server writes there counts for nothing but the length.
 #[test]
-fn a_server_cannot_move_a_clients_buffers() {
+fn hostile_server_cannot_move_a_clients_buffers() {
     let (mut client, mut server) = pair();
     let to_client = Ring::m2s(&client);
     send(&mut server.tx[0], &[packet(0, 60)]).unwrap();
@@ -248,7 +248,7 @@ fn a_server_cannot_move_a_clients_buffers() {
 
 /// A server that accepts unsealed regions survives their being truncated.
 #[test]
-fn memory_that_goes_away() {
+fn hostile_memory_that_goes_away() {
     struct Trusting(Arc<ServerConfig>);
     impl Interfaces for Trusting {
         fn config(&self, _: u32) -> Option<Arc<ServerConfig>> {

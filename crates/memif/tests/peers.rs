@@ -116,6 +116,8 @@ fn as_client(program: &str, queues: u16, how: &[&str]) {
                     happened[0].iter().any(|event| matches!(event, ClientEvent::Disconnected { .. }))
                 };
                 drive(None, &mut [&mut client], |_, h| ended(h));
+                // libmemif doesn't bind where the file of one that was killed is left.
+                let _ = std::fs::remove_file(&path);
                 reflector = start();
             }
         }

@@ -115,13 +115,13 @@ fn a_full_ring_takes_whole_and_part_lines_and_no_more() {
     }
 }
 
-/// What lies: where among the descriptors, and what stands there.
+/// What lies: where among the descriptors, and what stands there. Of packets of a line, and of two.
 fn lies(mut spoil: impl FnMut(Descriptor) -> Descriptor, want: impl Fn(&Fault) -> bool, to_send: bool) {
     for tier in Tier::available() {
-        for at in 0..9u16 {
+        for (at, bytes) in (0..9u16).flat_map(|at| [64, 100].map(|bytes| (at, bytes))) {
             let (mut left, mut left_server) = pair(64);
             let (right, mut right_server) = pair(64);
-            send(&mut left.tx[0], &(0..9).map(|n| packet(n, 64)).collect::<Vec<_>>()).unwrap();
+            send(&mut left.tx[0], &(0..9).map(|n| packet(n, bytes)).collect::<Vec<_>>()).unwrap();
             // The ring the client sends to comes first in its region, the one it receives from behind it.
             let (queue, ring) = if to_send {
                 (right.tx[0].regions(), memif::ring::RingView::bytes(RingSize::MIN))
@@ -137,7 +137,7 @@ fn lies(mut spoil: impl FnMut(Descriptor) -> Descriptor, want: impl Fn(&Fault) -
             let mut packets = Packets::new();
             let task = Forward(&mut left_server.rx[0], &mut right_server.tx[0], &mut packets, 256);
             let fault = tier.dispatch(task).unwrap_err().fault;
-            assert!(want(&fault), "{}, descriptor {at}: {fault}", tier.name());
+            assert!(want(&fault), "{}, descriptor {at}, {bytes} bytes: {fault}", tier.name());
         }
     }
 }
@@ -165,6 +165,8 @@ fn a_received_descriptor_that_lies_is_a_fault() {
 fn a_buffer_that_lies_elsewhere_is_a_fault() {
     let range = |fault: &Fault| matches!(fault, Fault::Range { .. });
     lies(|d| Descriptor { region: 7, ..d }, range, true);
-    lies(|d| Descriptor { offset: u32::MAX - 20, ..d }, range, true);
+    for before_end in [20, 64, 90] {
+        lies(|d| Descriptor { offset: u32::MAX - before_end, ..d }, range, true);
+    }
     lies(|d| Descriptor { length: 0, ..d }, |fault| matches!(fault, Fault::NoCapacity), true);
 }

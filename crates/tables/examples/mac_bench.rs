@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use quiver_tables::mac::{Learned, MacKey, MacTable};
+use quiver_tables::mac::{Learned, MacKey, MacTable, Plain};
 
 const LOOKUPS: usize = 1 << 20;
 const RUNS: usize = 5;
@@ -49,8 +49,7 @@ fn vector(table: &MacTable, keys: &[MacKey]) -> f64 {
     let mut out = [0; 256];
     nanos(LOOKUPS, RUNS, || {
         for keys in keys.chunks(256) {
-            keys.iter().for_each(|key| table.soon(*key, |_| ()));
-            table.lookup_batch(keys, &mut out, |_| ());
+            table.lookup_batch(keys, 0, &mut out, Plain);
             black_box(&out);
         }
     })

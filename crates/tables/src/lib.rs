@@ -12,6 +12,8 @@
 //! | [`policer`] | does this packet conform? | its worker, or any | – |
 //! | [`timer_wheel`] | what is due? | its thread | – |
 //!
+//! [`backing`] has large tables lie on large pages, where the program sees to it.
+//!
 //! Two rules hold everywhere:
 //!
 //! * **A reader never waits** and never sees a mixture of two states of one entry. What a writer takes out of a
@@ -21,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backing;
 pub mod classifier;
 pub mod ecmp;
 pub mod fib;

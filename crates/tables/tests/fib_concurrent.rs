@@ -44,7 +44,11 @@ struct Probe<A> {
 }
 
 fn churn<A: Address>(short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
-    let mut writer = FibWriter::<A>::with_capacity(8 << 20).unwrap();
+    churn_in(FibWriter::<A>::with_capacity(8 << 20).unwrap(), short, probes, lens);
+}
+
+/// In a table that may hold other routes.
+fn churn_in<A: Address>(mut writer: FibWriter<A>, short: (A, u8), probes: Vec<Probe<A>>, lens: &[u8]) {
     writer.insert(short.0, short.1, NextHopId(1)).unwrap();
     // Long routes that stay: never anything but their own id.
     let fixed = 16;
@@ -120,9 +124,23 @@ fn v4_hosts_of_one_subnet_stay_resolved_under_churn() {
 
 #[test]
 fn v6_addresses_stay_resolved_under_churn() {
+    churn::<u128>((0xfd00u128 << 112, 16), probes6(76), &[52, 53, 56, 64, 96, 120, 127, 128]);
+}
+
+/// Larger than a core's cache, where addresses go down in other rounds; networks on either side of /32.
+#[test]
+fn v6_addresses_of_a_large_table_stay_resolved_under_churn() {
+    let mut writer = FibWriter::<u128>::with_capacity(16 << 20).unwrap();
+    for n in 0..40_000u128 {
+        writer.insert(0x2a00 << 112 | n << 96 | 1, 128, NextHopId(1)).unwrap();
+    }
+    assert!(writer.usage().trie > 1 << 20);
+    churn_in(writer, (0xfd00u128 << 112, 16), probes6(100), &[28, 29, 31, 32, 33, 40, 48, 56, 64, 127, 128]);
+}
+
+/// 64 hosts, each in a network of its own that begins at a multiple of 2 to the power of `step`.
+fn probes6(step: u32) -> Vec<Probe<u128>> {
     let host = 0x0000_0000_0000_00c8u128;
-    let probes = (0..64u32)
-        .map(|own| Probe { addr: 0xfd00u128 << 112 | u128::from(own) << 76 | host, own: own + 2 })
-        .collect();
-    churn::<u128>((0xfd00u128 << 112, 16), probes, &[52, 53, 56, 64, 96, 120, 127, 128]);
+    let probe = |own: u32| Probe { addr: 0xfd00u128 << 112 | u128::from(own) << step | host, own: own + 2 };
+    (0..64).map(probe).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use quiver_tables::mac::{Learned, MacEntry, MacError, MacKey, MacTable, NO_INTERFACE, Scope};
+use quiver_tables::mac::{Learned, MacEntry, MacError, MacKey, MacTable, NO_INTERFACE, Plain, Scope, Seen};
 
 fn key(number: u64) -> MacKey {
     let [_, _, mac @ ..] = (0x0200_0000_0000 | number & 0xff_ffff_ffff).to_be_bytes();
@@ -74,7 +74,7 @@ fn all_addresses_it_was_made_for_find_a_place() {
         }
         let asked: Vec<MacKey> = (0..2 * capacity as u64).map(key).collect();
         let mut out = vec![0; asked.len()];
-        table.lookup_batch(&asked, &mut out, |_| ());
+        table.lookup_batch(&asked, 7, &mut out, Plain);
         for (at, (&key, &out)) in asked.iter().zip(&out).enumerate() {
             assert_eq!(out, if at < capacity { at as u32 & 0xffff } else { NO_INTERFACE });
             assert_eq!(table.lookup(key), (at < capacity).then_some(at as u32 & 0xffff));
@@ -83,6 +83,58 @@ fn all_addresses_it_was_made_for_find_a_place() {
         // Ageing in steps covers every bucket once per round.
         let steps = table.buckets().div_ceil(100);
         assert_eq!((0..steps).map(|_| table.age(10, 5, 100)).sum::<usize>(), capacity);
+    }
+}
+
+/// Refreshes a batch as a vector's sources are; the places that were left.
+fn refresh(table: &MacTable, seen: &[Seen], now: u16) -> Vec<usize> {
+    let (mut before, mut left) = (0, Vec::new());
+    let meanwhile = |at| {
+        assert_eq!(at, before, "each place in turn");
+        before += 1;
+    };
+    table.refresh_batch(seen, now, Plain, meanwhile, |at| left.push(at));
+    assert_eq!(before, seen.len());
+    left
+}
+
+#[test]
+fn a_batch_refreshes_what_is_known_there_and_leaves_the_rest() {
+    let table = MacTable::with_capacity(1 << 16).unwrap();
+    for number in 0..300 {
+        table.learn(key(number), 7, 10);
+    }
+    table.insert_static(key(5), 7).unwrap();
+    table.learn(key(6), 8, 10);
+    // In a table that is nearly empty all are in their first bucket.
+    let seen = |number| Seen { key: key(number), interface: 7 };
+    let mut batch: Vec<Seen> = (0..300).map(seen).collect();
+    batch.push(seen(1000));
+    batch.push(Seen { key: MacKey::NONE, interface: 0 });
+    for now in [10, 10, 11] {
+        assert_eq!(refresh(&table, &batch, now), [5, 6, 300, 301], "fixed, elsewhere, unknown, nobody");
+        assert!((0..300).filter(|number| ![5, 6].contains(number)).all(|number| {
+            table.get(key(number))
+                == Some(MacEntry { key: key(number), interface: 7, stamp: now, is_static: false })
+        }));
+    }
+    assert_eq!(table.get(key(6)).map(|entry| (entry.interface, entry.stamp)), Some((8, 10)));
+    assert_eq!((table.get(key(1000)), table.len()), (None, 300));
+    table.remove(key(0));
+    assert_eq!(refresh(&table, &batch, 11)[0], 0, "what was removed isn't known by the key that is left");
+    assert_eq!(refresh(&table, &[], 11), []);
+}
+
+#[test]
+fn a_batch_in_a_full_table_leaves_those_in_further_buckets() {
+    let table = MacTable::with_capacity(1024).unwrap();
+    let batch: Vec<Seen> = (0..1000).map(|number| Seen { key: key(number), interface: 3 }).collect();
+    assert!(batch.iter().all(|seen| table.learn(seen.key, 3, 1) == Learned::New));
+    let left = refresh(&table, &batch, 2);
+    assert!((1..200).contains(&left.len()), "{}", left.len());
+    for (at, seen) in batch.iter().enumerate() {
+        let stamp = if left.contains(&at) { 1 } else { 2 };
+        assert_eq!(table.get(seen.key).map(|entry| entry.stamp), Some(stamp));
     }
 }
 
@@ -167,7 +219,7 @@ fn no_lookup_sees_the_value_of_another_key() {
                     table.flush_interface((number as u32) << 8, Scope::All);
                 }
                 _ => {
-                    table.lookup_batch(&keys, &mut out, |_| ());
+                    table.lookup_batch(&keys, 7, &mut out, Plain);
                     for (number, &found) in out.iter().enumerate() {
                         assert!(
                             found == NO_INTERFACE || found >> 8 == number as u32,

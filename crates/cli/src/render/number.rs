@@ -52,6 +52,13 @@ pub(crate) fn span(seconds: f64) -> String {
     }
 }
 
+/// A time below seconds, of microseconds: "400 µs", "38.2 ms".
+pub(crate) fn short_span(microseconds: f64) -> String {
+    let (number, unit) =
+        if microseconds < 1000.0 { (microseconds, "µs") } else { (microseconds / 1000.0, "ms") };
+    format!("{} {unit}", digits(number))
+}
+
 /// Time of day in UTC of nanoseconds since 1970: "10:15:02.123456789".
 pub(crate) fn time_of_day(timestamp_ns: u64) -> String {
     let (seconds, fraction) = (timestamp_ns / 1_000_000_000, timestamp_ns % 1_000_000_000);
@@ -81,7 +88,7 @@ fn scaled(value: f64, step: f64, prefixes: &[&str; 7], unit: &str) -> String {
 }
 
 /// Three digits that count; whole numbers without a point.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         _ if value.fract() == 0.0 => format!("{value:.0}"),
         size if size < 9.995 => format!("{value:.2}"),
@@ -117,6 +124,8 @@ mod tests {
         assert_eq!(span(7_530.0), "2h05m");
         assert_eq!(span(273_700.0), "3d04h");
         assert_eq!(span(-1.0), "0 s");
+        assert_eq!(short_span(12.34), "12.3 µs");
+        assert_eq!(short_span(12_340.0), "12.3 ms");
         // 2023-11-14 22:13:20 UTC
         assert_eq!(time_of_day(1_700_000_000_000_000_042), "22:13:20.000000042");
     }

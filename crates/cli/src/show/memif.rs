@@ -2,7 +2,8 @@
 
 use api::text::Words;
 use api::v1::{
-    MemifMode, MemifQueue, MemifRefusals, MemifRequest, MemifResponse, MemifRole, MemifSocket, MemifState,
+    MemifHeldRegion, MemifMode, MemifQueue, MemifRefusals, MemifRequest, MemifResponse, MemifRole,
+    MemifSocket, MemifState,
 };
 
 use super::fields::Fields;
@@ -64,10 +65,11 @@ fn block(memif: &MemifState, paint: Paint) -> String {
     let faults = memif.fault_reasons.iter().map(|it| (it.count, it.reason.as_str()));
     fields.add("faults", by_reason(faults, memif.faults));
     fields.add("turned away", refusals(&memif.refusals));
+    fields.add("held", memif.held_regions.iter().map(held).collect::<Vec<_>>().join(", "));
     if !memif.last_disconnect.is_empty() {
         let when = match memif.last_disconnect_ns {
             0 => String::new(),
-            when => format!(" ({} UTC)", time_of_day(when).split('.').next().unwrap_or_default()),
+            when => format!(" ({})", time(when)),
         };
         fields.add("last end", format!("{}{when}", memif.last_disconnect));
     }
@@ -81,6 +83,19 @@ fn block(memif: &MemifState, paint: Paint) -> String {
         }
     }
     text
+}
+
+/// A region whose file is held.
+fn held(region: &MemifHeldRegion) -> String {
+    let of = match region.peer_pid {
+        0 => "a process that isn't known".into(),
+        pid => format!("process {pid}"),
+    };
+    format!("the file of a region of {of} since {}", time(region.since_ns))
+}
+
+fn time(ns: u64) -> String {
+    format!("{} UTC", time_of_day(ns).split('.').next().unwrap_or_default())
 }
 
 /// The peer's process, as far as it is known.
@@ -197,6 +212,9 @@ mod tests {
             socket: "/run/quiver/b.sock".into(),
             role: MemifRole::Client.into(),
             mode: MemifMode::Ip.into(),
+            held_regions: [(4712, 1_700_000_000_000_000_000), (0, 1_700_000_001_000_000_000)]
+                .map(|(peer_pid, since_ns)| MemifHeldRegion { peer_pid, since_ns })
+                .into(),
             ..MemifState::default()
         };
         let stranger = MemifSocket { socket: "@pod-a".into(), refusals: vec![refused("timeout", 1)] };
@@ -219,6 +237,7 @@ mod tests {
              pod-b: not connected\n\
              \x20 socket       /run/quiver/b.sock id 0, client, ip\n\
              \x20 connections  0 made, 0 ended\n\
+             \x20 held         the file of a region of process 4712 since 22:13:20 UTC, the file of a region of a process that isn't known since 22:13:21 UTC\n\
              \n\
              @pod-a: turned away, for none of its interfaces: 1 (1 timeout)\n"
         );

@@ -16,6 +16,7 @@ mod nat;
 mod neighbor;
 mod policer;
 mod runtime;
+mod service;
 mod session;
 mod tenant;
 mod version;
@@ -112,6 +113,18 @@ enum Subject {
         /// Sessions at most; 0: all
         #[arg(long, value_name = "COUNT", default_value_t = 1000)]
         limit: u32,
+        /// Those with most bytes alone, of all that there are, or with most of what --by says: so many
+        #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10", conflicts_with = "limit", value_parser = clap::value_parser!(u32).range(1..))]
+        top: Option<u32>,
+        /// What --top goes by
+        #[arg(long, value_name = "WHAT", requires = "top", value_enum, default_value_t)]
+        by: session::Most,
+        #[command(flatten)]
+        options: ShowOptions,
+    },
+    /// Services in the order in which packets of sessions pass them, and whose pass which
+    #[command(alias = "services")]
+    Service {
         #[command(flatten)]
         options: ShowOptions,
     },
@@ -238,9 +251,11 @@ pub(crate) async fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Erro
         Subject::Bridge { name, options } => {
             show(context, options, &bridge::Bridges { name: name.clone() }).await
         }
-        Subject::Session { filters, limit, options } => {
-            show(context, options, &session::Sessions { filters: filters.clone(), limit: *limit }).await
+        Subject::Session { filters, limit, top, by, options } => {
+            let top = top.map(|count| (count, *by));
+            show(context, options, &session::Sessions { filters: filters.clone(), limit: *limit, top }).await
         }
+        Subject::Service { options } => show(context, options, &service::Services).await,
         Subject::Tenant { name, options } => {
             show(context, options, &tenant::Tenants { name: name.clone() }).await
         }

@@ -7,7 +7,7 @@ use api::v1::{NodeRuntime, RuntimeRequest, RuntimeResponse, WorkerRuntime};
 use super::{Before, View};
 use crate::context::Client;
 use crate::error::{Doing, Error};
-use crate::render::number::{event_rate, packet_rate, percent, ratio, span};
+use crate::render::number::{event_rate, packet_rate, percent, ratio, short_span, span};
 use crate::render::{Column, Paint, Table, Tone};
 
 /// Load of workers, and what nodes did.
@@ -105,6 +105,10 @@ fn block(worker: &WorkerRuntime, paint: Paint) -> String {
         worker.sleeps,
         event_rate(each(worker.sleeps)),
     );
+    if worker.longest_round_microseconds > 0.0 {
+        let longest = short_span(worker.longest_round_microseconds);
+        let _ = writeln!(text, "  longest round {longest}, since counters were cleared");
+    }
     let mut table = Table::new([
         Column::left("NODE"),
         Column::right("CALLS"),
@@ -154,6 +158,7 @@ mod tests {
             seconds,
             nodes,
             busy: 0.374,
+            longest_round_microseconds: 1234.5,
         };
         RuntimeResponse { workers: vec![worker], clock_hz: 2_600_000_000 }
     }
@@ -170,6 +175,7 @@ mod tests {
             "worker 0 (core 1): 37 % busy, 12.3 Mpps\n\
              \x20 polling 2 queues\n\
              \x20 over 2 s: 24600000 packets, 1000 rounds (25 % of them busy), 20 sleeps (10 /s)\n\
+             \x20 longest round 1.23 ms, since counters were cleared\n\
              NODE         CALLS  VECTORS  PACKETS  VECTORS/CALL  PACKETS/VECTOR  CLOCKS/PACKET\n\
              memif-input   1000      250    64000          0.25             256             10\n\
              ip4-lookup     250      250    64000             1             256              -\n"
@@ -187,7 +193,7 @@ mod tests {
         let before = Before { answer: &earlier, elapsed: Duration::from_secs(2) };
         let text = Runtime.table(&answer, Some(before), Paint::new(false));
         assert!(text.starts_with("worker 0 (core 1): 37 % busy, 300 kpps\n"), "{text}");
-        let line = text.lines().nth(4).unwrap();
+        let line = text.lines().nth(5).unwrap();
         let cells = line.split_whitespace().collect::<Vec<_>>();
         assert_eq!(cells, ["memif-input", "100", "50", "4000", "0.50", "80", "20"]);
         assert!(!text.contains("idle"));

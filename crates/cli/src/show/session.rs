@@ -5,15 +5,15 @@ use std::net::IpAddr;
 
 use api::text::Words;
 use api::v1::{SessionFilter, SessionPhase, SessionState, SessionsRequest, SessionsResponse, TcpState};
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 
 use super::{Before, View};
 use crate::context::Client;
 use crate::error::{Doing, Error};
 use crate::reference::candidates;
-use crate::render::number::span;
+use crate::render::number::{short_span, span};
 use crate::render::{Cell, Column, Paint, Table, Tone, endpoint};
 
 /// IP protocols by name.
@@ -90,6 +90,45 @@ pub(crate) fn spi(text: &str) -> Result<u32, String> {
     }
 }
 
+/// What sessions are put in order by, most of it first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Most {
+    /// Bytes of both directions
+    #[default]
+    Bytes,
+    /// Packets of both directions
+    Packets,
+    /// How long they have been there
+    Age,
+    /// How long ago their last packet came
+    Idle,
+    /// Round trips, as the service session-stats has measured them
+    Rtt,
+    /// Segments that were sent again or came late, as session-stats has counted them
+    Repeated,
+}
+
+impl Most {
+    /// How much of it a session has.
+    fn of(self, session: &SessionState) -> f64 {
+        let sides = [&session.initiator_statistics, &session.responder_statistics].into_iter().flatten();
+        match self {
+            Self::Bytes => (session.forward_bytes + session.reverse_bytes) as f64,
+            Self::Packets => (session.forward_packets + session.reverse_packets) as f64,
+            Self::Age => session.age_seconds,
+            Self::Idle => session.idle_seconds,
+            Self::Rtt => sides.map(|side| f64::from(side.rtt_microseconds)).sum(),
+            Self::Repeated => sides.map(|side| f64::from(side.repeated_segments)).sum(),
+        }
+    }
+
+    /// Keeps the `count` with most of it, in that order.
+    fn keep(self, sessions: &mut Vec<SessionState>, count: usize) {
+        sessions.sort_by(|one, other| self.of(other).total_cmp(&self.of(one)));
+        sessions.truncate(count);
+    }
+}
+
 /// Sessions.
 #[derive(Debug)]
 pub(super) struct Sessions {
@@ -97,17 +136,23 @@ pub(super) struct Sessions {
     pub(super) filters: Filters,
     /// At most so many.
     pub(super) limit: u32,
+    /// Only those with most of something, so many of all that there are.
+    pub(super) top: Option<(u32, Most)>,
 }
 
 impl View for Sessions {
     type Answer = SessionsResponse;
 
     async fn fetch(&self, client: &mut Client) -> Result<SessionsResponse, Error> {
-        let request = SessionsRequest { filter: Some(self.filters.to_api()), limit: self.limit };
+        let limit = if self.top.is_some() { 0 } else { self.limit };
+        let request = SessionsRequest { filter: Some(self.filters.to_api()), limit };
         let mut stream = client.sessions(request).await.doing("show session")?;
         let mut all = SessionsResponse::default();
         while let Some(part) = stream.message().await.doing("show session")? {
             all.sessions.extend(part.sessions);
+            if let Some((count, most)) = self.top {
+                most.keep(&mut all.sessions, count as usize);
+            }
         }
         Ok(all)
     }
@@ -134,6 +179,8 @@ impl View for Sessions {
             Column::right("BYTES"),
             Column::right("ANSWERS"),
             Column::right("BYTES"),
+            Column::right("RTT").optional(),
+            Column::right("REPEATED").optional(),
             Column::right("AGE"),
             Column::right("IDLE"),
         ]);
@@ -151,15 +198,35 @@ impl View for Sessions {
                 session.forward_bytes.into(),
                 session.reverse_packets.into(),
                 session.reverse_bytes.into(),
+                round_trip(session).into(),
+                repeated(session).into(),
                 span(session.age_seconds).into(),
                 span(session.idle_seconds).into(),
             ]);
         }
         let mut text = table.render(paint);
-        if self.limit > 0 && answer.sessions.len() >= self.limit as usize {
+        if self.top.is_none() && self.limit > 0 && answer.sessions.len() >= self.limit as usize {
             text.push_str(&format!("the first {} only: --limit says how many, 0: all\n", self.limit));
         }
         text
+    }
+}
+
+/// From the initiator to the other side and back, as far as it was measured.
+fn round_trip(session: &SessionState) -> String {
+    match Most::Rtt.of(session) {
+        0.0 => String::new(),
+        microseconds => short_span(microseconds),
+    }
+}
+
+/// Segments that the initiator has sent again, and the other side.
+fn repeated(session: &SessionState) -> String {
+    match (session.protocol, &session.initiator_statistics, &session.responder_statistics) {
+        (6, Some(initiator), Some(responder)) => {
+            format!("{}/{}", initiator.repeated_segments, responder.repeated_segments)
+        }
+        _ => String::new(),
     }
 }
 
@@ -226,6 +293,7 @@ impl fmt::Display for Protocol {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::v1::SideStatistics;
 
     #[test]
     fn sessions_of_both_versions() {
@@ -264,7 +332,7 @@ mod tests {
             ..udp.clone()
         };
         let answer = SessionsResponse { sessions: vec![udp, tcp] };
-        let view = |limit| Sessions { filters: Filters::default(), limit };
+        let view = |limit| Sessions { filters: Filters::default(), limit, top: None };
         let all = "TENANT  PROTOCOL  INITIATOR        RESPONDER     STATE      PACKETS  BYTES  ANSWERS  BYTES     AGE  IDLE\n\
                    red     udp       10.0.0.2:40000   10.0.1.2:53   embryonic        2    120        0      0  12.3 s   1 s\n\
                    red     tcp       [fd00::2]:40000  [fd01::2]:53  time_wait        2    120        7      0  12.3 s   1 s\n";
@@ -282,6 +350,38 @@ mod tests {
     }
 
     #[test]
+    fn those_with_most_come_first_and_show_what_was_noted() {
+        let side = |rtt_microseconds, repeated_segments| {
+            Some(SideStatistics { rtt_microseconds, repeated_segments, ..SideStatistics::default() })
+        };
+        let session = |id: &str, forward_bytes, initiator_statistics, responder_statistics| SessionState {
+            id: id.into(),
+            protocol: 6,
+            forward_bytes,
+            initiator_statistics,
+            responder_statistics,
+            ..SessionState::default()
+        };
+        let all = || {
+            vec![
+                session("far", 10, side(200, 0), side(38_000, 1)),
+                session("unknown", 1000, None, None),
+                session("near", 20, side(100, 4), side(300, 1)),
+            ]
+        };
+        let first = |most: Most, count| {
+            let mut all = all();
+            most.keep(&mut all, count);
+            all.into_iter().map(|session| session.id).collect::<Vec<_>>()
+        };
+        assert_eq!(first(Most::Bytes, 2), ["unknown", "near"]);
+        assert_eq!(first(Most::Rtt, 3), ["far", "near", "unknown"]);
+        assert_eq!(first(Most::Repeated, 1), ["near"]);
+        assert_eq!(all().iter().map(round_trip).collect::<Vec<_>>(), ["38.2 ms", "", "400 µs"]);
+        assert_eq!(all().iter().map(repeated).collect::<Vec<_>>(), ["0/1", "", "4/1"]);
+    }
+
+    #[test]
     fn sessions_of_esp_have_an_spi_and_no_ports() {
         let esp = SessionState {
             tenant: "red".into(),
@@ -293,7 +393,7 @@ mod tests {
             ..SessionState::default()
         };
         assert_eq!(Flow(&esp).to_string(), "red esp fd00::2 > fd01::2 spi 0x00c0ffee");
-        let view = Sessions { filters: Filters::default(), limit: 0 };
+        let view = Sessions { filters: Filters::default(), limit: 0, top: None };
         let text = view.table(&SessionsResponse { sessions: vec![esp] }, None, Paint::new(false));
         assert!(
             text.contains("RESPONDER  SPI         STATE") && text.contains("fd01::2    0x00c0ffee  "),

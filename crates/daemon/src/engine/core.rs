@@ -83,6 +83,8 @@ pub(super) struct Core {
     pub(super) routing: Routing,
     /// Packets for the graph that wait until workers know their neighbour: worker, target, packet.
     pub(super) waiting: Vec<(usize, u32, OwnedPacket)>,
+    /// Sessions that each worker may have.
+    pub(super) sessions_per_worker: usize,
     /// Counts changes of tenants: workers look through their sessions after each.
     pub(super) tenant_changes: u64,
     /// Tenants that are gone since tenants were published.

@@ -271,6 +271,7 @@ fn record<'a>(worker: usize, seen: &Seen, tenant: &'a str, (at, since_1970): (u6
         beyond: beyond(seen).unwrap_or([initiator, responder]).map(end),
         packets: session.packets(),
         bytes: session.bytes(),
+        seen: seen.stats.unwrap_or_default().map(|side| (side.flags, side.ttl_min, side.ttl_max)),
         reason: EndReason::ActiveTimeout,
         status: if session.is_blocked() { DROPPED } else { FORWARDED },
         nat: NatEvent::Nat44SessionCreate,

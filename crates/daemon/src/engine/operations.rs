@@ -155,6 +155,10 @@ impl Core {
                     None => free(inventory.bridges.values().map(|bridge| bridge.index))
                         .ok_or_else(|| Flaw::new("name", "there are 65535 bridges already"))?,
                 };
+                if before.is_none() {
+                    // Not by a worker that learns, a page at a time.
+                    memory::heap::back(self.macs.memory());
+                }
                 let moves = before.map(|bridge| bridge.moves.clone()).unwrap_or_default();
                 let bridge = Bridge { index, spec: Arc::clone(after), moves };
                 drop(inventory);

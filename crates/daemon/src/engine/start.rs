@@ -51,6 +51,8 @@ pub struct EngineOptions {
     pub ipfix: Vec<Ipfix>,
     /// Bytes that the forwarding table of a VRF and IP version may take; `None`: 256 MiB.
     pub fib_bytes: Option<usize>,
+    /// Sessions that each worker may have. Memory is taken as they come.
+    pub sessions: usize,
 }
 
 /// Why the engine can't start.
@@ -193,6 +195,7 @@ impl Engine {
             macs: Arc::clone(&macs),
             waiting: Vec::new(),
             routing,
+            sessions_per_worker: options.sessions,
             tenant_changes: 0,
             departed_tenants: BTreeMap::new(),
             departed_pools: BTreeMap::new(),

@@ -13,9 +13,6 @@ use crate::dataplane::Change;
 use crate::model::spec::TenantSpec;
 use crate::model::{Flaw, Name};
 
-/// Sessions that a worker may have: memory is taken as they come.
-const SESSIONS_PER_WORKER: usize = 1 << 24;
-
 impl Core {
     /// A tenant comes, changes or goes.
     pub(super) fn tenant(&mut self, change: &Change<TenantSpec>) -> Result<(), Flaw> {
@@ -88,7 +85,7 @@ impl Core {
     pub(super) fn compile_tenants(&self, inventory: &Inventory, tenants: &mut Tenants) {
         self.compile_sessions(tenants);
         tenants.workers = self.pool.workers().len() as u32;
-        tenants.per_worker = SESSIONS_PER_WORKER;
+        tenants.per_worker = self.sessions_per_worker;
         compile(inventory, tenants, &self.filters);
     }
 }

@@ -9,7 +9,7 @@ use ::memif::io::{Address, ClientTiming, Listener, ListenerSettings, ServerEvent
 use ::memif::region::HugePages;
 use ::memif::{ClientConfig, QueueConfig, ServerConfig};
 use api::text::{Format, read_config};
-use api::v1::ApplyRequest;
+use api::v1::{ApplyRequest, ClearCountersRequest};
 use graph::port::{Attachment, PortFault};
 use graph::worker::Event;
 
@@ -64,6 +64,7 @@ fn engine() -> Engine {
         copy: copy::CopyOptions::default(),
         ipfix: Vec::new(),
         fib_bytes: None,
+        sessions: 1 << 24,
     };
     Engine::start(&options).unwrap()
 }
@@ -160,7 +161,7 @@ fn whoever_looks_does_not_wait_for_a_change_of_the_tables() {
     std::thread::spawn(move || {
         let collector = crate::metrics::Collector::new(std::sync::Arc::new(look.clone()));
         let metrics = collector.collect(None);
-        look.clear_counters(&api::v1::ClearCountersRequest::default());
+        look.clear_counters(&ClearCountersRequest::default());
         look.trace_add(Some("one"), 1).unwrap();
         let capture = look.capture(&api::v1::CaptureRequest::default()).is_ok();
         let seen = (look.trace_show(0).remaining, look.bridges().len(), look.neighbors().len(), capture);
@@ -171,4 +172,22 @@ fn whoever_looks_does_not_wait_for_a_change_of_the_tables() {
     assert!(metrics.contains("quiver_memif_connected{interface=\"one\"} 0"), "{metrics}");
     assert_eq!(seen, (1, 1, 0, true));
     drop(core);
+}
+
+#[test]
+fn the_longest_round_is_told_until_counters_are_cleared() {
+    const HELD_UP: Duration = Duration::from_millis(300);
+    let engine = engine();
+    let look = engine.handle();
+    let longest = || look.runtime().workers[0].longest_round_microseconds;
+    let held_up = HELD_UP.as_micros() as f64;
+    assert!(longest() < held_up, "{}", longest());
+    look.shared.pool.workers()[0].send(|_| std::thread::sleep(HELD_UP));
+    eventually(|| (longest() >= held_up).then_some(()));
+    let all = ClearCountersRequest { runtime: true, ..ClearCountersRequest::default() };
+    look.clear_counters(&all);
+    assert!(longest() < held_up, "{}", longest());
+    // Nothing to do: it sleeps, which is no round.
+    std::thread::sleep(2 * HELD_UP);
+    assert!(longest() < held_up, "{}", longest());
 }

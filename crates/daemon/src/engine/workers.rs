@@ -134,7 +134,7 @@ impl Pool {
             port.attachment = attachment;
             self.workers[at].send(move |graph| {
                 if let Some(queues) = graph.queues(input) {
-                    queues.list.push(port);
+                    queues.add(port);
                 }
             });
         }
@@ -196,8 +196,7 @@ impl Pool {
                 let bury = bury.clone();
                 worker.send(move |graph| {
                     for queues in graph.all_queues() {
-                        let gone: Vec<RxPort> =
-                            queues.list.extract_if(.., |port| port.interface == interface).collect();
+                        let gone = queues.take(|port| port.interface == interface);
                         let _ = bury.send(Box::new(Mutex::new(gone)));
                     }
                 });
@@ -215,7 +214,7 @@ impl Pool {
     pub(super) fn set_rx_mode(&self, interface: IfIndex, mode: RxMode) {
         for worker in &self.workers {
             worker.send(move |graph| {
-                let queues = graph.all_queues().flat_map(|queues| &mut queues.list);
+                let queues = graph.all_queues().flat_map(|queues| queues.iter_mut());
                 queues.filter(|port| port.interface == interface).for_each(|port| port.mode = mode);
             });
         }

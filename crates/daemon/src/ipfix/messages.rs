@@ -136,6 +136,7 @@ mod tests {
             beyond: [("192.0.2.1".parse().unwrap(), 50000), ("10.0.1.2".parse().unwrap(), 53)],
             packets: [3, 2],
             bytes: [300, 200],
+            seen: [(0, 64, 64), (0, 57, 57)],
             reason: EndReason::IdleTimeout,
             status: FORWARDED,
             nat: NatEvent::Nat44SessionCreate,

@@ -66,6 +66,8 @@ pub struct Record<'a> {
     pub packets: [u64; 2],
     /// Their bytes, from the IP header on.
     pub bytes: [u64; 2],
+    /// TCP flags of its segments, lowest and highest TTL of its packets, of both sides; 0 where `session-stats` doesn't note them.
+    pub seen: [(u8, u8, u8); 2],
     /// Why there is a record.
     pub reason: EndReason,
     /// [`FORWARDED`] or [`DROPPED`].
@@ -122,6 +124,12 @@ const SESSION: &[Element] = &[
     element(1, 8, |record, out| out.extend(record.bytes[0].to_be_bytes())), // octetDeltaCount
     reverse(2, 8, |record, out| out.extend(record.packets[1].to_be_bytes())),
     reverse(1, 8, |record, out| out.extend(record.bytes[1].to_be_bytes())),
+    element(6, 2, |record, out| out.extend(u16::from(record.seen[0].0).to_be_bytes())), // tcpControlBits
+    element(52, 1, |record, out| out.push(record.seen[0].1)),                           // minimumTTL
+    element(53, 1, |record, out| out.push(record.seen[0].2)),                           // maximumTTL
+    reverse(6, 2, |record, out| out.extend(u16::from(record.seen[1].0).to_be_bytes())),
+    reverse(52, 1, |record, out| out.push(record.seen[1].1)),
+    reverse(53, 1, |record, out| out.push(record.seen[1].2)),
     element(239, 1, |_, out| out.push(1)), // biflowDirection: its initiator's
     element(136, 1, |record, out| out.push(record.reason as u8)), // flowEndReason
     element(89, 1, |record, out| out.push(record.status)), // forwardingStatus

@@ -7,11 +7,10 @@ use api::text::Words as _;
 use api::v1::InterfaceCounters;
 
 use super::exposition::{Exposition, Kind};
-use super::{copying, sessions};
+use super::{copying, process, sessions};
 use crate::control::{Census, View};
 use crate::dataplane::Inspect;
 use crate::model::Readiness;
-use crate::version;
 
 /// Reads counters and writes them down.
 pub struct Collector {
@@ -74,7 +73,7 @@ impl Collector {
     /// All metrics as text; `view` is the desired state at present, `None` if the control thread is gone.
     pub fn collect(&self, view: Option<&View>) -> String {
         let mut out = Exposition::default();
-        self.process(&mut out);
+        process::collect(&*self.inspect, &mut out);
         if let Some(view) = view {
             self.objects(&mut out, view);
         }
@@ -87,16 +86,6 @@ impl Collector {
         self.memifs(&mut out);
         copying::collect(&*self.inspect, &mut out);
         out.finish()
-    }
-
-    fn process(&self, out: &mut Exposition) {
-        let engine = self.inspect.engine();
-        out.metric("quiver_build_info", Kind::Gauge, "What runs here; always 1.").sample(
-            &[("version", version::VERSION), ("commit", version::COMMIT), ("simd_tier", &engine.simd_tier)],
-            1,
-        );
-        out.metric("quiver_uptime_seconds", Kind::Gauge, "Seconds since start.")
-            .sample(&[], version::uptime().as_secs_f64());
     }
 
     fn objects(&self, out: &mut Exposition, view: &View) {
@@ -159,6 +148,14 @@ impl Collector {
         );
         for (index, worker) in &workers {
             metric.sample(&[("worker", index), ("core", &worker.core.to_string())], worker.load);
+        }
+        let mut metric = out.metric(
+            "quiver_worker_longest_round_seconds",
+            Kind::Gauge,
+            "Longest round of a worker since counters were cleared, in seconds, what the kernel ran instead included.",
+        );
+        for (index, worker) in &workers {
+            metric.sample(&[("worker", index)], worker.longest_round_microseconds / 1e6);
         }
         let mut metric =
             out.metric("quiver_worker_packets_total", Kind::Counter, "Packets a worker received.");
@@ -238,6 +235,14 @@ impl Collector {
             out.metric("quiver_memif_disconnects_total", Kind::Counter, "Connections that ended.");
         for memif in &memifs {
             metric.sample(&[("interface", &memif.interface)], memif.disconnects);
+        }
+        let mut metric = out.metric(
+            "quiver_memif_held_regions",
+            Kind::Gauge,
+            "Regions that can't be mapped or sealed as their file is held, by the peer as a rule: each keeps quiverd from ending.",
+        );
+        for memif in &memifs {
+            metric.sample(&[("interface", &memif.interface)], memif.held_regions.len() as u64);
         }
         let mut metric = out.metric(
             "quiver_memif_faults_total",

@@ -6,6 +6,7 @@ mod collect;
 mod copying;
 mod exposition;
 mod http;
+mod process;
 mod sessions;
 
 pub use collect::Collector;

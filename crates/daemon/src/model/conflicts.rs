@@ -119,6 +119,17 @@ impl<'a> Conflicts<'a> {
                             .remedy("give all interfaces of a socket the same, or take another socket")
                     });
                 }
+                Some((other, first)) if first.access.quota != memif.access.quota => {
+                    let field = if first.access.quota.memory == memif.access.quota.memory {
+                        "memif.socket_max_descriptors"
+                    } else {
+                        "memif.socket_max_memory"
+                    };
+                    self.blame_interface(&interface.name, other, |other| {
+                        Flaw::new(field, format!("{other} has another for {}", memif.socket))
+                            .remedy("give all interfaces of a socket the same, or take another socket")
+                    });
+                }
                 Some(_) => {}
                 None => {
                     roles.insert(&memif.socket, (&interface.name, memif));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn workers(count: Option<usize>, cores: &[usize]) -> Workers {
-        Workers { count, cores: cores.to_vec() }
+        Workers { count, cores: cores.to_vec(), ..Workers::default() }
     }
 
     #[test]

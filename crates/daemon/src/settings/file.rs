@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Copying, Ipfix, Listen, SettingsError};
+use super::{Copying, Ipfix, Listen, SessionLimit, SettingsError};
 
 /// Where the file is unless it is named.
 pub const DEFAULT_PATH: &str = "/etc/quiver/quiverd.toml";
@@ -20,7 +20,7 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Where the desired state is kept.
     pub state: State,
-    /// Which cores move packets.
+    /// Which cores move packets, and how many sessions on each.
     pub workers: Workers,
     /// What packets are kept in.
     pub memory: Memory,
@@ -66,7 +66,7 @@ pub struct State {
     pub directory: PathBuf,
 }
 
-/// Which cores move packets.
+/// Which cores move packets, and how many sessions on each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Workers {
@@ -74,6 +74,8 @@ pub struct Workers {
     pub count: Option<usize>,
     /// On which cores; none: the highest this process may use.
     pub cores: Vec<usize>,
+    /// How many sessions each may have.
+    pub sessions: SessionLimit,
 }
 
 /// What packets are kept in.
@@ -225,6 +227,9 @@ mod tests {
         for (text, parts) in [
             ("[worker]\ncount = 1", &["line 1", "worker", "workers"][..]),
             ("[workers]\ncuont = 1", &["line 2", "cuont", "count"]),
+            ("[workers]\nsessions = 16777217", &["line 2", "workers.sessions is 16777217", "1 to 16777216"]),
+            ("[workers]\nsessions = 0", &["line 2", "workers.sessions is 0", "1 to 16777216"]),
+            ("[workers]\nsessions = -1", &["line 2", "sessions = -1"]),
             ("[memory]\nhuge_pages = \"maybe\"", &["line 2", "maybe", "try", "never", "require"]),
             ("[metrics]\nlisten = \"everywhere\"", &["line 2", "everywhere", "127.0.0.1:9477"]),
             ("[copy]\nengine = \"gpu\"", &["line 2", "gpu", "cpu", "dsa", "dsa-model"]),

@@ -10,6 +10,7 @@ mod file;
 mod ipfix;
 mod listen;
 mod percent;
+mod sessions;
 
 pub use copying::{CopyEngine, Copying, ModelMode, ModelSettings};
 pub use cores::{available_cores, place_workers};
@@ -20,3 +21,4 @@ pub use file::{
 pub use ipfix::Ipfix;
 pub use listen::Listen;
 pub use percent::{NoPercentage, Percent};
+pub use sessions::{NoSessionLimit, SessionLimit};

@@ -7,11 +7,11 @@ use api::v1::{
     AclMatchRequest, AclMatchResponse, AclState, AclVerdict, AclsRequest, BridgeState, CaptureRequest,
     CaptureResponse, CapturedPacket, ClearCountersRequest, CopyQueue, CopyResponse, DropCounter,
     DropSeverity, EndedSessions, ExplainRequest, ExplainResponse, FibEntry, FibSource, GraphNode,
-    GraphResponse, InterfaceCounters, InterfaceState, MemifRefusals, MemifSocket, MemifState, NatPoolState,
-    NeighborPhase, NeighborState, NodeRuntime, Policer, PolicerHits, PolicerState, PolicerUser,
-    RuntimeResponse, SessionEnd, SessionEvent, SessionEventKind, SessionEventsRequest, SessionEventsResponse,
-    SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse, TracedPacket, VipState,
-    WorkerRuntime,
+    GraphResponse, InterfaceCounters, InterfaceState, MemifHeldRegion, MemifRefusals, MemifSocket,
+    MemifState, NatPoolState, NeighborPhase, NeighborState, NodeRuntime, Policer, PolicerHits, PolicerState,
+    PolicerUser, RuntimeResponse, SessionEnd, SessionEvent, SessionEventKind, SessionEventsRequest,
+    SessionEventsResponse, SessionFilter, SessionState, SessionVerdict, TenantState, TraceShowResponse,
+    TracedPacket, VipState, WorkerRuntime,
 };
 use quiverd::dataplane::{
     Capture, EngineInfo, ExporterFigures, FibQuery, FibSelection, Inspect, InspectError, NodeEvents,
@@ -224,6 +224,7 @@ impl Inspect for Glass {
             connected: true,
             disconnects: 4,
             refusals,
+            held_regions: vec![MemifHeldRegion::default(); 2],
             ..MemifState::default()
         }]
     }

@@ -8,7 +8,8 @@
 //! | `bridge-answer` | broadcast and multicast, where the bridge answers ARP for the neighbours of its BVI |
 //! | `drop` | see [`Drop`] |
 
-use super::learner::Sources;
+use super::keys::{Destinations, Machine, Numbers};
+use super::learner::{Learning, NOWHERE, Sources};
 use super::port::{Source, Target};
 use super::table::{BLOCKED, Bridges, tick};
 use crate::interface::{Interfaces, fits, received_by_group};
@@ -21,8 +22,8 @@ use graph::nodes::{DEVICE_INPUT, INTERFACE_OUTPUT};
 use graph::packet::{Meta, Packets, SlotId, Vector};
 use graph::publish::Key;
 use graph::simd::Simd;
-use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec, prefetch_read};
-use tables::mac::{MacKey, NO_INTERFACE};
+use graph::{Ctx, Frame, IfIndex, Node, NodeContext, NodeSpec};
+use tables::mac::{MacKey, Seen};
 use wire::{EthernetHeader, Header, MacAddr};
 
 graph::edges! {
@@ -92,13 +93,16 @@ pub const NODE: NodeSpec = NodeSpec {
             arcs: cx.table(),
             output: cx.arc(INTERFACE_OUTPUT),
             sources: Sources::new(),
-            keys: [MacKey::NONE; MAX_VECTOR],
-            found: [NO_INTERFACE; MAX_VECTOR],
-            steps: [Ok(Step::Lookup); MAX_VECTOR],
+            destinations: Destinations::new(),
+            steps: [Step::Lookup; MAX_VECTOR],
         })
     },
     ..NodeSpec::EMPTY
 };
+
+/// How many keys ahead the address table's lines are asked for: as long as memory takes, and few enough not to push one another out of the
+/// first cache.
+const AHEAD: usize = 64;
 
 struct BridgeInput {
     bridges: Key<Bridges>,
@@ -106,10 +110,9 @@ struct BridgeInput {
     arcs: Key<Arcs>,
     output: ArcPlace,
     sources: Sources,
-    /// By place in the vector: the destination, what was found of it, and what is to be done. Kept here so that it needn't be cleared.
-    keys: [MacKey; MAX_VECTOR],
-    found: [u32; MAX_VECTOR],
-    steps: [Result<Step, Drop>; MAX_VECTOR],
+    destinations: Destinations,
+    /// By place in the vector: what is to be done. Kept here so that it needn't be cleared.
+    steps: [Step; MAX_VECTOR],
 }
 
 /// What is to be done with a frame once its header has been read.
@@ -118,6 +121,7 @@ enum Step {
     Lookup,
     Flood,
     Answer,
+    Refuse(Drop),
 }
 
 impl Node for BridgeInput {
@@ -142,34 +146,49 @@ impl Node for BridgeInput {
 
 impl Tiered for BridgeInput {
     #[inline(always)]
-    fn vector<S: Simd>(&mut self, _: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn vector<S: Simd>(&mut self, simd: S, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let hardware = Machine(simd);
         self.headers(ctx, frame.slots);
         let bridges = ctx.tables.get(self.bridges);
-        let (len, steps) = (frame.slots.len().min(MAX_VECTOR), &mut self.steps);
         match bridges.macs() {
             Some(macs) => {
-                let refuse = |places: Range<usize>, reason| steps[places].fill(Err(reason));
-                self.sources.learn(ctx, bridges, macs, tick(ctx.now), refuse);
-                macs.lookup_batch(&self.keys[..len], &mut self.found[..len], prefetch_read);
+                let (steps, destinations) = (&mut self.steps, &self.destinations);
+                let refuse = |places: Range<usize>, reason| steps[places].fill(Step::Refuse(reason));
+                let learning = Learning { ctx, slots: frame.slots, bridges, macs };
+                let (homes, seen, wanted) = (macs.homes(), self.sources.seen(), destinations.keys());
+                // Asks for what is needed as the `at`-th: first all sources, then all destinations.
+                let soon = |at: usize| match seen.get(at) {
+                    Some(seen) => homes.soon(seen.key, hardware),
+                    None => wanted.get(at - seen.len()).iter().for_each(|key| homes.soon(**key, hardware)),
+                };
+                (0..AHEAD).for_each(soon);
+                self.sources.learn(
+                    &learning,
+                    tick(ctx.now),
+                    hardware,
+                    #[inline(always)]
+                    |at| soon(at + AHEAD),
+                    refuse,
+                );
+                self.destinations.look_up(macs, AHEAD, hardware);
             }
-            None => self.found[..len].fill(NO_INTERFACE),
+            None => self.destinations.find_none(),
         }
-        self.destinations(ctx, frame);
+        self.decide(ctx, frame);
     }
 }
 
 impl BridgeInput {
-    /// Reads the headers: notes who is to be learned and what is to be looked up, and asks for the lines where that stands.
+    /// Reads the headers: notes who is to be learned and what is to be looked up.
     #[inline(always)]
     fn headers(&mut self, ctx: &mut Ctx<'_>, slots: &[SlotId]) {
         let tables = ctx.tables;
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
-        let macs = bridges.macs();
         let mut source = Source::new(bridges, interfaces, 0);
-        let (sources, keys) = (&mut self.sources, &mut self.keys);
-        sources.begin();
+        let (sources, destinations) = (&mut self.sources, &mut self.destinations);
+        let (mut seen, mut wanted) = (Numbers::new(), Numbers::new());
         let mut vector = Vector::new(slots);
-        let (mut at, mut asked) = (0, MacKey::NONE);
+        let mut at = 0;
         loop {
             // From one station to another, behind the member that the packet before came from.
             let usual = vector.stretch(
@@ -179,63 +198,62 @@ impl BridgeInput {
                     let head = area.get(meta.data as usize..meta.end as usize).unwrap_or_default();
                     let Ok((header, _)) = EthernetHeader::parse(head) else { return false };
                     let (src, dst) = (header.src, header.dst);
-                    let Some(macs) = macs.filter(|_| source.learns && meta.rx_if == source.interface) else {
+                    if !source.learns || meta.rx_if != source.interface {
                         return false;
-                    };
+                    }
                     if dst.is_multicast() || !src.is_unicast() {
                         return false;
                     }
-                    sources.note(macs, MacKey::new(source.number, src.0), source.interface, at);
-                    let key = MacKey::new(source.number, dst.0);
-                    if key != asked {
-                        macs.soon(key, prefetch_read);
-                        asked = key;
-                    }
-                    keys[at % MAX_VECTOR] = key;
+                    let key = MacKey::new(source.number, src.0);
+                    sources.note(&mut seen, Seen { key, interface: source.seen_at }, at);
+                    destinations.note(&mut wanted, MacKey::new(source.number, dst.0), at);
                     at += 1;
                     true
                 },
             );
-            self.steps[usual].fill(Ok(Step::Lookup));
+            self.steps[usual].fill(Step::Lookup);
             let Some((_, slot)) = vector.next() else { break };
             let meta = ctx.packets.meta(slot);
             if meta.rx_if != source.interface {
                 source = Source::new(bridges, interfaces, meta.rx_if);
+                seen.renew();
             }
-            keys[at] = MacKey::NONE;
+            let (mut src_key, mut dst_key) = (MacKey::NONE, MacKey::NONE);
             self.steps[at] = match ctx.packets.header::<EthernetHeader>(slot, meta.data) {
-                None => Err(Drop::Truncated),
+                None => Step::Refuse(Drop::Truncated),
                 Some(header) => {
                     let (src, dst) = (header.src, header.dst);
                     if dst.is_multicast() {
                         received_by_group(ctx.counters, ctx.packets.meta_mut(slot), dst);
                     }
+                    if source.learns && src.is_unicast() {
+                        src_key = MacKey::new(source.number, src.0);
+                    }
                     let step = first_step(&source, src, dst);
-                    if let Some(macs) = macs {
-                        if source.learns && src.is_unicast() {
-                            sources.note(macs, MacKey::new(source.number, src.0), source.interface, at);
-                        }
-                        if step == Ok(Step::Lookup) {
-                            keys[at] = MacKey::new(source.number, dst.0);
-                            macs.soon(keys[at], prefetch_read);
-                        }
+                    if step == Step::Lookup {
+                        dst_key = MacKey::new(source.number, dst.0);
                     }
                     step
                 }
             };
+            let interface = if src_key == MacKey::NONE { NOWHERE } else { source.seen_at };
+            sources.note(&mut seen, Seen { key: src_key, interface }, at);
+            destinations.note(&mut wanted, dst_key, at);
             at += 1;
         }
+        sources.end(&seen);
+        destinations.end(&wanted);
     }
 
     /// Decides by what was found.
     #[inline(always)]
-    fn destinations(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+    fn decide(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
         let tables = ctx.tables;
         let (bridges, interfaces) = (tables.get(self.bridges), tables.get(self.interfaces));
         let arcs = tables.get(self.arcs);
         let mut source = Source::new(bridges, interfaces, 0);
         let mut target = Target::new(interfaces, arcs, self.output, 0);
-        let (steps, found) = (&self.steps, &self.found);
+        let (steps, destinations) = (&self.steps, &self.destinations);
         let mut way = Way::NONE;
         let mut vector = Vector::new(frame.slots);
         let mut at = 0;
@@ -244,8 +262,8 @@ impl BridgeInput {
                 ctx.packets,
                 #[inline(always)]
                 |meta, _| {
-                    let is_lookup = steps[at % MAX_VECTOR] == Ok(Step::Lookup);
-                    let like = is_lookup && way.takes(meta, found[at % MAX_VECTOR]);
+                    let is_lookup = steps[at % MAX_VECTOR] == Step::Lookup;
+                    let like = is_lookup && way.takes(meta, destinations.found(at));
                     if like {
                         (meta.tx_if, meta.arc) = (way.to, 0);
                         at += 1;
@@ -260,11 +278,11 @@ impl BridgeInput {
                 source = Source::new(bridges, interfaces, meta.rx_if);
             }
             let decision = match steps[at] {
-                Err(reason) => Err(reason),
-                Ok(Step::Flood) => Ok(Next::Flood.edge()),
-                Ok(Step::Answer) => Ok(Next::Answer.edge()),
-                Ok(Step::Lookup) => {
-                    let found = found[at];
+                Step::Refuse(reason) => Err(reason),
+                Step::Flood => Ok(Next::Flood.edge()),
+                Step::Answer => Ok(Next::Answer.edge()),
+                Step::Lookup => {
+                    let found = destinations.found(at);
                     // What isn't known leads to interface 0, which is no member of anything.
                     let known = u16::try_from(found).unwrap_or(0);
                     if known != target.interface {
@@ -317,24 +335,24 @@ impl Way {
 
 /// What the addresses alone say.
 #[inline(always)]
-fn first_step(source: &Source<'_>, src: MacAddr, dst: MacAddr) -> Result<Step, Drop> {
+fn first_step(source: &Source<'_>, src: MacAddr, dst: MacAddr) -> Step {
     if !source.bridge.exists {
-        return Err(Drop::NoBridge);
+        return Step::Refuse(Drop::NoBridge);
     }
     if !src.is_unicast() {
-        return Err(Drop::BadSource);
+        return Step::Refuse(Drop::BadSource);
     }
     if !dst.is_multicast() {
-        return Ok(Step::Lookup);
+        return Step::Lookup;
     }
     if dst.to_u64() & !0xf == 0x0180_c200_0000 {
-        return Err(Drop::LinkLocal);
+        return Step::Refuse(Drop::LinkLocal);
     }
     // The BVI's own questions are for the neighbours themselves.
     if source.bridge.answer && !source.bvi {
-        return Ok(Step::Answer);
+        return Step::Answer;
     }
-    if source.bridge.flood { Ok(Step::Flood) } else { Err(Drop::FloodOff) }
+    if source.bridge.flood { Step::Flood } else { Step::Refuse(Drop::FloodOff) }
 }
 
 /// The edge for a frame from `source` whose destination is behind `target`.

@@ -1,128 +1,108 @@
 //! What a bridge learns from the sources of its frames, and whom it doesn't believe.
 //!
-//! Done for a vector in three steps, so that no packet waits for a line of the address table alone: while headers are read, the
-//! packets of one station behind each other become a [`Run`], whose line is asked for; then what is known already is refreshed; last,
-//! with all of their other lines asked for, comes what isn't known, is fixed, or lies elsewhere.
+//! Done for a vector at a time: packets of one station behind each other are one entry of a list; what is known already is refreshed in one
+//! loop over that list; last comes what isn't known, is fixed, or lies elsewhere.
 
 use super::bridge_input::{Counter, Drop};
+use super::keys::Numbers;
 use super::table::{BLOCKED, Bridges};
 use core::ops::Range;
+use graph::Ctx;
 use graph::engine::MAX_VECTOR;
-use graph::{Ctx, IfIndex, prefetch_read};
-use tables::mac::{Learned, MacKey, MacTable};
+use graph::packet::SlotId;
+use tables::mac::{Hardware, Learned, MacKey, MacTable, Seen};
 
-/// Packets of one station, one behind the other.
-#[derive(Clone, Copy)]
-struct Run {
-    key: MacKey,
-    interface: IfIndex,
-    /// Places in the vector: from the first to the one behind the last.
-    from: u16,
-    to: u16,
-}
-
-impl Run {
-    fn places(&self) -> Range<usize> {
-        usize::from(self.from)..usize::from(self.to)
-    }
-}
+/// Where a source is seen that isn't to be refreshed: nothing is learned there.
+pub(super) const NOWHERE: u32 = BLOCKED;
 
 /// The sources of a vector. Kept by the node, so that it needn't be cleared.
 pub(super) struct Sources {
-    runs: [Run; MAX_VECTOR],
+    seen: [Seen; MAX_VECTOR],
+    /// The place in the vector behind the last packet of each.
+    ends: [u16; MAX_VECTOR],
     len: usize,
 }
 
 impl Sources {
     pub(super) const fn new() -> Self {
-        Self { runs: [Run { key: MacKey::NONE, interface: 0, from: 0, to: 0 }; MAX_VECTOR], len: 0 }
+        let none = Seen { key: MacKey::NONE, interface: NOWHERE };
+        Self { seen: [none; MAX_VECTOR], ends: [0; MAX_VECTOR], len: 0 }
     }
 
-    /// Forgets the vector before.
-    pub(super) fn begin(&mut self) {
-        self.len = 0;
-    }
-
-    /// Notes that the packet at `place` comes from `key` behind `interface`.
+    /// Notes that the packet at `place` comes from `seen`, whose number is the last one of `numbers`. All packets are to be noted,
+    /// in turn; [`MacKey::NONE`] stands for a source that isn't learned.
     #[inline(always)]
-    pub(super) fn note(&mut self, macs: &MacTable, key: MacKey, interface: IfIndex, place: usize) {
-        let place = place as u16;
-        if let Some(last) = self.runs[..self.len].last_mut()
-            && (last.key, last.interface, last.to) == (key, interface, place)
-        {
-            last.to = place + 1;
-            return;
-        }
-        macs.soon(key, prefetch_read);
-        if let Some(run) = self.runs.get_mut(self.len) {
-            *run = Run { key, interface, from: place, to: place + 1 };
-            self.len += 1;
-        }
+    pub(super) fn note(&mut self, numbers: &mut Numbers, seen: Seen, place: usize) {
+        let number = numbers.number(seen.key);
+        self.seen[number] = seen;
+        self.ends[number] = place as u16 + 1;
     }
 
-    /// Learns them at tick `now`; of those who use somebody else's address the places in the vector are handed to `refuse`.
+    /// Ends the list that was numbered by `numbers`.
+    pub(super) fn end(&mut self, numbers: &Numbers) {
+        self.len = numbers.count();
+    }
+
+    /// They themselves, and where they were seen.
+    #[inline(always)]
+    pub(super) fn seen(&self) -> &[Seen] {
+        &self.seen[..self.len]
+    }
+
+    /// Learns them at tick `now`; of those who use somebody else's address the places in the vector are handed to `refuse`. `meanwhile` is
+    /// as with [`MacTable::refresh_batch`].
     #[inline(always)]
     pub(super) fn learn(
-        &mut self,
-        ctx: &Ctx<'_>,
-        bridges: &Bridges,
-        macs: &MacTable,
+        &self,
+        learning: &Learning<'_, '_>,
         now: u16,
-        refuse: impl FnMut(Range<usize>, Drop),
+        hardware: impl Hardware,
+        meanwhile: impl FnMut(usize),
+        mut refuse: impl FnMut(Range<usize>, Drop),
     ) {
-        let mut left = 0;
-        for at in 0..self.len {
-            let run = self.runs[at];
-            let learns = bridges.get(run.key.bridge()).learn;
-            if !(learns && macs.refresh(run.key, u32::from(run.interface), now)) {
-                self.runs[left] = run;
-                left += 1;
+        learning.macs.refresh_batch(&self.seen[..self.len], now, hardware, meanwhile, |number| {
+            let from = number.checked_sub(1).map_or(0, |before| usize::from(self.ends[before]));
+            let places = from..usize::from(self.ends[number]);
+            if let Err(reason) = learning.learn(self.seen[number].key, places.clone(), now) {
+                refuse(places, reason);
             }
-        }
-        if left > 0 {
-            learn_rest(&self.runs[..left], ctx, bridges, macs, now, refuse);
-        }
+        });
     }
 }
 
-#[inline(never)]
-fn learn_rest(
-    runs: &[Run],
-    ctx: &Ctx<'_>,
-    bridges: &Bridges,
-    macs: &MacTable,
-    now: u16,
-    mut refuse: impl FnMut(Range<usize>, Drop),
-) {
-    runs.iter().for_each(|run| macs.soon_further(run.key, prefetch_read));
-    for run in runs {
-        if let Err(reason) = learn(run, ctx, bridges, macs, now) {
-            refuse(run.places(), reason);
-        }
-    }
+/// A vector of which sources are learned.
+pub(super) struct Learning<'l, 'c> {
+    pub(super) ctx: &'l Ctx<'c>,
+    pub(super) slots: &'l [SlotId],
+    pub(super) bridges: &'l Bridges,
+    pub(super) macs: &'l MacTable,
 }
 
-/// Whether a station's packets may go on; learns it where the bridge does so.
-fn learn(run: &Run, ctx: &Ctx<'_>, bridges: &Bridges, macs: &MacTable, now: u16) -> Result<(), Drop> {
-    let (bridge, own) = (bridges.get(run.key.bridge()), u32::from(run.interface));
-    let is_anothers = |at| at != own && at != BLOCKED;
-    if !bridge.learn {
-        // Configured addresses are protected all the same.
-        let elsewhere =
-            macs.get(run.key).is_some_and(|known| known.is_static && is_anothers(known.interface));
-        return if elsewhere { Err(Drop::StaticElsewhere) } else { Ok(()) };
-    }
-    let packets = u64::from(run.to - run.from);
-    match macs.learn(run.key, own, now) {
-        Learned::New => ctx.count(Counter::Learned, 1),
-        Learned::Moved { .. } => {
-            ctx.count(Counter::Moved, 1);
-            bridge.moves.add();
+impl Learning<'_, '_> {
+    /// Whether a station's packets may go on; learns it where the bridge does so.
+    fn learn(&self, key: MacKey, places: Range<usize>, now: u16) -> Result<(), Drop> {
+        let Some(slot) = self.slots.get(places.start).filter(|_| key != MacKey::NONE) else { return Ok(()) };
+        let (bridge, macs) = (self.bridges.get(key.bridge()), self.macs);
+        let own = u32::from(self.ctx.packets.meta(*slot).rx_if);
+        let is_anothers = |at| at != own && at != BLOCKED;
+        if !bridge.learn {
+            // Configured addresses are protected all the same.
+            let elsewhere =
+                macs.get(key).is_some_and(|known| known.is_static && is_anothers(known.interface));
+            return if elsewhere { Err(Drop::StaticElsewhere) } else { Ok(()) };
         }
-        Learned::Limited => ctx.count(Counter::Limited, packets),
-        Learned::Full => ctx.count(Counter::Full, packets),
-        Learned::Static { at } if is_anothers(at) => return Err(Drop::StaticElsewhere),
-        Learned::Known | Learned::Static { .. } | Learned::Contended => {}
+        let packets = places.len() as u64;
+        match macs.learn(key, own, now) {
+            Learned::New => self.ctx.count(Counter::Learned, 1),
+            Learned::Moved { .. } => {
+                self.ctx.count(Counter::Moved, 1);
+                bridge.moves.add();
+            }
+            Learned::Limited => self.ctx.count(Counter::Limited, packets),
+            Learned::Full => self.ctx.count(Counter::Full, packets),
+            Learned::Static { at } if is_anothers(at) => return Err(Drop::StaticElsewhere),
+            Learned::Known | Learned::Static { .. } | Learned::Contended => {}
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -10,6 +10,7 @@ pub mod bridge_input;
 pub mod bvi_input;
 pub mod bvi_output;
 pub mod control;
+mod keys;
 mod learner;
 mod port;
 mod table;

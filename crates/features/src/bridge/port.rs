@@ -1,5 +1,6 @@
 //! An interface as a member of a bridge, kept from one packet to the next.
 
+use super::learner::NOWHERE;
 use super::table::{Bridge, Bridges};
 use crate::interface::{Interface, Interfaces, Layer2};
 use graph::IfIndex;
@@ -15,6 +16,8 @@ pub(super) struct Source<'t> {
     /// Sources are learned, or held against those that are configured. What the BVI sends has its own address, or that of a router behind
     /// it that we ourselves have put there.
     pub(super) learns: bool,
+    /// For [`tables::mac::Seen`].
+    pub(super) seen_at: u32,
     pub(super) bridge: &'t Bridge,
 }
 
@@ -26,7 +29,9 @@ impl<'t> Source<'t> {
             _ => (0, 0, false),
         };
         let bridge = bridges.get(number);
-        Self { interface, number, group, bvi, learns: bridge.exists && !bvi, bridge }
+        let learns = bridge.exists && !bvi;
+        let seen_at = if bridge.learn { interface.into() } else { NOWHERE };
+        Self { interface, number, group, bvi, learns, seen_at, bridge }
     }
 }
 

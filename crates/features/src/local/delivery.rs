@@ -57,6 +57,8 @@ pub(super) struct Listeners {
     tunnels: Key<Tunnels>,
     /// By encapsulation.
     edges: [u8; Encapsulation::COUNT],
+    /// VRF, address and port of the packet before in the vector, and the edge of who took it: one tunnel's packets come one behind the other.
+    before: Option<((u16, IpAddr, u16), u8)>,
 }
 
 /// Who takes a UDP packet.
@@ -76,11 +78,22 @@ impl Listeners {
                 *place = *edge;
             }
         }
-        Self { tunnels: cx.table(), edges }
+        Self { tunnels: cx.table(), edges, before: None }
+    }
+
+    /// To be called for each vector: by now there may be other tunnels.
+    pub(super) fn begin(&mut self) {
+        self.before = None;
     }
 
     /// Who takes the UDP packet to our address `local`, a fragment or whole; `None`: nobody.
-    pub(super) fn heard(&self, ctx: &Ctx<'_>, slot: SlotId, local: IpAddr, fragment: bool) -> Option<Heard> {
+    pub(super) fn heard(
+        &mut self,
+        ctx: &Ctx<'_>,
+        slot: SlotId,
+        local: IpAddr,
+        fragment: bool,
+    ) -> Option<Heard> {
         let tunnels = ctx.table(self.tunnels);
         if tunnels.is_empty() {
             return None;
@@ -90,7 +103,15 @@ impl Listeners {
             return tunnels.has_end(meta.table, local).then_some(Heard::WhenWhole);
         }
         let udp = ctx.packets.header::<UdpHeader>(slot, meta.l4).filter(|_| meta.l4 > meta.l3)?;
-        let listener = tunnels.listener(meta.table, local, udp.dst_port.get())?;
-        self.edges.get(listener as usize).copied().filter(|edge| *edge != 0).map(Heard::By)
+        let door = (meta.table, local, udp.dst_port.get());
+        if let Some((known, edge)) = self.before
+            && known == door
+        {
+            return Some(Heard::By(edge));
+        }
+        let listener = tunnels.listener(door.0, door.1, door.2)?;
+        let edge = self.edges.get(listener as usize).copied().filter(|edge| *edge != 0)?;
+        self.before = Some((door, edge));
+        Some(Heard::By(edge))
     }
 }

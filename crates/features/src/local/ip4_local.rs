@@ -74,6 +74,7 @@ struct Ip4Local {
 
 impl Node for Ip4Local {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        self.listeners.begin();
         frame.each(|slot| {
             let meta = ctx.packets.meta(slot);
             let Some(header) = ctx.packets.header::<Ipv4Header>(slot, meta.l3).copied() else {
@@ -100,7 +101,7 @@ impl Node for Ip4Local {
 
 impl Ip4Local {
     /// Nothing takes all packets of the protocol.
-    fn unclaimed(&self, ctx: &mut Ctx<'_>, slot: SlotId, header: &Ipv4Header) -> u8 {
+    fn unclaimed(&mut self, ctx: &mut Ctx<'_>, slot: SlotId, header: &Ipv4Header) -> u8 {
         if header.protocol == IpProtocol::UDP {
             match self.listeners.heard(ctx, slot, header.dst().into(), header.is_fragment()) {
                 Some(Heard::By(edge)) => {

@@ -83,6 +83,7 @@ struct Ip6Local {
 
 impl Node for Ip6Local {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        self.listeners.begin();
         frame.each(|slot| self.packet(ctx, slot).unwrap_or_else(|reason| ctx.drop(slot, reason)));
     }
 
@@ -95,7 +96,7 @@ impl Node for Ip6Local {
 }
 
 impl Ip6Local {
-    fn packet(&self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<u8, Drop> {
+    fn packet(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<u8, Drop> {
         let meta = ctx.packets.meta(slot);
         let header = *ctx.packets.header::<Ipv6Header>(slot, meta.l3).ok_or(Drop::BadPacket)?;
         let (mut protocol, mut named_at) = (header.next_header, NEXT_HEADER_AT);
@@ -103,15 +104,14 @@ impl Ip6Local {
             let head = ctx.packets.head(slot);
             let upper = walk(head).map_err(|_| Drop::TooManyExtensions)?;
             if upper.is_fragment() {
-                // What comes behind a further extension header shows when the packet is whole.
-                return match self.edges[usize::from(upper.protocol.0)] {
-                    0 if upper.protocol == IpProtocol::UDP
-                        && self.heard(ctx, slot, &header, true).is_some() =>
-                    {
-                        Ok(Next::Reassembly.edge())
-                    }
-                    0 if !upper.protocol.is_extension() => self.punted(ctx, slot).ok_or(Drop::Fragment),
-                    _ => Ok(Next::Reassembly.edge()),
+                let known = match self.edges[usize::from(upper.protocol.0)] {
+                    0 if upper.protocol == IpProtocol::UDP => self.heard(ctx, slot, &header, true).is_some(),
+                    // What comes behind a further extension header shows when the packet is whole.
+                    edge => edge != 0 || upper.protocol.is_extension(),
+                };
+                return match known {
+                    true => Ok(Next::Reassembly.edge()),
+                    false => self.punted(ctx, slot).ok_or(Drop::Fragment),
                 };
             }
             if let Err(refusal) = extensions::check(head, upper.offset) {
@@ -145,7 +145,7 @@ impl Ip6Local {
 
 impl Ip6Local {
     /// Who takes a UDP packet.
-    fn heard(&self, ctx: &Ctx<'_>, slot: SlotId, header: &Ipv6Header, fragment: bool) -> Option<Heard> {
+    fn heard(&mut self, ctx: &Ctx<'_>, slot: SlotId, header: &Ipv6Header, fragment: bool) -> Option<Heard> {
         self.listeners.heard(ctx, slot, header.dst().into(), fragment)
     }
 

@@ -63,8 +63,17 @@ pub(super) const SERVICE: Service = Service {
 };
 
 /// All others; those that are written elsewhere are added to them.
-pub(super) const BEHIND: &[&str] =
-    &["tcp-check", "l4-lifecycle", "l4-one-sided", "balance", "acl", "policer", "redirect", "nat"];
+pub(super) const BEHIND: &[&str] = &[
+    "tcp-check",
+    "l4-lifecycle",
+    "l4-one-sided",
+    "session-stats",
+    "balance",
+    "acl",
+    "policer",
+    "redirect",
+    "nat",
+];
 
 /// The service's number.
 pub(super) fn number() -> u8 {

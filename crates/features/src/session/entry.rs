@@ -306,9 +306,14 @@ impl Session {
     /// A packet of it has come that nobody refuses. How long it is over isn't changed by any.
     #[inline(always)]
     pub(super) const fn heard(&mut self, tick: u64) {
-        if !matches!(self.state, State::TimeWait) {
-            self.last_seen = tick as u32;
-        }
+        self.heard_if(true, tick);
+    }
+
+    /// The same if it `is_so`: with a store in either case, which takes fewer instructions than a branch around it.
+    #[inline(always)]
+    pub(super) const fn heard_if(&mut self, is_so: bool, tick: u64) {
+        let counts = is_so & !matches!(self.state, State::TimeWait);
+        self.last_seen = if counts { tick as u32 } else { self.last_seen };
     }
 
     /// The direction of a packet, by whether its source is the higher endpoint.

@@ -3,6 +3,7 @@
 use super::entry::Session;
 use super::events::End;
 use super::redirect::Judgment;
+use super::session_stats::{SideStats, Stats};
 use super::sessions::Sessions;
 use super::tcp_check::{TcpState, Track};
 use super::tenants::{TICK_BITS, Tenants};
@@ -58,6 +59,8 @@ pub struct Seen {
     pub session: Session,
     /// Where both sides of a TCP connection stand, if `tcp-check` follows it.
     pub tcp: Option<[TcpState; 2]>,
+    /// What is known of its initiator and of the other side, if `session-stats` notes it.
+    pub stats: Option<[SideStats; 2]>,
     /// The endpoints as they are seen on the far side, if `nat` or `balance` translates it: the host inside or the client, and the other.
     pub translated: Option<[Endpoint; 2]>,
     /// The other is a backend.
@@ -93,6 +96,7 @@ impl Sessions {
             key,
             session: *self.table.get(index)?,
             tcp: self.tcp.get(handle).and_then(Track::states),
+            stats: self.stats.get(handle).map(Stats::sides),
             translated: self.translations.endpoints(handle),
             balanced: owners.is_some_and(|owners| owners.account != NOBODY),
             direct: self.translations.direct(handle).is_some(),

@@ -7,7 +7,7 @@
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
 //! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
-//!   `one_sided`, `tcp_check`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`], `direct_return`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
+//!   `one_sided`, `tcp_check`, `session_stats`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`], `direct_return`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
 
 pub mod acl;
 pub mod balance;
@@ -34,6 +34,7 @@ mod room;
 pub mod service;
 pub mod services;
 mod serving;
+mod session_stats;
 mod sessions;
 mod tcp_check;
 pub mod tenants;
@@ -45,6 +46,7 @@ pub(crate) mod tuple;
 pub use entry::{Direction, Session, State};
 pub use events::{End, Event, Kinds, Watcher, What, watch};
 pub use look::{Filter, Seen};
+pub use session_stats::SideStats;
 pub use sessions::Sessions;
 pub use tcp_check::TcpState;
 pub use tenants::{Midstream, Occupancy, Place, Tenant, Tenants, Untracked};
@@ -75,6 +77,7 @@ pub const SERVICES: &[Service] = &[
     lifecycle::SERVICE,
     one_sided::SERVICE,
     tcp_check::SERVICE,
+    session_stats::SERVICE,
     balance::SERVICE,
     acl::SERVICE,
     policer::SERVICE,

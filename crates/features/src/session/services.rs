@@ -65,6 +65,13 @@ impl Chain {
         Self(self.0 & (u64::MAX << service << 1))
     }
 
+    /// Whether none on it comes before the service of that number.
+    #[inline(always)]
+    #[must_use]
+    pub(super) const fn has_none_before(self, service: u8) -> bool {
+        self.0 & ((1 << service) - 1) == 0
+    }
+
     /// Those that are on `other`, too.
     #[inline(always)]
     #[must_use]

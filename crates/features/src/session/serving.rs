@@ -10,6 +10,7 @@ pub(super) use super::onward::RESUMES;
 use super::onward::{Back, Onward};
 use super::redirect::Note;
 use super::services::{Chain, SERVICES_ARC};
+use super::session_stats::Stats;
 use super::sessions::Sessions;
 use super::tcp_check::Track;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
@@ -102,6 +103,8 @@ pub(super) struct Visit<'a> {
     pub(super) is_v6: bool,
     /// What `tcp-check` knows of sessions.
     pub(super) tcp: &'a mut Beside<Track>,
+    /// What `session-stats` has noted of sessions.
+    pub(super) stats: &'a mut Beside<Stats>,
     /// How packets of sessions look on their far side.
     pub(super) translations: &'a Translations,
     /// What `redirect` knows of sessions.
@@ -213,6 +216,8 @@ pub(super) trait Serve: Send + 'static {
 pub(super) struct Serving<S> {
     service: S,
     me: u8,
+    /// Services before it, on a chain.
+    before: u64,
     tenants: Part<Tenants>,
     arcs: Part<Arcs>,
     sessions: LocalKey<Sessions>,
@@ -225,9 +230,11 @@ pub(super) struct Serving<S> {
 impl<S: Serve> Serving<S> {
     /// The node of a service.
     pub(super) fn boxed(cx: &NodeContext<'_>, service: S) -> Box<dyn Node> {
+        let me = cx.member(SERVICES_ARC, cx.name()).unwrap_or_default();
         Box::new(Self {
             service,
-            me: cx.member(SERVICES_ARC, cx.name()).unwrap_or_default(),
+            me,
+            before: (1 << me) - 1,
             tenants: cx.table(),
             arcs: cx.table(),
             sessions: cx.local(),
@@ -351,9 +358,9 @@ impl<S: Serve> Serving<S> {
             Entry::Goes => None,
             Entry::Passes => {
                 let session = sessions.table.get_mut(session)?;
-                session.heard(tick);
-                let direction = session.direction(flow.is_from_high());
-                Some(Ok(session.chain[direction as usize].behind(me)))
+                let chain = session.chain[session.direction(from_high) as usize];
+                session.heard_if(chain.0 & self.before == 0, tick);
+                Some(Ok(chain.behind(me)))
             }
             verdict @ (Entry::Refused(reason) | Entry::Blocked(reason)) => {
                 let reason = here.own + u16::from(reason);
@@ -438,6 +445,7 @@ impl<S: Serve> Serving<S> {
             from_high: flow.is_from_high(),
             is_v6: flow.is_v6(),
             tcp: &mut sessions.tcp,
+            stats: &mut sessions.stats,
             translations: &sessions.translations,
             redirected: &mut sessions.redirected,
             step: Step::Stays,
@@ -447,8 +455,10 @@ impl<S: Serve> Serving<S> {
         };
         let verdict = if LATER { self.service.fragment(&mut visit) } else { self.service.packet(&mut visit) };
         let step = visit.step;
+        // Whether a packet is the session's is said by the first service that it comes to: those behind don't know what that one thinks of it.
+        let is_first = session.chain[direction as usize].0 & self.before == 0;
         if step == Step::Stays && matches!(verdict, Verdict::Next | Verdict::Skip) {
-            session.heard(tick);
+            session.heard_if(is_first, tick);
         }
         let mut rest = session.chain[direction as usize].behind(self.me);
         match step {

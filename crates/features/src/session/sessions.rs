@@ -9,6 +9,7 @@ use super::policer::Tokens;
 use super::redirect::Note as Visits;
 use super::room::Part;
 use super::services::Chain;
+use super::session_stats::{self, Stats};
 use super::tcp_check::{self, Track};
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use super::translate::Translations;
@@ -47,6 +48,8 @@ pub struct Sessions {
     pub(super) tokens: Beside<Tokens>,
     /// What `redirect` knows of them.
     pub(super) redirected: Beside<Visits>,
+    /// What `session-stats` has noted of them.
+    pub(super) stats: Beside<Stats>,
     /// How packets of those look on their far side that are translated.
     pub(super) translations: Translations,
     /// What is dropped of them.
@@ -69,6 +72,7 @@ impl Default for Sessions {
             begun: Beside::default(),
             tokens: Beside::default(),
             redirected: Beside::default(),
+            stats: Beside::default(),
             translations: Translations::default(),
             dropped: Dropped::default(),
             watchers: Watchers::default(),
@@ -109,6 +113,13 @@ fn whole(tenant: &Tenant, session: &Session, handle: Handle, translations: &Tran
     }
 }
 
+/// Whether `session-stats` is on those chains.
+#[cold]
+fn is_noted(chains: [Chain; 2]) -> bool {
+    let number = super::order().number(session_stats::SERVICE.node.name);
+    number.is_some_and(|it| chains.iter().any(|chain| chain.block().is_none() && chain.has(it)))
+}
+
 /// Sessions that were ended to make room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Evicted {
@@ -139,6 +150,7 @@ impl Sessions {
             + self.begun.bytes()
             + self.tokens.bytes()
             + self.redirected.bytes()
+            + self.stats.bytes()
             + self.translations.bytes()
             + self.dropped.bytes()
     }
@@ -234,7 +246,8 @@ impl Sessions {
     }
 
     /// A session has its chain of other tenants than there are now: it takes over theirs, and whatever a service had decided about it
-    /// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more.
+    /// is decided anew. Where its packets haven't passed `tcp-check` and do from now on, nothing is known of its connection any more; likewise of `session-stats`, or where
+    /// they don't pass it from now on.
     /// `None` where its tenant is gone, doesn't translate any more as its packets are translated, or isn't that any more whose sessions begin where it began.
     #[cold]
     pub(super) fn renew(&mut self, tenants: &Tenants, index: u32) -> Option<()> {
@@ -259,7 +272,12 @@ impl Sessions {
         }
         session.marks.put(Marks::YIELDS, false);
         session.marks.put(Marks::YIELDS_TO_SYN, false);
-        session.chain = whole(tenant, session, handle, &self.translations);
+        // What it hasn't seen all along says nothing of what comes now.
+        let chain = whole(tenant, session, handle, &self.translations);
+        if !(is_noted(session.chain) && is_noted(chain)) {
+            self.stats.reset(handle);
+        }
+        session.chain = chain;
         session.epoch = tenants.generation as u16;
         if session.marks.list() == Some(Room::Blocked) {
             self.unlink(index);
@@ -339,14 +357,13 @@ impl Sessions {
             (handle, session) = self.table.visit_if(index, key, is_v6)?;
         }
         let direction = session.direction(from_high);
-        if self.redirected.get(handle).is_some()
-            && let Some((note, _)) = self.redirected.get_mut(handle)
-        {
+        if let Some(note) = self.redirected.known(handle) {
             note.comes(direction as usize);
         }
         let chain = session.chain[direction as usize];
         match chain.block() {
-            None => session.heard(tick),
+            // Else, a service before that one has said whether it is one of its packets.
+            None => session.heard_if(chain.has_none_before(service), tick),
             Some(reason) => self.dropped.count(tenants, session.tenant, reason),
         }
         Some((if chain.block().is_some() { chain } else { chain.behind(service) }, handle.generation as u16))
@@ -452,12 +469,8 @@ impl Sessions {
             session.chain = whole(tenant, session, handle, &self.translations);
         }
         // What was said of the one before isn't said of this one.
-        if let Some(handle) = self.table.handle(index)
-            && self.redirected.get(handle).is_some()
-            && let Some((note, _)) = self.redirected.get_mut(handle)
-        {
-            *note = Visits::default();
-        }
+        self.redirected.reset(handle);
+        self.stats.reset(handle);
         self.begins_at(index, interface);
         self.moved(tenants, index, tick);
         self.tell(index, What::Began);

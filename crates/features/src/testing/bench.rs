@@ -141,7 +141,7 @@ impl Bench {
         self.wires.insert(index, wire.clone());
         self.graph.ports.attach(index, Attachment::default(), Box::new(wire.clone()));
         if let Some(queues) = self.graph.queues("test-input") {
-            queues.list.push(RxPort::new(index, 0, RxMode::Polling, Box::new(wire)));
+            queues.add(RxPort::new(index, 0, RxMode::Polling, Box::new(wire)));
         }
     }
 

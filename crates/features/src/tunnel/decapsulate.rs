@@ -3,12 +3,11 @@
 
 use super::ecn;
 use super::format::{Format, Read, suits};
-use super::table::{End, Found, Tunnels};
+use super::table::{Door, End, Found, Guest, Tunnels};
 use crate::interface::{Direction, LinkMode, Tally};
 use crate::ip::family::{Family, V4, V6};
 use core::fmt;
 use core::marker::PhantomData;
-use core::net::IpAddr;
 use graph::arc::{ArcPlace, Arcs};
 use graph::checksum;
 use graph::nodes::DEVICE_INPUT;
@@ -103,8 +102,9 @@ impl<U: Underlay, F: Format> Decapsulate<U, F> {
 
 impl<U: Underlay, F: Format> Node for Decapsulate<U, F> {
     fn process(&mut self, ctx: &mut Ctx<'_>, frame: &mut Frame<'_>) {
+        let mut before = None;
         for (slot, next) in frame.slots.iter().zip(frame.next.iter_mut()) {
-            *next = match self.packet(ctx, *slot) {
+            *next = match self.packet(ctx, *slot, &mut before) {
                 Ok((edge, inner)) if inner == *slot => edge,
                 Ok((edge, inner)) => {
                     ctx.emit(edge, inner);
@@ -133,32 +133,50 @@ struct Opened {
     at: Result<u16, usize>,
 }
 
+/// By whom a packet of the vector came in, and where it went: packets of one tunnel come one behind the other.
+#[derive(Clone, Copy)]
+struct Before<A> {
+    src: A,
+    dst: A,
+    vrf: u16,
+    port: u16,
+    vni: u32,
+    end: End,
+    edge: u8,
+}
+
 /// Where a packet that begins later is moved to the front of another slot: too little of its head would have room.
 const LATEST: usize = HEAD_AREA - 96;
 
 impl<U: Underlay, F: Format> Decapsulate<U, F> {
     /// Takes the headers off. The edge, and the slot: mostly the same.
-    fn packet(&mut self, ctx: &mut Ctx<'_>, slot: SlotId) -> Result<(u8, SlotId), Drop> {
-        let tables = ctx.tables;
-        if ctx.packets.meta(slot).offload.gso != Gso::None {
+    fn packet(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        slot: SlotId,
+        before: &mut Option<Before<U::Address>>,
+    ) -> Result<(u8, SlotId), Drop> {
+        let meta = ctx.packets.meta(slot);
+        if meta.offload.gso != Gso::None {
             return Err(Drop::SuperFrame);
         }
-        let l3 = ctx.packets.meta(slot).l3;
+        let (l3, vrf) = (meta.l3, meta.table);
         let outer = *ctx.packets.header::<U::Header>(slot, l3).ok_or(Drop::Truncated)?;
         let port = cut_to_datagram(ctx.packets, slot)?;
         let opened = open::<F>(ctx.packets, slot)?;
-        let local = U::generic(U::dst(&outer));
-        let door = (ctx.packets.meta(slot).table, local, port);
-        let peer: IpAddr = U::generic(U::src(&outer));
-        let End { index, mode, zero } = match tables.get(self.tunnels).find(door, (peer, opened.read.vni)) {
-            Found::Tunnel(end) => end,
-            Found::UnknownVni => return Err(Drop::UnknownVni),
-            Found::UnknownPeer => return Err(Drop::UnknownPeer),
+        let (src, dst, vni) = (U::src(&outer), U::dst(&outer), opened.read.vni);
+        let like =
+            |it: &Before<U::Address>| (it.src, it.dst, it.vrf, it.port, it.vni) == (src, dst, vrf, port, vni);
+        let Before { end: End { index, mode, zero }, edge, .. } = match *before {
+            Some(known) if like(&known) => known,
+            _ => {
+                let (end, edge) = self.find(ctx, (vrf, U::generic(dst), port), (U::generic(src), vni))?;
+                *before.insert(Before { src, dst, vrf, port, vni, end, edge })
+            }
         };
         if !suits(opened.read.protocol, mode) {
             return Err(Drop::UnknownProtocol);
         }
-        let edge = self.input.edge(tables.get(self.arcs), index, 0);
         if edge == 0 {
             return Err(Drop::TunnelDown);
         }
@@ -167,6 +185,15 @@ impl<U: Underlay, F: Format> Decapsulate<U, F> {
         receive(ctx.packets, slot, index, mode, U::ecn(&outer))?;
         self.tally.add(ctx.counters, Direction::Rx, index, ctx.packets.meta(slot).len());
         Ok((edge, slot))
+    }
+
+    /// The tunnel by which `guest` comes in at `door`, and the edge to where its packets go on; 0 where it is down.
+    fn find(&self, ctx: &Ctx<'_>, door: Door, guest: Guest) -> Result<(End, u8), Drop> {
+        match ctx.tables.get(self.tunnels).find(door, guest) {
+            Found::Tunnel(end) => Ok((end, self.input.edge(ctx.tables.get(self.arcs), end.index, 0))),
+            Found::UnknownVni => Err(Drop::UnknownVni),
+            Found::UnknownPeer => Err(Drop::UnknownPeer),
+        }
     }
 }
 

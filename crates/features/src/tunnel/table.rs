@@ -88,10 +88,10 @@ impl fmt::Display for Tunnel {
 }
 
 /// Where packets arrive: VRF, our address, UDP port.
-type Door = (u16, IpAddr, u16);
+pub(super) type Door = (u16, IpAddr, u16);
 
 /// Who may come in there: the other end, network identifier.
-type Guest = (IpAddr, u32);
+pub(super) type Guest = (IpAddr, u32);
 
 /// All tunnels.
 #[derive(Clone, Debug, Default)]

@@ -133,3 +133,24 @@ else:
     row("first fragment of ah", True, Raw(bytes(sealed)[:32]), proto=51, flags="MF")
     row("later fragment of ah", True, Raw(bytes(sealed)[32:]), proto=51, frag=4)
     row("ah behind options", True, sealed, options=[b"\x01\x01\x01\x00"])
+
+# What nobody should send.
+row("udp from port 0", True, UDP(sport=0, dport=53) / data)
+row("udp to port 0", True, UDP(sport=40000, dport=0) / data)
+row("tcp between ports 0", True, TCP(sport=0, dport=0, flags="S"))
+row("land", True, TCP(sport=80, dport=80, flags="S"), src=B)
+row("land from another port", True, TCP(sport=40000, dport=80, flags="S"), src=B)
+if V6:
+    row("echo of which the lower half is the same", True, ICMPv6EchoRequest(id=0x5634, seq=1) / data)
+    wide = bytes(ip(A, B, 64) / ICMPv6EchoRequest(id=0x5634, seq=2, data=b"x" * 16))[40:]
+    row("first fragment of an echo", True, IPv6ExtHdrFragment(m=1, id=10, nh=58) / Raw(wide[:16]))
+    row("later fragment of an echo", True, IPv6ExtHdrFragment(offset=2, id=10, nh=58) / Raw(wide[16:]))
+    for kind in (64, 100, 127, 200, 255):
+        row(f"icmp of type {kind}", True, Raw(bytes([kind, 0, 0, 0, 0x12, 0x34, 0, 1]) + b"payload"), nh=58)
+else:
+    row("echo of which the lower half is the same", True, ICMP(type=8, id=0x5634, seq=1) / data)
+    wide = bytes(ICMP(type=8, id=0x5634, seq=2) / Raw(b"x" * 16))
+    row("first fragment of an echo", True, Raw(wide[:16]), proto=1, flags="MF")
+    row("later fragment of an echo", True, Raw(wide[16:]), proto=1, frag=2)
+    for kind in (19, 64, 100, 127, 200, 255):
+        row(f"icmp of type {kind}", True, Raw(bytes([kind, 0, 0, 0, 0x12, 0x34, 0, 1]) + b"payload"), proto=1)

@@ -26,6 +26,8 @@ struct Instance {
     edges: Box<[u16; 256]>,
     first_drop: u16,
     first_counter: u16,
+    /// Packets come in by it: others have no receive queues, and aren't asked.
+    is_input: bool,
 }
 
 /// What a round did.
@@ -93,6 +95,7 @@ impl Graph {
                 edges,
                 first_drop: planned.drops.start,
                 first_counter: planned.counters.start,
+                is_input: planned.spec.kind == NodeKind::Input,
             }
         });
         let instances = instances.collect();
@@ -150,15 +153,15 @@ impl Graph {
         self.inputs.iter().any(|id| self.instances[*id].node.busy())
     }
 
-    /// All receive queues.
+    /// All receive queues, by kind of port.
     pub fn all_queues(&mut self) -> impl Iterator<Item = &mut RxQueues> {
-        self.instances.iter_mut().filter_map(|instance| instance.node.queues())
+        self.sources().1
     }
 
     /// Everything that packets come by.
-    pub(crate) fn sources(&mut self) -> (&Station, impl Iterator<Item = &RxQueues>) {
-        let queues = self.instances.iter_mut().filter_map(|instance| instance.node.queues());
-        (&self.station, queues.map(|queues| &*queues))
+    pub(crate) fn sources(&mut self) -> (&Station, impl Iterator<Item = &mut RxQueues>) {
+        let inputs = self.instances.iter_mut().filter(|instance| instance.is_input);
+        (&self.station, inputs.filter_map(|instance| instance.node.queues()))
     }
 
     /// What this worker's nodes share, for a command between two rounds.

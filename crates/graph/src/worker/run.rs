@@ -1,7 +1,7 @@
 //! The worker's loop.
 
 use super::handle::Command;
-use super::sleep;
+use super::sleep::{self, Alarm};
 use crate::engine::Graph;
 use crate::publish::Reader;
 use memory::clock::{cycles, nanoseconds};
@@ -67,6 +67,9 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
     let counters = std::sync::Arc::clone(graph.counters());
     let mut last = cycles();
     let mut quiet_since = nanoseconds();
+    let mut alarm = Alarm::default();
+    // Queues are told that we are awake once the packet that woke us is on its way: telling a hundred takes as long as many packets do.
+    let mut armed = false;
     while !mailbox.stop.load(Ordering::Acquire) {
         // In this order: who sees that the worker has passed here knows that it has taken all commands posted before.
         reader.quiesce();
@@ -75,11 +78,15 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
         }
         let begin = nanoseconds();
         let result = graph.round(reader.tables(), begin);
+        if core::mem::take(&mut armed) {
+            sleep::disarm(&mut graph);
+        }
         let now = cycles();
         let spent = now.wrapping_sub(last);
         last = now;
         counters.rounds.rounds.add(1);
         counters.rounds.awake_clocks.add(spent);
+        counters.rounds.longest.take(spent);
         if result.received > 0 {
             counters.rounds.busy_rounds.add(1);
             counters.rounds.busy_clocks.add(spent);
@@ -90,13 +97,15 @@ pub(super) fn run(mut graph: Graph, mut reader: Reader, mailbox: &Mailbox) {
         core::hint::spin_loop();
         if sleep::may_sleep(&mut graph, begin.saturating_sub(quiet_since)) && sleep::arm(&mut graph) {
             counters.rounds.sleeps.add(1);
-            let event = reader.offline_while(|| sleep::wait(&mut graph, &mailbox.wake));
+            armed = true;
+            let woken = reader.offline_while(|| alarm.wait(&mut graph, &mailbox.wake));
             counters.rounds.wakes.add(1);
-            sleep::disarm(&mut graph);
-            mailbox.drained();
+            if woken.mail {
+                mailbox.drained();
+            }
             last = cycles();
             // Where only the time was up, one look is enough.
-            if event {
+            if woken.event {
                 quiet_since = nanoseconds();
             }
         }

@@ -56,6 +56,14 @@ typedef enum qm_mode {
     QM_PUNT_INJECT = 2 /* as QM_IP; received are a dataplane's own packets that nothing in it takes, sent ones are sent as its own */
 } qm_mode;
 
+/* Which memory of a client a server takes, by what the client can still do to it afterwards. A client that does it loses its connection. */
+typedef enum qm_peer_memory {
+    QM_SEALED_MEMORY = 0, /* nothing: sealed against shrinking, and sealed by us so that no page can be freed: announced once only */
+    QM_ANY_MEMORY = 1,    /* truncate it, also in the midst of our access: not sealed at all, as DPDK's zero-copy=yes has it */
+    QM_SHARED_MEMORY = 2  /* free pages, and have who touches one just then wait: sealed against shrinking only, for a pool that the
+                           * client shares with others, too, as trust groups and VPP's zero-copy clients (on ordinary pages) have it */
+} qm_peer_memory;
+
 typedef struct qm_client_options {
     uint32_t id;             /* which interface of the server */
     uint32_t mode;           /* a qm_mode */
@@ -79,7 +87,7 @@ typedef struct qm_server_options {
     uint64_t max_memory;     /* bytes of the client's regions together, and of the holes in those of all its connections, which we pay
                               * for: who is beyond that has to allocate its memory before it connects: 1 GiB */
     uint32_t file_mode;      /* of the socket file: 0660 */
-    uint32_t allow_unsealed; /* 1: also regions that the client could truncate, which costs it its connection, or can't be sealed: pools */
+    uint32_t peer_memory;    /* a qm_peer_memory */
     uint32_t file_uid;       /* user that the socket file belongs to: that of this process */
     uint32_t file_gid;       /* group that it belongs to: that of this process */
     /* The only processes that may connect, by what the kernel says of them: each of these that is set must hold the client. An abstract
@@ -222,6 +230,12 @@ int qm_send(qm_port *port, unsigned queue, const qm_piece *pieces, size_t count,
 
 /* What the last call of this thread that failed has to say; valid until the next that fails. Never NULL. */
 const char *qm_last_error(void);
+
+/* The errno that is nearest to it: of the system call that failed; EADDRINUSE, ENOTSOCK or ENOENT for addresses, ENXIO for a queue that
+ * isn't there, EBUSY for what is to be given back first, EAGAIN where there is no event. Otherwise EINVAL with QM_INVALID, ENOTCONN with
+ * QM_DOWN, EPROTO with QM_FAULT, EMSGSIZE with QM_TOO_LONG, EIO with QM_SYSTEM, ENOTRECOVERABLE with QM_INTERNAL. 0 before a call of the
+ * thread has failed. errno itself is left alone. */
+int qm_last_errno(void);
 
 /* The name of a status, such as "QM_DOWN". Never NULL. */
 const char *qm_status_name(int status);

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use memif::app::LinkEvent;
 use memif::ring::QueueCounters;
+use rustix::io::Errno;
 
 use super::{LIBRARY, call, check_size, fill, given, invalid, of, put, put_sized, qm_port, text};
-use crate::status::{Failure, Status, last};
+use crate::status::{Failure, Status, last, last_errno};
 use crate::wait::{wait, wake};
 use crate::watch::watch;
 
@@ -100,7 +101,8 @@ pub unsafe extern "C" fn qm_next_event_sized(port: *const qm_port, event: *mut E
         // SAFETY: the caller's promise.
         let port = unsafe { given(port, "port") }?;
         check_size(event, size, "event")?; // before one is taken
-        let news = port.next_news().ok_or_else(|| Failure::new(Status::Down, port.name(), "no event"))?;
+        let none = || Failure::new(Status::Down, port.name(), "no event").with_errno(Errno::AGAIN);
+        let news = port.next_news().ok_or_else(none)?;
         let (kind, reason, cause) = match news {
             LinkEvent::Up => (1, String::new(), ""),
             LinkEvent::Down(reason) => (2, reason.to_string(), reason.cause()),
@@ -238,6 +240,12 @@ pub unsafe extern "C" fn qm_ready(port: *const qm_port, queue: c_uint, ready: *m
 #[unsafe(no_mangle)]
 pub extern "C" fn qm_last_error() -> *const c_char {
     last(|text| text.as_ptr())
+}
+
+/// See `qm_last_errno` in the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn qm_last_errno() -> c_int {
+    last_errno()
 }
 
 /// See `qm_status_name` in the header.

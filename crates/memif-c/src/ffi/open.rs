@@ -39,7 +39,7 @@ pub struct ServerOptions {
     max_ring_size: u32,
     max_memory: u64,
     file_mode: u32,
-    allow_unsealed: u32,
+    peer_memory: u32,
     file_uid: u32,
     file_gid: u32,
     allow_uids: *const u32,
@@ -54,6 +54,16 @@ const _: () = assert!(size_of::<ClientOptions>() == 40 && size_of::<ServerOption
 
 const fn or(value: u32, default: u32) -> u32 {
     if value == 0 { default } else { value }
+}
+
+/// `qm_peer_memory`.
+fn peer_memory(which: u32) -> Result<SealPolicy, Failure> {
+    match which {
+        0 => Ok(SealPolicy::Require),
+        1 => Ok(SealPolicy::Allow),
+        2 => Ok(SealPolicy::Shared),
+        other => Err(invalid(&format!("peer_memory {other} doesn't exist: take one of qm_peer_memory"))),
+    }
 }
 
 fn mode(mode: u32) -> Result<Mode, Failure> {
@@ -164,7 +174,7 @@ unsafe fn server_config(options: &ServerOptions) -> Result<ServerConfig, Failure
         max_ring_size: ring_size(or(options.max_ring_size, 16_384))?,
         max_memory: if options.max_memory == 0 { defaults.max_memory } else { options.max_memory },
         max_holes: if options.max_memory == 0 { defaults.max_holes } else { options.max_memory },
-        seals: if options.allow_unsealed == 0 { SealPolicy::Require } else { SealPolicy::Allow },
+        seals: peer_memory(options.peer_memory)?,
         admission,
         ..defaults
     })

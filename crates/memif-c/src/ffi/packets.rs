@@ -170,9 +170,16 @@ pub unsafe extern "C" fn qm_send(
             return Err(invalid("the last piece says that its packet goes on"));
         }
         let mut source = Source { pieces, packet: 0, start: 0, end: 0, refused: false };
-        let done = port.send(queue as usize, packets, &mut source)?;
+        let (done, longest) = port.send(queue as usize, packets, &mut source)?;
         if source.refused && done == 0 {
-            let text = "packet is empty, longer than the whole ring, or than a peer takes";
+            let length: u64 = pieces[..source.end].iter().map(|piece| u64::from(piece.length)).sum();
+            let text = match length {
+                0 => "packet of 0 bytes: an empty one is never sent".into(),
+                _ if length > longest.into() => {
+                    format!("packet of {length} bytes: the longest that is sent here has {longest}")
+                }
+                _ => format!("packet of {length} bytes: longer than all buffers of the ring together"),
+            };
             return Err(Failure::new(Status::TooLong, port.name(), text));
         }
         // Where the first packet that wasn't sent begins.

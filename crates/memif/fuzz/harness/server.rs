@@ -3,7 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memif::control::{Amount, Interfaces, Limits, Member, Message, Quota, Scope, ServerMachine};
+use memif::control::{
+    Amount, Interfaces, Limits, Member, Message, Quota, Scope, ServerMachine, ServerNext, ServerStep,
+    Unmapped,
+};
 use memif::region::{HugePages, Region, RegionOptions, RegionTable};
 use memif::ring::{Event, RingSize, RingView};
 use memif::{Reason, Secret, ServerConfig};
@@ -163,11 +166,12 @@ pub fn server(data: &[u8]) {
     thread_local! { static DESCRIPTORS: Descriptors = Descriptors::new() }
     let Some((&choice, data)) = data.split_last() else { return };
     let shared = Shared::new(choice);
-    DESCRIPTORS.with(|descriptors| converse(Bytes(data), descriptors, &shared));
+    let meanwhile = choice & 0x40 != 0;
+    DESCRIPTORS.with(|descriptors| converse(Bytes(data), descriptors, &shared, meanwhile));
     shared.check_given_back();
 }
 
-fn converse(mut bytes: Bytes<'_>, descriptors: &Descriptors, shared: &Shared) {
+fn converse(mut bytes: Bytes<'_>, descriptors: &Descriptors, shared: &Shared, meanwhile: bool) {
     let config = ServerConfig {
         secret: Secret::new("hush").ok(),
         max_regions: 2,
@@ -185,19 +189,65 @@ fn converse(mut bytes: Bytes<'_>, descriptors: &Descriptors, shared: &Shared) {
     let mut seen = Seen::default();
     while !bytes.is_empty() {
         let (message, fds) = say(&mut bytes, descriptors, &seen);
-        match machine.receive(&message, fds, &mut interfaces) {
-            Err(reason) => return refused(&reason),
-            Ok(step) => {
-                seen.accepted(&message, &config);
-                assert_eq!(machine.is_connected(), seen.connected);
-                shared.check(&seen);
-                assert!(step.reply.is_some());
-                if let Some(connection) = step.connection {
-                    assert_eq!([connection.rx.len(), connection.tx.len()], seen.rings);
-                    assert!(seen.connected);
-                }
+        let step = match heard(&mut machine, &message, fds, &mut interfaces) {
+            Ok(ServerNext::Step(step)) => Ok(step),
+            Ok(ServerNext::Map(unmapped)) if meanwhile && !bytes.is_empty() => {
+                let (message, fds) = say(&mut bytes, descriptors, &seen);
+                let next = heard(&mut machine, &message, fds, &mut interfaces);
+                return interrupted(next, machine, unmapped, shared);
             }
+            Ok(ServerNext::Map(unmapped)) => machine.mapped(unmapped.map()),
+            Err(reason) => Err(reason),
+        };
+        match step {
+            Err(reason) => return refused(&reason),
+            Ok(step) => accepted(step, &message, &machine, &mut seen, shared, &config),
         }
+    }
+}
+
+/// As a listener hears it: descriptors that aren't due aren't even taken, and their number is looked at first.
+fn heard(
+    machine: &mut ServerMachine,
+    message: &[u8],
+    fds: Vec<OwnedFd>,
+    interfaces: &mut One,
+) -> Result<ServerNext, Reason> {
+    if !fds.is_empty() && !machine.takes_descriptors() {
+        return Err(machine.not_due(message));
+    }
+    ServerMachine::check_count(message, fds.len())?;
+    machine.begin(message, fds, interfaces)
+}
+
+/// Whatever is said while a region is being mapped ends the connection. The region's part of the quota is given back with the region.
+fn interrupted(
+    next: Result<ServerNext, Reason>,
+    machine: ServerMachine,
+    unmapped: Unmapped,
+    shared: &Shared,
+) {
+    refused(&next.expect_err("a region is being mapped"));
+    drop(machine);
+    assert_eq!(shared.socket.in_use().descriptors, 1);
+    drop(unmapped.map());
+}
+
+fn accepted(
+    step: ServerStep,
+    message: &[u8],
+    machine: &ServerMachine,
+    seen: &mut Seen,
+    shared: &Shared,
+    config: &ServerConfig,
+) {
+    seen.accepted(message, config);
+    assert_eq!(machine.is_connected(), seen.connected);
+    shared.check(seen);
+    assert!(step.reply.is_some());
+    if let Some(connection) = step.connection {
+        assert_eq!([connection.rx.len(), connection.tx.len()], seen.rings);
+        assert!(seen.connected);
     }
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use memory::region::RegionError;
+use memory::region::{Region, RegionError};
 
 use super::message::{RING_S2M, VERSION};
 use super::server::not_due;
@@ -25,6 +26,29 @@ pub struct ClientStep {
     pub connection: Option<Connection>,
 }
 
+/// What a message led to, or will once our region is sealed.
+#[derive(Debug)]
+pub(crate) enum ClientNext {
+    Step(ClientStep),
+    /// [Seals](Unsealed::seal) it, wherever that may take its time, and tells [how that went](ClientMachine::sealed).
+    Seal(Unsealed),
+}
+
+/// Our region, which the server has mapped by now, and could have us sleep on: see `SealPolicy`.
+#[derive(Debug)]
+pub(crate) struct Unsealed(Option<Arc<Region>>);
+
+impl Unsealed {
+    /// May wait for whoever has the file.
+    ///
+    /// # Errors
+    /// A server that has taken care that we can't isn't one to talk to.
+    pub(crate) fn seal(self) -> Result<(), Reason> {
+        let sealed = self.0.map_or(Ok(()), |own| own.keep_pages());
+        sealed.map_err(|_| RegionError::Unsealable.into())
+    }
+}
+
 /// The client's side of one control channel. Sends one message and waits for its ACK before the next:
 /// INIT, ADD_REGION, ADD_RING of all rings to the server, of all from it, CONNECT.
 ///
@@ -42,6 +66,8 @@ enum State {
     AwaitAck(Box<Setup>),
     /// CONNECT is out.
     AwaitConnected(Box<Setup>),
+    /// The server is done, our region is being sealed.
+    Sealing(Box<Setup>, Text<32>),
     Connected,
 }
 
@@ -77,6 +103,20 @@ impl ClientMachine {
     /// # Errors
     /// [`Reason`] to disconnect, also if the peer disconnects.
     pub fn receive(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<ClientStep, Reason> {
+        match self.begin(bytes, fds)? {
+            ClientNext::Step(step) => Ok(step),
+            ClientNext::Seal(unsealed) => {
+                let connection = self.sealed(unsealed.seal())?;
+                Ok(ClientStep { send: None, connection: Some(connection) })
+            }
+        }
+    }
+
+    /// The same, up to where our region is to be sealed. Nothing but DISCONNECT is legal before that is done.
+    ///
+    /// # Errors
+    /// [`Reason`] to disconnect, also if the peer disconnects.
+    pub(crate) fn begin(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<ClientNext, Reason> {
         let message = Message::decode(bytes)?;
         let name = message.name();
         if !fds.is_empty() {
@@ -90,39 +130,49 @@ impl ClientMachine {
         }
         // An error leaves the machine where nothing but HELLO is legal; the caller closes the channel anyway.
         match (std::mem::replace(&mut self.state, State::AwaitHello), message) {
-            (State::AwaitHello, Message::Hello(hello)) => self.next(Box::new(self.set_up(&hello)?)),
-            (State::AwaitAck(setup), Message::Ack) => self.next(setup),
+            (State::AwaitHello, Message::Hello(hello)) => Ok(self.next(Box::new(self.set_up(&hello)?))),
+            (State::AwaitAck(setup), Message::Ack) => Ok(self.next(setup)),
             (State::AwaitConnected(setup), Message::Connected { interface }) => {
+                // A pool, which others are still to map, can't be sealed so.
+                let own = setup.memory.regions.first().cloned();
+                self.state = State::Sealing(setup, interface);
+                Ok(ClientNext::Seal(Unsealed(own)))
+            }
+            (state, _) => Err(Reason::Unexpected { message: name, state: state.activity() }),
+        }
+    }
+
+    /// The region that was to be [sealed](ClientNext::Seal).
+    ///
+    /// # Errors
+    /// [`Reason`] to disconnect.
+    pub(crate) fn sealed(&mut self, sealed: Result<(), Reason>) -> Result<Connection, Reason> {
+        sealed?;
+        match std::mem::replace(&mut self.state, State::Connected) {
+            State::Sealing(setup, interface) => {
                 let Setup { memory, server, .. } = *setup;
-                // The server has mapped all of it by now, and could have us sleep: see `SealPolicy`. One that has taken care that we
-                // can't keep it from that isn't one to talk to. A pool, which others are still to map, can't be sealed so.
-                if memory.regions.first().is_some_and(|own| own.keep_pages().is_err()) {
-                    return Err(RegionError::Unsealable.into());
-                }
-                self.state = State::Connected;
                 memory.rx.iter().for_each(RxQueue::start);
-                let connection = Connection {
+                Ok(Connection {
                     role: Role::Client,
                     id: self.config.id,
                     mode: self.config.mode,
                     peer: Peer { application: server, interface, credentials: None },
                     rx: memory.rx,
                     tx: memory.tx,
-                };
-                Ok(ClientStep { send: None, connection: Some(connection) })
+                })
             }
-            (state, _) => Err(Reason::Unexpected { message: name, state: state.activity() }),
+            state => Err(Reason::Unexpected { message: "CONNECTED", state: state.activity() }),
         }
     }
 
     /// Sends the next announcement.
-    fn next(&mut self, mut setup: Box<Setup>) -> Result<ClientStep, Reason> {
+    fn next(&mut self, mut setup: Box<Setup>) -> ClientNext {
         let send = setup.announcements.pop_front();
         self.state = match &send {
             Some((Message::Connect { .. }, _)) => State::AwaitConnected(setup),
             _ => State::AwaitAck(setup),
         };
-        Ok(ClientStep { send, connection: None })
+        ClientNext::Step(ClientStep { send, connection: None })
     }
 
     /// Makes the memory, as large as both sides want, and the list of what to say about it.
@@ -187,6 +237,7 @@ impl State {
             Self::AwaitHello => "waiting for HELLO",
             Self::AwaitAck(_) => "waiting for ACK",
             Self::AwaitConnected(_) => "waiting for CONNECTED",
+            Self::Sealing(..) => "the region is being sealed",
             Self::Connected => "connected",
         }
     }

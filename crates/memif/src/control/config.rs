@@ -4,10 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use memory::region::{HugePages, SealPolicy};
+use memory::region::{HugePages, MAX_REGION_SIZE, SealPolicy};
 
 use super::{Amount, Secret};
 use crate::Error;
+use crate::layout::Layout;
 use crate::ring::{Pool, RingSize};
 
 /// What packets of an interface begin with.
@@ -182,13 +183,31 @@ impl QueueConfig {
     /// Whether there can be such queues.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`Error::Setting`], [`Error::Queues`].
     pub(crate) fn check(&self) -> Result<(), Error> {
         within("queues to receive from", self.rx_queues, 0..=256, "0..=256")?;
         within("queues to send to", self.tx_queues, 0..=256, "0..=256")?;
         within("queues", self.rx_queues.max(self.tx_queues), 1..=256, "1..=256")?;
         within("longest packet", self.max_packet, 1..=u64::from(u32::MAX), "1..=4294967295")?;
-        within("buffer size", self.buffer_size, 64..=65_536, "64..=65536")
+        within("buffer size", self.buffer_size, 64..=65_536, "64..=65536")?;
+        // Also where the server would allow less: that isn't known before it was asked.
+        let (wanted, buffer_size) = (self.region_size(), self.buffer_size);
+        let (queues, ring_size) =
+            (u32::from(self.rx_queues) + u32::from(self.tx_queues), self.ring_size.descriptors());
+        let fits = wanted <= MAX_REGION_SIZE;
+        if fits { Ok(()) } else { Err(Error::Queues { queues, ring_size, buffer_size, wanted }) }
+    }
+
+    /// Where rings and buffers of as many queues lie.
+    pub(crate) const fn layout(&self) -> Layout {
+        let Self { tx_queues: tx_rings, rx_queues: rx_rings, ring_size, buffer_size, .. } = *self;
+        Layout { tx_rings, rx_rings, ring_size, buffer_size }
+    }
+
+    /// Bytes of the region that has the rings, and the buffers as well unless these are a pool's.
+    pub(crate) fn region_size(&self) -> u64 {
+        let layout = self.layout();
+        if self.pool.is_some() { layout.rings_size() } else { layout.size() }
     }
 }
 

@@ -15,11 +15,12 @@ mod server;
 mod text;
 
 pub use client::{Announcement, ClientMachine, ClientStep};
+pub(crate) use client::{ClientNext, Unsealed};
 pub use config::{Admission, ClientConfig, DEFAULT_MAX_PACKET, Mode, QueueConfig, ServerConfig};
 pub use message::{AddRegion, AddRing, Hello, Init, MESSAGE_SIZE, Message, RING_S2M, VERSION};
 pub(crate) use quota::Lease;
 pub use quota::{Amount, Member, Quota, Scope};
 pub use reason::{Reason, Refusal, Stranger};
 pub use secret::{BadSecret, Secret};
-pub use server::{Interfaces, Limits, ServerMachine, ServerStep};
+pub use server::{Interfaces, Limits, ServerMachine, ServerNext, ServerStep, Unmapped};
 pub use text::Text;

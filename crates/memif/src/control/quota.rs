@@ -76,11 +76,12 @@ struct State {
     last: u64,
 }
 
-/// What one member has, and could use.
+/// What one member has, and could use; and what it is in the quota around.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     used: Amount,
     most: Amount,
+    outer: Option<u64>,
 }
 
 impl Quota {
@@ -102,9 +103,27 @@ impl Quota {
         self.state().max
     }
 
-    /// Changes the bound. Who has more keeps it.
+    /// Changes the bound. Who has more keeps it. What the quota around promises to the members changes with it: none more than it can use.
     pub fn set_max(&self, max: Amount) {
-        self.state().max = max;
+        let mut state = self.state();
+        state.max = max;
+        let Some(outer) = &self.within else { return };
+        for Part { most, outer: id, .. } in state.members.values() {
+            if let Some(id) = id {
+                outer.set_most(*id, most.least(max));
+            }
+        }
+    }
+
+    /// What a member could use, from now on.
+    fn set_most(&self, member: u64, most: Amount) {
+        let mut state = self.state();
+        let max = state.max;
+        let Some(part) = state.members.get_mut(&member) else { return };
+        part.most = most;
+        if let (Some(outer), Some(id)) = (&self.within, part.outer) {
+            outer.set_most(id, most.least(max));
+        }
     }
 
     /// What there is now.
@@ -141,7 +160,7 @@ impl State {
         let equal = max.half_among(self.members.len());
         let part = equal.least(own.most);
         let others = self.members.iter().filter(|(id, _)| **id != member);
-        let promised = others.fold(Amount::default(), |sum, (_, Part { used, most })| {
+        let promised = others.fold(Amount::default(), |sum, (_, Part { used, most, .. })| {
             sum.plus(equal.least(*most).minus(*used))
         });
         let (wanted, own) = (wanted.plus(promised), own.used.plus(more));
@@ -198,13 +217,14 @@ impl Member {
     /// One more, who can't use more than that: more isn't promised to it.
     #[must_use]
     pub fn new(of: &Arc<Quota>, most: Amount) -> Self {
+        // Its lock is held meanwhile: whoever changes the bound finds the member in both, or in none.
         let mut state = of.state();
+        let outer = of.within.as_ref().map(|outer| Box::new(Self::new(outer, most.least(state.max))));
         state.last += 1;
         let id = state.last;
-        let most = most.least(state.max);
-        state.members.insert(id, Part { used: Amount::default(), most });
+        let part = Part { used: Amount::default(), most, outer: outer.as_ref().map(|outer| outer.id) };
+        state.members.insert(id, part);
         drop(state);
-        let outer = of.within.as_ref().map(|outer| Box::new(Self::new(outer, most)));
         Self { of: Arc::clone(of), id, outer }
     }
 

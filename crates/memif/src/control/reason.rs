@@ -39,6 +39,9 @@ pub enum Reason {
     /// Too much of what the peer has sent isn't closed yet, perhaps because the descriptors' owner doesn't let that end.
     #[error("descriptors sent before are not closed yet")]
     HangingDescriptors,
+    /// The region of the interface's client before is still being mapped, perhaps because somebody holds its file.
+    #[error("the region sent before is not mapped yet: its file is held")]
+    HangingRegion,
 
     /// A message that doesn't have 128 bytes.
     #[error("message of {0} bytes, all have 128")]
@@ -314,6 +317,7 @@ impl Reason {
             Self::AlreadyConnected(_) => Refusal::Busy,
             Self::TooManyConnections
             | Self::HangingDescriptors
+            | Self::HangingRegion
             | Self::TooManyRegions(_)
             | Self::TooMuchMemory { .. }
             | Self::QuotaOfDescriptors(_)
@@ -365,6 +369,7 @@ impl Reason {
             Self::Socket(_) => "socket",
             Self::TooManyConnections => "too-many-connections",
             Self::HangingDescriptors => "hanging-descriptors",
+            Self::HangingRegion => "hanging-region",
             Self::MessageSize(_) => "message-size",
             Self::UnknownMessage(_) => "unknown-message",
             Self::Unexpected { .. } => "unexpected-message",

@@ -4,10 +4,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use memory::region::{Account, Region, RegionTable};
+use memory::region::{Account, Region, RegionTable, SealPolicy};
 
 use super::message::{RING_S2M, VERSION};
-use super::{AddRegion, AddRing, Hello, Init, Member, Message, Mode, Reason, ServerConfig, Text};
+use super::{AddRegion, AddRing, Hello, Init, Lease, Member, Message, Mode, Reason, ServerConfig, Text};
 use crate::connection::{Connection, Peer, RingSpec, Role, server_queues};
 use crate::ring::{Event, RING_ALIGNMENT, RingError, RingSize, RingView, RxQueue};
 
@@ -96,6 +96,37 @@ pub struct ServerStep {
     pub connection: Option<Connection>,
 }
 
+/// What a message led to, or will once its region is mapped.
+#[derive(Debug)]
+pub enum ServerNext {
+    /// It is dealt with.
+    Step(ServerStep),
+    /// [Maps](Unmapped::map) it, wherever that may take its time, and tells [how that went](ServerMachine::mapped).
+    Map(Unmapped),
+}
+
+/// A region that may be mapped.
+#[derive(Debug)]
+pub struct Unmapped {
+    fd: OwnedFd,
+    size: u64,
+    seals: SealPolicy,
+    account: Arc<Account>,
+    max_holes: u64,
+    lease: Lease,
+}
+
+impl Unmapped {
+    /// May wait for whoever has the file.
+    ///
+    /// # Errors
+    /// [`Reason`] to disconnect.
+    pub fn map(self) -> Result<Region, Reason> {
+        let Self { fd, size, seals, account, max_holes, lease } = self;
+        Ok(Region::map_on(fd, size, seals, &account, max_holes)?.with_lease(lease))
+    }
+}
+
 /// Why a message is refused that came with descriptors while none are due.
 pub(super) fn not_due(bytes: &[u8], state: &'static str) -> Reason {
     match Message::decode(bytes) {
@@ -140,6 +171,8 @@ struct Announced {
     quota: Arc<Member>,
     application: Text<32>,
     regions: Vec<Arc<Region>>,
+    /// Whether the next one is being mapped.
+    mapping: bool,
     memory: u64,
     client_tx: Vec<RingSpec>,
     client_rx: Vec<RingSpec>,
@@ -223,6 +256,23 @@ impl ServerMachine {
         fds: Vec<OwnedFd>,
         interfaces: &mut impl Interfaces,
     ) -> Result<ServerStep, Reason> {
+        match self.begin(bytes, fds, interfaces)? {
+            ServerNext::Step(step) => Ok(step),
+            ServerNext::Map(unmapped) => self.mapped(unmapped.map()),
+        }
+    }
+
+    /// The same, up to where a region is to be mapped. Until that is [done](Self::mapped) every message is refused: who reads on meanwhile
+    /// would have rings lie in a region that isn't there yet.
+    ///
+    /// # Errors
+    /// [`Reason`] to disconnect, also if the peer disconnects.
+    pub fn begin(
+        &mut self,
+        bytes: &[u8],
+        fds: Vec<OwnedFd>,
+        interfaces: &mut impl Interfaces,
+    ) -> Result<ServerNext, Reason> {
         let message = Message::decode(bytes)?;
         let name = message.name();
         count(&message, fds.len())?;
@@ -233,23 +283,43 @@ impl ServerMachine {
             (State::AwaitInit, Message::Init(init), _) => {
                 self.asked = Some(init.id);
                 self.state = State::Announcing(Box::new(claim(init, interfaces)?));
-                Ok(ack())
+                Ok(ServerNext::Step(ack()))
+            }
+            (State::Announcing(announced), _, _) if announced.mapping => {
+                Err(Reason::Unexpected { message: name, state: "a region is being mapped" })
             }
             (State::Announcing(announced), Message::AddRegion(region), Some(fd)) => {
-                announced.add_region(region, fd, &self.limits)?;
-                Ok(ack())
+                let unmapped = announced.add_region(region, fd, &self.limits)?;
+                announced.mapping = true;
+                Ok(ServerNext::Map(unmapped))
             }
             (State::Announcing(announced), Message::AddRing(ring), Some(fd)) => {
                 announced.add_ring(ring, fd, &self.limits)?;
-                Ok(ack())
+                Ok(ServerNext::Step(ack()))
             }
             (State::Announcing(announced), Message::Connect { interface }, _) => {
                 let connection = announced.connect(interface)?;
                 let reply = Message::Connected { interface: Text::new(&announced.config.name) };
                 self.state = State::Connected { id: announced.id };
-                Ok(ServerStep { reply: Some(reply), connection: Some(connection) })
+                Ok(ServerNext::Step(ServerStep { reply: Some(reply), connection: Some(connection) }))
             }
             (state, _, _) => Err(Reason::Unexpected { message: name, state: state.activity() }),
+        }
+    }
+
+    /// The region that was to be [mapped](ServerNext::Map).
+    ///
+    /// # Errors
+    /// [`Reason`] to disconnect.
+    pub fn mapped(&mut self, region: Result<Region, Reason>) -> Result<ServerStep, Reason> {
+        let (region, state) = (region?, self.state.activity());
+        match &mut self.state {
+            State::Announcing(announced) if announced.mapping => {
+                announced.mapping = false;
+                announced.regions.push(Arc::new(region));
+                Ok(ack())
+            }
+            _ => Err(Reason::Unexpected { message: "ADD_REGION", state }),
         }
     }
 }
@@ -292,6 +362,7 @@ fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reas
         quota: interfaces.quota(init.id),
         application: init.name,
         regions: Vec::new(),
+        mapping: false,
         memory: 0,
         client_tx: Vec::new(),
         client_rx: Vec::new(),
@@ -299,7 +370,7 @@ fn claim(init: Init, interfaces: &mut impl Interfaces) -> Result<Announced, Reas
 }
 
 impl Announced {
-    fn add_region(&mut self, message: AddRegion, fd: OwnedFd, limits: &Limits) -> Result<(), Reason> {
+    fn add_region(&mut self, message: AddRegion, fd: OwnedFd, limits: &Limits) -> Result<Unmapped, Reason> {
         if !(self.client_tx.is_empty() && self.client_rx.is_empty()) {
             return Err(Reason::Unexpected { message: "ADD_REGION", state: "rings are announced" });
         }
@@ -317,10 +388,9 @@ impl Announced {
         }
         let lease = self.quota.region(message.size)?;
         let ServerConfig { seals, max_holes, .. } = *self.config;
-        let region = Region::map_on(fd, message.size, seals, &self.account, max_holes)?;
+        let account = Arc::clone(&self.account);
         self.memory = total;
-        self.regions.push(Arc::new(region.with_lease(lease)));
-        Ok(())
+        Ok(Unmapped { fd, size: message.size, seals, account, max_holes, lease })
     }
 
     fn add_ring(&mut self, message: AddRing, fd: OwnedFd, limits: &Limits) -> Result<(), Reason> {
@@ -378,3 +448,6 @@ impl Announced {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

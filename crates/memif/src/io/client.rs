@@ -1,18 +1,27 @@
 //! The client: one interface, which reconnects by itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::epoll;
 
 use super::Address;
-use super::channel::{Channel, Heard};
+use super::channel::{self, Channel};
+use super::credentials::Origin;
 use super::foreign::Closing;
+use super::held::HeldRegion;
 use super::later;
+use super::mapping::Mapping;
 use super::socket::connect_to;
-use crate::control::ClientMachine;
+use crate::control::{ClientMachine, ClientNext, Unsealed};
 use crate::{ClientConfig, Connection, Error, InterfaceError, Reason};
 
+/// Token of the socket.
+const SOCKET: u64 = 0;
+/// Token of what tells that our region is sealed.
+const SEALED: u64 = 1;
+/// How long not to ask for a thread after there could be none.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Whatever was asked for: a client that tries all the time keeps a processor busy.
 const LEAST_BACKOFF: Duration = Duration::from_millis(1);
 
@@ -75,6 +84,12 @@ pub struct Client {
     told: Option<Error>,
     /// What servers have sent, on its way out.
     closing: Closing,
+    /// Our regions that the server has mapped and that aren't sealed yet, by the number of the connection.
+    sealing: Mapping<()>,
+    /// Whether there is one.
+    unsealed: bool,
+    /// How many connections there were.
+    connections: u64,
 }
 
 #[derive(Debug)]
@@ -98,16 +113,34 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::System`] if the process is out of descriptors, [`Error::Address`] for one that no socket can have,
-    /// [`Error::Setting`] for what can't be.
+    /// [`Error::Setting`] and [`Error::Queues`] for what can't be.
     pub fn new(address: Address, config: ClientConfig, timing: ClientTiming) -> Result<Self, InterfaceError> {
         let checked = address.check().and_then(|()| config.queues.check());
-        let epoll = checked.and_then(|()| {
-            epoll::create(epoll::CreateFlags::CLOEXEC)
-                .map_err(|errno| Error::System { call: "epoll_create", errno })
+        let opened = checked.and_then(|()| {
+            let system = |call| move |errno| Error::System { call, errno };
+            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
+            let sealing = Mapping::new("memif-seal").map_err(system("eventfd"))?;
+            epoll::add(&epoll, sealing.fd(), epoll::EventData::new_u64(SEALED), epoll::EventFlags::IN)
+                .map_err(system("epoll_ctl"))?;
+            Ok((epoll, sealing))
         });
-        let epoll = epoll.map_err(|cause| InterfaceError { interface: name(&address, config.id), cause })?;
-        let (backoff, closing) = (timing.min_backoff, Closing::default());
-        Ok(Self { address, config, timing, epoll, state: State::Waiting(None), backoff, told: None, closing })
+        let (epoll, sealing) =
+            opened.map_err(|cause| InterfaceError { interface: name(&address, config.id), cause })?;
+        let (backoff, closing, state) = (timing.min_backoff, Closing::default(), State::Waiting(None));
+        let (told, unsealed, connections) = (None, false, 0);
+        Ok(Self {
+            address,
+            config,
+            timing,
+            epoll,
+            state,
+            backoff,
+            told,
+            closing,
+            sealing,
+            unsealed,
+            connections,
+        })
     }
 
     /// Readable when there is something to [`process`](Self::process).
@@ -122,7 +155,10 @@ impl Client {
         match &self.state {
             State::AdminDown => None,
             State::Waiting(until) => Some(until.unwrap_or_else(Instant::now)),
-            State::Open { deadline, .. } => *deadline,
+            State::Open { deadline, .. } => {
+                let again = self.sealing.is_short().then(|| Instant::now() + PAUSE);
+                deadline.iter().copied().chain(again).min()
+            }
         }
     }
 
@@ -140,19 +176,35 @@ impl Client {
         {
             self.open(now, &mut events);
         }
-        while let State::Open { channel, machine, deadline, since } = &mut self.state {
-            match step(channel, machine) {
-                Ok(Some(Some(mut connection))) => {
-                    connection.peer.credentials = channel.credentials();
-                    (*deadline, *since) = (None, Some(now));
-                    let interface = name(&self.address, self.config.id);
-                    events.push(ClientEvent::Connected(connection.of(&interface)));
-                }
-                Ok(Some(None)) => {}
-                Ok(None) if deadline.is_some_and(|deadline| deadline <= now) => {
+        for (connection, _, sealed) in self.sealing.finished() {
+            self.unsealed = false;
+            // Of one that has ended meanwhile the region is gone by now.
+            if connection == self.connections {
+                self.sealed(now, sealed, &mut events);
+            }
+        }
+        while let State::Open { channel, machine, deadline, .. } = &mut self.state {
+            // What the server says once it is done waits until our region is sealed.
+            let heard = if self.unsealed { Ok(Heard::Nothing) } else { step(channel, machine) };
+            match heard {
+                Ok(Heard::Nothing) if deadline.is_some_and(|deadline| deadline <= now) => {
                     self.end(now, Reason::Timeout, &mut events);
                 }
-                Ok(None) => break,
+                Ok(Heard::Nothing) => break,
+                Ok(Heard::Answered) => {}
+                // Never here: the server may hold its file for as long as it likes.
+                Ok(Heard::Connected(unsealed)) => {
+                    self.unsealed = true;
+                    let _ = epoll::delete(&self.epoll, channel.fd());
+                    let whose = HeldRegion {
+                        interface: name(&self.address, self.config.id),
+                        name: self.config.name.clone(),
+                        peer: channel.credentials().and_then(|peer| peer.pid),
+                        since: SystemTime::now(),
+                    };
+                    let (connection, id) = (self.connections, self.config.id);
+                    self.sealing.begin(connection, id, Origin::Nobody, whose, move || unsealed.seal());
+                }
                 Err(reason) => self.end(now, reason, &mut events),
             }
         }
@@ -180,17 +232,42 @@ impl Client {
         }
     }
 
+    /// The link is up, if our region is sealed.
+    fn sealed(&mut self, now: Instant, sealed: Result<(), Reason>, events: &mut Vec<ClientEvent>) {
+        let State::Open { channel, machine, deadline, since } = &mut self.state else { return };
+        let data = epoll::EventData::new_u64(SOCKET);
+        let watched = epoll::add(&self.epoll, channel.fd(), data, epoll::EventFlags::IN);
+        match watched.map_err(Reason::Socket).and_then(|()| machine.sealed(sealed)) {
+            Ok(mut connection) => {
+                connection.peer.credentials = channel.credentials();
+                (*deadline, *since) = (None, Some(now));
+                let interface = name(&self.address, self.config.id);
+                events.push(ClientEvent::Connected(connection.of(&interface)));
+            }
+            Err(reason) => self.end(now, reason, events),
+        }
+    }
+
     fn open(&mut self, now: Instant, events: &mut Vec<ClientEvent>) {
-        let may = if self.closing.is_beyond_share() { Err(Error::HangingDescriptors) } else { Ok(()) };
+        let may = if self.closing.is_beyond_share() {
+            Err(Error::HangingDescriptors)
+        } else if let Some(errno) = self.sealing.failed().or(self.closing.failed()) {
+            Err(Error::NoThread { errno })
+        } else if self.unsealed {
+            Err(Error::HangingRegion)
+        } else {
+            Ok(())
+        };
         let opened = may.and_then(|()| connect_to(&self.address)).and_then(|fd| {
             let channel = Channel::new(fd, &self.closing);
-            epoll::add(&self.epoll, channel.fd(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+            epoll::add(&self.epoll, channel.fd(), epoll::EventData::new_u64(SOCKET), epoll::EventFlags::IN)
                 .map_err(|errno| Error::System { call: "epoll_ctl", errno })?;
             Ok(channel)
         });
         match opened {
             Ok(channel) => {
                 self.told = None;
+                self.connections += 1;
                 let machine = Box::new(ClientMachine::new(self.config.clone()));
                 let deadline = Some(later(now, self.timing.handshake_timeout));
                 self.state = State::Open { channel, machine, deadline, since: None };
@@ -243,18 +320,32 @@ fn name(address: &Address, id: u32) -> String {
     format!("{address} id {id}")
 }
 
-/// One message: nothing to read, or read, perhaps with a connection as the result.
-fn step(channel: &Channel, machine: &mut ClientMachine) -> Result<Option<Option<Connection>>, Reason> {
+/// What came of looking for a message.
+enum Heard {
+    /// There is none.
+    Nothing,
+    /// It was answered.
+    Answered,
+    /// The server is done; our region is to be sealed.
+    Connected(Unsealed),
+}
+
+/// One message.
+fn step(channel: &Channel, machine: &mut ClientMachine) -> Result<Heard, Reason> {
     let received = match channel.receive(false)? {
-        None => return Ok(None),
-        Some(Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
-        Some(Heard::Message(received)) => received,
+        None => return Ok(Heard::Nothing),
+        Some(channel::Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
+        Some(channel::Heard::Message(received)) => received,
     };
-    let step = machine.receive(&received.bytes, received.fds.lend().map_err(Reason::Socket)?)?;
+    let fds = received.fds.lend().map_err(Reason::Socket)?;
+    let step = match machine.begin(&received.bytes, fds)? {
+        ClientNext::Seal(unsealed) => return Ok(Heard::Connected(unsealed)),
+        ClientNext::Step(step) => step,
+    };
     if let Some((message, fd)) = step.send {
         channel.send(&message, fd.as_ref().map(AsFd::as_fd))?;
     }
-    Ok(Some(step.connection))
+    Ok(Heard::Answered)
 }
 
 impl Drop for Client {

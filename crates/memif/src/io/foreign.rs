@@ -6,23 +6,23 @@
 //! reason. Nothing else can be done with such a file: even to ask what file system it is of (`fstatfs`) would ask its server, whereas
 //! only memory has seals, and the kernel alone answers for these.
 //!
-//! Memory is harmless to look at and to map, but its last close takes as long as its pages take to be freed, which may be seconds: what of it
-//! is refused is closed by the other thread, too.
+//! Memory is harmless to look at; to map it is [others'](super::mapping). Its last close takes as long as its pages take to be freed, which
+//! may be seconds: what of it is refused is closed by the other thread, too.
 //!
 //! What is in a message that nobody reads goes with the socket that it waits in, or in the call that has no space for it, in the
 //! thread that does so; so these are closed elsewhere as well.
 //!
 //! Whatever is to be closed counts against the [origin](Origin) that has sent it from the moment on that it waits, by descriptors: beyond
 //! its share an origin is turned away, and nothing more is taken from the connections that it has, until enough of it is closed. It has one
-//! thread at a time, so that only its own closes wait for one that hangs. What peers cost us is bounded by that, however often they come
-//! back: threads by [`CLOSERS`], of as many origins; descriptors of an origin by [`Bounds`], one message and the sockets of its connections;
-//! descriptors of all by [`Bounds`] as well, of one socket and of all sockets of the process, beyond which nobody is accepted at that socket
+//! thread at a time ([errands](Errands)), so that only its own closes wait for one that hangs. What peers cost us is bounded by that,
+//! however often they come back: threads by their number, of as many origins; descriptors of an origin by [`Bounds`], one message and the
+//! sockets of its connections; descriptors of all by [`Bounds`] as well, of one socket and of all sockets of the process, beyond which nobody is accepted at that socket
 //! (at any) and nothing is taken.
 //!
 //! A process that is forked meanwhile has them too, as it has all descriptors until its `execve`, which may then take as long as their last
 //! close. That is its time, not ours; who starts programs and serves peers that may do this has another process start them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,12 +33,8 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use super::channel::Rest;
 use super::credentials::Origin;
 use super::disposal::dispose;
+use super::errands::Errands;
 use super::process;
-
-/// Most threads that close for one socket, each for another origin: so many origins' closes may hang before others' wait as well.
-const CLOSERS: usize = 256;
-/// All that a closer needs: sockets are looked for in sockets to a depth of ten.
-const STACK: usize = 256 << 10;
 
 /// Descriptors on their way out of all sockets of the process.
 #[derive(Debug, Clone, Copy)]
@@ -82,40 +78,27 @@ impl Default for Bounds {
 }
 
 /// What the peers of a socket have sent, on its way out, and the origin whose this is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Closing {
     all: Arc<Mutex<Leaving>>,
+    errands: Errands,
     origin: Origin,
     bounds: Bounds,
 }
 
-/// Dropped by a closer, whatever it is.
-struct Held {
-    what: Box<dyn Send>,
-    descriptors: usize,
-}
-
-#[derive(Default)]
+/// How many descriptors wait, or are just being closed.
+#[derive(Debug, Default)]
 struct Leaving {
-    by_origin: HashMap<Origin, Account>,
+    by_origin: HashMap<Origin, usize>,
     /// Of all.
     held: usize,
     total: Total,
-    closers: usize,
 }
 
-#[derive(Default)]
-struct Account {
-    waiting: VecDeque<Held>,
-    /// Whether a closer is at one of it.
-    served: bool,
-    /// Descriptors that wait, or that a closer is at.
-    held: usize,
-}
-
-impl Account {
-    fn wants_closer(&self) -> bool {
-        !self.served && !self.waiting.is_empty()
+impl Default for Closing {
+    fn default() -> Self {
+        let (all, origin, bounds) = Default::default();
+        Self { all, errands: Errands::new("memif-close"), origin, bounds }
     }
 }
 
@@ -129,26 +112,20 @@ impl Leaving {
     }
 }
 
-impl std::fmt::Debug for Leaving {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Leaving").field("held", &self.held).field("closers", &self.closers).finish()
-    }
-}
-
 impl Closing {
     /// For what comes from there.
     pub(super) fn of(&self, origin: Origin) -> Self {
-        Self { all: Arc::clone(&self.all), origin, bounds: self.bounds }
+        Self { origin, ..self.clone() }
     }
 
     /// Whether so much of this origin waits that it must not send more.
     pub(super) fn is_beyond_share(&self) -> bool {
-        self.look().by_origin.get(&self.origin).is_some_and(|account| account.held >= self.bounds.share)
+        self.look().by_origin.get(&self.origin).is_some_and(|held| *held >= self.bounds.share)
     }
 
     /// Whether there is an origin of which so much waits.
     pub(super) fn is_anybody_beyond_share(&self) -> bool {
-        self.look().by_origin.values().any(|account| account.held >= self.bounds.share)
+        self.look().by_origin.values().any(|held| *held >= self.bounds.share)
     }
 
     /// Whether so much of all waits that nobody must send more.
@@ -157,71 +134,69 @@ impl Closing {
         leaving.held >= self.bounds.most || leaving.total.0.load(Ordering::Relaxed) >= self.bounds.of_process
     }
 
-    /// Looks for closers where there could be none before.
     fn look(&self) -> MutexGuard<'_, Leaving> {
-        let mut leaving = lock(&self.all);
-        self.employ(&mut leaving);
-        leaving
+        self.errands.go_on();
+        lock(&self.all)
     }
 
     /// Closes it, which holds so many descriptors, on another thread.
     pub(super) fn close(&self, what: impl Send + 'static, descriptors: usize) {
-        let mut leaving = lock(&self.all);
-        let held = leaving.held + descriptors;
-        leaving.hold(held, self.bounds.most);
-        let account = leaving.by_origin.entry(self.origin).or_default();
-        account.held += descriptors;
-        account.waiting.push_back(Held { what: Box::new(what), descriptors });
-        self.employ(&mut leaving);
+        let share = self.hold(descriptors);
+        self.errands.run(self.origin, move || {
+            // After it, also where that panics.
+            let _share = share;
+            drop(what);
+        });
     }
 
-    /// One more closer, if there are fewer than origins. Where there can be no thread it is asked for again.
-    fn employ(&self, leaving: &mut Leaving) {
-        if leaving.closers >= leaving.by_origin.len().min(CLOSERS) {
-            return;
-        }
-        let (all, most) = (Arc::clone(&self.all), self.bounds.most);
-        let closer = move || {
-            let mut done = None;
-            while let Some((origin, Held { what, descriptors })) = next(&all, most, done) {
-                drop(what);
-                done = Some((origin, descriptors));
-            }
-        };
-        let thread = std::thread::Builder::new().name("memif-close".into()).stack_size(STACK);
-        if thread.spawn(closer).is_ok() {
-            leaving.closers += 1;
-        }
+    /// So many descriptors are on their way out from now on.
+    pub(super) fn hold(&self, descriptors: usize) -> Share {
+        let (all, origin, most) = (Arc::clone(&self.all), self.origin, self.bounds.most);
+        let mut leaving = lock(&all);
+        let held = leaving.held + descriptors;
+        leaving.hold(held, most);
+        *leaving.by_origin.entry(origin).or_default() += descriptors;
+        drop(leaving);
+        Share { all, origin, most, descriptors }
+    }
+
+    /// Why no thread can be started that there should be.
+    pub(super) fn failed(&self) -> Option<Errno> {
+        self.errands.failed()
+    }
+
+    /// Whether there should be one thread more, so that this is to be looked at soon.
+    pub(super) fn is_short(&self) -> bool {
+        self.errands.is_short()
     }
 
     #[cfg(test)]
     fn done(&self) -> bool {
-        lock(&self.all).by_origin.is_empty()
+        self.errands.done()
     }
 }
 
-/// What to close next, of an origin that no other closer is at; `None` ends the closer. `done`: how many descriptors of whom it has
-/// closed before. `most`: of the socket.
-fn next(all: &Mutex<Leaving>, most: usize, done: Option<(Origin, usize)>) -> Option<(Origin, Held)> {
-    let mut leaving = lock(all);
-    if let Some((origin, descriptors)) = done {
-        let held = leaving.held - descriptors;
-        leaving.hold(held, most);
-        if let Some(account) = leaving.by_origin.get_mut(&origin) {
-            account.held -= descriptors;
-            account.served = false;
-            if account.waiting.is_empty() {
-                leaving.by_origin.remove(&origin);
+/// Descriptors that are on their way out, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    all: Arc<Mutex<Leaving>>,
+    origin: Origin,
+    most: usize,
+    descriptors: usize,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut leaving = lock(&self.all);
+        let held = leaving.held - self.descriptors;
+        leaving.hold(held, self.most);
+        if let Some(held) = leaving.by_origin.get_mut(&self.origin) {
+            *held -= self.descriptors;
+            if *held == 0 {
+                leaving.by_origin.remove(&self.origin);
             }
         }
     }
-    let one = leaving.by_origin.iter_mut().find(|(_, account)| account.wants_closer());
-    let one = one.and_then(|(origin, account)| {
-        account.served = true;
-        Some((*origin, account.waiting.pop_front()?))
-    });
-    leaving.closers -= usize::from(one.is_none());
-    one
 }
 
 fn lock(leaving: &Mutex<Leaving>) -> MutexGuard<'_, Leaving> {

@@ -20,6 +20,8 @@ pub(super) struct Interface {
     pub(super) quota: Arc<Member>,
     /// The connection that has claimed it.
     pub(super) owner: Option<u64>,
+    /// The connection whose region is being mapped, which may have ended meanwhile: there is one at a time.
+    pub(super) mapping: Option<u64>,
     /// Why nobody may, at present.
     pub(super) closed: Option<Reason>,
 }
@@ -40,6 +42,7 @@ impl Interfaces for View<'_> {
     fn claim(&mut self, id: u32) -> Result<(), Reason> {
         match self.interfaces.get_mut(&id) {
             Some(Interface { closed: Some(reason), .. }) => Err(reason.clone()),
+            Some(Interface { owner: None, mapping: Some(_), .. }) => Err(Reason::HangingRegion),
             Some(interface) if interface.owner.is_none() => {
                 interface.owner = Some(self.token);
                 Ok(())

@@ -1,28 +1,33 @@
 //! The server: one socket, any number of interfaces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use super::channel::{Channel, Heard};
+use super::channel::Channel;
+use super::conversation::{Heard, answer, step};
 use super::credentials::Origin;
-use super::foreign::Closing;
-use super::interfaces::{Interface, View};
+use super::foreign::{Closing, Share};
+use super::held::HeldRegion;
+use super::interfaces::Interface;
+use super::mapping::{Mapping, Outcome};
 use super::server::{ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
 use super::socket::{Bound, listen_at};
 use super::{Address, descriptors, later, process, rights};
 use crate::control::{Amount, Limits, Member, Quota, ServerMachine};
-use crate::{Connection, Error, InterfaceError, Reason, ServerConfig};
+use crate::{Error, InterfaceError, Reason, ServerConfig};
 
 /// Token of the listening socket; connections count from 1.
 const LISTENING: u64 = 0;
+/// Token of what tells that a region is mapped.
+const MAPPED: u64 = u64::MAX;
 /// Connections accepted, and messages read of one connection, in one call of `process`; the rest waits for
 /// the next.
 const BATCH: usize = 64;
@@ -44,6 +49,10 @@ pub struct Listener {
     sessions: Sessions,
     /// What peers have sent, on its way out.
     closing: Closing,
+    /// What peers have announced and isn't mapped yet.
+    mapping: Mapping,
+    /// Whose regions that are, by token: the interface, and, where the connection has ended meanwhile, what it counts in its origin's share.
+    out: HashMap<u64, (u32, Option<Share>)>,
     /// What a new connection is told of the interfaces, until one comes or goes.
     limits: Option<Limits>,
     last_token: u64,
@@ -74,9 +83,13 @@ impl Listener {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         epoll::add(&epoll, &socket.fd, epoll::EventData::new_u64(LISTENING), epoll::EventFlags::IN)
             .map_err(system("epoll_ctl"))?;
-        let (quota, of_peers) = process::quota_of_socket(&settings);
-        descriptors::make_room(epoll.as_fd(), of_peers);
+        let mapping = Mapping::new("memif-map").map_err(system("eventfd"))?;
+        epoll::add(&epoll, mapping.fd(), epoll::EventData::new_u64(MAPPED), epoll::EventFlags::IN)
+            .map_err(system("epoll_ctl"))?;
+        let quota = process::quota_of_socket(&settings);
+        descriptors::make_room(epoll.as_fd(), process::of_all_sockets());
         let (interfaces, sessions, closing, limits) = Default::default();
+        let out = HashMap::new();
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
         Ok(Self {
             address: address.to_string(),
@@ -87,6 +100,8 @@ impl Listener {
             quota,
             sessions,
             closing,
+            mapping,
+            out,
             limits,
             last_token,
             paused,
@@ -112,6 +127,14 @@ impl Listener {
         Ok(())
     }
 
+    /// Changes what all clients may have: [`ListenerSettings::max_descriptors`] and [`ListenerSettings::max_memory`]. Who has more
+    /// keeps it.
+    pub fn set_quota(&mut self, max_descriptors: usize, max_memory: u64) {
+        (self.settings.max_descriptors, self.settings.max_memory) = (max_descriptors, max_memory);
+        self.quota.set_max(Amount { descriptors: max_descriptors, memory: max_memory });
+        descriptors::make_room(self.epoll.as_fd(), process::of_all_sockets());
+    }
+
     /// Lets a client connect to interface `id`, with nothing on the account of its [memory](ServerConfig::max_holes).
     ///
     /// # Errors
@@ -123,7 +146,8 @@ impl Listener {
         }
         let quota = Arc::new(Member::new(&self.quota, config.most()));
         let (config, account) = (Arc::new(config), Arc::default());
-        self.interfaces.insert(id, Interface { config, account, quota, owner: None, closed: None });
+        self.interfaces
+            .insert(id, Interface { config, account, quota, owner: None, mapping: None, closed: None });
         self.limits = None;
         Ok(())
     }
@@ -183,13 +207,22 @@ impl Listener {
     /// When to call [`process`](Self::process) at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.sessions.next_deadline().into_iter().chain(self.paused).min()
+        let short = self.mapping.is_short() || self.closing.is_short();
+        let again = short.then(|| Instant::now() + PAUSE);
+        self.sessions.next_deadline().into_iter().chain(self.paused).chain(again).min()
     }
 
     /// How many connections ended, or didn't come to be, by [kind of reason](Reason::kind), since the beginning.
     #[must_use]
     pub const fn ended(&self) -> &BTreeMap<&'static str, u64> {
         &self.ended
+    }
+
+    /// Whether regions that clients have announced are being mapped at this moment, which other threads do; [`fd`](Self::fd) becomes
+    /// readable as each is done.
+    #[must_use]
+    pub fn is_mapping(&self) -> bool {
+        self.mapping.is_busy()
     }
 
     /// Regions and rings of all clients, and bytes of the regions, connections that have ended included until nothing of them is left.
@@ -214,8 +247,12 @@ impl Listener {
         for event in ready {
             match event.data.u64() {
                 LISTENING => accepting = true,
+                MAPPED => {}
                 token => tokens.push(token),
             }
+        }
+        for outcome in self.mapping.finished() {
+            self.go_on(outcome, &mut events);
         }
         // First the old ones: a client that ended and came back must not be told that it is connected.
         for token in tokens {
@@ -226,6 +263,8 @@ impl Listener {
             self.listen(true);
             accepting = true;
         }
+        // Told, whether or not somebody comes.
+        accepting |= self.paused.is_none() && self.no_thread().is_some();
         if accepting && let Err(error) = self.accept(now, &mut events) {
             self.paused = Some(now + PAUSE);
             self.listen(false);
@@ -241,9 +280,25 @@ impl Listener {
         Ok(events)
     }
 
+    /// Why there is no thread for what may take as long as a peer likes.
+    fn no_thread(&self) -> Option<Error> {
+        self.mapping.failed().or(self.closing.failed()).map(|errno| Error::NoThread { errno })
+    }
+
     /// Socket and id: what errors name an interface by.
     fn name(&self, id: u32) -> String {
         format!("{} id {id}", self.address)
+    }
+
+    /// A region of that interface's client, for who asks what is held.
+    fn whose(&self, id: u32, peer: Option<u32>) -> HeldRegion {
+        let name = self.interfaces.get(&id).map(|interface| interface.config.name.clone());
+        HeldRegion {
+            interface: self.name(id),
+            name: name.unwrap_or_default(),
+            peer,
+            since: SystemTime::now(),
+        }
     }
 
     fn error(&self, cause: Error) -> InterfaceError {
@@ -251,6 +306,7 @@ impl Listener {
     }
 
     fn accept(&mut self, now: Instant, events: &mut Vec<ServerEvent>) -> Result<(), Error> {
+        self.no_thread().map_or(Ok(()), Err)?;
         let (name, interfaces) = (&self.settings.name, &self.interfaces);
         let all = || Limits::of(name, interfaces.values().map(|interface| &*interface.config));
         let limits = self.limits.get_or_insert_with(all).clone();
@@ -318,20 +374,61 @@ impl Listener {
 
     /// Reads and answers what a connection has sent.
     fn converse(&mut self, token: u64, events: &mut Vec<ServerEvent>) {
+        if self.out.contains_key(&token) {
+            // All that is heard of it then.
+            return self.end(token, Reason::Closed, events);
+        }
         for _ in 0..BATCH {
             let Some(session) = self.sessions.get_mut(token) else { return };
+            let origin = session.origin;
             match step(session, &mut self.interfaces, &self.closing, token) {
-                Ok(None) => return,
-                Ok(Some(None)) => {}
-                Ok(Some(Some(mut connection))) => {
+                Ok(Heard::Nothing) => return,
+                Ok(Heard::Answered(None)) => {}
+                Ok(Heard::Answered(Some(mut connection))) => {
                     connection.peer.credentials = session.peer;
                     session.told = true;
                     self.sessions.settled(token);
                     let interface = self.name(connection.id);
                     events.push(ServerEvent::Connected(connection.of(&interface)));
                 }
+                Ok(Heard::Region(unmapped)) => {
+                    // Nothing is heard of it meanwhile but that it is gone.
+                    let data = epoll::EventData::new_u64(token);
+                    let _ = epoll::modify(&self.epoll, session.channel.fd(), data, epoll::EventFlags::RDHUP);
+                    let id = session.machine.id().unwrap_or_default();
+                    self.out.insert(token, (id, None));
+                    if let Some(interface) = self.interfaces.get_mut(&id) {
+                        interface.mapping = Some(token);
+                    }
+                    let peer = session.peer.and_then(|peer| peer.pid);
+                    let whose = self.whose(id, peer);
+                    return self.mapping.begin(token, id, origin, whose, move || unmapped.map());
+                }
                 Err(reason) => return self.end(token, reason, events),
             }
+        }
+    }
+
+    /// Goes on with a connection whose region was mapped, or wasn't.
+    fn go_on(&mut self, (token, origin, region): Outcome, events: &mut Vec<ServerEvent>) {
+        if let Some((id, _)) = self.out.remove(&token)
+            && let Some(interface) = self.interfaces.get_mut(&id).filter(|one| one.mapping == Some(token))
+        {
+            interface.mapping = None;
+        }
+        let Some(session) = self.sessions.get_mut(token) else {
+            // It has ended meanwhile; to unmap may take as long.
+            return self.closing.of(origin).close(region, 1);
+        };
+        let data = epoll::EventData::new_u64(token);
+        let watched = || {
+            epoll::modify(&self.epoll, session.channel.fd(), data, epoll::EventFlags::IN)
+                .map_err(Reason::Socket)
+        };
+        let step = session.machine.mapped(region);
+        match step.and_then(|step| watched().and_then(|()| answer(&session.channel, &step))) {
+            Ok(()) => self.converse(token, events),
+            Err(reason) => self.end(token, reason, events),
         }
     }
 
@@ -357,6 +454,9 @@ impl Listener {
         if let Some(interface) = claimed.filter(|interface| interface.owner == Some(token)) {
             interface.owner = None;
         }
+        if let Some((_, share)) = self.out.get_mut(&token) {
+            *share = Some(self.closing.of(session.origin).hold(1));
+        }
         let regions = session.machine.regions();
         if regions > 0 {
             self.closing.of(session.origin).close(session.machine, regions);
@@ -365,41 +465,14 @@ impl Listener {
     }
 }
 
-/// One message of a session: nothing to read, or read, perhaps with a connection as the result.
-fn step(
-    session: &mut Session,
-    interfaces: &mut BTreeMap<u32, Interface>,
-    closing: &Closing,
-    token: u64,
-) -> Result<Option<Option<Connection>>, Reason> {
-    let Session { channel, peer, machine, origin, .. } = session;
-    let received = match channel.receive(machine.takes_descriptors())? {
-        None => return Ok(None),
-        Some(Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
-        Some(Heard::Message(received)) => received,
-    };
-    ServerMachine::check_count(&received.bytes, received.fds.len())?;
-    let mut view = View { interfaces, token, channel, peer: *peer };
-    let fds = received.fds.lend().map_err(Reason::Socket)?;
-    let regions = machine.regions();
-    let step = machine.receive(&received.bytes, fds, &mut view)?;
-    received.fds.accepted();
-    if let Some(reply) = step.reply
-        && let Err(reason) = channel.send(&reply, None)
-    {
-        // Connected, and already gone: its memory may take long to free, and others are served here.
-        if let Some(connection) = step.connection {
-            closing.of(*origin).close(connection, regions);
-        }
-        return Err(reason);
-    }
-    Ok(Some(step.connection))
-}
-
 impl Drop for Listener {
     fn drop(&mut self) {
         for token in self.sessions.tokens() {
             self.close(token, &Reason::Local("server closed".into()));
+        }
+        // What is mapped by now is unmapped elsewhere, too.
+        for outcome in self.mapping.finished() {
+            self.go_on(outcome, &mut Vec::new());
         }
     }
 }

@@ -31,20 +31,24 @@ pub(super) const fn for_closing(may_open: usize) -> usize {
     may_open / 4
 }
 
-/// The quota of one more socket, and how many descriptors the clients of all could have.
-pub(super) fn quota_of_socket(settings: &ListenerSettings) -> (Arc<Quota>, usize) {
-    static PROCESS: LazyLock<Arc<Quota>> =
-        LazyLock::new(|| Arc::new(Quota::new(Scope::Process, Amount::MAX)));
-    static SOCKETS: Mutex<Vec<Weak<Quota>>> = Mutex::new(Vec::new());
-    let for_clients = for_clients(may_open(), may_map());
-    PROCESS.set_max(for_clients);
+static PROCESS: LazyLock<Arc<Quota>> = LazyLock::new(|| Arc::new(Quota::new(Scope::Process, Amount::MAX)));
+static SOCKETS: Mutex<Vec<Weak<Quota>>> = Mutex::new(Vec::new());
+
+/// The quota of one more socket.
+pub(super) fn quota_of_socket(settings: &ListenerSettings) -> Arc<Quota> {
+    PROCESS.set_max(for_clients(may_open(), may_map()));
     let max = Amount { descriptors: settings.max_descriptors, memory: settings.max_memory };
     let socket = Arc::new(Quota::new(Scope::Socket, max).within(Arc::clone(&PROCESS)));
+    SOCKETS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&socket));
+    socket
+}
+
+/// How many descriptors the clients of all sockets could have.
+pub(super) fn of_all_sockets() -> usize {
     let mut sockets = SOCKETS.lock().unwrap_or_else(PoisonError::into_inner);
     sockets.retain(|socket| socket.strong_count() > 0);
-    sockets.push(Arc::downgrade(&socket));
     let could_be = sockets.iter().filter_map(Weak::upgrade).map(|socket| socket.max().descriptors);
-    (socket, could_be.fold(0, usize::saturating_add).min(for_clients.descriptors))
+    could_be.fold(0, usize::saturating_add).min(PROCESS.max().descriptors)
 }
 
 #[cfg(test)]

@@ -99,7 +99,9 @@ impl fmt::Display for QueueName {
 }
 
 /// A [`Fault`], and where it was met.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// `{:?}` is the sentence as well, for this is what a program shows whose `main` returns it; `{:#?}` shows the fields.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{interface}: {queue}: {fault}")]
 pub struct QueueError {
     /// Socket and id: `@quiver/app id 0`.
@@ -109,6 +111,17 @@ pub struct QueueError {
     /// What the peer did.
     #[source]
     pub fault: Fault,
+}
+
+impl fmt::Debug for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self { interface, queue, fault } = self;
+        let mut all = f.debug_struct("QueueError");
+        all.field("interface", interface).field("queue", queue).field("fault", fault).finish()
+    }
 }
 
 /// Whose queue it is: what its errors say.

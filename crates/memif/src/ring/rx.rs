@@ -10,6 +10,7 @@ use super::chain::{Chain, Limits};
 use super::counters::Tally;
 use super::fault::Owner;
 use super::gauge::Flow;
+use super::packets::LINE;
 use super::pool::PoolSlots;
 use super::quad::{QUAD, Quad, Usual};
 use super::slots::{Addressing, OwnSlots, PeerSlots};
@@ -220,6 +221,7 @@ impl RxQueue {
             return 0;
         }
         let usual = Usual::packets(region, length, last);
+        let two = length as usize > LINE;
         // SAFETY: the length isn't 0, and the offsets leave room for what is read, in a region of the queue, with whose
         // regions the burst was begun.
         let taken = unsafe {
@@ -231,6 +233,9 @@ impl RxQueue {
                     ring.prefetch_read(index.wrapping_add(PREFETCH_DESCRIPTOR));
                     for ahead in ring.offsets(index.wrapping_add(PREFETCH)) {
                         prefetch_read(span.address(ahead));
+                        if two {
+                            prefetch_read(span.address(ahead).wrapping_add(LINE));
+                        }
                     }
                     let quad = Quad::read(simd, ring, index);
                     index = index.wrapping_add(QUAD as u16);

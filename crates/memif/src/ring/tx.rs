@@ -124,6 +124,12 @@ impl TxQueue {
         queue
     }
 
+    /// Bytes of the longest packet that it sends; fewer where the buffers of the whole ring have fewer.
+    #[must_use]
+    pub const fn longest(&self) -> u32 {
+        self.longest
+    }
+
     /// Never sends longer ones than so many bytes, or than any peer takes by default if that is more, nor what is longer than all buffers of the
     /// ring, where they are ours: the peer would end the link, or the packet wait for ever.
     pub(crate) fn with_longest(self, longest: u32) -> Self {
@@ -230,20 +236,29 @@ impl TxQueue {
     /// how many. They aren't published yet.
     #[inline(always)]
     pub(super) fn quads<S: Simd>(&mut self, simd: S, room: u16, packets: &Alike<'_>) -> u16 {
+        match packets.len() as usize > LINE {
+            true => self.quads_of::<S, true>(simd, room, packets),
+            false => self.quads_of::<S, false>(simd, room, packets),
+        }
+    }
+
+    /// `TWO`: the packets are longer than a cache line.
+    #[inline(always)]
+    fn quads_of<S: Simd, const TWO: bool>(&mut self, simd: S, room: u16, packets: &Alike<'_>) -> u16 {
         let (ring, table) = (self.ring.descriptors(), self.ring.table().extents());
         let mut index = self.cursor.next();
         let quads = packets.count().min(room.into()) / QUAD;
         let region = ring.get(index).region;
-        let span = table.span(region);
-        let Some((span, last)) = span.and_then(|span| Some((span, span.last_offset(LINE as u32)?))) else {
+        let (span, reach) = (table.span(region), Alike::reach(packets.len()));
+        let Some((span, last)) = span.and_then(|span| Some((span, span.last_offset(reach)?))) else {
             return 0;
         };
-        let usual = Usual::buffers(region, LINE as u32, last);
+        let usual = Usual::buffers(region, reach, last);
         let filled = Descriptor { flags: 0, region, length: packets.len(), offset: 0 };
-        // SAFETY: the offsets leave room for a whole line, which is no less than the packets' length, in a region that the
+        // SAFETY: the offsets leave room for whole lines, which are no less than the packets' length, in a region that the
         // queue holds mapped.
         let written = unsafe {
-            packets.write(
+            packets.write::<S, TWO>(
                 simd,
                 quads,
                 #[inline(always)]
@@ -251,6 +266,9 @@ impl TxQueue {
                     ring.prefetch_write(index.wrapping_add(PREFETCH_DESCRIPTOR));
                     for ahead in ring.offsets(index.wrapping_add(PREFETCH)) {
                         prefetch_write(span.address(ahead));
+                        if TWO {
+                            prefetch_write(span.address(ahead).wrapping_add(LINE));
+                        }
                     }
                     let quad = Quad::read(simd, ring, index);
                     if !quad.is(simd, &usual) {

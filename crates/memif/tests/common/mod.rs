@@ -9,6 +9,7 @@ use memif::{
     Client, ClientEvent, Connection, Fault, Listener, QueueConfig, RingSize, RxQueue, RxSink, ServerEvent,
     TxQueue, TxSource,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Collects packets.
 #[derive(Debug, Default)]
@@ -106,6 +107,21 @@ pub fn drive(
         }
         assert!(started.elapsed() < PATIENCE, "it did not happen; this did: {served:#?} {happened:#?}");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// All that happens at a listener without anybody doing more: it may take several calls, and regions are mapped elsewhere.
+pub fn settle(listener: &mut Listener) -> Vec<ServerEvent> {
+    let (started, mut events) = (Instant::now(), Vec::new());
+    loop {
+        events.extend(listener.process(Instant::now()).unwrap());
+        let mapping = listener.is_mapping();
+        let mut ready = [PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN)];
+        if !mapping && poll(&mut ready, Some(&Timespec::default())).unwrap() == 0 {
+            return events;
+        }
+        assert!(started.elapsed() < PATIENCE, "it doesn't settle: {events:?}");
+        std::thread::yield_now();
     }
 }
 

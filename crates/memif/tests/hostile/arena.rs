@@ -329,15 +329,15 @@ impl Server {
     fn serve(&mut self, id: u32) -> Result<(), QueueError> {
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
         self.batch.clear();
-        for queue in &mut link.rx {
-            queue.recv_batch(&mut self.batch)?;
-        }
+        let taken = link.rx.iter_mut().try_for_each(|queue| queue.recv_batch(&mut self.batch).map(drop));
         let packets: Vec<_> = self.batch.packets().collect();
-        if packets.is_empty() {
-            return Ok(());
-        }
         if id == HOSTILE {
+            // What came before a fault has come.
             self.shared.log().received += packets.len() as u64;
+            return taken;
+        }
+        taken?;
+        if packets.is_empty() {
             return Ok(());
         }
         assert_eq!(link.tx[0].send_batch(&packets)?, packets.len(), "no room for the well-behaved peer");

@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod held;
 #[path = "../common/lingering.rs"]
 mod lingering;
 mod peers;
@@ -34,9 +35,14 @@ fn descriptors() -> usize {
 
 /// Threads that close.
 fn closers() -> usize {
+    threads("memif-close")
+}
+
+/// Of that name.
+fn threads(called: &str) -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
-    names.filter(|name| name.trim() == "memif-close").count()
+    names.filter(|name| name.trim() == called).count()
 }
 
 /// This process alone: the tests here count its threads and descriptors.

@@ -35,7 +35,15 @@ impl Server {
 
     /// With these.
     pub fn with(test: &str, settings: ListenerSettings) -> Self {
-        let name = format!("quiver-closes-{test}-{}", std::process::id());
+        Self::at(format!("quiver-closes-{test}-{}", std::process::id()), settings)
+    }
+
+    /// At that abstract socket.
+    pub fn named(name: &str) -> Self {
+        Self::at(name.into(), ListenerSettings::default())
+    }
+
+    fn at(name: String, settings: ListenerSettings) -> Self {
         let mut listener = Listener::bind(&Address::abstract_name(&name), settings).unwrap();
         for id in 0..INTERFACES {
             // There are peers that announce one file many times.

@@ -1,13 +1,13 @@
 //! Packets that are all of one short length, given out quickly.
 
 use super::slot::Slot;
-use super::slots::{HEAD_AREA, HeadArea, Packets, SlotId, index};
+use super::slots::{HEAD, HEAD_AREA, HeadArea, Packets, SlotId, index};
 use crate::simd::Simd;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Packets of one length, at most a cache line, that lie in consecutive slots and have no body.
+/// Packets of one length, at most two cache lines, that lie in consecutive slots and have no body.
 #[derive(Clone, Copy)]
 pub struct Alike<'p> {
     heads: &'p [HeadArea],
@@ -30,8 +30,8 @@ impl Packets {
         let Some(first) = slots.first() else { return none };
         let (data, end) = (self.meta(*first).data, self.meta(*first).end);
         let len = u32::from(end).wrapping_sub(data.into());
-        // A whole line is read of each, whatever its length.
-        if len.wrapping_sub(1) >= LINE as u32 || usize::from(data) > HEAD_AREA - LINE {
+        // Whole lines are read of each, whatever its length.
+        if len.wrapping_sub(1) >= HEAD as u32 || usize::from(data) > HEAD_AREA - Alike::reach(len) as usize {
             return none;
         }
         let from = index(*first);
@@ -53,7 +53,7 @@ impl Alike<'_> {
         self.heads.len()
     }
 
-    /// Bytes of each, 1 to 64.
+    /// Bytes of each, 1 to 128.
     #[must_use]
     #[inline(always)]
     pub const fn len(&self) -> u32 {
@@ -67,26 +67,40 @@ impl Alike<'_> {
         self.heads.is_empty()
     }
 
-    /// Writes them, four at a time to where `next` says, up to `quads` times and as long as it says so. Gives how many.
+    /// Bytes of as many whole lines as packets of `len` bytes, up to 128, take.
+    #[must_use]
+    #[inline(always)]
+    pub const fn reach(len: u32) -> u32 {
+        if len as usize > LINE { HEAD as u32 } else { LINE as u32 }
+    }
+
+    /// Writes them, four at a time to where `next` says, up to `quads` times and as long as it says so. Gives how many. `TWO`: they are longer than
+    /// a line.
     ///
     /// # Safety
-    /// Each address is writable for [`len`](Self::len) bytes.
+    /// Each address is writable for [`len`](Self::len) bytes, and `TWO` is said of packets that are longer than a line, and of no others.
     #[inline(always)]
-    pub unsafe fn write<S: Simd>(
+    pub unsafe fn write<S: Simd, const TWO: bool>(
         &self,
         simd: S,
         quads: usize,
         mut next: impl FnMut() -> Option<[*mut u8; 4]>,
     ) -> usize {
         let (heads, _) = self.heads.as_chunks::<4>();
-        let len = self.len as usize;
+        let (whole, rest) = if TWO { (LINE, self.len as usize - LINE) } else { (0, self.len as usize) };
         let mut done = 0;
         for heads in heads.iter().take(quads) {
             let Some(targets) = next() else { break };
             for (head, target) in heads.iter().zip(targets) {
-                // SAFETY: `data` is at most HEAD_AREA - LINE, so a line is readable; the target is as long as the packet,
+                // SAFETY: `data` is so far from the area's end that whole lines are readable; the target is as long as the packet,
                 // and exactly its bytes are written, none that an earlier packet left behind it.
-                unsafe { simd.copy_front(target, head.0.as_ptr().add(self.data), len) };
+                unsafe {
+                    let head = head.0.as_ptr().add(self.data);
+                    if TWO {
+                        simd.copy_line(target, head);
+                    }
+                    simd.copy_front(target.add(whole), head.add(whole), rest);
+                }
             }
             done += 4;
         }

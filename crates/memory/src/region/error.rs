@@ -51,11 +51,11 @@ pub enum RegionError {
     #[error("the region's file is not sealed against shrinking (F_SEAL_SHRINK)")]
     Unsealed,
     /// The peer can still free pages of the file, and have whoever touches them wait for that: it has sealed it against further seals.
-    /// Pools of zero-copy clients and trust groups are for servers that [allow](super::SealPolicy::Allow) them.
+    /// Pools of zero-copy clients and trust groups are for servers that take [shared](super::SealPolicy::Shared) memory.
     #[error("the region's file can't be sealed against freeing its pages: leave out F_SEAL_SEAL")]
     Unsealable,
     /// The file can't be mapped to write any more: a server that has mapped it sealed it so, or the peer itself. Who
-    /// announces a file more than once, as zero-copy clients do, is for servers that [allow](super::SealPolicy::Allow) it.
+    /// announces a file more than once, as zero-copy clients do, is for servers that take [shared](super::SealPolicy::Shared) memory.
     #[error("the region's file is sealed against writing: a file can be announced once")]
     SealedAgainstWriting,
     /// A peer's region has pages that nobody has touched yet, and that we would pay for; with those of its earlier ones they are too many.

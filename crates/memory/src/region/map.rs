@@ -20,15 +20,20 @@ use super::{RegionError, punched};
 /// Largest region: what a descriptor's 32-bit offset can reach.
 pub const MAX_REGION_SIZE: u64 = 1 << 32;
 
-/// Whether a peer's region must be sealed.
+/// Which memory of a peer is taken, by what its owner can still do to it once we have mapped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SealPolicy {
-    /// Only regions with `F_SEAL_SHRINK`, which we then [seal against the freeing of pages](Region::keep_pages): the peer can't take any away
-    /// under us. Who touches a page that is just being freed sleeps until all that is freed with it is, tens of milliseconds a GiB.
+    /// Of which no page can be taken away: only regions with `F_SEAL_SHRINK`, which we then
+    /// [seal against the freeing of pages](Region::keep_pages). A file can be mapped once so.
     #[default]
     Require,
-    /// Also others: unsealed ones, and those that several map one after the other, as zero-copy clients announce and
-    /// trust groups. If the peer does truncate one, it is [lost](Region::lost).
+    /// Memory that its owner shares with others, too, as trust groups have their pool, and zero-copy clients of VPP theirs on ordinary
+    /// pages: only regions with `F_SEAL_SHRINK`, which we leave as they are, so that the next can map them as well. The owner can't truncate
+    /// one, but can free its pages: who touches one just then sleeps until all that is freed with it is, tens of milliseconds a GiB,
+    /// and the region is [lost](Region::lost) where that [is noticed](super::notices_punched_holes).
+    Shared,
+    /// Any, also what is not sealed at all, as DPDK's `zero-copy=yes` has it: its owner can truncate it as well, and then it is
+    /// [lost](Region::lost) in the midst of an access, which a signal's handler ends.
     Allow,
 }
 
@@ -127,7 +132,7 @@ impl Region {
             return Err(RegionError::NotMemory(Errno::INVAL));
         }
         // Seals before size: once sealed, the size seen next can't get smaller any more.
-        if seals == SealPolicy::Require && !has.contains(SealFlags::SHRINK) {
+        if seals != SealPolicy::Allow && !has.contains(SealFlags::SHRINK) {
             return Err(RegionError::Unsealed);
         }
         if has.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) {

@@ -1,7 +1,7 @@
 //! Pages that a peer frees while its region is mapped.
 //!
 //! No seal but those against writing keeps the owner of a file from punching holes into it (`FALLOC_FL_PUNCH_HOLE`), and these can't be had
-//! where others are to map it later ([`SealPolicy::Allow`](super::SealPolicy)). Whoever touches such
+//! where others are to map it later ([`SealPolicy::Shared`](super::SealPolicy)). Whoever touches such
 //! a page next makes it anew and pays for it: us, for a peer that had allocated everything before it came. With userfaultfd the kernel
 //! answers our touch of a page that isn't there with SIGBUS instead, and the region is [lost](super::Region::lost). A page that is there
 //! costs nothing more than before. No privilege is needed (Linux 5.11), but there are seccomp profiles that refuse the system call.

@@ -6,6 +6,8 @@
 
 use super::{Line, Row};
 use core::arch::x86_64::*;
+#[cfg(not(miri))]
+use core::{arch::asm, sync::atomic::AtomicU64};
 
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -57,4 +59,43 @@ pub(super) fn patch(row: &mut Row, keep: &Row, set: &Row) {
     let new = _mm256_or_si256(_mm256_and_si256(load(row), load(keep)), load(set));
     // SAFETY: the reference is writable for all of its 32 bytes; the store needs no alignment.
     unsafe { _mm256_storeu_si256(core::ptr::from_mut(row).cast(), new) }
+}
+
+/// See [`Simd::equal`](super::Simd::equal). By the instruction and not by its intrinsic: for Rust a load of words that others write is
+/// undefined unless it is an atomic one, and there is none of that width.
+#[cfg(not(miri))]
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn equal_avx2(words: &[AtomicU64; 4], word: u64) -> u8 {
+    let mut equal = _mm256_set1_epi64x(word as i64);
+    // SAFETY: it reads the 32 bytes of the reference, which needs no alignment; words of 8 aligned bytes are read whole by every CPU that
+    // has AVX2.
+    unsafe {
+        asm!(
+            "vpcmpeqq {equal}, {equal}, [{words}]",
+            equal = inout(ymm_reg) equal,
+            words = in(reg) words.as_ptr(),
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    _mm256_movemask_pd(_mm256_castsi256_pd(equal)) as u8
+}
+
+/// See [`equal_avx2`].
+#[cfg(not(miri))]
+#[target_feature(enable = "avx512f,avx512vl")]
+#[inline]
+pub(super) fn equal_avx512(words: &[AtomicU64; 4], word: u64) -> u8 {
+    let equal: u8;
+    // SAFETY: as with AVX2.
+    unsafe {
+        asm!(
+            "vpcmpeqq {equal}, {word}, [{words}]",
+            equal = out(kreg) equal,
+            word = in(ymm_reg) _mm256_set1_epi64x(word as i64),
+            words = in(reg) words.as_ptr(),
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    equal
 }

@@ -1,6 +1,7 @@
 //! All tiers do the same, and no byte more.
 
 use super::*;
+use core::sync::atomic::AtomicU64;
 
 struct Copy<'a>(&'a mut [u8], &'a [u8]);
 impl TierTask for Copy<'_> {
@@ -138,6 +139,36 @@ fn every_tier_compares_and_changes_each_number() {
                     let changed = row.map(|number| number & 0xff | 0x8001);
                     let same = tier.dispatch(Fields { row, low, span }) == (fits, changed);
                     assert!(same, "{} {row:x?} from {low:#x} and {span:#x} more", tier.name());
+                }
+            }
+        }
+    }
+}
+
+struct Equal<'a>(&'a [AtomicU64; 4], u64);
+impl TierTask for Equal<'_> {
+    type Output = u8;
+    fn run<S: Simd>(self, s: S) -> u8 {
+        s.run(|| s.equal(self.0, self.1))
+    }
+}
+
+#[test]
+fn every_tier_tells_which_words_are_equal() {
+    let values = [0, 1, 1 << 32, 1 << 63, u64::MAX];
+    for tier in Tier::available() {
+        for word in values {
+            for other in values.into_iter().filter(|other| *other != word) {
+                for equal in 0..16u8 {
+                    let is_equal = |at: usize| equal >> at & 1 == 1;
+                    let words: [AtomicU64; 4] =
+                        core::array::from_fn(|at| AtomicU64::new(if is_equal(at) { word } else { other }));
+                    assert_eq!(
+                        tier.dispatch(Equal(&words, word)),
+                        equal,
+                        "{} {word:x} {other:x}",
+                        tier.name()
+                    );
                 }
             }
         }

@@ -3,6 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::{copy, fields};
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Sixteen 16-bit numbers.
 pub type Row = [u16; 16];
@@ -57,6 +58,14 @@ pub trait Simd: sealed::Tier + Copy + Send + fmt::Debug + 'static {
 
     /// Clears the bits of each number that aren't in `keep`, then sets those in `set`.
     fn patch(self, row: &mut Row, keep: &Row, set: &Row);
+
+    /// A bit for each of `words` that equals `word`, the first one lowest. Each is read once, as by a relaxed load, in no order: others may
+    /// be writing them.
+    #[inline(always)]
+    fn equal(self, words: &[AtomicU64; 4], word: u64) -> u8 {
+        let is_equal = |at: usize| u8::from(words[at].load(Ordering::Relaxed) == word);
+        (0..4).fold(0, |equal, at| equal | is_equal(at) << at)
+    }
 }
 
 /// Work that is generic over the tier; see [`Tier::dispatch`].
@@ -183,6 +192,13 @@ impl Simd for Avx2 {
         // SAFETY: as above.
         unsafe { fields::patch(row, keep, set) }
     }
+
+    #[cfg(not(miri))]
+    #[inline(always)]
+    fn equal(self, words: &[AtomicU64; 4], word: u64) -> u8 {
+        // SAFETY: features as promised by `self`.
+        unsafe { fields::equal_avx2(words, word) }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -240,6 +256,13 @@ impl Simd for Avx512 {
     fn patch(self, row: &mut Row, keep: &Row, set: &Row) {
         // SAFETY: as above.
         unsafe { fields::patch(row, keep, set) }
+    }
+
+    #[cfg(not(miri))]
+    #[inline(always)]
+    fn equal(self, words: &[AtomicU64; 4], word: u64) -> u8 {
+        // SAFETY: features as promised by `self`.
+        unsafe { fields::equal_avx512(words, word) }
     }
 }
 

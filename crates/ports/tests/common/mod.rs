@@ -250,7 +250,7 @@ impl Joined {
             let interface = interface as u16;
             for (number, rx) in std::mem::take(&mut side.port.rx).into_iter().enumerate() {
                 let port = RxPort::new(interface, number as u16, side.mode, rx);
-                graph.queues(side.input).unwrap().list.push(port);
+                graph.queues(side.input).unwrap().add(port);
             }
             if let Some(queue) = side.port.tx.pop() {
                 graph.ports.attach(interface, Attachment::default(), queue);

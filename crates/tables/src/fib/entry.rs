@@ -71,6 +71,12 @@ impl Entry {
         self.0 & 1 << (KIND_SHIFT + 1) != 0
     }
 
+    /// Whether it is a node of [`Kind::Tiny`].
+    #[inline]
+    pub(crate) fn is_tiny(self) -> bool {
+        self.0 >> KIND_SHIFT == NODE >> KIND_SHIFT | Kind::Tiny as u32
+    }
+
     /// Whether it is a node of [`Kind::Ranked`].
     #[inline]
     pub(crate) fn is_ranked(self) -> bool {

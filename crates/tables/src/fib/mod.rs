@@ -27,6 +27,7 @@ mod bulk;
 mod edit;
 mod entry;
 mod error;
+mod large;
 mod node;
 mod prefixes;
 mod reader;
@@ -39,3 +40,6 @@ pub use error::FibError;
 pub use prefixes::Prefixes;
 pub use reader::{Fib, NextHopId};
 pub use writer::{DEFAULT_CAPACITY, FibWriter, Retired, RouteChange, Usage};
+
+#[cfg(test)]
+mod tests;

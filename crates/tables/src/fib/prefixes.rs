@@ -152,8 +152,11 @@ impl Hasher for NearHasher {
     #[inline]
     fn write_u128(&mut self, address: u128) {
         let prefix = address.checked_shr(self.shift).unwrap_or(0);
-        self.place = prefix as u64 & NEAR;
-        self.hood.write_u128(prefix >> NEAR_BITS);
+        // Subnets of IPv6 are mostly numbered in steps of digits or bytes: those that end with as many zeros are neighbours.
+        let zeros = prefix.trailing_zeros() & 0x7c;
+        let number = prefix >> zeros;
+        self.place = number as u64 & NEAR;
+        self.hood.write_u128(number >> NEAR_BITS | u128::from(zeros) << (128 - 7));
     }
 
     /// The table takes the low bits as the place and compares the upper seven before it looks at a key: both have to differ among
@@ -176,18 +179,32 @@ mod tests {
             let at = |n: u128| A::narrow((n * step) << (128 - u32::from(len)));
             (0..64).map(|n| near.hash_one(at(n).packed())).collect()
         }
-        for places in
-            [places::<u32>(24, 1), places::<u32>(32, 1), places::<u128>(48, 1), places::<u128>(128, 1)]
-        {
-            let block = |at: usize| places[at] & !NEAR & 0xffff_ffff;
-            assert!((0..32).all(|at| block(at) == block(0) && places[at] & NEAR == at as u64));
-            assert_ne!(block(32), block(0));
-            let tags: std::collections::BTreeSet<u64> = places[..32].iter().map(|hash| hash >> 57).collect();
+        let block = |place: &u64| place & !NEAR & 0xffff_ffff;
+        for places in [places::<u32>(24, 1), places::<u32>(32, 1)] {
+            let hood = &places[..32];
+            assert!((0..).zip(hood).all(|(at, place)| block(place) == block(&hood[0]) && place & NEAR == at));
+            assert_ne!(block(&places[32]), block(&hood[0]));
+            let tags: std::collections::BTreeSet<u64> = hood.iter().map(|hash| hash >> 57).collect();
             assert_eq!(tags.len(), 32, "none is compared in vain");
         }
-        let far = places::<u32>(32, 256);
-        let distinct: std::collections::BTreeSet<u64> = far.iter().map(|hash| hash & 0xffff_ffff).collect();
-        assert_eq!(distinct.len(), 64);
+        // Numbered one by one, by digits, by bytes: all but those that end with more zeros.
+        for places in
+            [places::<u128>(48, 1), places::<u128>(128, 1), places::<u128>(48, 16), places::<u128>(64, 256)]
+        {
+            let ends_alike = |(at, _): &(usize, &u64)| at % 16 != 0;
+            let hood: Vec<&u64> =
+                places[..32].iter().enumerate().filter(ends_alike).map(|(_, place)| place).collect();
+            assert!(hood.iter().all(|place| block(place) == block(hood[0])));
+            assert_ne!(block(&places[33]), block(hood[0]));
+            let tags: std::collections::BTreeSet<u64> = hood.iter().map(|hash| *hash >> 57).collect();
+            let at: std::collections::BTreeSet<u64> = hood.iter().map(|hash| *hash & NEAR).collect();
+            assert_eq!((tags.len(), at.len()), (30, 30), "none is compared in vain");
+        }
+        for far in [places::<u32>(32, 256), places::<u128>(48, 0x301)] {
+            let distinct: std::collections::BTreeSet<u64> =
+                far.iter().map(|hash| hash & 0xffff_ffff).collect();
+            assert_eq!(distinct.len(), 64);
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl<A: Address> Fib<A> {
     /// The addresses of a vector go down the table together, so that their cache misses overlap: much faster than
     /// one by one as soon as the table isn't small. Where it is larger than a core's cache, `prefetch` is told each line some time
     /// before it is read.
-    #[inline]
+    #[inline(always)]
     pub fn lookup_batch(&self, addrs: &[A], out: &mut [u32], prefetch: impl Fn(*const u8)) {
         let view = self.words.view();
         for (addrs, out) in addrs.chunks(BATCH).zip(out.chunks_mut(BATCH)) {

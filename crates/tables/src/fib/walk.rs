@@ -42,7 +42,8 @@ impl View<'_> {
                 _ => self.ranked_slot(base, addr.byte(depth)),
             }
         } else if A::FOLDS && node.kind() == Kind::Fold {
-            return self.step_fold(base, addr, depth);
+            let (slot, end) = self.fold_slot(base, addr, depth);
+            return (self.entry(slot), end);
         } else {
             base + usize::from(addr.byte(depth))
         };
@@ -65,17 +66,17 @@ impl View<'_> {
     }
 
     #[inline(always)]
-    fn step_fold<A: Address>(self, base: usize, addr: A, depth: u32) -> (Entry, u32) {
+    pub(super) fn fold_slot<A: Address>(self, base: usize, addr: A, depth: u32) -> (usize, u32) {
         let end = self.fixed(base);
         if end <= 64 {
             // As nearly all do: half the width, and no 128-bit shift by a variable.
             let differing = ((addr.widen() >> 64) as u64 ^ self.fold_path_above(base)) << depth;
             let on_path = differing.leading_zeros() >= end - depth;
-            return (self.entry(base + 1 + usize::from(on_path)), end);
+            return (base + 1 + usize::from(on_path), end);
         }
         let differing = (addr.widen() ^ self.fold_path(base)) << depth;
         let on_path = differing.leading_zeros() >= end - depth;
-        (self.entry(base + 1 + usize::from(on_path)), end)
+        (base + 1 + usize::from(on_path), end)
     }
 
     /// The first 64 bits of a fold's path.
@@ -114,10 +115,12 @@ impl View<'_> {
             depth = below;
         }
         if Entry::from_word(out.iter().fold(0, |open, word| open | word)).is_node() {
-            if A::FOLDS {
-                self.steps_with_folds(addrs, out, depth, prefetch);
+            if self.is_large {
+                self.rounds(addrs, out, depth, prefetch);
+            } else if A::FOLDS {
+                self.steps_with_folds(addrs, out, depth);
             } else {
-                self.steps(addrs, out, depth, prefetch);
+                self.steps(addrs, out, depth);
             }
         }
         out.iter_mut().for_each(|out| *out &= ID_MASK);
@@ -162,46 +165,10 @@ impl View<'_> {
         }
     }
 
-    /// Asks for the lines that the next step reads. The processor itself looks ahead by a few addresses only, and not beyond a branch that it
-    /// has guessed wrong; a line that was asked for is on its way whatever comes after.
-    #[inline(always)]
-    fn announce<A: Address>(
-        self,
-        addrs: &[A],
-        nodes: &[u32],
-        depth: impl Fn(usize) -> u32,
-        prefetch: impl Fn(*const u8),
-    ) {
-        let line = |index: usize| prefetch(core::ptr::from_ref(&self.words[index]).cast());
-        let mut ranked = false;
-        for (at, (addr, node)) in addrs.iter().zip(nodes).enumerate() {
-            let node = Entry::from_word(*node);
-            if node.is_node() {
-                let is_direct = !node.is_packed() && (!A::FOLDS || node.kind() == Kind::Direct);
-                let slot = if is_direct { usize::from(addr.byte(depth(at))) } else { 0 };
-                ranked |= node.is_ranked();
-                line(word_of(node.granule()) + slot);
-            }
-        }
-        if !ranked {
-            return;
-        }
-        // Their entries may lie in another line than what says which.
-        for (at, (addr, node)) in addrs.iter().zip(nodes).enumerate() {
-            let node = Entry::from_word(*node);
-            if node.is_ranked() {
-                line(self.ranked_slot(word_of(node.granule()), addr.byte(depth(at))));
-            }
-        }
-    }
-
     /// The steps below the root where all addresses are at the same depth.
     #[inline(always)]
-    fn steps<A: Address>(self, addrs: &[A], out: &mut [u32], from: u32, prefetch: impl Fn(*const u8)) {
+    fn steps<A: Address>(self, addrs: &[A], out: &mut [u32], from: u32) {
         for depth in (from..u32::from(A::BITS)).step_by(STRIDE as usize) {
-            if self.is_large {
-                self.announce(addrs, out, |_| depth, &prefetch);
-            }
             let mut open = 0;
             for (addr, out) in addrs.iter().zip(out.iter_mut()) {
                 let entry = Entry::from_word(*out);
@@ -218,18 +185,9 @@ impl View<'_> {
 
     /// The steps below the root where folds let each address be at its own depth.
     #[inline(always)]
-    fn steps_with_folds<A: Address>(
-        self,
-        addrs: &[A],
-        out: &mut [u32],
-        from: u32,
-        prefetch: impl Fn(*const u8),
-    ) {
+    fn steps_with_folds<A: Address>(self, addrs: &[A], out: &mut [u32], from: u32) {
         let mut depths = [from as u8; BATCH];
         loop {
-            if self.is_large {
-                self.announce(addrs, out, |at| u32::from(depths[at % BATCH]), &prefetch);
-            }
             let mut open = 0;
             for ((addr, out), depth) in addrs.iter().zip(out.iter_mut()).zip(&mut depths) {
                 let entry = Entry::from_word(*out);

@@ -250,6 +250,12 @@ impl<A: Address> FibWriter<A> {
         Usage { live: live + ROOTS * 4, retired, trie, rib: self.rib.bytes() }
     }
 
+    /// Has the table count as one that reaches this far.
+    #[cfg(test)]
+    pub(super) fn note_large(&mut self, granule: u32) {
+        self.words.begin_block(granule);
+    }
+
     fn change(&mut self, op: Op<A>) {
         self.editor().apply(&op);
     }

@@ -30,6 +30,9 @@ pub enum Learned {
     Contended,
 }
 
+/// Slots of a pair of buckets that are left to keys whose other pair is fuller. With fewer, more keys are in their first bucket, but some
+/// find both pairs full before the table holds what it was made for; with two that happens above it.
+const SPARE: usize = 2;
 /// How often a change is tried again when another worker was faster.
 const TRIES: usize = 8;
 
@@ -136,15 +139,17 @@ impl MacTable {
         self.settle(key, slot, value)
     }
 
-    /// Takes an empty slot in the first bucket of `key`, or, when that is down to its last, in the emptiest.
+    /// Takes an empty slot of `key`: in its first pair of buckets as long as that has some to spare, or more than the second.
     fn claim(&self, key: MacKey) -> Option<(usize, Value)> {
-        let mut places = self.places(key);
-        let empty =
-            |bucket: usize| slots_of(bucket).filter(|&slot| self.slot(slot).value().is_empty()).count();
-        if empty(places[0]) < 2 {
-            places.sort_by_key(|&bucket| std::cmp::Reverse(empty(bucket)));
+        let [near, far, near_too, far_too] = self.places(key);
+        let mut pairs = [[near, near_too], [far, far_too]];
+        let is_empty = |slot: &usize| self.slot(*slot).value().is_empty();
+        let room = |pair: [usize; 2]| pair.into_iter().flat_map(slots_of).filter(is_empty).count();
+        let spare = room(pairs[0]);
+        if spare <= SPARE && spare < room(pairs[1]) {
+            pairs.reverse();
         }
-        let mut slots = places.into_iter().flat_map(slots_of);
+        let mut slots = pairs.into_iter().flatten().flat_map(slots_of);
         slots.find_map(|slot| self.slot(slot).claim().map(|claimed| (slot, claimed)))
     }
 

@@ -6,9 +6,9 @@
 //! value  = version : 21 | state : 2 | static : 1 | stamp : 16 | interface : 24
 //! ```
 //!
-//! A key may lie in any slot of three buckets. It is put into the first unless that is down to its last slot, else
-//! into the emptiest; with half of all slots in use nine keys of ten are in their first bucket and none is without a
-//! place. The hash is seeded, so that nobody outside can choose addresses that fill the buckets of a victim.
+//! A key may lie in any slot of two pairs of neighbouring buckets. It is put into the first bucket that has room, unless the pair is down to
+//! its last two slots and the other has more; with half of all slots in use nineteen keys of twenty are in their first bucket, and none
+//! is without a place. The hash is seeded, so that nobody outside can choose addresses that fill the buckets of a victim.
 //!
 //! **Nobody waits.** A lookup is plain loads; learning an address that is known is one load per tick of the clock
 //! and worker, and one compare-and-swap otherwise. What can be seen under concurrency: a lookup may miss an entry
@@ -25,12 +25,14 @@
 //! mistaken. When two workers learn the same new key at the same moment into different slots, both look for the
 //! other's copy afterwards and the later slot is given up.
 
+mod batch;
 mod learn;
 mod slot;
 mod sweep;
 mod table;
 mod word;
 
+pub use batch::{Hardware, Homes, Plain, Seen};
 pub use learn::Learned;
 pub use sweep::Scope;
 pub use table::{MacError, MacTable, NO_INTERFACE};

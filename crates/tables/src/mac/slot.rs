@@ -36,6 +36,16 @@ impl Slot<'_> {
         before.spans(after).then_some((MacKey::from_word(key), after))
     }
 
+    /// The interface if the slot is of `key`, without a branch: [`read`](Self::read) that also gives up when the value was refreshed
+    /// meanwhile.
+    #[inline(always)]
+    pub(super) fn interface_of(self, key: MacKey) -> Option<u32> {
+        let before = self.value();
+        let found = self.key.load(Ordering::Acquire);
+        let after = self.value();
+        (before.is_valid() & (before == after) & (found == key.word())).then_some(after.interface())
+    }
+
     /// Takes the slot if it is empty; gives the claim to [`fill`](Self::fill) it with.
     pub(super) fn claim(self) -> Option<Value> {
         let old = self.value();
@@ -131,6 +141,27 @@ mod loom_tests {
             check(&words);
             writer.join().unwrap();
             check(&words);
+        });
+    }
+
+    /// The same of the short way to an interface.
+    #[test]
+    fn loom_an_interface_is_of_its_key() {
+        loom::model(|| {
+            let words = Arc::new(Words::default());
+            assert!(put(&words, 1));
+            let (_, value) = slot(&words).read().unwrap();
+            let writer = {
+                let words = Arc::clone(&words);
+                thread::spawn(move || {
+                    take(&words);
+                    put(&words, 2);
+                })
+            };
+            slot(&words).replace(value, value.set(1, 7, false));
+            assert!(slot(&words).interface_of(key(2)).is_none_or(|interface| interface == 2));
+            assert!(slot(&words).interface_of(key(1)).is_none_or(|interface| interface == 1));
+            writer.join().unwrap();
         });
     }
 }

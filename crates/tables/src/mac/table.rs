@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
+use super::batch::Hardware;
 use super::slot::{AtomicU64, Slot};
 use super::word::{INTERFACE_BITS, MacEntry, MacKey, Value};
 use crate::zeroed::LineAligned;
@@ -10,12 +11,12 @@ use crate::zeroed::LineAligned;
 /// What [`MacTable::lookup_batch`] gives for an address that isn't known.
 pub const NO_INTERFACE: u32 = u32::MAX;
 
-/// Slots of a bucket; its words are that many keys and then that many values.
+/// Slots of a bucket.
 pub(super) const WAYS: usize = 4;
-/// One cache line.
-type Bucket = [AtomicU64; 2 * WAYS];
+/// One cache line: keys, then values.
+pub(super) type Bucket = [[AtomicU64; WAYS]; 2];
 /// Buckets a key may lie in.
-pub(super) const PLACES: usize = 3;
+pub(super) const PLACES: usize = 4;
 
 /// Why a table or an entry can't be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +92,12 @@ impl MacTable {
         self.mask + 1
     }
 
+    /// All memory of the buckets, for who wants it backed before it is needed.
+    #[must_use]
+    pub fn memory(&self) -> &[impl Sized] {
+        self.buckets_slice()
+    }
+
     /// The interface of `key`.
     #[inline]
     #[must_use]
@@ -104,81 +111,44 @@ impl MacTable {
         self.find(key).map(|found| entry(key, found.value))
     }
 
-    /// [`lookup`](Self::lookup) of many: `out[i]` becomes the interface of `keys[i]`, or [`NO_INTERFACE`]. Where the
-    /// slices differ in length the shorter one counts.
-    ///
-    /// The first buckets should be on their way by [`soon`](Self::soon). Those of the keys that aren't there are all asked for by
-    /// `prefetch` before one of them is searched.
-    #[inline(always)]
-    pub fn lookup_batch(&self, keys: &[MacKey], out: &mut [u32], prefetch: impl Fn(*const u8)) {
-        let (mut missing, mut last, mut found) = (false, MacKey::NONE, NO_INTERFACE);
-        for (key, out) in keys.iter().zip(&mut *out) {
-            // Vectors are often for one station.
-            if *key != last {
-                found = self.find_at_home(*key).map_or(NO_INTERFACE, |found| found.value.interface());
-                last = *key;
-            }
-            *out = found;
-            missing |= found == NO_INTERFACE;
-        }
-        if missing {
-            self.lookup_further(keys, out, prefetch);
-        }
-    }
-
-    /// [`lookup`](Self::lookup) of those that aren't in their first bucket.
-    #[inline(never)]
-    fn lookup_further(&self, keys: &[MacKey], out: &mut [u32], prefetch: impl Fn(*const u8)) {
-        let missing = |found: &u32| *found == NO_INTERFACE;
-        for (key, _) in keys.iter().zip(&*out).filter(|(_, found)| missing(found)) {
-            self.soon_further(*key, &prefetch);
-        }
-        for (key, out) in keys.iter().zip(out).filter(|(_, found)| missing(found)) {
-            *out = self.lookup(*key).unwrap_or(NO_INTERFACE);
-        }
-    }
-
-    /// Asks by `prefetch` for the cache line that nearly every key is found in.
-    #[inline(always)]
-    pub fn soon(&self, key: MacKey, prefetch: impl Fn(*const u8)) {
-        prefetch(self.line(self.home(key)));
-    }
-
-    /// Asks by `prefetch` for the lines of a key that isn't there.
+    /// Has `hardware` ask for the lines of a key that isn't in its first bucket, but for the one that has the fewest.
     #[inline]
-    pub fn soon_further(&self, key: MacKey, prefetch: impl Fn(*const u8)) {
-        let [_, further @ ..] = self.places(key);
-        further.into_iter().for_each(|bucket| prefetch(self.line(bucket)));
+    pub(super) fn soon_further(&self, key: MacKey, hardware: impl Hardware) {
+        let [_, likely @ .., _] = self.places(key);
+        let line = |bucket: usize| core::ptr::from_ref(&self.buckets_slice()[bucket]).cast();
+        likely.into_iter().for_each(|bucket| hardware.soon(line(bucket)));
     }
 
     #[inline(always)]
-    fn line(&self, bucket: usize) -> *const u8 {
-        core::ptr::from_ref(&self.buckets_slice()[bucket]).cast()
+    pub(super) fn buckets_slice(&self) -> &[Bucket] {
+        self.words.as_slice().as_chunks().0.as_chunks().0
     }
 
     #[inline(always)]
-    fn buckets_slice(&self) -> &[Bucket] {
-        self.words.as_slice().as_chunks().0
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
     }
 
     #[inline(always)]
-    fn hash(&self, key: MacKey) -> u64 {
-        let product = u128::from(key.word() ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
+    pub(super) fn hash(key: MacKey, seed: u64) -> u64 {
+        let product = u128::from(key.word() ^ seed) * 0x9e37_79b9_7f4a_7c15;
         (product as u64) ^ (product >> 64) as u64
     }
 
     /// The first of the buckets that `key` may lie in, where nearly all lie.
     #[inline(always)]
     fn home(&self, key: MacKey) -> usize {
-        self.hash(key) as usize & self.mask
+        Self::hash(key, self.seed) as usize & self.mask
     }
 
-    /// The buckets that `key` may lie in.
+    /// The buckets that `key` may lie in, two pairs of neighbours: first the first of either.
     #[inline]
     pub(super) fn places(&self, key: MacKey) -> [usize; PLACES] {
-        let hash = self.hash(key);
-        let [first, second, third] = [0, 21, 42].map(|bits| (hash >> bits) as usize & self.mask);
-        [first, if second == first { first ^ 1 } else { second }, third]
+        let hash = Self::hash(key, self.seed);
+        let [near, far] = [0, 32].map(|bits| (hash >> bits) as usize & self.mask);
+        // Not twice the same pair, if there are two.
+        let far = if far / 2 == near / 2 { (far ^ 2) & self.mask } else { far };
+        [near, far, near ^ 1, far ^ 1]
     }
 
     /// The slots of `key`, in the order all agree on.
@@ -221,8 +191,9 @@ pub(super) fn slots_of(bucket: usize) -> std::ops::Range<usize> {
 }
 
 #[inline(always)]
-fn slot_of(bucket: &Bucket, way: usize) -> Slot<'_> {
-    Slot { key: &bucket[way % WAYS], value: &bucket[WAYS + way % WAYS] }
+pub(super) fn slot_of(bucket: &Bucket, way: usize) -> Slot<'_> {
+    let [keys, values] = bucket;
+    Slot { key: &keys[way % WAYS], value: &values[way % WAYS] }
 }
 
 /// A bit for each slot that likely holds `key`. All are compared, without a branch: which it is can't be predicted.

@@ -9,6 +9,8 @@ pub struct MacKey(u64);
 impl MacKey {
     /// No address on no bridge.
     pub const NONE: Self = Self(0);
+    /// The group of all stations, on the last bridge there can be: no station's address.
+    pub const ALL: Self = Self(u64::MAX);
 
     /// The address `mac` (in the order of the wire) on `bridge`.
     #[inline(always)]
@@ -122,6 +124,13 @@ impl Value {
 
     pub(super) fn is_static(self) -> bool {
         self.0 & STATIC != 0
+    }
+
+    /// Learned, at this interface (at most the greatest there is) and in this tick.
+    #[inline(always)]
+    pub(super) fn says(self, interface: u32, stamp: u16) -> bool {
+        let expected = VALID | u64::from(stamp) << STAMP | u64::from(interface);
+        self.0 & !(u64::MAX << VERSION) == expected
     }
 
     /// The slot taken for a new key: the only step to the next version.

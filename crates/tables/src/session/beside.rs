@@ -1,6 +1,8 @@
 //! What somebody else knows of sessions, beside the table.
 
 use super::Handle;
+use super::table::NONE;
+use crate::chunked::Chunked;
 
 /// Sessions of a chunk.
 const CHUNK: usize = 4096;
@@ -21,20 +23,21 @@ const GROUP: usize = 8;
 #[repr(C, align(64))]
 struct Group<T>([Entry<T>; GROUP]);
 
-type Chunk<T> = [Group<T>; CHUNK / GROUP];
-
 /// A `T` for each session that is asked for, by number: what a service keeps. The table needn't know of it: a session that
 /// has another's number is told apart by its generation, and begins with a default.
 ///
 /// Memory is taken in chunks of 4096 sessions, where one of them is asked for.
 #[derive(Clone, Debug)]
 pub struct Beside<T> {
-    chunks: Vec<Option<Box<Chunk<T>>>>,
+    /// Where each chunk's groups begin among all of them; [`NONE`] where it hasn't any. Chunks lie one behind the other whichever
+    /// sessions they are of, so that large pages hold them.
+    chunks: Vec<u32>,
+    groups: Chunked<Group<T>, { (1 << 24) / GROUP }>,
 }
 
 impl<T> Default for Beside<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new() }
+        Self { chunks: Vec::new(), groups: Chunked::default() }
     }
 }
 
@@ -42,7 +45,7 @@ impl<T: Copy + Default> Beside<T> {
     /// Bytes of memory it has taken.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.chunks.iter().flatten().count() * size_of::<Chunk<T>>()
+        self.groups.bytes()
     }
 
     /// What is known of that session, if anything is.
@@ -69,10 +72,21 @@ impl<T: Copy + Default> Beside<T> {
         self.entry(session as usize).map(|entry| &entry.value)
     }
 
+    /// Which group has a session; one that isn't there where none has.
+    #[inline(always)]
+    fn group(&self, at: usize) -> usize {
+        self.chunks.get(at / CHUNK).map_or(usize::MAX, |first| *first as usize + at % CHUNK / GROUP)
+    }
+
     #[inline(always)]
     fn entry(&self, at: usize) -> Option<&Entry<T>> {
-        let Group(entries) = &self.chunks.get(at / CHUNK)?.as_ref()?[at % CHUNK / GROUP];
-        Some(&entries[at % GROUP])
+        self.groups.get(self.group(at)).map(|Group(entries)| &entries[at % GROUP])
+    }
+
+    #[inline(always)]
+    fn entry_mut(&mut self, at: usize) -> Option<&mut Entry<T>> {
+        let group = self.group(at);
+        self.groups.get_mut(group).map(|Group(entries)| &mut entries[at % GROUP])
     }
 
     /// The same to change; a default where nothing is known yet, and whether that is so. `None` where there is no memory.
@@ -80,11 +94,10 @@ impl<T: Copy + Default> Beside<T> {
     #[must_use]
     pub fn get_mut(&mut self, session: Handle) -> Option<(&mut T, bool)> {
         let at = session.index as usize;
-        if !matches!(self.chunks.get(at / CHUNK), Some(Some(_))) {
-            self.grow(at / CHUNK)?;
+        if self.chunks.get(at / CHUNK).is_none_or(|first| *first == NONE) {
+            self.grow(at / CHUNK);
         }
-        let Group(entries) = &mut self.chunks.get_mut(at / CHUNK)?.as_mut()?[at % CHUNK / GROUP];
-        let entry = &mut entries[at % GROUP];
+        let entry = self.entry_mut(at)?;
         let fresh = entry.generation != session.generation;
         if fresh {
             *entry = Entry { generation: session.generation, value: T::default() };
@@ -92,13 +105,30 @@ impl<T: Copy + Default> Beside<T> {
         Some((&mut entry.value, fresh))
     }
 
-    #[cold]
-    fn grow(&mut self, chunk: usize) -> Option<()> {
-        if self.chunks.len() <= chunk {
-            self.chunks.resize_with(chunk + 1, || None);
+    /// The same where something is known already.
+    #[inline(always)]
+    #[must_use]
+    pub fn known(&mut self, session: Handle) -> Option<&mut T> {
+        self.get(session)?;
+        self.get_mut(session).map(|(value, _)| value)
+    }
+
+    /// Nothing is known of that session any more.
+    pub fn reset(&mut self, session: Handle) {
+        if self.get(session).is_some()
+            && let Some(entry) = self.entry_mut(session.index as usize)
+        {
+            *entry = Entry::default();
         }
-        self.chunks[chunk] = Some(vec![Group::default(); CHUNK / GROUP].into_boxed_slice().try_into().ok()?);
-        Some(())
+    }
+
+    #[cold]
+    fn grow(&mut self, chunk: usize) {
+        if self.chunks.len() <= chunk {
+            self.chunks.resize(chunk + 1, NONE);
+        }
+        self.chunks[chunk] = self.groups.len() as u32;
+        (0..CHUNK / GROUP).for_each(|_| self.groups.push(Group::default()));
     }
 }
 
@@ -126,8 +156,25 @@ mod tests {
         assert_eq!(beside.get_mut(later), Some((&mut [0; 7], true)));
         assert_eq!(beside.get(first), None);
         assert_eq!(beside.bytes(), CHUNK * 32, "nothing is taken for those before it");
+        *beside.get_mut(later).unwrap().0 = [8; 7];
+        assert_eq!(beside.known(later), Some(&mut [8; 7]));
+        assert_eq!(beside.known(first), None);
+        beside.reset(first);
+        assert_eq!(beside.get(later), Some(&[8; 7]), "that is another session");
+        beside.reset(later);
+        assert_eq!(beside.get(later), None);
+        assert_eq!(beside.get_mut(later), Some((&mut [0; 7], true)));
+        beside.reset(Handle { index: 100_000, generation: 1 });
         let mut small = Beside::<[u8; 4]>::default();
         small.get_mut(first).unwrap().0[3] = 1;
         assert_eq!(small.bytes(), CHUNK * 8, "as much as it is");
+        // Chunks in any order.
+        for index in [500_000, 0, 20_000, 499_999, 9000] {
+            *small.get_mut(Handle { index, generation: 1 }).unwrap().0 = index.to_le_bytes();
+        }
+        for index in [500_000, 0, 20_000, 499_999, 9000] {
+            assert_eq!(small.get(Handle { index, generation: 1 }), Some(&index.to_le_bytes()));
+        }
+        assert_eq!(small.get(Handle { index: 100_000, generation: 1 }), None);
     }
 }

@@ -11,8 +11,8 @@
 //! **Memory.** A session is an entry of two cache lines (48 B for the table, up to 80 B for its owner) that never moves, and its
 //! part of a bucket of one line, 13 to 26 B. Another key of a session, where it has one, is a line of its own, and its part of a bucket.
 //!
-//! **Growth.** Buckets are split a few at a time by insertions (linear hashing), and everything lies in chunks: the longest
-//! stall is the clearing of a chunk (512 KiB).
+//! **Growth.** Buckets are split a few at a time by insertions (linear hashing), and everything lies in pieces that are filled in order: the longest
+//! stall is the clearing of a page, of 2 MiB where the program has [seen to that](crate::backing).
 
 mod alias;
 mod beside;

@@ -76,6 +76,8 @@ pub(in super::super) struct Rounds {
     pub(super) busy_rounds: u64,
     pub(super) busy_clocks: u64,
     pub(super) sleeps: u64,
+    /// Clocks of the longest one since it was forgotten: there is nothing to take off.
+    pub(super) longest: u64,
 }
 
 /// Where all counters stood when they were cleared.
@@ -151,6 +153,7 @@ fn rounds(pool: &Pool, worker: usize) -> Rounds {
         busy_rounds: rounds.busy_rounds.get(),
         busy_clocks: rounds.busy_clocks.get(),
         sleeps: rounds.sleeps.get(),
+        longest: rounds.longest.get(),
     }
 }
 
@@ -182,6 +185,7 @@ impl Baseline {
     }
 
     pub(super) fn clear_runtime(&mut self, shared: &Shared) {
+        shared.pool.workers().iter().for_each(|worker| worker.counters().rounds.longest.forget());
         let workers = 0..shared.pool.workers().len();
         let nodes = shared.plan.nodes.len();
         self.rounds = workers.clone().map(|worker| rounds(&shared.pool, worker)).collect();
@@ -234,6 +238,7 @@ impl Baseline {
             busy_rounds: since(now.busy_rounds, then.busy_rounds),
             busy_clocks: since(now.busy_clocks, then.busy_clocks),
             sleeps: since(now.sleeps, then.sleeps),
+            longest: now.longest,
         }
     }
 

@@ -1,11 +1,14 @@
 //! memif connections.
 
+use std::time::SystemTime;
+
 use ::memif::ring::RingGauge;
-use api::v1::{MemifFaults, MemifQueue, MemifRefusals, MemifSocket, MemifState};
+use api::v1::{MemifFaults, MemifHeldRegion, MemifQueue, MemifRefusals, MemifSocket, MemifState};
 
 use super::super::memif::{LinkState, Reasons};
 use super::super::start::Shared;
 use super::super::workers::Pool;
+use crate::held;
 use crate::model::spec::{MemifSpec, PortSpec, SocketName};
 
 pub(super) fn all(shared: &Shared) -> Vec<MemifState> {
@@ -75,7 +78,13 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         refusals: link.map(|link| refusals(&link.refusals)).unwrap_or_default(),
         faults: link.map_or(0, |link| link.faults.values().sum()),
         fault_reasons: link.map(|link| faults(&link.faults)).unwrap_or_default(),
+        held_regions: held::regions(name).map(|(peer, since)| held_region(peer, since)).collect(),
     }
+}
+
+fn held_region(peer: Option<u32>, since: SystemTime) -> MemifHeldRegion {
+    let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    MemifHeldRegion { peer_pid: peer.unwrap_or_default(), since_ns: since.as_nanos() as u64 }
 }
 
 fn faults(counts: &Reasons) -> Vec<MemifFaults> {

@@ -42,6 +42,7 @@ pub(super) fn all(shared: &Shared) -> RuntimeResponse {
             seconds,
             nodes,
             busy: share(rounds.busy_clocks, seconds, shared.clock_hz),
+            longest_round_microseconds: rounds.longest as f64 * 1e6 / shared.clock_hz as f64,
         }
     });
     RuntimeResponse { workers: workers.collect(), clock_hz: shared.clock_hz }

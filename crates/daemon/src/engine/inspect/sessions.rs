@@ -10,8 +10,8 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use api::v1::{
-    EndedSessions, SessionEnd, SessionFilter, SessionPhase, SessionState, SessionVerdict, TcpState,
-    TenantDrops, TenantState,
+    EndedSessions, SessionEnd, SessionFilter, SessionPhase, SessionState, SessionVerdict, SideStatistics,
+    TcpState, TenantDrops, TenantState,
 };
 use features::session::redirect::{Judgment, judged};
 use features::session::tenants::TICK_BITS;
@@ -290,6 +290,20 @@ pub(in super::super) fn state(seen: &Seen, tenant: &str, worker: usize, now: u64
         backend: backend.map(|(address, _)| address.to_string()).unwrap_or_default(),
         backend_port: backend.map_or(0, |(_, seen)| port(seen)),
         spi,
+        initiator_statistics: seen.stats.map(|[initiator, _]| statistics(&initiator)),
+        responder_statistics: seen.stats.map(|[_, responder]| statistics(&responder)),
+    }
+}
+
+fn statistics(side: &session::SideStats) -> SideStatistics {
+    SideStatistics {
+        ttl_min: side.ttl_min.into(),
+        ttl_max: side.ttl_max.into(),
+        rtt_microseconds: side.rtt,
+        rtt_min_microseconds: side.rtt_min,
+        repeated_segments: side.repeated,
+        zero_windows: side.zero_windows.into(),
+        tcp_flags: side.flags.into(),
     }
 }
 

@@ -6,11 +6,11 @@ use ::memif::control::Text;
 use ::memif::io::{Address, ListenerSettings};
 use ::memif::region::{HugePages, SealPolicy};
 use ::memif::{Admission, ClientConfig, Mode, Pool, QueueConfig, Reason, RingSize, Secret, ServerConfig};
-use api::v1::MemifMode;
+use api::v1::{MemifMode, MemifPeerMemory};
 
 use super::accounts;
 use crate::model::Flaw;
-use crate::model::spec::{Access, MemifSpec, SocketFile, SocketName};
+use crate::model::spec::{Access, MemifSpec, SocketName};
 
 /// Memory regions of a peer. One is usual, a pool of packet buffers has some; more would let a few peers use up the places of the
 /// guard that all share.
@@ -55,7 +55,12 @@ pub(super) fn server(name: &str, spec: &MemifSpec) -> Result<ServerConfig, Flaw>
         max_rx_queues: spec.rx_queues as u16,
         max_tx_queues: spec.tx_queues as u16,
         admission: admission(&spec.access),
-        seals: if spec.access.unsealed { SealPolicy::Allow } else { SealPolicy::Require },
+        seals: match spec.access.memory {
+            MemifPeerMemory::Any => SealPolicy::Allow,
+            MemifPeerMemory::Shared => SealPolicy::Shared,
+            MemifPeerMemory::Sealed | MemifPeerMemory::Unspecified => SealPolicy::Require,
+        },
+        max_memory: spec.access.max_memory,
         ..ServerConfig::default()
     })
 }
@@ -88,8 +93,11 @@ pub(super) fn socket_flaw(socket: &SocketName, error: &::memif::InterfaceError) 
         .remedy("see that its directory or network namespace exists and may be used")
 }
 
-pub(super) fn file(file: &SocketFile) -> Result<ListenerSettings, Flaw> {
+pub(super) fn listener(access: &Access) -> Result<ListenerSettings, Flaw> {
+    let Access { file, quota, .. } = access;
     Ok(ListenerSettings {
+        max_descriptors: quota.descriptors as usize,
+        max_memory: quota.memory,
         name: "quiver".into(),
         mode: file.mode,
         owner: file.owner.as_ref().map(accounts::user).transpose()?,
@@ -109,4 +117,39 @@ fn admission(access: &Access) -> Admission {
 /// What a peer is told whose interface is deleted.
 pub(super) fn deleted() -> Reason {
     Reason::Local(Text::new("interface deleted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::v1::{Memif, MemifPeerMemory};
+
+    use super::*;
+
+    #[test]
+    fn what_a_client_may_have_is_as_configured() {
+        let configured = |memif: Memif| {
+            let spec = MemifSpec::parse(&Memif { socket: "@pod".into(), ..memif }).unwrap();
+            (server("pod", &spec).unwrap(), listener(&spec.access).unwrap())
+        };
+        let (server, listener) = configured(Memif::default());
+        let usual = (ServerConfig::default(), ListenerSettings::default());
+        assert_eq!((server.max_memory, server.seals), (usual.0.max_memory, SealPolicy::Require));
+        let quota = |settings: &ListenerSettings| (settings.max_descriptors, settings.max_memory);
+        assert_eq!(quota(&listener), quota(&usual.1));
+        for (memory, seals) in [
+            (MemifPeerMemory::Sealed, SealPolicy::Require),
+            (MemifPeerMemory::Shared, SealPolicy::Shared),
+            (MemifPeerMemory::Any, SealPolicy::Allow),
+        ] {
+            let (server, listener) = configured(Memif {
+                peer_memory: memory.into(),
+                max_memory: 1 << 20,
+                socket_max_descriptors: 100,
+                socket_max_memory: 1 << 22,
+                ..Memif::default()
+            });
+            assert_eq!((server.max_memory, server.seals), (1 << 20, seals));
+            assert_eq!(quota(&listener), (100, 1 << 22));
+        }
+    }
 }

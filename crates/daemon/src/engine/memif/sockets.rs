@@ -160,14 +160,15 @@ impl Sockets {
         Ok(self.last_token)
     }
 
-    /// The listening socket of an interface, with such a file as it wants: also where others had it open already.
+    /// The listening socket of an interface, with such a file and quota as it wants: also where others had it open already.
     fn listener(&mut self, spec: &MemifSpec) -> Result<u64, Flaw> {
         let name = &spec.socket;
-        let wanted = settings::file(&spec.access.file)?;
+        let wanted = settings::listener(&spec.access)?;
         let flaw = |error| settings::socket_flaw(name, &error);
         if let Some(token) = self.listeners.get(name) {
             if let Some(Socket::Listener { listener, .. }) = self.list.get_mut(token) {
                 listener.set_file(wanted.mode, wanted.owner, wanted.group).map_err(flaw)?;
+                listener.set_quota(wanted.max_descriptors, wanted.max_memory);
             }
             return Ok(*token);
         }

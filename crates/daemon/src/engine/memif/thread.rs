@@ -14,7 +14,7 @@ const REPORT: Duration = Duration::from_secs(1);
 pub(in super::super) fn run(shared: &Shared, beginning: Beginning) {
     let Beginning { orders, bell, mut sockets } = beginning;
     if let Err(errno) = ::memif::region::notices_punched_holes() {
-        tracing::warn!(%errno, "no userfaultfd: pages that memif peers of interfaces with allow_unsealed free while they are connected, and holes among huge pages, are filled, and paid for, by us");
+        tracing::warn!(%errno, "no userfaultfd: pages that memif peers of interfaces with peer_memory \"shared\" or \"any\" free while they are connected, and holes among huge pages, are filled, and paid for, by us");
     }
     if let Err(errno) = ::memif::ring::signals_by_kernel() {
         tracing::warn!(%errno, "no asynchronous I/O (io_setup): each queue that memif peers are sent packets by has a thread that signals them; raise fs.aio-max-nr, or allow the system call");

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use ::memif::RingSize;
+use ::memif::layout::Layout;
+use ::memif::region::MAX_REGION_SIZE;
 use api::v1::{Memif, MemifMode, MemifRole};
 
 use super::access::Access;
@@ -155,6 +158,11 @@ impl MemifSpec {
             return Err(Flaw::new("trust_group", why).remedy("take role = \"client\", or leave it out"));
         }
         let rx_queues = fields::number("rx_queues", memif.rx_queues, 1..=256, 1)?;
+        let tx_queues = fields::number("tx_queues", memif.tx_queues, 1..=256, 1)?;
+        let buffer_size = fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?;
+        if role == MemifRole::Client && memif.trust_group.is_empty() {
+            one_region_holds(rx_queues + tx_queues, ring_size, buffer_size)?;
+        }
         Ok(Self {
             socket,
             id: memif.id,
@@ -162,9 +170,9 @@ impl MemifSpec {
             mode: fields::choice("mode", memif.mode, MemifMode::Ethernet)?,
             secret: memif.secret.clone(),
             rx_queues,
-            tx_queues: fields::number("tx_queues", memif.tx_queues, 1..=256, 1)?,
+            tx_queues,
             ring_size,
-            buffer_size: fields::number("buffer_size", memif.buffer_size, 128..=65_536, DEFAULT_BUFFER)?,
+            buffer_size,
             access,
             trust_group: memif.trust_group.clone(),
             rx_workers: fields::rx_workers(&memif.rx_workers, rx_queues)?,
@@ -201,6 +209,24 @@ impl MemifSpec {
     }
 }
 
+/// Rings and buffers of a client are one region.
+fn one_region_holds(queues: u32, ring_size: u32, buffer_size: u32) -> Result<(), Flaw> {
+    let layout = Layout {
+        tx_rings: queues as u16,
+        rx_rings: 0,
+        ring_size: RingSize::from_descriptors(ring_size).unwrap_or_default(),
+        buffer_size,
+    };
+    if layout.size() <= MAX_REGION_SIZE {
+        return Ok(());
+    }
+    let what = format!(
+        "of {buffer_size}, {queues} queues of {ring_size} need {} bytes; a region has {MAX_REGION_SIZE} at most",
+        layout.size()
+    );
+    Err(Flaw::new("buffer_size", what).remedy("take fewer queues, a smaller ring_size or buffer_size"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +255,10 @@ mod tests {
             (Memif { ring_size: 32, ..good.clone() }, "ring_size"),
             (Memif { ring_size: 1000, ..good.clone() }, "ring_size"),
             (Memif { buffer_size: 64, ..good.clone() }, "buffer_size"),
+            (
+                Memif { buffer_size: 65_536, ring_size: 16_384, rx_queues: 4, role: 2, ..good.clone() },
+                "buffer_size",
+            ),
             // A server has no buffers to share.
             (Memif { trust_group: "cnfs".into(), ..good.clone() }, "trust_group"),
             (Memif { trust_group: "x".repeat(64), role: 2, ..good.clone() }, "trust_group"),
@@ -239,6 +269,19 @@ mod tests {
         }
         let flaw = MemifSpec::parse(&Memif { ring_size: 1000, ..good }).unwrap_err();
         assert_eq!(flaw.remedy, "take 512 or 1024");
+    }
+
+    /// As large as one can be, and what isn't one region of ours.
+    #[test]
+    fn sizes_that_can_be_are_taken() {
+        let base = Memif { socket: "@x".into(), ring_size: 16_384, buffer_size: 65_536, ..Memif::default() };
+        for memif in [
+            Memif { role: 2, rx_queues: 1, ..base.clone() },
+            Memif { role: 2, rx_queues: 256, trust_group: "cnfs".into(), ..base.clone() },
+            Memif { role: 1, rx_queues: 256, tx_queues: 256, ..base },
+        ] {
+            assert!(MemifSpec::parse(&memif).is_ok(), "{memif:?}");
+        }
     }
 
     #[test]

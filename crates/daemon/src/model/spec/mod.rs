@@ -28,7 +28,7 @@ mod vip;
 mod vlan;
 mod vrf;
 
-pub use access::{Access, Account, SocketFile};
+pub use access::{Access, Account, SocketFile, SocketQuota};
 pub use acl::{AclSpec, api_action, api_default};
 pub use acl_rule::{api_rule, protocol, tcp_flags};
 pub use address_set::{AddressSetDelta, AddressSetSpec};

@@ -5,6 +5,7 @@ use crate::interface::fits;
 use graph::packet::{Gso, Packets, SLOTS};
 use graph::simd::Tier;
 use proptest::prelude::*;
+use tables::mac::MacKey;
 
 #[test]
 fn flooding_ends_with_the_slots_and_says_so() {
@@ -47,6 +48,65 @@ fn a_copy_that_is_too_long_for_one_member_goes_to_the_others() {
         let outcome = bench.run(A, &vec![v.get("long-a-to-all"); 3], 8);
         assert_eq!(by(&outcome.sent), []);
         assert_eq!(outcome.drops, [("bridge-flood too-long".to_string(), 6)].into(), "both copies of each");
+    }
+}
+
+/// Sources and destinations at random: known, new, elsewhere, fixed, one behind the other, for all. Whether they come together or one by
+/// one, and on every tier, makes no difference.
+#[test]
+fn many_stations_in_one_vector_are_as_many_vectors_of_one() {
+    let station = |at: IfIndex, number: u32| MacAddr([2, 0, 0, 1, at as u8, number as u8]);
+    let mut random = 1u32;
+    let mut any = |below: u32| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 16) % below
+    };
+    let frames: Vec<Vec<u8>> = (0..700)
+        .flat_map(|_| {
+            let src = match any(8) {
+                0 => station(C, 0),
+                1 => station(C, 1),
+                2 => MacAddr::BROADCAST,
+                _ => station(A, any(20)),
+            };
+            let dst = match any(8) {
+                0 => MacAddr::BROADCAST,
+                1 => station(C, any(3)),
+                2 => station(A, any(6)),
+                3 => MAC_A,
+                _ => station(B, any(20)),
+            };
+            let frame = [&dst.0[..], &src.0, &[0x88, 0xb5], &any(1 << 15).to_be_bytes(), &[0; 42]].concat();
+            // Some stations send several frames to the same destination.
+            vec![frame; 1 + any(3) as usize]
+        })
+        .collect();
+    let mut expected = None;
+    for tier in Tier::available() {
+        for burst in [1, 7, 256] {
+            let mut bench = Bench::new(tier);
+            ports(&mut bench);
+            let fixed = fixed(station(C, 0), Place::Interface(C));
+            bridge(&mut bench, &BridgeConfig { static_macs: vec![fixed], ..BridgeConfig::default() });
+            let bridges = bridges(&bench);
+            let macs = bridges.macs().unwrap();
+            for (at, number) in [(A, 0..6), (B, 0..16), (C, 1..2)]
+                .into_iter()
+                .flat_map(|(at, numbers)| numbers.map(move |number| (at, number)))
+            {
+                macs.learn(MacKey::new(BRIDGE, station(at, number).0), at.into(), 0);
+            }
+            let outcome = bench.run(A, &frames, burst);
+            let counters = ["learned", "moved"].map(|name| counter(&bench, "bridge-input", name));
+            assert_eq!(counters, [14, 1], "tier {}, vectors of {burst}", tier.name());
+            // Floods leave after what is known: their order is their own.
+            let mut sent = outcome.sent;
+            sent.values_mut().for_each(|frames| frames.sort());
+            let all = (sent, outcome.drops, known(&bench));
+            let expected = expected.get_or_insert_with(|| all.clone());
+            assert_eq!(expected.1, all.1, "tier {}, vectors of {burst}: drops", tier.name());
+            assert!(*expected == all, "tier {}, vectors of {burst}", tier.name());
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod segment;
 mod side;
 mod track;
 
+pub(super) use segment::Segment;
 pub use track::{TcpState, Track};
 
 use super::entry::{Flow, Marks, State};
@@ -30,7 +31,6 @@ use super::sessions::Sessions;
 use super::tenants::Midstream;
 use super::tuple::begins_connection;
 use graph::{Feature, NodeSpec, prefetch_read};
-use segment::Segment;
 use track::{Doubt, Outcome, Refusal};
 use wire::IpProtocol;
 

@@ -14,13 +14,15 @@ pub(super) const MAX_SCALE: u8 = 14;
 
 /// A segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Segment {
+pub(in crate::session) struct Segment {
     /// FIN, SYN, RST and ACK.
     pub(super) flags: u8,
-    pub(super) sequence: u32,
-    pub(super) acknowledgment: u32,
+    /// All that it has.
+    pub(in crate::session) flag_bits: u8,
+    pub(in crate::session) sequence: u32,
+    pub(in crate::session) acknowledgment: u32,
     /// As the header says, not yet scaled.
-    pub(super) window: u16,
+    pub(in crate::session) window: u16,
     /// Bytes of data.
     pub(super) payload: u32,
     /// It is the first fragment of a packet: there is more data than that.
@@ -34,7 +36,7 @@ pub(super) struct Segment {
 impl Segment {
     /// The segment of a packet whose network header its metadata points to; `None` where its header can't be.
     #[inline(always)]
-    pub(super) fn read(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<Self> {
+    pub(in crate::session) fn read(packets: &Packets, slot: SlotId, is_v6: bool) -> Option<Self> {
         let (at, cut) = transport_at(packets, slot, is_v6)?;
         let meta = packets.meta(slot);
         let head = packets.area(slot).get(at..meta.end.into())?;
@@ -49,6 +51,7 @@ impl Segment {
         let (scale, timestamps) = if flags & SYN == 0 { (None, false) } else { options(head, len) };
         Some(Self {
             flags,
+            flag_bits: header.flag_bits,
             sequence: header.sequence.get(),
             acknowledgment: header.acknowledgment.get(),
             window: header.window.get(),
@@ -61,7 +64,7 @@ impl Segment {
 
     /// Whether all of these flags are set.
     #[inline(always)]
-    pub(super) const fn has(&self, flags: u8) -> bool {
+    pub(in crate::session) const fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }
 
@@ -75,7 +78,7 @@ impl Segment {
 
     /// Sequence number behind its last byte: SYN and FIN count as one.
     #[inline(always)]
-    pub(super) const fn end(&self) -> u32 {
+    pub(in crate::session) const fn end(&self) -> u32 {
         let marks = (self.flags & SYN != 0) as u32 + (self.flags & FIN != 0) as u32;
         self.sequence.wrapping_add(self.payload).wrapping_add(marks)
     }

@@ -108,6 +108,7 @@ fn visits(bench: &Bench) -> u64 {
     bench.graph.counters().runtime[usize::from(id)].packets.get()
 }
 
+/// SFDP's weakness 11: rules are asked about each packet.
 #[test]
 fn a_reflected_session_passes_and_its_packets_never_come_again() {
     everywhere(|tier, text, _| {

@@ -184,19 +184,42 @@ fn many_in_one_vector_keep_to_the_quota() {
 fn a_steady_stream_of_changes_keeps_nobody_from_its_turn() {
     for tier in Tier::available() {
         let mut bench = bench(tier, &[Tenant { max_sessions: 1 << 20, ..tenant() }]);
-        for from in (1000..3000).step_by(250) {
+        for from in (1000..9000).step_by(250) {
             bench.run(2, &flood(V4, from..from + 250), 250);
         }
         let number = seen(&mut bench).len();
-        assert_eq!(number, 2000);
+        assert_eq!(number, 8000);
         let key = bench.key::<Tenants>();
         bench.publish(|draft| draft.change(key, |all| all.set(1, None)));
         for _ in 0..16 {
             bench.publish(|draft| draft.change(key, |all| all.generation += 1));
             bench.round();
         }
-        assert_eq!((seen(&mut bench).len(), count(&bench, "session-expire", "orphaned")), (0, 2000));
+        assert_eq!((seen(&mut bench).len(), count(&bench, "session-expire", "orphaned")), (0, 8000));
     }
+}
+
+/// From the first part of the table to the last: 8000 sessions are four rounds.
+#[test]
+fn how_long_a_look_through_all_sessions_takes_is_counted() {
+    let mut bench = bench(Tier::available()[0], &[Tenant { max_sessions: 1 << 20, ..tenant() }]);
+    let figures = |bench: &Bench| {
+        ["revisits", "revisit-microseconds"].map(|counter| count(bench, "session-expire", counter))
+    };
+    for from in (1000..9000).step_by(250) {
+        bench.run(2, &flood(V4, from..from + 250), 250);
+    }
+    let [before, time] = figures(&bench);
+    let key = bench.key::<Tenants>();
+    bench.publish(|draft| draft.change(key, |all| all.generation += 1));
+    for round in 0..4 {
+        assert_eq!(figures(&bench)[0], before, "round {round}");
+        bench.now += 1_000_000;
+        bench.round();
+    }
+    assert_eq!(figures(&bench), [before + 1, time + 3000]);
+    bench.round();
+    assert_eq!(figures(&bench)[0], before + 1, "nothing has changed since");
 }
 
 /// SFDP's weakness 12: sessions survive their tenant.

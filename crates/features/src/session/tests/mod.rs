@@ -3,6 +3,7 @@
 mod acl;
 mod balance;
 mod conversations;
+mod doubted;
 mod drops;
 mod events;
 mod explain;
@@ -11,6 +12,7 @@ mod handover;
 mod ipsec;
 mod limits;
 mod nat;
+mod nonsense;
 mod policer;
 mod redirect;
 mod redirect_by_rules;
@@ -18,6 +20,7 @@ mod redirect_fragments;
 mod redirect_translated;
 mod redirect_whole;
 mod serving;
+mod session_stats;
 mod tcp;
 mod unchanged;
 

@@ -114,6 +114,7 @@ fn services_are_ordered_as_they_declare() {
             "tcp-check",
             "l4-lifecycle",
             "l4-one-sided",
+            "session-stats",
             "balance",
             "acl",
             "policer",

@@ -2,14 +2,14 @@
 
 use super::*;
 
-const TCP4: &str = include_str!("../../../tests/vectors/tcp4.txt");
+pub(super) const TCP4: &str = include_str!("../../../tests/vectors/tcp4.txt");
 const TCP6: &str = include_str!("../../../tests/vectors/tcp6.txt");
 
 fn checked() -> Tenant {
     Tenant { chain: [order().chain(["tcp-check", "l4-lifecycle"]).unwrap(); 2], ..tenant() }
 }
 
-fn of_both(test: impl Fn(Tier, &'static str)) {
+pub(super) fn of_both(test: impl Fn(Tier, &'static str)) {
     for tier in Tier::available() {
         test(tier, TCP4);
         test(tier, TCP6);
@@ -17,7 +17,7 @@ fn of_both(test: impl Fn(Tier, &'static str)) {
 }
 
 /// The packets of a conversation, each with where the two hosts stand then.
-fn conversation(text: &'static str, name: &str) -> Vec<(Row, &'static str)> {
+pub(super) fn conversation(text: &'static str, name: &str) -> Vec<(Row, &'static str)> {
     let packets = rows(text).into_iter().filter_map(|row| {
         let (at, states) = row.name.split_once(": ")?;
         (at.rsplit_once(", ")?.0 == name).then_some((row, states))
@@ -28,7 +28,7 @@ fn conversation(text: &'static str, name: &str) -> Vec<(Row, &'static str)> {
 }
 
 /// Sends a packet and sees that what becomes of it is what the row says.
-fn send(bench: &mut Bench, row: &Row) {
+pub(super) fn send(bench: &mut Bench, row: &Row) {
     let outcome = bench.run(row.rx_if, std::slice::from_ref(&row.frame), 1);
     match &row.verdict {
         Verdict::Sent(expected) => {

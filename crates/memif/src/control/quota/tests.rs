@@ -122,6 +122,38 @@ fn who_has_left_is_promised_nothing() {
     assert_eq!((one.in_use(), process.in_use()), (amount(0, 0), amount(0, 0)));
 }
 
+/// What was made while there was little is promised its part of more.
+#[test]
+fn a_bound_that_is_raised_is_promised_to_who_is_there() {
+    let quota = socket(2, 100);
+    let (greedy, modest) = (member(&quota), member(&quota));
+    quota.set_max(amount(16, 1600));
+    let held: Vec<_> = (0..12).map(|_| greedy.region(100).unwrap()).collect();
+    assert_eq!(greedy.ring().unwrap_err(), Reason::ShareOfDescriptors { total: 13, max: 16 });
+    assert_eq!(greedy.region(1).unwrap_err(), Reason::ShareOfMemory { total: 1201, max: 1600 });
+    let theirs: Vec<_> = (0..4).map(|_| modest.region(100).unwrap()).collect();
+    drop((held, theirs));
+    assert_eq!(quota.in_use(), amount(0, 0));
+}
+
+/// The same of the process, which promises no more to a socket's members than the socket can give.
+#[test]
+fn a_socket_that_is_raised_or_lowered_has_its_part_of_the_process() {
+    let process = Arc::new(Quota::new(Scope::Process, amount(16, u64::MAX)));
+    let (one, other) = (socket_of(&process, 100), socket_of(&process, 1));
+    let (greedy, modest) = (member(&one), member(&other));
+    let take = |count: usize| (0..count).map(|_| greedy.ring()).collect::<Result<Vec<_>, _>>();
+    // Half of 16 for two, but one for who can use one.
+    for (max, promised) in [(1, 1), (100, 4), (2, 2)] {
+        other.set_max(amount(max, u64::MAX));
+        let held = take(16 - promised).unwrap();
+        assert_eq!(greedy.ring().unwrap_err(), Reason::QuotaOfProcess(16));
+        let theirs: Vec<_> = (0..promised).map(|_| modest.ring().unwrap()).collect();
+        drop((held, theirs));
+    }
+    assert_eq!(process.in_use(), amount(0, 0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -1,6 +1,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use super::super::errands::THREADS;
 use super::*;
 
 const MOST: usize = Bounds::USUAL.most;
@@ -17,7 +18,7 @@ fn usual() -> Closing {
 
 fn bounded(bounds: Bounds, total: &'static AtomicUsize) -> Closing {
     let leaving = Leaving { total: Total(total), ..Leaving::default() };
-    Closing { all: Arc::new(Mutex::new(leaving)), origin: Origin::default(), bounds }
+    Closing { all: Arc::new(Mutex::new(leaving)), bounds, ..Closing::default() }
 }
 
 /// A quarter of what the process may have, of all sockets together; the clients' regions and rings have another, the application half.
@@ -131,7 +132,7 @@ fn hostile_origin_uses_up_its_own_share_only() {
     assert!(!bad.is_beyond_share(), "it may have so many");
     ends.push(bad.hang());
     assert!(bad.is_beyond_share() && !good.is_beyond_share());
-    assert_eq!(lock(&all.all).closers, 1);
+    assert_eq!(all.errands.at_work().0, 1);
     ends.extend((SHARE..MOST - 1).map(|_| bad.hang()));
     assert!(!all.is_full());
     for _ in 0..100 {
@@ -176,16 +177,16 @@ fn hostile_origins_by_the_hundred_have_one_thread_each() {
         }
         std::mem::take(&mut ends)
     };
-    let served = || lock(&all.all).by_origin.values().filter(|account| account.served).count();
-    let mut hang = more(CLOSERS - 1);
-    eventually("each is at work", || served() == CLOSERS - 1);
+    let served = || all.errands.at_work().1;
+    let mut hang = more(THREADS - 1);
+    eventually("each is at work", || served() == THREADS - 1);
     for _ in 0..100 {
         drop(all.hang());
-        eventually("there is one left", || lock(&all.all).by_origin.len() == CLOSERS - 1);
+        eventually("there is one left", || lock(&all.all).by_origin.len() == THREADS - 1);
     }
-    hang.extend(more(CLOSERS));
-    eventually("as many are closed as may be", || served() == CLOSERS);
-    assert_eq!(lock(&all.all).closers, CLOSERS);
+    hang.extend(more(THREADS));
+    eventually("as many are closed as may be", || served() == THREADS);
+    assert_eq!(all.errands.at_work().0, THREADS);
     assert!(!all.is_full());
     drop(hang);
     eventually("the others come to their turn", || all.done());
@@ -210,7 +211,7 @@ fn a_closer_that_cannot_be_had_is_asked_for_again() {
     // No memory for another thread's stack.
     setrlimit(Resource::As, Rlimit { current: Some(1), ..usual }).unwrap();
     drop(closing.hang());
-    let closers = lock(&closing.all).closers;
+    let closers = closing.errands.at_work().0;
     setrlimit(Resource::As, usual).unwrap();
     assert_eq!((closers, closing.done()), (0, false));
     assert!(!closing.is_full());

@@ -58,6 +58,50 @@ fn hostile_process_whose_closes_hang_keeps_nobody_else_out() {
     }
 }
 
+/// While the socket is open: what is beyond is refused from then on, and who is connected stays.
+#[test]
+fn a_quota_can_be_changed() {
+    let address = Address::abstract_name(format!("quiver-quota-changed-{}", std::process::id()));
+    let mut listener = Listener::bind(&address, ListenerSettings::default()).unwrap();
+    let client = |id| {
+        let config = ClientConfig { id, ..ClientConfig::default() };
+        Client::new(address.clone(), config, ClientTiming::default()).unwrap()
+    };
+    let mut clients: Vec<_> = (0..2).map(client).collect();
+    // What is connected has its part as long as its queues are there.
+    let (begin, mut kept) = (Instant::now(), Vec::new());
+    let mut until = |listener: &mut Listener, client: &mut Client, up: bool| {
+        loop {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{up}: {:?}", listener.ended());
+            let refused = client.process(Instant::now()).into_iter().find_map(|event| match event {
+                ClientEvent::Refused { reason } => Some(reason.to_string()),
+                _ => None,
+            });
+            kept.extend(listener.process(Instant::now()).unwrap());
+            if refused.is_some() || client.is_connected() {
+                assert_eq!(client.is_connected(), up);
+                return refused.unwrap_or_default();
+            }
+        }
+    };
+    listener.register(0, ServerConfig::default()).unwrap();
+    until(&mut listener, &mut clients[0], true);
+    listener.register(1, ServerConfig::default()).unwrap();
+    listener.set_quota(5, u64::MAX);
+    let refused = until(&mut listener, &mut clients[1], false);
+    assert!(refused.contains("max_descriptors is 5"), "{refused}");
+    assert!(clients[0].is_connected() && listener.is_connected(0));
+    // Another thread closes what the refused one has sent: a region and two rings are left.
+    while listener.in_use().descriptors > 3 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "what was refused isn't given back");
+        listener.process(Instant::now()).unwrap();
+    }
+    listener.set_quota(6, u64::MAX);
+    clients.truncate(1);
+    let mut again = client(1);
+    until(&mut listener, &mut again, true);
+}
+
 /// It is connected and gone in one moment: what it has sent waits behind what hangs, instead of being closed by who serves everybody.
 #[test]
 fn hostile_client_that_is_gone_as_it_is_connected_is_closed_elsewhere() {
@@ -85,5 +129,45 @@ fn hostile_client_that_is_gone_as_it_is_connected_is_closed_elsewhere() {
     while listener.in_use().descriptors > 0 {
         assert!(now.elapsed() < Duration::from_secs(60), "it is never closed");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// It has died while its region is mapped, which is noticed at once; its successor is told why it has to wait.
+#[test]
+fn a_client_that_is_gone_while_its_region_is_mapped_is_noticed() {
+    let address = Address::abstract_name(format!("quiver-gone-mapping-{}", std::process::id()));
+    let mut listener = Listener::bind(&address, ListenerSettings::default()).unwrap();
+    listener.register(0, ServerConfig::default()).unwrap();
+    let client = || Client::new(address.clone(), ClientConfig::default(), ClientTiming::default()).unwrap();
+    let (mut first, started) = (client(), Instant::now());
+    while listener.sessions.tokens().is_empty() {
+        assert!(first.process(started).is_empty() && listener.process(started).unwrap().is_empty());
+    }
+    let us = listener.sessions.get(listener.sessions.tokens()[0]).unwrap().origin;
+    let (end, hangs) = std::sync::mpsc::channel::<()>();
+    listener.mapping.begin(u64::MAX - 1, 9, us, listener.whose(9, None), move || {
+        let _ = hangs.recv();
+        Err(Reason::Closed)
+    });
+    while listener.out.is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(60), "no region is announced");
+        assert!(first.process(started).is_empty() && listener.process(started).unwrap().is_empty());
+    }
+    drop(first);
+    let told = listener.process(started).unwrap();
+    assert!(matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed }]), "{told:?}");
+    let (mut next, mut refused) = (client(), Vec::new());
+    while refused.is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(60), "nobody turns it away");
+        refused = next.process(started);
+        listener.process(started).unwrap();
+    }
+    let [ClientEvent::Refused { reason }] = &refused[..] else { panic!("{refused:?}") };
+    assert!(reason.to_string().contains("its file is held"), "{reason}");
+    drop(end);
+    while !next.is_connected() {
+        assert!(started.elapsed() < Duration::from_secs(60), "not even now");
+        next.process(Instant::now());
+        listener.process(Instant::now()).unwrap();
     }
 }

@@ -12,13 +12,16 @@ fn outside(slot: Slot) -> String {
     format!("descriptor points outside of the regions: region {region}, offset {offset}, length {length}")
 }
 
-/// Publishes a packet, one that is bad, and another good one: alone, and as parts of a chain.
+/// Publishes a packet, one that is bad, and another good one: alone, and as parts of a chain. What came before the bad one has come, and nothing
+/// of its own chain or behind it.
 fn bad_descriptor(arena: &Arena, counter: &str, words: &str, bad: Slot) {
-    for flags in [0, NEXT] {
+    for (flags, innocent) in [(0, 2), (NEXT, 1)] {
+        let before = arena.shared.log().received;
         arena.disconnected(counter, words, |peer| {
             let good = peer.good(TX, 1, 100);
             peer.publish(&[good, Slot { flags, ..good }, bad, good]);
         });
+        assert_eq!(arena.shared.log().received - before, innocent, "{words}");
     }
 }
 

@@ -85,7 +85,12 @@ fn fd_of_a_huge_file() {
 
 #[test]
 fn region_unsealed_is_refused() {
-    let arena = Arena::new("unsealed", |_| ());
+    for (policy, test) in [(SealPolicy::Require, "unsealed"), (SealPolicy::Shared, "unsealed-shared")] {
+        refuses_what_is_unsealed(Arena::new(test, |setting| setting.hostile.seals = policy));
+    }
+}
+
+fn refuses_what_is_unsealed(arena: Arena) {
     for seals in [SealFlags::empty(), SealFlags::GROW, SealFlags::SEAL] {
         let peer = Peer::with_memory(&arena.name, memfd(MEMORY, seals));
         arena.ends(
@@ -234,14 +239,14 @@ fn region_truncated_while_it_is_written() {
     arena.finish();
 }
 
-/// Where regions needn't be sealed. What was allocated beforehand is freed while it is used: the server doesn't pay for it instead.
+/// Where regions needn't be kept. What was allocated beforehand is freed while it is used: the server doesn't pay for it instead.
 #[test]
 fn region_with_allocated_pages_freed_while_in_use() {
     if let Err(errno) = notices_punched_holes() {
         skipped(&format!("userfaultfd: {errno} (pages that a peer frees are made anew here)"));
         return;
     }
-    let arena = Arena::new("freed", |setting| setting.hostile.seals = SealPolicy::Allow);
+    let arena = Arena::new("freed", |setting| setting.hostile.seals = SealPolicy::Shared);
     for n in 1..=3 {
         let memory = memfd(MEMORY, SealFlags::SHRINK);
         fallocate(&memory, FallocateFlags::empty(), 0, MEMORY).unwrap();

@@ -46,7 +46,7 @@ impl Group {
         let good = Arena::idle(&format!("good-{test}"), |setting| {
             setting.hostile.max_memory = 1 << 30;
             // A pool is mapped by all members' servers.
-            setting.hostile.seals = SealPolicy::Allow;
+            setting.hostile.seals = SealPolicy::Shared;
         });
         let bystanders = if of_three { 2 * BYSTANDER_RING } else { 0 };
         let pool = Pool::new(test, bystanders + 2 * LINK, BUFFER, HugePages::Never).unwrap();

@@ -1,0 +1,125 @@
+//! Packets that nobody should send, and what can't be told apart by looking too shortly.
+
+use super::tcp::{conversation, of_both, send};
+use super::*;
+
+/// Rows whose name begins so.
+fn named(text: &'static str, prefix: &str) -> Vec<Row> {
+    rows(text).into_iter().filter(|row| row.name.starts_with(prefix)).collect()
+}
+
+#[test]
+fn port_0_is_a_port() {
+    everywhere(|tier, text, _| {
+        for services in [&["l4-lifecycle"][..], &["tcp-check", "l4-lifecycle"]] {
+            let chain = [order().chain(services.iter().copied()).unwrap(); 2];
+            let mut bench = bench(tier, &[Tenant { chain, ..tenant() }]);
+            for name in ["udp from port 0", "udp to port 0", "tcp between ports 0", "udp"] {
+                pass(&mut bench, text, name);
+            }
+            pass(&mut bench, text, "udp answer");
+            let all = seen(&mut bench);
+            assert_eq!(all.len(), 4, "{all:?}");
+            let answered = all.iter().filter(|seen| seen.session.packets()[1] > 0);
+            assert_eq!(answered.count(), 1, "an answer to port 40000 is none to port 0");
+        }
+    });
+}
+
+/// A host that seems to send to itself, by the same port ("LAND") or another: one session, whose packets are its initiator's as nothing else is known.
+#[test]
+fn the_same_source_and_destination_are_one_session() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant()]);
+        for _ in 0..3 {
+            pass(&mut bench, text, "land");
+        }
+        let session = one(&mut bench).session;
+        assert_eq!((session.packets(), session.state), ([3, 0], State::Embryonic));
+        pass(&mut bench, text, "land from another port");
+        assert_eq!(seen(&mut bench).len(), 2);
+    });
+}
+
+/// SFDP's weakness 16: of an echo in fragments half the identifier is looked at.
+#[test]
+fn an_echo_in_fragments_is_the_session_of_its_whole_identifier() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[tenant()]);
+        pass(&mut bench, text, "echo");
+        pass(&mut bench, text, "echo of which the lower half is the same");
+        assert_eq!(seen(&mut bench).len(), 2);
+        pass(&mut bench, text, "first fragment of an echo");
+        pass(&mut bench, text, "later fragment of an echo");
+        let all: Vec<_> =
+            seen(&mut bench).iter().map(|seen| (seen.endpoints().0.1, seen.session.packets())).collect();
+        assert_eq!(all, [(0x1234, [1, 0]), (0x5634, [3, 0])]);
+    });
+}
+
+/// SFDP's weakness 17: the type is what a one is shifted by, whatever it is.
+#[test]
+fn icmp_of_any_type_is_an_echo_or_none() {
+    everywhere(|tier, text, node| {
+        let unknown = named(text, "icmp of type ");
+        assert!(unknown.len() >= 5);
+        let mut bench = bench(tier, &[tenant()]);
+        for row in &unknown {
+            pass(&mut bench, text, row.name);
+        }
+        assert!(seen(&mut bench).is_empty());
+        let mut strict = self::bench(tier, &[Tenant { untracked: Untracked::Drop, ..tenant() }]);
+        for row in &unknown {
+            dropped(&mut strict, text, row.name, &format!("{node} protocol"));
+        }
+        pass(&mut strict, text, "echo");
+        assert_eq!(seen(&mut strict).len(), 1);
+    });
+}
+
+/// RSTs with numbers from everywhere: none but that which is expected ends the connection.
+#[test]
+fn a_storm_of_rsts_ends_nothing() {
+    of_both(|tier, text| {
+        let mut bench = bench(
+            tier,
+            &[Tenant { chain: [order().chain(["tcp-check", "l4-lifecycle"]).unwrap(); 2], ..tenant() }],
+        );
+        let packets = conversation(text, "rst out of window");
+        packets[..4].iter().for_each(|(row, _)| send(&mut bench, row));
+        let (rst, _) = packets
+            .iter()
+            .find(|(row, _)| {
+                row.rx_if == 2 && matches!(&row.verdict, Verdict::Dropped(why) if why.contains("rst"))
+            })
+            .unwrap();
+        let transport = if rst.frame[12..14] == [0x86, 0xdd] { 14 + 40 } else { 14 + 20 };
+        let storm: Vec<_> = (0..4096u32)
+            .map(|at| {
+                let mut frame = rst.frame.clone();
+                // Never within the window of a thousand bytes behind 201.
+                frame[transport + 4..transport + 8].copy_from_slice(&(at << 20 | 0x8000).to_be_bytes());
+                frame
+            })
+            .collect();
+        let outcome = bench.run(2, &storm, 256);
+        assert_eq!(outcome.drops, [("tcp-check rst-out-of-window".to_string(), 4096)].into());
+        assert_eq!(one(&mut bench).session.state, State::Established);
+    });
+}
+
+/// SFDP's weakness 6: 4 KiB of buckets for each session there may be, whether or not it is there.
+#[test]
+fn a_session_takes_192_bytes_at_most() {
+    everywhere(|tier, text, _| {
+        let mut bench = bench(tier, &[Tenant { max_sessions: 100_000, ..tenant() }]);
+        let none = sessions(&mut bench).bytes();
+        for from in (0..60_000).step_by(256) {
+            bench.run(2, &limits::flood(text, from..from + 256), 256);
+        }
+        let all = sessions(&mut bench);
+        let (count, bytes) = (all.len(), all.bytes() - none);
+        assert!(count >= 60_000);
+        assert!(bytes <= 192 * count, "{bytes} bytes of {count} sessions");
+    });
+}

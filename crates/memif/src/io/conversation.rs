@@ -1,0 +1,58 @@
+//! What a server and a client say to each other: one message, and its answer.
+
+use std::collections::BTreeMap;
+
+use super::channel::{self, Channel};
+use super::foreign::Closing;
+use super::interfaces::{Interface, View};
+use super::sessions::Session;
+use crate::control::{ServerMachine, ServerNext, ServerStep, Unmapped};
+use crate::{Connection, Reason};
+
+/// What came of looking for a message of a session.
+pub(super) enum Heard {
+    /// There is none.
+    Nothing,
+    /// It was answered, perhaps with a connection as the result.
+    Answered(Option<Connection>),
+    /// A region to be mapped.
+    Region(Unmapped),
+}
+
+/// One message of a session.
+pub(super) fn step(
+    session: &mut Session,
+    interfaces: &mut BTreeMap<u32, Interface>,
+    closing: &Closing,
+    token: u64,
+) -> Result<Heard, Reason> {
+    let Session { channel, peer, machine, origin, .. } = session;
+    let received = match channel.receive(machine.takes_descriptors())? {
+        None => return Ok(Heard::Nothing),
+        Some(channel::Heard::NotDue(bytes)) => return Err(machine.not_due(&bytes)),
+        Some(channel::Heard::Message(received)) => received,
+    };
+    ServerMachine::check_count(&received.bytes, received.fds.len())?;
+    let mut view = View { interfaces, token, channel, peer: *peer };
+    let fds = received.fds.lend().map_err(Reason::Socket)?;
+    let regions = machine.regions();
+    let next = machine.begin(&received.bytes, fds, &mut view)?;
+    received.fds.accepted();
+    let step = match next {
+        ServerNext::Map(unmapped) => return Ok(Heard::Region(unmapped)),
+        ServerNext::Step(step) => step,
+    };
+    if let Err(reason) = answer(channel, &step) {
+        // Connected, and already gone: its memory may take long to free, and others are served here.
+        if let Some(connection) = step.connection {
+            closing.of(*origin).close(connection, regions);
+        }
+        return Err(reason);
+    }
+    Ok(Heard::Answered(step.connection))
+}
+
+/// Sends what a message led to.
+pub(super) fn answer(channel: &Channel, step: &ServerStep) -> Result<(), Reason> {
+    step.reply.as_ref().map_or(Ok(()), |reply| channel.send(reply, None))
+}

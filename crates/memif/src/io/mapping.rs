@@ -1,0 +1,175 @@
+//! Regions that are being mapped, or sealed, by threads other than the one that serves the sockets.
+//!
+//! To seal a file, and to look for holes in it, waits for the lock of its inode, which others may hold: for tens of milliseconds a GiB who
+//! frees its pages, for as long as he likes who writes to it from memory that is itself slow to come. No signal ends that wait. So a peer
+//! that does this while it announces its memory keeps a thread, and its own handshake until that is out of time, and nobody else's. So does
+//! a server that does it to the memory of a client.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memory::region::Region;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, write};
+
+use super::credentials::Origin;
+use super::errands::Errands;
+use super::held::{Held, HeldRegion};
+use crate::Reason;
+
+/// How it went, by the token of the connection and where that comes from.
+pub(super) type Outcome<T = Region> = (u64, Origin, Result<T, Reason>);
+
+/// All of a listener, or of a client.
+#[derive(Debug)]
+pub(super) struct Mapping<T = Region> {
+    /// By origin; where all that our process namespace doesn't see into are one, before Linux 6.9, each interface by itself: there are no more
+    /// of these than we have, and no more than one region of each.
+    errands: Errands<(Origin, Option<u32>)>,
+    done: Arc<Done<T>>,
+}
+
+#[derive(Debug)]
+struct Done<T> {
+    /// Readable when there is an outcome.
+    bell: OwnedFd,
+    outcomes: Mutex<Vec<Outcome<T>>>,
+}
+
+impl<T: Send + 'static> Mapping<T> {
+    /// `name`: of its threads.
+    ///
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub(super) fn new(name: &'static str) -> Result<Self, Errno> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let done = Arc::new(Done { bell, outcomes: Mutex::default() });
+        Ok(Self { errands: Errands::new(name), done })
+    }
+
+    /// Readable when there is something [`finished`](Self::finished).
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.done.bell.as_fd()
+    }
+
+    /// Maps what the connection with this token to this interface has announced, or closes it; or seals it. `whose`: for who asks what is
+    /// [held](super::held_regions), from when it is begun.
+    pub(super) fn begin(
+        &self,
+        token: u64,
+        id: u32,
+        origin: Origin,
+        whose: HeldRegion,
+        map: impl FnOnce() -> Result<T, Reason> + Send + 'static,
+    ) {
+        let report = Report { done: Arc::clone(&self.done), token, origin, outcome: None };
+        let line = (origin, (origin == Origin::Hidden(None)).then_some(id));
+        self.errands.run(line, move || {
+            let mut report = report;
+            let _held = Held::begin(whose);
+            report.outcome = Some(map());
+        });
+    }
+
+    /// Why no thread can be started that there should be.
+    pub(super) fn failed(&self) -> Option<Errno> {
+        self.errands.failed()
+    }
+
+    /// Whether there should be one thread more, so that [`finished`](Self::finished) is to be asked for soon.
+    pub(super) fn is_short(&self) -> bool {
+        self.errands.is_short()
+    }
+
+    /// Whether something isn't done yet.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.errands.done()
+    }
+
+    /// What is done by now.
+    pub(super) fn finished(&self) -> Vec<Outcome<T>> {
+        self.errands.go_on();
+        let _ = read(&self.done.bell, &mut [0; 8]);
+        std::mem::take(&mut self.done.outcomes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Tells how it went, also where it panicked.
+struct Report<T> {
+    done: Arc<Done<T>>,
+    token: u64,
+    origin: Origin,
+    outcome: Option<Result<T, Reason>>,
+}
+
+impl<T> Drop for Report<T> {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take().unwrap_or_else(|| Err(Reason::Local("internal error".into())));
+        let outcomes = self.done.outcomes.lock();
+        outcomes.unwrap_or_else(PoisonError::into_inner).push((self.token, self.origin, outcome));
+        // A counter that is full has been signalled.
+        let _ = write(&self.done.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::super::held_regions;
+    use super::*;
+
+    fn whose(name: &str) -> HeldRegion {
+        let interface = format!("@{name} id 0");
+        HeldRegion { interface, name: name.into(), peer: Some(7), since: SystemTime::now() }
+    }
+
+    fn held(name: &str, at_least: Duration) -> Vec<HeldRegion> {
+        held_regions(at_least).into_iter().filter(|region| region.name == name).collect()
+    }
+
+    /// Whoever waits for it is told.
+    #[test]
+    fn a_panic_is_an_outcome() {
+        let mapping = Mapping::<()>::new("test").unwrap();
+        mapping.begin(7, 0, Origin::Nobody, whose("panic"), || panic!("as it should in this test"));
+        let mut ready = [rustix::event::PollFd::from_borrowed_fd(mapping.fd(), rustix::event::PollFlags::IN)];
+        let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut ready, Some(&patience)), Ok(1));
+        assert!(matches!(mapping.finished()[..], [(7, Origin::Nobody, Err(Reason::Local(_)))]));
+        assert_eq!(held("panic", Duration::ZERO), []);
+    }
+
+    /// Before Linux 6.9 they are all the same origin: one's region that hangs keeps none of the others from being mapped.
+    #[test]
+    fn hostile_holder_that_nobody_sees_stops_no_other() {
+        let mapping = Mapping::<()>::new("test").unwrap();
+        let (end, hangs) = std::sync::mpsc::channel::<()>();
+        mapping.begin(1, 1, Origin::Hidden(None), whose("hangs"), move || {
+            let _ = hangs.recv();
+            Ok(())
+        });
+        while held("hangs", Duration::ZERO).is_empty() {
+            std::thread::yield_now();
+        }
+        mapping.begin(2, 2, Origin::Hidden(None), whose("doesn't"), || Ok(()));
+        let mut ready = [rustix::event::PollFd::from_borrowed_fd(mapping.fd(), rustix::event::PollFlags::IN)];
+        let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut ready, Some(&patience)), Ok(1));
+        assert!(matches!(mapping.finished()[..], [(2, _, Ok(()))]));
+        assert!(mapping.is_busy());
+        // One behind it keeps no thread. What is told is the one that does, until it is let go.
+        mapping.begin(3, 1, Origin::Hidden(None), whose("hangs"), || Ok(()));
+        let [region] = &held("hangs", Duration::ZERO)[..] else {
+            panic!("{:?}", held_regions(Duration::ZERO))
+        };
+        assert_eq!((region.interface.as_str(), region.peer), ("@hangs id 0", Some(7)));
+        assert_eq!(held("hangs", Duration::from_secs(3600)), []);
+        assert_eq!(held("doesn't", Duration::ZERO), []);
+        drop(end);
+        while mapping.is_busy() {
+            std::thread::yield_now();
+        }
+        assert_eq!(held("hangs", Duration::ZERO), []);
+    }
+}
