@@ -195,6 +195,43 @@ def test_memifs_are_guarded_as_eth0_is(cluster):
     nothing_left(cluster, before)
 
 
+def test_whom_a_memif_may_ask_and_who_it(cluster):
+    n1, n2 = cluster.nodes
+    before = left(cluster)
+    wanted = generator("x", n1, app="asks"), memif("near", n1, app="echo"), memif("far", n2, app="echo"), memif("other", n2)
+    at_port = [{"port": 4444, "protocol": "UDP"}]
+    out = policy("asks", "asks", policyTypes=["Egress"], egress=[{"to": [by_label(app="echo")], "ports": at_port}])
+    into = policy("echo", "echo", ingress=[{"from": [by_label(app="asks")], "ports": at_port}])
+    with pods(cluster, *wanted, generator("y", n2)) as of:
+        for family in (0, 1):
+
+            def answered(who, whom, port=4444, family=family):
+                end = through(cluster, who, of[who][family], of[whom][family], port, seconds=1)
+                assert end["sent"] > 0, end
+                return {0: "nobody", end["sent"]: "all"}.get(end["received"], "some")
+
+            becomes_so = lambda *ask, want, answered=answered: eventually(
+                lambda: answered(*ask) == want, lambda: f"{ask} becomes {want}", timeout=60
+            )
+            for whom in ("near", "far", "other"):
+                becomes_so("x", whom, want="all")
+            with policies(cluster, out):
+                becomes_so("x", "other", want="nobody")
+                becomes_so("x", "near", want="all")
+                becomes_so("x", "far", want="all")
+                becomes_so("y", "far", want="all")
+                # Both ends have a policy: each speaks for its own.
+                with policies(cluster, into):
+                    becomes_so("y", "far", want="nobody")
+                    becomes_so("y", "other", want="all")
+                    becomes_so("x", "near", want="all")
+                    becomes_so("x", "far", want="all")
+                    assert answered("x", "other") == "nobody"
+            becomes_so("x", "other", want="all")
+    nothing_left(cluster, before)
+    ruled(cluster, 1)
+
+
 @contextlib.contextmanager
 def administrators(cluster):
     """The API of administrators' policies, which is gone afterwards with all of them."""

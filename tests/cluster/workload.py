@@ -272,17 +272,17 @@ def events(cluster, pod, reason=None):
 @contextlib.contextmanager
 def pinging(cluster, pod, address):
     """Pings from a pod, ten a second, which have begun and go on until the end."""
-    with Pings(cluster.control, pod, address) as pings:
+    with PingsOfPod(cluster.control, pod, address) as pings:
         pings.goes_on()
         yield pings
 
 
 class Pings(Process):
-    """Pings, with what became of them."""
+    """Pings, ten a second, with what became of them, of a program that counts them from `first` on."""
 
-    def __init__(self, control, pod, address):
-        super().__init__(*control.client, "exec", pod, "--", "ping", "-i", "0.1", address)
-        self.what = f"{pod} → {address}"
+    def __init__(self, *words, first):
+        super().__init__(*words)
+        self.first = first
 
     def answered(self):
         """Numbers of the pings that were answered."""
@@ -294,14 +294,25 @@ class Pings(Process):
         eventually(lambda: len(self.answered()) > seen + 10 or not self.alive(), self.output, timeout=HANGS)
         assert self.alive(), self.output()
 
+    def sent(self):
+        """How many there were, up to the last that was answered."""
+        return self.answered()[-1] + 1 - self.first
+
     def lost(self):
-        """How many weren't answered, of those up to the last that was."""
-        answered = self.answered()
-        return answered[-1] + 1 - len({*answered})
+        """How many of those weren't answered."""
+        return self.sent() - len({*self.answered()})
+
+
+class PingsOfPod(Pings):
+    """The same, from a pod: its program counts from 0."""
+
+    def __init__(self, control, pod, address):
+        super().__init__(*control.client, "exec", pod, "--", "ping", "-i", "0.1", address, first=0)
+        self.what = f"{pod} → {address}"
 
     def summary(self):
         """What became of them, in words."""
-        return f"{self.what}: {self.lost()} of {self.answered()[-1] + 1} pings lost, ten a second"
+        return f"{self.what}: {self.lost()} of {self.sent()} pings lost, ten a second"
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import pytest
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "system")]
 
 from lab import Daemon, Pod  # noqa: E402 (found by the line above)
+from lab.process import eventually, run  # noqa: E402 (found by the line above)
 from node import RANGES, Node  # noqa: E402 (found by the line above)
 
 
@@ -56,21 +57,42 @@ def node():
             node.close()
 
 
+def cable(host):
+    """Gives a host its network, and the neighbour the other end."""
+    neighbour = host.neighbour
+    host.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", neighbour.name)
+    for pod, number in ((host, 1), (neighbour, 2)):
+        pod.ip("link", "set", "eth0", "up")
+        pod.ip("address", "add", f"192.168.7.{number}/24", "dev", "eth0")
+        pod.ip("address", "add", f"fd00:7::{number}/64", "dev", "eth0", "nodad")
+    for setting in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
+        host.run("sysctl", "-q", "-w", f"{setting}=1")
+    for prefix, via in zip(RANGES, ("192.168.7.1", "fd00:7::1"), strict=True):
+        neighbour.ip("route", "add", prefix, "via", via)
+
+
+@pytest.fixture
+def boot():
+    """Has a host be as after a power cut: its network is new."""
+
+    def again(host):
+        host.remove()
+        # Of a namespace that goes, the kernel takes devices away a moment later.
+        eventually(lambda: "eth0" not in host.neighbour.ip("link").stdout, "the cable is gone")
+        run("ip", "netns", "add", host.name)
+        host.ip("link", "set", "lo", "up")
+        cable(host)
+
+    return again
+
+
 @pytest.fixture
 def host():
     """The host of a node, and its only neighbour in the node's network, which leads there to pods' addresses."""
     pods = host, neighbour = Pod("host"), Pod("neighbour")
     try:
-        host.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", neighbour.name)
-        for pod, number in ((host, 1), (neighbour, 2)):
-            pod.ip("link", "set", "eth0", "up")
-            pod.ip("address", "add", f"192.168.7.{number}/24", "dev", "eth0")
-            pod.ip("address", "add", f"fd00:7::{number}/64", "dev", "eth0", "nodad")
-        for setting in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
-            host.run("sysctl", "-q", "-w", f"{setting}=1")
-        for prefix, via in zip(RANGES, ("192.168.7.1", "fd00:7::1"), strict=True):
-            neighbour.ip("route", "add", prefix, "via", via)
         host.neighbour = neighbour
+        cable(host)
         yield host
     finally:
         for pod in pods:

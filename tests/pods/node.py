@@ -1,9 +1,12 @@
 """A node: quiverd, quiver-agent, and a runtime that calls quiver-cni as a kubelet's would."""
 
+import http.client
 import json
 import os
 import pathlib
+import re
 import signal
+import socket
 
 from lab import Daemon, Pod
 from lab.process import HANGS, Process, eventually, run, tool
@@ -16,7 +19,7 @@ HEALTH = "127.0.0.1:9478"
 class Node:
     """One of each, in one directory."""
 
-    def __init__(self, directory, ranges=RANGES, host=None, quiverd=None, agent=None):
+    def __init__(self, directory, ranges=RANGES, host=None, quiverd=None, agent=None, options=()):
         self.directory = pathlib.Path(directory)
         # The namespace that is the node's own; without one, pods reach each other only: the machine's is left alone.
         # (No `ip netns exec`: in its copy of the mounts, namespaces that are made later would be missing.)
@@ -24,9 +27,12 @@ class Node:
         self.daemon = Daemon(directory, inside=self.inside, program=quiverd)
         self.program = agent or tool("quiver-agent")
         self.ranges = ranges
+        self.options = options
         self.agent = None
         self.past = ""
         self.pods = []
+        # Where the runtime finds plugins.
+        self.plugins = [pathlib.Path(tool("quiver-cni")).parent]
         self.network = {
             "type": "quiver-cni",
             "agentSocket": str(self.directory / "agent.sock"),
@@ -34,9 +40,13 @@ class Node:
             "timeoutSeconds": HANGS // 2,
             "capabilities": {"io.kubernetes.cri.pod-annotations": True},
         }
-        configurations = self.directory / "net.d"
-        configurations.mkdir()
-        (configurations / "10-quiver.conflist").write_text(json.dumps({"cniVersion": "1.1.0", "name": "quiver", "plugins": [self.network]}))
+        (self.directory / "net.d").mkdir()
+        self.configure(self.network)
+
+    def configure(self, *plugins, version="1.1.0"):
+        """Tells the runtime which plugins make a pod's network, one after the other."""
+        text = {"cniVersion": version, "name": "quiver", "plugins": plugins}
+        (self.directory / "net.d/10-quiver.conflist").write_text(json.dumps(text))
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -51,9 +61,10 @@ class Node:
             *self.inside, self.program, "--standalone", "--host-device", "quiver0" if self.inside else "",
             "--pod-cidr", ",".join(self.ranges), "--quiverd", self.daemon.socket,
             "--socket", self.network["agentSocket"], "--state", self.network["stateDirectory"],
-            "--health", HEALTH if self.inside else "",
+            "--health", HEALTH if self.inside else "", *self.options,
         )  # fmt: skip
-        eventually(lambda: "ready" in self.agent.output() or not self.agent.alive(), self.log)
+        words = "all nodes' pods can be reached" if self.inside else "ready for quiver-cni"
+        eventually(lambda: words in self.agent.output() or not self.agent.alive(), self.log)
         assert self.agent.alive(), self.log()
         return self
 
@@ -96,7 +107,7 @@ class Node:
         """Has the runtime ask for something; returns what became of it."""
         # cnitool (libcni) names the container by its namespace.
         environment = {
-            "CNI_PATH": str(pathlib.Path(tool("quiver-cni")).parent),
+            "CNI_PATH": ":".join(map(str, self.plugins)),
             "NETCONFPATH": str(self.directory / "net.d"),
             "CNI_ARGS": f"IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod.name};K8S_POD_UID=u-{pod.name}",
             "CAP_ARGS": json.dumps({"io.kubernetes.cri.pod-annotations": annotations or {}}),
@@ -127,3 +138,34 @@ class Node:
 def addresses(result, interface=0):
     """Addresses of an interface of a CNI result, without lengths."""
     return [ip["address"].split("/")[0] for ip in result["ips"] if ip["interface"] == interface]
+
+
+def network(host):
+    """Devices, addresses, routes and rules of a namespace, without numbers, lifetimes, and what still settles."""
+    text = "".join(host.ip(*words).stdout for words in (("address",), ("-4", "route"), ("-6", "route"), ("rule",), ("-6", "rule")))
+    text = re.sub(r"^\d+: |@if\d+|valid_lft.*| tentative", "", text, flags=re.MULTILINE)
+    return text + host.run("nft", "--stateless", "list", "ruleset").stdout
+
+
+def echo(pod, address, port, payload=b"ping"):
+    """What a pod is answered by UDP; `None`: nobody is there."""
+    with pod.entered():
+        asker = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    with asker:
+        asker.settimeout(20)
+        asker.connect((address, port))
+        asker.send(payload)
+        try:
+            return asker.recv(65536)
+        except ConnectionRefusedError:
+            return None
+
+
+def ask(host, path):
+    """Asks the agent how it is: status and text."""
+    with host.entered():
+        connection = http.client.HTTPConnection(HEALTH, timeout=60)
+        connection.connect()
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()

@@ -10,7 +10,7 @@ import threading
 import pytest
 from lab.laboratory import iperf
 from lab.process import eventually, tool
-from node import RANGES, addresses
+from node import RANGES, addresses, echo
 
 PORTS = "cni.projectcalico.org/vppExtraMemifPorts"
 SOURCES = "cni.projectcalico.org/allowedSourcePrefixes"
@@ -111,10 +111,13 @@ def test_gc_takes_away_what_the_runtime_does_not_know(node):
     [
         ({PORTS: "tcp:80,icmp:9"}, PORTS, "position 8"),
         ({PORTS: "tcp:80", SPEC: '{"rx": 2,}'}, SPEC, "position 10"),
-        ({PORTS: "tcp:80", SPEC: '{"rx": 99}'}, SPEC, "rx = 99"),
+        ({PORTS: "tcp:80", SPEC: '{"rx": 99}'}, SPEC, "position 8: rx = 99"),
+        ({PORTS: "tcp:80", SPEC: '{\n  "rx": 2,\n  "txqsz": 100\n}'}, SPEC, "line 3, column 12: txqsz = 100"),
+        ({PORTS: "tcp:80-90,udp:80,tcp:90"}, PORTS, "position 18: "),
+        ({"quiver.io/interfacesSpec": '{"eth0": {}, "net1": {}}'}, "quiver.io/interfacesSpec", "position 14: "),
         ({SOURCES: '["10.0.0.1", "10.0.0"]'}, SOURCES, "position 14"),
     ],
-    ids=["port", "json", "queues", "sources"],
+    ids=["port", "json", "queues", "size in lines", "overlap", "interface", "sources"],
 )
 def test_a_malformed_annotation_makes_no_half_pod(node, annotations, key, words):
     pod = node.pod("a")
@@ -225,20 +228,6 @@ def test_ports_lead_to_the_application_and_to_the_kernel_while_it_is_away(node):
         eventually(lambda: echo(a, own[0], 5000) == b"ping", "the memif answers")
 
 
-def echo(pod, address, port, payload=b"ping"):
-    """What a pod is answered by UDP; `None`: nobody is there."""
-    with pod.entered():
-        asker = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
-    with asker:
-        asker.settimeout(20)
-        asker.connect((address, port))
-        asker.send(payload)
-        try:
-            return asker.recv(65536)
-        except ConnectionRefusedError:
-            return None
-
-
 @contextlib.contextmanager
 def kernel_echo(pod, address, port, answer):
     """A process of the pod that says something to whoever sends to a port."""
@@ -288,3 +277,23 @@ def ethernet_application(_daemon, pod, _own):
     """The Go library's example, started inside of the pod as its user would."""
     with pod.start(tool("memif-echo"), "-client", "@vpp/memif-eth0"):
         yield
+
+
+@pytest.mark.parametrize("by", ["pod", "agent"])
+@pytest.mark.parametrize("fallback", ["eth0", "drop"])
+def test_who_takes_a_memifs_ports_while_nobody_is_connected(node, fallback, by):
+    a, b = node.pod("a"), node.pod("b")
+    node.kill_agent()
+    # Whom pods name counts, and else whom the agent does.
+    node.options = ("--memif-fallback", fallback if by == "agent" else {"eth0": "drop", "drop": "eth0"}[fallback])
+    node.start_agent()
+    node.add(a)
+    says = {"quiver.io/memifFallback": fallback} if by == "pod" else {}
+    to, *_ = addresses(node.add(b, {"quiver.io/extraMemifPorts": "udp:5000", **says}))
+    # Nobody listens: the pod's kernel says so, if it is asked at all.
+    program = "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2)\n"
+    program += "s.connect((sys.argv[1], 5000)); s.send(b'x'); s.recv(9)"
+    done = a.run("/usr/bin/python3", "-c", program, to, check=False)
+    assert ("ConnectionRefused" in done.stderr) == (fallback == "eth0"), done.stderr
+    dropped = sum(drop["packets"] for (name, _), drop in node.daemon.drops().items() if name == "ip4-port-split")
+    assert dropped == (fallback == "drop")

@@ -1,22 +1,18 @@
 """Pods and what is outside of quiverd: their host, and through its kernel other nodes."""
 
 import pathlib
-import re
 import socket
 import tomllib
 
 from lab.laboratory import iperf
 from lab.process import HANGS, eventually
-from node import RANGES, addresses
+from node import RANGES, addresses, network
 
 HOST = "192.168.7.1", "fd00:7::1"
 NEIGHBOUR = "192.168.7.2", "fd00:7::2"
-
-
-def network(pod):
-    """Devices, addresses and routes of a namespace, without numbers, lifetimes, and what still settles."""
-    text = pod.ip("address").stdout + pod.ip("-4", "route").stdout + pod.ip("-6", "route").stdout
-    return re.sub(r"^\d+: |@if\d+|valid_lft.*| tentative", "", text, flags=re.MULTILINE)
+# A firewall that somebody has on the host.
+CHAIN = "add chain inet others look { type filter hook forward priority 0; }"
+OTHERS = f"add table inet others; {CHAIN}; add rule inet others look tcp dport 25 drop"
 
 
 def test_host_neighbour_and_pods_reach_each_other(host_node, host):
@@ -63,15 +59,18 @@ def test_the_way_to_the_host_outlives_agent_and_quiverd(host_node, host):
 def test_uninstalling_leaves_the_host_as_it_was(host_node, host):
     # As it was: what the fixture has started is taken away and put there again.
     host_node.uninstall()
+    host.run("nft", OTHERS)
     before = network(host)
-    assert "quiver0" not in before and not any(prefix in before for prefix in RANGES)
+    assert "inet others" in before and "quiver0" not in before and not any(prefix in before for prefix in RANGES)
     host_node.daemon.apply('[[interface]]\nname = "mine"\naddresses = ["10.3.0.1/24"]\nloopback = {}\n')
     host_node.daemon.apply('[[route]]\nprefix = "10.244.0.0/16"\naction = "unreachable"\n')
     others = host_node.daemon.names()
+    host_node.options = ("--nat-outgoing=both",)
     host_node.start_agent()
     pod = host_node.pod("a")
     host_node.add(pod)
     pod.must_ping(HOST[0])
+    eventually(lambda: "inet quiver-outgoing" in network(host), lambda: network(host))
     # A node that is gone since.
     host.ip("route", "add", "10.244.9.0/24", "via", NEIGHBOUR[0], "proto", "81")
     host_node.uninstall()

@@ -1,22 +1,12 @@
 """What a DaemonSet does on a node besides moving packets: the runtime's files, readiness, and an end that leaves nothing."""
 
-import http.client
 import json
+import pathlib
 import signal
 import stat
 
 from lab.process import eventually, run, tool
-from node import HEALTH
-
-
-def ask(host, path):
-    """Asks the agent how it is: status and text."""
-    with host.entered():
-        connection = http.client.HTTPConnection(HEALTH, timeout=60)
-        connection.connect()
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode()
+from node import ask
 
 
 def test_a_runtime_can_use_what_was_installed(node):
@@ -45,6 +35,9 @@ def test_ready_is_who_forwards(host_node, host):
     eventually(lambda: ready() == (200, "forwarding\n"), ready, timeout=60)
     # It hangs: it neither answers nor forwards.
     host_node.daemon.process.signal(signal.SIGSTOP)
+    # (Not before its threads have been told.)
+    tasks = pathlib.Path(f"/proc/{host_node.daemon.process.pid}/task")
+    eventually(lambda: all(") T " in (task / "stat").read_text() for task in tasks.iterdir()), "it is stopped")
     try:
         status, text = ready()
         assert status == 503 and "not forwarding" in text and "quiverd" in text, text

@@ -114,7 +114,7 @@ func TestValuesReachTheirPlace(t *testing.T) {
 	text := render(t, map[string]any{
 		"image": map[string]any{"repository": "registry.test/q", "tag": "7"}, "namespace": map[string]any{"name": "elsewhere", "create": false},
 		"apiServer": map[string]any{"host": "192.0.2.7", "port": 443}, "cni": map[string]any{"plugins": "/p", "networks": "/n", "timeoutSeconds": 7},
-		"agent": map[string]any{"mtu": 9000, "hostDevice": "q1", "healthPort": 99}, "quiverd": map[string]any{"settings": "[workers]\ncount = 2\n"},
+		"agent": map[string]any{"mtu": 9000, "hostDevice": "q1", "healthPort": 99, "overlay": "cross-subnet", "overlayPort": 8472, "overlayVNI": 1}, "quiverd": map[string]any{"settings": "[workers]\ncount = 2\n"},
 		"maxUnavailable": "10%", "seccompProfile": map[string]any{"type": "Localhost", "localhostProfile": "quiver.json"},
 	})
 	config := map[string]string{}
@@ -141,7 +141,7 @@ func TestValuesReachTheirPlace(t *testing.T) {
 		t.Errorf("%+v", profile)
 	}
 	agent := pod.Containers[1]
-	for _, word := range []string{"--mtu=9000", "--host-device=q1", "--health=127.0.0.1:99"} {
+	for _, word := range []string{"--mtu=9000", "--host-device=q1", "--health=127.0.0.1:99", "--overlay=cross-subnet", "--overlay-port=8472", "--overlay-vni=1"} {
 		if !slices.Contains(agent.Command, word) {
 			t.Errorf("%q lacks %s", agent.Command, word)
 		}
@@ -190,6 +190,18 @@ func TestFamiliesOfNatOutgoingAreCheckedBeforeAnythingIsInstalled(t *testing.T) 
 		}
 	}
 	if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{"natOutgoing": "v4"}}); err == nil || !strings.Contains(err.Error(), "agent.natOutgoing: v4") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheFallbackOfMemifsIsToldToAgentsThatShallHaveAnother(t *testing.T) {
+	for value, want := range map[any]bool{"eth0": false, "drop": true, nil: false} {
+		agent := daemons(t, render(t, map[string]any{"agent": map[string]any{"memifFallback": value}})).Spec.Template.Spec.Containers[1]
+		if got := slices.Contains(agent.Command, "--memif-fallback=drop"); got != want {
+			t.Errorf("%v: %q", value, agent.Command)
+		}
+	}
+	if _, err := Render(chartDirectory, map[string]any{"agent": map[string]any{"memifFallback": "tun"}}); err == nil || !strings.Contains(err.Error(), "agent.memifFallback: tun") {
 		t.Errorf("%v", err)
 	}
 }

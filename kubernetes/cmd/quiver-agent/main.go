@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	"quiver/kubernetes/internal/agent"
+	"quiver/kubernetes/internal/annotation"
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/balance"
@@ -29,6 +30,7 @@ import (
 	"quiver/kubernetes/internal/health"
 	"quiver/kubernetes/internal/host"
 	"quiver/kubernetes/internal/install"
+	"quiver/kubernetes/internal/overlay"
 	"quiver/kubernetes/internal/pods"
 	"quiver/kubernetes/internal/policy"
 	"quiver/kubernetes/internal/report"
@@ -36,9 +38,13 @@ import (
 
 type options struct {
 	socket, quiverd, state, node, kubeconfig, ranges, device, health string
-	standalone, install, uninstall, stay, services, policies         bool
+	defaults                                                         annotation.Defaults
+	standalone, install, uninstall, stay, services, policies, keep   bool
 	outgoing                                                         host.Families
 	mtu                                                              uint
+	overlay                                                          overlay.Settings
+	addresses                                                        string
+	peers                                                            []pods.Node
 	plugins, networks, plugin, network, program, programState        string
 }
 
@@ -63,12 +69,27 @@ func main() {
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server (empty: as a pod does)")
 	flag.BoolVar(&o.standalone, "standalone", false, "without a cluster: addresses from --pod-cidr, annotations from the runtime")
 	flag.StringVar(&o.ranges, "pod-cidr", "", "standalone: ranges of pods' addresses, \"10.244.0.0/24,fd00:10:244::/64\"")
-	flag.UintVar(&o.mtu, "mtu", 1500, "MTU of pods' interfaces, bytes")
+	flag.StringVar(&o.addresses, "address", "", "standalone: addresses of this node by which others reach it, \"192.0.2.1,fd00::1\"")
+	flag.Func("peer", "standalone, once for each: `another node`, by addresses and ranges of pods, \"192.0.2.2,fd00::2=10.244.2.0/24,fd00:10:244:2::/64\"", func(text string) error {
+		peer, err := pods.ParsePeer(text)
+		o.peers = append(o.peers, peer)
+		return err
+	})
+	flag.UintVar(&o.mtu, "mtu", 0, "MTU of pods' interfaces, bytes (0: what the way to other nodes has room for)")
+	o.overlay.Mode = overlay.None
+	flag.Var(&o.overlay.Mode, "overlay", "reach pods of other nodes through `tunnels`: none, vxlan (all), or cross-subnet (where a node isn't in a network that this one is in); the same on all nodes")
+	flag.UintVar(&o.overlay.Port, "overlay-port", overlay.DefaultPort, "UDP port of tunnels between nodes")
+	flag.UintVar(&o.overlay.VNI, "overlay-vni", overlay.DefaultVNI, "network identifier of tunnels between nodes, 24 bits")
 	flag.StringVar(&o.device, "host-device", "quiver0", "the host's device towards pods (empty: none; then pods reach each other only)")
 	flag.BoolVar(&o.services, "services", true, "serve the cluster's Services, instead of kube-proxy (not standalone)")
 	flag.BoolVar(&o.policies, "policies", true, "enforce the cluster's NetworkPolicies, and those of administrators (not standalone)")
+	flag.BoolVar(&o.keep, "keep-sessions", false, "let connections go on that policies don't permit any more, until they end (else they are cut at once)")
+	flag.Func("memif-fallback", "who takes the ports of a pod's memif while no application is connected, where the pod doesn't say: `eth0` (default), or drop", func(word string) (err error) {
+		o.defaults.MemifDrops, err = annotation.ParseFallback(word)
+		return err
+	})
 	o.outgoing = host.Families{V4: true, V6: true}
-	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (not standalone)")
+	flag.Var(&o.outgoing, "nat-outgoing", "have the host translate pods' addresses to its own on the way out of the cluster, of these `families`: ipv4, ipv6, both (or true) or none (or false) (standalone: none, unless this says otherwise)")
 	flag.StringVar(&o.health, "health", "", "address and port for kubelet's probes, /livez and /readyz, and for Prometheus, /metrics (empty: none)")
 	flag.BoolVar(&o.install, "install", false, "put plugin and network configuration where the runtime looks, and end")
 	flag.BoolVar(&o.uninstall, "uninstall", false, "remove from quiverd, host and disk what agents have made, and end; pods that are still there lose their network")
@@ -80,6 +101,12 @@ func main() {
 	flag.StringVar(&o.programState, "quiverd-state", "/var/lib/quiver", "uninstall with --start-quiverd: what quiverd leaves on disk")
 	flag.BoolVar(&o.stay, "stay", false, "uninstall: don't end when all is done, but be ready (--health) until SIGTERM")
 	flag.Parse()
+	if given := map[string]bool{}; o.standalone {
+		flag.Visit(func(one *flag.Flag) { given[one.Name] = true })
+		if !given["nat-outgoing"] {
+			o.outgoing = host.Families{}
+		}
+	}
 
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	work := run
@@ -96,8 +123,17 @@ func main() {
 }
 
 func run(ctx context.Context, o options, log *slog.Logger) error {
-	if o.mtu < 1280 || o.mtu > 65535 {
-		return fmt.Errorf("--mtu %d: take 1280 (what IPv6 needs) to 65535", o.mtu)
+	if o.mtu != 0 && (o.mtu < 1280 || o.mtu > 65535) {
+		return fmt.Errorf("--mtu %d: take 1280 (what IPv6 needs) to 65535, or 0 for what the way to other nodes has room for", o.mtu)
+	}
+	if err := o.overlay.Check(); err != nil {
+		return err
+	}
+	if o.overlay.On() && o.device == "" {
+		return fmt.Errorf("--overlay %s: tunnels go through the host, which has no device towards pods: say what it is called by --host-device", o.overlay.Mode)
+	}
+	if !o.standalone && (o.addresses != "" || o.peers != nil) {
+		return errors.New("--address and --peer are for --standalone: in a cluster, node objects tell both")
 	}
 	unlock, err := lock(o.state)
 	if err != nil {
@@ -119,6 +155,13 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	var cluster *pods.Cluster
 	var objects *balance.Objects
 	var rules *policy.Objects
+	var nodes host.Nodes
+	var outgoing *host.Outgoing
+	if o.outgoing.Any() && o.device != "" {
+		outgoing = &host.Outgoing{Families: o.outgoing}
+	} else if err := host.WithdrawOutgoing(); err != nil {
+		return fmt.Errorf("--nat-outgoing: %w", err)
+	}
 	ranges := func() ([]netip.Prefix, error) { return pods.ParseRanges(strings.Split(o.ranges, ",")) }
 	if !o.standalone {
 		if o.node == "" {
@@ -143,22 +186,14 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("services: %w", err)
 		}
-		var outgoing *host.Outgoing
-		if o.outgoing.Any() && o.device != "" {
-			outgoing = &host.Outgoing{Families: o.outgoing}
-		} else if err := host.WithdrawOutgoing(); err != nil {
-			return fmt.Errorf("--nat-outgoing: %w", err)
-		}
 		go cluster.Run(ctx)
-		if o.device != "" {
-			go follow(ctx, cluster, outgoing, log)
-		}
+		nodes = cluster
 		source, teller = cluster, cluster
 		ranges = func() ([]netip.Prefix, error) {
 			return cluster.Ranges(ctx, func(err error) { log.Warn("no addresses for pods yet", "why", err) })
 		}
 	}
-	settings := agent.Settings{MTU: uint32(o.mtu), HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Services: objects != nil, Teller: teller}
+	settings := agent.Settings{HostDevice: o.device, Farewells: attachment.Farewells(filepath.Join(o.state, "deleted")), Services: objects != nil, KeepSessions: o.keep, Defaults: o.defaults, Teller: teller}
 	server := agent.New(settings, store, quiverd, source, log)
 	if o.standalone {
 		// Known at once, or wrong at once.
@@ -168,6 +203,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		if err := server.SetRanges(known); err != nil {
 			return fmt.Errorf("--pod-cidr: %w", err)
+		}
+		if nodes, err = static(o, known); err != nil {
+			return err
 		}
 	} else {
 		go learn(ctx, server, ranges, log)
@@ -192,6 +230,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		server.Guarding(keeper)
 		go keeper.Run(ctx)
 		go rules.Report(ctx, log)
+	}
+	if err := reach(ctx, o, server, nodes, outgoing, registry, log); err != nil {
+		return err
 	}
 	go server.Run(ctx)
 	if cluster != nil {
@@ -236,13 +277,6 @@ func learn(ctx context.Context, server *agent.Agent, ranges func() ([]netip.Pref
 	}
 	if err != nil && ctx.Err() == nil {
 		log.Error("addresses for pods", "why", err)
-	}
-}
-
-// follow keeps the host's routes to other nodes' pods, and its translation of what leaves the cluster.
-func follow(ctx context.Context, cluster *pods.Cluster, outgoing *host.Outgoing, log *slog.Logger) {
-	if err := host.Follow(ctx, cluster, outgoing, log); err != nil {
-		log.Error("routes to other nodes", "why", err)
 	}
 }
 

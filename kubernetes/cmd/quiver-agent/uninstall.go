@@ -43,14 +43,6 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 			return err
 		}
 	}
-	table, err := host.Open(host.NodeProtocol)
-	if err != nil {
-		return err
-	}
-	defer table.Close()
-	if err := errors.Join(table.Bring(nil), host.WithdrawServices(), host.WithdrawOutgoing()); err != nil {
-		return err
-	}
 	quiverd, err := dataplane.Dial(o.quiverd)
 	if err != nil {
 		return err
@@ -62,6 +54,15 @@ func uninstall(ctx context.Context, o options, log *slog.Logger) error {
 		err = retire(ctx, o, quiverd, log)
 	}
 	if err != nil {
+		return err
+	}
+	// Behind quiverd: what its tunnels and pods send would leave the node as nobody may see it.
+	table, err := host.Open(host.NodeProtocol)
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	if err := errors.Join(table.Bring(nil), host.WithdrawServices(), host.WithdrawOutgoing(), host.WithdrawOverlay()); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(o.state); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -32,7 +33,7 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 	if err != nil {
 		return nil, failure(codes.Unavailable, "see whether this node reaches the API server", "annotations of pod %s/%s: %v", pod.Namespace, pod.Name, err)
 	}
-	asked, err := annotation.Read(annotations, id.Interface)
+	asked, err := annotation.Read(annotations, id.Interface, a.settings.Defaults)
 	if err != nil {
 		var fault *annotation.Error
 		errors.As(err, &fault)
@@ -62,8 +63,11 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		// Asked again, since the answer was lost.
 		return answer(known), a.program(ctx, known)
 	}
+	if err := a.prepared(); err != nil {
+		return nil, err
+	}
 	record := &attachment.Record{
-		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.settings.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources,
+		ID: id, Netns: request.Netns, PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: pod.UID, MTU: a.paths.MTU, Tun: asked.Tun, Memif: asked.Memif, Sources: asked.Sources,
 	}
 	if err := a.claim(record, request.HostPorts); err != nil {
 		return nil, err
@@ -88,6 +92,12 @@ func (a *Agent) Add(ctx context.Context, request *agentv1.AddRequest) (*agentv1.
 		return nil, err
 	}
 	a.ported(record)
+	if words := strings.Join(asked.Ignored, "; "); words != "" {
+		a.log.Warn("not all that a pod asks for has an effect", "pod", record.Pod(), "why", words)
+		if a.settings.Teller != nil && pod.Name != "" {
+			a.settings.Teller.Tell(pod, false, "QuiverIgnored", words)
+		}
+	}
 	a.log.Info("added", "pod", record.Pod(), "interface", id.Interface, "addresses", record.Addresses, "memif", record.Memif != nil)
 	return answer(record), nil
 }
@@ -133,11 +143,19 @@ func (a *Agent) waitForQuiverd(ctx context.Context) error {
 	return nil
 }
 
-// allocate takes an address of each family.
-func (a *Agent) allocate(record *attachment.Record) error {
+// prepared tells whether there is all that a pod needs of its node.
+func (a *Agent) prepared() error {
 	if len(a.pools) == 0 {
 		return failure(codes.Unavailable, "see whether this node reaches the API server, and its node object has podCIDRs", "there are no addresses for pods yet")
 	}
+	if a.paths == nil {
+		return failure(codes.Unavailable, "see the agent's log", "%v", errNoPaths)
+	}
+	return nil
+}
+
+// allocate takes an address of each family.
+func (a *Agent) allocate(record *attachment.Record) error {
 	for _, pool := range a.pools {
 		free, err := pool.Take(a.store.InUse)
 		if err != nil {
@@ -154,8 +172,11 @@ func (a *Agent) program(ctx context.Context, record *attachment.Record) error {
 	defer cancel()
 	all := &quiver.Config{}
 	merge(all, dataplane.Objects(record))
-	merge(all, a.tenant(nil))
-	err := a.quiverd.Apply(ctx, all, nil)
+	tenant, err := a.tenantNow(ctx, nil)
+	if err == nil {
+		merge(all, tenant)
+		err = a.quiverd.Apply(ctx, all, nil)
+	}
 	var refused *dataplane.RefusedError
 	if errors.As(err, &refused) {
 		return failure(codes.FailedPrecondition, refused.Remedy, "%s: %v", record.Pod(), err)

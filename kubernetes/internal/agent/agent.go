@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quiver/kubernetes/internal/address"
+	"quiver/kubernetes/internal/annotation"
 	"quiver/kubernetes/internal/attachment"
 	"quiver/kubernetes/internal/calls"
 	"quiver/kubernetes/internal/dataplane"
@@ -31,14 +32,16 @@ const (
 
 // Settings of an agent.
 type Settings struct {
-	// MTU of pods' interfaces, in bytes.
-	MTU uint32
 	// HostDevice is what the host's device towards pods is called; empty: pods don't reach the host.
 	HostDevice string
 	// Farewells left by quiver-cni.
 	Farewells attachment.Farewells
 	// Services has pods' packets looked at for Services: an address of each range is kept for them.
 	Services bool
+	// KeepSessions has sessions go on that policies don't permit any more: what is new decides on new ones alone.
+	KeepSessions bool
+	// Defaults of pods whose annotations don't say otherwise.
+	Defaults annotation.Defaults
 	// Teller tells owners of pods; nil: nobody.
 	Teller calls.Teller
 }
@@ -82,6 +85,11 @@ type Agent struct {
 	mutex sync.Mutex
 	store *attachment.Store
 	pools []*address.Pool
+	// How pods are reached from other nodes; nil: not known yet.
+	paths *dataplane.Paths
+	// Tunnels to other nodes that quiverd had when it was last looked at; looked tells whether it was.
+	tunnels []string
+	looked  bool
 	// What became of the last time that everything was compared, single pods apart.
 	compared error
 	// It was well once.
@@ -90,6 +98,7 @@ type Agent struct {
 	disputes map[attachment.ID]string
 	services Balancer
 	guard    Guard
+	ways     Keeper
 }
 
 // New makes an agent that has no addresses to give yet.
@@ -99,6 +108,9 @@ func New(settings Settings, store *attachment.Store, quiverd *dataplane.Client, 
 
 // Keeping tells who keeps Services, before Run.
 func (a *Agent) Keeping(services Balancer) { a.services = services }
+
+// Following tells who keeps the ways to other nodes, before Run.
+func (a *Agent) Following(ways Keeper) { a.ways = ways }
 
 // Guarding tells who keeps policies, before Run: pods that are there already are handed to it.
 func (a *Agent) Guarding(guard Guard) {
@@ -217,6 +229,9 @@ func (a *Agent) beside() map[string]Keeper {
 	}
 	if a.guard != nil {
 		all["NetworkPolicies"] = a.guard
+	}
+	if a.ways != nil {
+		all["ways to other nodes"] = a.ways
 	}
 	return all
 }

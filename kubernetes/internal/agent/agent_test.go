@@ -84,13 +84,16 @@ func (p *place) begin(t *testing.T, ranges ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := Settings{MTU: 1400, Farewells: attachment.Farewells(filepath.Join(p.directory, "deleted"))}
+	settings := Settings{Farewells: attachment.Farewells(filepath.Join(p.directory, "deleted"))}
 	p.Agent = New(settings, store, p.quiverd, pods.Standalone{}, slog.New(slog.DiscardHandler))
 	var prefixes []netip.Prefix
 	for _, text := range ranges {
 		prefixes = append(prefixes, netip.MustParsePrefix(text))
 	}
 	if err := p.SetRanges(prefixes); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.SetPaths(dataplane.Paths{MTU: 1400}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -138,7 +141,7 @@ func TestAPodIsAddedCheckedAndDeleted(t *testing.T) {
 	p.Guarding(guard)
 	request := p.asked(t, "web")
 	check := func() error {
-		_, err := p.Check(t.Context(), &agentv1.CheckRequest{Attachment: request.Attachment, Netns: request.Netns})
+		_, err := p.Check(t.Context(), &agentv1.CheckRequest{Attachment: request.Attachment, Netns: request.Netns, Addresses: []string{"10.9.0.2", "192.0.2.7", "fd00:9::2"}})
 		return err
 	}
 	refusal(t, check(), codes.NotFound, "is not known")
@@ -321,7 +324,7 @@ func TestWhoHasAnotherPodsAddressIsLeftOutAndAllOthersGoOn(t *testing.T) {
 	}
 	_, err = p.Add(t.Context(), requests["b"])
 	refusal(t, err, codes.FailedPrecondition, "10.9.0.2 is also the address of pod default/a")
-	_, err = p.Check(t.Context(), &agentv1.CheckRequest{Attachment: requests["b"].Attachment, Netns: requests["b"].Netns})
+	_, err = p.Check(t.Context(), &agentv1.CheckRequest{Attachment: requests["b"].Attachment, Netns: requests["b"].Netns, Addresses: []string{"10.9.0.2"}})
 	refusal(t, err, codes.NotFound, "10.9.0.2 is also the address of pod default/a")
 	// The others are served, and neither's address is given to anybody.
 	if got := p.add(t, p.asked(t, "d")); !slices.Equal(got, []string{"10.9.0.5/32"}) {
@@ -334,7 +337,7 @@ func TestWhoHasAnotherPodsAddressIsLeftOutAndAllOthersGoOn(t *testing.T) {
 	if err := p.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = p.Check(t.Context(), &agentv1.CheckRequest{Attachment: requests["b"].Attachment, Netns: requests["b"].Netns}); err != nil || p.pods(t) != 3*each {
+	if _, err = p.Check(t.Context(), &agentv1.CheckRequest{Attachment: requests["b"].Attachment, Netns: requests["b"].Netns, Addresses: []string{"10.9.0.2"}}); err != nil || p.pods(t) != 3*each {
 		t.Errorf("%v, %d objects", err, p.pods(t))
 	}
 	if len(told.all) != 1 || len(guard.here["default/b"]) != 1 {

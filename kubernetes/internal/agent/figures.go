@@ -26,6 +26,18 @@ func (a *Agent) Figures(registry *prometheus.Registry) error {
 			return float64(memifs)
 		}),
 		gauge("quiver_agent_disputed", "Interfaces of pods that are left out, since another pod had their address first.", func() float64 { return float64(len(a.store.Disputes())) }),
+		gauge("quiver_agent_mtu", "MTU of pods' interfaces, in bytes; 0: it isn't known yet.", func() float64 {
+			if a.paths == nil {
+				return 0
+			}
+			return float64(a.paths.MTU)
+		}),
+		gauge("quiver_agent_tunnels", "Tunnels to other nodes that there shall be.", func() float64 {
+			if a.paths == nil || a.paths.Overlay == nil {
+				return 0
+			}
+			return float64(len(a.paths.Overlay.Peers))
+		}),
 		gauge("quiver_agent_reconciled", "1 if quiverd had all that it shall have when they were last compared, single pods apart.", func() float64 {
 			if a.compared != nil {
 				return 0

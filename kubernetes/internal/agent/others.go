@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -89,10 +91,10 @@ func (a *Agent) Gc(ctx context.Context, request *agentv1.GcRequest) (*agentv1.Gc
 // Status tells whether Add can work.
 func (a *Agent) Status(ctx context.Context, _ *agentv1.StatusRequest) (*agentv1.StatusResponse, error) {
 	a.mutex.Lock()
-	ranges := len(a.pools)
+	err := a.prepared()
 	a.mutex.Unlock()
-	if ranges == 0 {
-		return nil, failure(codes.Unavailable, "see whether this node reaches the API server, and its node object has podCIDRs", "there are no addresses for pods yet")
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
@@ -112,6 +114,11 @@ func (a *Agent) Check(ctx context.Context, request *agentv1.CheckRequest) (*agen
 	record := a.store.Get(idOf(request.Attachment))
 	if record == nil {
 		return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s is not known", idOf(request.Attachment))
+	}
+	for _, address := range record.Addresses {
+		if !slices.Contains(request.Addresses, address.String()) {
+			return nil, failure(codes.NotFound, "let the runtime make the pod anew", "%s has address %s, of which the runtime doesn't know: it knows %s", record.Pod(), address, strings.Join(request.Addresses, ", "))
+		}
 	}
 	there, err := a.quiverd.Objects(ctx)
 	if err != nil {

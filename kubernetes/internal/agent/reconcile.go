@@ -13,12 +13,16 @@ import (
 
 // Reconcile brings quiverd to what shall be, whatever it has now.
 func (a *Agent) Reconcile(ctx context.Context) error {
+	return errors.Join(a.compare(ctx))
+}
+
+// compare does so; errors of single pods are told apart: they are no fault of the node's.
+func (a *Agent) compare(ctx context.Context) (failed, ofPods error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	var ofPods error
 	a.compared, ofPods = a.bring(ctx)
-	a.brought = a.brought || a.compared == nil && a.pools != nil
-	return errors.Join(a.compared, ofPods)
+	a.brought = a.brought || a.compared == nil && a.pools != nil && a.paths != nil
+	return a.compared, ofPods
 }
 
 // bring does so; errors of single pods are told apart.
@@ -34,9 +38,10 @@ func (a *Agent) bring(ctx context.Context) (failed, ofPods error) {
 	if err != nil {
 		return err, nil
 	}
-	// Without ranges it isn't known what the node shall have: nothing of it is changed.
+	a.tunnels, a.looked = there.Tunnels, true
+	// Without ranges, or the way to other nodes, it isn't known what the node shall have: nothing of it is changed.
 	node, removable := &quiver.Config{}, there.Pods
-	if a.pools != nil {
+	if a.pools != nil && a.paths != nil {
 		node, removable = dataplane.Spare(a.node(), there.Others), there.Ours()
 	}
 	all := &quiver.Config{}
@@ -99,7 +104,16 @@ func (a *Agent) node() *quiver.Config {
 	for _, pool := range a.pools {
 		ranges = append(ranges, dataplane.Range{Prefix: pool.Prefix(), Gateway: pool.Gateway()})
 	}
-	return dataplane.Node(ranges, dataplane.Uplink{Device: a.settings.HostDevice, MTU: a.settings.MTU})
+	uplink := dataplane.Uplink{Device: a.settings.HostDevice}
+	if a.paths == nil {
+		return dataplane.Node(ranges, uplink)
+	}
+	uplink.MTU = a.paths.MTU
+	node := dataplane.Node(ranges, uplink)
+	if a.paths.Overlay != nil {
+		merge(node, dataplane.Tunnels(a.paths.Overlay, ranges))
+	}
+	return node
 }
 
 // tenant has the packets of all pods and of the host looked at for Services and policies, a pod that goes apart; nothing if neither is wanted.
@@ -108,17 +122,40 @@ func (a *Agent) tenant(gone *attachment.Record) *quiver.Config {
 		return &quiver.Config{}
 	}
 	configs := []*quiver.Config{a.node()}
+	if a.paths == nil {
+		// Those of an agent before this one go on being looked at.
+		for _, name := range a.tunnels {
+			configs = append(configs, &quiver.Config{Interfaces: []*quiver.Interface{{Name: name}}})
+		}
+	}
 	for _, record := range a.store.All() {
 		if gone == nil || record.ID != gone.ID {
 			configs = append(configs, dataplane.Objects(record))
 		}
 	}
-	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil)
+	return dataplane.Tenant(dataplane.Interfaces(configs...), a.settings.Services, a.guard != nil, a.settings.KeepSessions)
+}
+
+// tenantNow is the same, of a quiverd that may have tunnels of which an agent that has just started doesn't know: what comes by them must go on being looked at.
+func (a *Agent) tenantNow(ctx context.Context, gone *attachment.Record) (*quiver.Config, error) {
+	if a.paths == nil && !a.looked {
+		there, err := a.quiverd.Objects(ctx)
+		if err != nil {
+			return nil, err
+		}
+		a.tunnels, a.looked = there.Tunnels, true
+	}
+	return a.tenant(gone), nil
 }
 
 // withdraw takes the objects of an attachment away; what fails is made good by Reconcile.
 func (a *Agent) withdraw(ctx context.Context, record *attachment.Record) {
-	if err := a.quiverd.Apply(ctx, a.tenant(record), dataplane.Refs(dataplane.Objects(record))); err != nil {
+	tenant, err := a.tenantNow(ctx, record)
+	if err != nil {
+		a.log.Warn("left to be tidied up later", "pod", record.Pod(), "interface", record.Interface, "why", err)
+		return
+	}
+	if err := a.quiverd.Apply(ctx, tenant, dataplane.Refs(dataplane.Objects(record))); err != nil {
 		a.log.Warn("left to be tidied up later", "pod", record.Pod(), "interface", record.Interface, "why", err)
 		return
 	}
@@ -131,6 +168,7 @@ func (a *Agent) withdraw(ctx context.Context, record *attachment.Record) {
 }
 
 func merge(all, some *quiver.Config) {
+	all.Vrfs = append(all.Vrfs, some.Vrfs...)
 	all.Interfaces = append(all.Interfaces, some.Interfaces...)
 	all.Routes = append(all.Routes, some.Routes...)
 	all.Neighbors = append(all.Neighbors, some.Neighbors...)

@@ -3,9 +3,11 @@
 package annotation
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"sort"
+	"strings"
 )
 
 // Prefixes of keys.
@@ -13,6 +15,9 @@ const (
 	calicoPrefix = "cni.projectcalico.org/"
 	quiverPrefix = "quiver.io/"
 )
+
+// networks says that a pod has further interfaces than one, whose names aren't known here.
+const networks = "k8s.v1.cni.cncf.io/networks"
 
 // An annotation by its two keys.
 type key struct{ calico, quiver string }
@@ -24,6 +29,7 @@ var (
 	memifPorts = key{calicoPrefix + "vppExtraMemifPorts", quiverPrefix + "extraMemifPorts"}
 	memifSpec  = key{calicoPrefix + "vppExtraMemifSpec", quiverPrefix + "extraMemifSpec"}
 	interfaces = key{calicoPrefix + "vppInterfacesSpec", quiverPrefix + "interfacesSpec"}
+	fallback   = key{"", quiverPrefix + "memifFallback"}
 	vcl        = key{calicoPrefix + "vppVcl", ""}
 	// Calico spells it with a small letter, Calico/VPP with a capital one.
 	sources = []string{calicoPrefix + "AllowedSourcePrefixes", calicoPrefix + "allowedSourcePrefixes", quiverPrefix + "allowedSourcePrefixes"}
@@ -33,8 +39,10 @@ var (
 type Error struct {
 	// Key of the annotation.
 	Key string
-	// Position of the fault in the value, counted in bytes from 1; 0: the value as a whole.
+	// Position of the fault in the value, counted in bytes from 1; where the value as a whole is at fault, its beginning.
 	Position int
+	// Line and Column are the same in a value of several lines; 0: it has one.
+	Line, Column int
 	// Reason says what is wrong.
 	Reason string
 	// Remedy says what to do about it.
@@ -42,10 +50,25 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Position == 0 {
-		return fmt.Sprintf("annotation %s: %s", e.Key, e.Reason)
+	if e.Line > 0 {
+		return fmt.Sprintf("annotation %s, line %d, column %d: %s", e.Key, e.Line, e.Column, e.Reason)
 	}
 	return fmt.Sprintf("annotation %s, position %d: %s", e.Key, e.Position, e.Reason)
+}
+
+// locate fills in the line, for a value of several.
+func (e *Error) locate(value string) {
+	e.Position = max(1, e.Position)
+	before := value[:min(e.Position-1, len(value))]
+	if strings.Contains(strings.TrimSpace(value), "\n") {
+		e.Line, e.Column = strings.Count(before, "\n")+1, len(before)-strings.LastIndexByte(before, '\n')
+	}
+}
+
+// Defaults are what pods have whose annotations don't say otherwise.
+type Defaults struct {
+	// MemifDrops: see Memif.Drops.
+	MemifDrops bool
 }
 
 // Pod is what the annotations of a pod ask for.
@@ -56,6 +79,8 @@ type Pod struct {
 	Memif *Memif
 	// Sources are prefixes that it may send from besides its own addresses.
 	Sources []netip.Prefix
+	// Ignored are annotations, or parts of them, that have no effect here: in words.
+	Ignored []string
 }
 
 // Memif is a memif that was asked for.
@@ -64,10 +89,23 @@ type Memif struct {
 	Spec InterfaceSpec
 	// Ports whose traffic it is meant for.
 	Ports []PortRange
+	// Drops what is for these ports while no application is connected; else the ordinary interface takes it.
+	Drops bool `json:",omitempty"`
 }
 
 // Read understands the annotations of a pod for its interface of that name. Its errors are of type *Error.
-func Read(annotations map[string]string, name string) (*Pod, error) {
+func Read(annotations map[string]string, name string, defaults Defaults) (*Pod, error) {
+	pod, err := read(annotations, name, defaults)
+	var fault *Error
+	if errors.As(err, &fault) {
+		fault.locate(annotations[fault.Key])
+		return nil, fault
+	}
+	pod.Ignored = append(ignored(annotations), pod.Ignored...)
+	return pod, nil
+}
+
+func read(annotations map[string]string, name string, defaults Defaults) (*Pod, error) {
 	pod := &Pod{Tun: defaultSpec(true)}
 	found, list, err := in(annotations, sources)
 	if err != nil {
@@ -81,30 +119,54 @@ func Read(annotations map[string]string, name string) (*Pod, error) {
 	if found, value, err := in(annotations, vcl.all()); err != nil || found != "" && value != "disable" {
 		return nil, &Error{Key: vcl.calico, Reason: "there is no host stack for pods", Remedy: "remove it, or say disable"}
 	}
-
-	found, value, err := in(annotations, interfaces.all())
-	if err != nil {
+	if err := pod.shape(annotations, name); err != nil {
 		return nil, err
 	}
-	if found != "" {
-		specs, err := readSpecs(found, value)
-		if err != nil {
-			return nil, err
-		}
-		if spec, named := specs[name]; named {
-			if !spec.L3 {
-				return nil, &Error{Key: found, Reason: fmt.Sprintf("%s: isl3 = false: Ethernet on an ordinary interface is not supported yet", name),
-					Remedy: "leave isl3 out, or ask for Ethernet on the memif"}
-			}
-			pod.Tun = spec
+	pod.Memif, err = readMemif(annotations, defaults)
+	return pod, err
+}
+
+// shape reads that of the ordinary interface.
+func (p *Pod) shape(annotations map[string]string, name string) error {
+	found, text, err := in(annotations, interfaces.all())
+	if err != nil || found == "" {
+		return err
+	}
+	specs, err := readSpecs(found, text)
+	if err != nil {
+		return err
+	}
+	for _, other := range sorted(specs) {
+		_, several := annotations[networks]
+		if other != name && (!several || strings.HasPrefix(other, "memif")) {
+			return &Error{Key: found, Position: specs[other].name, Reason: fmt.Sprintf("the pod has no interface %q here", other),
+				Remedy: fmt.Sprintf("name %s, or describe the memif by %s", name, memifSpec.calico)}
 		}
 	}
+	spec, named := specs[name]
+	if !named {
+		return nil
+	}
+	if !spec.L3 {
+		return &Error{Key: found, Position: spec.fields["isl3"], Reason: fmt.Sprintf("%s: isl3 = false: Ethernet on an ordinary interface is not supported yet", name),
+			Remedy: "leave isl3 out, or ask for Ethernet on the memif"}
+	}
+	p.Tun = spec.InterfaceSpec
+	for _, field := range []string{"rxqsz", "txqsz"} {
+		if at, said := spec.fields[field]; said {
+			p.Ignored = append(p.Ignored, fmt.Sprintf("annotation %s, position %d: %s: %s is for memifs: the kernel decides about queues of an ordinary interface", found, at, name, field))
+		}
+	}
+	return nil
+}
 
+// readMemif reads what memif is asked for; nil: none.
+func readMemif(annotations map[string]string, defaults Defaults) (*Memif, error) {
 	ports, list, err := in(annotations, memifPorts.all())
 	if err != nil {
 		return nil, err
 	}
-	shape, value, err := in(annotations, memifSpec.all())
+	shape, text, err := in(annotations, memifSpec.all())
 	if err != nil {
 		return nil, err
 	}
@@ -113,18 +175,36 @@ func Read(annotations map[string]string, name string) (*Pod, error) {
 			return nil, &Error{Key: shape, Reason: "describes a memif that no annotation asks for",
 				Remedy: fmt.Sprintf("add %s with the ports, such as \"tcp:4444-5555,udp:6081\"", memifPorts.calico)}
 		}
-		return pod, nil
+		if found, _, _ := in(annotations, fallback.all()); found != "" {
+			return nil, &Error{Key: found, Reason: "is about a memif that no annotation asks for", Remedy: fmt.Sprintf("add %s with the ports", memifPorts.calico)}
+		}
+		return nil, nil
 	}
-	pod.Memif = &Memif{Spec: defaultSpec(false)}
-	if pod.Memif.Ports, err = readPorts(ports, list); err != nil {
+	memif := &Memif{Spec: defaultSpec(false), Drops: defaults.MemifDrops}
+	if memif.Ports, err = readPorts(ports, list); err != nil {
 		return nil, err
 	}
 	if shape != "" {
-		if pod.Memif.Spec, err = readSpec(shape, value, false); err != nil {
+		if memif.Spec, err = readSpec(shape, text, false); err != nil {
 			return nil, err
 		}
 	}
-	return pod, nil
+	found, word, err := in(annotations, fallback.all())
+	if err != nil || found == "" {
+		return memif, err
+	}
+	if memif.Drops, err = ParseFallback(word); err != nil {
+		return nil, &Error{Key: found, Reason: err.Error(), Remedy: "give eth0 (which takes the memif's ports while no application is connected), or drop"}
+	}
+	return memif, nil
+}
+
+// ParseFallback understands who takes the ports of a memif to which nobody is connected.
+func ParseFallback(word string) (drops bool, err error) {
+	if word != "eth0" && word != "drop" {
+		return false, fmt.Errorf("%q is not known", word)
+	}
+	return word == "drop", nil
 }
 
 // in finds an annotation under any of its keys.
@@ -135,11 +215,20 @@ func in(annotations map[string]string, keys []string) (found, value string, err 
 			continue
 		}
 		if found != "" && value != text {
-			return "", "", &Error{Key: candidate, Reason: "says something else than " + found, Remedy: "keep one of the two"}
+			return "", "", &Error{Key: candidate, Position: differ(value, text), Reason: "says something else than " + found, Remedy: "keep one of the two"}
 		}
 		found, value = candidate, text
 	}
 	return found, value, nil
+}
+
+// differ is where a text begins to be another one than before.
+func differ(before, text string) int {
+	at := 0
+	for at < min(len(before), len(text)) && before[at] == text[at] {
+		at++
+	}
+	return at + 1
 }
 
 // sorted returns the names of a map in a fixed order, so that of several faults always the same is told.

@@ -34,24 +34,27 @@ func TestWhatPodsAskFor(t *testing.T) {
 		{"foreign annotations", map[string]string{"example.com/x": "{"}, Pod{Tun: plain}},
 		{"further sources", map[string]string{bigSources: `["172.16.104.7", "3.4.5.6/24","fd00::/64"]`}, Pod{Tun: plain, Sources: sources}},
 		{"no further sources", map[string]string{smallSources: " [ ] "}, Pod{Tun: plain}},
+		{"a shape in other words", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"RX":3,"TX":4,"RxQsz":512,"txQsz":2048,"isL3":true,"rxmode":"polling","rx":null}`}, Pod{Tun: plain, Memif: &Memif{Spec: wide, Ports: []PortRange{{"tcp", 1, 1}}}}},
 		{"sources by all names", map[string]string{bigSources: `["fd00::7"]`, smallSources: `["fd00::7"]`, "quiver.io/allowedSourcePrefixes": `["fd00::7"]`},
 			Pod{Tun: plain, Sources: []netip.Prefix{netip.MustParsePrefix("fd00::7/128")}}},
 		{"a host stack that isn't wanted", map[string]string{"cni.projectcalico.org/vppVcl": "disable"}, Pod{Tun: plain}},
 		{"a memif", map[string]string{calicoPorts: "tcp:4444-20000,udp:6081"},
-			Pod{Tun: plain, Memif: &Memif{ethernet, []PortRange{{"tcp", 4444, 20000}, {"udp", 6081, 6081}}}}},
+			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 4444, 20000}, {"udp", 6081, 6081}}}}},
+		{"a memif without fallback", map[string]string{calicoPorts: "tcp:1", "quiver.io/memifFallback": "drop"},
+			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 1, 1}}, Drops: true}}},
 		{"capitals and spaces", map[string]string{calicoPorts: " TCP:80, Udp:0-65535 "},
-			Pod{Tun: plain, Memif: &Memif{ethernet, []PortRange{{"tcp", 80, 80}, {"udp", 0, 65535}}}}},
+			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 80, 80}, {"udp", 0, 65535}}}}},
 		{"a memif of a shape", map[string]string{calicoPorts: "tcp:1",
-			calicoSpec: `{"rx":3,"tx":4,"rxqsz":512,"txqsz":2048,"isl3":true,"rxMode":"polling"}`}, Pod{Tun: plain, Memif: &Memif{wide, []PortRange{{"tcp", 1, 1}}}}},
+			calicoSpec: `{"rx":3,"tx":4,"rxqsz":512,"txqsz":2048,"isl3":true,"rxMode":"polling"}`}, Pod{Tun: plain, Memif: &Memif{Spec: wide, Ports: []PortRange{{"tcp", 1, 1}}}}},
 		{"the same by our own prefix", map[string]string{"quiver.io/extraMemifPorts": "tcp:1",
-			"quiver.io/extraMemifSpec": `{"rx":3,"tx":4,"rxqsz":512,"txqsz":2048,"isl3":true,"rxMode":"polling"}`}, Pod{Tun: plain, Memif: &Memif{wide, []PortRange{{"tcp", 1, 1}}}}},
+			"quiver.io/extraMemifSpec": `{"rx":3,"tx":4,"rxqsz":512,"txqsz":2048,"isl3":true,"rxMode":"polling"}`}, Pod{Tun: plain, Memif: &Memif{Spec: wide, Ports: []PortRange{{"tcp", 1, 1}}}}},
 		{"both prefixes of one mind", map[string]string{calicoPorts: "tcp:1", "quiver.io/extraMemifPorts": "tcp:1"},
-			Pod{Tun: plain, Memif: &Memif{ethernet, []PortRange{{"tcp", 1, 1}}}}},
-		{"eth0 of a shape", map[string]string{calicoMap: `{"eth0":{"rx":2,"tx":2},"net1":{"rx":9}}`}, Pod{Tun: two}},
-		{"another interface of a shape", map[string]string{calicoMap: `{"memif-a":{"isl3":false}}`}, Pod{Tun: plain}},
+			Pod{Tun: plain, Memif: &Memif{Spec: ethernet, Ports: []PortRange{{"tcp", 1, 1}}}}},
+		{"eth0 of a shape", map[string]string{calicoMap: `{"eth0":{"rx":2,"tx":2}}`}, Pod{Tun: two}},
+		{"one of several interfaces", map[string]string{calicoMap: `{"eth0":{"rx":2,"tx":2},"net1":{"rx":9}}`, networks: "other"}, Pod{Tun: two}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Read(c.annotations, "eth0")
+			got, err := Read(c.annotations, "eth0", Defaults{})
 			if err != nil || !reflect.DeepEqual(*got, c.want) {
 				t.Fatalf("got %+v, %v; want %+v", got, err, c.want)
 			}
@@ -75,39 +78,106 @@ func TestFaultsAreNamedWithTheirPosition(t *testing.T) {
 		{"signed port", map[string]string{calicoPorts: "tcp:+5"}, calicoPorts, 5, "+5"},
 		{"end of range", map[string]string{calicoPorts: "tcp:1-x"}, calicoPorts, 7, "x"},
 		{"range backwards", map[string]string{calicoPorts: "udp:9-3"}, calicoPorts, 7, "before"},
-		{"overlap", map[string]string{calicoPorts: "tcp:1-9,tcp:9"}, calicoPorts, 9, "overlaps"},
+		{"overlap", map[string]string{calicoPorts: "tcp:1-9,  tcp:9"}, calicoPorts, 11, `"tcp:9" overlaps tcp:1-9`},
 		{"syntax", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":2,}`}, calicoSpec, 9, "'}'"},
 		{"cut short", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":2`}, calicoSpec, 8, "too early"},
-		{"something behind", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{} {}`}, calicoSpec, 3, "follows"},
-		{"kind of value", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":"2"}`}, calicoSpec, 9, "rx"},
-		{"unknown field", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxs":2}`}, calicoSpec, 0, "rxs"},
-		{"too many queues", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":17}`}, calicoSpec, 0, "rx = 17"},
-		{"no queue", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":0}`}, calicoSpec, 0, "tx = 0"},
-		{"ring size", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxqsz":1000}`}, calicoSpec, 0, "rxqsz = 1000"},
-		{"mode", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxMode":"fast"}`}, calicoSpec, 0, "fast"},
-		{"an interface's fault", map[string]string{calicoMap: `{"net1":{"rx":99}}`}, calicoMap, 0, "net1: rx = 99"},
-		{"Ethernet as eth0", map[string]string{calicoMap: `{"eth0":{"isl3":false}}`}, calicoMap, 0, "isl3"},
-		{"a shape of nothing", map[string]string{calicoSpec: `{}`}, calicoSpec, 0, "no annotation asks for"},
-		{"two minds", map[string]string{calicoPorts: "tcp:1", "quiver.io/extraMemifPorts": "tcp:2"}, "quiver.io/extraMemifPorts", 0, calicoPorts},
-		{"host stack", map[string]string{"cni.projectcalico.org/vppVcl": "enable"}, "cni.projectcalico.org/vppVcl", 0, "host stack"},
+		{"something behind", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{} {}`}, calicoSpec, 4, "after top-level value"},
+		{"kind of value", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":"2"}`}, calicoSpec, 7, "rx is a string"},
+		{"unknown field", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxs":2}`}, calicoSpec, 2, "rxs"},
+		{"too many queues", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx": 17}`}, calicoSpec, 8, "rx = 17"},
+		{"no queue", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rx":2, "tx":0}`}, calicoSpec, 15, "tx = 0"},
+		{"queues below zero", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":-1}`}, calicoSpec, 7, "tx = -1"},
+		{"half a queue", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":1.5}`}, calicoSpec, 7, "tx = 1.5"},
+		{"twice", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"tx":1,"tx":2}`}, calicoSpec, 9, "twice"},
+		{"no object", map[string]string{calicoPorts: "tcp:1", calicoSpec: ` 7`}, calicoSpec, 2, "expected an object, not a number"},
+		{"layer", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"isl3":1}`}, calicoSpec, 9, "isl3 is a number"},
+		{"ring size", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxqsz":1000}`}, calicoSpec, 10, "rxqsz = 1000"},
+		{"mode", map[string]string{calicoPorts: "tcp:1", calicoSpec: `{"rxMode":"fast"}`}, calicoSpec, 11, "fast"},
+		{"an interface's fault", map[string]string{calicoMap: `{"net1":{"rx":99}}`}, calicoMap, 15, "net1: rx = 99"},
+		{"an interface that is no object", map[string]string{calicoMap: `{"eth0":[2]}`}, calicoMap, 9, "eth0: expected an object, not an array"},
+		{"an interface that there isn't", map[string]string{calicoMap: `{"eth0":{},"memif-a":{"isl3":false}}`}, calicoMap, 12, "memif-a"},
+		{"a memif among several", map[string]string{calicoMap: `{"memif-a":{}}`, networks: "other"}, calicoMap, 2, "memif-a"},
+		{"fallback", map[string]string{calicoPorts: "tcp:1", "quiver.io/memifFallback": "tun"}, "quiver.io/memifFallback", 1, "tun"},
+		{"fallback of nothing", map[string]string{"quiver.io/memifFallback": "drop"}, "quiver.io/memifFallback", 1, "no annotation asks for"},
+		{"Ethernet as eth0", map[string]string{calicoMap: `{"eth0":{"isl3":false}}`}, calicoMap, 17, "isl3"},
+		{"a shape of nothing", map[string]string{calicoSpec: `{}`}, calicoSpec, 1, "no annotation asks for"},
+		{"two minds", map[string]string{calicoPorts: "tcp:1", "quiver.io/extraMemifPorts": "tcp:2"}, "quiver.io/extraMemifPorts", 5, calicoPorts},
+		{"host stack", map[string]string{"cni.projectcalico.org/vppVcl": "enable"}, "cni.projectcalico.org/vppVcl", 1, "host stack"},
 		{"sources: no array", map[string]string{smallSources: `"10.0.0.1"`}, smallSources, 1, "array"},
-		{"sources: nothing", map[string]string{smallSources: ""}, smallSources, 1, "array"},
+		{"sources: nothing", map[string]string{smallSources: ""}, smallSources, 1, "too early"},
 		{"sources: no address", map[string]string{bigSources: `["10.0.0.1", "10.0.0"]`}, bigSources, 14, "10.0.0"},
 		{"sources: length", map[string]string{bigSources: `["fd00::/129"]`}, bigSources, 2, "fd00::/129"},
-		{"sources: no string", map[string]string{bigSources: `["10.0.0.1",7]`}, bigSources, 13, "no string"},
-		{"sources: not ended", map[string]string{bigSources: `["10.0.0.1"`}, bigSources, 12, "end"},
-		{"sources: goes on", map[string]string{bigSources: `[] []`}, bigSources, 4, "follows"},
-		{"sources: two minds", map[string]string{bigSources: `["10.0.0.1"]`, smallSources: `[]`}, smallSources, 0, bigSources},
+		{"sources: no string", map[string]string{bigSources: `["10.0.0.1",7]`}, bigSources, 13, "expected a string, not a number"},
+		{"sources: too many", map[string]string{bigSources: "[" + strings.Repeat(`"10.0.0.1",`, 64) + `"10.0.0.2"]`}, bigSources, 2 + 64*11, `"10.0.0.2" is one more`},
+		{"sources: not ended", map[string]string{bigSources: `["10.0.0.1"`}, bigSources, 12, "too early"},
+		{"sources: goes on", map[string]string{bigSources: `[] []`}, bigSources, 4, "after top-level value"},
+		{"sources: two minds", map[string]string{bigSources: `["10.0.0.1"]`, smallSources: `[]`}, smallSources, 2, bigSources},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Read(c.annotations, "eth0")
+			got, err := Read(c.annotations, "eth0", Defaults{})
 			var fault *Error
 			if !errors.As(err, &fault) {
 				t.Fatalf("got %+v, %v", got, err)
 			}
-			if fault.Key != c.key || c.position != 0 && fault.Position != c.position || !strings.Contains(fault.Reason, c.words) || fault.Remedy == "" {
+			if fault.Key != c.key || fault.Position != c.position || !strings.Contains(fault.Reason, c.words) || fault.Remedy == "" {
 				t.Fatalf("got %+v; want key %s, position %d, %q", fault, c.key, c.position, c.words)
 			}
 		})
+	}
+}
+
+func TestAFaultInSeveralLinesIsNamedByItsLine(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+	}{
+		{"{\n  \"rx\": 2,\n  \"tx\": 99\n}", "line 3, column 9"},
+		{"{\n  \"rx\": 2,\n}", "line 3, column 1"},
+		// As a block in YAML has it.
+		{"{\"tx\": 99}\n", "position 8"},
+	} {
+		_, err := Read(map[string]string{calicoPorts: "tcp:1", calicoSpec: c.text}, "eth0", Defaults{})
+		if err == nil || !strings.HasPrefix(err.Error(), "annotation "+calicoSpec+", "+c.want+": ") {
+			t.Errorf("%q: %v; want %s", c.text, err, c.want)
+		}
+	}
+}
+
+func TestWhoTakesAMemifsPortsIsTheAgentsToSayWherePodsDont(t *testing.T) {
+	for word, want := range map[string]bool{"": true, "drop": true, "eth0": false} {
+		annotations := map[string]string{calicoPorts: "tcp:1"}
+		if word != "" {
+			annotations["quiver.io/memifFallback"] = word
+		}
+		pod, err := Read(annotations, "eth0", Defaults{MemifDrops: true})
+		if err != nil || pod.Memif.Drops != want {
+			t.Errorf("%q: %+v, %v", word, pod, err)
+		}
+	}
+	if pod, err := Read(nil, "eth0", Defaults{MemifDrops: true}); err != nil || pod.Memif != nil {
+		t.Errorf("%+v, %v", pod, err)
+	}
+}
+
+func TestWhatHasNoEffectIsTold(t *testing.T) {
+	for _, c := range []struct {
+		annotations map[string]string
+		want        []string
+	}{
+		{map[string]string{"cni.projectcalico.org/podIP": "10.0.0.1", "example.com/vppX": "1", "quiver.io/status": "{}", calicoPorts: "tcp:1"}, nil},
+		{map[string]string{"cni.projectcalico.org/vppExtraMemifPort": "tcp:1"}, []string{"vppExtraMemifPort is not known"}},
+		{map[string]string{"quiver.io/memifPorts": "tcp:1", "quiver.io/loadBalancing": "maglev"}, []string{"quiver.io/loadBalancing is for Services", "quiver.io/memifPorts is not known"}},
+		{map[string]string{"cni.projectcalico.org/vppHashConfig": "srcaddr", "extensions.projectcalico.org/network": "blue"}, []string{"vppHashConfig is for Services", "one network of pods"}},
+		{map[string]string{calicoMap: `{"eth0":{"rx":2,"rxqsz":256}}`}, []string{"position 25: eth0: rxqsz"}},
+	} {
+		pod, err := Read(c.annotations, "eth0", Defaults{})
+		if err != nil || len(pod.Ignored) != len(c.want) {
+			t.Errorf("%v: %+v, %v; want %q", c.annotations, pod, err, c.want)
+			continue
+		}
+		for i, words := range c.want {
+			if !strings.Contains(pod.Ignored[i], words) {
+				t.Errorf("%v: %q; want %q", c.annotations, pod.Ignored[i], words)
+			}
+		}
 	}
 }

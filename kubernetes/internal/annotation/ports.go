@@ -27,7 +27,8 @@ func readPorts(key, list string) ([]PortRange, error) {
 		}
 		for _, other := range ranges {
 			if other.Protocol == parsed.Protocol && other.First <= parsed.Last && parsed.First <= other.Last {
-				return nil, &Error{Key: key, Position: at, Reason: fmt.Sprintf("%q overlaps %s:%d-%d", entry, other.Protocol, other.First, other.Last),
+				begins := at + len(entry) - len(strings.TrimLeft(entry, " "))
+				return nil, &Error{Key: key, Position: begins, Reason: fmt.Sprintf("%q overlaps %s:%d-%d", strings.TrimSpace(entry), other.Protocol, other.First, other.Last),
 					Remedy: "name each port once"}
 			}
 		}

@@ -3,7 +3,6 @@ package annotation
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/netip"
 	"strings"
 )
@@ -15,48 +14,27 @@ const sourcesRemedy = `write a JSON array of prefixes and addresses: ["172.16.10
 
 // readSources understands ["172.16.104.7", "3.4.5.0/24"].
 func readSources(key, text string) ([]netip.Prefix, error) {
+	v, err := readJSON(key, text, sourcesRemedy)
+	if err != nil {
+		return nil, err
+	}
 	var prefixes []netip.Prefix
-	decoder := json.NewDecoder(strings.NewReader(text))
-	// position of what comes next, counted from 1.
-	position := func() int {
-		rest := text[decoder.InputOffset():]
-		return len(text) - len(strings.TrimLeft(rest, " \t\r\n,")) + 1
-	}
-	wrong := func(at int, format string, arguments ...any) error {
-		return &Error{Key: key, Position: at, Reason: fmt.Sprintf(format, arguments...), Remedy: sourcesRemedy}
-	}
-	at := position()
-	if open, err := decoder.Token(); err != nil || open != json.Delim('[') {
-		return nil, wrong(at, "no JSON array begins here")
-	}
-	for decoder.More() {
-		at = position()
-		token, err := decoder.Token()
-		if err != nil {
-			return nil, wrong(at, "%s", strings.TrimPrefix(err.Error(), "json: "))
-		}
-		word, isString := token.(string)
-		if !isString {
-			return nil, wrong(at, "%v is no string", token)
+	err = v.array(func(element json.Token, at int) error {
+		word, is := element.(string)
+		if !is {
+			return v.wrong(at, "expected a string, not %s", kindOf(element))
 		}
 		prefix, err := readPrefix(word)
 		if err != nil {
-			return nil, wrong(at, "%q is neither an address nor a prefix", word)
+			return v.wrong(at, "%q is neither an address nor a prefix", word)
+		}
+		if len(prefixes) == mostSources {
+			return &Error{Key: key, Position: at, Reason: fmt.Sprintf("%q is one more than the %d prefixes that a pod may have", word, mostSources), Remedy: "join neighbouring ones to a shorter prefix"}
 		}
 		prefixes = append(prefixes, prefix)
-	}
-	at = position()
-	if _, err := decoder.Token(); err != nil {
-		return nil, wrong(at, "the array doesn't end here as it should")
-	}
-	at = position()
-	if _, more := decoder.Token(); more != io.EOF {
-		return nil, wrong(at, "something follows the array")
-	}
-	if len(prefixes) > mostSources {
-		return nil, wrong(0, "%d prefixes; %d are allowed", len(prefixes), mostSources)
-	}
-	return prefixes, nil
+		return nil
+	})
+	return prefixes, err
 }
 
 // readPrefix understands a prefix, whose bits beyond its length don't count, or an address.

@@ -2,10 +2,10 @@ package annotation
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/bits"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -29,114 +29,128 @@ const (
 	largestQueue  = 16384
 )
 
-// The value in an annotation. Pointers tell what was left out.
-type specText struct {
-	Rx     *int64  `json:"rx"`
-	Tx     *int64  `json:"tx"`
-	RxSize *int64  `json:"rxqsz"`
-	TxSize *int64  `json:"txqsz"`
-	L3     *bool   `json:"isl3"`
-	RxMode *string `json:"rxMode"`
+const specRemedy = `write JSON with the fields rx, tx, rxqsz, txqsz, isl3, rxMode, such as {"rx": 2, "tx": 2}`
+
+// Fields of a specification that are numbers.
+var numbers = map[string]struct {
+	to    func(*InterfaceSpec) *uint32
+	right func(uint64) bool
+	rule  string
+}{
+	"rx":    {func(s *InterfaceSpec) *uint32 { return &s.RxQueues }, isQueues, fmt.Sprintf("give a number of queues from 1 to %d", mostQueues)},
+	"tx":    {func(s *InterfaceSpec) *uint32 { return &s.TxQueues }, isQueues, fmt.Sprintf("give a number of queues from 1 to %d", mostQueues)},
+	"rxqsz": {func(s *InterfaceSpec) *uint32 { return &s.RxSize }, isSize, fmt.Sprintf("give a power of two from %d to %d", smallestQueue, largestQueue)},
+	"txqsz": {func(s *InterfaceSpec) *uint32 { return &s.TxSize }, isSize, fmt.Sprintf("give a power of two from %d to %d", smallestQueue, largestQueue)},
+}
+
+// All fields. As for encoding/json, which reads them in Calico/VPP, capitals make no difference.
+var fieldNames = []string{"rx", "tx", "rxqsz", "txqsz", "isl3", "rxMode"}
+
+func isQueues(n uint64) bool { return 1 <= n && n <= mostQueues }
+
+func isSize(n uint64) bool {
+	return smallestQueue <= n && n <= largestQueue && bits.OnesCount64(n) == 1
 }
 
 func defaultSpec(l3 bool) InterfaceSpec {
 	return InterfaceSpec{RxQueues: 1, TxQueues: 1, RxSize: 1024, TxSize: 1024, L3: l3, RxMode: "adaptive"}
 }
 
+// placed is a specification, and where in the annotation what it says stands.
+type placed struct {
+	InterfaceSpec
+	// Name of the interface; and of the fields that are there, the values.
+	name   int
+	fields map[string]int
+}
+
 // readSpec understands one InterfaceSpec.
 func readSpec(key, text string, l3 bool) (InterfaceSpec, error) {
-	var value specText
-	if err := decode(key, text, &value); err != nil {
+	v, err := readJSON(key, text, specRemedy)
+	if err != nil {
 		return InterfaceSpec{}, err
 	}
-	return value.spec(key, "", l3)
+	spec, err := v.spec("", l3)
+	return spec.InterfaceSpec, err
 }
 
 // readSpecs understands a map from interface name to InterfaceSpec; every entry must be right.
-func readSpecs(key, text string) (map[string]InterfaceSpec, error) {
-	var values map[string]specText
-	if err := decode(key, text, &values); err != nil {
+func readSpecs(key, text string) (map[string]placed, error) {
+	v, err := readJSON(key, text, `write JSON: {"eth0": {"rx": 2, "tx": 2}}`)
+	if err != nil {
 		return nil, err
 	}
-	specs := map[string]InterfaceSpec{}
-	for _, name := range sorted(values) {
-		spec, err := values[name].spec(key, name+": ", !strings.HasPrefix(name, "memif"))
-		if err != nil {
-			return nil, err
-		}
+	specs := map[string]placed{}
+	err = v.object("", func(name string, at int) error {
+		spec, err := v.spec(name+": ", !strings.HasPrefix(name, "memif"))
+		spec.name = at
 		specs[name] = spec
-	}
-	return specs, nil
+		return err
+	})
+	return specs, err
 }
 
-// spec checks the fields and puts defaults for those that are left out.
-func (t specText) spec(key, where string, l3 bool) (InterfaceSpec, error) {
-	spec := defaultSpec(l3)
-	for _, field := range []struct {
-		name  string
-		value *int64
-		to    *uint32
-		right func(int64) bool
-		rule  string
-	}{
-		{"rx", t.Rx, &spec.RxQueues, isQueues, fmt.Sprintf("a number of queues from 1 to %d", mostQueues)},
-		{"tx", t.Tx, &spec.TxQueues, isQueues, fmt.Sprintf("a number of queues from 1 to %d", mostQueues)},
-		{"rxqsz", t.RxSize, &spec.RxSize, isSize, fmt.Sprintf("a power of two from %d to %d", smallestQueue, largestQueue)},
-		{"txqsz", t.TxSize, &spec.TxSize, isSize, fmt.Sprintf("a power of two from %d to %d", smallestQueue, largestQueue)},
-	} {
-		if field.value == nil {
-			continue
+// spec reads one, with defaults for fields that are left out.
+func (v *value) spec(where string, l3 bool) (placed, error) {
+	spec := placed{defaultSpec(l3), 0, map[string]int{}}
+	err := v.object(where, func(name string, at int) error {
+		known := slices.IndexFunc(fieldNames, func(field string) bool { return strings.EqualFold(field, name) })
+		if known < 0 {
+			return &Error{Key: v.key, Position: at, Reason: fmt.Sprintf("%sthere is no field %q", where, name), Remedy: specRemedy}
 		}
-		if !field.right(*field.value) {
-			return spec, &Error{Key: key, Reason: fmt.Sprintf("%s%s = %d is not possible", where, field.name, *field.value), Remedy: "give " + field.rule}
-		}
-		*field.to = uint32(*field.value)
-	}
-	if t.L3 != nil {
-		spec.L3 = *t.L3
-	}
-	if t.RxMode != nil {
-		switch *t.RxMode {
-		case "polling", "interrupt", "adaptive":
-			spec.RxMode = *t.RxMode
-		case "default", "":
-		default:
-			return spec, &Error{Key: key, Reason: fmt.Sprintf("%srxMode = %q is not known", where, *t.RxMode),
-				Remedy: "give polling, interrupt, adaptive or default"}
-		}
-	}
-	return spec, nil
-}
-
-func isQueues(n int64) bool { return 1 <= n && n <= mostQueues }
-
-func isSize(n int64) bool {
-	return smallestQueue <= n && n <= largestQueue && bits.OnesCount64(uint64(n)) == 1
-}
-
-// decode reads JSON strictly and tells where it is wrong.
-func decode(key, text string, to any) error {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(to)
-	position := int(decoder.InputOffset()) + 1
-	if err == nil {
-		if _, more := decoder.Token(); more == io.EOF {
+		name, at = fieldNames[known], v.next()
+		spec.fields[name] = at
+		token, _ := v.decoder.Token()
+		if token == nil {
+			// As if it were left out.
+			delete(spec.fields, name)
 			return nil
 		}
-		err = errors.New("something follows the value")
+		return v.field(&spec.InterfaceSpec, where+name, name, token, at)
+	})
+	return spec, err
+}
+
+// field reads one of a specification.
+func (v *value) field(spec *InterfaceSpec, full, name string, token json.Token, at int) error {
+	wrong := func(remedy, format string, arguments ...any) error {
+		return &Error{Key: v.key, Position: at, Reason: full + " " + fmt.Sprintf(format, arguments...), Remedy: remedy}
 	}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		position = int(syntax.Offset)
-	case errors.As(err, &kind):
-		position = int(kind.Offset)
-		err = fmt.Errorf("%s: expected %s, not a JSON %s", kind.Field, kind.Type, kind.Value)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		position, err = len(text)+1, errors.New("the JSON ends too early")
+	switch name {
+	case "isl3":
+		is, right := token.(bool)
+		if !right {
+			return wrong("give true for IP packets, false for Ethernet", "is %s", kindOf(token))
+		}
+		spec.L3 = is
+	case "rxMode":
+		mode, is := token.(string)
+		if !is || !slices.Contains([]string{"polling", "interrupt", "adaptive", "default", ""}, mode) {
+			return wrong("give polling, interrupt, adaptive or default", "= %s is not known", written(token))
+		}
+		if mode != "default" && mode != "" {
+			spec.RxMode = mode
+		}
+	default:
+		number := numbers[name]
+		text, is := token.(json.Number)
+		if !is {
+			return wrong(number.rule, "is %s", kindOf(token))
+		}
+		// (What is no whole number, or below zero, is not possible either.)
+		n, err := strconv.ParseUint(string(text), 10, 64)
+		if err != nil || !number.right(n) {
+			return wrong(number.rule, "= %s is not possible", text)
+		}
+		*number.to(spec) = uint32(n)
 	}
-	return &Error{Key: key, Position: position, Reason: strings.TrimPrefix(err.Error(), "json: "),
-		Remedy: `write JSON with the fields rx, tx, rxqsz, txqsz, isl3, rxMode, such as {"rx": 2, "tx": 2}`}
+	return nil
+}
+
+// written is a value as it stands in JSON, or what it is.
+func written(token json.Token) string {
+	if text, is := token.(string); is {
+		return strconv.Quote(text)
+	}
+	return kindOf(token)
 }

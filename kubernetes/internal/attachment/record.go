@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"quiver/kubernetes/internal/annotation"
 )
@@ -38,6 +39,8 @@ type Record struct {
 	PodNamespace string `json:"podNamespace,omitempty"`
 	PodName      string `json:"podName,omitempty"`
 	PodUID       string `json:"podUID,omitempty"`
+	// Since is when it was first written: who has an address that another one has, too, is decided by that.
+	Since time.Time `json:"since,omitzero"`
 	// MTU of the interfaces, in bytes.
 	MTU uint32 `json:"mtu"`
 	// Addresses of the pod, at most one per family: of both interfaces.

@@ -45,7 +45,6 @@ func Open(directory string) (*Store, error) {
 	}
 	store := &Store{directory: directory, records: map[ID]*Record{}, used: map[netip.Addr]ID{}}
 	var all []*Record
-	written := map[*Record]time.Time{}
 	files, err := os.ReadDir(directory)
 	if err != nil {
 		return nil, err
@@ -74,10 +73,14 @@ func Open(directory string) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		all, written[record] = append(all, record), about.ModTime()
+		if record.Since.IsZero() {
+			// Of a program that didn't write it.
+			record.Since = about.ModTime()
+		}
+		all = append(all, record)
 	}
 	slices.SortFunc(all, func(a, b *Record) int {
-		return cmp.Or(written[a].Compare(written[b]), strings.Compare(a.Key(), b.Key()))
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Key(), b.Key()))
 	})
 	store.disputed = all
 	store.settle()
@@ -151,6 +154,9 @@ func (s *Store) InUse(address netip.Addr) bool {
 
 // Put keeps an attachment; when it returns, it is on disk.
 func (s *Store) Put(record *Record) error {
+	if record.Since.IsZero() {
+		record.Since = time.Now().Round(0).UTC()
+	}
 	text, err := json.MarshalIndent(record, "", "  ")
 	if err != nil {
 		return err

@@ -172,3 +172,33 @@ func TestFarewellsAreHeardOnce(t *testing.T) {
 		t.Fatalf("heard %v", heard)
 	}
 }
+
+// Only who was first counts, however often a record is written anew.
+func TestWhatIsWrittenAnewStaysAsOldAsItWas(t *testing.T) {
+	directory := t.TempDir()
+	address := netip.MustParseAddr("10.0.0.2")
+	put := func(container string) *Store {
+		store, err := Open(directory)
+		if err == nil {
+			err = store.Put(&Record{ID: ID{container, "eth0"}, Addresses: []netip.Addr{address}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	first := put("first")
+	put("second")
+	resized := *first.Get(ID{"first", "eth0"})
+	resized.MTU = 1300
+	if err := first.Put(&resized); err != nil {
+		t.Fatal(err)
+	}
+	store, err := Open(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := store.Get(ID{"first", "eth0"}); got == nil || got.MTU != 1300 || len(store.Disputes()) != 1 {
+		t.Errorf("%+v, %+v", got, store.Disputes())
+	}
+}

@@ -94,7 +94,7 @@ func (c *Client) Clear(ctx context.Context) error {
 
 // Objects are those in the dataplane, VIPs and their routes apart.
 func (c *Client) Objects(ctx context.Context) (*Found, error) {
-	all, err := c.get(ctx, quiver.Kind_KIND_INTERFACE, quiver.Kind_KIND_ROUTE, quiver.Kind_KIND_NEIGHBOR, quiver.Kind_KIND_TENANT)
+	all, err := c.get(ctx, quiver.Kind_KIND_VRF, quiver.Kind_KIND_INTERFACE, quiver.Kind_KIND_ROUTE, quiver.Kind_KIND_NEIGHBOR, quiver.Kind_KIND_TENANT)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +150,8 @@ func (c *Client) get(ctx context.Context, kinds ...quiver.Kind) (*quiver.Config,
 
 func add(all *quiver.Config, object *quiver.Object) {
 	switch {
+	case object.GetVrf() != nil:
+		all.Vrfs = append(all.Vrfs, object.GetVrf())
 	case object.GetInterface() != nil:
 		all.Interfaces = append(all.Interfaces, object.GetInterface())
 	case object.GetRoute() != nil:
@@ -189,6 +191,9 @@ func (c *Client) Watch(ctx context.Context, up func()) error {
 // Refs names the objects of a configuration.
 func Refs(config *quiver.Config) []*quiver.ObjectRef {
 	var refs []*quiver.ObjectRef
+	for _, vrf := range config.GetVrfs() {
+		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_VRF, Name: vrf.Name})
+	}
 	for _, vip := range config.GetVips() {
 		refs = append(refs, &quiver.ObjectRef{Kind: quiver.Kind_KIND_VIP, Name: vip.Name})
 	}

@@ -12,6 +12,8 @@ type Found struct {
 	Pods []*quiver.ObjectRef
 	// Node are the agent's, made for the node as a whole.
 	Node []*quiver.ObjectRef
+	// Tunnels to other nodes, by name: some of those in Node.
+	Tunnels []string
 	// Others are none of the agent's business.
 	Others []*quiver.ObjectRef
 }
@@ -27,7 +29,7 @@ func sort(all *quiver.Config) *Found {
 	pods, node, others := &quiver.Config{}, &quiver.Config{}, &quiver.Config{}
 	whose := func(device string) *quiver.Config {
 		switch {
-		case device == gateway || device == uplink:
+		case device == gateway || device == uplink || device == underlay || IsTunnel(device):
 			return node
 		case strings.HasPrefix(device, ours):
 			return pods
@@ -35,14 +37,22 @@ func sort(all *quiver.Config) *Found {
 		return others
 	}
 	ranges := map[string]bool{}
+	var tunnels []string
 	for _, device := range all.Interfaces {
 		to := whose(device.Name)
 		to.Interfaces = append(to.Interfaces, device)
+		if IsTunnel(device.Name) {
+			tunnels = append(tunnels, device.Name)
+		}
 		if device.Name == uplink {
 			for _, route := range device.GetTap().GetHostRoutes() {
 				ranges[route.Prefix] = true
 			}
 		}
+	}
+	for _, vrf := range all.Vrfs {
+		to := whose(vrf.Name)
+		to.Vrfs = append(to.Vrfs, vrf)
 	}
 	for _, route := range all.Routes {
 		to := others
@@ -64,5 +74,5 @@ func sort(all *quiver.Config) *Found {
 		to := whose(neighbor.Interface)
 		to.Neighbors = append(to.Neighbors, neighbor)
 	}
-	return &Found{Refs(pods), Refs(node), Refs(others)}
+	return &Found{Refs(pods), Refs(node), tunnels, Refs(others)}
 }

@@ -34,10 +34,12 @@ type Uplink struct {
 // Node is what the dataplane has besides pods: the router's addresses; to the host, a tun in quiverd's own network namespace, which the
 // host has for its way to the ranges, and quiverd for its way to everything else.
 func Node(ranges []Range, to Uplink) *quiver.Config {
-	own := []string{routerAddress4}
+	// What is first tells of errors: pods of other nodes believe that only of an address of this node's range.
+	var own []string
 	for _, r := range ranges {
 		own = append(own, host(r.Gateway))
 	}
+	own = append(own, routerAddress4)
 	config := &quiver.Config{Interfaces: []*quiver.Interface{
 		{Name: gateway, Addresses: own, Port: &quiver.Interface_Loopback{Loopback: &quiver.Loopback{}}},
 	}}
@@ -62,7 +64,7 @@ func Spare(config *quiver.Config, others []*quiver.ObjectRef) *quiver.Config {
 	for _, ref := range others {
 		taken[refName(ref)] = true
 	}
-	spared := &quiver.Config{Interfaces: config.Interfaces, Neighbors: config.Neighbors, Tenants: config.Tenants}
+	spared := &quiver.Config{Vrfs: config.Vrfs, Interfaces: config.Interfaces, Neighbors: config.Neighbors, Tenants: config.Tenants}
 	for _, route := range config.Routes {
 		if !taken[refName(Refs(&quiver.Config{Routes: []*quiver.Route{route}})[0])] {
 			spared.Routes = append(spared.Routes, route)

@@ -77,6 +77,9 @@ func addMemif(config *quiver.Config, record *attachment.Record) {
 			config.Neighbors = append(config.Neighbors, &quiver.Neighbor{Interface: device.Name, Address: hop.Address, Mac: MemifMAC})
 		}
 		config.Routes[i].PortSplit = &quiver.PortSplit{Ports: ports(record.Memif.Ports), NextHop: hop}
+		if record.Memif.Drops {
+			config.Routes[i].PortSplit.WithoutPeer = quiver.PortSplitFallback_PORT_SPLIT_FALLBACK_DROP
+		}
 	}
 }
 

@@ -25,8 +25,8 @@ var protocols = map[core.Protocol]quiver.VipProtocol{
 	core.ProtocolUDP: quiver.VipProtocol_VIP_PROTOCOL_UDP, core.ProtocolSCTP: quiver.VipProtocol_VIP_PROTOCOL_SCTP,
 }
 
-// Tenant has the sessions of interfaces looked at: for VIPs, and whether policies let them pass.
-func Tenant(interfaces []string, vips, policies bool) *quiver.Config {
+// Tenant has the sessions of interfaces looked at: for VIPs, and whether policies let them pass. With keep, policies that change cut none that there are.
+func Tenant(interfaces []string, vips, policies, keep bool) *quiver.Config {
 	chain := []string{"l4-lifecycle"}
 	if vips {
 		chain = append(chain, "balance")
@@ -36,17 +36,18 @@ func Tenant(interfaces []string, vips, policies bool) *quiver.Config {
 		chain = append(chain, "acl")
 		// Kubernetes leaves other protocols to the network.
 		tenant.Untracked = quiver.UntrackedAction_UNTRACKED_ACTION_PASS
+		tenant.KeepSessions = keep
 	}
 	slices.Sort(interfaces)
 	tenant.ForwardServices, tenant.ReverseServices = chain, chain
 	return &quiver.Config{Tenants: []*quiver.Tenant{tenant}}
 }
 
-// Interfaces names those of configurations that packets come in by.
+// Interfaces names those of configurations that packets of pods come in by.
 func Interfaces(configs ...*quiver.Config) (names []string) {
 	for _, config := range configs {
 		for _, device := range config.Interfaces {
-			if device.GetLoopback() == nil {
+			if device.GetLoopback() == nil && device.Name != underlay {
 				names = append(names, device.Name)
 			}
 		}

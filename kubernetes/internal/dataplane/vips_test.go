@@ -112,3 +112,11 @@ func TestWhoseVIPsAre(t *testing.T) {
 		t.Errorf("a route that leads somewhere: %v", found.Routes)
 	}
 }
+
+func TestSessionsAreKeptWherePoliciesAreAndItIsAsked(t *testing.T) {
+	for _, c := range []struct{ policies, keep, want bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
+		if got := Tenant([]string{"pod:host"}, true, c.policies, c.keep).Tenants[0].KeepSessions; got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

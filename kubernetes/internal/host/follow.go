@@ -3,14 +3,30 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/overlay"
 	"quiver/kubernetes/internal/pods"
 )
 
-// This often routes are compared though no node is known to have changed: the kernel drops them when a device goes down.
-const resync = 30 * time.Second
+const (
+	// This often all is compared though no node is known to have changed: the kernel drops routes when a device goes down.
+	resync = 30 * time.Second
+	// This often while not all is as it shall be: quiverd may be about to make a device.
+	retry = 2 * time.Second
+	// What IPv6 needs.
+	leastMTU = 1280
+	// LonelyMTU is that of pods where there is no device by which other nodes could be reached.
+	LonelyMTU = 1500
+)
 
 // Nodes are followed.
 type Nodes interface {
@@ -22,62 +38,209 @@ type Nodes interface {
 	NodesChanged() <-chan struct{}
 }
 
-// Follow keeps the host's routes at what the nodes are, and the translation of what leaves the cluster unless outgoing is nil, until the context
-// ends. It leaves both as they are then: traffic goes on.
-func Follow(ctx context.Context, nodes Nodes, outgoing *Outgoing, log *slog.Logger) error {
-	table, err := Open(NodeProtocol)
-	if err != nil {
-		return err
-	}
-	defer table.Close()
+// Follower keeps the ways between this node's pods and the others' at what the nodes are.
+type Follower struct {
+	// Nodes of the cluster.
+	Nodes Nodes
+	// Device of the host towards pods.
+	Device string
+	// Overlay says whom tunnels lead to.
+	Overlay overlay.Settings
+	// MTU of pods, in bytes; 0: what the way to other nodes has room for.
+	MTU uint32
+	// Outgoing is the translation of what leaves the cluster; nil: there is none.
+	Outgoing *Outgoing
+	// Tell has quiverd do its part.
+	Tell func(context.Context, dataplane.Paths) error
+	// Log of what goes wrong, and is well again.
+	Log *slog.Logger
+
+	table     *Table
+	tunnelled tunnelled
+	changes   changes
+	told      map[string]string
+	// What was said last of pods' MTU.
+	sized string
+
+	mutex sync.Mutex
+	// What is amiss; errNotLooked before everything was looked at once.
+	amiss error
+	// Nodes whose objects don't say how to reach them.
+	unreached int
+}
+
+var errNotLooked = errors.New("it isn't known yet how other nodes are reached: see whether this node reaches the API server")
+
+// NewFollower makes one that hasn't looked at anything.
+func NewFollower(nodes Nodes, device string, log *slog.Logger) *Follower {
+	return &Follower{Nodes: nodes, Device: device, Log: log, told: map[string]string{}, changes: changes{told: make(chan struct{}, 1)}, amiss: errNotLooked}
+}
+
+// Ready is nil when the ways to other nodes' pods, and out of the cluster, are as they shall be. That some node's object is wrong is no fault of this one.
+func (f *Follower) Ready() error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.amiss
+}
+
+// Compare has everything looked at: quiverd has come back.
+func (f *Follower) Compare() { f.changes.tell() }
+
+// Figures are its metrics.
+func (f *Follower) Figures(registry *prometheus.Registry) error {
+	gauge := prometheus.GaugeOpts{Name: "quiver_agent_unreached_nodes", Help: "Faults of other nodes' objects by which their pods aren't reached from here; the agent's log names them."}
+	return registry.Register(prometheus.NewGaugeFunc(gauge, func() float64 {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		return float64(f.unreached)
+	}))
+}
+
+// Run does so until the context ends. It leaves everything as it is then: traffic goes on.
+func (f *Follower) Run(ctx context.Context) {
+	f.changes.watch(ctx, f.Log)
 	if err := Forwards(); err != nil {
-		log.Warn("pods reach this host only", "why", err)
+		f.Log.Warn("pods reach this host only", "why", err)
 	}
-	told, toldOutgoing := "", ""
 	for {
-		if others, known := nodes.Others(); known {
-			// A fault that stays is told once.
-			if trouble := bring(table, others); trouble != told {
-				told = trouble
-				if told != "" {
-					log.Error("not all nodes' pods can be reached", "why", told)
-				} else {
-					log.Info("all nodes' pods can be reached")
-				}
-			}
-			if trouble := translate(outgoing, nodes, others); trouble != toldOutgoing {
-				toldOutgoing = trouble
-				if trouble != "" {
-					log.Error("pods don't reach what is outside of the cluster", "why", trouble)
-				} else {
-					log.Info("pods reach what is outside of the cluster")
-				}
-			}
+		again := resync
+		if !f.bring(ctx) {
+			again = retry
 		}
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-nodes.NodesChanged():
-		case <-time.After(resync):
+			if f.table != nil {
+				f.table.Close()
+			}
+			return
+		case <-f.Nodes.NodesChanged():
+		case <-f.changes.told:
+		case <-time.After(again):
 		}
 	}
 }
 
-func bring(table *Table, others []pods.Node) string {
-	wanted, err := Wanted(others)
-	if err = errors.Join(err, table.Bring(wanted)); err != nil {
-		return err.Error()
+// bring tells whether all is well.
+func (f *Follower) bring(ctx context.Context) bool {
+	others, known := f.Nodes.Others()
+	self, is := f.Nodes.Self()
+	if !known || !is {
+		// Word comes when they are.
+		return true
 	}
-	return ""
+	plan, doubts, failed := f.paths(ctx, self, others)
+	f.tell("nodes whose objects don't say how to reach them", "all nodes' objects say how to reach them", doubts)
+	f.tell("not all nodes' pods can be reached", "all nodes' pods can be reached", failed)
+	if plan != nil && f.Outgoing != nil {
+		err := f.Outgoing.Bring(outside(plan, self, others))
+		f.tell("pods don't reach what is outside of the cluster", "pods reach what is outside of the cluster", err)
+		failed = errors.Join(failed, err)
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.amiss, f.unreached = failed, 0
+	if doubts != nil {
+		f.unreached = strings.Count(doubts.Error(), "\n") + 1
+	}
+	return failed == nil
 }
 
-func translate(outgoing *Outgoing, nodes Nodes, others []pods.Node) string {
-	self, known := nodes.Self()
-	if outgoing == nil || !known {
-		return ""
+// paths has the kernel and quiverd lead to other nodes' pods. The plan is nil where there can't be one; doubts are about other nodes' objects.
+func (f *Follower) paths(ctx context.Context, self pods.Node, others []pods.Node) (plan *overlay.Plan, doubts, failed error) {
+	if f.table == nil {
+		table, err := Open(NodeProtocol)
+		if err != nil {
+			return nil, nil, fmt.Errorf("routes of the host: %w", err)
+		}
+		f.table = table
 	}
-	if err := outgoing.Bring(self, others); err != nil {
-		return err.Error()
+	devices, err := readDevices()
+	if err != nil {
+		return nil, nil, err
 	}
-	return ""
+	made, doubts := f.Overlay.For(self, others, devices.networks(self.Addresses))
+	if f.Overlay.On() && made.Locals == nil {
+		return nil, nil, doubts
+	}
+	plan = &made
+	uplink, err := devices.uplink(self.Addresses, plan.Ends())
+	if errors.Is(err, errNoUplink) && (!f.Overlay.On() || f.MTU != 0) {
+		// Alone, or somebody knows better.
+		uplink, err = &Uplink{MTU: max(LonelyMTU, f.MTU+plan.Headers())}, nil
+	}
+	if err != nil {
+		return plan, doubts, err
+	}
+	f.changes.know(uplink)
+	paths := dataplane.Paths{MTU: f.size(uplink, plan)}
+	if f.Overlay.On() {
+		// (Where there is less, small packets pass nevertheless.)
+		paths.Overlay = &dataplane.Overlay{Settings: f.Overlay, Plan: *plan, MTU: max(uplink.MTU, leastMTU+plan.Headers())}
+	}
+	failed = errors.Join(f.tunnelled.bring(endsOf(f.Overlay, plan, f.Device, self, others)), f.Tell(ctx, paths))
+	wanted, err := Wanted(plan.Routed)
+	doubts = errors.Join(doubts, err)
+	host, err := ways(plan, f.Device, self.Ranges)
+	return plan, doubts, errors.Join(failed, err, f.table.Bring(slices.Concat(wanted, host)))
+}
+
+// size is the MTU of pods.
+func (f *Follower) size(uplink *Uplink, plan *overlay.Plan) uint32 {
+	fits := uplink.MTU - min(uplink.MTU, plan.Headers())
+	var amiss error
+	mtu := f.MTU
+	switch {
+	case mtu == 0 && fits < leastMTU:
+		mtu = leastMTU
+		amiss = fmt.Errorf("MTU %d of %s has no room: headers of tunnels take %d bytes; pods get %d, which IPv6 needs, and larger packets than %d are lost on the way to other nodes: give the device %d",
+			uplink.MTU, uplink.Name, plan.Headers(), mtu, fits, leastMTU+plan.Headers())
+	case mtu == 0:
+		mtu = fits
+	case mtu > fits:
+		amiss = fmt.Errorf("--mtu %d: the way to other nodes has room for %d (MTU %d of %s, and %d for headers of tunnels); larger packets are cut or lost: leave --mtu out, or take %d",
+			mtu, fits, uplink.MTU, uplink.Name, plan.Headers(), fits)
+	}
+	f.tell("MTU of pods", "MTU of pods fits", amiss)
+	if sized := fmt.Sprint(mtu, fits); f.sized != sized {
+		f.sized = sized
+		f.Log.Info("MTU of pods", "mtu", mtu, "uplink", uplink.Name, "its MTU", uplink.MTU, "headers", plan.Headers())
+	}
+	return mtu
+}
+
+// tell says once that something went wrong, and that it is well again, or for the first time. It tells whether it is.
+func (f *Follower) tell(trouble, peace string, err error) bool {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	before, said := f.told[trouble]
+	if said && before == text {
+		return text == ""
+	}
+	f.told[trouble] = text
+	if text != "" {
+		f.Log.Error(trouble, "why", text)
+	} else {
+		f.Log.Info(peace)
+	}
+	return text == ""
+}
+
+// outside tells the nodes as the translation of what leaves the cluster shall see them. To the pods of nodes behind tunnels packets don't come this way; their
+// own addresses are reached by the network between, which has no way back to pods.
+func outside(plan *overlay.Plan, self pods.Node, others []pods.Node) (pods.Node, []pods.Node) {
+	through := plan.Through()
+	if len(through) == 0 {
+		return self, others
+	}
+	var all []pods.Node
+	for _, node := range others {
+		if slices.ContainsFunc(through, func(peer overlay.Peer) bool { return peer.Node == node.Name }) {
+			node.Addresses, node.External = nil, nil
+		}
+		all = append(all, node)
+	}
+	self.External = nil
+	return self, all
 }

@@ -21,8 +21,6 @@ const (
 	// tableName is the table of nftables by which ports of the node lead somewhere: "inet quiver-services".
 	tableName = "quiver-services"
 	setName   = "ports"
-	// Elements of one message: it has 64 KiB at most.
-	someElements = 1000
 	// Where the concatenation of protocol and port begins: registers of four bytes.
 	concatenated = unix.NFT_REG32_00
 )
@@ -42,11 +40,11 @@ var protocolNumbers = map[core.Protocol]byte{core.ProtocolTCP: unix.IPPROTO_TCP,
 //	meta nfproto ipv4 fib daddr type local ip daddr != 127.0.0.0/8 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
 //	meta nfproto ipv4 ip daddr 192.168.7.1 meta l4proto tcp th dport 8080 dnat ip to 10.244.1.7:80
 //
-// in a chain for what comes in, and in one for what the host sends itself. The table is replaced as a whole; connections that there are go on.
+// in a chain for what comes in, and in one for what the host sends itself.
 type nodePorts struct {
-	// What was brought last; of no use before known.
-	table ports
-	known bool
+	table kept
+	// Host ports that were brought last.
+	pods []service.HostPort
 }
 
 // ports are all of the node that lead somewhere.
@@ -56,8 +54,8 @@ type ports struct {
 	pods     []service.HostPort
 }
 
-func portsOf(lead *service.Lead) ports {
-	p := ports{services: slices.Clone(lead.NodePorts), sources: slices.Clone(lead.Sources), pods: slices.Clone(lead.HostPorts)}
+func portsOf(lead *service.Lead) *ports {
+	p := &ports{services: slices.Clone(lead.NodePorts), sources: slices.Clone(lead.Sources), pods: slices.Clone(lead.HostPorts)}
 	if len(p.services) == 0 || len(p.sources) == 0 {
 		p.services, p.sources = nil, nil
 	}
@@ -71,28 +69,15 @@ func portsOf(lead *service.Lead) ports {
 	return p
 }
 
-func (p *ports) equal(other *ports) bool {
-	return slices.Equal(p.services, other.services) && slices.Equal(p.sources, other.sources) && slices.Equal(p.pods, other.pods)
-}
-
 func (p *ports) empty() bool { return len(p.services)+len(p.pods) == 0 }
 
 func (n *nodePorts) bring(lead *service.Lead, all bool) error {
 	wanted := portsOf(lead)
-	if n.known && wanted.equal(&n.table) && (!all || wanted.empty() || wanted.filled().isThere()) {
-		return nil
-	}
-	before := n.table.pods
-	n.known = false
-	if wanted.empty() {
-		// A kernel without nftables is as good, then.
-		if err := withdrawNodePorts(); err != nil {
-			return err
-		}
-	} else if err := replaceTable(&wanted); err != nil {
+	if err := n.table.bring(wanted, all); err != nil {
 		return fmt.Errorf("ports of the node, by nftables: %w", err)
 	}
-	n.table, n.known = wanted, true
+	before := n.pods
+	n.pods = wanted.pods
 	return forget(before, wanted.pods)
 }
 
@@ -125,7 +110,6 @@ func forget(before, after []service.HostPort) (failed error) {
 	return failed
 }
 
-// filled is how much of them the kernel has.
 func (p *ports) filled() *filled {
 	chains := map[string]int{}
 	for _, name := range chainNames {
@@ -137,44 +121,34 @@ func (p *ports) filled() *filled {
 // withdrawNodePorts takes the table away, if there is one.
 func withdrawNodePorts() error { return withdrawTable(tableName) }
 
-func replaceTable(wanted *ports) error {
-	connection, err := nftables.New()
-	if err != nil {
-		return err
-	}
-	table := freshTable(connection, tableName)
+func (p *ports) fill(connection *nftables.Conn, table *nftables.Table) error {
 	set := &nftables.Set{
 		Table: table, Name: setName, Concatenation: true, KeyType: nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService),
 	}
-	if err := connection.AddSet(set, nil); err != nil {
-		return err
-	}
 	var elements []nftables.SetElement
-	for _, port := range wanted.services {
+	for _, port := range p.services {
 		// Each part begins at a word.
 		key := make([]byte, 8)
 		key[0] = protocolNumbers[port.Protocol]
 		binary.BigEndian.PutUint16(key[4:], port.Port)
 		elements = append(elements, nftables.SetElement{Key: key})
 	}
-	for some := range slices.Chunk(elements, someElements) {
-		if err := connection.SetAddElements(set, some); err != nil {
-			return err
-		}
+	if err := addSet(connection, set, elements); err != nil {
+		return err
 	}
 	for _, chain := range []*nftables.Chain{
 		{Name: chainNames[0], Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityNATDest},
 		{Name: chainNames[1], Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest},
 	} {
 		connection.AddChain(chain)
-		for _, source := range wanted.sources {
+		for _, source := range p.sources {
 			connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: toService(set, source)})
 		}
-		for _, port := range wanted.pods {
+		for _, port := range p.pods {
 			connection.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: toPod(port)})
 		}
 	}
-	return connection.Flush()
+	return nil
 }
 
 // toService is the first rule above.
@@ -223,7 +197,7 @@ func ofFamily(family byte) []expr.Any {
 }
 
 // destination loads a packet's.
-func destination(v4 bool) expr.Any {
+func destination(v4 bool) *expr.Payload {
 	if v4 {
 		return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
 	}

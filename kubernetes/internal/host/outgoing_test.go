@@ -184,7 +184,7 @@ func TestWhatPodsSendOutOfTheClusterHasTheNodesAddress(t *testing.T) {
 	}
 	table := &nftables.Table{Name: outgoingTable, Family: nftables.TableFamilyINet}
 	for _, harm := range []func(){connection.FlushRuleset, func() { connection.FlushTable(table) }, func() {
-		connection.FlushSet(&nftables.Set{Name: clusterSet(false), Table: table})
+		connection.FlushSet(&nftables.Set{Name: familySet(clusterSet, false), Table: table})
 	}} {
 		harm()
 		if err := connection.Flush(); err != nil {
@@ -242,7 +242,7 @@ func TestIntervalsAreWhatAllNodesHave(t *testing.T) {
 	}
 	l := leavingOf(self, others, Families{V4: true, V6: true})
 	show := func(v4 bool) (text string) {
-		for _, element := range l.elements(v4) {
+		for _, element := range intervals(l.cluster, v4) {
 			address, _ := netip.AddrFromSlice(element.Key)
 			if text += " " + address.String(); element.IntervalEnd {
 				text += "]"

@@ -29,6 +29,8 @@ type Route struct {
 	Prefix netip.Prefix
 	// Via is the node that has it, an address of the same family; not valid: what is behind the device.
 	Via netip.Addr
+	// Source that the host has when it sends there; not valid: the kernel chooses.
+	Source netip.Addr
 	// Device is the number of the one that leads there; 0: that by which Via is reached.
 	Device int
 }
@@ -106,7 +108,11 @@ func (t *Table) Bring(wanted []Route) error {
 			change = t.handle.RouteReplace
 		}
 		if err := change(t.kernel(route)); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("route %s: %s", route, worded(err)))
+			failed = errors.Join(failed, worded(route, err))
+			if exists {
+				// Where it led before is wrong by now.
+				failed = errors.Join(failed, t.remove(before))
+			}
 		}
 	}
 	return failed
@@ -135,11 +141,13 @@ func (t *Table) ours() (map[netip.Prefix]Route, error) {
 		address, _ := netip.AddrFromSlice(route.Dst.IP)
 		length, _ := route.Dst.Mask.Size()
 		via, _ := netip.AddrFromSlice(route.Gw)
+		source, _ := netip.AddrFromSlice(route.Src)
 		prefix := netip.PrefixFrom(address.Unmap(), length)
-		ours[prefix] = Route{Prefix: prefix, Via: via.Unmap()}
+		found := Route{Prefix: prefix, Via: via.Unmap(), Source: source.Unmap()}
 		if !via.IsValid() {
-			ours[prefix] = Route{Prefix: prefix, Device: route.LinkIndex}
+			found.Device = route.LinkIndex
 		}
+		ours[prefix] = found
 	}
 	return ours, nil
 }
@@ -151,6 +159,9 @@ func (t *Table) kernel(route Route) *netlink.Route {
 		Protocol:  t.protocol,
 		Table:     unix.RT_TABLE_MAIN,
 	}
+	if route.Source.IsValid() {
+		asked.Src = route.Source.AsSlice()
+	}
 	if route.Via.IsValid() {
 		asked.Gw = route.Via.AsSlice()
 	} else if route.Prefix.Addr().Is4() {
@@ -161,14 +172,20 @@ func (t *Table) kernel(route Route) *netlink.Route {
 }
 
 // worded says what the kernel means.
-func worded(err error) string {
+func worded(route Route, err error) error {
 	switch {
 	case errors.Is(err, unix.EEXIST):
-		return "somebody else has made a route to the same prefix; it is left alone"
+		return fmt.Errorf("route %s: somebody else has made a route to the same prefix; it is left alone: remove that one, if the agent's shall be there", route)
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EINVAL):
-		return fmt.Sprintf("%v: the node is no direct neighbour of this one, and there are no tunnels yet", err)
+		if route.Via.IsValid() {
+			return fmt.Errorf("route %s: %w: the node is no direct neighbour of this one; tunnels lead there nevertheless (--overlay=vxlan or cross-subnet, on all nodes)", route, err)
+		}
+		if route.Source.IsValid() {
+			return fmt.Errorf("route %s: %w: see whether the host has its source %s (ip address)", route, err, route.Source)
+		}
+		return fmt.Errorf("route %s: %w: see whether device number %d is there and up (ip link)", route, err, route.Device)
 	}
-	return err.Error()
+	return fmt.Errorf("route %s: %w", route, err)
 }
 
 // Forwards tells whether the kernel forwards packets of both families at all. That is the host's own setting, which is not changed here.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/nstest"
+	"quiver/kubernetes/internal/overlay"
 	"quiver/kubernetes/internal/pods"
 )
 
@@ -66,6 +69,15 @@ func routes(t *testing.T) (all []string) {
 
 const foreign = "10.244.9.0/24 via 192.168.7.9 dev eth0"
 
+// bring has the routes be those to nodes' pods, and tells what can't be.
+func bring(table *Table, nodes []pods.Node) string {
+	wanted, err := Wanted(nodes)
+	if err = errors.Join(err, table.Bring(wanted)); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 func TestRoutesBecomeWhatIsWantedAndOthersStay(t *testing.T) {
 	inNamespace(t)
 	table, err := Open(NodeProtocol)
@@ -115,6 +127,14 @@ func (n *nodes) Others() ([]pods.Node, bool)   { return n.others, n.known }
 func (n *nodes) Self() (pods.Node, bool)       { return pods.Node{}, n.known }
 func (n *nodes) NodesChanged() <-chan struct{} { return n.changed }
 
+// follower is one that has nobody to tell.
+func follower(source Nodes) *Follower {
+	tell := func(context.Context, dataplane.Paths) error { return nil }
+	f := NewFollower(source, "quiver0", slog.New(slog.DiscardHandler))
+	f.Overlay, f.Tell = overlay.Settings{Mode: overlay.None}, tell
+	return f
+}
+
 func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
 	inNamespace(t)
 	nstest.IP(t, "route", "add", "10.244.5.0/24", "via", "192.168.7.5", "proto", "81")
@@ -127,9 +147,7 @@ func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
 		source.changed <- struct{}{}
 		cancel()
 	}()
-	if err := Follow(ctx, source, nil, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	follower(source).Run(ctx)
 	if got := routes(t); !slices.Equal(got, []string{"10.244.5.0/24 via 192.168.7.5 dev eth0 proto 81", foreign}) {
 		t.Errorf("before anything is known: %q", got)
 	}
@@ -139,9 +157,7 @@ func TestRoutesOfAnEarlierLifeStayUntilTheNodesAreKnown(t *testing.T) {
 		source.changed <- struct{}{}
 		cancel()
 	}()
-	if err := Follow(ctx, source, nil, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	follower(source).Run(ctx)
 	if got := routes(t); len(got) != 3 || strings.Contains(strings.Join(got, " "), "10.244.5.0") {
 		t.Errorf("when the nodes are known: %q", got)
 	}

@@ -70,7 +70,7 @@ func (s *Services) change(wanted []Route) (failed error) {
 		address := route.Prefix.Addr()
 		if stays[address] = true; !s.routes[address] {
 			if err := s.table.handle.RouteAdd(s.table.kernel(route)); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("route %s: %s", route, worded(err)))
+				failed = errors.Join(failed, worded(route, err))
 			}
 		}
 	}

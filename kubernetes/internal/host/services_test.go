@@ -20,7 +20,7 @@ import (
 func inNode(t *testing.T) {
 	nstest.Alone(t, "link set lo up", "link add quiver0 type veth peer name quiver1", "link set quiver0 up", "link set quiver1 up", "link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up",
 		"address add 192.168.7.1/24 dev eth0", "address add fd00:7::1/64 dev eth0 nodad",
-		"address add 10.244.1.254/32 dev lo", "address add fd00:1::fe/128 dev lo")
+		"address add 10.244.1.254/32 dev lo", "address add fd00:1::fe/128 dev lo nodad")
 }
 
 func serviceRoutes(t *testing.T) (all []string) {
@@ -89,6 +89,26 @@ func answered(address string, port int) string {
 	return string(text[:n])
 }
 
+// sayingWhere listens at an address and tells who connects which that is.
+func sayingWhere(t *testing.T, address string) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(connection, listener.Addr())
+			connection.Close()
+		}
+	}()
+	return listener
+}
+
 func TestPortsOfTheNodeLeadToTheSource(t *testing.T) {
 	inNode(t)
 	services, err := OpenServices("quiver0")
@@ -100,21 +120,7 @@ func TestPortsOfTheNodeLeadToTheSource(t *testing.T) {
 	ports := []int{30080, 30443}
 	for _, source := range sources {
 		for _, port := range ports {
-			listener, err := net.Listen("tcp", netip.AddrPortFrom(source, uint16(port)).String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer listener.Close()
-			go func() {
-				for {
-					connection, err := listener.Accept()
-					if err != nil {
-						return
-					}
-					fmt.Fprint(connection, listener.Addr())
-					connection.Close()
-				}
-			}()
+			defer sayingWhere(t, netip.AddrPortFrom(source, uint16(port)).String()).Close()
 		}
 	}
 	tcp := func(port uint16) service.NodePort { return service.NodePort{Protocol: core.ProtocolTCP, Port: port} }
@@ -182,21 +188,7 @@ func TestPortsOfTheNodeLeadToPods(t *testing.T) {
 	}
 	defer services.Close()
 	for _, pod := range []string{"10.244.1.7:80", "10.244.1.8:81", "[fd00:1::7]:80"} {
-		listener, err := net.Listen("tcp", pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		go func() {
-			for {
-				connection, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				fmt.Fprint(connection, listener.Addr())
-				connection.Close()
-			}
-		}()
+		defer sayingWhere(t, pod).Close()
 	}
 	to := func(node, pod string, protocol core.Protocol) service.HostPort {
 		at := netip.MustParseAddrPort(node)

@@ -13,6 +13,7 @@ import (
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quiver/kubernetes/internal/dataplane"
 	"quiver/kubernetes/internal/policy"
 )
 
@@ -69,7 +70,53 @@ func (c *Cluster) Explain(ctx context.Context, from, to, protocol string) ([]Ver
 	if err != nil {
 		return nil, err
 	}
-	return explain(sender, receiver.found(nodes), protocol, ask)
+	receiver = receiver.found(nodes)
+	if sender, err = sender.behindTunnel(receiver, nodes, ask); err != nil {
+		return nil, err
+	}
+	return explain(sender, receiver, protocol, ask)
+}
+
+// behindTunnel is the same end as the receiver's node sees it: a host has the first address of its pods' range in tunnels.
+func (e end) behindTunnel(receiver end, nodes []Node, ask asker) (end, error) {
+	if e.node != "" || receiver.node == "" {
+		return e, nil
+	}
+	for _, node := range nodes {
+		if node.Pod == nil || node.Name == receiver.node || !slices.Contains(node.Addresses, e.addresses[0]) {
+			continue
+		}
+		var found struct {
+			Objects []struct {
+				Object struct {
+					Route struct {
+						Prefix   netip.Prefix
+						NextHops []struct{ Interface string } `json:"next_hops"`
+					}
+				}
+			}
+		}
+		if err := read(&found, ask.of(node.Name), "get", "route"); err != nil {
+			return e, fmt.Errorf("node %s: %w", node.Name, err)
+		}
+		seen := end{}
+		for _, entry := range found.Objects {
+			route := entry.Object.Route
+			through := slices.ContainsFunc(route.NextHops, func(hop struct{ Interface string }) bool { return dataplane.IsTunnel(hop.Interface) })
+			if !through || !slices.ContainsFunc(receiver.addresses, route.Prefix.Contains) {
+				continue
+			}
+			for _, own := range node.Ranges {
+				if own.Addr().Is4() == route.Prefix.Addr().Is4() && own.Addr().Is4() == e.addresses[0].Is4() {
+					seen.addresses = append(seen.addresses, dataplane.HostAddress(own))
+				}
+			}
+		}
+		if seen.addresses != nil {
+			return seen, nil
+		}
+	}
+	return e, nil
 }
 
 // found is the same end on its node, if it is the address of a pod.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -48,22 +49,13 @@ func (b behind) explain(sender end, protocol string, nodes []Node, ask asker) (a
 	if clusterIPs == nil {
 		clusterIPs = []string{spec.ClusterIP}
 	}
-	for _, text := range clusterIPs {
-		address, err := netip.ParseAddr(text)
+	for from, address := range sender.reaches(clusterIPs) {
+		asked := netip.AddrPortFrom(address, uint16(port.Port))
+		some, err := b.balanced(sender.node, from, asked, asked, protocolOf(port), ask)
 		if err != nil {
-			continue
+			return nil, err
 		}
-		for _, from := range sender.addresses {
-			if from.Is4() != address.Is4() {
-				continue
-			}
-			asked := netip.AddrPortFrom(address, uint16(port.Port))
-			some, err := b.balanced(sender.node, from, asked, asked, protocolOf(port), ask)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
+		all = append(all, some...)
 	}
 	if all == nil {
 		return nil, fmt.Errorf("%s has no address of the sender's families (%v)", b, sender.addresses)
@@ -214,22 +206,30 @@ func (b behind) headless(sender end, port *core.ServicePort, ask asker) (all []V
 
 // direct asks about one of them.
 func (b behind) direct(sender end, endpoint discovery.Endpoint, port uint16, protocol string, ask asker) (all []Verdict, err error) {
-	for _, text := range endpoint.Addresses {
-		address, err := netip.ParseAddr(text)
+	for from, address := range sender.reaches(endpoint.Addresses) {
+		to := end{addresses: []netip.Addr{address}, node: valueOf(endpoint.NodeName)}
+		some, err := b.policies(end{addresses: []netip.Addr{from}, node: sender.node}, to, from, netip.AddrPortFrom(address, port), protocol, ask)
 		if err != nil {
-			continue
+			return nil, err
 		}
-		for _, from := range sender.addresses {
-			if from.Is4() != address.Is4() {
-				continue
-			}
-			to := end{addresses: []netip.Addr{address}, node: valueOf(endpoint.NodeName)}
-			some, err := b.policies(end{addresses: []netip.Addr{from}, node: sender.node}, to, from, netip.AddrPortFrom(address, port), protocol, ask)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
+		all = append(all, some...)
 	}
 	return all, nil
+}
+
+// reaches gives each address of an end with each of these that is of its family.
+func (e end) reaches(addresses []string) iter.Seq2[netip.Addr, netip.Addr] {
+	return func(yield func(from, to netip.Addr) bool) {
+		for _, text := range addresses {
+			to, err := netip.ParseAddr(text)
+			if err != nil {
+				continue
+			}
+			for _, from := range e.addresses {
+				if from.Is4() == to.Is4() && !yield(from, to) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	core "k8s.io/api/core/v1"
 )
 
 // What `quiver show acl --match --output json` printed on both nodes of a cluster.
@@ -75,5 +77,24 @@ fd00::5   fd00:1::7  n2    denied   ingress: no rule of NetworkPolicy default/we
 	}
 	if _, err = explain(end{addresses("fd00::1"), ""}, end{addresses("10.0.1.7"), "n2"}, "tcp/80", ask); err == nil {
 		t.Error("two families are explained")
+	}
+}
+
+func TestAHostIsWhoItIsInTunnels(t *testing.T) {
+	routes := `{"objects":[{"object":{"route":{"prefix":"10.244.1.0/24","next_hops":[{"interface":"HOP"}]}}},{"object":{"route":{"prefix":"0.0.0.0/0","next_hops":[{"interface":"pod:host"}]}}}]}`
+	nodes := []Node{
+		{Name: "n1", Pod: &core.Pod{}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Ranges: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}},
+		{Name: "n2", Pod: &core.Pod{}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.2")}, Ranges: []netip.Prefix{netip.MustParsePrefix("10.244.2.0/24"), netip.MustParsePrefix("fd00:2::/64")}},
+	}
+	web := end{[]netip.Addr{netip.MustParseAddr("10.244.1.5")}, "n1"}
+	for hop, cases := range map[string]map[string]string{"pod:to-n1": {"192.0.2.2": "10.244.2.0", "192.0.2.1": "192.0.2.1", "203.0.113.9": "203.0.113.9"}, "pod:host": {"192.0.2.2": "192.0.2.2"}} {
+		for from, want := range cases {
+			got, err := end{addresses: []netip.Addr{netip.MustParseAddr(from)}}.behindTunnel(web, nodes, func(string, ...string) ([]byte, error) {
+				return []byte(strings.Replace(routes, "HOP", hop, 1)), nil
+			})
+			if err != nil || len(got.addresses) != 1 || got.addresses[0].String() != want || got.node != "" {
+				t.Errorf("%s by %s: %+v, %v", from, hop, got, err)
+			}
+		}
 	}
 }

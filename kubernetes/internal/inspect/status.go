@@ -11,6 +11,8 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
+
+	"quiver/kubernetes/internal/dataplane"
 )
 
 // A node that doesn't answer in this time doesn't.
@@ -28,8 +30,10 @@ type Status struct {
 	Up time.Duration
 	// Restarts of all containers.
 	Restarts int
-	// Pods and Memifs are interfaces in the dataplane.
-	Pods, Memifs int
+	// Pods and Memifs are interfaces in the dataplane, Tunnels those that lead to other nodes.
+	Pods, Memifs, Tunnels int
+	// MTU of pods' way to the host; 0: there is none.
+	MTU uint32
 	// Troubles are what is amiss, in words.
 	Troubles []string
 }
@@ -94,7 +98,9 @@ func (s *Status) ask(quiver func(words ...string) ([]byte, error)) error {
 	var found struct {
 		Objects []struct {
 			Status struct{ State, Failure string }
-			Object struct{ Interface struct{ Name string } }
+			Object struct {
+				Interface struct{ Name string }
+			}
 		}
 	}
 	if err := read(&found, quiver, "get", "interface", "--status"); err != nil {
@@ -105,7 +111,15 @@ func (s *Status) ask(quiver func(words ...string) ([]byte, error)) error {
 		switch {
 		case strings.HasSuffix(name, ":memif-eth0"):
 			s.Memifs++
-		case strings.HasPrefix(name, "pod:") && name != "pod:gateway" && name != "pod:host":
+		case name == "pod:host":
+			mtu, err := mtuOf(quiver, name)
+			if err != nil {
+				return err
+			}
+			s.MTU = mtu
+		case dataplane.IsTunnel(name):
+			s.Tunnels++
+		case strings.HasPrefix(name, "pod:") && strings.Count(name, ":") > 1:
 			s.Pods++
 		}
 		if entry.Status.State != "applied" {
@@ -113,6 +127,20 @@ func (s *Status) ask(quiver func(words ...string) ([]byte, error)) error {
 		}
 	}
 	return nil
+}
+
+// mtuOf is what holds for an interface: its object doesn't tell where that is what its port has by itself.
+func mtuOf(quiver func(words ...string) ([]byte, error), name string) (uint32, error) {
+	var shown struct {
+		Interfaces []struct{ MTU uint32 }
+	}
+	if err := read(&shown, quiver, "show", "interface", name); err != nil {
+		return 0, err
+	}
+	if len(shown.Interfaces) != 1 {
+		return 0, fmt.Errorf("quiver show interface %s: %d interfaces instead of one: are quiver and quiverd of one version?", name, len(shown.Interfaces))
+	}
+	return shown.Interfaces[0].MTU, nil
 }
 
 func read(into any, quiver func(words ...string) ([]byte, error), words ...string) error {
@@ -126,16 +154,19 @@ func read(into any, quiver func(words ...string) ([]byte, error), words ...strin
 // Print writes nodes as a table, and below what is amiss.
 func Print(to io.Writer, all []Status) error {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NODE\tFORWARDS\tQUIVERD\tUP\tRESTARTS\tPODS\tMEMIFS")
+	fmt.Fprintln(table, "NODE\tFORWARDS\tQUIVERD\tUP\tRESTARTS\tPODS\tMEMIFS\tTUNNELS\tMTU")
 	for _, node := range all {
-		forwards, version, up := "no", "-", "-"
+		forwards, version, up, mtu := "no", "-", "-", "-"
 		if node.Forwards {
 			forwards = "yes"
 		}
 		if node.Version != "" {
 			version, up = node.Version, node.Up.Round(time.Second).String()
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%d\n", node.Name, forwards, version, up, node.Restarts, node.Pods, node.Memifs)
+		if node.MTU != 0 {
+			mtu = fmt.Sprint(node.MTU)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", node.Name, forwards, version, up, node.Restarts, node.Pods, node.Memifs, node.Tunnels, mtu)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -14,9 +14,12 @@ const (
 	interfaces = `{"generation": 3, "objects": [
 		{"status": {"state": "applied", "generation": 1}, "object": {"interface": {"name": "pod:gateway", "addresses": ["10.3.0.1/24"], "loopback": {}}}},
 		{"status": {"state": "applied", "generation": 1}, "object": {"interface": {"name": "pod:host"}}},
+		{"status": {"state": "applied", "generation": 1}, "object": {"interface": {"name": "pod:underlay", "mtu": 1500}}},
+		{"status": {"state": "applied", "generation": 1}, "object": {"interface": {"name": "pod:to-n2", "mtu": 1450}}},
 		{"status": {"state": "applied", "generation": 2}, "object": {"interface": {"name": "pod:default.a:0f0f0f0f:eth0"}}},
 		{"status": {"state": "applied", "generation": 2}, "object": {"interface": {"name": "pod:default.a:0f0f0f0f:memif-eth0"}}},
 		{"status": {"state": "failed", "generation": 3, "failure": "network namespace /run/netns/x doesn't exist"}, "object": {"interface": {"name": "pod:default.b:1f0f0f0f:eth0"}}}]}`
+	host = `{"interfaces": [{"name": "pod:host", "index": 2, "port": "tap", "mtu": 1450, "counters": {}}]}`
 )
 
 func pod(ready core.ConditionStatus, containers ...core.ContainerStatus) *core.Pod {
@@ -27,8 +30,13 @@ func pod(ready core.ConditionStatus, containers ...core.ContainerStatus) *core.P
 
 func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
 	answers := func(words ...string) ([]byte, error) {
-		if words[0] == "show" {
+		switch words[1] {
+		case "version":
 			return []byte(version), nil
+		case "interface":
+			if words[0] == "show" {
+				return []byte(host), nil
+			}
 		}
 		return []byte(interfaces), nil
 	}
@@ -46,11 +54,11 @@ func TestStatusTellsWhatIsThereAndWhatIsAmiss(t *testing.T) {
 			return []byte(strings.ReplaceAll(string(text), "failed", "applied")), err
 		}),
 	})
-	want := `NODE    FORWARDS  QUIVERD  UP    RESTARTS  PODS  MEMIFS
-n1      yes       0.1.0    1m2s  0         2     1
-node-2  no        -        -     7         0     0
-n3      no        -        -     0         0     0
-n4      no        0.1.0    1m2s  0         2     1
+	want := `NODE    FORWARDS  QUIVERD  UP    RESTARTS  PODS  MEMIFS  TUNNELS  MTU
+n1      yes       0.1.0    1m2s  0         2     1       1        1450
+node-2  no        -        -     7         0     0       0        -
+n3      no        -        -     0         0     0       0        -
+n4      no        0.1.0    1m2s  0         2     1       1        1450
 n1: interface pod:default.b:1f0f0f0f:eth0 is failed: network namespace /run/netns/x doesn't exist
 node-2: quiverd waits: CrashLoopBackOff: back-off 5m0s
 node-2: quiver show version: command terminated with exit code 3

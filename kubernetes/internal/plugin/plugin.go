@@ -78,8 +78,12 @@ func check(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
+	addresses, err := config.believed(args)
+	if err != nil {
+		return err
+	}
 	return worded(config, call(config, true, func(ctx context.Context, agent agentv1.PodNetworkClient) error {
-		_, err := agent.Check(ctx, &agentv1.CheckRequest{Attachment: attachmentOf(args), Netns: args.Netns})
+		_, err := agent.Check(ctx, &agentv1.CheckRequest{Attachment: attachmentOf(args), Netns: args.Netns, Addresses: addresses})
 		return err
 	}))
 }

@@ -3,10 +3,12 @@ package plugin
 import (
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 	current "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/version"
 
 	agentv1 "quiver/kubernetes/internal/api/agentv1"
 )
@@ -30,6 +32,33 @@ func resultOf(args *skel.CmdArgs, response *agentv1.AddResponse) (*current.Resul
 		})
 	}
 	return result, nil
+}
+
+// believed are the addresses that the interface has by the result that the runtime has kept of ADD, maybe with those of plugins behind us.
+func (c *Config) believed(args *skel.CmdArgs) (addresses []string, err error) {
+	wrong := func(format string, arguments ...any) error {
+		return types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: CHECK: "+format, append([]any{c.Name}, arguments...)...), "let the runtime make the pod anew: what it has kept of it is no result of ADD")
+	}
+	if c.RawPrevResult == nil {
+		return nil, wrong("prevResult is missing")
+	}
+	if err := version.ParsePrevResult(&c.PluginConf); err != nil {
+		return nil, wrong("prevResult: %v", err)
+	}
+	result, err := current.NewResultFromResult(c.PrevResult)
+	if err != nil {
+		return nil, wrong("prevResult: %v", err)
+	}
+	at := slices.IndexFunc(result.Interfaces, func(one *current.Interface) bool { return one.Name == args.IfName && one.Sandbox == args.Netns })
+	if at < 0 {
+		return nil, types.NewError(errAmiss, fmt.Sprintf("by the runtime's result there is no interface %s in %s", args.IfName, args.Netns), "let the runtime make the pod anew")
+	}
+	for _, ip := range result.IPs {
+		if ip.Interface != nil && *ip.Interface == at {
+			addresses = append(addresses, ip.Address.IP.String())
+		}
+	}
+	return addresses, nil
 }
 
 // addIPs gives addresses to the last interface.

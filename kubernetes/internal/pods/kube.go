@@ -86,8 +86,9 @@ func (c *Cluster) Annotations(ctx context.Context, id ID, _ map[string]string) (
 	return pod.Annotations, nil
 }
 
-// Ranges waits until the node has ranges of addresses for pods, and tells them.
+// Ranges waits until the node has ranges of addresses for pods, and tells them. Trouble that stays, maybe for hours, is told once.
 func (c *Cluster) Ranges(ctx context.Context, trouble func(error)) ([]netip.Prefix, error) {
+	told := ""
 	for {
 		node, err := c.client.Nodes().Get(ctx, c.node, meta.GetOptions{})
 		if err == nil && len(node.Spec.PodCIDRs) == 0 {
@@ -96,7 +97,10 @@ func (c *Cluster) Ranges(ctx context.Context, trouble func(error)) ([]netip.Pref
 		if err == nil {
 			return ParseRanges(node.Spec.PodCIDRs)
 		}
-		trouble(err)
+		if text := err.Error(); text != told {
+			told = text
+			trouble(err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

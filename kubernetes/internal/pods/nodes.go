@@ -2,6 +2,7 @@ package pods
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,8 +46,15 @@ func newNodes(nodes cache.ListerWatcher, changed chan<- struct{}) (cache.SharedI
 		}
 	}
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { tell() },
-		UpdateFunc: func(any, any) { tell() },
+		AddFunc: func(any) { tell() },
+		UpdateFunc: func(before, after any) {
+			// Kubelets write a heartbeat every few seconds, which changes nothing here.
+			old, was := before.(*core.Node)
+			new, is := after.(*core.Node)
+			if !was || !is || !reflect.DeepEqual(nodeOf(old), nodeOf(new)) {
+				tell()
+			}
+		},
 		DeleteFunc: func(any) { tell() },
 	})
 	return informer, err

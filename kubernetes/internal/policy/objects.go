@@ -158,7 +158,7 @@ func slim(object any) (any, error) {
 		return kept, nil
 	}
 	if node, is := object.(*core.Node); is {
-		return &core.Node{ObjectMeta: meta.ObjectMeta{Name: node.Name, UID: node.UID, Labels: node.Labels}, Status: core.NodeStatus{Addresses: node.Status.Addresses}}, nil
+		return &core.Node{ObjectMeta: meta.ObjectMeta{Name: node.Name, UID: node.UID, Labels: node.Labels}, Spec: core.NodeSpec{PodCIDRs: node.Spec.PodCIDRs}, Status: core.NodeStatus{Addresses: node.Status.Addresses}}, nil
 	}
 	if described, is := object.(meta.Object); is {
 		described.SetManagedFields(nil)

@@ -13,6 +13,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"quiver/kubernetes/internal/dataplane"
 )
 
 // Pod is what there is to know of a pod.
@@ -152,6 +154,12 @@ func nodeOf(object *core.Node) *Pod {
 		// (Some are names.)
 		if address, err := netip.ParseAddr(entry.Address); err == nil && !slices.Contains(node.Addresses, address.Unmap()) {
 			node.Addresses = append(node.Addresses, address.Unmap())
+		}
+	}
+	for _, text := range object.Spec.PodCIDRs {
+		// (What can't be read its own agent complains of.)
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			node.Addresses = append(node.Addresses, dataplane.HostAddress(prefix.Masked()))
 		}
 	}
 	return node

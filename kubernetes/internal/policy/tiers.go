@@ -89,17 +89,8 @@ func (w *wanted) subjects(key types.NamespacedName) {
 func (w *wanted) isSubject(pod *local) {
 	here := w.here[pod.key.Namespace][pod]
 	for key, policy := range w.tiers.policies {
-		before := policy.selects[pod]
-		after := here && policy.subject != nil && policy.subject.fits(pod.key.Namespace, pod.labels, pod.namespace)
-		if before == after {
-			continue
-		}
-		if after {
-			policy.selects[pod] = true
-		} else {
-			delete(policy.selects, pod)
-		}
-		if first := len(policy.selects) == 1 && after; first || len(policy.selects) == 0 {
+		now := here && policy.subject != nil && policy.subject.fits(pod.key.Namespace, pod.labels, pod.namespace)
+		if turns(policy.selects, pod, now) {
 			w.dirtyPolicies[key] = true
 		}
 	}

@@ -241,19 +241,23 @@ func (w *wanted) selected(pod *local) {
 		if policy.object == nil {
 			continue
 		}
-		before, after := policy.selects[pod], here && policy.selector.Matches(pod.labels)
-		if before == after {
-			continue
-		}
-		if after {
-			policy.selects[pod] = true
-		} else {
-			delete(policy.selects, pod)
-		}
-		if first := len(policy.selects) == 1 && after; first || len(policy.selects) == 0 {
+		if turns(policy.selects, pod, here && policy.selector.Matches(pod.labels)) {
 			w.dirtyPolicies[types.NamespacedName{Namespace: pod.key.Namespace, Name: name}] = true
 		}
 	}
+}
+
+// turns notes whether a policy selects a pod now, and says whether it begins or ceases to be for any by that.
+func turns(selects map[*local]bool, pod *local, now bool) bool {
+	if selects[pod] == now {
+		return false
+	}
+	if now {
+		selects[pod] = true
+		return len(selects) == 1
+	}
+	delete(selects, pod)
+	return len(selects) == 0
 }
 
 // compile makes a policy's lists anew, where it selects any pod of this node.

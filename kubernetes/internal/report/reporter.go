@@ -194,5 +194,9 @@ func (r *Reporter) event(id pods.ID, one Interface, last *seen) {
 	if one.LastDisconnect != "" {
 		why = ": " + one.LastDisconnect
 	}
-	r.pods.Tell(id, true, "QuiverMemifDisconnected", one.Name+": no application is connected any more"+why+"; its ports go to the ordinary interface")
+	where := "its ports go to " + one.Fallback
+	if one.Fallback == "drop" {
+		where = "what is for its ports is dropped"
+	}
+	r.pods.Tell(id, true, "QuiverMemifDisconnected", one.Name+": no application is connected any more"+why+"; "+where)
 }

@@ -65,8 +65,8 @@ func web(l3 bool) *attachment.Record {
 const (
 	offered = `shop/web u quiver.io/status={"interfaces":[{"name":"eth0","addresses":["10.0.0.5"],"mtu":1500,"mode":"ip","rxQueues":1,"txQueues":1},` +
 		`{"name":"memif-eth0","addresses":["10.0.0.5"],"mtu":1500,"mode":"ethernet","rxQueues":2,"txQueues":4,"socket":"@vpp/memif-eth0","id":0,` +
-		`"mac":"02:00:00:00:00:01","ringSize":1024,"connected":false}]}`
-	inForce = `"rxQueues":1,"txQueues":2,"socket":"@vpp/memif-eth0","id":0,"mac":"02:00:00:00:00:01","ringSize":256,"bufferSize":2048,"connected":true,` +
+		`"mac":"02:00:00:00:00:01","ringSize":1024,"fallback":"eth0","connected":false}]}`
+	inForce = `"rxQueues":1,"txQueues":2,"socket":"@vpp/memif-eth0","id":0,"mac":"02:00:00:00:00:01","ringSize":256,"bufferSize":2048,"fallback":"eth0","connected":true,` +
 		`"peer":"testpmd","since":"2026-01-01T00:00:30Z"}`
 )
 
@@ -111,7 +111,7 @@ func TestPodsAreToldWhatTheyHave(t *testing.T) {
 	at(39, states{name: connected(2)}, 2, 1)
 	at(41, states{name: gone}, 3, 2)
 	last(told.writes, `"connected":false,"since":"2026-01-01T00:00:33Z","lastDisconnect":"the peer closed"}`)
-	last(told.events, "QuiverMemifDisconnected memif-eth0: no application is connected any more: the peer closed; its ports go to the ordinary interface")
+	last(told.events, "QuiverMemifDisconnected memif-eth0: no application is connected any more: the peer closed; its ports go to eth0")
 	// One that came anew between two looks.
 	at(60, states{name: connected(3)}, 4, 3)
 	at(80, states{name: connected(4)}, 5, 3)

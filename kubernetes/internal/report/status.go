@@ -42,6 +42,8 @@ type Memif struct {
 	RingSize uint32 `json:"ringSize"`
 	// BufferSize, in bytes; 0: not known before an application is connected.
 	BufferSize uint32 `json:"bufferSize,omitempty"`
+	// Fallback takes the memif's ports while no application is connected: "eth0", or "drop".
+	Fallback string `json:"fallback"`
 	// Connected tells whether an application is, and Peer what it calls itself.
 	Connected bool   `json:"connected"`
 	Peer      string `json:"peer,omitempty"`
@@ -61,7 +63,10 @@ func interfaces(record *attachment.Record, state *quiver.MemifState) []Interface
 		return all
 	}
 	spec := record.Memif.Spec
-	memif := &Memif{Socket: dataplane.Socket(record.Interface), RingSize: max(spec.RxSize, spec.TxSize)}
+	memif := &Memif{Socket: dataplane.Socket(record.Interface), RingSize: max(spec.RxSize, spec.TxSize), Fallback: record.Interface}
+	if record.Memif.Drops {
+		memif.Fallback = "drop"
+	}
 	shape := Interface{
 		Name: "memif-" + record.Interface, Addresses: record.Addresses, MTU: record.MTU, Mode: "ip",
 		RxQueues: int(spec.RxQueues), TxQueues: int(spec.TxQueues), Memif: memif,

@@ -16,14 +16,8 @@ import (
 )
 
 const (
-	// Algorithm is the annotation of a Service that says how the backend of a new session is chosen.
-	Algorithm = "quiver.io/loadBalancing"
-	// The same in the words of Calico/VPP.
-	algorithmOfCalico = "cni.projectcalico.org/vppLBType"
 	// Who has this label is somebody else's, as for kube-proxy.
 	otherProxy = "service.kubernetes.io/service-proxy-name"
-	// What the API server takes where nothing is said.
-	defaultAffinity = 10800
 	// As many backends as quiverd takes.
 	mostBackends = 4096
 	// As many ranges of clients.
@@ -175,6 +169,7 @@ func Of(service *core.Service, all []*discovery.EndpointSlice, here *Here) Set {
 		}
 	}
 	draft := VIP{Service: types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, Affinity: affinity(spec), LeastFlows: set.leastFlows(service.Annotations)}
+	set.ignored(service.Annotations)
 	for i := range spec.Ports {
 		port := &spec.Ports[i]
 		draft.PortOf = cmp.Or(port.Name, strconv.Itoa(int(port.Port)))
@@ -308,30 +303,6 @@ func (s *Set) read(field string, texts []string, instead ...string) (addresses [
 		}
 	}
 	return addresses
-}
-
-func (s *Set) leastFlows(annotations map[string]string) bool {
-	if word, said := annotations[Algorithm]; said {
-		if word != "maglev" && word != "least_flows" {
-			s.problem("annotation %s: %q is neither maglev nor least_flows; maglev it is", Algorithm, word)
-		}
-		return word == "least_flows"
-	}
-	// Which of the two hashes it is makes no difference to who gets what.
-	if word, said := annotations[algorithmOfCalico]; said && word != "maglev" && word != "ecmp" {
-		s.problem("annotation %s: %q can't be; maglev it is", algorithmOfCalico, word)
-	}
-	return false
-}
-
-func affinity(spec *core.ServiceSpec) uint32 {
-	if spec.SessionAffinity != core.ServiceAffinityClientIP {
-		return 0
-	}
-	if said := spec.SessionAffinityConfig; said != nil && said.ClientIP != nil && said.ClientIP.TimeoutSeconds != nil {
-		return uint32(*said.ClientIP.TimeoutSeconds)
-	}
-	return defaultAffinity
 }
 
 func compareNodePorts(a, b NodePort) int {

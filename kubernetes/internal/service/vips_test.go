@@ -371,6 +371,12 @@ func TestAffinityAndAlgorithm(t *testing.T) {
 		{"cni.projectcalico.org/vppLBType: maglev", "", 0, false, ""},
 		{"cni.projectcalico.org/vppLBType: ecmp", "", 0, false, ""},
 		{"cni.projectcalico.org/vppLBType: maglevdsr", "", 0, false, `"maglevdsr" can't be`},
+		{"cni.projectcalico.org/vppHashConfig: srcport, srcaddr", "", 0, false, "vppHashConfig has no effect: sessions are told apart"},
+		{"cni.projectcalico.org/vppHashConfig: srcport, source", "", 0, false, `vppHashConfig, position 10: "source" is none of srcport`},
+		{"cni.projectcalico.org/vppKeepOriginalPacket: true", "", 0, false, "vppKeepOriginalPacket has no effect"},
+		{"cni.projectcalico.org/vppKeepOriginalPacket: false", "", 0, false, ""},
+		{"cni.projectcalico.org/vppKeepOriginalPacket: perhaps", "", 0, false, `vppKeepOriginalPacket, position 1: "perhaps"`},
+		{"cni.projectcalico.org/vppLbType: maglev", "", 0, false, "vppLbType has no effect: it isn't one of Services"},
 	} {
 		service := serviceOf(t, fmt.Sprintf(clusterIP, c.spec))
 		service.Annotations = map[string]string{}

@@ -50,8 +50,8 @@ class Cluster:
             node.start_containerd(archives)
             names = ",".join([f"DNS:{node.name}", *(f"IP:{address}" for address in node.addresses)])
             control.authority.issue(node.name, f"/O=system:nodes/CN=system:node:{node.name}", names)
-            kubeconfig = control.kubeconfig(f"{node.name}-kubelet", f"/O=system:nodes/CN=system:node:{node.name}")
-            node.start_kubelet(self.box, kubeconfig, control.authority.directory)
+            control.kubeconfig(f"{node.name}-kubelet", f"/O=system:nodes/CN=system:node:{node.name}")
+            self.start_kubelet(node)
         for node in self.nodes:
             there = lambda node=node: control.kubectl("get", "node", node.name, check=False).returncode == 0
             eventually(there, lambda node=node: self._trouble(node), timeout=180, interval=0.3)
@@ -63,32 +63,44 @@ class Cluster:
             eventually(lambda node=node: self._ready(node), lambda node=node: self._trouble(node), timeout=180, interval=0.3)
         return self
 
+    def start_kubelet(self, node):
+        """Starts a node's kubelet."""
+        pki = self.control.authority.directory
+        node.start_kubelet(self.box, pki / f"{node.name}-kubelet.kubeconfig", pki)
+
+    def boot(self, node):
+        """Has a node without power boot as far as its network, which is new: no runtime, no kubelet."""
+        run("ip", "netns", "del", node.namespace)
+        # Of a namespace that goes, the kernel takes devices away a moment later.
+        cable = lambda: f"{self._port(node)}@" in run("ip", "-n", self.switch, "link").stdout
+        eventually(lambda: not cable(), "the cable is gone", timeout=60)
+        self._plug(node)
+        node.boot()
+
     def _cable(self):
         """The network between the nodes: Ethernet, and nothing that knows of pods."""
         run("ip", "netns", "add", self.switch)
         run("ip", "-n", self.switch, "link", "add", "br0", "up", "type", "bridge")
-        for number, node in enumerate(self.nodes, 1):
-            run("ip", "netns", "add", node.namespace)
-            run("ip", "-n", node.namespace, "link", "set", "lo", "up")
-            port = f"port{number}"
-            run("ip", "-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
-            run("ip", "-n", self.switch, "link", "set", port, "master", "br0", "up")
-            for address, length in zip(node.addresses, (24, 64), strict=True):
-                run(
-                    "ip",
-                    "-n",
-                    node.namespace,
-                    "address",
-                    "add",
-                    f"{address}/{length}",
-                    "dev",
-                    "eth0",
-                    *(("nodad",) if length == 64 else ()),
-                )
-            run("ip", "-n", node.namespace, "link", "set", "eth0", "up")
-            # Nobody is there, but components take the device of the default route for the node's.
-            run("ip", "-n", node.namespace, "route", "add", "default", "via", "10.200.0.254")
-            run("ip", "-n", node.namespace, "route", "add", "default", "via", "fd00:200::254")
+        for node in self.nodes:
+            self._plug(node)
+
+    def _port(self, node):
+        return f"port{self.nodes.index(node) + 1}"
+
+    def _plug(self, node):
+        """Gives a node its network."""
+        run("ip", "netns", "add", node.namespace)
+        ip = lambda *words: run("ip", "-n", node.namespace, *words)
+        ip("link", "set", "lo", "up")
+        port = self._port(node)
+        run("ip", "-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
+        run("ip", "-n", self.switch, "link", "set", port, "master", "br0", "up")
+        for address, length in zip(node.addresses, (24, 64), strict=True):
+            ip("address", "add", f"{address}/{length}", "dev", "eth0", *(("nodad",) if length == 64 else ()))
+        ip("link", "set", "eth0", "up")
+        # Nobody is there, but components take the device of the default route for the node's.
+        ip("route", "add", "default", "via", "10.200.0.254")
+        ip("route", "add", "default", "via", "fd00:200::254")
 
     def _ready(self, node):
         shown = self.control.kubectl("get", "node", node.name, "-o", "json", check=False).stdout

@@ -1,6 +1,7 @@
 """The control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler; and kubectl, which talks to it."""
 
 import json
+import signal
 
 from lab.process import Process, eventually, run
 
@@ -25,6 +26,7 @@ class ControlPlane:
         self.admin = self.kubeconfig("admin", "/O=system:masters/CN=admin")
         self.client = (*self.here, "kubectl", "--kubeconfig", self.admin, "--cache-dir", directory / "kubectl")
         self.components = {}
+        self.serving = ()
 
     def kubeconfig(self, name, subject):
         """Path of a kubeconfig for a new user."""
@@ -39,8 +41,8 @@ class ControlPlane:
             "etcd", "--data-dir", self.directory / "etcd", "--unsafe-no-fsync", "--log-level", "warn",
             "--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:2380",
         )  # fmt: skip
-        self._start(
-            "kube-apiserver", f"--etcd-servers={etcd}", f"--advertise-address={self.address}", "--bind-address=0.0.0.0",
+        self.serving = (
+            f"--etcd-servers={etcd}", f"--advertise-address={self.address}", "--bind-address=0.0.0.0",
             f"--service-cluster-ip-range={SERVICES}", "--authorization-mode=Node,RBAC", "--allow-privileged=true",
             f"--client-ca-file={ca}", f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
             f"--kubelet-client-certificate={pki}/admin.crt", f"--kubelet-client-key={pki}/admin.key",
@@ -48,7 +50,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={tokens}",
             f"--service-account-signing-key-file={tokens}", f"--cert-dir={self.directory}/apiserver",
         )  # fmt: skip
-        eventually(self._answers, lambda: f"the API server answers\n{self.log('kube-apiserver')[-4000:]}", timeout=180, interval=0.3)
+        self.serve()
         self._start(
             "kube-controller-manager", f"--kubeconfig={self.kubeconfig('manager', f'/CN={MANAGER}')}", "--leader-elect=false",
             "--allocate-node-cidrs=true", f"--cluster-cidr={PODS}", f"--service-cluster-ip-range={SERVICES}",
@@ -61,6 +63,16 @@ class ControlPlane:
 
     def _start(self, component, *arguments):
         self.components[component] = Process(*self.here, component, *arguments)
+
+    def serve(self):
+        """Starts the API server, the first time or once more, and waits until it answers."""
+        self._start("kube-apiserver", *self.serving)
+        eventually(self._answers, lambda: f"the API server answers\n{self.log('kube-apiserver')[-4000:]}", timeout=180, interval=0.3)
+
+    def kill_server(self):
+        """Kills the API server: until `serve`, nobody is told anything."""
+        self.components["kube-apiserver"].signal(signal.SIGKILL)
+        self.components["kube-apiserver"].wait()
 
     def _answers(self):
         for name, process in self.components.items():

@@ -1,6 +1,7 @@
 """Quiver on the cluster, installed as its users do: by the manifests in deploy/kubernetes."""
 
 import json
+import os
 
 from lab.process import HANGS, ROOT, eventually, run
 
@@ -8,6 +9,15 @@ MANIFEST = ROOT / "deploy/kubernetes/quiver.yaml"
 UNINSTALL = ROOT / "deploy/kubernetes/uninstall.yaml"
 CHART = ROOT / "deploy/helm/quiver"
 NAMESPACE = "quiver"
+# How pods of the other node are reached: as the manifest says, or through tunnels.
+OVERLAY = os.environ.get("QUIVER_OVERLAY", "none")
+
+
+def manifest():
+    """The manifest, with the overlay that is asked for."""
+    text = MANIFEST.read_text()
+    assert "--overlay=none" in text
+    return text.replace("--overlay=none", f"--overlay={OVERLAY}")
 
 
 class Installation:
@@ -26,7 +36,7 @@ class Installation:
         self.control.kubectl("create", "namespace", NAMESPACE)
         where = f"--from-literal=KUBERNETES_SERVICE_HOST={self.control.address}", "--from-literal=KUBERNETES_SERVICE_PORT=6443"
         self.kubectl("create", "configmap", "quiver-api-server", *where)
-        self.control.kubectl("apply", "-f", MANIFEST)
+        self.control.kubectl("apply", "-f", "-", stdin=manifest())
         self.rolled_out()
 
     def rolled_out(self):
@@ -86,7 +96,7 @@ class HelmInstallation(Installation):
     def __init__(self, control, helm):
         super().__init__(control)
         self.command = (*control.outside, helm, "--kubeconfig", control.admin)
-        self.settings = {"apiServer.host": control.address}
+        self.settings = {"apiServer.host": control.address, "agent.overlay": OVERLAY}
 
     def helm(self, verb, **changes):
         """Runs Helm with all settings so far, and those that change."""

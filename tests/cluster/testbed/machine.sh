@@ -6,7 +6,7 @@ name="$1" directory="$2"
 hostname "$name"
 mount --make-rprivate /
 # /sys shows the devices of the network namespace in which it is mounted. The machine's control groups go on being in it.
-mkdir "$directory/cgroup"
+mkdir -p "$directory/cgroup"
 mount --rbind /sys/fs/cgroup "$directory/cgroup"
 umount --recursive --lazy /sys
 mount -t sysfs sysfs /sys
@@ -14,8 +14,8 @@ mount --move "$directory/cgroup" /sys/fs/cgroup
 # What runs on a node leaves nothing on the machine.
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/netns
-mkdir "$directory/opt"
-cp --archive /etc "$directory/etc"
+# The disk outlives who boots from it.
+[ -e "$directory/etc" ] || cp --archive /etc "$directory/etc"
 for place in var/lib var/log opt etc; do
   mkdir -p "$directory/${place#var/}"
   mount --bind "$directory/${place#var/}" "/$place"

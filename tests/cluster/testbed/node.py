@@ -36,7 +36,7 @@ class Node:
         directory.mkdir()
         self.services = {}
         self.groups = []
-        self.machine = None
+        self.machine = self.first = None
         self.inside = ()
 
     # -- the machine -----------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ class Node:
     def boot(self):
         """Starts the first process, in whose namespaces all others are."""
         self._make_groups()
+        (self.directory / "up").unlink(missing_ok=True)
         self.machine = Process(
             "nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child",
             "--mount-proc", "bash", MACHINE, self.name, self.directory,
@@ -51,24 +52,30 @@ class Node:
         up = lambda: (self.directory / "up").exists() or not self.machine.alive()
         eventually(up, self.machine.output)
         assert self.machine.alive(), self.machine.output()
-        (first,) = children(self.machine.pid)
-        self.inside = ("nsenter", "-t", str(first), "-n", "-m", "-u", "-p")
+        (self.first,) = children(self.machine.pid)
+        self.inside = ("nsenter", "-t", str(self.first), "-n", "-m", "-u", "-p")
 
     def _make_groups(self):
         """Control groups in which kubelet's will be, of each hierarchy."""
         for hierarchy in pathlib.Path("/sys/fs/cgroup").iterdir():
             group = hierarchy / self.namespace
+            if group in self.groups:
+                continue
             group.mkdir()
             self.groups.append(group)
             for file in ("cpuset.cpus", "cpuset.mems") if hierarchy.name == "cpuset" else ():
                 (group / file).write_text((hierarchy / file).read_text())
 
-    def shut_down(self):
-        """Ends all that runs here, also what containerd has started, and removes the control groups."""
+    def cut_power(self):
+        """Ends all that runs here at once, also what containerd has started. The disk stays."""
         if self.machine:
             self.machine.signal(signal.SIGKILL)
             for process in (self.machine, *self.services.values()):
                 process.wait()
+
+    def shut_down(self):
+        """Does so, and removes the control groups."""
+        self.cut_power()
         for group in self.groups:
             for attempt in range(50):
                 try:
@@ -93,8 +100,8 @@ class Node:
 
     # -- Kubernetes ------------------------------------------------------------------------------------------------
 
-    def start_containerd(self, archives):
-        """Starts the runtime, with the images."""
+    def start_containerd(self, archives=()):
+        """Starts the runtime, with the images, if it hasn't got them yet."""
         settings = self.directory / "containerd.toml"
         settings.write_text(CONTAINERD.format(image=image.NAME))
         # The runtime itself sees to the loopback device.
@@ -156,7 +163,7 @@ class Node:
         """Names of the interfaces that quiverd has for pods."""
         objects = self.quiver("get", "interface", "--status").get("objects", [])
         names = {entry["object"]["interface"]["name"] for entry in objects}
-        return sorted(names - {"pod:gateway", "pod:host"})
+        return sorted(name for name in names if name.count(":") > 1)
 
     def kib(self, name):
         """Memory that the one process of that name has really got."""
@@ -173,8 +180,10 @@ class Node:
         return sorted(os.listdir(self.directory / "lib/quiver/pods/attachments"))
 
     def network(self):
-        """What the host's network is: devices, addresses and routes, without numbers and what still settles."""
+        """What the host's network is: devices, addresses, routes and tables of rules, without numbers and what still settles."""
         text = "".join(self.run("ip", *words).stdout for words in (("address",), ("-4", "route"), ("-6", "route"), ("rule",)))
+        # (Others may change theirs meanwhile: kubelet has tables of its own.)
+        text += "\n".join(sorted(re.findall(r"^table \S+ quiver.*$", self.run("nft", "list", "tables").stdout, re.MULTILINE)))
         return re.sub(r"^\d+: |@if\d+|valid_lft.*| tentative| expires \w+", "", text, flags=re.MULTILINE)
 
     def files(self):
@@ -190,9 +199,9 @@ class Node:
         return route["dev"]
 
     def routes(self):
-        """Routes of the kernel to pods of other nodes: (prefix, via)."""
+        """Routes of the kernel to pods of other nodes: (prefix, via), by the next hop or the device to quiverd."""
         texts = [self.run("ip", "-j", family, "route", "show", "proto", "81").stdout for family in ("-4", "-6")]
-        return sorted((route["dst"], route["gateway"]) for text in texts for route in json.loads(text or "[]"))
+        return sorted((route["dst"], route.get("gateway", route["dev"])) for text in texts for route in json.loads(text or "[]"))
 
 
 def children(pid):

@@ -48,14 +48,35 @@ containers:
     command:
       - quiver-agent
       - --mtu={{ .Values.agent.mtu | int }}
+      {{- /* (A release before this value was there has none: --reuse-values.) */}}
+      {{- $overlay := default "none" .Values.agent.overlay }}
+      {{- if not (has $overlay (list "none" "vxlan" "cross-subnet")) }}
+      {{- fail (printf "agent.overlay: %v: take none, vxlan or cross-subnet" $overlay) }}
+      {{- end }}
+      - --overlay={{ $overlay }}
+      {{- if ne $overlay "none" }}
+      - --overlay-port={{ default 4789 .Values.agent.overlayPort | int }}
+      - --overlay-vni={{ if hasKey .Values.agent "overlayVNI" }}{{ .Values.agent.overlayVNI | int }}{{ else }}4096{{ end }}
+      {{- end }}
       - --host-device={{ .Values.agent.hostDevice }}
       - --health=127.0.0.1:{{ .Values.agent.healthPort | int }}
       - --services={{ .Values.agent.services }}
       - --policies={{ .Values.agent.policies }}
+      {{- if .Values.agent.keepSessions }}
+      - --keep-sessions
+      {{- end }}
       {{- if not (has (toString .Values.agent.natOutgoing) (list "both" "ipv4" "ipv6" "none" "true" "false")) }}
       {{- fail (printf "agent.natOutgoing: %v: take both, ipv4, ipv6 or none" .Values.agent.natOutgoing) }}
       {{- end }}
       - --nat-outgoing={{ .Values.agent.natOutgoing }}
+      {{- /* Values of an older chart haven't got it. */}}
+      {{- $fallback := "eth0" }}{{ if hasKey .Values.agent "memifFallback" }}{{ $fallback = .Values.agent.memifFallback }}{{ end }}
+      {{- if not (has $fallback (list "eth0" "drop")) }}
+      {{- fail (printf "agent.memifFallback: %v: take eth0 or drop" $fallback) }}
+      {{- end }}
+      {{- if ne $fallback "eth0" }}
+      - --memif-fallback={{ $fallback }}
+      {{- end }}
     env:
       - name: NODE_NAME
         valueFrom:
@@ -66,7 +87,7 @@ containers:
       - configMapRef:
           name: quiver-api-server
           optional: true
-    # NET_ADMIN: routes to other nodes and Services, node ports, translation of what leaves the cluster; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
+    # NET_ADMIN: routes to other nodes and Services, node ports, tunnels' way through the host, translation of what leaves the cluster; SYS_ADMIN: looking into pods' namespaces for CNI's CHECK; NET_RAW: the ping of readiness.
     {{- include "quiver.may" (list "NET_ADMIN" "NET_RAW" "SYS_ADMIN") | nindent 4 }}
     resources:
       {{- toYaml .Values.agent.resources | nindent 6 }}
@@ -99,6 +120,9 @@ volumes:
         - configMap:
             name: kube-root-ca.crt
             items: [{key: ca.crt, path: ca.crt}]
+        # Nobody reads it here: but what is mounted kubelet keeps in mind, and what is for the environment alone it asks the API server for,
+        # which may be down when the container has to be started again.
+        - configMap: {name: quiver-api-server, optional: true}
 {{- end }}
 
 {{- /* What running and uninstalling both need of a node. */ -}}

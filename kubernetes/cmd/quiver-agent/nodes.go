@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"quiver/kubernetes/internal/agent"
+	"quiver/kubernetes/internal/dataplane"
+	"quiver/kubernetes/internal/host"
+	"quiver/kubernetes/internal/pods"
+)
+
+// reach keeps the ways to other nodes' pods, and the host's translation of what leaves the cluster, until the context ends.
+func reach(ctx context.Context, o options, server *agent.Agent, nodes host.Nodes, outgoing *host.Outgoing, registry *prometheus.Registry, log *slog.Logger) error {
+	if o.device == "" {
+		// Pods reach each other only. An agent before this one may have had more.
+		table, err := host.Open(host.NodeProtocol)
+		if err != nil {
+			return fmt.Errorf("--host-device: routes of the host: %w", err)
+		}
+		defer table.Close()
+		if err := errors.Join(table.Bring(nil), host.WithdrawOverlay()); err != nil {
+			return fmt.Errorf("--host-device: %w", err)
+		}
+		_, err = server.SetPaths(dataplane.Paths{MTU: uint32(cmp.Or(o.mtu, host.LonelyMTU))})
+		return err
+	}
+	follower := host.NewFollower(nodes, o.device, log)
+	follower.Overlay, follower.MTU, follower.Outgoing = o.overlay, uint32(o.mtu), outgoing
+	follower.Tell = server.Follow
+	if err := follower.Figures(registry); err != nil {
+		return err
+	}
+	server.Following(follower)
+	go follower.Run(ctx)
+	return nil
+}
+
+// static are this node and others where there is no cluster.
+func static(o options, ranges []netip.Prefix) (*pods.Static, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "(without a name)"
+	}
+	seen := map[string]bool{}
+	for _, peer := range o.peers {
+		if seen[peer.Name] {
+			return nil, fmt.Errorf("--peer %s: it is given twice: give each node once, with all its addresses and ranges", peer.Name)
+		}
+		seen[peer.Name] = true
+	}
+	nodes := &pods.Static{This: pods.Node{Name: name, Ranges: ranges}, Rest: o.peers}
+	if o.addresses == "" {
+		return nodes, nil
+	}
+	own, err := pods.ParseAddresses(o.addresses)
+	if err != nil {
+		return nil, fmt.Errorf("--address: %w", err)
+	}
+	nodes.This.Addresses = own
+	return nodes, nil
+}

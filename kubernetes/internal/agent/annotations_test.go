@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+
+	"quiver/kubernetes/internal/annotation"
+)
+
+func TestAPodIsToldWhatOfItsAnnotationsHasNoEffectOnce(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	told := &said{}
+	p.settings.Teller = told
+	request := p.asked(t, "web")
+	request.Annotations = map[string]string{"quiver.io/extraMemifPort": "tcp:80", "quiver.io/interfacesSpec": `{"eth0": {"txqsz": 256}}`}
+	// The runtime may ask again, since the answer was lost.
+	for range 2 {
+		p.add(t, request)
+	}
+	plain := p.asked(t, "plain")
+	plain.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:80"}
+	p.add(t, plain)
+	want := "default/web  false QuiverIgnored annotation quiver.io/extraMemifPort is not known, and has no effect: see docs/kubernetes.md for those that are; " +
+		"annotation quiver.io/interfacesSpec, position 20: eth0: txqsz is for memifs: the kernel decides about queues of an ordinary interface"
+	if !slices.Equal(told.all, []string{want}) {
+		t.Errorf("told %q", told.all)
+	}
+}
+
+func TestTheAgentsSettingIsForPodsThatSayNothing(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	p.settings.Defaults = annotation.Defaults{MemifDrops: true}
+	for name, fallback := range map[string]string{"silent": "", "asks": "eth0", "same": "drop"} {
+		request := p.asked(t, name)
+		request.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:80"}
+		if fallback != "" {
+			request.Annotations["quiver.io/memifFallback"] = fallback
+		}
+		p.add(t, request)
+		if record := p.store.Get(idOf(request.Attachment)); record.Memif.Drops != (fallback != "eth0") {
+			t.Errorf("%s: %+v", name, record.Memif)
+		}
+	}
+	// Who leaves it to the agent keeps what it has got, whatever the next agent's setting is: it is on disk.
+	p.begin(t, "10.9.0.0/24")
+	records, drops := p.Attachments(), 0
+	for _, record := range records {
+		if record.Memif.Drops {
+			drops++
+		}
+	}
+	if len(records) != 3 || drops != 2 {
+		t.Errorf("%d of %d drop", drops, len(records))
+	}
+}
+
+func TestAFaultOfAnAnnotationIsTheCallersToKnowWithItsPlace(t *testing.T) {
+	p := newPlace(t, "10.9.0.0/24")
+	request := p.asked(t, "web")
+	request.Annotations = map[string]string{"quiver.io/extraMemifPorts": "tcp:80", "quiver.io/extraMemifSpec": "{\n  \"rx\": 99\n}"}
+	_, err := p.Add(t.Context(), request)
+	want := "rpc error: code = InvalidArgument desc = pod default/web: annotation quiver.io/extraMemifSpec, line 2, column 9: rx = 99 is not possible"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+	if len(p.Attachments()) != 0 || p.pods(t) != 0 {
+		t.Errorf("half a pod was made: %v", p.Attachments())
+	}
+}

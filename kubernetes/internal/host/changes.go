@@ -1,0 +1,154 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Routes of others may change often: at most this often is looked at them.
+const calm = time.Second
+
+// changes tells when something of the host's may not be any more what the ways to other nodes rest upon: another MTU of a device by which they are
+// reached, another route, or rules that somebody has taken away.
+type changes struct {
+	told  chan struct{}
+	mutex sync.Mutex
+	sizes map[int]uint32
+}
+
+// know says by which devices others are reached.
+func (c *changes) know(uplink *Uplink) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.sizes = uplink.sizes
+}
+
+func (c *changes) tell() {
+	select {
+	case c.told <- struct{}{}:
+	default:
+	}
+}
+
+// watch does so until the context ends. Where the kernel can't be listened to, whoever looks now and then sees it.
+func (c *changes) watch(ctx context.Context, log *slog.Logger) {
+	for what, listen := range map[string]func(context.Context) (func(), error){"devices": c.links, "routes": c.routes, "nftables": c.rules} {
+		follow, err := listen(ctx)
+		go func() {
+			for ctx.Err() == nil {
+				if err == nil {
+					follow()
+					err = fmt.Errorf("the kernel tells nothing any more")
+				}
+				if ctx.Err() != nil {
+					return
+				}
+				log.Warn("changes are seen after half a minute", "of", what, "why", err)
+				select {
+				case <-ctx.Done():
+				case <-time.After(resync):
+				}
+				if follow, err = listen(ctx); err == nil {
+					// In between something may have happened.
+					c.tell()
+				}
+			}
+		}()
+	}
+}
+
+// links follows devices.
+func (c *changes) links(ctx context.Context) (follow func(), err error) {
+	updates := make(chan netlink.LinkUpdate)
+	if err := netlink.LinkSubscribe(updates, ctx.Done()); err != nil {
+		return nil, err
+	}
+	return func() {
+		for update := range updates {
+			attributes := update.Attrs()
+			c.mutex.Lock()
+			size, ours := c.sizes[attributes.Index]
+			c.mutex.Unlock()
+			if ours && (size != uint32(attributes.MTU) || attributes.RawFlags&unix.IFF_UP == 0) {
+				c.tell()
+			}
+		}
+	}, nil
+}
+
+// routes follows those of others.
+func (c *changes) routes(ctx context.Context) (follow func(), err error) {
+	updates := make(chan netlink.RouteUpdate)
+	if err := netlink.RouteSubscribe(updates, ctx.Done()); err != nil {
+		return nil, err
+	}
+	return func() {
+		soon := time.NewTicker(calm)
+		defer soon.Stop()
+		changed := false
+		for {
+			select {
+			case update, more := <-updates:
+				if !more {
+					return
+				}
+				ours := update.Protocol == NodeProtocol || update.Protocol == ServiceProtocol
+				changed = changed || update.Table == unix.RT_TABLE_MAIN && !ours
+			case <-soon.C:
+				if changed {
+					c.tell()
+				}
+				changed = false
+			}
+		}
+	}, nil
+}
+
+// rules follows tables of ours that go, or lose something.
+func (c *changes) rules(ctx context.Context) (follow func(), err error) {
+	connection, err := nftables.New()
+	if err != nil {
+		return nil, err
+	}
+	monitor := nftables.NewMonitor()
+	events, err := connection.AddGenerationalMonitor(monitor)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = monitor.Close() })
+	return func() {
+		for event := range events {
+			if slices.ContainsFunc(event.Changes, isOurs) {
+				c.tell()
+			}
+		}
+	}, nil
+}
+
+// isOurs tells whether something of a table went that the ways to other nodes need. (Of elements it isn't known which table's they are.)
+func isOurs(event *nftables.MonitorEvent) bool {
+	switch event.Type {
+	case nftables.MonitorEventTypeDelTable, nftables.MonitorEventTypeDelChain, nftables.MonitorEventTypeDelRule:
+	default:
+		return false
+	}
+	name := ""
+	switch gone := event.Data.(type) {
+	case *nftables.Table:
+		name = gone.Name
+	case *nftables.Chain:
+		name = gone.Table.Name
+	case *nftables.Rule:
+		name = gone.Table.Name
+	}
+	return strings.HasPrefix(name, "quiver-") && name != tableName
+}
