@@ -23,7 +23,7 @@ from quiver_bench.results.store import Store
 from quiver_bench.stats import mean_and_deviation
 
 #: Suites of these methods get better as their figure falls.
-LOWER_IS_BETTER = frozenset({"reconf", "idle"})
+LOWER_IS_BETTER = frozenset({"reconf", "idle", "change", "flood"})
 
 #: How often runs of which nothing tells them apart may fall into two groups so, in whichever order.
 CHANCE = 0.05

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from quiver_bench.devices.base import Device, Setup, running
+from quiver_bench.devices.base import Device, Setup, Vitals, running
 from quiver_bench.devices.floor import Floor
 from quiver_bench.devices.revision import binaries
 from quiver_bench.devices.wire import Wire
 from quiver_bench.errors import NothingThrough, TrialVoid, Unsupported
-from quiver_bench.generators import Conversing, Generator, Internal, Iperf3, Load, OneEnd, Tgen, TrialOutput
+from quiver_bench.generators import Conversing, Flooding, Generator, Internal, Iperf3, Load, OneEnd, Tgen, TrialOutput
 from quiver_bench.machine import UNSETTLED, common, placement
 from quiver_bench.noise import Noise, Watch
 
@@ -52,6 +52,8 @@ class Trial:
     generator_limited: bool | None = None
     #: Clocks per packet by node, where the device counts them.
     clocks: dict[str, float] = field(default_factory=dict)
+    #: How the device was afterwards.
+    vitals: Vitals = field(default_factory=Vitals)
     #: Whether it keeps within the loss that was looked for, or not, by what was missed while the generator or the device's busiest
     #: thread was kept from running.
     decided_by_noise: bool = False
@@ -74,6 +76,7 @@ class Trial:
             "counts": self.counts,
             "decided_by_noise": self.decided_by_noise,
             **{name: value for name, value in asdict(self.output).items() if not name.startswith("latency")},
+            "vitals": asdict(self.vitals),
             "noise": self.noise.as_dict(),
         }
 
@@ -187,13 +190,17 @@ class DeviceStand(Stand):
 
     def _offer(self, load: Load) -> Trial:
         started = datetime.now(UTC)
-        self.device.clear()
+        if self.suite.method == "create":
+            self.device.forget()
+            load = replace(load, seconds=FILL_WITHIN_S, count=self.suite.traffic.members)
         # Outside of what is watched: whoever measures it takes the worker's core for some milliseconds.
         before = round_trip(self.device.setup)
+        self.device.clear()
         with Watch(self.device.pids(), [self.cores.generator, *self.cores.workers]) as watch:
             output = self.generator.trial(self.suite.traffic, self.device.endpoints(), self.cores, load)
         self.device.check_alive()
-        clocks = self.device.clocks()
+        clocks, vitals = self.device.clocks(), self.device.vitals()
+        self._all_held(vitals)
         after = round_trip(self.device.setup)
         output = replace(output, round_trip_ns=(before, after) if before and after else None)
         where = placement_of(output)
@@ -203,7 +210,13 @@ class DeviceStand(Stand):
             limited = False  # its generator is part of what is measured
         if output.untaken > (1 - GENERATOR_LIMIT) / 10 * output.received:
             limited = True  # it fell short at its own end, at whatever rate
-        return Trial(output, watch.noise, started, where, load.rate_pps, limited, clocks)
+        return Trial(output, watch.noise, started, where, load.rate_pps, limited, clocks, vitals)
+
+    def _all_held(self, vitals: Vitals) -> None:
+        """Raises :class:`TrialVoid` where fewer sessions are there than the figure is to be of."""
+        held = self.suite.case.held
+        if vitals.sessions is not None and vitals.sessions < held:
+            raise TrialVoid(f"the device holds {vitals.sessions} sessions of {held}")
 
 
 @dataclass(frozen=True)
@@ -271,6 +284,8 @@ def generator_for(setup: Setup) -> Generator:
         return Iperf3(setup.suite.case.connections)
     if setup.suite.case.generator == "internal":
         return Internal(setup.binaries)
+    if setup.suite.case.generator == "flood":
+        return Flooding(setup.binaries, setup.suite.case.hosts)
     if setup.suite.case.generator == "one-end":
         return OneEnd(setup.binaries, setup.suite.case.forwarding)
     return Conversing(setup.binaries) if setup.suite.traffic.conversations else Tgen(setup.binaries)
@@ -292,10 +307,11 @@ def standing(
 def generator_limit(setup: Setup, seconds: float = 0.5) -> Limit | None:
     """What the generator does with the floor, or with a wire where ports are the kernel's. None where neither can stand in."""
     kind = Wire if setup.suite.port == "tap" else Floor
-    if setup.suite.method == "idle":
-        return None  # it sends next to nothing
-    # They can't be reconfigured, and needn't be.
-    suite = replace(setup.suite, method="ndrpdr") if setup.suite.method == "reconf" else setup.suite
+    if setup.suite.method in ("idle", "change", "flood"):
+        return None  # it sends far less than it could, or what it can't send is no figure
+    # They can't be reconfigured, and have no sessions: they needn't.
+    other = {"reconf": "ndrpdr", "create": "mrr"}.get(setup.suite.method, setup.suite.method)
+    suite = replace(setup.suite, method=other)
     try:
         kind.require(suite)
     except Unsupported:

@@ -152,6 +152,8 @@ def test_packets_pass_quiver_in_every_case(programs, suite):
         need("dpdk-testpmd")
     if suite.case.routes > 100_000 and not os.environ.get("QUIVER_BENCH_LARGE"):
         pytest.skip("a million routes take a minute: QUIVER_BENCH_LARGE=1")
+    if suite.case.held:
+        pytest.skip("all its sessions are begun first: test_sessions does so with fewer")
     cores = allot_all(1) if suite.port == "pg" else allot(1, containers=suite.case.containers)
     setup = Setup(suite, cores, programs)
     with standing(Quiver, setup) as stand:

@@ -249,7 +249,7 @@ def test_testpmd_passes_packets(programs, cores):
         (
             ["compare", "--suite", MRR.replace("mrr", "ndrpdr"), "--a", "quiver", "--b", "floor"],
             2,
-            "suites of methods cps, mrr",
+            "suites of methods cps, create, mrr, replay, tput",
         ),
         (["trend", "--results", "/nonexistent"], 2, "there are no results"),
         (["report", "--results", "/nonexistent"], 2, "there are no results"),

@@ -21,10 +21,11 @@ from quiver_bench.commands.common import (
     some,
     warn_of_noise,
 )
+from quiver_bench.devices.base import Vitals
 from quiver_bench.devices.revision import binaries
 from quiver_bench.errors import BadInput, BenchError, NotKept, TrialVoid, Unsupported
 from quiver_bench.machine import UNSETTLED
-from quiver_bench.methods import idle, mrr, ndrpdr, reconf, soak
+from quiver_bench.methods import change, flood, idle, mrr, ndrpdr, reconf, soak
 from quiver_bench.methods.base import Figure
 from quiver_bench.results.documents import Versions, figure_document, trials_of
 from quiver_bench.results.store import Store
@@ -69,7 +70,7 @@ def add(commands: Any) -> None:
 def _add_effort(parser: argparse.ArgumentParser, method: str | None) -> None:
     """How much may be spent: what a method doesn't know isn't offered, and has its default."""
     offered: dict[str, tuple[Callable[[str], float], float, tuple[str | None, ...], str]] = {
-        "--trials": (some, mrr.TRIALS, (None,), "trials of mrr, cps, tput and replay"),
+        "--trials": (some, mrr.TRIALS, (None,), "trials of mrr, cps, tput, replay, create, change and flood"),
         "--seconds": (positive, 1.0, (None, "ndrpdr"), "length of a trial"),
         "--duration-sum": (positive, 21.0, (None, "ndrpdr"), "seconds of trials that decide a load of a search"),
         "--search-seconds": (
@@ -234,6 +235,10 @@ def _by_method(
         return [ndrpdr.measure(stand, tell, bits, _search(suite, options), kept)]
     if suite.method == "soak":
         return [soak.measure(stand, tell, bits, options.soak_seconds, kept)]
+    if suite.method == "change":
+        return [change.measure(stand, tell, options.trials, options.seconds, kept)]
+    if suite.method == "flood":
+        return [flood.measure(stand, tell, options.trials, options.seconds, kept)]
     if suite.method == "idle":
         return [idle.measure(stand, tell, idle.SECONDS * options.seconds, kept)]
     return [reconf.measure(stand, tell, bits, reconf.SECONDS * options.seconds, _search(suite, options), kept)]
@@ -252,7 +257,9 @@ def _search(suite: Suite, options: argparse.Namespace) -> ndrpdr.Effort:
 
 def effort(suite: Suite, options: argparse.Namespace) -> str:
     """How much is asked for, in words: figures of different effort make no series."""
-    if suite.method in MAXIMUM:
+    if suite.method == "create":
+        return f"{options.trials} × {suite.traffic.members} sessions"
+    if suite.method in (*MAXIMUM, "change", "flood"):
         return f"{options.trials} × {options.seconds:g} s"
     if suite.method == "soak":
         return f"{options.soak_seconds:g} s"
@@ -272,6 +279,7 @@ def in_words(document: dict[str, Any]) -> str:
     marks = [document["placement"], *(["both ways"] if document["direction"] == "both ways" else [])]
     count = document["samples"]
     marks += [f"{count} trial{'s' if count != 1 else ''}"] if document["result"]["type"] == "mrr" else []
+    marks += Vitals(**document.get("vitals", {})).in_words()
     marks += limited_in_words(document["generator_limited"])
     marks += ["irregular"] if document["irregular"] else []
     marks += document["remarks"]
@@ -316,6 +324,12 @@ def figure_in_words(result: dict[str, Any]) -> str:
             loss = result["loss"]
             without = loss["without"]["value"] / result["aggregate_rate"]["rate"]["value"]
             return f"{loss['time']['value'] * 1e3:.3f} ms of standstill, {without * 1e3:.3f} ms without"
+        case "change":
+            lost, sent = (result["loss"][of]["value"] for of in ("packet", "sent"))
+            return f"all sessions looked through in {series_in_words(result['revisit'], 1e-3, 1)} ms, {lost} of {sent} packets lost"
+        case "flood":
+            lost, sent = (result["loss"][of]["value"] for of in ("packet", "sent"))
+            return f"{lost} of {sent} packets lost beside {series_in_words(result['flood_rate'], 1e6, 3)} Mpps"
         case "idle":
             share, woken = (result["idle"][of]["value"] for of in ("share", "woken"))
             return f"{share:.2%} of a core; first packet {woken:+.1f} us against polling"

@@ -9,7 +9,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from quiver_bench.errors import TrialVoid, Unsupported
@@ -33,6 +33,38 @@ class Setup:
     vpp: Path | None = None
 
 
+@dataclass(frozen=True)
+class Vitals:
+    """How a device is after a trial, as far as it tells."""
+
+    #: Microseconds of the longest round of a worker since :meth:`Device.clear`: what the kernel ran instead is in it.
+    longest_round_us: float | None = None
+    #: Bytes of memory that its processes have, huge pages included.
+    resident_bytes: int | None = None
+    #: Sessions that it holds.
+    sessions: int | None = None
+    #: Microseconds in which it looked through all of them after the last change.
+    revisit_us: float | None = None
+
+    @classmethod
+    def worst(cls, several: list[Vitals]) -> Vitals:
+        """The greatest of each."""
+        told = {of.name: [getattr(one, of.name) for one in several] for of in fields(cls)}
+        known = {name: [value for value in values if value is not None] for name, values in told.items()}
+        return cls(**{name: max(values) for name, values in known.items() if values})
+
+    def in_words(self) -> list[str]:
+        """What is known."""
+        said = []
+        if self.longest_round_us is not None:
+            said.append(f"longest round {self.longest_round_us / 1e3:.2f} ms")
+        if self.sessions:
+            said.append(f"{self.sessions} sessions")
+        if self.sessions and self.resident_bytes:
+            said.append(f"{self.resident_bytes / 1e9:.2f} GB resident")
+        return said
+
+
 class Device(ABC):
     """A dataplane between a left and a right port. Use :func:`running`."""
 
@@ -48,6 +80,10 @@ class Device(ABC):
     ours = False
     #: Whether it can have containers between its ports.
     chains = False
+    #: Whether it can have a third port, by which a flood comes in.
+    floods = False
+    #: Whether its sessions' tenant can be changed.
+    changes = False
     #: Whether it can have a DMA engine copy bodies.
     dma = False
     #: What a reader of its figures must know.
@@ -78,6 +114,14 @@ class Device(ABC):
             raise Unsupported(f"{cls.name} can't be configured while it runs, which {suite.name} is about")
         if suite.method == "idle" and cls.poll is Device.poll:
             raise Unsupported(f"{cls.name} can't be told to sleep or to poll, which {suite.name} is about")
+        if suite.method == "create" and cls.forget is Device.forget:
+            raise Unsupported(f"{cls.name} can't be told to forget its sessions, which {suite.name} begins with")
+        if case.change and not cls.changes:
+            raise Unsupported(f"{cls.name} can't be told to treat sessions otherwise, which {suite.name} is about")
+        if case.generator == "flood" and not cls.floods:
+            raise Unsupported(
+                f"{cls.name} has no third port that a flood could come in by, which {suite.name} is about"
+            )
         if case.dma and not cls.dma:
             raise Unsupported(f"{cls.name} has no copy engine, which {suite.name} is about")
         if case.containers and not cls.chains:
@@ -101,6 +145,14 @@ class Device(ABC):
 
     def clear(self) -> None:
         """Sets what :meth:`clocks` counts to zero."""
+
+    def vitals(self) -> Vitals:
+        """How it is, since :meth:`clear`."""
+        return Vitals(resident_bytes=resident(self.pids()))
+
+    def forget(self) -> None:
+        """Ends all sessions that it has."""
+        raise Unsupported(f"{self.name} can't be told to forget its sessions")
 
     def reconfigure(self) -> str:
         """Lets the configuration grow while packets flow; says what was done."""
@@ -182,6 +234,17 @@ def running(made: Device) -> Iterator[Device]:
         yield made
     finally:
         made.down()
+
+
+def resident(pids: list[int]) -> int | None:
+    """Bytes of memory that these processes have, huge pages included; None where the kernel tells of none."""
+    kilobytes = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith(("VmRSS:", "HugetlbPages:")):
+                    kilobytes += int(line.split()[1])
+    return kilobytes * 1024 or None
 
 
 def environment() -> dict[str, str]:

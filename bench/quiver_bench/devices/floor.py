@@ -14,7 +14,7 @@ class Floor(Device):
 
     name = "floor"
     dut_type = "floor"
-    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6", "ip4session"})
+    forwards = frozenset({"l2xc", "l2bd", "ip4", "ip6", "ip4session", "ip6session"})
     ours = True
     note = "copies frames from left to right, counts TTL or hop limit down, and looks at nothing else"
 

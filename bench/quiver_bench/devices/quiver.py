@@ -5,24 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from quiver_bench.devices import containers, copying
-from quiver_bench.devices.base import Device, Setup, call
+from quiver_bench.devices import containers, copying, metrics
+from quiver_bench.devices.base import Device, Setup, Vitals, call
 from quiver_bench.devices.revision import told_by
 from quiver_bench.devices.taps import SilentTaps, TapPair
 from quiver_bench.errors import Missing, Unsupported
 from quiver_bench.generators import Endpoint
 from quiver_bench.generators.internal import IDLE_PPS
 from quiver_bench.machine import core_list
-from quiver_bench.suites import traffic
+from quiver_bench.suites import flooding, traffic
 from quiver_bench.suites.traffic import Addresses
 
 #: Largest frame on a memif or tap of ours, without Ethernet header.
 JUMBO_MTU = 9000
 
 #: Kinds of forwarding by addresses.
-ROUTED = ("ip4", "ip6", "ip4session")
+ROUTED = ("ip4", "ip6", "ip4session", "ip6session")
 
 #: Routes that a reconfiguration adds while packets flow.
 GROWTH = 10_000
@@ -36,11 +38,16 @@ class Quiver(Device):
     forwards = frozenset({"l2xc", "l2bd", *ROUTED})
     ports = frozenset({"memif", "tap", "pg"})
     chains = True
+    floods = True
+    changes = True
     dma = True
     ours = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
+        #: The tenant as it is now, and microseconds that the last change of it took to reach all sessions.
+        self.tenant = self.suite.case.tenant
+        self.revisit_us: float | None = None
         self.taps = TapPair(self.suite) if self.suite.port == "tap" else None
         self.silent = SilentTaps(self.suite.case.silent) if self.suite.case.silent else None
         if self.suite.case.containers:
@@ -63,7 +70,7 @@ class Quiver(Device):
         workers = ", ".join(map(str, self.setup.cores.workers))
         (self.dir / "quiverd.toml").write_text(
             f'[api]\nsocket = "{self.dir}/api"\n[state]\ndirectory = "{self.dir}/state"\n'
-            f'[metrics]\nlisten = "off"\n[workers]\ncores = [{workers}]\n'
+            f'[metrics]\nlisten = "{f"unix:{self.dir}/metrics" if self.suite.case.change else "off"}"\n[workers]\ncores = [{workers}]\n'
             f"{copying.settings() if self.suite.case.dma else ''}"
         )
         self.start(self.setup.binaries / "quiverd", "--config", self.dir / "quiverd.toml")
@@ -121,10 +128,27 @@ class Quiver(Device):
         """``quiver clear counters``."""
         self.cli("clear", "counters")
 
+    def vitals(self) -> Vitals:
+        """See :meth:`~quiver_bench.devices.base.Device.vitals`."""
+        rounds = [worker.get("longest_round_microseconds") for worker in self._workers()]
+        longest = max((microseconds for microseconds in rounds if microseconds is not None), default=None)
+        sessions = None
+        if self.tenant:
+            tenants = json.loads(self.cli("show", "tenant", "-o", "json")).get("tenants", [])
+            sessions = sum(int(tenant.get("sessions", 0)) for tenant in tenants)
+        return replace(super().vitals(), longest_round_us=longest, sessions=sessions, revisit_us=self.revisit_us)
+
+    def forget(self) -> None:
+        """``quiver clear session``."""
+        self.cli("clear", "session")
+
+    def _workers(self) -> list[dict[str, Any]]:
+        return list(json.loads(self.cli("show", "runtime", "-o", "json"))["workers"])
+
     def clocks(self) -> dict[str, float]:
         """Clocks per packet by node, over all workers."""
         totals: dict[str, list[int]] = {}
-        for worker in json.loads(self.cli("show", "runtime", "-o", "json"))["workers"]:
+        for worker in self._workers():
             for node in worker.get("nodes", []):
                 total = totals.setdefault(node["name"], [0, 0])
                 total[0] += int(node.get("clocks", 0))
@@ -140,7 +164,9 @@ class Quiver(Device):
         self.apply(self.configuration().replace('rx_mode = "adaptive"', 'rx_mode = "polling"'))
 
     def reconfigure(self) -> str:
-        """Adds routes nobody sends to, in one batch, and takes them away again."""
+        """Adds routes nobody sends to, in one batch, and takes them away again; or changes the tenant, where the suite says how."""
+        if self.suite.method == "change":
+            return self._change_tenant()
         if self.suite.case.forwarding not in ROUTED:
             raise Unsupported("reconfiguration is measured by adding routes: choose a suite that routes")
         side = traffic.sides(self.suite.case.ipv6)[1]
@@ -150,6 +176,48 @@ class Quiver(Device):
         self.cli("apply", "-f", self.dir / "growth.toml")
         self.cli("delete", "-f", self.dir / "growth.toml")
         return f"{GROWTH} routes added in one batch, and removed in one"
+
+    def _change_tenant(self) -> str:
+        """To the other of its two forms, until all workers have looked through their sessions."""
+        case = self.suite.case
+        self.tenant = case.change if self.tenant == case.tenant else case.tenant
+        (self.dir / "change.toml").write_text(self._sessions())
+        before = self._revisits()
+        self.cli("apply", "-f", self.dir / "change.toml")
+        workers = len(self.setup.cores.workers)
+        self.wait_for("look through all sessions", lambda: self._revisits()[0] >= before[0] + workers)
+        after = self._revisits()
+        # Each worker has its own sessions; they look through them at the same time.
+        self.revisit_us = (after[1] - before[1]) / workers
+        return f"the tenant changed, all sessions looked through in {self.revisit_us / 1e3:.1f} ms"
+
+    def _revisits(self) -> tuple[float, float]:
+        """How many times workers have looked through all their sessions, and microseconds that it took."""
+        events = metrics.read(self.dir / "metrics")
+        times, microseconds = (
+            events.get(f'quiver_node_events_total{{node="session-expire",event="{event}"}}', 0.0)
+            for event in ("revisits", "revisit-microseconds")
+        )
+        return times, microseconds
+
+    def _sessions(self) -> str:
+        """Whose sessions are followed, and how."""
+        flood = self.suite.case.generator == "flood"
+        inside, outside = (["left", "flood"], ["right", "void"]) if flood else (["left"], ["right"])
+        ends = f"interfaces = {json.dumps(inside)}\noutside_interfaces = {json.dumps(outside)}"
+        return f'[[tenant]]\nname = "bench"\n{ends}\n{self.tenant}'
+
+    def _flood(self) -> str:
+        """Where a flood comes in, and where it goes: packets to its destinations are forgotten."""
+        ports = ("flood", self.memif("flood")), ("void", "sink = {}")
+        parts = [
+            f'[[interface]]\nname = "{name}"\nmac = "{mac}"\nrx_mode = "polling"\naddresses = ["{side.device}/{side.prefix}"]\n{port}\n'
+            for (name, port), mac, side in zip(ports, flooding.MACS, flooding.SIDES, strict=True)
+        ]
+        void = flooding.SIDES[1]
+        parts.append(f'[[neighbor]]\ninterface = "void"\naddress = "{void.peer}"\nmac = "{traffic.PEER_RIGHT_MAC}"\n')
+        parts.append(routes(traffic.LEFT4, [traffic.CLIENTS]) + routes(void, [flooding.DESTINATIONS]))
+        return "\n".join(parts)
 
     def configuration(self) -> str:
         """The suite as desired state."""
@@ -170,10 +238,10 @@ class Quiver(Device):
                 parts.append(routes(side, prefixes))
         if self.silent:
             parts += self.silent.ports()
-        if case.tenant:
-            parts.append(
-                f'[[tenant]]\nname = "bench"\ninterfaces = ["left"]\noutside_interfaces = ["right"]\n{case.tenant}'
-            )
+        if case.generator == "flood":
+            parts.append(self._flood())
+        if self.tenant:
+            parts.append(self._sessions())
         return "\n".join(parts)
 
     def _interface(self, name: str, other: str, number: int) -> str:

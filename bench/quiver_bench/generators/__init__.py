@@ -4,12 +4,14 @@
 * :mod:`~quiver_bench.generators.tgen`: quiver-tgen's packets; its flags and its JSON are known here and next door only.
 * :mod:`~quiver_bench.generators.one_end`: quiver-tgen as the other side of an application.
 * :mod:`~quiver_bench.generators.conversations`: its connections, with and without state.
+* :mod:`~quiver_bench.generators.flood`: SYNs beside established connections.
 * :mod:`~quiver_bench.generators.internal`: packets that the device itself makes.
 * :mod:`~quiver_bench.generators.iperf3`: connections of the kernel, for super-frames.
 """
 
 from quiver_bench.generators.base import Endpoint, Generator, Latency, Load, TrialOutput
 from quiver_bench.generators.conversations import Conversing
+from quiver_bench.generators.flood import Flooding
 from quiver_bench.generators.internal import Internal
 from quiver_bench.generators.iperf3 import Iperf3
 from quiver_bench.generators.one_end import OneEnd
@@ -18,6 +20,7 @@ from quiver_bench.generators.tgen import Tgen
 __all__ = [
     "Conversing",
     "Endpoint",
+    "Flooding",
     "Generator",
     "Internal",
     "Iperf3",

@@ -98,6 +98,8 @@ class TrialOutput:
     latency_reverse: Latency | None = None
     #: Directions that were sent in, each at the rate asked for. Numbers and rates are those of all together.
     ways: int = 1
+    #: Packets per second of a flood besides, that the device took.
+    flood_pps: float | None = None
     #: What became of connections, where there were any.
     connections: dict[str, float | None] | None = None
 

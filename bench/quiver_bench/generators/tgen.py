@@ -113,6 +113,7 @@ class Tgen(Program):
                 words += [side, endpoint.netns] if endpoint.netns else []
             if len(cores.workers) > 1 and all(endpoint.kind == "memif" for endpoint in endpoints):
                 words += ["--queues", len(cores.workers)]
+        words += ["--ring-size", traffic.ring_size] if traffic.ring_size else []
         words += ["--size", _sizes(traffic, load.latency)]
         words += ["--count", load.count] if load.count else ["--seconds", f"{load.seconds:g}"]
         words += ["--core", cores.generator]

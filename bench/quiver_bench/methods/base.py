@@ -60,6 +60,19 @@ class Figure:
         return [trial for trial in self.trials if trial.counts]
 
 
+def lost_in(trials: list[Trial]) -> tuple[dict[str, Any], list[str]]:
+    """What was lost of all that was sent, for a result, and what must be said of it where the generator stood still meanwhile."""
+    outputs = [trial.output for trial in trials]
+    lost, sent = sum(output.lost for output in outputs), sum(output.sent for output in outputs)
+    loss = {"packet": {"value": lost, "unit": "packets"}, "sent": {"value": sent, "unit": "packets"}}
+    stalled = max((output.longest_stall_s for output in outputs if output.lost), default=0.0)
+    if not stalled:
+        return loss, []
+    return loss, [
+        f"the generator itself stood still for up to {stalled * 1e3:.1f} ms in trials that lost something: {QUIET}"
+    ]
+
+
 def judged(trials: list[Trial]) -> tuple[bool, list[str]]:
     """Whether a figure that rests on these trials is irregular, and what must be said of it."""
     irregular, remarks = False, []

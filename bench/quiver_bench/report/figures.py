@@ -34,6 +34,7 @@ _SCALES = {
     "cps": (1e6, "Mcps"),
     "bps": (1e9, "Gbit/s"),
     "s": (1e-3, "ms"),
+    "packets": (1.0, "packets lost"),
     "core": (1e-2, "% of a core"),
     "ratio": (1.0, "ratio"),
 }

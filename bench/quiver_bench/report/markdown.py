@@ -153,6 +153,12 @@ def _figure(row: dict[str, Any]) -> str:
                 return standstill
             without = row["result_loss_without_value"] / row["result_aggregate_rate_rate_value"]
             return f"{standstill}, {without * 1e3:.3f} ms without"
+        case "change":
+            lost, sent = (round(row[f"result_loss_{of}_value"]) for of in ("packet", "sent"))
+            return f"{row['result_revisit_avg'] * 1e3:.1f} ms, {lost} of {sent} packets lost"
+        case "flood":
+            lost, sent = (round(row[f"result_loss_{of}_value"]) for of in ("packet", "sent"))
+            return f"{lost} of {sent} packets lost beside {mega('result_flood_rate_avg')} Mpps"
         case "idle":
             woken = row["result_idle_woken_value"]
             return f"{row['result_idle_share_value']:.2%} of a core; first packet {woken:+.1f} µs against polling"
@@ -168,7 +174,7 @@ def _effort(row: dict[str, Any]) -> str:
 
 def _mega(row: dict[str, Any]) -> str:
     """Millions of what a second: packets, or connections."""
-    return "Mcps" if row["suite"].endswith("-cps") else "Mpps"
+    return "Mcps" if row["suite"].endswith(("-cps", "-create")) else "Mpps"
 
 
 def _placement(row: dict[str, Any]) -> str:

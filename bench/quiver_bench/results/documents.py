@@ -1,7 +1,8 @@
 """Documents in the fields of CSIT's Unified Test Interface, schema 1.4, and what Quiver adds to it.
 
 Added: ``commit``, ``machine``, ``placement``, ``generator_limited``, ``irregular``, ``direction``, ``containers``, ``command``, ``trials``,
-``effort`` (how much was asked for), ``samples`` (how many trials the figure rests on).
+``effort`` (how much was asked for), ``samples`` (how many trials the figure rests on), ``vitals`` (longest round of a worker, memory
+and sessions after trials, the greatest of all).
 Comparisons, which CSIT doesn't have, are documents of test type ``compare`` with the same head.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from quiver_bench import __version__
 from quiver_bench.devices import copying
+from quiver_bench.devices.base import Vitals
 from quiver_bench.machine import this_machine
 from quiver_bench.suites import Suite, find
 from quiver_bench.trial import Limit, Trial
@@ -126,6 +128,7 @@ def figure_document(
         "remarks": figure.remarks + (copying.remarks() if suite.case.dma else []),
         "effort": effort,
         "samples": len(figure.counting),
+        "vitals": asdict(Vitals.worst([trial.vitals for trial in figure.counting])),
         "result": figure.result,
         "telemetry": telemetry(figure.clocks, started),
         "trials": trials_of(figure.trials),

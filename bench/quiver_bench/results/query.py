@@ -8,7 +8,7 @@ from typing import Any
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.results.store import Store
 
-#: One figure per result, whatever its method: what tables show. Lower is better for ``reconf`` and ``idle`` only.
+#: One figure per result, whatever its method: what tables show. Lower is better for ``reconf``, ``idle``, ``change`` and ``flood`` only.
 FIGURE = """
 CASE test_type
     WHEN 'mrr' THEN coalesce(result_receive_rate_rate_avg, result_receive_rate_bandwidth_avg)
@@ -16,6 +16,8 @@ CASE test_type
     WHEN 'soak' THEN result_critical_rate_lower_rate_value
     WHEN 'reconf' THEN result_loss_time_value
     WHEN 'idle' THEN result_idle_share_value
+    WHEN 'change' THEN result_revisit_avg
+    WHEN 'flood' THEN result_loss_packet_value
     WHEN 'compare' THEN result_ratio_median
 END
 """
@@ -23,8 +25,9 @@ END
 UNIT = """
 CASE
     WHEN test_type = 'compare' THEN 'ratio'
-    WHEN test_type = 'reconf' THEN 's'
+    WHEN test_type IN ('reconf', 'change') THEN 's'
     WHEN test_type = 'idle' THEN 'core'
+    WHEN test_type = 'flood' THEN 'packets'
     WHEN test_type = 'mrr' AND result_receive_rate_rate_avg IS NULL THEN 'bps'
     ELSE coalesce(result_receive_rate_rate_unit, 'pps')
 END

@@ -25,10 +25,13 @@ METHODS = {
     "cps": "connections established per second, as many as the generator can open: 10 trials of 1 s",
     "tput": "packets per second of connections with data, as many as the generator can: 10 trials of 1 s",
     "replay": "packets per second of whole connections sent without keeping state: 10 trials of 1 s",
+    "create": "sessions begun per second, each by one packet: 10 times all that the suite's name says, with none there before",
+    "change": "seconds until a change of what is done with sessions holds for all of them, and packets lost: 10 changes",
+    "flood": "packets of established connections lost while SYNs come in as fast as the generator can: 10 trials of 1 s",
 }
 
 #: Methods whose figure is a rate at the greatest load: what CSIT calls mrr, whatever is counted.
-MAXIMUM = frozenset({"mrr", "cps", "tput", "replay"})
+MAXIMUM = frozenset({"mrr", "cps", "tput", "replay", "create"})
 
 _NAME = re.compile(r"(?P<frame>\d+b|imix|128kb)-(?P<cores>\d+)c-(?P<port>memif|tap|pg)-(?P<case>.+)-(?P<method>[a-z]+)")
 
@@ -42,8 +45,8 @@ class Case:
 
     name: str
     area: str
-    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding, ``ip4session`` that with sessions; of
-    #: applications ``receive`` or ``send``.
+    #: ``l2xc`` cross-connect, ``l2bd`` bridge with learning, ``ip4`` or ``ip6`` forwarding, ``ip4session`` or ``ip6session`` that with
+    #: sessions; of applications ``receive`` or ``send``.
     forwarding: str
     #: Kinds of port it is published for.
     ports: tuple[str, ...] = ("memif",)
@@ -62,7 +65,7 @@ class Case:
     #: ``chain``: through the device between containers; ``pipeline``: straight from one to the next.
     layout: str = ""
     #: ``quiver-tgen`` for packets, ``one-end`` for it as the other side of an application, ``iperf3`` for connections of the kernel,
-    #: ``internal`` for what the device itself makes and forgets.
+    #: ``internal`` for what the device itself makes and forgets, ``flood`` for SYNs beside established connections.
     generator: str = "quiver-tgen"
     #: Connections of iperf3 at the same time.
     connections: int = 1
@@ -79,6 +82,10 @@ class Case:
     sessions: str = ""
     #: Fields of the tenant whose sessions they are, as Quiver's configuration has them.
     tenant: str = ""
+    #: The same, after they were changed while packets flow.
+    change: str = ""
+    #: Sessions that must be there after each trial: with fewer its figure isn't that of so many.
+    held: int = 0
     #: Addresses that sessions are balanced from.
     vips: tuple[str, ...] = ()
     #: Taps besides, that nothing ever comes by.
@@ -126,17 +133,20 @@ class Suite:
             "cps": "connections_per_second",
             "tput": "receive_rate_pps",
             "replay": "receive_rate_pps",
+            "create": "sessions_per_second",
+            "change": "revisit_time_s",
+            "flood": "lost_packets",
         }[self.method]
 
     @property
     def test_type(self) -> str:
-        """CSIT's kind of result: its cps and tput suites are of type mrr, with a unit of their own."""
+        """CSIT's kind of result: its cps and tput suites are of type mrr, with a unit of their own. So is ``create``."""
         return "mrr" if self.method in MAXIMUM else self.method
 
     @property
     def unit(self) -> str:
         """What its rates count."""
-        return "cps" if self.method == "cps" else "pps"
+        return "cps" if self.method in ("cps", "create") else "pps"
 
     @property
     def direction(self) -> str:
@@ -173,6 +183,7 @@ class Suite:
             bridged=self.case.forwarding in ("l2xc", "l2bd"),
             conversations=self._conversations(),
             sequenced=self.method not in MAXIMUM,
+            ring_size=16384 if self.method == "change" else None,
         )
 
     def _conversations(self) -> Conversations | None:
@@ -194,9 +205,10 @@ class Suite:
             *case.tags,
         }
         kinds = {"l2xc": "L2XCFWD", "l2bd": "L2BDMACLRN", "ip4": "IP4FWD", "ip6": "IP6FWD", "ip4session": "IP4FWD"}
+        kinds["ip6session"] = "IP6FWD"
         tags.add(kinds.get(case.forwarding, f"APP_{case.forwarding.upper()}"))
         tags.add("DOT1Q" if case.vlan else "ETH")
-        if case.protocol:
+        if case.protocol and case.hosts:
             tags |= {case.protocol.upper(), f"HOSTS_{case.hosts}"}
         if case.tenant:
             tags.add("SESSION")

@@ -110,6 +110,8 @@ class Traffic:
     conversations: Conversations | None = None
     #: Packets are numbered, so that a loss is one though another packet came twice. Frames have room for that.
     sequenced: bool = False
+    #: Places in the rings of memif; None: as many as usual.
+    ring_size: int | None = None
 
     @property
     def in_turn(self) -> Traffic | None:
