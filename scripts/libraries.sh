@@ -6,7 +6,9 @@ what="${1:-all}"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}" QUIVER_REQUIRE_PEERS=1
 prefix="$CARGO_TARGET_DIR/memif-prefix"
 
-cargo build --locked --release -p quiverd -p quiver -p quiver-tgen -p memif --lib --bins --examples
+# Each as others build it, too: dependencies get the features of all that is built together, and are built anew for others.
+cargo build --locked --release --bins
+cargo build --locked --release -p memif --lib --examples
 make -s -C crates/memif-c install PREFIX="$prefix" TARGET="$CARGO_TARGET_DIR"
 
 if [ "$what" != c ]; then
