@@ -5,7 +5,7 @@ use super::table::NONE;
 use crate::chunked::Chunked;
 
 /// Sessions of a chunk.
-const CHUNK: usize = 4096;
+const CHUNK: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -26,7 +26,8 @@ struct Group<T>([Entry<T>; GROUP]);
 /// A `T` for each session that is asked for, by number: what a service keeps. The table needn't know of it: a session that
 /// has another's number is told apart by its generation, and begins with a default.
 ///
-/// Memory is taken in chunks of 4096 sessions, where one of them is asked for.
+/// Memory is taken in chunks of 256 sessions, where one of them is asked for: a vector whose packets all want another one clears no more
+/// than some MiB.
 #[derive(Clone, Debug)]
 pub struct Beside<T> {
     /// Where each chunk's groups begin among all of them; [`NONE`] where it hasn't any. Chunks lie one behind the other whichever
@@ -167,7 +168,7 @@ mod tests {
         beside.reset(Handle { index: 100_000, generation: 1 });
         let mut small = Beside::<[u8; 4]>::default();
         small.get_mut(first).unwrap().0[3] = 1;
-        assert_eq!(small.bytes(), CHUNK * 8, "as much as it is");
+        assert_eq!(small.bytes(), (CHUNK * 8).next_multiple_of(4096), "as much as it is");
         // Chunks in any order.
         for index in [500_000, 0, 20_000, 499_999, 9000] {
             *small.get_mut(Handle { index, generation: 1 }).unwrap().0 = index.to_le_bytes();
