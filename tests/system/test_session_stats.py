@@ -71,6 +71,19 @@ def test_segments_that_a_kernel_sends_again_are_counted(two, daemon):
         (most,) = daemon.json("show", "session", "--top", "1", "--by", "repeated")["sessions"]
         assert most["id"] == only(daemon, *mine)["id"]
         assert f"{again}/{sent_again(connection)}" in daemon.cli("show", "session", *mine).stdout
+        # What is there isn't summed up yet.
+        assert "quiver_tenant_repeated_segments_total{" not in daemon.scrape()[1]
+        daemon.cli("clear", "session", *mine)
+        metrics = daemon.scrape()[1]
+        of_red = lambda name, side: f'quiver_tenant_{name}_total{{tenant="red",side="{side}"}} '
+        assert of_red("repeated_segments", "initiator") + f"{again}\n" in metrics, metrics
+        assert of_red("timed_sessions", "responder") + "1\n" in metrics, metrics
+        (red,) = daemon.json("show", "tenant", "red")["tenants"]
+        assert int(red["initiator_totals"]["repeated_segments"]) == again
+        rtt = initiator["rtt_microseconds"]
+        assert int(red["initiator_totals"]["rtt_microseconds"]) == rtt
+        seconds = float(metrics.split(of_red("round_trip_seconds", "initiator"))[1].split("\n")[0])
+        assert abs(seconds - rtt / 1e6) < 1e-9
 
 
 def test_services_are_shown_in_their_order_with_their_tenants(two, daemon):

@@ -287,6 +287,7 @@ fn set_tenant(bench: &mut Bench, services: &[&str]) {
         chain: [or_exit(order().chain(services.iter().copied())); 2],
         untracked: Default::default(),
         midstream: Default::default(),
+        classes: Vec::new(),
         outside: vec![2],
         nat: Some(Arc::new(pool)),
         acls: Vec::new(),

@@ -1,6 +1,6 @@
 //! `show tenant`.
 
-use api::v1::{TenantsRequest, TenantsResponse};
+use api::v1::{TenantClass, TenantState, TenantsRequest, TenantsResponse};
 
 use super::{Before, View};
 use crate::context::Client;
@@ -43,6 +43,7 @@ impl View for Tenants {
             Column::right("REFUSED"),
             Column::left("INTERFACES"),
             Column::left("OUTSIDE").optional(),
+            Column::left("CLASSES").optional(),
             Column::left("SERVICES"),
             Column::left("ENGINE").optional(),
         ]);
@@ -67,12 +68,19 @@ impl View for Tenants {
                 tenant.refused.into(),
                 tenant.interfaces.join(" ").into(),
                 tenant.outside_interfaces.join(" ").into(),
+                classes(tenant).into(),
                 if services.is_empty() { "none".into() } else { services.into() },
                 tenant.engine_there.map_or("", |there| if there { "there" } else { "away" }).into(),
             ]);
         }
         table.render(paint) + &drops(answer, paint)
     }
+}
+
+/// Lists, and whose those are that they let pass: "voice:blue".
+fn classes(tenant: &TenantState) -> String {
+    let class = |class: &TenantClass| format!("{}:{}", class.acl, class.tenant);
+    tenant.classes.iter().map(class).collect::<Vec<_>>().join(" ")
 }
 
 /// What is dropped of them, if anything is.
@@ -104,7 +112,7 @@ fn drops(answer: &TenantsResponse, paint: Paint) -> String {
 mod tests {
     use std::time::Duration;
 
-    use api::v1::{TenantDrops, TenantState};
+    use api::v1::TenantDrops;
 
     use super::*;
 
@@ -140,6 +148,11 @@ mod tests {
         let watched = TenantState { engine_there: Some(false), ..answer.tenants[1].clone() };
         let watched = view.table(&TenantsResponse { tenants: vec![watched] }, None, Paint::new(false));
         assert!(watched.lines().all(|line| line.ends_with("ENGINE") || line.ends_with("away")), "{watched}");
+        let class = |acl: &str, tenant: &str| TenantClass { acl: acl.into(), tenant: tenant.into() };
+        let classes = vec![class("voice", "blue"), class("web", "green")];
+        let classified = TenantState { classes, ..answer.tenants[1].clone() };
+        let text = view.table(&TenantsResponse { tenants: vec![classified] }, None, Paint::new(false));
+        assert!(text.contains("  voice:blue web:green  l4-lifecycle\n"), "{text}");
         let before = Before { answer: &before, elapsed: Duration::from_secs(2) };
         assert!(view.table(&answer, Some(before), Paint::new(false)).contains(&event_rate(10.0)));
     }

@@ -16,7 +16,7 @@ use super::directory::{Inventory, Tenant};
 use super::start::Shared;
 use crate::dataplane::{Change, InspectError};
 use crate::model::spec::{
-    AclSpec, AddressSetSpec, EndpointSpec, api_action, api_default, api_rule, protocol, tcp_flags,
+    AclSpec, AddressSetSpec, EndpointSpec, TenantSpec, api_action, api_default, api_rule, protocol, tcp_flags,
 };
 use crate::model::{Flaw, fields};
 
@@ -75,7 +75,9 @@ impl Core {
 
 /// A list without its rules.
 fn totals(inventory: &Inventory, name: &Arc<str>, list: &Placed) -> AclState {
-    let users = inventory.tenants.values().filter(|tenant| tenant.spec.acls.contains(name));
+    let asks =
+        |spec: &TenantSpec| spec.acls.contains(name) || spec.classes.iter().any(|class| *class.acl == **name);
+    let users = inventory.tenants.values().filter(|tenant| asks(&tenant.spec));
     let mut tenants: Vec<String> = users.map(|tenant| tenant.spec.name.to_string()).collect();
     tenants.sort();
     AclState {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use features::session::acl::control::Filters;
 use features::session::tenants::ticks_of_seconds;
-use features::session::{self, Place, Tenants, Untracked};
+use features::session::{self, Class, Place, Tenants, Untracked};
 
 use super::core::Core;
 use super::directory::{Inventory, Tenant};
 use super::{nat, policers, redirects};
 use crate::dataplane::Change;
-use crate::model::spec::TenantSpec;
+use crate::model::spec::{ClassSpec, TenantSpec};
 use crate::model::{Flaw, Name};
 
 impl Core {
@@ -103,6 +103,10 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
         if let Some(pool) = &nat {
             tenants.mapped.add(spec.context, tenant.index, pool);
         }
+        let class = |class: &ClassSpec| {
+            let acl = filters.numbers([&*class.acl]).first().copied()?;
+            Some(Class { acl, tenant: inventory.tenants.get(&class.tenant)?.index })
+        };
         let compiled = session::Tenant {
             name: spec.name.to_string().into(),
             timeouts: spec.timeouts.map(ticks_of_seconds),
@@ -111,6 +115,7 @@ fn compile(inventory: &Inventory, tenants: &mut Tenants, filters: &Filters) {
             chain: spec.chain,
             untracked: if spec.drop_untracked { Untracked::Drop } else { Untracked::Pass },
             midstream: spec.midstream,
+            classes: spec.classes.iter().filter_map(class).collect(),
             outside,
             nat,
             acls: filters.numbers(spec.acls.iter().map(|name| &**name)),

@@ -1,7 +1,7 @@
 //! Tenants, and what the services of their sessions count.
 
 use api::text::Words as _;
-use api::v1::{AclState, NatPoolState, PolicerHits, TenantState, VipState};
+use api::v1::{AclState, NatPoolState, PolicerHits, SideTotals, TenantState, VipState};
 
 use super::exposition::{Exposition, Kind};
 use crate::dataplane::{ExporterFigures, Inspect};
@@ -154,6 +154,44 @@ fn acls(inspect: &dyn Inspect, out: &mut Exposition) {
     }
 }
 
+/// What `session-stats` has noted. Tenants without it have none.
+fn noted(tenants: &[TenantState], out: &mut Exposition) {
+    type Figure = (&'static str, &'static str, fn(&SideTotals) -> f64);
+    const FIGURES: &[Figure] = &[
+        (
+            "quiver_tenant_timed_sessions_total",
+            "Sessions that have ended whose round trip to that side was measured.",
+            |totals| totals.timed_sessions as f64,
+        ),
+        ("quiver_tenant_round_trip_seconds_total", "Their round trips to that side and back.", |totals| {
+            totals.rtt_microseconds as f64 / 1e6
+        }),
+        (
+            "quiver_tenant_repeated_segments_total",
+            "Segments of sessions that have ended which that side sent again, or which came late.",
+            |totals| totals.repeated_segments as f64,
+        ),
+        (
+            "quiver_tenant_zero_windows_total",
+            "Segments of sessions that have ended by which that side closed its window.",
+            |totals| totals.zero_windows as f64,
+        ),
+    ];
+    let sides = |tenant: &TenantState| {
+        [("initiator", tenant.initiator_totals), ("responder", tenant.responder_totals)]
+    };
+    for (name, help, figure) in FIGURES {
+        let mut metric = out.metric(name, Kind::Counter, help);
+        for tenant in tenants {
+            for (side, totals) in sides(tenant) {
+                if let Some(totals) = totals {
+                    metric.sample(&[("tenant", &tenant.name), ("side", side)], figure(&totals));
+                }
+            }
+        }
+    }
+}
+
 fn tenants(inspect: &dyn Inspect, out: &mut Exposition) {
     type Figure = (&'static str, Kind, &'static str, fn(&TenantState) -> u64);
     const FIGURES: &[Figure] = &[
@@ -206,6 +244,7 @@ fn tenants(inspect: &dyn Inspect, out: &mut Exposition) {
             metric.sample(&labels, drop.packets);
         }
     }
+    noted(&tenants, out);
     out.metric(
         "quiver_session_events_missed_total",
         Kind::Counter,

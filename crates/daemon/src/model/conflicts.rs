@@ -34,6 +34,7 @@ pub fn check(model: &Model, batch: &Batch) -> Vec<Refusal> {
     conflicts.cross_connects();
     conflicts.neighbors();
     conflicts.tenants();
+    conflicts.classes();
     conflicts.nat_pools();
     conflicts.policers();
     conflicts.redirects();

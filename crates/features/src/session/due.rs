@@ -2,6 +2,7 @@
 
 use super::entry::Marks;
 use super::events::{End, Tally, What};
+use super::session_stats::Stats;
 use super::sessions::Sessions;
 use super::tenants::{TICK_BITS, Tenant, Tenants};
 use wire::IpProtocol;
@@ -35,10 +36,14 @@ impl Sessions {
         {
             self.translations.release(&mut self.table, handle);
         }
+        let stats = self.table.handle(index).and_then(|handle| self.stats.get(handle)).map(Stats::sides);
         let Some((_, session)) = self.table.remove(index) else { return };
         self.wheel.cancel(session.timer);
         if let Some(part) = self.parts.get(usize::from(session.tenant)) {
             part.occupancy.give();
+            if let Some(sides) = stats {
+                part.occupancy.noted.add(sides);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::services::Chain;
 use super::sessions::{Evicted, NoRoom, Sessions};
 use super::tenants::{Place, TICK_BITS, Tenant, Tenants, Untracked};
 use super::tuple::{Kind, Mark, begins_connection, tcp_flags};
+use super::{acl, classes};
 use crate::tiered::{self, Tiered};
 use core::fmt;
 use core::marker::PhantomData;
@@ -361,7 +362,7 @@ impl<F: Pieces> There<'_, F> {
                     (look.key, look.mark) = read::<F>(packets, slot, place.context);
                     look.hash = self.sessions.table.hash(&look.key);
                 }
-                return match self.first((place, interface), &look, bytes) {
+                return match self.first((place, interface), (packets, slot), &look) {
                     Ok(passage) => passage,
                     Err((reason, tenant)) => (Verdict::Rare(Rare::Drop(reason, tenant)), Flow::NONE, 0),
                 };
@@ -397,11 +398,21 @@ impl<F: Pieces> There<'_, F> {
     fn first(
         &mut self,
         (place, interface): (Place, IfIndex),
+        (packets, slot): (&Packets, SlotId),
         look: &Look<Mark>,
-        bytes: u32,
     ) -> Result<Passage, (Drop, u16)> {
         let mut number = place.tenant;
         let mut tenant = self.tenants.get(number);
+        if let Some(owner) = tenant.filter(|owner| !owner.classes.is_empty()) {
+            // A later fragment has nothing of a transport header.
+            let is_later = look.mark.kind == Kind::Later;
+            let said = if is_later { (0, 0) } else { acl::first(packets, slot, &look.key) };
+            let question = classes::question(&look.key, look.mark.from_high, said);
+            let asking = &mut self.sessions.asking;
+            if let Some(class) = owner.class(self.tenants, &question, asking, |met| met.acl.count(met.rule)) {
+                (number, tenant) = (class, self.tenants.get(class));
+            }
+        }
         if tenant.is_none() {
             // From outside, hosts can be asked that are mapped.
             number = self.tenants.mapped.tenant(&look.key, look.mark.from_high);
@@ -425,7 +436,7 @@ impl<F: Pieces> There<'_, F> {
             (reason, number)
         })?;
         self.counts[Counter::Created as usize] += u64::from(new);
-        let passage = self.of_session(session, look, bytes);
+        let passage = self.of_session(session, look, packets.meta(slot).len());
         Ok(passage
             .map_or((PASS, Flow::NONE, 0), |(chain, flow, version)| (Verdict::Pass(chain), flow, version)))
     }

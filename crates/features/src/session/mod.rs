@@ -1,16 +1,17 @@
 //! Sessions: who speaks with whom, in both directions, and what is done with their packets.
 //!
 //! * [`tenants`]: what configuration says, as workers see it. An interface is a tenant's (sessions begin there) or outside
-//!   (answers come from there).
+//!   (answers come from there); `classes`: whose sessions are that begin at one.
 //! * `tuple`: what a packet's session is found by; `input`: the nodes that find or begin the sessions of a vector;
 //!   `fragments`: the nodes that know which session a fragment belongs to; `expire`: the node that ends them; `reset`: the one that refuses connections.
 //! * [`Sessions`]: one worker's, without locks; `room`: which of them go for others; [`Session`]: one of them; `look`: seeing and ending them from outside; `events`: hearing of them;
 //!   [`explain`]: what a packet would meet.
-//! * [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
+//! * `noted`: sums of what `session-stats` has seen; [`services`]: what a session's packets pass, in declared order; `serving`: what all of them have in common; `onward`: the ways to them and back; `lifecycle`,
 //!   `one_sided`, `tcp_check`, `session_stats`, [`nat`], [`balance`], [`acl`], `policer`, [`redirect`], `direct_return`: the services; `translate`: what `nat` and `balance` have in common; [`service`]: what those are made of that are written elsewhere.
 
 pub mod acl;
 pub mod balance;
+mod classes;
 mod direct_return;
 mod dropped;
 mod due;
@@ -25,6 +26,7 @@ mod ip6_session_input;
 mod lifecycle;
 mod look;
 pub mod nat;
+mod noted;
 mod one_sided;
 mod onward;
 mod policer;
@@ -43,9 +45,11 @@ mod tests;
 mod translate;
 pub(crate) mod tuple;
 
+pub use classes::Class;
 pub use entry::{Direction, Session, State};
 pub use events::{End, Event, Kinds, Watcher, What, watch};
 pub use look::{Filter, Seen};
+pub use noted::{Noted, SideSums};
 pub use session_stats::SideStats;
 pub use sessions::Sessions;
 pub use tcp_check::TcpState;

@@ -1,6 +1,6 @@
 //! One worker's sessions: table, timers, and who makes room for whom.
 
-use super::acl::{self, Note};
+use super::acl::{self, Asking, Note};
 use super::direct_return;
 use super::dropped::Dropped;
 use super::entry::{Direction, Flow, Marks, Room, Session};
@@ -44,6 +44,8 @@ pub struct Sessions {
     pub(super) acl: Beside<Note>,
     /// The interfaces by which their first packets came.
     begun: Beside<IfIndex>,
+    /// For asking whose those are that begin.
+    pub(super) asking: Asking,
     /// What `policer` has for those that are metered each for itself.
     pub(super) tokens: Beside<Tokens>,
     /// What `redirect` knows of them.
@@ -70,6 +72,7 @@ impl Default for Sessions {
             tcp: Beside::default(),
             acl: Beside::default(),
             begun: Beside::default(),
+            asking: Asking::default(),
             tokens: Beside::default(),
             redirected: Beside::default(),
             stats: Beside::default(),
@@ -81,10 +84,10 @@ impl Default for Sessions {
     }
 }
 
-/// Whether sessions that begin at an interface are of another tenant than that.
+/// Whether sessions that begin at an interface are of another tenant than that. One that is a class there keeps its sessions when lists change.
 fn is_anothers(tenants: &Tenants, interface: IfIndex, tenant: u16) -> bool {
     let owner = tenants.place(interface).map_or(0, |place| place.tenant);
-    owner != 0 && owner != tenant
+    owner != 0 && owner != tenant && !tenants.get(owner).is_some_and(|owner| owner.has_class(tenant))
 }
 
 /// Whether a packet of that side begins a session anew that was denied before any of its packets had passed: so, nobody who is denied can keep others from

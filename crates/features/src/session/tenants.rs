@@ -2,9 +2,11 @@
 
 use super::acl::Acls;
 use super::balance::Vips;
+use super::classes::Class;
 use super::dropped::Rows;
 use super::events::End;
 use super::nat::{Mapped, Pool};
+use super::noted::Noted;
 use super::redirect::{Redirect, Sides};
 use super::services::Chain;
 use crate::policer::Policed;
@@ -80,6 +82,8 @@ pub struct Occupancy {
     pub(super) ended: [AtomicU64; End::ALL.len()],
     /// Packets of its that are dropped.
     pub(super) dropped: Rows,
+    /// What `session-stats` has noted of its sessions that have ended.
+    pub noted: Noted,
     /// When the next session would begin if they began evenly, as fast as they may (monotonic nanoseconds).
     next: AtomicU64,
 }
@@ -137,6 +141,8 @@ pub struct Tenant {
     pub untracked: Untracked,
     /// What `tcp-check` does with connections whose beginning it hasn't seen.
     pub midstream: Midstream,
+    /// Sessions that begin at its interfaces, and are others', in the order in which lists are asked.
+    pub classes: Vec<Class>,
     /// Interfaces that lead outside, ascending.
     pub outside: Vec<IfIndex>,
     /// What `nat` gives sessions addresses and ports of.

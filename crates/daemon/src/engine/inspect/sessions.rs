@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use api::v1::{
     EndedSessions, SessionEnd, SessionFilter, SessionPhase, SessionState, SessionVerdict, SideStatistics,
-    TcpState, TenantDrops, TenantState,
+    SideTotals, TcpState, TenantDrops, TenantState,
 };
 use features::session::redirect::{Judgment, judged};
 use features::session::tenants::TICK_BITS;
-use features::session::{self, End, Filter, Occupancy, Seen, Sessions, State, order};
+use features::session::{self, End, Filter, Occupancy, Seen, Sessions, SideSums, State, order};
 use graph::plan::Plan;
 use graph::worker::Worker;
 use memory::clock::nanoseconds;
@@ -24,6 +24,7 @@ use super::super::directory::Inventory;
 use super::super::redirects;
 use super::super::start::Shared;
 use crate::dataplane::InspectError;
+use crate::model::spec::ClassSpec;
 
 /// Places of the table that a worker looks at between two rounds: some hundred microseconds' work.
 pub(in super::super) const SPAN: u32 = 1024;
@@ -35,11 +36,13 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
     let inventory = shared.directory.get();
     let each = inventory.tenants.values().map(|tenant| {
         let (spec, figures) = (&tenant.spec, &tenant.occupancy);
+        let [initiators, responders] = figures.noted.sums().map(totals);
         let services = |chain| order().names(chain).map(Into::into).collect();
         TenantState {
             name: spec.name.to_string(),
             context: spec.context.into(),
             interfaces: spec.interfaces.iter().map(ToString::to_string).collect(),
+            classes: spec.classes.iter().map(ClassSpec::to_api).collect(),
             outside_interfaces: spec.outside_interfaces.iter().map(ToString::to_string).collect(),
             forward_services: services(spec.chain[0]),
             reverse_services: services(spec.chain[1]),
@@ -52,11 +55,23 @@ pub(super) fn tenants(shared: &Shared) -> Vec<TenantState> {
             engine_there: redirects::is_there(tenant),
             ended: ended(figures),
             drops: drops(&shared.plan, figures),
+            initiator_totals: initiators,
+            responder_totals: responders,
         }
     });
     let mut list: Vec<_> = each.collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
+}
+
+/// What was noted of one side, if anything was.
+fn totals(sums: SideSums) -> Option<SideTotals> {
+    (sums != SideSums::default()).then_some(SideTotals {
+        timed_sessions: sums.timed,
+        rtt_microseconds: sums.rtt,
+        repeated_segments: sums.repeated,
+        zero_windows: sums.zero_windows,
+    })
 }
 
 /// Sessions that have ended, by reason.

@@ -39,6 +39,42 @@ impl Conflicts<'_> {
         }
     }
 
+    /// Whose a tenant's classes are is there, in the same address space, and has none itself: nobody would ask them.
+    pub(super) fn classes(&mut self) {
+        for (name, stored) in &self.model.tenants {
+            for (index, class) in stored.spec.classes.iter().enumerate() {
+                let (user, other) = (Key::Tenant(name.clone()), Key::Tenant(class.tenant.clone()));
+                let field = format!("classes[{index}].tenant");
+                let Some(its) = self.model.tenants.get(&class.tenant) else {
+                    self.blame(user, other.clone(), |to| refers(&field, to, *to == other));
+                    continue;
+                };
+                if its.spec.context != stored.spec.context {
+                    self.blame(user, other, |to| {
+                        Flaw::new(
+                            "context",
+                            format!("{to} has another context, and sessions of one can be the other's"),
+                        )
+                        .remedy("give both tenants of a class the same context")
+                    });
+                } else if !its.spec.classes.is_empty() {
+                    let classes = Key::Tenant(name.clone());
+                    self.blame(user, other, |to| match *to == classes {
+                        true => Flaw::new(
+                            "classes",
+                            format!("{to} has this tenant as a class, whose own classes nobody asks"),
+                        )
+                        .remedy("add them to that one's"),
+                        false => {
+                            Flaw::new(&*field, format!("{to} has classes of its own, which nobody would ask"))
+                                .remedy("add them to this tenant's")
+                        }
+                    });
+                }
+            }
+        }
+    }
+
     /// An address is one pool's, and a pool's packets belong to one address space.
     pub(super) fn nat_pools(&mut self) {
         let pools: Vec<_> = self.model.nat_pools.iter().collect();
@@ -183,6 +219,9 @@ impl Conflicts<'_> {
         };
         for (name, stored) in &self.model.tenants {
             look(&|| Key::Tenant(name.clone()), "acls", &stored.spec.acls);
+            let classes: Vec<Arc<str>> =
+                stored.spec.classes.iter().map(|class| class.acl.to_string().into()).collect();
+            look(&|| Key::Tenant(name.clone()), "classes", &classes);
         }
         for (name, stored) in &self.model.endpoints {
             look(&|| Key::Endpoint(name.clone()), "ingress_acls", &stored.spec.config.ingress);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::v1::{MidstreamAction, SessionTimeouts, Tenant, UntrackedAction};
+use api::v1::{MidstreamAction, SessionTimeouts, Tenant, TenantClass, UntrackedAction};
 use features::session::services::{Chain, ServiceError};
 use features::session::tenants::TIMERS;
 use features::session::{Midstream, order};
@@ -65,6 +65,17 @@ pub struct TenantSpec {
     pub policers: [Option<Name>; 2],
     /// Where the service `redirect` sends its sessions.
     pub redirect: Option<RedirectSpec>,
+    /// Sessions that begin at its interfaces, and are others', in the order in which lists are asked.
+    pub classes: Vec<ClassSpec>,
+}
+
+/// A class of a tenant; see [`TenantClass`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassSpec {
+    /// The list that lets its sessions pass.
+    pub acl: Name,
+    /// Whose they are.
+    pub tenant: Name,
 }
 
 impl TenantSpec {
@@ -125,6 +136,7 @@ impl TenantSpec {
             keep_sessions: tenant.keep_sessions,
             policers,
             redirect,
+            classes: classes(tenant)?,
         })
     }
 
@@ -161,6 +173,7 @@ impl TenantSpec {
             forward_policer: policers[0].clone(),
             reverse_policer: policers[1].clone(),
             redirect: self.redirect.as_ref().map(RedirectSpec::to_api),
+            classes: self.classes.iter().map(ClassSpec::to_api).collect(),
         }
     }
 
@@ -198,6 +211,39 @@ impl TenantSpec {
             blocked_seconds: said(6),
         })
     }
+}
+
+impl ClassSpec {
+    /// The canonical form.
+    pub fn to_api(&self) -> TenantClass {
+        TenantClass { acl: self.acl.to_string(), tenant: self.tenant.to_string() }
+    }
+}
+
+/// Classes as they are asked about; a list has one tenant.
+fn classes(tenant: &Tenant) -> Result<Vec<ClassSpec>, Flaw> {
+    let mut lists = BTreeSet::new();
+    let mut classes = Vec::with_capacity(tenant.classes.len());
+    for (index, said) in tenant.classes.iter().enumerate() {
+        let at = |field: &str| format!("classes[{index}].{field}");
+        let class = ClassSpec {
+            acl: fields::name(&at("acl"), &said.acl)?,
+            tenant: fields::name(&at("tenant"), &said.tenant)?,
+        };
+        if said.tenant == tenant.name {
+            return Err(Flaw::new(at("tenant"), "is the tenant itself")
+                .remedy("leave the class out: what no class has is the tenant's own"));
+        }
+        if !lists.insert(class.acl.clone()) {
+            return Err(Flaw::new(
+                at("acl"),
+                format!("{} appears twice, and only the first counts", said.acl),
+            )
+            .remedy("leave one out"));
+        }
+        classes.push(class);
+    }
+    Ok(classes)
 }
 
 fn timeouts(said: Option<&SessionTimeouts>) -> Result<[u32; TIMERS], Flaw> {
@@ -346,6 +392,10 @@ mod tests {
         }
     }
 
+    fn class(acl: &str, tenant: &str) -> TenantClass {
+        TenantClass { acl: acl.into(), tenant: tenant.into() }
+    }
+
     fn tenant() -> Tenant {
         Tenant { name: "red".into(), interfaces: vec!["a".into()], ..Tenant::default() }
     }
@@ -388,6 +438,7 @@ mod tests {
                 untracked: UntrackedAction::Pass.into(),
                 ..tenant()
             },
+            Tenant { classes: vec![class("voice", "blue"), class("web", "blue")], ..tenant() },
             redirected(&["redirect"], &["ids-b", "ids-a"]),
             redirected(&["l4-lifecycle", "redirect"], &["ids"]),
             by_rules(&["acl", "redirect"]),
@@ -417,6 +468,12 @@ mod tests {
         let long = SessionTimeouts { time_wait_seconds: MAX_SECONDS + 1, ..SessionTimeouts::default() };
         for (api, field) in [
             (Tenant { name: "a b".into(), ..tenant() }, "name"),
+            (Tenant { classes: vec![class("", "blue")], ..tenant() }, "classes[0].acl"),
+            (Tenant { classes: vec![class("web", "red")], ..tenant() }, "classes[0].tenant"),
+            (
+                Tenant { classes: vec![class("web", "blue"), class("web", "green")], ..tenant() },
+                "classes[1].acl",
+            ),
             (Tenant { context: 65_536, ..tenant() }, "context"),
             (Tenant { interfaces: vec!["a".into(), "b/".into()], ..tenant() }, "interfaces[1]"),
             (Tenant { interfaces: vec!["a".into(), "a".into()], ..tenant() }, "interfaces"),

@@ -62,6 +62,11 @@ fn said(met: &Met<'_>, answers: bool) -> String {
         Place::Ingress => "ingress of the receiver",
     };
     let about = if answers { ", for answers" } else { "" };
+    format!("{whose}{about}: {}", answer(met))
+}
+
+/// What a list says.
+pub(in super::super) fn answer(met: &Met<'_>) -> String {
     let action = match met.action {
         Some(Action::Permit) => "permit",
         Some(Action::Reflect) => "reflect",
@@ -70,5 +75,5 @@ fn said(met: &Met<'_>, answers: bool) -> String {
         None => "next list",
     };
     let which = if met.rule.is_some() { "" } else { "no rule is met, " };
-    format!("{whose}{about}: {which}{action}")
+    format!("{which}{action}")
 }

@@ -74,7 +74,7 @@ impl Acl {
     }
 
     /// A session met that rule, or none.
-    pub(super) fn count(&self, rule: Option<u32>) {
+    pub(in super::super) fn count(&self, rule: Option<u32>) {
         let add = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         let Some(rule) = rule else {
             add(&self.asked.none);
@@ -306,6 +306,22 @@ impl Acls {
             }
         }
         Action::Deny
+    }
+
+    /// The place of the first of these lists that lets a session pass, whatever else is asked about it. `met` is told of each that is asked.
+    pub(in super::super) fn first_that_lets_pass(
+        &self,
+        lists: impl Iterator<Item = u32>,
+        question: &Question,
+        asking: &mut Asking,
+        mut met: impl FnMut(Met<'_>),
+    ) -> Option<usize> {
+        let behind = [question.source.0, question.destination.0].map(|address| self.prefixes.behind(address));
+        let mut lists = lists;
+        lists.position(|list| {
+            let action = self.of_lists(&[list], Place::Tenant, (question, &behind), asking, &mut met);
+            action != Action::Deny
+        })
     }
 
     /// What would become of a session, and of its answers: nothing is counted. `met` is told of each list that is asked; second: whether about the answers.

@@ -13,10 +13,10 @@
 //! * [`Acls`]: lists as workers see them; [`tables::classifier`] finds rules. [`control`]: the one who writes all that.
 
 pub mod control;
-mod explain;
+pub(super) mod explain;
 mod lists;
 
-pub use lists::{Acl, Acls, Action, Explained, Met, Place, Question};
+pub use lists::{Acl, Acls, Action, Asking, Explained, Met, Place, Question};
 
 use super::entry::{Direction, Marks, Session};
 use super::redirect;
@@ -28,7 +28,7 @@ use super::translate::{NOBODY, Translations};
 use super::tuple::{begins_connection, tcp_flags, transport_at};
 use graph::packet::{Packets, SlotId};
 use graph::{Feature, NodeSpec};
-use lists::{Asking, Places};
+use lists::Places;
 use std::sync::LazyLock;
 use tables::session::{Beside, Handle, Key};
 use wire::IpProtocol;
@@ -231,7 +231,7 @@ const fn of_place(place: Place) -> Drop {
 }
 
 /// What rules may ask about a session's first packet: flags of a TCP segment, type and code of an ICMP message.
-fn first(packets: &Packets, slot: SlotId, key: &Key) -> (u8, u8) {
+pub(super) fn first(packets: &Packets, slot: SlotId, key: &Key) -> (u8, u8) {
     let is_v6 = !key.is_v4();
     match IpProtocol(key.protocol()) {
         IpProtocol::TCP => (tcp_flags(packets, slot, is_v6), 0),

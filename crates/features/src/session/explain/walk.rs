@@ -1,5 +1,8 @@
 //! The way of a packet through sessions, as `input` and `serving` have it for one that is there.
 
+use super::super::acl::explain::answer;
+use super::super::acl::{Asking, Met};
+use super::super::classes;
 use super::super::entry::{Direction, Marks, Session};
 use super::super::look::Seen;
 use super::super::order;
@@ -8,6 +11,7 @@ use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants, Untracked};
 use super::super::tuple::begins_connection;
 use super::{Explained, Imagined, Known, Meeting, Meets, Object, Outcome, Step};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::session::{Handle, Key, is_alias};
 use wire::IpProtocol;
@@ -64,7 +68,7 @@ impl Sessions {
         let found = self.find_as(tenants, &key, from_high, (begins, is_syn));
         let number = match &found {
             Some(found) => found.session.tenant,
-            None if begins => place.tenant,
+            None if begins => class(tenants, place.tenant, (&key, from_high), packet, to),
             // From outside, hosts can be asked that are mapped.
             None => {
                 let mapped = tenants.mapped.tenant(&key, from_high);
@@ -179,6 +183,25 @@ impl Sessions {
         let mut seen = self.look(&Default::default(), index, 1).0;
         seen.pop()
     }
+}
+
+/// Whose a session is that begins at that tenant's interface with the packet: lists that are asked are told.
+fn class(
+    tenants: &Tenants,
+    owner: u16,
+    (key, from_high): (&Key, bool),
+    packet: &Imagined,
+    to: &mut Explained,
+) -> u16 {
+    let said = if packet.protocol == IpProtocol::TCP { (packet.flags, 0) } else { packet.icmp };
+    let question = classes::question(key, from_high, said);
+    let tell = |met: Met<'_>| {
+        let object = Object::Acl(Arc::clone(&met.acl.name), met.rule);
+        let found = format!("whose it is: {}", answer(&met));
+        to.steps.push(Step { node: packet.node(), object: Some(object), found });
+    };
+    let of = |owner: &Tenant| owner.class(tenants, &question, &mut Asking::default(), tell);
+    tenants.get(owner).and_then(of).unwrap_or(owner)
 }
 
 /// What there is of a session, in words.

@@ -49,7 +49,7 @@ fn explained(bench: &mut Bench, packet: &Imagined) -> Explained {
 }
 
 /// Says what the row's packet would meet, sends it, and sees that it meets that. What is said first changes nothing: it is said twice.
-fn meets(bench: &mut Bench, text: &'static str, name: &str) -> Explained {
+pub(super) fn meets(bench: &mut Bench, text: &'static str, name: &str) -> Explained {
     let row = packet(text, name);
     let asked = imagined(row.rx_if, &row.frame);
     let said = explained(bench, &asked);

@@ -2,6 +2,7 @@
 
 mod acl;
 mod balance;
+mod classes;
 mod conversations;
 mod doubted;
 mod drops;
@@ -48,6 +49,7 @@ fn tenant() -> Tenant {
         chain: [order().chain(["l4-lifecycle"]).unwrap(); 2],
         untracked: Untracked::Pass,
         midstream: Midstream::Adopt,
+        classes: Vec::new(),
         outside: vec![3],
         nat: None,
         acls: Vec::new(),

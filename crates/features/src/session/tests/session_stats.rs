@@ -1,6 +1,6 @@
 //! `session-stats`: what is noted of conversations made by scapy whose times the tests say.
 
-use super::super::SideStats;
+use super::super::{SideStats, SideSums};
 use super::tcp::{conversation, of_both, send};
 use super::*;
 use wire::TcpFlags;
@@ -159,5 +159,22 @@ fn what_was_noted_goes_with_the_service() {
         let all = sides(&mut bench);
         // The client acknowledges at once what the server has sent now; what it sent an hour ago measures nothing.
         assert_eq!(all.map(|side| (side.repeated, side.rtt)), [(0, 1), (0, 0)]);
+    });
+}
+
+#[test]
+fn what_was_noted_is_summed_up_as_sessions_end() {
+    of_both(|tier, text| {
+        let tenant = noted(&["tcp-check", "session-stats"]);
+        let occupancy = Arc::clone(&tenant.occupancy);
+        let mut bench = bench(tier, &[tenant]);
+        play(&mut bench, text, "whole life", &[0, 30, 8]);
+        assert_eq!(occupancy.noted.sums(), [SideSums::default(); 2], "it goes on");
+        for times in 1..=2 {
+            wait(&mut bench, 3601);
+            let side = |rtt| SideSums { timed: times, rtt: times * rtt, ..SideSums::default() };
+            assert_eq!(occupancy.noted.sums(), [side(8_000), side(30_000)]);
+            play(&mut bench, text, "whole life", &[0, 30, 8]);
+        }
     });
 }
