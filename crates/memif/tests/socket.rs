@@ -438,6 +438,12 @@ fn bad_places_for_a_socket_are_named() {
     let nowhere = Address::abstract_name("x").in_netns("no-such-namespace");
     let error = Listener::bind(&nowhere, ListenerSettings::default()).unwrap_err();
     assert!(matches!(error.cause, Error::Netns { .. }), "{error}");
+    // Nobody writes to it, so that to open it would wait for ever.
+    let pipe = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = Address::abstract_name("x").in_netns(pipe.to_str().unwrap());
+    let error = Listener::bind(&pipe, ListenerSettings::default()).unwrap_err();
+    assert!(matches!(error.cause, Error::Netns { .. }), "{error}");
     let abstract_name = Address::abstract_name(format!("quiver-test-twice-{}", std::process::id()));
     let _first = Listener::bind(&abstract_name, ListenerSettings::default()).unwrap();
     let error = Listener::bind(&abstract_name, ListenerSettings::default()).unwrap_err();

@@ -30,6 +30,9 @@ pub enum Reason {
     /// The handshake took too long.
     #[error("handshake timed out")]
     Timeout,
+    /// The handshake took too long, as a region waits to be mapped, or sealed, whose file somebody holds.
+    #[error("handshake timed out: the file of a region is held")]
+    TimeoutHeld,
     /// The socket failed.
     #[error("socket: {0}")]
     Socket(Errno),
@@ -365,7 +368,7 @@ impl Reason {
             Self::Closed => "closed",
             Self::Local(_) => "local",
             Self::AdminDown(_) => "admin-down",
-            Self::Timeout => "timeout",
+            Self::Timeout | Self::TimeoutHeld => "timeout",
             Self::Socket(_) => "socket",
             Self::TooManyConnections => "too-many-connections",
             Self::HangingDescriptors => "hanging-descriptors",

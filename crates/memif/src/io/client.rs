@@ -1,7 +1,7 @@
 //! The client: one interface, which reconnects by itself.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
@@ -9,7 +9,7 @@ use super::Address;
 use super::channel::{self, Channel};
 use super::credentials::Origin;
 use super::foreign::Closing;
-use super::held::HeldRegion;
+use super::held::Whose;
 use super::later;
 use super::mapping::Mapping;
 use super::socket::connect_to;
@@ -20,8 +20,6 @@ use crate::{ClientConfig, Connection, Error, InterfaceError, Reason};
 const SOCKET: u64 = 0;
 /// Token of what tells that our region is sealed.
 const SEALED: u64 = 1;
-/// How long not to ask for a thread after there could be none.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Whatever was asked for: a client that tries all the time keeps a processor busy.
 const LEAST_BACKOFF: Duration = Duration::from_millis(1);
 
@@ -156,7 +154,7 @@ impl Client {
             State::AdminDown => None,
             State::Waiting(until) => Some(until.unwrap_or_else(Instant::now)),
             State::Open { deadline, .. } => {
-                let again = self.sealing.is_short().then(|| Instant::now() + PAUSE);
+                let again = self.sealing.due().into_iter().chain(self.closing.due());
                 deadline.iter().copied().chain(again).min()
             }
         }
@@ -176,6 +174,7 @@ impl Client {
         {
             self.open(now, &mut events);
         }
+        self.closing.go_on();
         for (connection, _, sealed) in self.sealing.finished() {
             self.unsealed = false;
             // Of one that has ended meanwhile the region is gone by now.
@@ -188,7 +187,8 @@ impl Client {
             let heard = if self.unsealed { Ok(Heard::Nothing) } else { step(channel, machine) };
             match heard {
                 Ok(Heard::Nothing) if deadline.is_some_and(|deadline| deadline <= now) => {
-                    self.end(now, Reason::Timeout, &mut events);
+                    let reason = if self.unsealed { Reason::TimeoutHeld } else { Reason::Timeout };
+                    self.end(now, reason, &mut events);
                 }
                 Ok(Heard::Nothing) => break,
                 Ok(Heard::Answered) => {}
@@ -196,11 +196,10 @@ impl Client {
                 Ok(Heard::Connected(unsealed)) => {
                     self.unsealed = true;
                     let _ = epoll::delete(&self.epoll, channel.fd());
-                    let whose = HeldRegion {
+                    let whose = Whose {
                         interface: name(&self.address, self.config.id),
                         name: self.config.name.clone(),
                         peer: channel.credentials().and_then(|peer| peer.pid),
-                        since: SystemTime::now(),
                     };
                     let (connection, id) = (self.connections, self.config.id);
                     self.sealing.begin(connection, id, Origin::Nobody, whose, move || unsealed.seal());

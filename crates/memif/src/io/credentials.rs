@@ -25,7 +25,8 @@ pub(super) enum Origin {
     /// Nobody in particular.
     #[default]
     Nobody,
-    /// A process namespace other than ours, by device and inode: a container, however many processes it starts.
+    /// A process namespace other than ours, by device and inode: a container, however many processes it starts. Or a network namespace, a pod's: of
+    /// those whose process namespace can't be told, at a socket that only such as are in it can reach.
     Namespace(u64, u64),
     /// A process of our namespace, or of one that we may not look at.
     Process(u32),
@@ -37,8 +38,9 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Asks the kernel.
-    pub(super) fn of(socket: BorrowedFd<'_>) -> Self {
+    /// Asks the kernel. `pod`: the network namespace that the socket can be reached from alone, if there is one.
+    pub(super) fn of(socket: BorrowedFd<'_>, pod: Option<(u64, u64)>) -> Self {
+        let of_pod = |other| pod.map_or(other, |(device, inode)| Self::Namespace(device, inode));
         let Some(Credentials { pid, .. }) = of(socket) else { return Self::Nobody };
         let ours = || stat("/proc/self/ns/pid").ok().map(|stat| (stat.st_dev, stat.st_ino));
         match pid.map(|pid| (pid, pid_namespace(pid, socket))) {
@@ -46,9 +48,9 @@ impl Origin {
                 Self::Namespace(device, inode)
             }
             Some((pid, Some(_))) => Self::Process(pid),
-            _ if has_ended(socket, pid) => Self::Ended,
+            _ if has_ended(socket, pid) => of_pod(Self::Ended),
             Some((pid, None)) => Self::Process(pid),
-            None => Self::Hidden(process(socket)),
+            None => of_pod(Self::Hidden(process(socket))),
         }
     }
 }
@@ -131,11 +133,12 @@ mod tests {
         let third = process(connected.as_fd());
         let pid = of(connected.as_fd()).unwrap().pid;
         assert!(!has_ended(connected.as_fd(), pid));
-        assert_eq!(Some(Origin::of(connected.as_fd())), pid.map(Origin::Process));
+        assert_eq!(Some(Origin::of(connected.as_fd(), None)), pid.map(Origin::Process));
         other.kill().unwrap();
         other.wait().unwrap();
         assert!(has_ended(connected.as_fd(), pid), "its number may be another's now");
-        assert_eq!(Origin::of(connected.as_fd()), Origin::Ended);
+        assert_eq!(Origin::of(connected.as_fd(), None), Origin::Ended);
+        assert_eq!(Origin::of(connected.as_fd(), Some((1, 7))), Origin::Namespace(1, 7), "it was in the pod");
         std::fs::remove_file(&address).unwrap();
         assert_eq!(first, second);
         // All, or none.
@@ -178,7 +181,7 @@ import time; time.sleep(1000)
         (0..6).for_each(|_| assert!(std::io::BufRead::read_line(&mut told, &mut String::new()).unwrap() > 0));
         let mut origins = std::collections::HashMap::<_, usize>::new();
         for _ in 0..6 {
-            *origins.entry(Origin::of(listener.accept().unwrap().0.as_fd())).or_default() += 1;
+            *origins.entry(Origin::of(listener.accept().unwrap().0.as_fd(), None)).or_default() += 1;
         }
         container.kill().unwrap();
         container.wait().unwrap();

@@ -8,6 +8,7 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -17,6 +18,8 @@ use super::credentials::Origin;
 pub(super) const THREADS: usize = 256;
 /// The same of all sockets of the process together.
 const OF_PROCESS: usize = 512;
+/// How long until a thread is asked for again where there could be none.
+const PAUSE: Duration = Duration::from_millis(100);
 /// All that an errand needs: sockets are looked for in sockets to a depth of ten.
 const STACK: usize = 256 << 10;
 
@@ -53,8 +56,8 @@ struct State<L> {
     /// Those of them that have something to do and that no thread is at; the first is next.
     queue: VecDeque<L>,
     threads: usize,
-    /// Whether there should be one more.
-    short: bool,
+    /// When there should have been one more, and there could be none.
+    short: Option<Instant>,
     /// Why one could not be started when this was tried last.
     failed: Option<Errno>,
 }
@@ -81,7 +84,7 @@ impl<L: Copy + Eq + Hash + Send + 'static> Errands<L> {
 
     fn within(name: &'static str, bounds: Bounds) -> Self {
         let (lines, queue) = Default::default();
-        let state = State { bounds, lines, queue, threads: 0, short: false, failed: None };
+        let state = State { bounds, lines, queue, threads: 0, short: None, failed: None };
         Self { name, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -101,9 +104,9 @@ impl<L: Copy + Eq + Hash + Send + 'static> Errands<L> {
         self.employ(&mut self.lock());
     }
 
-    /// Whether there should be one thread more: then [`go_on`](Self::go_on) is due soon, whatever happens.
-    pub(super) fn is_short(&self) -> bool {
-        self.lock().short
+    /// When [`go_on`](Self::go_on) is due, whatever happens: where there should be one thread more.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.lock().short.map(|since| since + PAUSE)
     }
 
     /// Why no thread can be started that there should be.
@@ -114,7 +117,12 @@ impl<L: Copy + Eq + Hash + Send + 'static> Errands<L> {
     /// One more thread, if there are fewer than lines. Where there can be none it is asked for again.
     fn employ(&self, state: &mut State<L>) {
         let Bounds { threads, of_process, running, stack } = state.bounds;
-        (state.short, state.failed) = (false, None);
+        // Not at each call: two threads that look at one socket would wake each other over it.
+        let is_early = state.short.is_some_and(|since| since.elapsed() < PAUSE);
+        if is_early && (state.threads > 0 || state.failed.is_some()) {
+            return;
+        }
+        (state.short, state.failed) = (None, None);
         if state.queue.is_empty() || state.threads >= state.lines.len().min(threads) {
             return;
         }
@@ -139,7 +147,7 @@ impl<L: Copy + Eq + Hash + Send + 'static> Errands<L> {
             return;
         }
         running.fetch_sub(1, Ordering::Relaxed);
-        state.short = true;
+        state.short = Some(Instant::now());
         state.failed = started.err().map(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN));
     }
 
@@ -187,7 +195,32 @@ impl<L: Copy + Eq + Hash + Send + 'static> Errands<L> {
     }
 }
 
-fn lock<L>(state: &Mutex<State<L>>) -> MutexGuard<'_, State<L>> {
+/// Errands for which there could be no thread, and for which nobody asks for one any more.
+static LEFT: Mutex<VecDeque<Errand>> = Mutex::new(VecDeque::new());
+
+impl<L> Drop for State<L> {
+    /// Not even to drop them is for whoever drops a socket: that closes what may hang. Where there is still no thread they wait for the next socket that
+    /// is dropped.
+    fn drop(&mut self) {
+        let left = self.lines.drain().flat_map(|(_, line)| line.waiting);
+        let mut all = lock(&LEFT);
+        all.extend(left);
+        if all.is_empty() {
+            return;
+        }
+        drop(all);
+        let work = || {
+            let next = || lock(&LEFT).pop_front();
+            while let Some(errand) = next() {
+                let _ = catch_unwind(AssertUnwindSafe(errand));
+            }
+        };
+        let _ =
+            std::thread::Builder::new().name("memif-left".into()).stack_size(self.bounds.stack).spawn(work);
+    }
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -26,6 +26,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rustix::fs::fcntl_get_seals;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -135,7 +136,7 @@ impl Closing {
     }
 
     fn look(&self) -> MutexGuard<'_, Leaving> {
-        self.errands.go_on();
+        self.go_on();
         lock(&self.all)
     }
 
@@ -165,9 +166,14 @@ impl Closing {
         self.errands.failed()
     }
 
-    /// Whether there should be one thread more, so that this is to be looked at soon.
-    pub(super) fn is_short(&self) -> bool {
-        self.errands.is_short()
+    /// Looks for a thread where there could be none before.
+    pub(super) fn go_on(&self) {
+        self.errands.go_on();
+    }
+
+    /// When [`go_on`](Self::go_on) is due, as there should be one thread more.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.errands.due()
     }
 
     #[cfg(test)]

@@ -19,6 +19,14 @@ pub struct HeldRegion {
     pub since: SystemTime,
 }
 
+/// Whose region it is: what is told of it as a [`HeldRegion`].
+#[derive(Debug)]
+pub(super) struct Whose {
+    pub(super) interface: String,
+    pub(super) name: String,
+    pub(super) peer: Option<u32>,
+}
+
 /// All of them, each with when it was begun by a clock that nobody sets, by number; and the last number.
 type All = (BTreeMap<u64, (Instant, HeldRegion)>, u64);
 
@@ -44,10 +52,11 @@ pub(super) struct Held(u64);
 
 impl Held {
     /// From now on.
-    pub(super) fn begin(whose: HeldRegion) -> Self {
+    pub(super) fn begin(Whose { interface, name, peer }: Whose) -> Self {
         let (regions, last) = &mut *all();
         *last += 1;
-        regions.insert(*last, (Instant::now(), HeldRegion { since: SystemTime::now(), ..whose }));
+        regions
+            .insert(*last, (Instant::now(), HeldRegion { interface, name, peer, since: SystemTime::now() }));
         Self(*last)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -14,12 +14,12 @@ use super::channel::Channel;
 use super::conversation::{Heard, answer, step};
 use super::credentials::Origin;
 use super::foreign::{Closing, Share};
-use super::held::HeldRegion;
+use super::held::Whose;
 use super::interfaces::Interface;
 use super::mapping::{Mapping, Outcome};
 use super::server::{ListenerSettings, ServerEvent};
 use super::sessions::{Session, Sessions};
-use super::socket::{Bound, listen_at};
+use super::socket::{self, Bound, listen_at};
 use super::{Address, descriptors, later, process, rights};
 use crate::control::{Amount, Limits, Member, Quota, ServerMachine};
 use crate::{Error, InterfaceError, Reason, ServerConfig};
@@ -40,6 +40,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     /// Where it listens: what its errors say.
     address: String,
+    /// Whose pod it is in, if it can be reached from there alone.
+    pod: Option<(u64, u64)>,
     settings: ListenerSettings,
     epoll: OwnedFd,
     socket: Bound,
@@ -93,6 +95,7 @@ impl Listener {
         let (last_token, paused, told, ended) = (LISTENING, None, false, BTreeMap::new());
         Ok(Self {
             address: address.to_string(),
+            pod: socket::pod(address),
             settings,
             epoll,
             socket,
@@ -207,8 +210,7 @@ impl Listener {
     /// When to call [`process`](Self::process) at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let short = self.mapping.is_short() || self.closing.is_short();
-        let again = short.then(|| Instant::now() + PAUSE);
+        let again = self.mapping.due().into_iter().chain(self.closing.due());
         self.sessions.next_deadline().into_iter().chain(self.paused).chain(again).min()
     }
 
@@ -273,7 +275,8 @@ impl Listener {
             }
         }
         for token in self.sessions.late(now) {
-            self.end(token, Reason::Timeout, &mut events);
+            let reason = if self.out.contains_key(&token) { Reason::TimeoutHeld } else { Reason::Timeout };
+            self.end(token, reason, &mut events);
         }
         // Before anybody connects again, and not only when the first of them has come.
         self.keep_out();
@@ -291,14 +294,9 @@ impl Listener {
     }
 
     /// A region of that interface's client, for who asks what is held.
-    fn whose(&self, id: u32, peer: Option<u32>) -> HeldRegion {
+    fn whose(&self, id: u32, peer: Option<u32>) -> Whose {
         let name = self.interfaces.get(&id).map(|interface| interface.config.name.clone());
-        HeldRegion {
-            interface: self.name(id),
-            name: name.unwrap_or_default(),
-            peer,
-            since: SystemTime::now(),
-        }
+        Whose { interface: self.name(id), name: name.unwrap_or_default(), peer }
     }
 
     fn error(&self, cause: Error) -> InterfaceError {
@@ -321,7 +319,7 @@ impl Listener {
                 Err(errno) => return Err(system("accept")(errno)),
             };
             let (machine, hello) = ServerMachine::new(limits.clone());
-            let origin = Origin::of(fd.as_fd());
+            let origin = Origin::of(fd.as_fd(), self.pod);
             let channel = Channel::new(fd, &self.closing.of(origin));
             if channel.is_beyond_share() {
                 self.refuse(&channel, Reason::HangingDescriptors, events);

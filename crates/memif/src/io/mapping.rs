@@ -7,6 +7,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use memory::region::Region;
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,7 +15,7 @@ use rustix::io::{Errno, read, write};
 
 use super::credentials::Origin;
 use super::errands::Errands;
-use super::held::{Held, HeldRegion};
+use super::held::{Held, Whose};
 use crate::Reason;
 
 /// How it went, by the token of the connection and where that comes from.
@@ -23,8 +24,8 @@ pub(super) type Outcome<T = Region> = (u64, Origin, Result<T, Reason>);
 /// All of a listener, or of a client.
 #[derive(Debug)]
 pub(super) struct Mapping<T = Region> {
-    /// By origin; where all that our process namespace doesn't see into are one, before Linux 6.9, each interface by itself: there are no more
-    /// of these than we have, and no more than one region of each.
+    /// By origin; of those that nobody can tell from each other (whose process has ended, and before Linux 6.9 all that our process namespace doesn't
+    /// see into) each interface by itself: there are no more of these than we have, and no more than one region of each.
     errands: Errands<(Origin, Option<u32>)>,
     done: Arc<Done<T>>,
 }
@@ -59,11 +60,11 @@ impl<T: Send + 'static> Mapping<T> {
         token: u64,
         id: u32,
         origin: Origin,
-        whose: HeldRegion,
+        whose: Whose,
         map: impl FnOnce() -> Result<T, Reason> + Send + 'static,
     ) {
         let report = Report { done: Arc::clone(&self.done), token, origin, outcome: None };
-        let line = (origin, (origin == Origin::Hidden(None)).then_some(id));
+        let line = (origin, matches!(origin, Origin::Hidden(None) | Origin::Ended).then_some(id));
         self.errands.run(line, move || {
             let mut report = report;
             let _held = Held::begin(whose);
@@ -76,9 +77,9 @@ impl<T: Send + 'static> Mapping<T> {
         self.errands.failed()
     }
 
-    /// Whether there should be one thread more, so that [`finished`](Self::finished) is to be asked for soon.
-    pub(super) fn is_short(&self) -> bool {
-        self.errands.is_short()
+    /// When [`finished`](Self::finished) is to be asked for, as there should be one thread more.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.errands.due()
     }
 
     /// Whether something isn't done yet.
@@ -114,14 +115,13 @@ impl<T> Drop for Report<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
-    use super::super::held_regions;
+    use super::super::{HeldRegion, held_regions};
     use super::*;
 
-    fn whose(name: &str) -> HeldRegion {
-        let interface = format!("@{name} id 0");
-        HeldRegion { interface, name: name.into(), peer: Some(7), since: SystemTime::now() }
+    fn whose(name: &str) -> Whose {
+        Whose { interface: format!("@{name} id 0"), name: name.into(), peer: Some(7) }
     }
 
     fn held(name: &str, at_least: Duration) -> Vec<HeldRegion> {
@@ -140,36 +140,42 @@ mod tests {
         assert_eq!(held("panic", Duration::ZERO), []);
     }
 
-    /// Before Linux 6.9 they are all the same origin: one's region that hangs keeps none of the others from being mapped.
+    /// They are all the same origin: one's region that hangs keeps none of the others from being mapped.
     #[test]
     fn hostile_holder_that_nobody_sees_stops_no_other() {
+        stops_no_other(Origin::Hidden(None), "hidden");
+        stops_no_other(Origin::Ended, "ended");
+    }
+
+    fn stops_no_other(origin: Origin, kind: &str) {
+        let [hanging, harmless] = ["hangs", "doesn't"].map(|does| format!("{kind} {does}"));
         let mapping = Mapping::<()>::new("test").unwrap();
         let (end, hangs) = std::sync::mpsc::channel::<()>();
-        mapping.begin(1, 1, Origin::Hidden(None), whose("hangs"), move || {
+        mapping.begin(1, 1, origin, whose(&hanging), move || {
             let _ = hangs.recv();
             Ok(())
         });
-        while held("hangs", Duration::ZERO).is_empty() {
+        while held(&hanging, Duration::ZERO).is_empty() {
             std::thread::yield_now();
         }
-        mapping.begin(2, 2, Origin::Hidden(None), whose("doesn't"), || Ok(()));
+        mapping.begin(2, 2, origin, whose(&harmless), || Ok(()));
         let mut ready = [rustix::event::PollFd::from_borrowed_fd(mapping.fd(), rustix::event::PollFlags::IN)];
         let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
         assert_eq!(rustix::event::poll(&mut ready, Some(&patience)), Ok(1));
         assert!(matches!(mapping.finished()[..], [(2, _, Ok(()))]));
         assert!(mapping.is_busy());
         // One behind it keeps no thread. What is told is the one that does, until it is let go.
-        mapping.begin(3, 1, Origin::Hidden(None), whose("hangs"), || Ok(()));
-        let [region] = &held("hangs", Duration::ZERO)[..] else {
+        mapping.begin(3, 1, origin, whose(&hanging), || Ok(()));
+        let [region] = &held(&hanging, Duration::ZERO)[..] else {
             panic!("{:?}", held_regions(Duration::ZERO))
         };
-        assert_eq!((region.interface.as_str(), region.peer), ("@hangs id 0", Some(7)));
-        assert_eq!(held("hangs", Duration::from_secs(3600)), []);
-        assert_eq!(held("doesn't", Duration::ZERO), []);
+        assert_eq!((region.interface.as_str(), region.peer), (&*format!("@{hanging} id 0"), Some(7)));
+        assert_eq!(held(&hanging, Duration::from_secs(3600)), []);
+        assert_eq!(held(&harmless, Duration::ZERO), []);
         drop(end);
         while mapping.is_busy() {
             std::thread::yield_now();
         }
-        assert_eq!(held("hangs", Duration::ZERO), []);
+        assert_eq!(held(&hanging, Duration::ZERO), []);
     }
 }

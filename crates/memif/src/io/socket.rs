@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chownat, fchmod, fstat, lstat, open, unlink,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chmod, chownat, fchmod, fstat, lstat, open, stat, unlink,
 };
 use rustix::io::Errno;
 use rustix::net::{
@@ -187,6 +187,15 @@ fn with_address(
     }
 }
 
+/// The network namespace, as device and inode of its file, that a socket at this address can be reached from alone; `None` where that is ours, or
+/// where the socket is a file, which may be mounted anywhere.
+pub(super) fn pod(address: &Address) -> Option<(u64, u64)> {
+    let of = |path: &Path| stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    let SocketName::Abstract(_) = address.name() else { return None };
+    let its = of(Path::new(address.netns()?))?;
+    (of(Path::new("/proc/self/ns/net"))? != its).then_some(its)
+}
+
 /// A non-blocking seqpacket socket in the address's network namespace.
 fn open_socket(address: &Address) -> Result<OwnedFd, Error> {
     let open_here = || {
@@ -199,7 +208,8 @@ fn open_socket(address: &Address) -> Result<OwnedFd, Error> {
     // A socket stays in the network namespace of the thread that made it, and abstract names are looked up
     // there. So a thread that ends right afterwards goes there; ours stays where it is.
     let in_namespace = || {
-        let file = open(netns, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        // Without waiting for who would write to it, should it be a pipe.
+        let file = open(netns, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
         open_here()
     };
@@ -211,4 +221,36 @@ fn open_socket(address: &Address) -> Result<OwnedFd, Error> {
         }
     });
     opened.map_err(|errno| Error::Netns { path: netns.to_owned(), errno })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn who_reaches_an_abstract_socket_is_in_its_namespace() {
+        let named = |netns: &str| pod(&Address::abstract_name("x").in_netns(netns));
+        assert_eq!(pod(&Address::abstract_name("x")), None);
+        assert_eq!(named("/proc/self/ns/net"), None, "everybody here does");
+        assert_eq!(named("/no/such/namespace"), None);
+        if !geteuid().is_root() {
+            eprintln!("SKIPPED: not root, so no network namespace can be made");
+            return;
+        }
+        let mut other = Command::new("unshare").args(["--net", "sleep", "1000"]).spawn().unwrap();
+        let its = format!("/proc/{}/ns/net", other.id());
+        // The program has moved there before it becomes `sleep`.
+        let begun = std::time::Instant::now();
+        while named(&its).is_none() && begun.elapsed().as_secs() < 60 {
+            std::thread::yield_now();
+        }
+        let file = stat(&its).unwrap();
+        let found = named(&its);
+        let by_path = pod(&Address::path("/run/x").in_netns(&its));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!((found, by_path), (Some((file.st_dev, file.st_ino)), None));
+    }
 }

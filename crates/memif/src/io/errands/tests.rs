@@ -63,14 +63,32 @@ fn a_thread_that_cannot_be_started_is_asked_for_again() {
     let errands = errands(Bounds { stack: 1 << 60, ..Bounds::default() });
     let (done, is_done) = channel();
     errands.run(1, move || done.send(()).unwrap());
-    assert!(errands.is_short() && errands.failed().is_some());
+    let due = errands.due().unwrap();
+    assert!(due > Instant::now() && errands.failed().is_some());
+    // Who looks more often changes nothing: it would keep others who look awake.
     errands.go_on();
-    assert!(errands.is_short() && errands.failed().is_some());
+    assert_eq!((errands.due(), errands.failed().is_some()), (Some(due), true));
     assert_eq!(errands.lock().bounds.running.load(Ordering::Relaxed), 0);
     errands.lock().bounds.stack = STACK;
-    errands.go_on();
-    assert!(!errands.is_short() && errands.failed().is_none());
+    eventually("there is one once it is due", || {
+        errands.go_on();
+        errands.due().is_none()
+    });
+    assert!(Instant::now() >= due && errands.failed().is_none());
     is_done.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+/// Nor is it dropped by whoever drops the socket: what it closes may hang.
+#[test]
+fn what_found_no_thread_is_done_by_another_when_its_socket_is_gone() {
+    let errands = errands(Bounds { stack: 1 << 60, ..Bounds::default() });
+    let (done, is_done) = channel();
+    errands.run(1, move || done.send(std::thread::current().id()).unwrap());
+    assert!(errands.failed().is_some());
+    errands.lock().bounds.stack = STACK;
+    drop(errands);
+    let by = is_done.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_ne!(by, std::thread::current().id());
 }
 
 /// What hangs at some sockets leaves one thread to each of the others.
@@ -81,12 +99,12 @@ fn hostile_errands_of_all_sockets_have_one_bound() {
     let (one, other) = (socket(), socket());
     let ends: Vec<_> = (0..5).map(|of| hang(&one, of)).collect();
     assert_eq!(one.at_work().0, 3);
-    assert!(one.is_short() && one.failed().is_none(), "nothing is wrong");
+    assert!(one.due().is_some() && one.failed().is_none(), "nothing is wrong");
     let (done, is_done) = channel();
     let hangs = hang(&other, 0);
     other.run(1, move || done.send(()).unwrap());
     assert_eq!(other.at_work().0, 1);
-    assert!(other.is_short());
+    assert!(other.due().is_some());
     drop((ends, hangs));
     is_done.recv_timeout(Duration::from_secs(60)).unwrap();
     eventually("all end", || one.done() && other.done() && bounds.running.load(Ordering::Relaxed) == 0);

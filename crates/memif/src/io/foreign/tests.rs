@@ -214,6 +214,12 @@ fn a_closer_that_cannot_be_had_is_asked_for_again() {
     let closers = closing.errands.at_work().0;
     setrlimit(Resource::As, usual).unwrap();
     assert_eq!((closers, closing.done()), (0, false));
+    let due = closing.due().unwrap();
     assert!(!closing.is_full());
-    eventually("it is closed", || closing.done());
+    assert_eq!(closing.due(), Some(due), "not at each look");
+    eventually("it is closed once that is due", || {
+        closing.go_on();
+        closing.done()
+    });
+    assert!(Instant::now() >= due);
 }

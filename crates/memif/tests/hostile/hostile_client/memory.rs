@@ -222,12 +222,12 @@ fn region_truncated_while_it_is_written() {
         peer.handshake();
         ftruncate(&peer.memory, 16_384).unwrap();
         // Makes room for ever, so that the server goes on writing.
-        for step in 0..200_u16 {
+        for step in 0..12_000_u16 {
             peer.set(RX, HEAD, peer.tail(RX) + 64);
             if arena.shared.log().counters.get("fault-memory-lost") == Some(&n) {
                 break;
             }
-            assert!(step < 199 || arena.shared.log().count() == n);
+            assert!(step < 11_999 || arena.shared.log().count() == n);
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         assert_eq!(last_words(&peer.socket), "shared memory was truncated");
