@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from quiver_bench import latency
 from quiver_bench.errors import BadInput
 from quiver_bench.results.query import latest
 from quiver_bench.results.store import Store
@@ -140,10 +141,7 @@ def _figure(row: dict[str, Any]) -> str:
             return f"{series_in_words(found, scale, 2)} {unit}"
         case "ndrpdr":
             figure = f"NDR {mega('result_ndr_lower_rate_value')}, PDR {mega('result_pdr_lower_rate_value')} Mpps"
-            latency = [row[f"result_latency_forward_pdr_{share}_avg"] for share in (0, 10, 50, 90)]
-            if None in latency:
-                return figure
-            return f"{figure}; {' / '.join(f'{mean:.1f}' for mean in latency)} µs at 0 / 10 / 50 / 90 % of PDR"
+            return "; ".join(filter(None, [figure, latency.of_row(row)]))
         case "soak":
             ends = [mega(f"result_critical_rate_{end}_rate_value") for end in ("lower", "upper")]
             return f"critical load {ends[0]} to {ends[1]} Mpps"
