@@ -131,7 +131,7 @@ fn fragment(offset: u16, more: bool) -> Vec<u8> {
     let dst = Ipv4Addr::new(192, 168, IN as u8, 1);
     let mut packet = Ipv4Header::new(STATION, dst, IpProtocol::ICMP, 64, 84).as_bytes().to_vec();
     packet[4..6].copy_from_slice(&7_u16.to_be_bytes());
-    packet[6..8].copy_from_slice(&(u16::from(more) << 13 | offset / 8).to_be_bytes());
+    packet[6..8].copy_from_slice(&((u16::from(more) << 13) | (offset / 8)).to_be_bytes());
     packet[10..12].fill(0);
     let checksum = wire::checksum::Partial::of(&packet).checksum();
     packet[10..12].copy_from_slice(&checksum.to_be_bytes());
