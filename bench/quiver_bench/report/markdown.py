@@ -51,11 +51,12 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         "### Side by side\n",
         "Medians of pairs, each of two trials one right after the other. The interval holds the median of their ratios with 95 %:\n"
         "a bootstrap, no narrower than the order statistics. "
-        f"Fewer than {FEWEST_PAIRS} pairs have no such interval, and get no verdict.\n",
+        f"Fewer than {FEWEST_PAIRS} pairs have no such interval, and get no verdict. *Commit* is that of A's programs;\n"
+        "*command* is the line of that number below the table.\n",
     ]
     commands = _numbered(rows)
     lines.append(
-        "| suite | A | B | placement | A | B | A/B | interval | pairs | verdict | commit | machine, day | command |"
+        "| suite | A | B | placement | median of A | median of B | A/B | interval | pairs | verdict | commit | machine, day | command |"
     )
     lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
@@ -102,6 +103,9 @@ def _marks(row: dict[str, Any]) -> str:
 def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines = [
         "### One by one\n",
+        "One device by itself. Rates are the mean of n trials ± their standard deviation; NDR and PDR the highest rates without loss\n"
+        "and with 0.5 % of it; latency the median (p50) and the slowest of a thousand packets (p99.9), at shares of PDR. Such figures\n"
+        "say more of the hour than of the device: compare none of different rows.\n",
         "| suite | device | placement | figure | effort | remarks | commit | machine, day | command |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
