@@ -22,8 +22,20 @@ from quiver_bench.results.query import series
 from quiver_bench.results.store import Store
 from quiver_bench.stats import mean_and_deviation
 
-#: Suites of these methods get better as their figure falls.
+#: Suites of these methods get better as their figure falls; latency does, too.
 LOWER_IS_BETTER = frozenset({"reconf", "idle", "change", "flood"})
+
+#: By how much figures are divided, by their units, and what they are then.
+SCALES = {
+    "pps": (1e6, "Mpps"),
+    "cps": (1e6, "Mcps"),
+    "bps": (1e9, "Gbit/s"),
+    "s": (1e-3, "ms"),
+    "us": (1.0, "µs"),
+    "packets": (1.0, "packets lost"),
+    "core": (1e-2, "% of a core"),
+    "ratio": (1.0, "ratio"),
+}
 
 #: How often runs of which nothing tells them apart may fall into two groups so, in whichever order.
 CHANCE = 0.05
@@ -81,7 +93,7 @@ class Trend:
     groups: list[Group]
     #: Results that are irregular, and stand in no group.
     left_out: int = 0
-    #: Which of its results' figures, where they have two: ``NDR`` or ``PDR``.
+    #: Which of its results' figures, where they have several: ``NDR``, ``PDR``, ``p50`` or ``p99.9``.
     figure: str = ""
 
     @property
@@ -168,6 +180,7 @@ def trends(store: Store) -> list[Trend]:
             found.append(Trend(device, suite, placement, all_runs[0]["unit"], all_runs, [], len(all_runs), figure))
             continue
         samples = [list(run["values"]) if run["values"] else [run["figure"]] for run in runs]
-        groups = classify(samples, runs[0]["test_type"] in LOWER_IS_BETTER)
-        found.append(Trend(device, suite, placement, runs[0]["unit"], runs, groups, len(all_runs) - len(runs), figure))
+        unit = runs[0]["unit"]
+        groups = classify(samples, unit == "us" or runs[0]["test_type"] in LOWER_IS_BETTER)
+        found.append(Trend(device, suite, placement, unit, runs, groups, len(all_runs) - len(runs), figure))
     return found

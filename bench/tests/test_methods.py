@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from conftest import quiet, standing_elsewhere_from
 
-from quiver_bench import selftest
+from quiver_bench import latency, selftest
 from quiver_bench.errors import TrialVoid
 from quiver_bench.methods import mrr, ndrpdr, soak, steady
 from quiver_bench.methods.base import Figure
@@ -142,7 +142,7 @@ def test_latency_is_of_the_placement_of_its_search_and_its_trials_are_kept():
     # The search began anew where they had come to stand, and with it its latencies.
     assert figure.placement == "far"
     assert {share: found["avg"] for share, found in figure.result["latency_forward"].items()} == {
-        f"pdr_{share}": 11 for share in ndrpdr.LATENCY_SHARES
+        f"pdr_{share}": 11 for share in latency.SHARES
     }
     assert (figure.remarks, {trial.placement for trial in figure.counting}) == ([], {"far"})
     # Moved ones belong nowhere: there is no latency of them, and a figure of the search.

@@ -10,12 +10,12 @@ import urllib.request
 from datetime import timedelta
 
 import pytest
-from conftest import MRR, START, comparison, document, need, quiet
+from conftest import MRR, NDRPDR, START, comparison, document, need, quiet
 
 from quiver_bench.commands.main import main
 from quiver_bench.errors import BadInput
 from quiver_bench.methods import mrr
-from quiver_bench.report import dashboard, html, markdown
+from quiver_bench.report import dashboard, html, markdown, tables
 from quiver_bench.report.figures import FIGURES
 from quiver_bench.simulated import Simulated
 
@@ -70,6 +70,23 @@ def test_each_row_names_the_command_that_it_came_of(store):
     for pairs in (9, 5):
         rows = re.findall(rf"^\| `{MRR}` \| quiver \| testpmd .*\| {pairs} \|.*\| (\d+) \|$", shown, re.M)
         assert f"bin/quiver-bench compare --pairs {pairs}  # {rows[-1]}\n" in shown
+
+
+def test_the_median_and_the_slowest_of_a_thousand_stand_where_the_mean_says_neither(store):
+    (line,) = [line for line in markdown.tables(store).splitlines() if line.startswith(f"| `{NDRPDR}`")]
+    each = ", ".join(["6.0 / 41.0"] * 4)
+    assert f" Mpps; p50 / p99.9 at 0, 10, 50, 90 % of PDR: {each} µs |" in line
+    assert "6.5" not in line, "which is the mean"
+    (row,) = [row for row in tables.coverage(store) if row["suite"] == NDRPDR]
+    assert (row["p50_us"], row["p99_9_us"]) == (6.0, 41.0)
+    (row,) = [row for row in tables.coverage(store, normalise=True) if row["suite"] == NDRPDR]
+    assert row["p50_us"] == pytest.approx(6.0 * row_mhz(store) / 2000)
+
+
+def row_mhz(store):
+    """The clock of the machine that all documents are of."""
+    (mhz,) = {document["machine"]["mhz"] for document in store.documents()}
+    return mhz
 
 
 def test_what_five_pairs_say_is_no_verdict(store, tmp_path):
@@ -140,7 +157,7 @@ def test_the_static_page_in_a_browser(store, tmp_path):
     page = html.write(store, tmp_path / "pages").as_uri()
     shot = os.environ.get("QUIVER_BENCH_SCREENSHOT")
     seen = browse(f"{page}#tab=trending", tmp_path, *([f"--screenshot={shot}"] if shot else []))
-    assert 'data-shown="trending:7"' in seen, "samples and groups of three series, one regression"
+    assert 'data-shown="trending:11"' in seen, "samples and groups of five series, one regression"
     assert "main-svg" in seen, "Plotly has drawn"
     seen = browse(f"{page}#tab=coverage&devices=quiver&normalise=1", tmp_path)
     assert 'data-shown="coverage:3"' in seen

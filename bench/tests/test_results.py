@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from conftest import MRR, NDRPDR, START, VERSIONS, chosen, comparison, document, quiet
 
+from quiver_bench import latency
 from quiver_bench.commands.main import main
 from quiver_bench.commands.measure import in_words
 from quiver_bench.compare import Comparison, compare
@@ -168,11 +169,7 @@ def test_what_is_usual_and_what_is_slow_at_half_of_pdr_is_told():
     told = []
     figure = ndrpdr.measure(Simulated(20e6, 1e4), told.append, 480, ndrpdr.Effort(duration_sum=3.0))
     assert "at 50 % of PDR p50 5.0 us, p99.9 10.0 us" in in_words(document(figure, NDRPDR))
-    assert [
-        line
-        for line in told
-        if line.startswith("latency forward at 50 % of PDR: mean 5.0 us, p50 5.0 us, p99.9 10.0 us, ")
-    ]
+    assert [line for line in told if line.startswith("latency forward at 50 % of PDR: p50 5.0 us, p99.9 10.0 us, loss")]
     del figure.result["latency_forward"]
     assert "at 50 %" not in in_words(document(figure, NDRPDR))
 
@@ -224,6 +221,22 @@ def test_results_from_before_a_column_came_are_still_read(store):
     shutil.rmtree(store.directory / "json")  # else rows are made of documents
     assert {row["unit"] for row in tables.everything(store)} <= {"pps", "ratio"}
     assert len(tables.everything(store)) == 1
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_what_an_older_row_lacks_its_document_says(store, capsys, cut):
+    (file,) = (store.directory / "parquet").rglob(f"*{NDRPDR}*.parquet")
+    old = file.with_suffix(".old")
+    lacking = ", ".join(f'"{column}"' for column in latency.COLUMNS)
+    duckdb.sql(f"COPY (SELECT * EXCLUDE ({lacking}) FROM '{file}') TO '{old}' (FORMAT parquet)")
+    old.rename(file)
+    (path,) = (store.directory / "json").rglob(f"*{NDRPDR}*.json")
+    if cut:
+        path.write_text(path.read_text()[:-20])
+    (row,) = [row for row in tables.everything(store) if row["suite"] == NDRPDR]
+    assert (row["p50_us"], row["p99_9_us"]) == ((None, None) if cut else (6.0, 41.0))
+    assert len(tables.everything(store)) == 14
+    assert ("its row in Parquet is whole" in capsys.readouterr().err) == cut
 
 
 def test_a_comparison_in_which_no_pair_counts_is_kept_and_not_shown(store):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from conftest import document, quiet
 
+from quiver_bench.commands.main import main
 from quiver_bench.commands.measure import in_words
 from quiver_bench.devices import metrics
 from quiver_bench.devices.base import Setup, Vitals, resident
@@ -39,7 +40,7 @@ class Flooded(Simulated):
         return replace(trial, output=found, vitals=Vitals(100.0 * len(self.asked)))
 
 
-def test_what_connections_lose_beside_a_flood_is_counted(store):
+def test_what_connections_lose_beside_a_flood_is_counted(store, capsys):
     figure = flood.measure(Flooded(20e6, 1e2), quiet, 3, 1.0)
     assert figure.result["loss"] == {
         "packet": {"value": 7, "unit": "packets"},
@@ -51,6 +52,8 @@ def test_what_connections_lose_beside_a_flood_is_counted(store):
     said = "7 of 3000 packets lost beside 6.000 ± 2.000 Mpps  (near, longest round 0.40 ms"
     assert said in in_words(made), in_words(made)
     assert "7 of 3000 packets lost beside 6.00 Mpps" in markdown.tables(store)
+    assert main(["trend", FLOOD, "--results", str(store.directory)]) == 0
+    assert "1 run(s), now 7.000 packets lost" in capsys.readouterr().out
 
 
 class Changed(Simulated):

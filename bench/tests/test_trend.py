@@ -112,6 +112,23 @@ def test_a_search_has_a_trend_of_both_its_figures(tmp_path):
     assert found["NDR"].name.endswith(" NDR")
 
 
+def test_a_search_has_a_trend_of_its_latency_which_gets_better_as_it_falls(tmp_path, capsys):
+    store = Store(tmp_path)
+    for day in range(8):
+        figure = ndrpdr.measure(Simulated(20e6, 1e4, seed=day), quiet, 480, ndrpdr.Effort(duration_sum=1.0))
+        result = json.loads(json.dumps(figure.result))
+        result["latency_forward"]["pdr_50"]["percentiles"] = {
+            "50": 5.0 if day < 4 else 4.0,
+            "99.9": 40.0 if day < 4 else 90.0,
+        }
+        store.add(document(replace(figure, result=result), NDRPDR, at=START + timedelta(days=day)))
+    found = {trend.figure: trend for trend in trends(store)}
+    assert [change["change"] for change in found["p50"].changes()] == ["progression"]
+    assert [change["change"] for change in found["p99.9"].changes()] == ["regression"]
+    assert main(["trend", "--results", str(tmp_path)]) == 0
+    assert "40.000 to 90.000 µs" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("before", [2, 3, 4, 8, 20])
 def test_as_many_runs_are_needed_as_the_rank_test_calls_enough(before):
     """Where they don't overlap."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from quiver_bench import latency
 from quiver_bench.commands.common import (
     Chosen,
     add_measuring,
@@ -291,13 +292,9 @@ def in_words(document: dict[str, Any]) -> str:
 
 def _latency_in_words(result: dict[str, Any]) -> str:
     """Latency at half of PDR, where it was measured."""
-    half = result.get("latency_forward", {}).get("pdr_50", {})
-    told = [
-        f"p{percent} {half['percentiles'][percent]:.1f} us"
-        for percent in ndrpdr.TOLD_PERCENTILES
-        if percent in half.get("percentiles", {})
-    ]
-    return f"; at 50 % of PDR {', '.join(told)}" if told else ""
+    half = result.get("latency_forward", {}).get(f"pdr_{latency.HALF}", {})
+    told = latency.in_words(half.get("percentiles", {}))
+    return f"; at {latency.HALF} % of PDR {told}" if told else ""
 
 
 def figure_in_words(result: dict[str, Any]) -> str:

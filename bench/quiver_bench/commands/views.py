@@ -21,7 +21,7 @@ from quiver_bench.report import markdown
 from quiver_bench.results.store import Store
 from quiver_bench.stats import with_deviation
 from quiver_bench.suites import METHODS, Suite, suites
-from quiver_bench.trend import ENOUGH, trends
+from quiver_bench.trend import ENOUGH, SCALES, trends
 
 
 def add_list(commands: Any) -> None:
@@ -186,13 +186,7 @@ def show_trend(options: argparse.Namespace) -> int:
         if not each.groups:
             print(f"{each.name}: no series{marks}")
             continue
-        scale, unit = {
-            "pps": (1e6, "Mpps"),
-            "cps": (1e6, "Mcps"),
-            "bps": (1e9, "Gbit/s"),
-            "s": (1e-3, "ms"),
-            "core": (1e-2, "% of a core"),
-        }[each.unit]
+        scale, unit = SCALES[each.unit]
         last = each.groups[-1]
         now = with_deviation(last.average, last.deviation, last.samples, scale, 3)
         print(f"{each.name}: {len(each.runs)} run(s), now {now} {unit}{marks}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
+from quiver_bench import latency
 from quiver_bench.generators import Load
 from quiver_bench.methods.base import QUIET, Figure, Told, rate
 from quiver_bench.methods.steady import Elsewhere, Unsteady, first_settled, of, steady
@@ -30,13 +31,9 @@ MOVES = 8
 #: The load offered at most, as a multiple of what came out when as much went in as could.
 HEADROOM = 1.25
 
-#: Shares of PDR at which latency is measured, and for how many lengths of a trial: 5 s with CSIT's.
-LATENCY_SHARES = (0, 10, 50, 90)
+#: For how many lengths of a trial latency is measured at each share of PDR: 5 s with CSIT's.
 LATENCY_TRIALS = 5
 LATENCY_LOAD = 9000.0
-
-#: Percentiles that are told: what is usual, and what the slowest of a thousand packets take.
-TOLD_PERCENTILES = ("50", "99.9")
 
 
 @dataclass
@@ -249,7 +246,7 @@ def latencies(
     """
     found: dict[str, dict[str, Any]] = {}
     remarks: list[str] = []
-    for share in LATENCY_SHARES:
+    for share in latency.SHARES:
         # What measures is part of the load. A rate of nothing would be as much as can be.
         load = Load(LATENCY_TRIALS * trial_seconds, max(1.0, pdr * share / 100 - LATENCY_LOAD), latency=True)
         at = f"at {share} % of PDR"
@@ -257,21 +254,16 @@ def latencies(
             output = steady(stand, load, where, kept, tell, (PDR.loss_ratio,)).output
         except Unsteady as unsteady:
             if isinstance(unsteady, Elsewhere):
-                left = ", ".join(str(share) for share in LATENCY_SHARES[LATENCY_SHARES.index(share) :])
+                left = ", ".join(str(share) for share in latency.SHARES[latency.SHARES.index(share) :])
                 return found, [*remarks, f"no latency at {left} % of PDR: {unsteady}"], unsteady
             remarks.append(f"no latency {at}: {unsteady}")
             continue
         if (ratio := output.loss_ratio) > PDR.loss_ratio:
             remarks.append(f"latency {at} was measured while {ratio:.1%} was lost")
-        for name, latency in (("latency_forward", output.latency), ("latency_reverse", output.latency_reverse)):
-            if latency is not None:
-                found.setdefault(name, {})[f"pdr_{share}"] = latency.as_dict()
-                each = "".join(
-                    f", p{percent} {latency.percentiles[percent]:.1f} us"
-                    for percent in TOLD_PERCENTILES
-                    if percent in latency.percentiles
-                )
-                tell(f"{name.replace('_', ' ')} {at}: mean {latency.avg:.1f} us{each}, loss {ratio:.1e}")
+        for name, times in (("latency_forward", output.latency), ("latency_reverse", output.latency_reverse)):
+            if times is not None:
+                found.setdefault(name, {})[f"pdr_{share}"] = times.as_dict()
+                tell(f"{name.replace('_', ' ')} {at}: {latency.in_words(times.percentiles)}, loss {ratio:.1e}")
         if output.latency is None:
             tell(f"latency {at}: not one of the packets that measure it came back")
     return found, remarks, None

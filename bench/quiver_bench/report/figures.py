@@ -14,7 +14,7 @@ from quiver_bench.report.tables import normal
 from quiver_bench.results.query import latest
 from quiver_bench.results.store import Store
 from quiver_bench.stats import FEWEST_PAIRS
-from quiver_bench.trend import trends
+from quiver_bench.trend import SCALES, trends
 
 #: Tabs, with what stands above their figure.
 TABS = {
@@ -29,15 +29,6 @@ _COLOURS = qualitative.D3
 #: Of nodes, which are many.
 _MANY_COLOURS = qualitative.Dark24
 _MARKS = {"progression": ("triangle-up", "#2ca02c"), "regression": ("triangle-down", "#d62728")}
-_SCALES = {
-    "pps": (1e6, "Mpps"),
-    "cps": (1e6, "Mcps"),
-    "bps": (1e9, "Gbit/s"),
-    "s": (1e-3, "ms"),
-    "packets": (1.0, "packets lost"),
-    "core": (1e-2, "% of a core"),
-    "ratio": (1.0, "ratio"),
-}
 
 
 def _figure(title: str, x: str, y: str, height: int = 560) -> graph_objects.Figure:
@@ -62,12 +53,12 @@ def trending(
     store: Store, normalise: bool = False, suites: list[str] | None = None, devices: list[str] | None = None
 ) -> graph_objects.Figure:
     """Samples over time, the groups that belong together, and where it went up or down."""
-    figure = _figure("Results over time" + _at(normalise), "", "Mpps (Gbit/s, ms)")
+    figure = _figure("Results over time" + _at(normalise), "", "Mpps (Gbit/s, ms, µs)")
     for number, trend in enumerate(
         t for t in trends(store) if t.groups and _chosen(t.suite, t.device, suites, devices)
     ):
         colour = _COLOURS[number % len(_COLOURS)]
-        scale, unit = _SCALES[trend.unit]
+        scale, unit = SCALES[trend.unit]
         meta = {"suite": trend.suite, "device": trend.device}
         mhz = [run["machine_mhz"] if normalise else None for run in trend.runs]
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from quiver_bench import latency
 from quiver_bench.errors import BadInput
 from quiver_bench.results.query import latest
 from quiver_bench.results.store import Store
@@ -50,11 +51,12 @@ def _comparisons(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
         "### Side by side\n",
         "Medians of pairs, each of two trials one right after the other. The interval holds the median of their ratios with 95 %:\n"
         "a bootstrap, no narrower than the order statistics. "
-        f"Fewer than {FEWEST_PAIRS} pairs have no such interval, and get no verdict.\n",
+        f"Fewer than {FEWEST_PAIRS} pairs have no such interval, and get no verdict. *Commit* is that of A's programs;\n"
+        "*command* is the line of that number below the table.\n",
     ]
     commands = _numbered(rows)
     lines.append(
-        "| suite | A | B | placement | A | B | A/B | interval | pairs | verdict | commit | machine, day | command |"
+        "| suite | A | B | placement | median of A | median of B | A/B | interval | pairs | verdict | commit | machine, day | command |"
     )
     lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
@@ -101,6 +103,9 @@ def _marks(row: dict[str, Any]) -> str:
 def _alone(rows: list[dict[str, Any]], letters: dict[str, str]) -> str:
     lines = [
         "### One by one\n",
+        "One device by itself. Rates are the mean of n trials ± their standard deviation; NDR and PDR the highest rates without loss\n"
+        "and with 0.5 % of it; latency the median (p50) and the slowest of a thousand packets (p99.9), at shares of PDR. Such figures\n"
+        "say more of the hour than of the device: compare none of different rows.\n",
         "| suite | device | placement | figure | effort | remarks | commit | machine, day | command |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
@@ -140,10 +145,7 @@ def _figure(row: dict[str, Any]) -> str:
             return f"{series_in_words(found, scale, 2)} {unit}"
         case "ndrpdr":
             figure = f"NDR {mega('result_ndr_lower_rate_value')}, PDR {mega('result_pdr_lower_rate_value')} Mpps"
-            latency = [row[f"result_latency_forward_pdr_{share}_avg"] for share in (0, 10, 50, 90)]
-            if None in latency:
-                return figure
-            return f"{figure}; {' / '.join(f'{mean:.1f}' for mean in latency)} µs at 0 / 10 / 50 / 90 % of PDR"
+            return "; ".join(filter(None, [figure, latency.of_row(row)]))
         case "soak":
             ends = [mega(f"result_critical_rate_{end}_rate_value") for end in ("lower", "upper")]
             return f"critical load {ends[0]} to {ends[1]} Mpps"

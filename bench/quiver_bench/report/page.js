@@ -41,8 +41,10 @@ function table(now) {
     const line = body.insertRow();
     for (const name of data.columns) {
       const cell = line.insertCell();
-      const number = ["figure", "low", "high"].includes(name);
-      cell.textContent = number ? shown(row[name], row.unit) : String(row[name] ?? "");
+      const time = name.endsWith("_us");
+      const number = time || ["figure", "low", "high"].includes(name);
+      if (time) cell.textContent = row[name]?.toFixed(1) ?? "";
+      else cell.textContent = number ? shown(row[name], row.unit) : String(row[name] ?? "");
       if (number) cell.className = "number";
     }
   }

@@ -6,12 +6,14 @@ import csv
 import io
 from typing import Any
 
+from quiver_bench import latency
 from quiver_bench.results.query import FIGURE, UNIT, ask, latest
 from quiver_bench.results.store import Store
 
 #: Frequency in MHz to which figures are normalised, as CSIT does to compare machines.
 NORMAL_MHZ = 2000.0
 
+#: What is shown of each, latency at half of PDR.
 COLUMNS = (
     "test_type",
     "suite",
@@ -24,6 +26,8 @@ COLUMNS = (
     "unit",
     "low",
     "high",
+    "p50_us",
+    "p99_9_us",
     "generator_limited",
     "irregular",
     "remarks",
@@ -56,7 +60,7 @@ def _row(row: dict[str, Any], normalise: bool) -> dict[str, Any]:
     low, high = _range(row)
     unit = row["unit"]
 
-    def shown(value: float | None) -> float | None:
+    def shown(value: float | None, unit: str = unit) -> float | None:
         return normal(value, unit, row["machine_mhz"]) if normalise and value is not None else value
 
     return {
@@ -65,6 +69,10 @@ def _row(row: dict[str, Any], normalise: bool) -> dict[str, Any]:
         "figure": shown(row["figure"]),
         "low": shown(low),
         "high": shown(high),
+        **{
+            f"p{percentile.replace('.', '_')}_us": shown(row[latency.column(latency.HALF, percentile)], "us")
+            for percentile in latency.TOLD
+        },
         "other_device": row["other_device"] or "",
         "remarks": "; ".join(row["remarks"] or []),
         "start_time": row["start_time"].isoformat(timespec="seconds"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from quiver_bench import latency
 from quiver_bench.machine import UNSETTLED
 from quiver_bench.results.store import Store
 
@@ -56,14 +57,16 @@ def _in_utc(value: object) -> object:
 def series(store: Store) -> dict[tuple[str, str, str, str], list[dict[str, Any]]]:
     """Results over time, irregular ones marked, by (device, suite, place, figure): what a trend is made of. One way and both ways are
     two places, so are two processors, and two efforts: a search that is decided in a shorter time finds a higher rate. A search has
-    two figures, ``NDR`` and ``PDR``; others have one, without a name."""
+    ``NDR``, ``PDR`` and, at half of PDR, what :mod:`~quiver_bench.latency` tells in µs; others have one figure, without a name."""
+    times = {f"p{percentile}": latency.column(latency.HALF, percentile) for percentile in latency.TOLD}
+    percentiles = ", ".join(f'{column} AS "{name}"' for name, column in times.items())
     rows = ask(
         store,
         f"""
         SELECT device, suite, placement || CASE direction WHEN 'both ways' THEN ', both ways' ELSE '' END AS placement,
                coalesce(effort, '') AS effort, start_time, commit,
                dut_version, irregular, remarks, machine_cpu, machine_mhz, {FIGURE} AS figure, {UNIT} AS unit,
-               result_ndr_lower_rate_value AS ndr,
+               result_ndr_lower_rate_value AS "NDR", result_pdr_lower_rate_value AS "PDR", {percentiles},
                coalesce(result_receive_rate_rate_values, result_receive_rate_bandwidth_values) AS values, test_type
         FROM results WHERE test_type <> 'compare' AND passed AND figure IS NOT NULL AND {SETTLED}
         ORDER BY start_time
@@ -74,10 +77,15 @@ def series(store: Store) -> dict[tuple[str, str, str, str], list[dict[str, Any]]
     for row in rows:
         place = f"{row['placement']}, {row['machine_cpu']}" if several else row["placement"]
         place += f", {row['effort']}" if row["effort"] else ""
-        figures = {"NDR": row["ndr"], "PDR": row["figure"]} if row["test_type"] == "ndrpdr" else {"": row["figure"]}
-        for name, figure in figures.items():
-            if figure is not None:
-                found.setdefault((row["device"], row["suite"], place, name), []).append(row | {"figure": figure})
+        if row["test_type"] != "ndrpdr":
+            found.setdefault((row["device"], row["suite"], place, ""), []).append(row)
+            continue
+        for name in ("NDR", "PDR", *times):
+            if row[name] is not None:
+                unit = "us" if name in times else row["unit"]
+                found.setdefault((row["device"], row["suite"], place, name), []).append(
+                    row | {"figure": row[name], "unit": unit}
+                )
     return found
 
 

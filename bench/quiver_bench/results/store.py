@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 
+from quiver_bench import latency
 from quiver_bench.errors import BadInput, NotKept
 from quiver_bench.results.text import text_of
 
@@ -104,6 +105,7 @@ COLUMNS: dict[str, str] = {
     "result_latency_forward_pdr_10_avg": "DOUBLE",
     "result_latency_forward_pdr_50_avg": "DOUBLE",
     "result_latency_forward_pdr_90_avg": "DOUBLE",
+    **dict.fromkeys(latency.COLUMNS, "DOUBLE"),
     "result_a_median": "DOUBLE",
     "result_b_median": "DOUBLE",
     "result_a_generator_limited": "BOOLEAN",
@@ -173,9 +175,10 @@ class Store:
         return sorted(found, key=lambda document: document["start_time"])
 
     def rows(self) -> duckdb.DuckDBPyConnection:
-        """A database with a view ``results`` of all rows: those of Parquet files and, where one is missing or damaged, of documents."""
+        """A database with a view ``results`` of all rows: those of Parquet files and, where one is missing, damaged or from before
+        a column came, of documents."""
         database = duckdb.connect()
-        # Older files lack columns that came later: an empty table has them all.
+        # Files of which there is no document may lack columns that came later: an empty table has them all.
         database.execute(f"CREATE TABLE declared ({_declared()})")
         files = [file for file in sorted((self.directory / "parquet").rglob("*.parquet")) if self._readable(file)]
         try:
@@ -183,16 +186,21 @@ class Store:
         except duckdb.Error:  # whichever it is
             files = [file for file in files if self._readable(file, whole=True)]
             _read(database, files)
-        kept = {file.stem for file in files}
+        kept, older = {file.stem for file in files}, _older(database, files)
         for path in sorted((self.directory / "json").rglob("*.json")):
-            if path.stem in kept:
-                self._look_at_end(path)
-            elif (document := self._document(path)) is not None:
+            if path.stem in kept and (not self._look_at_end(path) or path.stem not in older):
+                continue
+            if (document := self._document(path)) is not None:
                 try:
                     _insert(database, document)
                 except duckdb.Error as error:
                     self._leave_out(path, error)
-        database.execute("CREATE VIEW results AS SELECT * FROM declared UNION ALL BY NAME SELECT * FROM files")
+                    continue
+                if path.stem in kept:
+                    database.execute("DELETE FROM files WHERE filename = ?", [str(older[path.stem])])
+        database.execute(
+            "CREATE VIEW results AS SELECT * FROM declared UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM files"
+        )
         return database
 
     def _document(self, path: Path) -> dict[str, Any] | None:
@@ -227,17 +235,18 @@ class Store:
         self._leave_out(path, "it isn't a whole Parquet file (its document is read instead, if that is there)")
         return False
 
-    def _look_at_end(self, path: Path) -> None:
-        """Says where a document was cut short, though its row in Parquet is whole: its trials are lost."""
+    def _look_at_end(self, path: Path) -> bool:
+        """Whether a document is whole; says where it was cut short, though its row in Parquet is whole: its trials are lost."""
         try:
             with path.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - len(_END)))
                 if file.read() == _END:
-                    return
+                    return True
         except OSError as error:
             self._leave_out(path, error)
-            return
+            return False
         self._say(path, "is cut short: its row in Parquet is whole, and is shown")
+        return False
 
     def _leave_out(self, path: Path, reason: object) -> None:
         """Says what can't be read: a damaged file, as a full disk leaves, keeps nobody from the others."""
@@ -275,20 +284,34 @@ def _insert(database: duckdb.DuckDBPyConnection, document: dict[str, Any]) -> No
 
 
 def _read(database: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
-    """Makes the table ``files`` of all that Parquet files hold: read here, so that one that is damaged inside fails here."""
+    """Makes the table ``files`` of all that Parquet files hold, with their names: read here, so that one that is damaged inside
+    fails here."""
     names = [str(file) for file in files]
-    source = f"read_parquet({names!r}, union_by_name = true, hive_partitioning = false)" if names else "declared"
-    database.execute(f"CREATE TABLE files AS SELECT * FROM {source}")
+    options = "union_by_name = true, hive_partitioning = false, filename = true"
+    source = f"* FROM read_parquet({names!r}, {options})" if names else "*, '' AS filename FROM declared"
+    database.execute(f"CREATE TABLE files AS SELECT {source}")
+
+
+def _older(database: duckdb.DuckDBPyConnection, files: list[Path]) -> dict[str, Path]:
+    """Those that lack a column of today's, by their stems."""
+    if not files:
+        return {}
+    names = [str(file) for file in files]
+    # Lists have a name for their elements besides, which is no column.
+    schema = f"SELECT file_name, count(*) FILTER (name IN {tuple(COLUMNS)!r}) AS there FROM parquet_schema({names!r}) GROUP BY file_name"
+    found = database.execute(f"SELECT file_name FROM ({schema}) WHERE there < {len(COLUMNS)}").fetchall()
+    return {Path(name).stem: Path(name) for (name,) in found}
 
 
 def flatten(document: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested fields by names joined with ``_``."""
+    """Nested fields by names joined with ``_``, which stands for points in them, too."""
     flat: dict[str, Any] = {}
     for key, value in document.items():
+        name = prefix + key.replace(".", "_")
         if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{key}_")
+            flat |= flatten(value, f"{name}_")
         else:
-            flat[prefix + key] = value
+            flat[name] = value
     return flat
 
 

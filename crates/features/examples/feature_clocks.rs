@@ -1,4 +1,4 @@
-//! What nodes cost that not every packet passes: TSC clocks per packet, node by node, in vectors of 256 packets of IPv4.
+//! What nodes cost that not every packet passes: TSC clocks per packet, node by node, in vectors of 256 packets.
 //!
 //! ```sh
 //! cargo run --release -p quiver-features --features testing --example feature_clocks -- [case] [rounds]
@@ -7,6 +7,10 @@
 //! Packets are made in memory and end in a sink, as with `forwarding_clocks`.
 
 mod clocks;
+#[path = "clocks/links.rs"]
+mod links;
+#[path = "clocks/six.rs"]
+mod six;
 #[path = "clocks/source.rs"]
 mod source;
 #[path = "clocks/tunnels.rs"]
@@ -52,35 +56,42 @@ struct Case {
     /// The nodes it is for.
     nodes: &'static [&'static str],
     frame: fn() -> Vec<u8>,
+    /// What comes in turn with it.
+    also: Option<fn() -> Vec<u8>>,
     furnish: fn(&mut Bench, &mut Forwarding),
 }
 
+const fn case(
+    name: &'static str,
+    nodes: &'static [&'static str],
+    frame: fn() -> Vec<u8>,
+    furnish: fn(&mut Bench, &mut Forwarding),
+) -> Case {
+    Case { name, nodes, frame, also: None, furnish }
+}
+
 const CASES: &[Case] = &[
-    Case { name: "rpf", nodes: &["ip4-rpf"], frame: udp, furnish: rpf },
-    Case { name: "policer", nodes: &["interface-policer"], frame: udp, furnish: policer },
-    Case { name: "split", nodes: &["ip4-port-split"], frame: udp, furnish: split },
-    Case { name: "split-learn", nodes: &["ip4-port-split-learn"], frame: udp, furnish: split_learn },
-    Case { name: "fragment", nodes: &["ip4-fragment"], frame: long, furnish: narrow },
-    Case { name: "echo", nodes: &["ip4-local", "icmp4-input", "icmp4-echo"], frame: echo, furnish: nothing },
-    Case { name: "error", nodes: &["icmp4-error"], frame: expired, furnish: nothing },
-    Case { name: "arp", nodes: &["arp-input"], frame: arp, furnish: nothing },
-    Case { name: "flood", nodes: &["bridge-flood"], frame: broadcast, furnish: bridge },
-    Case { name: "vxlan-out", nodes: &["vxlan-output"], frame: udp, furnish: vxlan_out },
-    Case { name: "geneve-out", nodes: &["geneve-output"], frame: udp, furnish: geneve_out },
-    Case { name: "vxlan-in", nodes: &["ip4-local", "ip4-vxlan-input"], frame: in_vxlan, furnish: vxlan_in },
-    Case {
-        name: "geneve-in",
-        nodes: &["ip4-local", "ip4-geneve-input"],
-        frame: in_geneve,
-        furnish: geneve_in,
-    },
+    case("rpf", &["ip4-rpf"], udp, rpf),
+    case("policer", &["interface-policer"], udp, policer),
+    case("split", &["ip4-port-split"], udp, split),
+    case("split-learn", &["ip4-port-split-learn"], udp, split_learn),
+    case("fragment", &["ip4-fragment"], long, narrow),
+    case("echo", &["ip4-local", "icmp4-input", "icmp4-echo"], echo, nothing),
+    case("error", &["icmp4-error"], expired, nothing),
+    case("arp", &["arp-input"], arp, nothing),
+    case("flood", &["bridge-flood"], broadcast, bridge),
+    case("vxlan-out", &["vxlan-output"], udp, vxlan_out),
+    case("geneve-out", &["geneve-output"], udp, geneve_out),
+    case("vxlan-in", &["ip4-local", "ip4-vxlan-input"], in_vxlan, vxlan_in),
+    case("geneve-in", &["ip4-local", "ip4-geneve-input"], in_geneve, geneve_in),
 ];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let rounds = words.get(1).and_then(|text| text.parse().ok()).unwrap_or(20_000);
     let chosen = |case: &&Case| words.first().is_none_or(|name| name == case.name);
-    for case in CASES.iter().filter(chosen) {
+    let all = CASES.iter().chain(links::CASES).chain(six::CASES);
+    for case in all.filter(chosen) {
         measure(case, rounds);
     }
 }
@@ -102,7 +113,8 @@ fn measure(case: &Case, rounds: u32) {
     (case.furnish)(&mut bench, &mut forwarding);
     bench.commit(&mut forwarding);
     if let Some(queues) = bench.graph.queues("test-input") {
-        let source = Box::new(Source::new(vec![(case.frame)()]));
+        let frames = [Some(case.frame), case.also].into_iter().flatten();
+        let source = Box::new(Source::new(frames.map(|frame| frame()).collect()));
         queues.take(|_| true);
         queues.add(RxPort::new(IN, 0, RxMode::Polling, source));
     }
@@ -255,12 +267,17 @@ fn expired() -> Vec<u8> {
     ip(HOST, IpProtocol::UDP, 1, &datagram(26))
 }
 
-fn echo() -> Vec<u8> {
+/// An echo request.
+fn echo_of(len: usize) -> Vec<u8> {
     let mut content = wire::Icmpv4Header::echo_request(1, 1).as_bytes().to_vec();
-    content.resize(26, 0);
+    content.resize(len, 0);
     let checksum = wire::checksum::Partial::of(&content).checksum();
     content[2..4].copy_from_slice(&checksum.to_be_bytes());
-    ip(Ipv4Addr::new(192, 168, IN as u8, 1), IpProtocol::ICMP, 64, &content)
+    content
+}
+
+fn echo() -> Vec<u8> {
+    ip(Ipv4Addr::new(192, 168, IN as u8, 1), IpProtocol::ICMP, 64, &echo_of(26))
 }
 
 fn arp() -> Vec<u8> {

@@ -1,10 +1,10 @@
 //! What following sessions costs: TSC clocks per packet, node by node, and all of a round.
 //!
 //! ```sh
-//! cargo run --release -p quiver-features --features testing --example session_clocks -- [udp|nat|begin|tcp] [sessions] [rounds]
+//! cargo run --release -p quiver-features --features testing --example session_clocks -- [udp|stats|nat|begin|tcp] [sessions] [rounds]
 //! ```
 //!
-//! * `udp`: datagrams of that many sessions at random, one way, `l4-lifecycle`; `nat`: the same, translated.
+//! * `udp`: datagrams of that many sessions at random, one way, `l4-lifecycle`; `nat`: the same, translated; `stats`: the same, with `session-stats`.
 //! * `begin`: each datagram is a session's first and only one; what is over makes room after a second.
 //! * `tcp`: whole connections of seven packets without data, `tcp-check`, each of them begun anew when all others have been; 28 000 of them
 //!   are under way at once, as in `quiver-tgen replay`.
@@ -177,6 +177,7 @@ fn main() {
         "tcp" => (Kind::Tcp, &["tcp-check"][..]),
         "begin" => (Kind::Begin, &["l4-lifecycle"][..]),
         "nat" => (Kind::Udp, &["l4-lifecycle", "nat"][..]),
+        "stats" => (Kind::Udp, &["l4-lifecycle", "session-stats"][..]),
         _ => (Kind::Udp, &["l4-lifecycle"][..]),
     };
     or_exit(memory::heap::start_backing());

@@ -1,4 +1,4 @@
-//! `quiver-floor`: the least that can be done for a packet, to hold a dataplane against.
+//! `quiver-floor`: the least that the memif library here can do for a packet, to hold a dataplane on it against.
 //!
 //! A memif server on two sockets and a bare loop between their rings: heads into private slots, one field changed
 //! (IPv4 TTL and checksum, or IPv6 hop limit; in other frames nothing), head and body out into the other ring: one copy. No graph, no
