@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes too long for each run of the tests: nightly.sh [MINUTES]. Every fuzz target for so many minutes of a processor (10), in
-# Rust and Go; every interleaving of the models; Miri. With 10, an hour and three quarters on an idle machine. Goes through all of it and fails at the end
+# Rust and Go; every interleaving of the models; Miri; system tests with millions of routes (as root). With 10, an hour and three quarters on an idle machine. Goes through all of it and fails at the end
 # if anything did; what fuzzing finds is where `scripts/fuzz.sh` and `go test` say.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -23,8 +23,13 @@ go_fuzz() {
   done
 }
 
+large_system() {
+  cargo build --locked --release --bins && QUIVER_TEST_LARGE=1 scripts/system.sh tests/system/test_routes.py
+}
+
 stage "fuzzing, Rust" scripts/fuzz.sh "$minutes"
 stage "fuzzing, Go" go_fuzz
 stage "models" scripts/model.sh
 stage "Miri" scripts/miri.sh
+stage "two million routes" large_system
 [ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[@]}" >&2; exit 1; }
