@@ -181,7 +181,7 @@ static int client_that_holds_the_file(void)
     qm_event event = next();
     CHECK(event.kind == QM_EVENT_REFUSED && !strcmp(event.cause, "timeout"));
     UNTIL(says(&h));
-    CHECK(!strcmp(h.line, "told handshake timed out\n"));
+    CHECK(!strcmp(h.line, "told handshake timed out: the file of a region is held\n"));
     UNTIL(says(&h));
     CHECK(!strcmp(h.line, "ended\n"));
 
