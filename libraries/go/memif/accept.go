@@ -115,7 +115,13 @@ func (l *Listener) shake(one *handshake, number uint64) {
 		return &mine.config, &mine.account, nil
 	}}
 	h.apart = func(what, afterwards func()) (bool, error) {
-		return mappings.do(one.ctx, one.channel.closing.origin, what, afterwards)
+		l.isMapping(mine, true)
+		done := func() { l.isMapping(mine, false) }
+		begun, err := mappings.do(one.ctx, one.channel.closing.origin, what, func() { afterwards(); done() })
+		if !begun || err == nil {
+			done()
+		}
+		return begun, err
 	}
 	conn, err := l.converse(one, h, func() { l.release(mine) })
 	if ended := l.handshakes.settle(number, one); ended != nil {
@@ -232,6 +238,9 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 		if one.closed != nil {
 			return nil, one.closed
 		}
+		if !one.taken && one.mapping {
+			return nil, HangingRegion
+		}
 		if !one.taken {
 			one.taken, one.freed, one.by = true, make(chan struct{}), by
 			l.handshakes.claims(by)
@@ -265,4 +274,12 @@ func (l *Listener) release(one *served) {
 	defer l.mu.Unlock()
 	one.taken, one.by, one.conn = false, nil, nil
 	close(one.freed)
+}
+
+// isMapping says whether a region of an interface's client is being mapped. Also while its file is held, and the client has gone: no other
+// comes before it is let go, so that no more than one hangs for each interface.
+func (l *Listener) isMapping(one *served, whether bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.mapping = whether
 }
