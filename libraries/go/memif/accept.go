@@ -224,6 +224,9 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for started := time.Now(); ; {
+		if by.ctx.Err() != nil {
+			return nil, context.Cause(by.ctx)
+		}
 		one := l.interfaces[m.id]
 		if one == nil {
 			return nil, fmt.Errorf("%w %d", UnknownInterface, m.id)
@@ -264,6 +267,7 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 		select {
 		case <-freed:
 		case <-time.After(left):
+		case <-by.ctx.Done():
 		}
 		l.mu.Lock()
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // claimed is a listener, and a client that has claimed its interface and goes on later.
@@ -130,4 +132,55 @@ func TestClaimedHandshakesTakeNoPlaces(t *testing.T) {
 		}
 	}
 	eventually(t, "the places are free", func() bool { return len(l.origins()) == 0 && len(l.places) == 0 })
+}
+
+// unread is how much the server hasn't received of what was sent.
+func (r *rawClient) unread(t *testing.T) (bytes int) {
+	t.Helper()
+	err := r.channel.control(func(fd int) { bytes, _ = unix.IoctlGetInt(fd, unix.TIOCOUTQ) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// A handshake that waits for an interface whose connection is about to end gives up when it is ended, and leaves its place.
+func TestHandshakeThatWaitsIsEnded(t *testing.T) {
+	for _, c := range []struct {
+		name, words string
+		timeout     time.Duration
+		end         func(*testing.T, *Listener)
+		places      int // that are taken then
+	}{
+		{"crowded", string(TooManyHandshakes), time.Hour, func(t *testing.T, l *Listener) {
+			another, hello := greeted(t, l.address)
+			t.Cleanup(func() { _ = another.socket.Close() })
+			if hello.kind != msgHello {
+				t.Error(hello)
+			}
+		}, 1},
+		{"closed", "server closed", time.Hour, func(_ *testing.T, l *Listener) { go l.Close() }, 0},
+		{"out of time", string(HandshakeTimeout), 5 * time.Second, func(*testing.T, *Listener) {}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := Listen(abstract(), ListenConfig{MaxHandshakes: 1, Timeout: c.timeout}, ServerConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			server, client := join(t, l, ClientConfig{RingSize: 64})
+			// It ends, and can't give its interface back as yet.
+			server.rx[0].mu.Lock()
+			defer server.rx[0].mu.Unlock()
+			_ = client.Close()
+			<-server.Done()
+			raw := newRaw(t, l.address, true)
+			raw.hear([]string{"hello"})
+			raw.send(readTable(t).message(t, "init"))
+			eventually(t, "its message is taken", func() bool { return raw.unread(t) == 0 })
+			c.end(t, l)
+			raw.hear([]string{"refused", c.words})
+			eventually(t, "its place is free", func() bool { return len(l.places) == c.places })
+		})
+	}
 }
