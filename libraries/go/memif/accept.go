@@ -252,11 +252,12 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 		}
 		// A client that ended and came back is told apart from a second one: its end is there, but may not be dealt with yet.
 		patience := handshakeEnd
-		if one.conn != nil {
+		switch {
+		case one.conn == nil && !one.by.channel.hungUp(): // it may be about to
+		case one.conn == nil, one.conn.Err() != nil, one.conn.channel.readable():
+			patience = l.config.Timeout
+		default:
 			patience = 0
-			if one.conn.Err() != nil || one.conn.channel.readable() {
-				patience = l.config.Timeout
-			}
 		}
 		left := time.Until(started.Add(patience))
 		if left <= 0 {
