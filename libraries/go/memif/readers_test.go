@@ -74,17 +74,17 @@ func TestReadersThatGoLeaveSignalsWanted(t *testing.T) {
 	}
 }
 
-// Two wait for the same packet: the one that has got it is enough.
-func TestOnePacketForTwoSleepers(t *testing.T) {
+// Several wait for the same packet: the one that has got it is enough. Nobody wakes up by itself.
+func TestOnePacketForSeveralSleepers(t *testing.T) {
 	server, client := pair(t, ServerConfig{}, ClientConfig{TxQueues: 2})
+	server.nap = time.Hour
 	got := make(chan []byte, 1)
-	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	for range 4 {
 		readers.Go(func() {
 			batch := NewBatch(1)
 			for {
-				if _, err := server.ReadBatchContext(ctx, batch); err != nil {
+				if _, err := server.ReadBatchContext(t.Context(), batch); err != nil {
 					return
 				}
 				got <- bytes.Clone(batch.Packets()[0])
@@ -105,7 +105,7 @@ func TestOnePacketForTwoSleepers(t *testing.T) {
 			t.Fatal("nobody woke up")
 		}
 	}
-	cancel()
+	_ = server.Close()
 	readers.Wait()
 }
 
