@@ -239,35 +239,34 @@ func TestServerThatHoldsOurRegion(t *testing.T) {
 		t.Cleanup(func() { eventually(t, "all is given back", func() bool { return mappings.state() == places{} }) })
 		address, config := abstract(), ClientConfig{HugePages: NoHugePages, RingSize: 64, Timeout: patience}
 		holder(t, address)
-		for n := 1; n <= mostOfOrigin; n++ {
-			ctx, cancel := context.WithCancel(within(t))
-			var want error
+		cancelled, cancel := context.WithCancel(within(t))
+		defer cancel()
+		late, stop := context.WithTimeout(within(t), 5*time.Second)
+		defer stop()
+		var dials sync.WaitGroup
+		for n := range mostOfOrigin {
+			ctx, config, want := cancelled, config, context.Canceled
 			switch n {
+			case 0:
+				ctx, want, config.Timeout = within(t), HandshakeTimeout, 5*time.Second
 			case 1:
-				want, config.Timeout = HandshakeTimeout, time.Second
-			case 2:
-				want, config.Timeout = context.DeadlineExceeded, patience
-				ctx, cancel = context.WithTimeout(ctx, time.Second)
-			default:
-				want = context.Canceled
-				go func() {
-					for mappings.state().taken < n {
-						time.Sleep(time.Millisecond)
-					}
-					cancel()
-				}()
+				ctx, want = late, context.DeadlineExceeded
 			}
-			_, err := Dial(ctx, address, config)
-			cancel()
-			if !errors.Is(err, want) || !strings.Contains(err.Error(), address) {
-				t.Error(n, err)
-			}
-			if n == 1 && !strings.Contains(err.Error(), "the file of region 0 is held") {
-				t.Error(err)
-			}
-			if now := mappings.state(); now != (places{n, n}) {
-				t.Error(n, now)
-			}
+			dials.Go(func() {
+				_, err := Dial(ctx, address, config)
+				if !errors.Is(err, want) || !strings.Contains(err.Error(), address) {
+					t.Errorf("%v, expected %v", err, want)
+				}
+				if n == 0 && !strings.Contains(err.Error(), "the file of region 0 is held") {
+					t.Error(err)
+				}
+			})
+		}
+		eventually(t, "all are at it", func() bool { return mappings.state().taken == mostOfOrigin })
+		cancel()
+		dials.Wait()
+		if now := mappings.state(); now != (places{mostOfOrigin, mostOfOrigin}) {
+			t.Error(now)
 		}
 		if _, err := Dial(within(t), address, config); !errors.Is(err, HangingRegions) {
 			t.Error(err)
