@@ -251,23 +251,25 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 			return one, nil
 		}
 		// A client that ended and came back is told apart from a second one: its end is there, but may not be dealt with yet.
-		patience := handshakeEnd
-		switch {
-		case one.conn == nil && !one.by.channel.hungUp(): // it may be about to
-		case one.conn == nil, one.conn.Err() != nil, one.conn.channel.readable():
-			patience = l.config.Timeout
-		default:
-			patience = 0
+		ends, patience := false, time.Duration(0)
+		if one.conn != nil {
+			ends = one.conn.Err() != nil || one.conn.channel.readable()
+		} else {
+			ends, patience = one.by.channel.hungUp(), handshakeEnd // it may be about to
 		}
-		left := time.Until(started.Add(patience))
-		if left <= 0 {
-			return nil, fmt.Errorf("interface id %d is %w", m.id, AlreadyConnected)
+		var enough <-chan time.Time // never, where it ends: the handshake's own time is
+		if !ends {
+			left := time.Until(started.Add(patience))
+			if left <= 0 {
+				return nil, fmt.Errorf("interface id %d is %w", m.id, AlreadyConnected)
+			}
+			enough = time.After(left)
 		}
 		freed := one.freed
 		l.mu.Unlock()
 		select {
 		case <-freed:
-		case <-time.After(left):
+		case <-enough:
 		case <-by.ctx.Done():
 		}
 		l.mu.Lock()
