@@ -87,8 +87,12 @@ func TestOriginsThatWaitAreInOrder(t *testing.T) {
 // However many listeners there are: the process has a bound of its own, and each listener one goroutine in any case. Once some are let go, who
 // wanted more has them.
 func TestClosersOfAllListeners(t *testing.T) {
-	idle := func() int { crew.mu.Lock(); defer crew.mu.Unlock(); return crew.running }
-	eventually(t, "others are done", func() bool { return idle() == 0 })
+	idle := func() bool {
+		crew.mu.Lock()
+		defer crew.mu.Unlock()
+		return crew.running == 0 && len(crew.short) == 0
+	}
+	eventually(t, "others are done", idle)
 	var all [5]closers
 	var hang [len(all)]chan struct{}
 	for i := range all {
@@ -121,7 +125,5 @@ func TestClosersOfAllListeners(t *testing.T) {
 	close(hang[3])
 	close(hang[4])
 	closed(t, &all[3], &all[4])
-	if n := idle(); n != 0 || len(crew.short) != 0 {
-		t.Error(n, crew.short)
-	}
+	eventually(t, "nobody closes any more, or should", idle)
 }
