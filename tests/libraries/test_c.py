@@ -116,7 +116,7 @@ import (
 )
 
 func main() {
-	config := memif.ClientConfig{HugePages: memif.NoHugePages}
+	config := memif.ClientConfig{HugePages: memif.NoHugePages, RingSize: 64}
 	var conn *memif.Conn
 	var err error
 	for range 200 {
@@ -128,13 +128,13 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	// Echo request 192.0.2.1 to 192.0.2.2, id 0x1234, sequence 1; checksums worked out by hand.
 	ping := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0xf6, 0xdd,
 		192, 0, 2, 1, 192, 0, 2, 2, 8, 0, 0xe5, 0xca, 0x12, 0x34, 0, 1)
 	pong := []byte{192, 0, 2, 2, 192, 0, 2, 1, 0, 0, 0xed, 0xca, 0x12, 0x34, 0, 1}
 	buffer := make([]byte, 100)
-	for range 3000 { // more often than the ring has slots
+	for range 300 { // more often than the ring has slots
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		if _, err := conn.WritePacket(ping); err != nil {
 			panic(err)
 		}

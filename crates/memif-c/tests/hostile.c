@@ -267,13 +267,11 @@ static void *sleeps(void *unused)
 }
 
 static struct raw sender;
-static _Atomic double sent_at;
 
 static void *sends(void *number)
 {
     usleep(5000 + 300 * (unsigned)((uintptr_t)number % 97)); /* the other thread sleeps, or doesn't */
     slot(&sender, (unsigned)(uintptr_t)number, 0, 0, 60, 1 << 20);
-    sent_at = now();
     head(&sender, (uint16_t)((uintptr_t)number + 1));
     uint64_t one = 1;
     if (!masked(&sender))
@@ -290,29 +288,33 @@ static void several_threads(void)
     CHECK(!pthread_create(&other, NULL, sleeps, NULL));
     while (masked(&sender))
         usleep(100);
-    int unwanted = 0, ready;
-    for (int i = 0; i < 300; i++) {
+    double end = now() + 20;
+    for (int wanted = 0, ready; wanted < 100; usleep(1000)) {
+        CHECK(now() < end);
+        if (masked(&sender)) /* it is awake by itself */
+            continue;
         CHECK(qm_ready(server, 0, &ready) == QM_OK && !ready && qm_wait(&server, 1, 0) == QM_OK);
-        unwanted += masked(&sender);
-        usleep(1000);
+        wanted += !masked(&sender);
     }
-    CHECK(unwanted < 100); /* but for when it wakes by itself */
     CHECK(qm_wake(server) == QM_OK);
     pthread_join(other, NULL);
 
-    /* And a sleeper hears of each packet, not only when it looks by itself. */
+    /* And a sleeper hears of each packet, not only when it looks by itself, 100 ms after it began to sleep or later. So may one that hears on
+     * a busy machine: but not for ever. */
     CHECK(!pthread_create(&other, NULL, looks, NULL));
-    int late = 0;
-    for (uintptr_t i = 0; i < 60; i++) {
+    end = now() + 20;
+    int heard = 0; /* one after the other */
+    for (uintptr_t i = 0; heard < 20; i++) {
+        CHECK(now() < end);
         CHECK(!pthread_create(&producer, NULL, sends, (void *)i));
+        double began = now();
         qm_piece pieces[8];
         for (size_t n = 0; n == 0;)
             CHECK(qm_wait(&server, 1, 1000) == QM_OK && qm_receive(server, 0, pieces, 8, &n) == QM_OK);
-        late += now() - sent_at > 0.05;
+        heard = now() - began < 0.1 ? heard + 1 : 0;
         CHECK(qm_release(server, 0) == QM_OK);
         pthread_join(producer, NULL);
     }
-    CHECK(late < 20);
     stop = 1;
     pthread_join(other, NULL);
     gone(&sender);

@@ -44,7 +44,7 @@ static void work(void)
     if (again)
         all[count++] = again;
     double called = now();
-    CHECK(qm_wait(all, count, 5) == QM_OK && now() - called < 2);
+    CHECK(qm_wait(all, count, 5) == QM_OK && now() - called < PATIENCE);
     qm_piece packet = {.data = &sent, .length = sizeof sent}, pieces[8];
     size_t n;
     if (qm_send(near, 0, &packet, 1, &n) == QM_OK)

@@ -115,7 +115,13 @@ func (l *Listener) shake(one *handshake, number uint64) {
 		return &mine.config, &mine.account, nil
 	}}
 	h.apart = func(what, afterwards func()) (bool, error) {
-		return mappings.do(one.ctx, one.channel.closing.origin, what, afterwards)
+		l.isMapping(mine, true)
+		done := func() { l.isMapping(mine, false) }
+		begun, err := mappings.do(one.ctx, one.channel.closing.origin, what, func() { afterwards(); done() })
+		if !begun || err == nil {
+			done()
+		}
+		return begun, err
 	}
 	conn, err := l.converse(one, h, func() { l.release(mine) })
 	if ended := l.handshakes.settle(number, one); ended != nil {
@@ -218,6 +224,9 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for started := time.Now(); ; {
+		if by.ctx.Err() != nil {
+			return nil, context.Cause(by.ctx)
+		}
 		one := l.interfaces[m.id]
 		if one == nil {
 			return nil, fmt.Errorf("%w %d", UnknownInterface, m.id)
@@ -232,6 +241,9 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 		if one.closed != nil {
 			return nil, one.closed
 		}
+		if !one.taken && one.mapping {
+			return nil, HangingRegion
+		}
 		if !one.taken {
 			one.taken, one.freed, one.by = true, make(chan struct{}), by
 			l.handshakes.claims(by)
@@ -239,22 +251,26 @@ func (l *Listener) claim(m *message, by *handshake) (*served, error) {
 			return one, nil
 		}
 		// A client that ended and came back is told apart from a second one: its end is there, but may not be dealt with yet.
-		patience := handshakeEnd
+		ends, patience := false, time.Duration(0)
 		if one.conn != nil {
-			patience = 0
-			if one.conn.Err() != nil || one.conn.channel.readable() {
-				patience = l.config.Timeout
-			}
+			ends = one.conn.Err() != nil || one.conn.channel.readable()
+		} else {
+			ends, patience = one.by.channel.hungUp(), handshakeEnd // it may be about to
 		}
-		left := time.Until(started.Add(patience))
-		if left <= 0 {
-			return nil, fmt.Errorf("interface id %d is %w", m.id, AlreadyConnected)
+		var enough <-chan time.Time // never, where it ends: the handshake's own time is
+		if !ends {
+			left := time.Until(started.Add(patience))
+			if left <= 0 {
+				return nil, fmt.Errorf("interface id %d is %w", m.id, AlreadyConnected)
+			}
+			enough = time.After(left)
 		}
 		freed := one.freed
 		l.mu.Unlock()
 		select {
 		case <-freed:
-		case <-time.After(left):
+		case <-enough:
+		case <-by.ctx.Done():
 		}
 		l.mu.Lock()
 	}
@@ -265,4 +281,12 @@ func (l *Listener) release(one *served) {
 	defer l.mu.Unlock()
 	one.taken, one.by, one.conn = false, nil, nil
 	close(one.freed)
+}
+
+// isMapping says whether a region of an interface's client is being mapped. Also while its file is held, and the client has gone: no other
+// comes before it is let go, so that no more than one hangs for each interface.
+func (l *Listener) isMapping(one *served, whether bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.mapping = whether
 }

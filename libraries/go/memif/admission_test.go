@@ -183,6 +183,38 @@ func TestComesBackAtOnce(t *testing.T) {
 	}
 }
 
+// So it is where the handshake before hasn't seen its end as yet, however late it does.
+func TestComesBackBeforeItsHandshakeIsOver(t *testing.T) {
+	l, err := Listen(abstract(), ListenConfig{}, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(pair[0]), "before")
+	socket, err := net.FileConn(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	_ = file.Close()
+	_ = unix.Close(pair[1])
+	l.mu.Lock()
+	one := l.interfaces[0]
+	one.taken, one.freed = true, make(chan struct{})
+	one.by = &handshake{channel: channel{socket: socket.(*net.UnixConn)}, claimed: true}
+	l.mu.Unlock()
+	raw := newRaw(t, l.address, true)
+	raw.hear([]string{"hello"})
+	raw.send(readTable(t).message(t, "init"))
+	time.Sleep(2 * handshakeEnd)
+	l.release(one)
+	raw.hear([]string{"ack"})
+}
+
 // Who sleeps while another reader watches is bound by the own deadline, not by that one's.
 func TestDeadlineWhileAnotherReads(t *testing.T) {
 	server, _ := pair(t, ServerConfig{}, ClientConfig{})

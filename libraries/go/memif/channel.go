@@ -74,9 +74,14 @@ func (c channel) receive(due bool) (*message, []*os.File, error) {
 }
 
 // readable says whether there is something to receive; on a connection that is up, that is its end.
-func (c channel) readable() (is bool) {
+func (c channel) readable() bool { return c.polled(unix.POLLIN | unix.POLLRDHUP) }
+
+// hungUp says whether the peer has, whatever is still to be received.
+func (c channel) hungUp() bool { return c.polled(unix.POLLRDHUP) }
+
+func (c channel) polled(events int16) (is bool) {
 	err := c.control(func(fd int) {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: events}}, 0)
 		is = n > 0 && err == nil
 	})
 	return is || err != nil // closed by us

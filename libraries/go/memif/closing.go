@@ -2,38 +2,12 @@ package memif
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// The close of a descriptor that a peer has sent takes as long as its owner likes: the last one of a TCP socket waits for its linger time,
-// each of a file in user space for its server, and of memory for its pages. So all that a peer has sent and that is refused, or not needed
-// any more, and sockets in which messages were left, are closed by goroutines of their own: one for an origin at a time, so that only its own
-// closes wait for one that hangs. What waits counts against its origin at once, by descriptors: beyond its share it is turned away, and
-// nothing more is taken from its connections.
-const (
-	mostShare   = 64   // descriptors of one origin before it must not send more
-	mostClosers = 256  // goroutines, and so threads, of a listener: each for another origin
-	mostLeaving = 8192 // descriptors of all before nobody is accepted
-)
-
-// bounds are the share of one origin, how many descriptors may wait of all at a listener, and in the process, or it would be out of
-// descriptors first. No listener's peers have more than half of the latter, so that none stops the others.
-func bounds() (share, most, ofProcess int) {
-	ofProcess = int(min(quarterOfDescriptors(), math.MaxInt))
-	most = max(min(ofProcess/2, mostLeaving), 1)
-	return max(min(most/8, mostShare), 1), most, ofProcess
-}
-
-// heldByAll is what waits in the whole process, of each listener's peers no more than it may have: what one message brings beyond that
-// stops its own listener only.
-var heldByAll atomic.Int64
 
 // origin is who answers for what a connection leaves behind: one of its fields says who, none of them is nobody in particular. By nothing
 // that a process can have several of at will, such as user ids.
@@ -45,134 +19,6 @@ type origin struct {
 	// All whose process has ended: nobody can tell any more where it was. Whoever has it connect by a process that ends shares with all
 	// others who do.
 	ended bool
-}
-
-// closers is what peers have sent, on its way out.
-type closers struct {
-	mu       sync.Mutex
-	byOrigin map[origin]*account
-	held     int // descriptors, of all
-	counted  int // of these, in heldByAll
-	running  int
-	beyond   int        // origins beyond their share
-	keepOut  func(bool) // if not nil, told when the first one is, and when none is any more
-}
-
-type account struct {
-	waiting []leaving
-	served  bool // somebody is at one of it
-	held    int  // descriptors that wait, or that somebody is at
-	beyond  bool // its share
-}
-
-// hold adds so many descriptors to an account, or takes them off. The lock is held.
-func (all *closers) hold(one *account, descriptors int) {
-	share, most, _ := bounds()
-	one.held += descriptors
-	all.held += descriptors
-	counted := min(all.held, most)
-	heldByAll.Add(int64(counted - all.counted))
-	all.counted = counted
-	was, crowd := one.beyond, all.beyond
-	one.beyond = one.held >= share
-	switch {
-	case one.beyond && !was:
-		all.beyond++
-	case was && !one.beyond:
-		all.beyond--
-	}
-	if all.keepOut != nil && (crowd > 0) != (all.beyond > 0) {
-		all.keepOut(all.beyond > 0)
-	}
-}
-
-type leaving struct {
-	descriptors int
-	close       func()
-}
-
-// servers are those that Dial has connected to.
-var servers closers
-
-// closing is the part of one origin.
-type closing struct {
-	all    *closers
-	origin origin
-}
-
-func (c closing) beyondShare() bool {
-	c.all.mu.Lock()
-	defer c.all.mu.Unlock()
-	one := c.all.byOrigin[c.origin]
-	return one != nil && one.beyond
-}
-
-func (all *closers) full() bool {
-	_, most, ofProcess := bounds()
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.held >= most || heldByAll.Load() >= int64(ofProcess)
-}
-
-// closeFiles has files closed that a peer has sent; one that stands in for several is one.
-func (c closing) closeFiles(files []*os.File) {
-	open := map[*os.File]struct{}{}
-	for _, file := range files {
-		open[file] = struct{}{}
-	}
-	if len(open) > 0 {
-		c.close(len(open), func() { closeFiles(files) })
-	}
-}
-
-// close has it closed, which holds so many descriptors.
-func (c closing) close(descriptors int, how func()) {
-	all := c.all
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.byOrigin == nil {
-		all.byOrigin = map[origin]*account{}
-	}
-	one := all.byOrigin[c.origin]
-	if one == nil {
-		one = &account{}
-		all.byOrigin[c.origin] = one
-	}
-	one.waiting = append(one.waiting, leaving{descriptors, how})
-	all.hold(one, descriptors)
-	if all.running < min(len(all.byOrigin), mostClosers) {
-		all.running++
-		go all.run()
-	}
-}
-
-// run closes what waits, of origins that nobody else is at.
-func (all *closers) run() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for from, one := all.next(); one != nil; from, one = all.next() {
-		what := one.waiting[0]
-		one.waiting, one.served = one.waiting[1:], true
-		all.mu.Unlock()
-		what.close()
-		all.mu.Lock()
-		one.served = false
-		all.hold(one, -what.descriptors)
-		if len(one.waiting) == 0 {
-			delete(all.byOrigin, from)
-		}
-	}
-	all.running--
-}
-
-// next is one that nobody is at.
-func (all *closers) next() (origin, *account) {
-	for from, one := range all.byOrigin {
-		if !one.served {
-			return from, one
-		}
-	}
-	return origin{}, nil
 }
 
 // originOf asks the kernel whose a connection is.

@@ -96,44 +96,6 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func (all *closers) state() (held, running int) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.held, all.running
-}
-
-// However many origins' closes hang: what others send is closed, by no more goroutines than there are origins.
-func TestEachOriginIsClosedByItself(t *testing.T) {
-	var all closers
-	hang := make(chan struct{})
-	const bad = 200
-	for n := range int32(bad) {
-		for range 3 {
-			closing{&all, origin{process: n + 1}}.close(1, func() { <-hang })
-		}
-	}
-	for range 100 {
-		done := make(chan struct{})
-		closing{&all, origin{}}.close(1, func() { close(done) })
-		<-done
-	}
-	if _, running := all.state(); running > bad+1 {
-		t.Error(running, "goroutines")
-	}
-	// Beyond the most there are, others wait.
-	for n := range int32(mostClosers) {
-		closing{&all, origin{hidden: uint64(n) + 1}}.close(1, func() { <-hang })
-	}
-	if _, running := all.state(); running != mostClosers {
-		t.Error(running, "goroutines")
-	}
-	close(hang)
-	eventually(t, "all are closed", func() bool { held, running := all.state(); return held == 0 && running == 0 })
-	if len(all.byOrigin) != 0 {
-		t.Error(all.byOrigin)
-	}
-}
-
 // Descriptors whose close hangs count from the moment on that they are there, each of them: their sender is turned away, at once, and is
 // let in again once they are closed. Who is connected, and who else comes, notices nothing.
 func TestFilesThatCannotBeClosed(t *testing.T) {

@@ -46,6 +46,7 @@ type Conn struct {
 	waker   *waker        // nil if nothing is received
 	writer  shm.Writer    // of signals that the kernel doesn't give
 	stall   time.Duration // to wait for a peer that takes nothing; for ever if not positive
+	nap     time.Duration // the longest that a reader sleeps
 
 	nextRx        atomic.Uint32
 	readDeadline  atomic.Int64 // in ns since 1970; 0: none
@@ -60,7 +61,7 @@ type Conn struct {
 
 // open puts a connection together from its ends. Takes them all over.
 func open(info Info, address string, ctl channel, table *shm.Table, rx, tx []end, maxPacket uint32, stall time.Duration) (*Conn, error) {
-	c := &Conn{info: info, address: address, channel: ctl, table: table, stall: stall, done: make(chan struct{})}
+	c := &Conn{info: info, address: address, channel: ctl, table: table, stall: stall, nap: nap, done: make(chan struct{})}
 	events := make([]*shm.Event, 0, len(rx))
 	for _, e := range rx {
 		c.rx = append(c.rx, &RxQueue{conn: c, end: e, maxPacket: maxPacket})
@@ -288,7 +289,7 @@ func (c *Conn) ReadBatchContext(ctx context.Context, batch *Batch) (int, error) 
 	}
 	batch.Reset()
 	for {
-		until := time.Now().Add(nap)
+		until := time.Now().Add(c.nap)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 			until = deadline
 		}
@@ -334,7 +335,7 @@ func (c *Conn) fill(queues []*RxQueue, batch *Batch) (int, error) {
 
 func (c *Conn) read(queues []*RxQueue, batch *Batch) (int, error) {
 	for {
-		until := time.Now().Add(nap)
+		until := time.Now().Add(c.nap)
 		deadline := c.readDeadline.Load()
 		if deadline != 0 && time.Unix(0, deadline).Before(until) {
 			until = time.Unix(0, deadline)

@@ -35,10 +35,15 @@ func dial(ctx context.Context, address string, config ClientConfig) (*Conn, erro
 		return nil, HangingRegions
 	}
 	ctl, err := dialChannel(ctx, address, config.Netns)
+	if errors.Is(err, context.DeadlineExceeded) { // the socket's, which is ctx's: whose it is, that says
+		<-ctx.Done()
+	}
 	switch {
 	case err == nil:
 	case whole.Err() != nil:
 		return nil, ended(whole)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	case errors.Is(err, BadSetting):
 		return nil, err
 	default:

@@ -77,7 +77,7 @@ var codes = []struct {
 	{5, []error{Version}},
 	{6, []error{AlreadyConnected}},
 	{7, []error{
-		Limit, TooManyHandshakes, HangingDescriptors, HangingRegions, TooManyRegions, TooMuchMemory, QuotaOfDescriptors, QuotaOfMemory,
+		Limit, TooManyHandshakes, HangingDescriptors, HangingRegion, HangingRegions, TooManyRegions, TooMuchMemory, QuotaOfDescriptors, QuotaOfMemory,
 		RegionHoles, RegionSize, TooManyRings, RingSize,
 	}},
 }
@@ -135,6 +135,8 @@ const (
 	TooManyHandshakes Cause = "too many connections"
 	// HangingDescriptors says that too much of what the peer has sent isn't closed yet.
 	HangingDescriptors Cause = "descriptors sent before are not closed yet"
+	// HangingRegion says that the region of the interface's client before isn't mapped yet: somebody holds its file.
+	HangingRegion Cause = "the region sent before is not mapped yet: its file is held"
 	// HangingRegions says that too many regions of the peer's wait for their files, which somebody holds.
 	HangingRegions     Cause = "files of regions announced before are held: end whoever writes to them"
 	MessageSize        Cause = "message has not 128 bytes"

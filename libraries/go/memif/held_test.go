@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -60,72 +61,99 @@ func (a *apart) state() places {
 	return a.all
 }
 
-// announce announces memory in the name of a raw client, up to the point where the server maps it.
-func (r *rawClient) announce(t *testing.T) {
+// announce announces memory for an interface in the name of a raw client, up to the point where the server maps it.
+func (r *rawClient) announce(t *testing.T, id uint32) {
 	t.Helper()
-	table := readTable(t)
 	r.hear([]string{"hello"})
-	r.send(table.message(t, "init"))
+	r.send((&message{kind: msgInit, version: version, id: id}).encode())
 	r.hear([]string{"ack"})
-	r.send(table.message(t, "region"), "memory")
+	r.send(readTable(t).message(t, "region"), "memory")
 }
 
-// A client that holds the file of its region keeps the goroutine that maps it, and its handshake until that is out of time: it is told, so are
-// we, and the interface is the next one's. What it has stays on the quota until the file is let go. As many as there may be of an origin keep
-// its others out, and nobody else.
+// A client that holds the file of its region keeps the goroutine that maps it, and its handshake until that is out of time: it is told, and so
+// are we. What it has stays on the quota until the file is let go, and its interface is nobody's, so that one region hangs for each and no more.
+// As many as there may be of an origin keep its others out, and nobody else.
 func TestRegionWhoseFileIsHeld(t *testing.T) {
 	refused := make(chan error, 16)
-	config := ListenConfig{Timeout: time.Second, Refused: func(id *uint32, reason error) {
+	config := ListenConfig{Timeout: 5 * time.Second, Refused: func(id *uint32, reason error) {
 		switch {
 		case errors.Is(reason, PeerClosed): // those that are served
-		case id == nil || *id != 0:
-			t.Error("of no interface:", reason)
+		case id == nil || *id == 0:
+			t.Error("of another interface:", reason)
 		default:
 			refused <- reason
 		}
 	}}
-	l, err := Listen(abstract(), config, ServerConfig{})
+	const held, free = 1, mostOfOrigin + 1 // ids, from the first one on; 0 is for others
+	var interfaces []ServerConfig
+	for id := range uint32(free + 1) {
+		interfaces = append(interfaces, ServerConfig{ID: id})
+	}
+	l, err := Listen(abstract(), config, interfaces...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	defer bystander(t, l)()
 	used := l.quota.taken()
-	for n := 1; n <= mostOfOrigin; n++ {
-		raw := newRaw(t, l.address, true)
-		defer hold(t, raw.fd)()
+	type holder struct {
+		*rawClient
+		started time.Time
+		letGo   func()
+	}
+	var holders []holder
+	for n := range mostOfOrigin {
 		started := time.Now()
-		raw.announce(t)
-		eventually(t, "a goroutine is at it", func() bool { return mappings.state().taken == n })
-		raw.hear([]string{"refused", "handshake timed out: the file of region 0 is held: end whoever writes to it or punches it"})
-		if took := time.Since(started); took < config.Timeout-100*time.Millisecond || took > config.Timeout+time.Second {
-			t.Error("out of time after", took)
-		}
-		if err := <-refused; !errors.Is(err, HandshakeTimeout) {
+		raw := newRaw(t, l.address, true)
+		letGo := sync.OnceFunc(hold(t, raw.fd))
+		defer letGo()
+		holders = append(holders, holder{raw, started, letGo})
+		raw.announce(t, held+uint32(n))
+		eventually(t, "a goroutine is at it", func() bool { return mappings.state().taken == n+1 })
+	}
+	isRefused := func(raw *rawClient, words string, cause error) {
+		t.Helper()
+		raw.hear([]string{"refused", words})
+		if err := <-refused; !errors.Is(err, cause) {
 			t.Error(err)
 		}
-		eventually(t, "it is left", func() bool { return mappings.state() == places{n, n} })
-		now := l.quota.taken()
-		if want := (amounts{used[ofDescriptors] + uint64(n), used[ofMemory] + uint64(n)*rawRegion}); now != want {
-			t.Errorf("%d are held: the quota has %v, expected %v", n, now, want)
-		}
-		if n == 1 {
-			anotherIsServed(t, l.address)
+	}
+	for _, one := range holders {
+		isRefused(one.rawClient, "handshake timed out: the file of region 0 is held: end whoever writes to it or punches it", HandshakeTimeout)
+		if took := time.Since(one.started); took < config.Timeout {
+			t.Error("out of time after", took)
 		}
 	}
-	raw := newRaw(t, l.address, true)
-	raw.announce(t)
-	raw.hear([]string{"refused", string(HangingRegions)})
-	if err := <-refused; !errors.Is(err, HangingRegions) {
-		t.Error(err)
+	all := places{mostOfOrigin, mostOfOrigin}
+	eventually(t, "they are left", func() bool { return mappings.state() == all })
+	for n := range holders {
+		next := newRaw(t, l.address, true)
+		next.hear([]string{"hello"})
+		next.send((&message{kind: msgInit, version: version, id: held + uint32(n)}).encode())
+		isRefused(next, string(HangingRegion), HangingRegion)
 	}
 	anotherIsServed(t, l.address)
-	t.Cleanup(func() {
-		eventually(t, "all is given back", func() bool { return mappings.state() == places{} && l.quota.taken() == amounts{} })
-	})
+	next := newRaw(t, l.address, true)
+	next.announce(t, free)
+	isRefused(next, string(HangingRegions), HangingRegions)
+	anotherIsServed(t, l.address)
+	if now := mappings.state(); now != all {
+		t.Error(now)
+	}
+	want := amounts{used[ofDescriptors] + mostOfOrigin, used[ofMemory] + mostOfOrigin*rawRegion}
+	eventually(t, "the quota has what hangs", func() bool { return l.quota.taken() == want })
+	for _, one := range holders {
+		one.letGo()
+	}
+	eventually(t, "all is given back", func() bool { return mappings.state() == places{} && l.quota.taken() == used })
+	for n := range holders {
+		join(t, l, ClientConfig{ID: held + uint32(n), RingSize: 64})
+	}
+	t.Cleanup(func() { eventually(t, "all is given back", func() bool { return l.quota.taken() == amounts{} }) })
 }
 
-// Nor does it keep the interface from being taken down, and up again. Who seals waits for the file, and so does who only looks for holes.
+// Nor does it keep the interface from being taken down, and up again, where it is nobody's before the file is let go. Who seals waits for the
+// file, and so does who only looks for holes.
 func TestHeldRegionIsTakenDown(t *testing.T) {
 	for name, which := range map[string]PeerMemory{"sealed": SealedMemory, "shared": SharedMemory, "any": AnyMemory} {
 		t.Run(name, func(t *testing.T) { heldRegionIsTakenDown(t, which) })
@@ -140,8 +168,9 @@ func heldRegionIsTakenDown(t *testing.T, which PeerMemory) {
 	defer l.Close()
 	defer bystander(t, l)()
 	raw := newRaw(t, l.address, true)
-	letGo := hold(t, raw.fd)
-	raw.announce(t)
+	letGo := sync.OnceFunc(hold(t, raw.fd))
+	defer letGo()
+	raw.announce(t, 0)
 	eventually(t, "a goroutine is at it", func() bool { return mappings.state().taken == 1 })
 	if err := l.AdminDown(0, "held"); err != nil {
 		t.Fatal(err)
@@ -150,13 +179,16 @@ func heldRegionIsTakenDown(t *testing.T, which PeerMemory) {
 	if err := l.AdminUp(0); err != nil {
 		t.Fatal(err)
 	}
-	server, client := join(t, l, ClientConfig{HugePages: NoHugePages})
-	_, _ = client.Close(), server.Close()
+	if _, err := Dial(within(t), l.address, ClientConfig{HugePages: NoHugePages}); !errors.Is(err, Limit) || !strings.Contains(err.Error(), string(HangingRegion)) {
+		t.Error(err)
+	}
 	if now := mappings.state(); now != (places{1, 1}) {
 		t.Error(now)
 	}
 	letGo()
 	eventually(t, "all is given back", func() bool { return mappings.state() == places{} })
+	server, client := join(t, l, ClientConfig{HugePages: NoHugePages})
+	_, _ = client.Close(), server.Close()
 }
 
 // holder is a server that has the file of its client's region held, by the time that the client is connected.
@@ -207,35 +239,34 @@ func TestServerThatHoldsOurRegion(t *testing.T) {
 		t.Cleanup(func() { eventually(t, "all is given back", func() bool { return mappings.state() == places{} }) })
 		address, config := abstract(), ClientConfig{HugePages: NoHugePages, RingSize: 64, Timeout: patience}
 		holder(t, address)
-		for n := 1; n <= mostOfOrigin; n++ {
-			ctx, cancel := context.WithCancel(within(t))
-			var want error
+		cancelled, cancel := context.WithCancel(within(t))
+		defer cancel()
+		late, stop := context.WithTimeout(within(t), 5*time.Second)
+		defer stop()
+		var dials sync.WaitGroup
+		for n := range mostOfOrigin {
+			ctx, config, want := cancelled, config, context.Canceled
 			switch n {
+			case 0:
+				ctx, want, config.Timeout = within(t), HandshakeTimeout, 5*time.Second
 			case 1:
-				want, config.Timeout = HandshakeTimeout, time.Second
-			case 2:
-				want, config.Timeout = context.DeadlineExceeded, patience
-				ctx, cancel = context.WithTimeout(ctx, time.Second)
-			default:
-				want = context.Canceled
-				go func() {
-					for mappings.state().taken < n {
-						time.Sleep(time.Millisecond)
-					}
-					cancel()
-				}()
+				ctx, want = late, context.DeadlineExceeded
 			}
-			_, err := Dial(ctx, address, config)
-			cancel()
-			if !errors.Is(err, want) || !strings.Contains(err.Error(), address) {
-				t.Error(n, err)
-			}
-			if n == 1 && !strings.Contains(err.Error(), "the file of region 0 is held") {
-				t.Error(err)
-			}
-			if now := mappings.state(); now != (places{n, n}) {
-				t.Error(n, now)
-			}
+			dials.Go(func() {
+				_, err := Dial(ctx, address, config)
+				if !errors.Is(err, want) || !strings.Contains(err.Error(), address) {
+					t.Errorf("%v, expected %v", err, want)
+				}
+				if n == 0 && !strings.Contains(err.Error(), "the file of region 0 is held") {
+					t.Error(err)
+				}
+			})
+		}
+		eventually(t, "all are at it", func() bool { return mappings.state().taken == mostOfOrigin })
+		cancel()
+		dials.Wait()
+		if now := mappings.state(); now != (places{mostOfOrigin, mostOfOrigin}) {
+			t.Error(now)
 		}
 		if _, err := Dial(within(t), address, config); !errors.Is(err, HangingRegions) {
 			t.Error(err)

@@ -37,6 +37,7 @@ type served struct {
 	account shm.Account // what regions of all its connections may have made us pay for
 	holding *holding    // what its client has of the quota
 	taken   bool
+	mapping bool          // a region of its client, which may have gone meanwhile
 	freed   chan struct{} // closed when it isn't taken any more
 	by      *handshake    // who has taken it
 	conn    *Conn         // once connected

@@ -94,7 +94,7 @@ func testpmd(t *testing.T, device string, arguments ...string) *process {
 	t.Setenv("RUNTIME_DIRECTORY", t.TempDir())
 	all := []string{
 		"-l", "0-1", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", fmt.Sprintf("--file-prefix=go-memif-%d", os.Getpid()),
-		"--vdev=net_memif0," + device, "--", "--no-mlockall", "--total-num-mbufs=8192", "--auto-start",
+		"--vdev=net_memif0," + device, "--", "--no-mlockall", "--total-num-mbufs=8192",
 		"--disable-link-check", "--no-flush-rx", "--forward-mode=io",
 	}
 	// By lines: it says when it is ready, and would keep that in its buffer.
@@ -103,7 +103,7 @@ func testpmd(t *testing.T, device string, arguments ...string) *process {
 
 func (p *process) finish(t *testing.T) {
 	t.Helper()
-	_, _ = io.WriteString(p.stdin, "\n")
+	_, _ = io.WriteString(p.stdin, "quit\n")
 	if err := p.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, p.output.String())
 	}
@@ -162,7 +162,7 @@ func TestServerOfDPDK(t *testing.T) {
 			defer l.Close()
 			device := "role=client,id=0,secret=s3cret,socket-abstract=no,socket=" + path
 			for range 2 { // the second after the first was killed
-				p := testpmd(t, device, "--rxq="+queues, "--txq="+queues)
+				p := testpmd(t, device, "--auto-start", "--rxq="+queues, "--txq="+queues)
 				conn, err := l.Accept(within(t))
 				if err != nil {
 					t.Fatal(err)
@@ -187,10 +187,12 @@ func TestClientOfDPDK(t *testing.T) {
 		name := strings.TrimPrefix(abstract(), "@")
 		config.HugePages = NoHugePages
 		queues := fmt.Sprint(or(config.RxQueues, 1))
-		p := testpmd(t, "role=server,id=0,socket-abstract=yes,socket="+name, "--rxq="+queues, "--txq="+queues)
-		// Who connects while it still sets up its queues has it crash: it maps rings of queues that it doesn't have yet.
-		eventually(t, "testpmd is ready", func() bool { return strings.Contains(p.output.String(), "Press enter to exit") })
+		p := testpmd(t, "role=server,id=0,socket-abstract=yes,socket="+name, "--interactive", "--rxq="+queues, "--txq="+queues)
+		// Who connects while it still sets up its queues has it crash: it maps rings of queues that it doesn't have yet. So does who connects while
+		// it polls them: it works out where a ring is, in a region that isn't mapped yet, before it looks whether there is a connection.
+		eventually(t, "testpmd is ready", func() bool { return strings.Contains(p.output.String(), "testpmd>") })
 		conn := dialUntil(t, "@"+name, config)
+		_, _ = io.WriteString(p.stdin, "start\n")
 		reflected(t, conn, 300, sizes...)
 		reflected(t, conn, 100, jumbo...)
 		p.finish(t)

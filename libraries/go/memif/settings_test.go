@@ -186,8 +186,12 @@ func TestDialsThatFailHere(t *testing.T) {
 	if _, err := Dial(ctx, silent.Addr().String(), ClientConfig{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := Dial(within(t), silent.Addr().String(), ClientConfig{Timeout: time.Millisecond}); !errors.Is(err, HandshakeTimeout) {
-		t.Error(err)
+	// While it waits for an answer; and while it connects, or before.
+	for _, timeout := range []time.Duration{200 * time.Millisecond, 100 * time.Microsecond, 10 * time.Microsecond, time.Nanosecond} {
+		_, err := Dial(within(t), silent.Addr().String(), ClientConfig{Timeout: timeout})
+		if !errors.Is(err, HandshakeTimeout) || errors.Is(err, Unreachable) {
+			t.Errorf("%v: %v", timeout, err)
+		}
 	}
 }
 
