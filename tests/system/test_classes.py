@@ -1,4 +1,4 @@
-"""Sessions that begin at one tenant's interface and are others', by rules, between kernels: pods a (10.1.0.2, fd00:1::2) and b (10.2.0.2, fd00:2::2)."""
+"""Sessions that begin at one tenant's interface and are others', by rules. Pods a (10.1.0.2, fd00:1::2) and b (10.2.0.2, fd00:2::2)."""
 
 import socket
 
