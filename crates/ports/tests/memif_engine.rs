@@ -123,6 +123,8 @@ fn every_byte_arrives_by_the_cpu_as_an_engine() {
 fn every_byte_arrives_whatever_the_device_does() {
     let troubles = Troubles {
         page_faults: 20,
+        page_wait: 100,
+        refused_pages: 30,
         errors: 5,
         short_batches: 10,
         full: 30,
@@ -132,7 +134,9 @@ fn every_byte_arrives_whatever_the_device_does() {
     };
     for mode in [Mode::Dedicated, Mode::Shared] {
         for max_batch in [1, 3, 1024] {
-            let limits = Limits { mode, size: 4, max_batch, ..ModelOptions::default().limits };
+            let block_on_fault = max_batch == 3;
+            let limits =
+                Limits { mode, size: 4, max_batch, block_on_fault, ..ModelOptions::default().limits };
             let device = device(ModelOptions { limits, troubles, seed: max_batch.into() }, PATIENCE);
             forward(channel(&device), 600, max_batch == 3, Tier::detect());
             let counts = device.counts();

@@ -18,6 +18,10 @@ pub struct Watch {
     pub taken: AtomicU64,
     /// Of those, with which it is done: what it had to report, it has.
     pub done: AtomicU64,
+    /// Transfers that have waited for a page.
+    pub waits: AtomicU64,
+    /// Transfers of a batch that were done while one ahead of them was waiting.
+    pub overtaken: AtomicU64,
     /// Descriptors written to a dedicated queue that was full: a device loses them without a word.
     pub overflows: AtomicU64,
     /// Descriptors whose errors can't even be reported, since they have no valid completion record.
