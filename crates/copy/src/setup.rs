@@ -10,15 +10,20 @@ use memory::simd::Tier;
 use crate::cpu::Cpu;
 use crate::dsa::hardware::{self, OpenError};
 use crate::dsa::sysfs::{self, Queue, QueueError};
-use crate::dsa::{Channel, Device};
+use crate::dsa::{Channel, Device, News, Pauses};
 use crate::learn;
 use crate::model::{Model, ModelOptions};
 use crate::near::{Nearness, wanted};
 
-/// A body that a device hasn't copied after this time never will be.
+/// A body that a device hasn't copied after this time never will be, it seems.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// The same where it waits for pages: one that is being swapped in takes its time, whoever asks for it, and closing the queue waits for it
+/// as well.
+const PATIENCE_WITH_PAGES: Duration = Duration::from_secs(1);
 /// The same for the model, whose thread may have to wait for a core.
 const PATIENCE_WITH_MODEL: Duration = Duration::from_secs(2);
+/// How a queue that was given up is tried again.
+const PAUSES: Pauses = Pauses { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
 /// What the model gets, unless it is said: there is nothing to be measured on it.
 const THRESHOLD_OF_MODEL: usize = 256;
 
@@ -144,6 +149,12 @@ impl Engines {
         &self.left_alone
     }
 
+    /// Looks after the queues, which is to be done a few times a second: those that were given up are tried again. Gives what there is to be
+    /// told of them, by name. Waits for devices, so not for a worker.
+    pub fn tend(&self) -> impl Iterator<Item = (&str, News)> {
+        self.devices.iter().filter_map(|device| Some((device.name(), device.tend()?)))
+    }
+
     /// The devices in use.
     #[must_use]
     pub fn devices(&self) -> &[Arc<Device>] {
@@ -209,11 +220,21 @@ fn open_named(devices: &Path, name: &str) -> Result<(Queue, Arc<Device>), SetupE
 }
 
 fn open_queue(queue: &Queue) -> Result<Arc<Device>, SetupError> {
-    let portal = hardware::open(&Path::new(sysfs::FILES).join(&queue.name), queue.limits.mode)?;
-    Ok(Arc::new(Device::new(&queue.name, queue.limits, PATIENCE, portal)))
+    let (path, mode) = (Path::new(sysfs::FILES).join(&queue.name), queue.limits.mode);
+    let portal = hardware::open(&path, mode)?;
+    let patience = if queue.limits.block_on_fault { PATIENCE_WITH_PAGES } else { PATIENCE };
+    let device = Device::new(&queue.name, queue.limits, patience, portal);
+    Ok(Arc::new(
+        device.with_retry(PAUSES, move || hardware::open(&path, mode).map_err(|error| error.to_string())),
+    ))
 }
 
 fn start_model(options: ModelOptions) -> Result<Arc<Device>, SetupError> {
-    let portal = Model::start(options).map_err(SetupError::Model)?;
-    Ok(Arc::new(Device::new("model", options.limits, PATIENCE_WITH_MODEL, Box::new(portal))))
+    let model = Model::start(options).map_err(SetupError::Model)?;
+    let watch = model.watch();
+    let device = Device::new("model", options.limits, PATIENCE_WITH_MODEL, Box::new(model));
+    Ok(Arc::new(device.with_retry(PAUSES, move || match Model::opened(options, Arc::clone(&watch)) {
+        Ok(model) => Ok(Box::new(model)),
+        Err(error) => Err(error.to_string()),
+    })))
 }

@@ -164,7 +164,7 @@ proptest! {
         // And again, without it.
         copy(&mut lab.channel, &lengths, &vectors, false);
         let counts = lab.counts();
-        prop_assert!(lab.device.given_up().unwrap().contains("no answer"));
+        prop_assert!(lab.device.given_up().unwrap().reason.to_string().contains("no answer"));
         prop_assert_eq!(counts.completed + counts.fallbacks, 2 * lengths.len() as u64);
         prop_assert!(counts.completed <= dies_after);
     }
@@ -274,7 +274,7 @@ fn a_device_that_fails_for_good_is_given_up() {
         copy(&mut lab.channel, &[800; 64], &[64], false);
     }
     let counts = lab.counts();
-    assert!(lab.device.given_up().unwrap().contains("failed"), "{counts:?}");
+    assert!(lab.device.given_up().unwrap().reason.to_string().contains("failed"), "{counts:?}");
     assert!(counts.errors >= 512 && counts.errors < 640, "{counts:?}");
     assert_eq!(counts.fallbacks, 20 * 64);
     // All that use the device know.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::device::Offered;
-use super::{Counts, Descriptor, Device, Flags, Mode, Record, Status};
+use super::{Counts, Descriptor, Device, Flags, Mode, Reason, Record, Status};
 use crate::cpu::Cpu;
 use crate::engine::{Engine, Transfer};
 
@@ -33,8 +33,8 @@ struct Job {
     /// The first.
     first: usize,
     count: usize,
-    /// The device has it; else the CPU has done it already.
-    at_device: bool,
+    /// The opening of the queue by which the device has it; `None`: the CPU has done it already.
+    at_device: Option<u32>,
 }
 
 /// Hands transfers to a work queue: single ones as they are, several as a batch.
@@ -181,7 +181,8 @@ impl Channel {
         // reported as done, or the channel was dropped, which waits for both.
         #[allow(unsafe_code)]
         let offered = unsafe { self.enqueue(&single) };
-        if offered == Offered::Taken {
+        let at_device = if let Offered::Taken(opening) = offered { Some(opening) } else { None };
+        if at_device.is_some() {
             self.counts.submitted += 1;
             self.counts.batches += u64::from(count > 1);
         } else {
@@ -192,23 +193,23 @@ impl Channel {
                 self.fall_back(self.transfers[at], 0, self.transfers[at].len);
             }
         }
-        self.jobs.push_back(Job { first, count, at_device: offered == Offered::Taken });
+        self.jobs.push_back(Job { first, count, at_device });
     }
 
     /// Finishes the first job if the device is done with it. Gives how many transfers, with those that follow them.
     fn settle(&mut self) -> Option<usize> {
         let &Job { first, count, at_device } = self.jobs.front()?;
         let place = first % CAPACITY;
-        if at_device {
+        if let Some(opening) = at_device {
             let record = if count == 1 { &self.records[place] } else { &self.batch_records[place] };
             // In this order: a record that was written before the device was closed is seen.
-            let closed = self.device.is_closed();
-            if record.read().status == Status::None && !closed {
+            let over = self.device.is_over(opening);
+            if record.read().status == Status::None && !over {
                 return None;
             }
-            self.device.complete();
+            self.device.complete(opening);
             for at in place..place + count {
-                self.settle_transfer(at);
+                self.settle_transfer(at, opening);
             }
         }
         self.jobs.pop_front();
@@ -217,7 +218,7 @@ impl Channel {
     }
 
     /// Finishes a transfer with which the device is done.
-    fn settle_transfer(&mut self, at: usize) {
+    fn settle_transfer(&mut self, at: usize, opening: u32) {
         let outcome = self.records[at].read();
         let transfer = self.transfers[at];
         let len = transfer.len;
@@ -225,7 +226,7 @@ impl Channel {
             Status::Success => {
                 self.counts.completed += 1;
                 self.counts.bytes += u64::from(len);
-                self.device.did(true);
+                self.device.did(true, opening);
             }
             // A peer's doing, which says nothing of the device: others go on with it.
             Status::PageFault => {
@@ -242,7 +243,10 @@ impl Channel {
                 // `None`: of a batch that was not read to its end, or the device was given up.
                 self.counts.errors += u64::from(status != Status::None);
                 self.fall_back(transfer, 0, len);
-                self.device.did(false);
+                // What was on its way when the device was given up says nothing of its next opening.
+                if !self.device.is_over(opening) {
+                    self.device.did(false, opening);
+                }
             }
         }
     }
@@ -251,7 +255,10 @@ impl Channel {
     fn wait(&mut self) {
         let (mut waited, mut last) = (Duration::ZERO, Instant::now());
         for spins in 1_u32.. {
-            if self.jobs.front().is_none_or(|job| !job.at_device || self.is_over(job)) {
+            let Some((job, opening)) = self.jobs.front().and_then(|job| Some((job, job.at_device?))) else {
+                return;
+            };
+            if self.is_over(job, opening) {
                 return;
             }
             let patient = spins > PATIENT_SPINS;
@@ -260,17 +267,17 @@ impl Channel {
                 waited += now.duration_since(last).min(LONGEST_GAP);
                 last = now;
                 if waited > self.device.patience() {
-                    self.device.give_up(format!("no answer within {:?}", self.device.patience()));
+                    self.device.give_up(opening, Reason::NoAnswer(self.device.patience()));
                 }
             }
             if patient { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
     }
 
-    fn is_over(&self, job: &Job) -> bool {
+    fn is_over(&self, job: &Job, opening: u32) -> bool {
         let place = job.first % CAPACITY;
         let record = if job.count == 1 { &self.records[place] } else { &self.batch_records[place] };
-        self.device.is_closed() || record.read().status != Status::None
+        self.device.is_over(opening) || record.read().status != Status::None
     }
 }
 
@@ -282,7 +289,8 @@ impl Engine for Channel {
             self.make_room();
         }
         let no_room = self.pushed - self.done == CAPACITY;
-        if no_room || u64::from(transfer.len) > self.device.limits().max_transfer || transfer.len == 0 {
+        let fits = (1..=self.device.limits().max_transfer).contains(&u64::from(transfer.len));
+        if no_room || !fits || !self.is_up() {
             self.counts.transfers += 1;
             self.counts.full += u64::from(no_room);
             self.fall_back(transfer, 0, transfer.len);
@@ -325,6 +333,10 @@ impl Engine for Channel {
             while self.settle().is_some() {}
         }
         self.poll();
+    }
+
+    fn is_up(&self) -> bool {
+        self.device.is_up()
     }
 
     fn pending(&self) -> usize {

@@ -9,6 +9,8 @@
 //! | `sysfs` | which queues there are, and which is near |
 //! | `device` | a work queue that several channels share: room, retries, giving up |
 //! | `channel` | the engine of one transmit queue: descriptors, batches, completion in order |
+//! | `standing` | whether a queue is in use, why not, and when it is tried again |
+//! | `probe` | whether a queue answers that is tried again |
 //! | `counters` | what happened |
 //!
 //! Everything but `hardware` runs on [the model](crate::model) exactly as it does on a device. Sources: the kernel's
@@ -20,7 +22,9 @@ mod descriptor;
 mod device;
 pub mod hardware;
 mod portal;
+mod probe;
 mod record;
+mod standing;
 pub mod sysfs;
 
 pub use channel::{CAPACITY, Channel};
@@ -30,3 +34,4 @@ pub use device::{Device, Limits};
 pub use portal::{Accepted, Mode, Portal};
 pub(crate) use record::words as record_words;
 pub use record::{Outcome, Record, Status};
+pub use standing::{GivenUp, News, Pauses, Reason};

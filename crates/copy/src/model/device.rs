@@ -36,8 +36,6 @@ const KNOWN_FLAGS: u32 =
 pub(super) struct Device {
     queue: Arc<Queue>,
     chance: Chance,
-    /// Transfers so far.
-    transfers: u64,
     memory: Memory,
 }
 
@@ -75,7 +73,7 @@ impl End {
 impl Device {
     pub fn new(queue: Arc<Queue>) -> io::Result<Self> {
         let chance = Chance::new(queue.options.seed);
-        Ok(Self { queue, chance, transfers: 0, memory: Memory::open()? })
+        Ok(Self { queue, chance, memory: Memory::open()? })
     }
 
     /// Works until it is over.
@@ -96,7 +94,8 @@ impl Device {
     }
 
     fn dead(&self) -> bool {
-        self.queue.options.troubles.dies_after.is_some_and(|transfers| self.transfers >= transfers)
+        let begun = self.queue.watch.begun.load(Ordering::Relaxed);
+        self.queue.options.troubles.dies_after.is_some_and(|transfers| begun >= transfers)
     }
 
     /// Does what a descriptor from the queue says.
@@ -205,7 +204,7 @@ impl Device {
         if self.dead() {
             return None;
         }
-        self.transfers += 1;
+        self.queue.watch.begun.fetch_add(1, Ordering::Relaxed);
         let (troubles, limits) = (self.queue.options.troubles, self.queue.options.limits);
         let &Descriptor { source, destination, size, .. } = descriptor;
         let over = |status| Some(Step::Over(End::new(status)));

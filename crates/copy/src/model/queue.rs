@@ -18,6 +18,8 @@ pub struct Watch {
     pub taken: AtomicU64,
     /// Of those, with which it is done: what it had to report, it has.
     pub done: AtomicU64,
+    /// Transfers that it has begun.
+    pub begun: AtomicU64,
     /// Transfers that have waited for a page.
     pub waits: AtomicU64,
     /// Transfers of a batch that were done while one ahead of them was waiting.
@@ -69,10 +71,17 @@ impl Model {
     /// # Errors
     /// What the system says where it gives no thread, or doesn't let it look at memory as a device does (`/proc/self/mem`).
     pub fn start(options: ModelOptions) -> io::Result<Self> {
+        Self::opened(options, Arc::default())
+    }
+
+    /// Opens the queue of a device again that has seen this: one that is dead stays so.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn opened(options: ModelOptions, watch: Arc<Watch>) -> io::Result<Self> {
         let entries =
             Entries { list: VecDeque::new(), stop: false, chance: Chance::new(options.seed ^ 0xf00d) };
-        let queue =
-            Queue { entries: Mutex::new(entries), bell: Condvar::new(), options, watch: Arc::default() };
+        let queue = Queue { entries: Mutex::new(entries), bell: Condvar::new(), options, watch };
         let queue = Arc::new(queue);
         let device = Device::new(Arc::clone(&queue))?;
         let thread = std::thread::Builder::new().name("dsa-model".into()).spawn(move || device.run())?;

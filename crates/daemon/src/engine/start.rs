@@ -19,6 +19,7 @@ use ports::PortControl;
 use ports::wrap::capture::CapturePoint;
 use tables::mac::{MacError, MacTable};
 
+use super::copying;
 use super::core::{Core, Keys};
 use super::devices::Devices;
 use super::directory::Directory;
@@ -246,6 +247,9 @@ impl Engine {
         engine.thread("bury", move |shared| service::bury(shared, &told))?;
         engine.thread("engine", move |shared| service::run(shared, &events, &digs))?;
         engine.thread("memif", move |shared| memif::run(shared, beginning))?;
+        if let Some(engines) = engine.shared.copy.clone() {
+            engine.thread("copy", move |shared| copying::run(shared, &engines))?;
+        }
         for exporter in engine.shared.exporters.clone() {
             engine.thread("ipfix", move |shared| export::run(shared, &exporter))?;
         }
@@ -275,6 +279,7 @@ impl Drop for Engine {
         self.shared.stop.store(true, std::sync::atomic::Ordering::Release);
         self.shared.bell.ring();
         self.shared.memifs.wake();
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
         for thread in self.threads.drain(..) {
             // One that panicked has said so on standard error.
             let _ = thread.join();
