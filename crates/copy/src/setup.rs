@@ -11,6 +11,7 @@ use crate::cpu::Cpu;
 use crate::dsa::hardware::{self, OpenError};
 use crate::dsa::sysfs::{self, Queue, QueueError};
 use crate::dsa::{Channel, Device, News, Pauses};
+use crate::engine::Engine;
 use crate::learn;
 use crate::model::{Model, ModelOptions};
 use crate::near::{Nearness, wanted};
@@ -78,6 +79,7 @@ pub struct Engines {
     left_alone: Vec<QueueError>,
     threshold: Option<usize>,
     learnt: Vec<learn::Timing>,
+    unmeasured: Option<String>,
     tier: Tier,
     nearness: Nearness,
 }
@@ -102,20 +104,31 @@ impl Engines {
             }
         };
         let Opened { devices, nearness } = opened;
-        let learnt = Vec::new();
         let threshold = options.threshold.or(Some(THRESHOLD_OF_MODEL));
-        let mut engines = Self { name, devices, left_alone, threshold, learnt, tier, nearness };
+        let (learnt, unmeasured) = (Vec::new(), None);
+        let mut engines = Self { name, devices, left_alone, threshold, learnt, unmeasured, tier, nearness };
         if options.threshold.is_none() && matches!(options.choice, Choice::Dsa(_)) {
             engines.learn(options.cores.first().copied());
         }
         Ok(Some(engines))
     }
 
-    /// Measures from how many bytes on a device near to a core pays.
+    /// Measures, on a worker's core, from how many bytes on a device near to it pays. One that is given up meanwhile says nothing of that: the
+    /// next is asked.
     fn learn(&mut self, core: Option<usize>) {
-        let (mut cpu, mut channel) = (Cpu::new(self.tier), self.channel(core));
-        self.learnt = learn::measure(&mut cpu, &mut channel);
-        self.threshold = learn::threshold(&self.learnt);
+        self.threshold = None;
+        for _ in 0..self.devices.len() {
+            let (mut cpu, mut channel) = (Cpu::new(self.tier), self.channel(core));
+            if channel.is_up() {
+                let timings = learn::measure(core, &mut cpu, &mut channel);
+                if channel.device().given_up().is_none() {
+                    (self.threshold, self.learnt) = (learn::threshold(&timings), timings);
+                    return;
+                }
+            }
+        }
+        let why = |device: &Arc<Device>| Some(format!("{}: {}", device.name(), device.given_up()?.reason));
+        self.unmeasured = Some(self.devices.iter().filter_map(why).collect::<Vec<_>>().join("; "));
     }
 
     /// A channel for a transmit queue of the worker on this core: the devices nearest to it take turns.
@@ -131,7 +144,7 @@ impl Engines {
         self.name
     }
 
-    /// Bytes from which on a body goes to a device; `None` where that was measured not to pay.
+    /// Bytes from which on a body goes to a device; `None` where that was measured not to pay, or couldn't be measured.
     #[must_use]
     pub const fn threshold(&self) -> Option<usize> {
         self.threshold
@@ -141,6 +154,12 @@ impl Engines {
     #[must_use]
     pub fn learnt(&self) -> &[learn::Timing] {
         &self.learnt
+    }
+
+    /// Why it couldn't be measured, where the devices were given up over that.
+    #[must_use]
+    pub fn unmeasured(&self) -> Option<&str> {
+        self.unmeasured.as_deref()
     }
 
     /// Why queues that look as if they could be used are not: what sysfs says of them can't be understood.
@@ -237,4 +256,45 @@ fn start_model(options: ModelOptions) -> Result<Arc<Device>, SetupError> {
         Ok(model) => Ok(Box::new(model)),
         Err(error) => Err(error.to_string()),
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Troubles;
+
+    /// Engines of models, of which those that are `true` are dead.
+    fn engines(dead: &[bool]) -> Engines {
+        let device = |(at, dead): (usize, &bool)| {
+            let troubles = Troubles { dies_after: dead.then_some(0), ..Troubles::default() };
+            let options = ModelOptions { troubles, ..ModelOptions::default() };
+            let portal = Box::new(Model::start(options).unwrap());
+            let patience = if *dead { Duration::from_millis(20) } else { PATIENCE_WITH_MODEL };
+            Arc::new(Device::new(format!("wq{at}.0"), options.limits, patience, portal))
+        };
+        Engines {
+            name: "dsa-model",
+            devices: dead.iter().enumerate().map(device).collect(),
+            left_alone: Vec::new(),
+            threshold: Some(THRESHOLD_OF_MODEL),
+            learnt: Vec::new(),
+            unmeasured: None,
+            tier: Tier::detect(),
+            nearness: Nearness::unknown(dead.len()),
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_given_up_while_it_is_measured_says_nothing_of_the_threshold() {
+        let mut all = engines(&[true, true]);
+        all.learn(Some(0));
+        assert_eq!((all.threshold(), all.learnt().len()), (None, 0));
+        let why = all.unmeasured().unwrap();
+        assert_eq!(why, "wq0.0: no answer within 20ms; wq1.0: no answer within 20ms");
+        let mut one = engines(&[true, false]);
+        one.learn(Some(0));
+        assert_eq!((one.learnt().len(), one.unmeasured()), (learn::SIZES.len(), None));
+        let counts = one.devices()[1].counts();
+        assert!(counts.completed > 0 && counts.fallbacks == 0, "{counts:?}");
+    }
 }

@@ -11,6 +11,24 @@ use super::start::Shared;
 /// How often.
 const TICK: Duration = Duration::from_millis(250);
 
+/// Says in the log what isn't as it was asked for.
+pub(super) fn tell_start(engines: &Engines) {
+    for reason in engines.left_alone() {
+        tracing::warn!(%reason, "a work queue that may be one for copies is left alone");
+    }
+    match (engines.threshold(), engines.unmeasured()) {
+        (None, Some(reason)) => tracing::warn!(
+            reason,
+            remedy = "say from where on with copy.threshold, or restart quiverd when the queue answers",
+            "work queues for copies were given up while it was being measured from how many bytes on they pay: the CPU copies all"
+        ),
+        (None, None) => tracing::warn!(
+            "no body was worth its trouble to the copy engine: the CPU copies all, unless copy.threshold says from where on"
+        ),
+        _ => {}
+    }
+}
+
 /// Tries queues again that were given up, and says so in the log, until the engine is dropped. A thread of its own: it waits for devices, which
 /// may take for ever.
 pub(super) fn run(shared: &Shared, engines: &Engines) {

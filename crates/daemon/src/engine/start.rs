@@ -165,14 +165,7 @@ impl Engine {
         let mut publisher = Publisher::new(&plan.schema);
         let tier = options.tier.unwrap_or_else(Tier::detect);
         let copy = Engines::open(&options.copy, tier)?.map(Arc::new);
-        for reason in copy.iter().flat_map(|engines| engines.left_alone()) {
-            tracing::warn!(%reason, "a work queue that may be one for copies is left alone");
-        }
-        if copy.as_ref().is_some_and(|engines| engines.threshold().is_none()) {
-            tracing::warn!(
-                "no body was worth its trouble to the copy engine: the CPU copies all, unless copy.threshold says from where on"
-            );
-        }
+        copy.iter().for_each(|engines| copying::tell_start(engines));
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
         let attachments = Arc::new(Attachments::default());
         let (memifs, beginning) =
