@@ -160,7 +160,7 @@ fn a_queue_of_which_nothing_is_known_but_its_portal_is_given_up_for_good() {
 struct Swallow(Arc<Mutex<Vec<Descriptor>>>);
 
 impl Portal for Swallow {
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Accepted {
+    unsafe fn submit(&self, descriptor: &Descriptor, _: usize) -> Accepted {
         self.0.lock().unwrap().push(*descriptor);
         Accepted::Yes
     }

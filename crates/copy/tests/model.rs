@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quiver_copy::dsa::{CAPACITY, Channel, Counts, Device, Limits, Mode};
+use quiver_copy::dsa::{CAPACITY, Channel, Counts, Device, Limits, Mode, SLOTS};
 use quiver_copy::model::{Model, ModelOptions, Troubles, Watch};
 use quiver_copy::{Cpu, Engine, Transfer};
 
@@ -372,6 +372,25 @@ fn a_vector_of_jumbo_frames_is_the_devices_from_the_first_burst_on() {
     lab.channel.finish();
     assert_eq!(to, from);
     assert_eq!((lab.counts().completed, lab.counts().fallbacks), (1000, 0));
+}
+
+#[test]
+fn descriptors_go_by_all_slots_of_the_portal_in_turn() {
+    for mode in [Mode::Dedicated, Mode::Shared] {
+        let mut lab = Lab::new(options(mode, Troubles::default()), PATIENCE);
+        let seen = |lab: &Lab| lab.watch.slots.load(Ordering::Relaxed);
+        for number in 1..=SLOTS as u32 {
+            copy(&mut lab.channel, &[300; 2], &[2], false);
+            assert_eq!(seen(&lab).count_ones(), number);
+        }
+        // Channels don't begin where others are: neither where that of the lab is.
+        let lab = Lab::new(options(mode, Troubles::default()), PATIENCE);
+        for number in 1..=3 {
+            let mut channel = Channel::new(Arc::clone(&lab.device), Cpu::default());
+            copy(&mut channel, &[300; 12], &[1], false);
+            assert_eq!(seen(&lab).count_ones(), 12 * number);
+        }
+    }
 }
 
 #[test]

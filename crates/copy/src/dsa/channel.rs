@@ -51,6 +51,8 @@ pub struct Channel {
     transfers: Box<[Transfer]>,
     /// Transfers pushed right behind this one that found no place, and that the CPU has done.
     followers: Box<[usize]>,
+    /// Of the portal, for the next descriptor.
+    slot: usize,
     /// Submitted, in order, not all done.
     jobs: VecDeque<Job>,
     /// Numbers of transfers; the place is the number modulo [`CAPACITY`].
@@ -81,6 +83,7 @@ impl Channel {
     pub fn new(device: Arc<Device>, cpu: Cpu) -> Self {
         let bof = if device.limits().block_on_fault { Flags::BLOCK_ON_FAULT } else { Flags(0) };
         let nowhere = Transfer { to: ptr::null_mut(), from: ptr::null(), len: 0 };
+        let slot = device.first_slot();
         let records = || (0..CAPACITY).map(|_| Record::default()).collect();
         Self {
             device,
@@ -91,6 +94,7 @@ impl Channel {
             batch_records: records(),
             transfers: vec![nowhere; CAPACITY].into(),
             followers: vec![0; CAPACITY].into(),
+            slot,
             jobs: VecDeque::with_capacity(CAPACITY),
             pushed: 0,
             submitted: 0,
@@ -140,8 +144,9 @@ impl Channel {
             if attempt > 0 || self.device.limits().mode == Mode::Dedicated {
                 self.make_room();
             }
+            self.slot = self.slot.wrapping_add(1);
             // SAFETY: the caller's promise.
-            let offered = unsafe { self.device.offer(descriptor) };
+            let offered = unsafe { self.device.offer(descriptor, self.slot) };
             if offered != Offered::Full {
                 return offered;
             }

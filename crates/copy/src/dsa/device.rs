@@ -1,11 +1,12 @@
 //! A work queue that several channels share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::counters::Counters;
+use super::portal::SLOTS;
 use super::probe::probe;
 use super::standing::Standing;
 use super::{Accepted, Counts, Descriptor, GivenUp, Mode, News, Pauses, Portal, Reason};
@@ -82,6 +83,8 @@ pub struct Device {
     /// Held by who looks after it.
     tending: Mutex<()>,
     failures: AtomicU32,
+    /// Channels that it has got, ever.
+    channels: AtomicUsize,
     pub(super) counters: Counters,
 }
 
@@ -101,6 +104,7 @@ impl Device {
             retry: None,
             tending: Mutex::default(),
             failures: AtomicU32::new(0),
+            channels: AtomicUsize::new(0),
             counters: Counters::default(),
         }
     }
@@ -168,19 +172,25 @@ impl Device {
         self.closed.load(Ordering::Acquire) > opening
     }
 
+    /// The slot that a new channel begins with: half a portal from that of the one before, then a quarter, and so on.
+    pub(super) fn first_slot(&self) -> usize {
+        let number = self.channels.fetch_add(1, Ordering::Relaxed) % SLOTS;
+        number.reverse_bits() >> (usize::BITS - SLOTS.trailing_zeros())
+    }
+
     /// Hands a descriptor over, if there is room.
     ///
     /// # Safety
     /// As [`Portal::submit`]; [`complete`](Self::complete) is due when its record has been read.
     #[allow(unsafe_code)]
-    pub(super) unsafe fn offer(&self, descriptor: &Descriptor) -> Offered {
+    pub(super) unsafe fn offer(&self, descriptor: &Descriptor, slot: usize) -> Offered {
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let Some(portal) = gate.portal.as_ref() else { return Offered::Closed };
         if !self.occupy() {
             return Offered::Full;
         }
         // SAFETY: the caller's promise.
-        match unsafe { portal.submit(descriptor) } {
+        match unsafe { portal.submit(descriptor, slot) } {
             Accepted::Yes => Offered::Taken(gate.opening),
             Accepted::Full => {
                 self.complete(gate.opening);

@@ -144,10 +144,8 @@ mod x86 {
     use rustix::io::Errno;
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+    use super::super::portal::{PORTAL, SLOTS};
     use super::super::{Accepted, Descriptor, Mode, Portal};
-
-    /// Bytes of a portal.
-    const PORTAL: usize = 4096;
 
     /// Word ECX of CPUID leaf 7 (Intel SDM vol. 2A, CPUID).
     fn features() -> u32 {
@@ -221,18 +219,20 @@ mod x86 {
     }
 
     impl Portal for Mapped {
-        unsafe fn submit(&self, descriptor: &Descriptor) -> Accepted {
+        unsafe fn submit(&self, descriptor: &Descriptor, slot: usize) -> Accepted {
+            // SAFETY: within the page that is mapped.
+            let to = unsafe { self.at.as_ptr().add(slot % SLOTS * size_of::<Descriptor>()) };
             // What the descriptor points to has been written before the device looks: both instructions are weakly ordered.
             // SAFETY: every x86-64 CPU has SSE.
             unsafe { _mm_sfence() };
             match self.mode {
-                // SAFETY: the portal is mapped; `open` has looked for the instruction; the caller promises the rest.
+                // SAFETY: the portal is mapped, and its slots are aligned; `open` has looked for the instruction; the caller promises the rest.
                 Mode::Dedicated => unsafe {
-                    movdir64b(self.at.as_ptr(), descriptor);
+                    movdir64b(to, descriptor);
                     Accepted::Yes
                 },
                 // SAFETY: as above.
-                Mode::Shared => unsafe { enqcmd(self.at.as_ptr(), descriptor) },
+                Mode::Shared => unsafe { enqcmd(to, descriptor) },
             }
         }
     }
@@ -250,7 +250,7 @@ mod x86 {
 
         /// MOVDIR64B writes to any memory: a file's page takes the place of the device's.
         #[test]
-        fn a_descriptor_arrives_whole() {
+        fn descriptors_arrive_whole_each_at_its_slot() {
             if !has_movdir64b() {
                 eprintln!("skipped: this CPU has no MOVDIR64B");
                 return;
@@ -258,14 +258,22 @@ mod x86 {
             let file = tempfile::tempfile().unwrap();
             file.set_len(PORTAL as u64).unwrap();
             let portal = Mapped::new(file.try_clone().unwrap(), Mode::Dedicated).unwrap();
-            let descriptor =
-                Descriptor::mem_move(super::super::super::Flags::CACHE, 0x1234, 0x5678, 99, 0x40);
-            // SAFETY: nobody reads addresses out of a file.
-            assert_eq!(unsafe { portal.submit(&descriptor) }, Accepted::Yes);
+            let descriptor = |slot: usize| {
+                let flags = super::super::super::Flags::CACHE;
+                Descriptor::mem_move(flags, 0x1234, 0x5678, slot as u32, 0x40)
+            };
+            // One more than there are: the first once more, as of the last.
+            for slot in 0..=SLOTS {
+                // SAFETY: nobody reads addresses out of a file.
+                assert_eq!(unsafe { portal.submit(&descriptor(slot), slot) }, Accepted::Yes);
+            }
             drop(portal);
-            let mut bytes = [0; 64];
+            let mut bytes = [0; PORTAL];
             std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).unwrap();
-            assert_eq!(bytes, zerocopy::IntoBytes::as_bytes(&descriptor));
+            let wanted = std::iter::once(SLOTS).chain(1..SLOTS).map(descriptor);
+            for (slot, (line, descriptor)) in bytes.chunks_exact(64).zip(wanted).enumerate() {
+                assert_eq!(line, zerocopy::IntoBytes::as_bytes(&descriptor), "slot {slot}");
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ pub use channel::{CAPACITY, Channel};
 pub use counters::Counts;
 pub use descriptor::{Descriptor, Flags, Opcode};
 pub use device::{Device, Limits};
-pub use portal::{Accepted, Mode, Portal};
+pub use portal::{Accepted, Mode, Portal, SLOTS};
 pub(crate) use record::words as record_words;
 pub use record::{Outcome, Record, Status};
 pub use standing::{GivenUp, News, Pauses, Reason};

@@ -23,7 +23,7 @@ pub(super) fn probe(portal: Box<dyn Portal>, patience: Duration) -> Result<Box<d
         Descriptor::mem_move(Flags::CACHE, source as u64, destination as u64, BYTES as u32, record.address());
     // SAFETY: what it points to is there until the record is written, or the portal dropped.
     #[allow(unsafe_code)]
-    while unsafe { portal.submit(&descriptor) } == Accepted::Full {
+    while unsafe { portal.submit(&descriptor, 0) } == Accepted::Full {
         if begin.elapsed() > patience {
             return Err("it is full of what others have for it".into());
         }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use super::chance::Chance;
 use super::device::Device;
 use super::options::ModelOptions;
-use crate::dsa::{Accepted, Descriptor, Mode, Portal};
+use crate::dsa::{Accepted, Descriptor, Mode, Portal, SLOTS};
 
 /// What the model has seen.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Watch {
     pub taken: AtomicU64,
     /// Of those, with which it is done: what it had to report, it has.
     pub done: AtomicU64,
+    /// Slots of the portal that were written to, a bit each.
+    pub slots: AtomicU64,
     /// Transfers that it has begun.
     pub begun: AtomicU64,
     /// Transfers that have waited for a page.
@@ -97,7 +99,8 @@ impl Model {
 
 impl Portal for Model {
     #[allow(unsafe_code)]
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Accepted {
+    unsafe fn submit(&self, descriptor: &Descriptor, slot: usize) -> Accepted {
+        self.queue.watch.slots.fetch_or(1 << (slot % SLOTS), Ordering::Relaxed);
         let ModelOptions { limits, troubles, .. } = self.queue.options;
         let mut entries = self.queue.entries();
         let full = entries.list.len() >= limits.size as usize;
