@@ -8,13 +8,14 @@ use std::time::Duration;
 use memory::simd::Tier;
 
 use crate::cpu::Cpu;
-use crate::dsa::hardware::{self, OpenError};
+use crate::dsa::hardware;
 use crate::dsa::sysfs::{self, Queue, QueueError};
-use crate::dsa::{Channel, Device, News, Pauses};
+use crate::dsa::{Channel, Device, News, OpenError, Pauses};
 use crate::engine::Engine;
 use crate::learn;
 use crate::model::{Model, ModelOptions};
-use crate::near::{Nearness, wanted};
+use crate::near::Nearness;
+use crate::open::{self, Opened, Places};
 
 /// A body that a device hasn't copied after this time never will be, it seems.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -66,6 +67,9 @@ pub enum SetupError {
     /// A queue that is named twice.
     #[error("copy.queues names {0:?} twice: name every queue once")]
     Twice(String),
+    /// Several queues, none of which can be had.
+    #[error("none of the work queues can be used: {0}")]
+    Refused(String),
     /// The model can't be started.
     #[error("no thread for the model of a DSA device: {0}")]
     Model(io::Error),
@@ -76,7 +80,7 @@ pub enum SetupError {
 pub struct Engines {
     name: &'static str,
     devices: Vec<Arc<Device>>,
-    left_alone: Vec<QueueError>,
+    left_alone: Vec<SetupError>,
     threshold: Option<usize>,
     learnt: Vec<learn::Timing>,
     unmeasured: Option<String>,
@@ -88,27 +92,26 @@ impl Engines {
     /// Opens what was chosen; `None` for the CPU, which needs nothing.
     ///
     /// # Errors
-    /// [`SetupError`] where it isn't there or can't be used: nothing else takes its place unasked.
+    /// [`SetupError`] where nothing of it is there and can be used: nothing else takes its place unasked.
     pub fn open(options: &CopyOptions, tier: Tier) -> Result<Option<Self>, SetupError> {
-        let nodes = Path::new(sysfs::NODES);
-        let (name, opened, left_alone) = match &options.choice {
+        let (devices, nodes, files) = (sysfs::DEVICES, sysfs::NODES, sysfs::FILES);
+        let places = Places { devices: devices.as_ref(), nodes: nodes.as_ref(), files: files.as_ref() };
+        let cores = &options.cores[..];
+        let (name, opened) = match &options.choice {
             Choice::Cpu => return Ok(None),
-            Choice::Dsa(names) if names.is_empty() => {
-                let (opened, left_alone) = open_nearest(nodes, &options.cores)?;
-                ("dsa", opened, left_alone)
-            }
-            Choice::Dsa(names) => ("dsa", open_all(nodes, names, &options.cores)?, Vec::new()),
+            Choice::Dsa(names) if names.is_empty() => ("dsa", open::nearest(&places, cores, open_queue)?),
+            Choice::Dsa(names) => ("dsa", open::named(&places, names, cores, open_queue)?),
             Choice::Model(model) => {
                 let (devices, nearness) = (vec![start_model(*model)?], Nearness::unknown(1));
-                ("dsa-model", Opened { devices, nearness }, Vec::new())
+                ("dsa-model", Opened { devices, nearness, left_alone: Vec::new() })
             }
         };
-        let Opened { devices, nearness } = opened;
+        let Opened { devices, nearness, left_alone } = opened;
         let threshold = options.threshold.or(Some(THRESHOLD_OF_MODEL));
         let (learnt, unmeasured) = (Vec::new(), None);
         let mut engines = Self { name, devices, left_alone, threshold, learnt, unmeasured, tier, nearness };
         if options.threshold.is_none() && matches!(options.choice, Choice::Dsa(_)) {
-            engines.learn(options.cores.first().copied());
+            engines.learn(cores.first().copied());
         }
         Ok(Some(engines))
     }
@@ -162,9 +165,10 @@ impl Engines {
         self.unmeasured.as_deref()
     }
 
-    /// Why queues that look as if they could be used are not: what sysfs says of them can't be understood.
+    /// Why queues that were named, or look as if they could be used, are not: they can't be opened, or what sysfs says of them can't be
+    /// understood.
     #[must_use]
-    pub fn left_alone(&self) -> &[QueueError] {
+    pub fn left_alone(&self) -> &[SetupError] {
         &self.left_alone
     }
 
@@ -181,64 +185,7 @@ impl Engines {
     }
 }
 
-/// Devices, and which of them are near to which worker.
-struct Opened {
-    devices: Vec<Arc<Device>>,
-    nearness: Nearness,
-}
-
-/// Opens queues by their names.
-fn open_all(nodes: &Path, names: &[String], cores: &[usize]) -> Result<Opened, SetupError> {
-    if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
-        return Err(SetupError::Twice(name.clone()));
-    }
-    let (mut queues, mut devices) = (Vec::new(), Vec::new());
-    for name in names {
-        let (queue, device) = open_named(Path::new(sysfs::DEVICES), name)?;
-        queues.push(queue);
-        devices.push(device);
-    }
-    Ok(Opened { devices, nearness: Nearness::of(nodes, &queues, cores) })
-}
-
-/// Opens the queues that are nearest to any of the cores, and says which could not even be understood.
-fn open_nearest(nodes: &Path, cores: &[usize]) -> Result<(Opened, Vec<QueueError>), SetupError> {
-    let found = sysfs::discover(Path::new(sysfs::DEVICES))?;
-    // One that another process has is no reason not to use the others.
-    let (mut queues, mut devices, mut refused) = (Vec::new(), Vec::new(), None);
-    for queue in wanted(nodes, found.queues, cores) {
-        match open_queue(&queue) {
-            Ok(device) => {
-                devices.push(device);
-                queues.push(queue);
-            }
-            Err(error @ SetupError::Open(OpenError::Busy { .. })) => refused = Some(error),
-            Err(error) => return Err(error),
-        }
-    }
-    match refused {
-        Some(error) if devices.is_empty() => Err(error),
-        _ => Ok((Opened { devices, nearness: Nearness::of(nodes, &queues, cores) }, found.left_alone)),
-    }
-}
-
-/// Opens a queue by name.
-fn open_named(devices: &Path, name: &str) -> Result<(Queue, Arc<Device>), SetupError> {
-    let numbers = name.strip_prefix("wq").and_then(|rest| rest.split_once('.'));
-    let good = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !numbers.is_some_and(|(device, queue)| good(device) && good(queue)) {
-        return Err(SetupError::Name(name.to_owned()));
-    }
-    if !devices.join(name).exists() {
-        // Says it more plainly than what is missing in sysfs.
-        hardware::open_file(&Path::new(sysfs::FILES).join(name))?;
-    }
-    let queue = sysfs::queue(devices, name)?;
-    let device = open_queue(&queue)?;
-    Ok((queue, device))
-}
-
-fn open_queue(queue: &Queue) -> Result<Arc<Device>, SetupError> {
+fn open_queue(queue: &Queue) -> Result<Arc<Device>, OpenError> {
     let (path, mode) = (Path::new(sysfs::FILES).join(&queue.name), queue.limits.mode);
     let portal = hardware::open(&path, mode)?;
     let patience = if queue.limits.block_on_fault { PATIENCE_WITH_PAGES } else { PATIENCE };

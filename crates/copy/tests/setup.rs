@@ -7,7 +7,7 @@
 )]
 
 use memory::simd::Tier;
-use quiver_copy::dsa::hardware::OpenError;
+use quiver_copy::dsa::OpenError;
 use quiver_copy::learn::{SIZES, measure};
 use quiver_copy::model::ModelOptions;
 use quiver_copy::{Choice, CopyOptions, Cpu, Engine, Engines, SetupError, Transfer};
