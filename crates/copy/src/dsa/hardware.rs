@@ -131,10 +131,17 @@ mod x86 {
         }
     }
 
+    impl Mapped {
+        /// The address of a slot.
+        fn line(&self, slot: usize) -> *mut u8 {
+            // SAFETY: within the page that is mapped.
+            unsafe { self.at.as_ptr().add(slot % SLOTS * size_of::<Descriptor>()) }
+        }
+    }
+
     impl Portal for Mapped {
         unsafe fn submit(&self, descriptor: &Descriptor, slot: usize) -> Accepted {
-            // SAFETY: within the page that is mapped.
-            let to = unsafe { self.at.as_ptr().add(slot % SLOTS * size_of::<Descriptor>()) };
+            let to = self.line(slot);
             // What the descriptor points to has been written before the device looks: both instructions are weakly ordered.
             // SAFETY: every x86-64 CPU has SSE.
             unsafe { _mm_sfence() };
@@ -160,6 +167,16 @@ mod x86 {
     #[cfg(test)]
     mod tests {
         use super::*;
+
+        #[test]
+        fn slots_are_the_lines_of_the_page() {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(PORTAL as u64).unwrap();
+            let portal = Mapped::new(file, Mode::Shared).unwrap();
+            let lines = (0..SLOTS).map(|slot| portal.line(slot).addr() - portal.at.as_ptr().addr());
+            assert_eq!(lines.collect::<Vec<_>>(), (0..PORTAL).step_by(64).collect::<Vec<_>>());
+            assert_eq!(portal.line(SLOTS + 3), portal.line(3));
+        }
 
         /// MOVDIR64B writes to any memory: a file's page takes the place of the device's.
         #[test]
