@@ -6,11 +6,11 @@
     reason = "a test may panic, and has bytes of its own to be copied"
 )]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use quiver_copy::dsa::{Accepted, Channel, Descriptor, Device, Mode, News, Pauses, Portal, Reason};
+use quiver_copy::dsa::{Accepted, Channel, Descriptor, Device, Limits, Mode, News, Pauses, Portal, Reason};
 use quiver_copy::model::{Model, ModelOptions, Troubles};
 use quiver_copy::{Cpu, Engine, Transfer};
 
@@ -196,4 +196,56 @@ fn what_an_earlier_opening_had_is_over_and_takes_no_place_of_the_next() {
     (0..40).for_each(|_| copy(&mut late, 2));
     let counts = device.counts();
     assert_eq!((counts.completed, counts.full), (before.completed + 80, before.full), "{counts:?}");
+}
+
+/// Copies what it gets first, and says so; swallows the rest.
+#[derive(Debug, Clone, Default)]
+struct Once(Swallow);
+
+impl Portal for Once {
+    unsafe fn submit(&self, descriptor: &Descriptor, slot: usize) -> Accepted {
+        if self.0.0.lock().unwrap().is_empty() {
+            let &Descriptor { source, destination, size, completion, .. } = descriptor;
+            let at = std::ptr::with_exposed_provenance_mut::<u8>;
+            let from = std::ptr::with_exposed_provenance::<u8>(source as usize);
+            // SAFETY: as a device may.
+            unsafe {
+                at(destination as usize).copy_from(from, size as usize);
+                (*at(completion as usize).cast::<AtomicU64>()).store(1, Ordering::Release);
+            }
+        }
+        // SAFETY: it does nothing.
+        unsafe { self.0.submit(descriptor, slot) }
+    }
+}
+
+#[test]
+fn places_that_an_earlier_opening_had_are_not_given_back_to_the_next() {
+    let options = ModelOptions::default();
+    let limits = Limits { size: 3, ..options.limits };
+    let (next, opened) = (Once::default(), Swallow::default());
+    let reopened = next.clone();
+    let device = Device::new("swallow", limits, SHORT, Box::new(opened));
+    let device = Arc::new(device.with_retry(PAUSES, move || Ok(Box::new(reopened.clone()))));
+    let (from, mut to) = (vec![0x17_u8; 600], vec![0_u8; 600]);
+    let (from, to) = (from.as_ptr(), to.as_mut_ptr());
+    let submit = |channel: &mut Channel, count: usize| {
+        for _ in 0..count {
+            // SAFETY: both outlive the channels.
+            unsafe { channel.push(Transfer { to, from, len: 600 }) };
+            channel.submit();
+        }
+    };
+    let (mut late, mut holder, mut more) = (channel(&device), channel(&device), channel(&device));
+    submit(&mut late, 2);
+    submit(&mut holder, 1);
+    holder.finish();
+    assert!(matches!(news(&device), News::GivenUp(_)));
+    assert_eq!(news(&device), News::Back);
+    submit(&mut holder, 3);
+    let seen = || next.0.0.lock().unwrap().len();
+    assert_eq!(seen(), 1 + 3, "full, the first was to see whether it is back");
+    assert_eq!(late.poll(), 2);
+    submit(&mut more, 1);
+    assert_eq!((seen(), more.poll()), (1 + 3, 1), "and still full");
 }
