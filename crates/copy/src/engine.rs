@@ -40,6 +40,11 @@ pub trait Engine: Send {
     /// Submits, and waits until all are done; they count as reported.
     fn finish(&mut self);
 
+    /// Whether it copies at all for the moment. If not, what is pushed is copied at once by the CPU: whoever can may do that himself.
+    fn is_up(&self) -> bool {
+        true
+    }
+
     /// Transfers that were pushed and not yet reported as done.
     fn pending(&self) -> usize;
 }

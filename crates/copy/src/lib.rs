@@ -10,6 +10,7 @@
 //! | [`dsa`] | Intel Data Streaming Accelerator: descriptors, completion records, queues, discovery |
 //! | [`model`] | a software model of that device: a thread that reads descriptors and writes records, and goes wrong as asked |
 //! | [`setup`] | from settings to devices, and a channel for each transmit queue |
+//! | `open` | which work queues are opened, and what becomes of those that can't be |
 //! | [`near`] | which of the devices' queues are near to which worker |
 //! | [`learn`] | from how many bytes on a device is worth its trouble, measured |
 //!
@@ -23,6 +24,7 @@ pub mod engine;
 pub mod learn;
 pub mod model;
 pub mod near;
+mod open;
 pub mod setup;
 
 pub use cpu::Cpu;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use quiver_copy::dsa::{CAPACITY, Channel, Counts, Device, Limits, Mode};
+use quiver_copy::dsa::{CAPACITY, Channel, Counts, Device, Limits, Mode, SLOTS};
 use quiver_copy::model::{Model, ModelOptions, Troubles, Watch};
 use quiver_copy::{Cpu, Engine, Transfer};
 
@@ -100,17 +100,19 @@ fn options(mode: Mode, troubles: Troubles) -> ModelOptions {
 
 fn anything() -> impl Strategy<Value = ModelOptions> {
     let percent = || prop_oneof![2 => Just(0_u8), 2 => 1_u8..30, 1 => Just(100_u8)];
-    let troubles = (percent(), percent(), percent(), percent(), 0_u8..20, any::<bool>());
+    let troubles = (percent(), percent(), percent(), percent(), percent(), 0_u8..20, any::<bool>());
     let limits =
         (any::<bool>(), 1_u32..20, 1_u32..70, prop_oneof![Just(2_u64 << 20), 100_u64..5000], any::<bool>());
     (troubles, limits, any::<u64>()).prop_map(|(troubles, limits, seed)| {
-        let (page_faults, errors, short_batches, full, delays, reorder) = troubles;
+        let (page_faults, refused_pages, errors, short_batches, full, delays, reorder) = troubles;
         let (shared, size, max_batch, max_transfer, block_on_fault) = limits;
         let mode = if shared { Mode::Shared } else { Mode::Dedicated };
         ModelOptions {
             limits: Limits { mode, size, max_batch, max_transfer, block_on_fault },
             troubles: Troubles {
                 page_faults,
+                page_wait: 50,
+                refused_pages,
                 errors,
                 short_batches,
                 full,
@@ -162,7 +164,7 @@ proptest! {
         // And again, without it.
         copy(&mut lab.channel, &lengths, &vectors, false);
         let counts = lab.counts();
-        prop_assert!(lab.device.given_up().unwrap().contains("no answer"));
+        prop_assert!(lab.device.given_up().unwrap().reason.to_string().contains("no answer"));
         prop_assert_eq!(counts.completed + counts.fallbacks, 2 * lengths.len() as u64);
         prop_assert!(counts.completed <= dies_after);
     }
@@ -201,7 +203,8 @@ fn a_page_fault_costs_the_rest_of_a_transfer() {
 /// As where a peer has punched holes: the device asks for the page, and the kernel has none.
 #[test]
 fn a_queue_that_blocks_on_faults_is_not_given_up_for_pages_that_cannot_be_had() {
-    let mut options = options(Mode::Shared, Troubles { page_faults: 100, ..Troubles::default() });
+    let troubles = Troubles { page_faults: 100, refused_pages: 100, ..Troubles::default() };
+    let mut options = options(Mode::Shared, troubles);
     options.limits.block_on_fault = true;
     let mut lab = Lab::new(options, PATIENCE);
     for _ in 0..20 {
@@ -211,6 +214,40 @@ fn a_queue_that_blocks_on_faults_is_not_given_up_for_pages_that_cannot_be_had() 
     assert_eq!((counts.faults, counts.fallbacks, counts.errors, counts.completed), (1000, 1000, 0, 0));
     assert_eq!(counts.fallback_bytes, 1000 * 4000, "what was done of them isn't known");
     assert_eq!(lab.device.given_up(), None);
+}
+
+/// As where a peer's pages are there, but not in the device's tables yet: it asks for them, waits, and goes on.
+#[test]
+fn a_queue_that_blocks_on_faults_waits_for_pages_and_goes_on() {
+    for mode in [Mode::Dedicated, Mode::Shared] {
+        let troubles = Troubles { page_faults: 40, page_wait: 300, reorder: true, ..Troubles::default() };
+        let mut options = options(mode, troubles);
+        options.limits = Limits { block_on_fault: true, size: 2, ..options.limits };
+        let mut lab = Lab::new(options, PATIENCE);
+        for _ in 0..5 {
+            copy(&mut lab.channel, &[4000; 100], &[10, 1], true);
+        }
+        let counts = lab.counts();
+        assert_eq!((counts.faults, counts.errors, counts.full), (0, 0, counts.fallbacks), "{counts:?}");
+        assert!(counts.completed > 50 && counts.completed + counts.fallbacks == 500, "{counts:?}");
+        assert!(lab.watch.waits.load(Ordering::Relaxed) > 10);
+        assert_eq!(lab.device.given_up(), None);
+        // All places of the queue are free again.
+        copy(&mut lab.channel, &[4000, 4000], &[1], true);
+        assert_eq!(lab.counts().completed, counts.completed + 2);
+    }
+}
+
+/// A transfer that waits is overtaken by those behind it in its batch, and they are reported behind it all the same.
+#[test]
+fn what_waits_for_a_page_is_reported_in_its_turn() {
+    let troubles = Troubles { page_faults: 50, page_wait: 20_000, ..Troubles::default() };
+    let mut options = options(Mode::Dedicated, troubles);
+    options.limits.block_on_fault = true;
+    let mut lab = Lab::new(options, PATIENCE);
+    copy(&mut lab.channel, &[1000; 60], &[20], true);
+    assert_eq!((lab.counts().completed, lab.counts().faults), (60, 0));
+    assert!(lab.watch.overtaken.load(Ordering::Relaxed) > 0);
 }
 
 #[test]
@@ -237,7 +274,7 @@ fn a_device_that_fails_for_good_is_given_up() {
         copy(&mut lab.channel, &[800; 64], &[64], false);
     }
     let counts = lab.counts();
-    assert!(lab.device.given_up().unwrap().contains("failed"), "{counts:?}");
+    assert!(lab.device.given_up().unwrap().reason.to_string().contains("failed"), "{counts:?}");
     assert!(counts.errors >= 512 && counts.errors < 640, "{counts:?}");
     assert_eq!(counts.fallbacks, 20 * 64);
     // All that use the device know.
@@ -335,6 +372,25 @@ fn a_vector_of_jumbo_frames_is_the_devices_from_the_first_burst_on() {
     lab.channel.finish();
     assert_eq!(to, from);
     assert_eq!((lab.counts().completed, lab.counts().fallbacks), (1000, 0));
+}
+
+#[test]
+fn descriptors_go_by_all_slots_of_the_portal_in_turn() {
+    for mode in [Mode::Dedicated, Mode::Shared] {
+        let mut lab = Lab::new(options(mode, Troubles::default()), PATIENCE);
+        let seen = |lab: &Lab| lab.watch.slots.load(Ordering::Relaxed);
+        for number in 1..=SLOTS as u32 {
+            copy(&mut lab.channel, &[300; 2], &[2], false);
+            assert_eq!(seen(&lab).count_ones(), number);
+        }
+        // Channels don't begin where others are: neither where that of the lab is.
+        let lab = Lab::new(options(mode, Troubles::default()), PATIENCE);
+        for number in 1..=3 {
+            let mut channel = Channel::new(Arc::clone(&lab.device), Cpu::default());
+            copy(&mut channel, &[300; 12], &[1], false);
+            assert_eq!(seen(&lab).count_ones(), 12 * number);
+        }
+    }
 }
 
 #[test]

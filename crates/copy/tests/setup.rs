@@ -7,7 +7,7 @@
 )]
 
 use memory::simd::Tier;
-use quiver_copy::dsa::hardware::OpenError;
+use quiver_copy::dsa::OpenError;
 use quiver_copy::learn::{SIZES, measure};
 use quiver_copy::model::ModelOptions;
 use quiver_copy::{Choice, CopyOptions, Cpu, Engine, Engines, SetupError, Transfer};
@@ -42,7 +42,7 @@ fn channels_of_a_model_copy() {
 fn measuring_leaves_a_channel_idle() {
     let engines = open(Choice::Model(ModelOptions::default()), None).unwrap().unwrap();
     let mut channel = engines.channel(None);
-    let timings = measure(&mut Cpu::default(), &mut channel);
+    let timings = measure(Some(0), &mut Cpu::default(), &mut channel);
     assert_eq!(timings.iter().map(|timing| timing.size).collect::<Vec<_>>(), SIZES);
     assert_eq!(channel.pending(), 0);
     let counts = engines.devices()[0].counts();

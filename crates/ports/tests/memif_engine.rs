@@ -6,9 +6,9 @@
 mod common;
 
 use common::{LOST_LEN, revocable};
-use copy::dsa::{Channel, Device, Limits, Mode};
+use copy::dsa::{Channel, Device, Limits, Mode, Pauses};
 use copy::model::{Model, ModelOptions, Troubles};
-use copy::{Cpu, Engine};
+use copy::{Cpu, Engine, Transfer};
 use graph::port::{RxQueue, Stop, TxQueue};
 use memif::region::HugePages;
 use memif::ring::{Descriptor, RING_HEADER, RingView};
@@ -74,8 +74,8 @@ fn send(queue: &mut MemifTx, frame: &[u8]) -> bool {
 }
 
 /// Sends `count` frames through a dataplane with this engine: it receives from one peer and sends to another, in rounds; a round hands
-/// its packets over in parts, as nodes do.
-fn forward(engine: impl Engine, count: usize, from_client: bool, tier: Tier) {
+/// its packets over in parts, as nodes do. `gone`: whether there is no engine any more, so that packets needn't wait for it.
+fn forward(engine: impl Engine, count: usize, from_client: bool, tier: Tier, gone: impl Fn() -> bool) {
     let ((left, left_server), (right, right_server)) = (pair(), pair());
     let mut sender = MemifTx::new(first(left.tx));
     let mut rx = MemifRx::new(first(left_server.rx));
@@ -92,11 +92,12 @@ fn forward(engine: impl Engine, count: usize, from_client: bool, tier: Tier) {
         let received = rx.receive(tier, &mut packets, 1, 256).unwrap();
         let slots: Vec<_> = received.slots.map(|slot| slot as SlotId).collect();
         let part = [slots.len(), 2, 5][sent % 3].max(1);
+        let was_gone = gone();
         for slots in slots.chunks(part) {
             assert_eq!(tx.send(tier, &mut packets, slots).unwrap().packets, slots.len());
         }
         let long = slots.iter().any(|slot| packets.meta(*slot).body_len() as usize >= THRESHOLD);
-        if long && part >= slots.len() {
+        if long && part >= slots.len() && !was_gone {
             assert_eq!(receive(&mut receiver, tier).len(), 0, "nothing is to be seen before the round's end");
         }
         tx.flush();
@@ -114,7 +115,7 @@ fn forward(engine: impl Engine, count: usize, from_client: bool, tier: Tier) {
 fn every_byte_arrives_by_the_cpu_as_an_engine() {
     for tier in Tier::available() {
         for from_client in [false, true] {
-            forward(Cpu::new(tier), 2000, from_client, tier);
+            forward(Cpu::new(tier), 2000, from_client, tier, || false);
         }
     }
 }
@@ -123,6 +124,8 @@ fn every_byte_arrives_by_the_cpu_as_an_engine() {
 fn every_byte_arrives_whatever_the_device_does() {
     let troubles = Troubles {
         page_faults: 20,
+        page_wait: 100,
+        refused_pages: 30,
         errors: 5,
         short_batches: 10,
         full: 30,
@@ -132,9 +135,11 @@ fn every_byte_arrives_whatever_the_device_does() {
     };
     for mode in [Mode::Dedicated, Mode::Shared] {
         for max_batch in [1, 3, 1024] {
-            let limits = Limits { mode, size: 4, max_batch, ..ModelOptions::default().limits };
+            let block_on_fault = max_batch == 3;
+            let limits =
+                Limits { mode, size: 4, max_batch, block_on_fault, ..ModelOptions::default().limits };
             let device = device(ModelOptions { limits, troubles, seed: max_batch.into() }, PATIENCE);
-            forward(channel(&device), 600, max_batch == 3, Tier::detect());
+            forward(channel(&device), 600, max_batch == 3, Tier::detect(), || false);
             let counts = device.counts();
             assert!(counts.completed > 0 && counts.faults > 0 && counts.fallbacks > 0, "{counts:?}");
             assert_eq!(counts.completed + counts.fallbacks, counts.transfers);
@@ -147,7 +152,7 @@ fn every_byte_arrives_whatever_the_device_does() {
 fn a_device_that_dies_loses_no_packet() {
     let troubles = Troubles { dies_after: Some(100), ..Troubles::default() };
     let device = device(ModelOptions { troubles, ..ModelOptions::default() }, Duration::from_millis(20));
-    forward(channel(&device), 1000, false, Tier::detect());
+    forward(channel(&device), 1000, false, Tier::detect(), || device.given_up().is_some());
     assert!(device.given_up().is_some() && device.counts().completed <= 100);
 }
 
@@ -259,6 +264,82 @@ fn a_sender_that_takes_its_memory_away_costs_others_neither_packets_nor_the_devi
         assert_eq!((&received[0], &received[2]), (&vec![0x11; 1464], &vec![0x11; 1464]), "others' packets");
         assert_eq!(received[1].len(), LOST_LEN as usize, "what can't be read any more reads as zeros");
     }
+}
+
+/// A queue that is given up while bodies are on their way, and comes back: meanwhile packets go by no engine, and none is staged for one.
+#[test]
+fn while_a_device_is_given_up_packets_go_as_if_there_were_none() {
+    let troubles = Troubles { dies_after: Some(5), ..Troubles::default() };
+    let options = ModelOptions { troubles, ..ModelOptions::default() };
+    let model = Model::start(options).unwrap();
+    let pauses = Pauses { first: Duration::from_millis(1), longest: Duration::from_millis(1) };
+    let device = Device::new("model", options.limits, Duration::from_millis(20), Box::new(model));
+    let device = Arc::new(device.with_retry(pauses, || match Model::start(ModelOptions::default()) {
+        Ok(model) => Ok(Box::new(model)),
+        Err(error) => Err(error.to_string()),
+    }));
+    let (right, right_server) = pair();
+    let mut tx = MemifEngineTx::new(first(right_server.tx), channel(&device), THRESHOLD);
+    let mut receiver = MemifRx::new(first(right.rx));
+    let (tier, mut packets) = (Tier::detect(), Packets::new());
+    let mut round = |byte: u8, tx: &mut MemifEngineTx<Channel>| {
+        let slots = bodies(&mut packets, 10, byte);
+        assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().packets, 10);
+        // What is published at once needs no flush, but its worker flushes all the same.
+        let early = receive(&mut receiver, tier);
+        tx.flush();
+        packets.end_round();
+        let arrived = [&early[..], &receive(&mut receiver, tier)].concat();
+        assert_eq!(arrived, vec![vec![byte; 1464]; 10]);
+        early.len()
+    };
+    assert_eq!(round(1, &mut tx), 0, "with an engine, seen when the round ends");
+    assert!(device.given_up().is_some());
+    let before = device.counts();
+    // As often as the ring has slots, so that none may be lost.
+    for byte in 2..60 {
+        assert_eq!(round(byte, &mut tx), 10, "the plain way");
+    }
+    assert_eq!(device.counts(), before);
+    while device.given_up().is_some() {
+        device.tend();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(round(60, &mut tx), 0);
+    assert_eq!(device.counts().completed, before.completed + 10);
+}
+
+/// Two workers with one queue to send by: what one has staged for the device that the other gives up meanwhile goes ahead of all that comes
+/// later.
+#[test]
+fn what_was_staged_when_a_device_was_given_up_stays_in_front() {
+    let troubles = Troubles { dies_after: Some(0), ..Troubles::default() };
+    let device = device(ModelOptions { troubles, ..ModelOptions::default() }, Duration::from_millis(20));
+    let (right, right_server) = pair();
+    let mut tx = MemifEngineTx::new(first(right_server.tx), channel(&device), THRESHOLD);
+    let mut receiver = MemifRx::new(first(right.rx));
+    let (tier, mut packets) = (Tier::detect(), Packets::new());
+    let slots = bodies(&mut packets, 5, 0x11);
+    assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().packets, 5);
+    // Another queue's channel finds out.
+    let mut other = channel(&device);
+    let (from, mut to) = ([1_u8; 500], [0_u8; 500]);
+    // SAFETY: both outlive `finish`.
+    #[allow(unsafe_code)]
+    unsafe {
+        other.push(Transfer { to: to.as_mut_ptr(), from: from.as_ptr(), len: 500 });
+    }
+    other.finish();
+    assert!(device.given_up().is_some() && to == from);
+    let transfers = device.counts().transfers;
+    let slots = bodies(&mut packets, 5, 0x22);
+    assert_eq!(tx.send(tier, &mut packets, &slots).unwrap().packets, 5);
+    assert!(receive(&mut receiver, tier).is_empty(), "not before those that wait");
+    tx.flush();
+    packets.end_round();
+    let wanted = [vec![vec![0x11; 1464]; 5], vec![vec![0x22; 1464]; 5]].concat();
+    assert!(receive(&mut receiver, tier) == wanted);
+    assert_eq!(device.counts().transfers, transfers + 5, "of the later ones the device was offered none");
 }
 
 /// A dataplane whose device is dead, so that bodies are copied when it is flushed and no sooner, and a receiver. The device's patience

@@ -30,9 +30,11 @@ impl View for Copying {
         if answer.engine == "dsa-model" {
             text.push_str("a model of the device, for tests: it says nothing about speed\n");
         }
-        for queue in answer.queues.iter().filter(|queue| !queue.given_up.is_empty()) {
-            let _ = writeln!(text, "{} was given up, the CPU copies since: {}", queue.name, queue.given_up);
-        }
+        answer
+            .queues
+            .iter()
+            .filter(|queue| queue.times_given_up > 0)
+            .for_each(|queue| standing(queue, &mut text));
         text.push_str(&queues(answer, before).render(paint));
         if !answer.timings.is_empty() {
             text.push_str("\nmeasured at start, 64 pieces at a time:\n");
@@ -46,6 +48,29 @@ impl View for Copying {
         }
         text
     }
+}
+
+/// Of a queue that was given up: whether it still is, and what comes of it.
+fn standing(queue: &CopyQueue, text: &mut String) {
+    let name = &queue.name;
+    // Writing to a string doesn't fail.
+    let _ = match (queue.given_up.as_str(), queue.times_given_up) {
+        ("", 1) => writeln!(text, "{name} was given up once, and is in use again"),
+        ("", times) => writeln!(text, "{name} was given up {times} times, and is in use again"),
+        (reason, _) => {
+            let again = match queue.again_in_seconds {
+                Some(0) => "; it is being tried again".into(),
+                Some(seconds) => format!("; it is tried again in {seconds} s"),
+                None => String::new(),
+            };
+            let tried = if queue.tried.is_empty() {
+                String::new()
+            } else {
+                format!(" (the last time: {})", queue.tried)
+            };
+            writeln!(text, "{name} is given up, the CPU copies: {reason}{again}{tried}")
+        }
+    };
 }
 
 fn queues(answer: &CopyResponse, before: Option<Before<'_, CopyResponse>>) -> Table<12> {
@@ -120,8 +145,16 @@ mod tests {
              wq0.0  dedicated    16         90          3         80         10       4       0        0     6\n"
         );
         let mut given_up = answer();
-        given_up.queues[0].given_up = "no answer within 100ms".into();
-        assert!(render(&given_up).contains("wq0.0 was given up, the CPU copies since: no answer"));
+        let queue = &mut given_up.queues[0];
+        (queue.given_up, queue.times_given_up) = ("no answer within 100ms".into(), 2);
+        let line = "wq0.0 is given up, the CPU copies: no answer within 100ms";
+        assert!(render(&given_up).contains(&format!("{line}\n")));
+        given_up.queues[0].again_in_seconds = Some(4);
+        assert!(render(&given_up).contains(&format!("{line}; it is tried again in 4 s\n")));
+        given_up.queues[0].tried = "it is full".into();
+        assert!(render(&given_up).contains("again in 4 s (the last time: it is full)\n"));
+        given_up.queues[0].given_up.clear();
+        assert!(render(&given_up).contains("wq0.0 was given up 2 times, and is in use again\n"));
     }
 
     #[test]

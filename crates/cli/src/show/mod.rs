@@ -204,7 +204,7 @@ enum Subject {
     ///
     /// TRANSFERS: pieces of bodies handed to the queue. SUBMITTED: descriptors it took, most of them batches. COMPLETED: transfers it
     /// did; FALLBACKS: those that the CPU did in its place or finished, because of FAULTS (pages that weren't there), ERRORS, a queue that
-    /// stayed FULL after RETRIES, or because the device was given up.
+    /// stayed FULL after RETRIES, or because the queue was given up: it is tried again after a while.
     #[command(alias = "dma")]
     Copy {
         #[command(flatten)]

@@ -1,14 +1,15 @@
 //! The engine of one transmit queue.
 
+mod finish;
+
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::device::Offered;
-use super::{Counts, Descriptor, Device, Flags, Mode, Record, Status};
+use super::{Counts, Descriptor, Device, Flags, Mode, Record};
 use crate::cpu::Cpu;
 use crate::engine::{Engine, Transfer};
 
@@ -20,21 +21,14 @@ const BURST: usize = 64;
 /// How often a descriptor is offered to a full queue.
 const TRIES: u32 = 64;
 
-/// Between two looks at the clock while one waits.
-const SPINS: u32 = 64;
-/// After so many, others are let to the core: a model's thread perhaps.
-const PATIENT_SPINS: u32 = 2048;
-/// What passes between two looks counts for no more than this: a process that is stopped isn't waiting.
-const LONGEST_GAP: Duration = Duration::from_millis(1);
-
 /// Transfers that were submitted together.
 #[derive(Debug)]
 struct Job {
     /// The first.
     first: usize,
     count: usize,
-    /// The device has it; else the CPU has done it already.
-    at_device: bool,
+    /// The opening of the queue by which the device has it; `None`: the CPU has done it already.
+    at_device: Option<u32>,
 }
 
 /// Hands transfers to a work queue: single ones as they are, several as a batch.
@@ -51,6 +45,8 @@ pub struct Channel {
     transfers: Box<[Transfer]>,
     /// Transfers pushed right behind this one that found no place, and that the CPU has done.
     followers: Box<[usize]>,
+    /// Of the portal, for the next descriptor.
+    slot: usize,
     /// Submitted, in order, not all done.
     jobs: VecDeque<Job>,
     /// Numbers of transfers; the place is the number modulo [`CAPACITY`].
@@ -81,6 +77,7 @@ impl Channel {
     pub fn new(device: Arc<Device>, cpu: Cpu) -> Self {
         let bof = if device.limits().block_on_fault { Flags::BLOCK_ON_FAULT } else { Flags(0) };
         let nowhere = Transfer { to: ptr::null_mut(), from: ptr::null(), len: 0 };
+        let slot = device.first_slot();
         let records = || (0..CAPACITY).map(|_| Record::default()).collect();
         Self {
             device,
@@ -91,6 +88,7 @@ impl Channel {
             batch_records: records(),
             transfers: vec![nowhere; CAPACITY].into(),
             followers: vec![0; CAPACITY].into(),
+            slot,
             jobs: VecDeque::with_capacity(CAPACITY),
             pushed: 0,
             submitted: 0,
@@ -140,8 +138,9 @@ impl Channel {
             if attempt > 0 || self.device.limits().mode == Mode::Dedicated {
                 self.make_room();
             }
+            self.slot = self.slot.wrapping_add(1);
             // SAFETY: the caller's promise.
-            let offered = unsafe { self.device.offer(descriptor) };
+            let offered = unsafe { self.device.offer(descriptor, self.slot) };
             if offered != Offered::Full {
                 return offered;
             }
@@ -181,7 +180,8 @@ impl Channel {
         // reported as done, or the channel was dropped, which waits for both.
         #[allow(unsafe_code)]
         let offered = unsafe { self.enqueue(&single) };
-        if offered == Offered::Taken {
+        let at_device = if let Offered::Taken(opening) = offered { Some(opening) } else { None };
+        if at_device.is_some() {
             self.counts.submitted += 1;
             self.counts.batches += u64::from(count > 1);
         } else {
@@ -192,85 +192,7 @@ impl Channel {
                 self.fall_back(self.transfers[at], 0, self.transfers[at].len);
             }
         }
-        self.jobs.push_back(Job { first, count, at_device: offered == Offered::Taken });
-    }
-
-    /// Finishes the first job if the device is done with it. Gives how many transfers, with those that follow them.
-    fn settle(&mut self) -> Option<usize> {
-        let &Job { first, count, at_device } = self.jobs.front()?;
-        let place = first % CAPACITY;
-        if at_device {
-            let record = if count == 1 { &self.records[place] } else { &self.batch_records[place] };
-            // In this order: a record that was written before the device was closed is seen.
-            let closed = self.device.is_closed();
-            if record.read().status == Status::None && !closed {
-                return None;
-            }
-            self.device.complete();
-            for at in place..place + count {
-                self.settle_transfer(at);
-            }
-        }
-        self.jobs.pop_front();
-        self.done += count;
-        Some(count + self.followers[place..place + count].iter_mut().map(std::mem::take).sum::<usize>())
-    }
-
-    /// Finishes a transfer with which the device is done.
-    fn settle_transfer(&mut self, at: usize) {
-        let outcome = self.records[at].read();
-        let transfer = self.transfers[at];
-        let len = transfer.len;
-        match outcome.status {
-            Status::Success => {
-                self.counts.completed += 1;
-                self.counts.bytes += u64::from(len);
-                self.device.did(true);
-            }
-            // A peer's doing, which says nothing of the device: others go on with it.
-            Status::PageFault => {
-                let completed = outcome.completed.min(len);
-                self.counts.faults += 1;
-                self.counts.bytes += u64::from(completed);
-                self.fall_back(transfer, if outcome.backwards { 0 } else { completed }, len - completed);
-            }
-            Status::Untranslated => {
-                self.counts.faults += 1;
-                self.fall_back(transfer, 0, len);
-            }
-            status => {
-                // `None`: of a batch that was not read to its end, or the device was given up.
-                self.counts.errors += u64::from(status != Status::None);
-                self.fall_back(transfer, 0, len);
-                self.device.did(false);
-            }
-        }
-    }
-
-    /// Waits for the first job.
-    fn wait(&mut self) {
-        let (mut waited, mut last) = (Duration::ZERO, Instant::now());
-        for spins in 1_u32.. {
-            if self.jobs.front().is_none_or(|job| !job.at_device || self.is_over(job)) {
-                return;
-            }
-            let patient = spins > PATIENT_SPINS;
-            if patient || spins.is_multiple_of(SPINS) {
-                let now = Instant::now();
-                waited += now.duration_since(last).min(LONGEST_GAP);
-                last = now;
-                if waited > self.device.patience() {
-                    self.device.give_up(format!("no answer within {:?}", self.device.patience()));
-                }
-            }
-            if patient { std::thread::yield_now() } else { std::hint::spin_loop() }
-        }
-    }
-
-    fn is_over(&self, job: &Job) -> bool {
-        let place = job.first % CAPACITY;
-        let record = if job.count == 1 { &self.records[place] } else { &self.batch_records[place] };
-        self.device.is_closed() || record.read().status != Status::None
+        self.jobs.push_back(Job { first, count, at_device });
     }
 }
 
@@ -282,7 +204,8 @@ impl Engine for Channel {
             self.make_room();
         }
         let no_room = self.pushed - self.done == CAPACITY;
-        if no_room || u64::from(transfer.len) > self.device.limits().max_transfer || transfer.len == 0 {
+        let fits = (1..=self.device.limits().max_transfer).contains(&u64::from(transfer.len));
+        if no_room || !fits || !self.is_up() {
             self.counts.transfers += 1;
             self.counts.full += u64::from(no_room);
             self.fall_back(transfer, 0, transfer.len);
@@ -325,6 +248,10 @@ impl Engine for Channel {
             while self.settle().is_some() {}
         }
         self.poll();
+    }
+
+    fn is_up(&self) -> bool {
+        self.device.is_up()
     }
 
     fn pending(&self) -> usize {

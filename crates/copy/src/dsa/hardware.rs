@@ -1,98 +1,11 @@
 //! The hardware's portal: the only part of the engine that the model doesn't stand in for, and kept as thin as that asks for.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::{Mode, Portal};
-
-/// Why a work queue can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is no such file.
-    #[error(
-        "there is no {path}: the work queue is not configured, or the machine has no DSA. Configure it \
-         (`accel-config config-wq {device}/{queue} --group-id=0 --type=user --driver-name=user --mode=dedicated --wq-size=16 --name=quiver`, then \
-         `accel-config config-engine {device}/engine{number}.0 --group-id=0`, `accel-config enable-device {device}`, \
-         `accel-config enable-wq {device}/{queue}`), or set copy.engine to \"cpu\""
-    )]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// Name of the device: "dsa0".
-        device: String,
-        /// Name of the queue: "wq0.1".
-        queue: String,
-        /// Number of the device.
-        number: String,
-    },
-    /// Another process has it.
-    #[error(
-        "{path} is in use: a dedicated work queue serves one process. End the other one (`fuser {path}`), name another queue in \
-         copy.queues, or configure this one with `--mode=shared --threshold=…`"
-    )]
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
-    /// We may not open it.
-    #[error(
-        "{path}: permission denied. Give it to the user that quiverd runs as (`chown quiver {path}`, or a udev rule with SUBSYSTEM==\"dsa\"; \
-         in a container, mount the device and allow it)"
-    )]
-    Denied {
-        /// The file.
-        path: PathBuf,
-    },
-    /// We may open it, but not write to its portal.
-    #[error(
-        "{path}: not permitted to map the portal. On devices that INTEL-SA-01084 concerns Linux asks for CAP_SYS_RAWIO: add it to \
-         quiverd's capabilities (`CapabilityBoundingSet=` of the unit)"
-    )]
-    Unmappable {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The CPU lacks the instruction that writes to such a portal.
-    #[error("{path}: this CPU has no {instruction}, which a {} work queue takes", .mode.name())]
-    Instruction {
-        /// The file.
-        path: PathBuf,
-        /// The instruction.
-        instruction: &'static str,
-        /// How the queue takes descriptors.
-        mode: Mode,
-    },
-    /// The system says something else.
-    #[error(
-        "{path}: {source} (the driver needs an IOMMU with shared virtual addressing: boot with `intel_iommu=on,sm_on`; \
-         `dmesg | grep idxd` says more)"
-    )]
-    Other {
-        /// The file.
-        path: PathBuf,
-        /// What it says.
-        source: io::Error,
-    },
-}
-
-impl OpenError {
-    fn of(path: &Path, error: io::Error) -> Self {
-        let path = path.to_owned();
-        match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::NXIO | Errno::NODEV) => {
-                let queue = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let number = queue.trim_start_matches("wq").split('.').next().unwrap_or_default().to_owned();
-                Self::Missing { device: format!("dsa{number}"), path, queue, number }
-            }
-            Some(Errno::BUSY) => Self::Busy { path },
-            Some(Errno::ACCESS | Errno::PERM) => Self::Denied { path },
-            _ => Self::Other { path, source: error },
-        }
-    }
-}
+use super::{Mode, OpenError, Portal};
 
 /// Opens the file of a queue.
 ///
@@ -144,10 +57,8 @@ mod x86 {
     use rustix::io::Errno;
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+    use super::super::portal::{PORTAL, SLOTS};
     use super::super::{Accepted, Descriptor, Mode, Portal};
-
-    /// Bytes of a portal.
-    const PORTAL: usize = 4096;
 
     /// Word ECX of CPUID leaf 7 (Intel SDM vol. 2A, CPUID).
     fn features() -> u32 {
@@ -220,19 +131,28 @@ mod x86 {
         }
     }
 
+    impl Mapped {
+        /// The address of a slot.
+        fn line(&self, slot: usize) -> *mut u8 {
+            // SAFETY: within the page that is mapped.
+            unsafe { self.at.as_ptr().add(slot % SLOTS * size_of::<Descriptor>()) }
+        }
+    }
+
     impl Portal for Mapped {
-        unsafe fn submit(&self, descriptor: &Descriptor) -> Accepted {
+        unsafe fn submit(&self, descriptor: &Descriptor, slot: usize) -> Accepted {
+            let to = self.line(slot);
             // What the descriptor points to has been written before the device looks: both instructions are weakly ordered.
             // SAFETY: every x86-64 CPU has SSE.
             unsafe { _mm_sfence() };
             match self.mode {
-                // SAFETY: the portal is mapped; `open` has looked for the instruction; the caller promises the rest.
+                // SAFETY: the portal is mapped, and its slots are aligned; `open` has looked for the instruction; the caller promises the rest.
                 Mode::Dedicated => unsafe {
-                    movdir64b(self.at.as_ptr(), descriptor);
+                    movdir64b(to, descriptor);
                     Accepted::Yes
                 },
                 // SAFETY: as above.
-                Mode::Shared => unsafe { enqcmd(self.at.as_ptr(), descriptor) },
+                Mode::Shared => unsafe { enqcmd(to, descriptor) },
             }
         }
     }
@@ -248,9 +168,19 @@ mod x86 {
     mod tests {
         use super::*;
 
+        #[test]
+        fn slots_are_the_lines_of_the_page() {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(PORTAL as u64).unwrap();
+            let portal = Mapped::new(file, Mode::Shared).unwrap();
+            let lines = (0..SLOTS).map(|slot| portal.line(slot).addr() - portal.at.as_ptr().addr());
+            assert_eq!(lines.collect::<Vec<_>>(), (0..PORTAL).step_by(64).collect::<Vec<_>>());
+            assert_eq!(portal.line(SLOTS + 3), portal.line(3));
+        }
+
         /// MOVDIR64B writes to any memory: a file's page takes the place of the device's.
         #[test]
-        fn a_descriptor_arrives_whole() {
+        fn descriptors_arrive_whole_each_at_its_slot() {
             if !has_movdir64b() {
                 eprintln!("skipped: this CPU has no MOVDIR64B");
                 return;
@@ -258,14 +188,22 @@ mod x86 {
             let file = tempfile::tempfile().unwrap();
             file.set_len(PORTAL as u64).unwrap();
             let portal = Mapped::new(file.try_clone().unwrap(), Mode::Dedicated).unwrap();
-            let descriptor =
-                Descriptor::mem_move(super::super::super::Flags::CACHE, 0x1234, 0x5678, 99, 0x40);
-            // SAFETY: nobody reads addresses out of a file.
-            assert_eq!(unsafe { portal.submit(&descriptor) }, Accepted::Yes);
+            let descriptor = |slot: usize| {
+                let flags = super::super::super::Flags::CACHE;
+                Descriptor::mem_move(flags, 0x1234, 0x5678, slot as u32, 0x40)
+            };
+            // One more than there are: the first once more, as of the last.
+            for slot in 0..=SLOTS {
+                // SAFETY: nobody reads addresses out of a file.
+                assert_eq!(unsafe { portal.submit(&descriptor(slot), slot) }, Accepted::Yes);
+            }
             drop(portal);
-            let mut bytes = [0; 64];
+            let mut bytes = [0; PORTAL];
             std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).unwrap();
-            assert_eq!(bytes, zerocopy::IntoBytes::as_bytes(&descriptor));
+            let wanted = std::iter::once(SLOTS).chain(1..SLOTS).map(descriptor);
+            for (slot, (line, descriptor)) in bytes.chunks_exact(64).zip(wanted).enumerate() {
+                assert_eq!(line, zerocopy::IntoBytes::as_bytes(&descriptor), "slot {slot}");
+            }
         }
     }
 }
@@ -273,30 +211,6 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_refusal_names_the_device_and_what_to_do() {
-        let path = Path::new("/dev/dsa/wq3.1");
-        for (errno, words) in [
-            (
-                Errno::NOENT,
-                &[
-                    "/dev/dsa/wq3.1",
-                    "accel-config config-wq dsa3/wq3.1",
-                    "dsa3/engine3.0",
-                    "enable-device dsa3",
-                ][..],
-            ),
-            (Errno::BUSY, &["/dev/dsa/wq3.1", "in use", "--mode=shared"]),
-            (Errno::ACCESS, &["/dev/dsa/wq3.1", "permission denied", "chown"]),
-            (Errno::OPNOTSUPP, &["/dev/dsa/wq3.1", "intel_iommu=on,sm_on"]),
-        ] {
-            let said = OpenError::of(path, errno.into()).to_string();
-            for word in words {
-                assert!(said.contains(word), "{word:?} is missing in: {said}");
-            }
-        }
-    }
 
     #[test]
     fn a_queue_that_is_not_there_is_missing() {

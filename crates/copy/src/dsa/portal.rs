@@ -32,13 +32,19 @@ pub enum Accepted {
     Full,
 }
 
+/// Bytes of a portal.
+pub const PORTAL: usize = 4096;
+/// Addresses of a portal that take descriptors, all the same: a descriptor is written to one of its lines of 64 bytes. The CPU holds writes to the
+/// same line back until the one before is through, those to others it sends on their way together.
+pub const SLOTS: usize = PORTAL / size_of::<Descriptor>();
+
 /// A place that takes descriptors. When it has been dropped, nothing of what was submitted to it is read or written any more.
 pub trait Portal: Send + Sync + std::fmt::Debug {
-    /// Hands a descriptor to the device.
+    /// Hands a descriptor to the device, by one of its [`SLOTS`]: `slot` modulo their number. Whoever takes them in turn is quickest.
     ///
     /// # Safety
     /// What the descriptor points to (source, destination, list, the list's descriptors and theirs, completion records) must be there
     /// until its completion record is written, or the portal is dropped.
     #[allow(unsafe_code)]
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Accepted;
+    unsafe fn submit(&self, descriptor: &Descriptor, slot: usize) -> Accepted;
 }

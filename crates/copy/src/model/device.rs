@@ -1,14 +1,13 @@
 //! The thread: what a descriptor does.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::chance::Chance;
+use super::memory::Memory;
 use super::queue::Queue;
 use crate::dsa::{Descriptor, Flags, Opcode, Record};
 
@@ -37,8 +36,6 @@ const KNOWN_FLAGS: u32 =
 pub(super) struct Device {
     queue: Arc<Queue>,
     chance: Chance,
-    /// Transfers so far.
-    transfers: u64,
     memory: Memory,
 }
 
@@ -50,6 +47,23 @@ struct End {
     fault: u64,
 }
 
+/// How far a transfer has come.
+enum Step {
+    Over(End),
+    Waits(Wait),
+}
+
+/// A transfer that waits for a page: the rest of it is to be done when that is there.
+struct Wait {
+    due: Instant,
+    backwards: bool,
+    /// Bytes that were done before.
+    completed: u32,
+    fault: u64,
+    on_write: u8,
+    refused: bool,
+}
+
 impl End {
     const fn new(status: u8) -> Self {
         Self { status, backwards: false, completed: 0, fault: 0 }
@@ -59,7 +73,7 @@ impl End {
 impl Device {
     pub fn new(queue: Arc<Queue>) -> io::Result<Self> {
         let chance = Chance::new(queue.options.seed);
-        Ok(Self { queue, chance, transfers: 0, memory: Memory::open()? })
+        Ok(Self { queue, chance, memory: Memory::open()? })
     }
 
     /// Works until it is over.
@@ -80,7 +94,8 @@ impl Device {
     }
 
     fn dead(&self) -> bool {
-        self.queue.options.troubles.dies_after.is_some_and(|transfers| self.transfers >= transfers)
+        let begun = self.queue.watch.begun.load(Ordering::Relaxed);
+        self.queue.options.troubles.dies_after.is_some_and(|transfers| begun >= transfers)
     }
 
     /// Does what a descriptor from the queue says.
@@ -117,7 +132,8 @@ impl Device {
         record.write(crate::dsa::record_words(status, backwards, completed, fault));
     }
 
-    /// Does the descriptors of a list, each with its record. `None`: no answer.
+    /// Does the descriptors of a list, each with its record. What waits for a page keeps no other waiting, unless that is fenced. `None`: no
+    /// answer.
     fn batch(&mut self, batch: &Descriptor) -> Option<End> {
         let troubles = self.queue.options.troubles;
         if !batch.source.is_multiple_of(64) {
@@ -140,12 +156,21 @@ impl Device {
                 list.swap(at, self.chance.below(at as u32 + 1) as usize);
             }
         }
-        let mut all_well = true;
+        let (mut all_well, mut waiting) = (true, Vec::new());
         for descriptor in &list {
-            let end = self.transfer(descriptor)?;
-            all_well &= end.status == status::SUCCESS;
-            self.report(descriptor, Some(end));
+            if descriptor.flags().has(Flags::FENCE) {
+                all_well &= self.resume(&mut waiting);
+            }
+            match self.begin(descriptor)? {
+                Step::Over(end) => {
+                    self.queue.watch.overtaken.fetch_add(u64::from(!waiting.is_empty()), Ordering::Relaxed);
+                    all_well &= end.status == status::SUCCESS;
+                    self.report(descriptor, Some(end));
+                }
+                Step::Waits(wait) => waiting.push((*descriptor, wait)),
+            }
         }
+        all_well &= self.resume(&mut waiting);
         let status = match (short, all_well) {
             (true, _) => status::BATCH_PAGE_FAULT,
             (false, true) => status::SUCCESS,
@@ -155,27 +180,47 @@ impl Device {
         Some(End { completed: list.len() as u32, fault, ..End::new(status) })
     }
 
+    /// Goes on with what has waited for pages; whether all went well.
+    fn resume(&mut self, waiting: &mut Vec<(Descriptor, Wait)>) -> bool {
+        let mut all_well = true;
+        for (descriptor, wait) in waiting.drain(..) {
+            let end = self.go_on(&descriptor, wait);
+            all_well &= end.status == status::SUCCESS;
+            self.report(&descriptor, Some(end));
+        }
+        all_well
+    }
+
     /// Copies, or goes wrong. `None`: no answer.
     fn transfer(&mut self, descriptor: &Descriptor) -> Option<End> {
+        Some(match self.begin(descriptor)? {
+            Step::Over(end) => end,
+            Step::Waits(wait) => self.go_on(descriptor, wait),
+        })
+    }
+
+    /// Copies up to where a page isn't there, or goes wrong. `None`: no answer.
+    fn begin(&mut self, descriptor: &Descriptor) -> Option<Step> {
         if self.dead() {
             return None;
         }
-        self.transfers += 1;
+        self.queue.watch.begun.fetch_add(1, Ordering::Relaxed);
         let (troubles, limits) = (self.queue.options.troubles, self.queue.options.limits);
         let &Descriptor { source, destination, size, .. } = descriptor;
+        let over = |status| Some(Step::Over(End::new(status)));
         if descriptor.opcode() != Opcode::MemMove as u8 {
-            return Some(End::new(status::BAD_OPCODE));
+            return over(status::BAD_OPCODE);
         }
         if descriptor.flags().0 & !KNOWN_FLAGS != 0 {
-            return Some(End::new(status::INVALID_FLAGS));
+            return over(status::INVALID_FLAGS);
         }
         if size == 0 || u64::from(size) > limits.max_transfer {
-            return Some(End::new(status::TRANSFER_SIZE));
+            return over(status::TRANSFER_SIZE);
         }
         if self.chance.percent(troubles.errors) {
             // An error says nothing of what was done: so, something wrong.
             self.memory.spoil(destination, self.chance.below(size + 1));
-            return Some(End::new(status::HARDWARE));
+            return over(status::HARDWARE);
         }
         let faults = self.chance.percent(troubles.page_faults);
         let (backwards, goes) =
@@ -183,62 +228,40 @@ impl Device {
         let skip = if backwards { size - goes } else { 0 };
         let (from, to) = (source + u64::from(skip), destination + u64::from(skip));
         let met = self.memory.copy(from, to, goes);
-        let (completed, on_write) = match met {
-            Ok(()) if !faults => return Some(End { completed: size, ..End::new(status::SUCCESS) }),
-            Ok(()) => (goes, self.chance.percent(50)),
+        let (completed, on_write, really) = match met {
+            Ok(()) if !faults => {
+                return Some(Step::Over(End { completed: size, ..End::new(status::SUCCESS) }));
+            }
+            Ok(()) => (goes, self.chance.percent(50), false),
             // It came upon a page that really isn't there.
-            Err(fault) if !backwards => (fault.completed, fault.on_write),
-            Err(fault) => (0, fault.on_write),
+            Err(fault) if !backwards => (fault.completed, fault.on_write, true),
+            Err(fault) => (0, fault.on_write, true),
         };
         let at = if on_write { destination } else { source };
         let fault = at + u64::from(if backwards { skip.saturating_sub(1) } else { completed });
         let on_write = if on_write { status::ON_WRITE } else { 0 };
         if descriptor.flags().has(Flags::BLOCK_ON_FAULT) {
-            // It has asked for the page, and there is none. Of how far it had come nothing is said.
-            return Some(End { fault, ..End::new(status::PAGE_REQUEST_REFUSED | on_write) });
+            let refused = really || self.chance.percent(troubles.refused_pages);
+            let due = Duration::from_micros(self.chance.below(troubles.page_wait.saturating_add(1)).into());
+            let due = Instant::now() + due;
+            return Some(Step::Waits(Wait { due, backwards, completed, fault, on_write, refused }));
         }
-        Some(End { status: status::PAGE_FAULT | on_write, backwards, completed, fault })
-    }
-}
-
-/// The process's memory as a device meets it: a page that isn't there is told, instead of killing who looks at it.
-#[derive(Debug)]
-struct Memory(File);
-
-/// A page that wasn't there.
-struct Fault {
-    /// Bytes that were done before.
-    completed: u32,
-    on_write: bool,
-}
-
-impl Memory {
-    fn open() -> io::Result<Self> {
-        Ok(Self(File::options().read(true).write(true).open("/proc/self/mem")?))
+        let status = status::PAGE_FAULT | on_write;
+        Some(Step::Over(End { status, backwards, completed, fault }))
     }
 
-    /// Copies from address to address, as far as there are pages.
-    fn copy(&self, source: u64, destination: u64, len: u32) -> Result<(), Fault> {
-        let mut piece = [0; 4096];
-        let mut completed = 0;
-        while completed < len {
-            let room = piece.len().min((len - completed) as usize);
-            let read = self.0.read_at(&mut piece[..room], source + u64::from(completed)).unwrap_or(0);
-            if read == 0 {
-                return Err(Fault { completed, on_write: false });
-            }
-            let written = self.0.write_at(&piece[..read], destination + u64::from(completed)).unwrap_or(0);
-            completed += written as u32;
-            if written < read {
-                return Err(Fault { completed, on_write: true });
-            }
+    /// The page that it has asked for has come, or there is none: of how far it had come nothing is said then.
+    fn go_on(&mut self, descriptor: &Descriptor, wait: Wait) -> End {
+        self.queue.watch.waits.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(wait.due.saturating_duration_since(Instant::now()));
+        let Wait { backwards, completed, fault, on_write, refused, .. } = wait;
+        let &Descriptor { source, destination, size, .. } = descriptor;
+        let skip = if backwards { 0 } else { completed };
+        let rest = size - completed;
+        if refused || self.memory.copy(source + u64::from(skip), destination + u64::from(skip), rest).is_err()
+        {
+            return End { fault, ..End::new(status::PAGE_REQUEST_REFUSED | on_write) };
         }
-        Ok(())
-    }
-
-    /// Writes something wrong.
-    fn spoil(&self, destination: u64, len: u32) {
-        // Fails where no page is: then nothing was spoilt.
-        let _ = self.0.write_at(&vec![0xee; len as usize], destination);
+        End { completed: size, ..End::new(status::SUCCESS) }
     }
 }

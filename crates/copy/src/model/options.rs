@@ -5,8 +5,12 @@ use crate::dsa::{Limits, Mode};
 /// How often it goes wrong, in percent unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Troubles {
-    /// Transfers that stop at a page that isn't there, some bytes done; where the queue blocks on faults, at one that can't be had either.
+    /// Transfers that meet a page that isn't there, some bytes done. They end there; where the queue blocks on faults, they wait for it.
     pub page_faults: u8,
+    /// How long such a page takes to come, at most, in microseconds.
+    pub page_wait: u32,
+    /// Of the pages that are waited for: those that can't be had.
+    pub refused_pages: u8,
     /// Transfers that end with an error, having written anything.
     pub errors: u8,
     /// Batches of which only the first descriptors are read.

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use super::chance::Chance;
 use super::device::Device;
 use super::options::ModelOptions;
-use crate::dsa::{Accepted, Descriptor, Mode, Portal};
+use crate::dsa::{Accepted, Descriptor, Mode, Portal, SLOTS};
 
 /// What the model has seen.
 #[derive(Debug, Default)]
@@ -18,6 +18,14 @@ pub struct Watch {
     pub taken: AtomicU64,
     /// Of those, with which it is done: what it had to report, it has.
     pub done: AtomicU64,
+    /// Slots of the portal that were written to, a bit each.
+    pub slots: AtomicU64,
+    /// Transfers that it has begun.
+    pub begun: AtomicU64,
+    /// Transfers that have waited for a page.
+    pub waits: AtomicU64,
+    /// Transfers of a batch that were done while one ahead of them was waiting.
+    pub overtaken: AtomicU64,
     /// Descriptors written to a dedicated queue that was full: a device loses them without a word.
     pub overflows: AtomicU64,
     /// Descriptors whose errors can't even be reported, since they have no valid completion record.
@@ -65,10 +73,17 @@ impl Model {
     /// # Errors
     /// What the system says where it gives no thread, or doesn't let it look at memory as a device does (`/proc/self/mem`).
     pub fn start(options: ModelOptions) -> io::Result<Self> {
+        Self::opened(options, Arc::default())
+    }
+
+    /// Opens the queue of a device again that has seen this: one that is dead stays so.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn opened(options: ModelOptions, watch: Arc<Watch>) -> io::Result<Self> {
         let entries =
             Entries { list: VecDeque::new(), stop: false, chance: Chance::new(options.seed ^ 0xf00d) };
-        let queue =
-            Queue { entries: Mutex::new(entries), bell: Condvar::new(), options, watch: Arc::default() };
+        let queue = Queue { entries: Mutex::new(entries), bell: Condvar::new(), options, watch };
         let queue = Arc::new(queue);
         let device = Device::new(Arc::clone(&queue))?;
         let thread = std::thread::Builder::new().name("dsa-model".into()).spawn(move || device.run())?;
@@ -84,7 +99,8 @@ impl Model {
 
 impl Portal for Model {
     #[allow(unsafe_code)]
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Accepted {
+    unsafe fn submit(&self, descriptor: &Descriptor, slot: usize) -> Accepted {
+        self.queue.watch.slots.fetch_or(1 << (slot % SLOTS), Ordering::Relaxed);
         let ModelOptions { limits, troubles, .. } = self.queue.options;
         let mut entries = self.queue.entries();
         let full = entries.list.len() >= limits.size as usize;

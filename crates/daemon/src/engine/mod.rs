@@ -9,12 +9,14 @@
 //! * `registry`: interfaces by name and index; `port`, `ports_of`: opening ports; `capture`: seeing packets; `watching`: hearing of sessions; `export`: telling collectors of them.
 //! * `tenants`, `nat`, `vips`, `acls`: tenants, whose sessions are the workers', what these are seen with outside, who serves them, and which may be.
 //! * `memif`: sockets of memif interfaces, and what is known of their links.
+//! * `copying`: looking after copy engines.
 //! * `workers`: which worker has which queue; `events`: what workers tell; `service`: the thread that hears it.
 //! * `inspect`: counters and tables for those who look.
 
 mod acls;
 mod capture;
 mod compile;
+mod copying;
 mod core;
 mod devices;
 mod directory;

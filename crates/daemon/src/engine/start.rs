@@ -19,6 +19,7 @@ use ports::PortControl;
 use ports::wrap::capture::CapturePoint;
 use tables::mac::{MacError, MacTable};
 
+use super::copying;
 use super::core::{Core, Keys};
 use super::devices::Devices;
 use super::directory::Directory;
@@ -164,14 +165,7 @@ impl Engine {
         let mut publisher = Publisher::new(&plan.schema);
         let tier = options.tier.unwrap_or_else(Tier::detect);
         let copy = Engines::open(&options.copy, tier)?.map(Arc::new);
-        for reason in copy.iter().flat_map(|engines| engines.left_alone()) {
-            tracing::warn!(%reason, "a work queue that may be one for copies is left alone");
-        }
-        if copy.as_ref().is_some_and(|engines| engines.threshold().is_none()) {
-            tracing::warn!(
-                "no body was worth its trouble to the copy engine: the CPU copies all, unless copy.threshold says from where on"
-            );
-        }
+        copy.iter().for_each(|engines| copying::tell_start(engines));
         let (events, sender) = Events::new().map_err(EngineError::Descriptors)?;
         let attachments = Arc::new(Attachments::default());
         let (memifs, beginning) =
@@ -246,6 +240,9 @@ impl Engine {
         engine.thread("bury", move |shared| service::bury(shared, &told))?;
         engine.thread("engine", move |shared| service::run(shared, &events, &digs))?;
         engine.thread("memif", move |shared| memif::run(shared, beginning))?;
+        if let Some(engines) = engine.shared.copy.clone() {
+            engine.thread("copy", move |shared| copying::run(shared, &engines))?;
+        }
         for exporter in engine.shared.exporters.clone() {
             engine.thread("ipfix", move |shared| export::run(shared, &exporter))?;
         }
@@ -275,6 +272,7 @@ impl Drop for Engine {
         self.shared.stop.store(true, std::sync::atomic::Ordering::Release);
         self.shared.bell.ring();
         self.shared.memifs.wake();
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
         for thread in self.threads.drain(..) {
             // One that panicked has said so on standard error.
             let _ = thread.join();

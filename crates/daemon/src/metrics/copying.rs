@@ -26,6 +26,11 @@ const COUNTERS: &[QueueCounter] = &[
         |queue| queue.retries,
     ),
     ("quiver_copy_full_total", "Transfers for which there was no room in spite of that.", |queue| queue.full),
+    (
+        "quiver_copy_given_up_total",
+        "Times that a copy engine's queue was given up for a while: no answer, or nothing but errors.",
+        |queue| queue.times_given_up,
+    ),
 ];
 
 /// Counters of each queue; nothing where the workers copy.
@@ -42,7 +47,7 @@ pub(super) fn collect(inspect: &dyn Inspect, out: &mut Exposition) {
             metric.sample(&[(engine.0, &engine.1), (name.0, &name.1)], read(queue));
         }
     }
-    let help = "Whether a copy engine's queue is in use; 0 once it was given up.";
+    let help = "Whether a copy engine's queue is in use; 0 while it is given up.";
     let mut metric = out.metric("quiver_copy_up", Kind::Gauge, help);
     for queue in &copy.queues {
         let [engine, name] = labels(queue);

@@ -58,6 +58,8 @@ pub struct ModelSettings {
     pub max_transfer: NonZeroU64,
     pub block_on_fault: bool,
     pub page_faults: Percent,
+    pub page_wait: u32,
+    pub refused_pages: Percent,
     pub errors: Percent,
     pub short_batches: Percent,
     pub full: Percent,
@@ -81,7 +83,17 @@ pub enum ModelMode {
 impl Default for ModelSettings {
     fn default() -> Self {
         let ModelOptions { limits, troubles, seed } = ModelOptions::default();
-        let Troubles { page_faults, errors, short_batches, full, delays, reorder, dies_after } = troubles;
+        let Troubles {
+            page_faults,
+            page_wait,
+            refused_pages,
+            errors,
+            short_batches,
+            full,
+            delays,
+            reorder,
+            dies_after,
+        } = troubles;
         Self {
             mode: ModelMode::default(),
             size: NonZeroU32::new(limits.size).unwrap_or(NonZeroU32::MIN),
@@ -89,6 +101,8 @@ impl Default for ModelSettings {
             max_transfer: NonZeroU64::new(limits.max_transfer).unwrap_or(NonZeroU64::MIN),
             block_on_fault: limits.block_on_fault,
             page_faults: Percent::at_most(page_faults),
+            page_wait,
+            refused_pages: Percent::at_most(refused_pages),
             errors: Percent::at_most(errors),
             short_batches: Percent::at_most(short_batches),
             full: Percent::at_most(full),
@@ -115,6 +129,8 @@ impl ModelSettings {
             },
             troubles: Troubles {
                 page_faults: self.page_faults.get(),
+                page_wait: self.page_wait,
+                refused_pages: self.refused_pages.get(),
                 errors: self.errors.get(),
                 short_batches: self.short_batches.get(),
                 full: self.full.get(),

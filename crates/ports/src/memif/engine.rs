@@ -50,10 +50,15 @@ impl<E: Engine> TierTask for Stage<'_, E> {
     type Output = Result<PacketsSent, QueueError>;
 
     fn run<S: Simd>(mut self, simd: S) -> Self::Output {
+        let up = self.offer.engine.is_up();
         let worth = |slot: &SlotId| self.packets.meta(*slot).body_len() as usize >= self.offer.threshold;
-        // A vector of short packets goes the way it would go without an engine, unless it has to wait for others before it.
-        if self.queue.staged() == 0 && !self.slots.iter().any(worth) {
+        // A vector of short packets goes the way it would go without an engine, as all do while that is given up, unless it has to wait for
+        // others before it.
+        if self.queue.staged() == 0 && !(up && self.slots.iter().any(worth)) {
             return self.queue.transmit_packets(simd, self.packets, self.slots);
+        }
+        if !up {
+            self.offer.threshold = usize::MAX;
         }
         if !self.loans.iter().any(|loan| loan.is_of(self.packets)) {
             self.loans.push(self.packets.lend());

@@ -2,7 +2,7 @@
 
 use api::v1::{CopyQueue, CopyResponse, CopyTiming};
 use copy::Engines;
-use copy::dsa::{Counts, Device, Limits};
+use copy::dsa::{Counts, Device, GivenUp, Limits};
 
 /// The engine with its queues; `None`: the workers copy themselves.
 pub(super) fn all(engines: Option<&Engines>) -> CopyResponse {
@@ -38,6 +38,12 @@ fn queue(device: &Device) -> CopyQueue {
         retries,
         full,
     } = device.counts();
+    let (given_up, again_in, tried) = match device.given_up() {
+        Some(GivenUp { reason, again_in, tried }) => {
+            (reason.to_string(), again_in, tried.unwrap_or_default())
+        }
+        None => Default::default(),
+    };
     CopyQueue {
         name: device.name().into(),
         mode: mode.name().into(),
@@ -45,7 +51,11 @@ fn queue(device: &Device) -> CopyQueue {
         max_batch,
         max_transfer,
         block_on_fault,
-        given_up: device.given_up().unwrap_or_default(),
+        given_up,
+        times_given_up: device.times_given_up(),
+        // Not 0 before it is time.
+        again_in_seconds: again_in.map(|pause| pause.as_millis().div_ceil(1000) as u64),
+        tried,
         transfers,
         submitted,
         batches,
