@@ -129,6 +129,15 @@ def test_each_bar_of_clocks_and_each_curve_is_one_result(store):
     assert len(rows) == len(set(rows))
 
 
+def test_a_page_that_is_not_there_is_made(store, tmp_path):
+    page = tmp_path / "page.md"
+    markdown.update(store, page)
+    made = page.read_text()
+    assert made.startswith("# ") and "| suite |" in made
+    markdown.update(store, page)
+    assert page.read_text() == made
+
+
 def test_a_page_without_marks_is_left_alone(store, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("text\n")

@@ -17,8 +17,8 @@ BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 def update(store: Store, page: Path) -> None:
-    """Puts the tables between the two marks of a page, and leaves the rest as it is."""
-    text = page.read_text()
+    """Puts the tables between the two marks of a page, and leaves the rest as it is; a page that isn't there is made."""
+    text = page.read_text() if page.exists() else f"# Measurements\n\n{BEGIN}\n{END}\n"
     if BEGIN not in text or END not in text:
         raise BadInput(f"{page} has no lines {BEGIN} and {END}, between which the tables go")
     before, rest = text.split(BEGIN, 1)
