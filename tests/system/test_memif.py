@@ -1,6 +1,7 @@
 """memif: quiver-tgen and DPDK as peers."""
 
 import signal
+import time
 
 import pytest
 from lab import eventually
@@ -70,9 +71,12 @@ def test_a_secret_lets_in(lab):
 )
 def test_no_entry_without_the_secret(lab, daemon, options, words):
     link(lab, left=', secret = "correct horse"')
+    assert "last reason  no peer has connected yet" in daemon.cli("show", "memif", "m12").stdout
+    begun = time.time()
     with lab.generator("m12", "m13", 12, 13, "--wait", "1", "--seconds", "1", *options) as generator:
         assert generator.wait() != 0, generator.output()
     shown = daemon.memif("m12")
+    assert begun < int(shown["last_disconnect_ns"]) / 1e9 < time.time(), shown
     assert words in shown["last_disconnect"] and not shown.get("connected"), shown
     assert words in daemon.cli("show", "memif").stdout
     assert "correct horse" not in daemon.log(), "the secret must not be logged"

@@ -71,7 +71,9 @@ fn block(memif: &MemifState, paint: Paint) -> String {
             0 => String::new(),
             when => format!(" ({})", time(when)),
         };
-        fields.add("last end", format!("{}{when}", memif.last_disconnect));
+        fields.add("last reason", format!("{}{when}", memif.last_disconnect));
+    } else if !memif.connected && role == MemifRole::Server {
+        fields.add("last reason", "no peer has connected yet");
     }
     let mut text = format!("{}: {}\n{}", memif.interface, paint.tone(tone, state), fields.render());
     if !memif.queues.is_empty() {
@@ -229,7 +231,7 @@ mod tests {
              \x20 connections  4 made, 3 ended\n\
              \x20 faults       3 (1 fault-range, 2 unexpected-message)\n\
              \x20 turned away  5 (3 mode, 2 wrong-secret)\n\
-             \x20 last end     peer closed: \"done\" (22:13:20 UTC)\n\
+             \x20 last reason  peer closed: \"done\" (22:13:20 UTC)\n\
              \x20 RING  SIZE  FILLED  BUFFER  MODE       INTERRUPTS     PACKETS         BYTES  FULL  WORKER\n\
              \x20 rx 0  1024      12       -  polling             7  5000000000  320000000000     -       1\n\
              \x20 tx 0  1024      12    2048  interrupt           0  5000000000  320000000000     9     any\n\

@@ -33,9 +33,9 @@ pub(in super::super) struct LinkState {
     name: String,
     /// What was agreed, while it is up.
     pub(in super::super) up: Option<Agreed>,
-    /// Why it went down last, or why the last peer was refused.
+    /// Why it went down last, or why the last peer was refused, or why there is no server.
     pub(in super::super) last_reason: Option<String>,
-    /// When it went down last, in nanoseconds since 1970.
+    /// When that was, in nanoseconds since 1970.
     pub(in super::super) last_time_ns: Option<u64>,
     /// Times that it went down.
     pub(in super::super) disconnects: u64,
@@ -146,9 +146,9 @@ impl Links {
         }
         // After a fault the link has ended already, for a better reason than what the socket says now.
         if was_up || state.last_reason.is_none() {
-            state.last_reason = Some(text);
+            state.say(text);
         }
-        state.ended();
+        state.disconnects += 1;
         Some(LinkChange::Down(index))
     }
 
@@ -176,7 +176,7 @@ impl Links {
             Some(state) => {
                 // While another peer is connected, what is told of the link is its business.
                 if state.up.is_none() {
-                    state.last_reason = Some(reason.to_string());
+                    state.say(reason.to_string());
                 }
                 &mut state.refusals
             }
@@ -195,7 +195,7 @@ impl Links {
     pub(super) fn refused(&mut self, index: IfIndex, reason: &Reason) {
         let Some(state) = self.states.get_mut(&index) else { return };
         *state.refusals.entry(reason.kind()).or_default() += 1;
-        state.last_reason = Some(reason.to_string());
+        state.say(reason.to_string());
         let line = reason.to_string();
         if self.quiet.tell(Instant::now(), state.subject(), Telling::Refused, reason.kind(), &line) {
             tracing::warn!(interface = %state.name, %reason, "a memif server turned us away; it is tried again");
@@ -205,7 +205,7 @@ impl Links {
     /// There is no server.
     pub(super) fn unreachable(&mut self, index: IfIndex, error: &Error) {
         if let Some(state) = self.states.get_mut(&index) {
-            state.last_reason = Some(error.to_string());
+            state.say(error.to_string());
         }
     }
 
@@ -238,15 +238,16 @@ impl LinkState {
     /// The link has ended by the peer's fault.
     fn broken(&mut self, quiet: &mut Quiet, kind: &'static str, what: &str) {
         *self.faults.entry(kind).or_default() += 1;
-        self.last_reason = Some(what.to_string());
-        self.ended();
+        self.say(what.to_string());
+        self.disconnects += 1;
         if quiet.tell(Instant::now(), self.subject(), Telling::Fault, kind, what) {
             tracing::warn!(interface = %self.name, kind, reason = what, "memif peer broke the protocol: disconnected");
         }
     }
 
-    fn ended(&mut self) {
-        self.disconnects += 1;
+    /// Why there is no link, as of now.
+    fn say(&mut self, reason: String) {
+        self.last_reason = Some(reason);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         self.last_time_ns = now.ok().map(|time| time.as_nanos() as u64);
     }
