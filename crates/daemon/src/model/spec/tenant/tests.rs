@@ -1,0 +1,138 @@
+use super::*;
+
+fn by_rules(services: &[&str]) -> Tenant {
+    let mut tenant = redirected(services, &["ids"]);
+    tenant.redirect = tenant.redirect.map(|said| api::v1::Redirect { only_by_rules: true, ..said });
+    tenant
+}
+
+fn redirected(services: &[&str], interfaces: &[&str]) -> Tenant {
+    let text = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    let redirect = api::v1::Redirect { interfaces: text(interfaces), ..api::v1::Redirect::default() };
+    Tenant {
+        forward_services: text(services),
+        reverse_services: text(services),
+        redirect: Some(redirect),
+        ..tenant()
+    }
+}
+
+fn class(acl: &str, tenant: &str) -> TenantClass {
+    TenantClass { acl: acl.into(), tenant: tenant.into() }
+}
+
+fn tenant() -> Tenant {
+    Tenant { name: "red".into(), interfaces: vec!["a".into()], ..Tenant::default() }
+}
+
+#[test]
+fn the_canonical_form_is_what_differs_from_the_defaults() {
+    for api in [
+        tenant(),
+        Tenant {
+            context: 7,
+            outside_interfaces: vec!["b".into(), "c".into()],
+            forward_services: vec!["none".into()],
+            timeouts: Some(SessionTimeouts { icmp_seconds: 3, ..SessionTimeouts::default() }),
+            max_sessions: 10,
+            untracked: UntrackedAction::Drop.into(),
+            ..tenant()
+        },
+        Tenant {
+            forward_services: vec!["tcp-check".into(), "l4-lifecycle".into()],
+            reverse_services: vec!["tcp-check".into()],
+            midstream: MidstreamAction::Security.into(),
+            max_new_sessions_per_second: 5000,
+            ..tenant()
+        },
+        Tenant {
+            forward_services: vec!["l4-lifecycle".into(), "nat".into()],
+            reverse_services: vec!["l4-lifecycle".into(), "nat".into()],
+            nat_pool: "out".into(),
+            ..tenant()
+        },
+        Tenant {
+            reverse_services: vec!["l4-lifecycle".into(), "policer".into()],
+            reverse_policer: "gold".into(),
+            ..tenant()
+        },
+        Tenant {
+            forward_services: vec!["nat".into()],
+            reverse_services: vec!["nat".into()],
+            nat_pool: "out".into(),
+            untracked: UntrackedAction::Pass.into(),
+            ..tenant()
+        },
+        Tenant { classes: vec![class("voice", "blue"), class("web", "blue")], ..tenant() },
+        redirected(&["redirect"], &["ids-b", "ids-a"]),
+        redirected(&["l4-lifecycle", "redirect"], &["ids"]),
+        by_rules(&["acl", "redirect"]),
+        {
+            let mut other = redirected(&["redirect"], &["ids"]);
+            other.redirect = other.redirect.map(|redirect| api::v1::Redirect {
+                on_failure: api::v1::FailureAction::Pass.into(),
+                away_after_milliseconds: 300,
+                inspect_packets: 7,
+                reassemble: true,
+                ..redirect
+            });
+            other
+        },
+    ] {
+        assert_eq!(TenantSpec::parse(&api).unwrap().to_api(), api);
+    }
+    let spec = TenantSpec::parse(&tenant()).unwrap();
+    assert_eq!((spec.timeouts, spec.max_sessions), (DEFAULT_TIMEOUTS, DEFAULT_MAX_SESSIONS));
+    let said =
+        Tenant { forward_services: vec![DEFAULT_SERVICES.into()], max_sessions: 1_000_000, ..tenant() };
+    assert_eq!(TenantSpec::parse(&said).unwrap().to_api(), tenant());
+}
+
+#[test]
+fn flaws_name_their_field() {
+    let long = SessionTimeouts { time_wait_seconds: MAX_SECONDS + 1, ..SessionTimeouts::default() };
+    for (api, field) in [
+        (Tenant { name: "a b".into(), ..tenant() }, "name"),
+        (Tenant { classes: vec![class("", "blue")], ..tenant() }, "classes[0].acl"),
+        (Tenant { classes: vec![class("web", "red")], ..tenant() }, "classes[0].tenant"),
+        (Tenant { classes: vec![class("web", "blue"), class("web", "green")], ..tenant() }, "classes[1].acl"),
+        (Tenant { context: 65_536, ..tenant() }, "context"),
+        (Tenant { interfaces: vec!["a".into(), "b/".into()], ..tenant() }, "interfaces[1]"),
+        (Tenant { interfaces: vec!["a".into(), "a".into()], ..tenant() }, "interfaces"),
+        (Tenant { outside_interfaces: vec!["a".into()], ..tenant() }, "outside_interfaces"),
+        (Tenant { forward_services: vec!["ips".into()], ..tenant() }, "forward_services"),
+        (Tenant { nat_pool: "out".into(), ..tenant() }, "nat_pool"),
+        (Tenant { forward_policer: "gold".into(), ..tenant() }, "forward_policer"),
+        (Tenant { reverse_services: vec!["policer".into()], ..tenant() }, "reverse_policer"),
+        (
+            Tenant { forward_services: vec!["policer".into()], forward_policer: "a b".into(), ..tenant() },
+            "forward_policer",
+        ),
+        (
+            Tenant { forward_services: vec!["nat".into()], reverse_services: vec!["nat".into()], ..tenant() },
+            "nat_pool",
+        ),
+        (Tenant { reverse_services: vec![DEFAULT_SERVICES.into(); 2], ..tenant() }, "reverse_services"),
+        (Tenant { timeouts: Some(long), ..tenant() }, "timeouts.time_wait_seconds"),
+        (Tenant { max_sessions: MAX_SESSIONS + 1, ..tenant() }, "max_sessions"),
+        (Tenant { untracked: 9, ..tenant() }, "untracked"),
+        (Tenant { midstream: 9, ..tenant() }, "midstream"),
+        (Tenant { forward_services: vec!["tcp-check".into()], ..tenant() }, "reverse_services"),
+        (redirected(&["l4-lifecycle"], &["ids"]), "redirect"),
+        (Tenant { redirect: None, ..redirected(&["redirect"], &[]) }, "redirect"),
+        (redirected(&["redirect"], &[]), "redirect.interfaces"),
+        (redirected(&["redirect"], &["a", "a"]), "redirect.interfaces"),
+        (redirected(&["redirect"], &["a", "b", "c"]), "redirect.interfaces"),
+        (redirected(&["redirect"], &["a", "b/"]), "redirect.interfaces[1]"),
+        (by_rules(&["redirect"]), "redirect.only_by_rules"),
+    ] {
+        assert_eq!(TenantSpec::parse(&api).unwrap_err().field, field);
+    }
+    let unknown = TenantSpec::parse(&Tenant { forward_services: vec!["ips".into()], ..tenant() });
+    let told = unknown.unwrap_err().to_string();
+    let known = told.strip_prefix("forward_services: there is no service \"ips\"; take some of: ");
+    let known = known.and_then(|rest| rest.strip_suffix("; or none alone")).expect(&told);
+    for service in ["tcp-check", "l4-lifecycle", "nat"] {
+        assert!(known.split(", ").any(|name| name == service), "{told}");
+    }
+}
