@@ -4,6 +4,8 @@ import json
 import os
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 
 import pytest
 from conftest import need
@@ -59,9 +61,10 @@ def kinds_of_traffic():
 
 def test_the_generator_takes_the_command_line_of_every_suite(programs):
     """Within the generator, from one end of a memif to the other: what can't be sent is refused before anything is."""
-    refused, here = [], min(os.sched_getaffinity(0))
-    for suite in kinds_of_traffic():
+
+    def refusals(suite, here):
         generator = generator_for(Setup(suite, cores_for(suite), programs))
+        refused = []
         ways = [{}] if suite.case.protocol else [{}, {"rate_pps": 1000.0, "latency": True}]
         for more in ways:
             # With no core but its own it has no way to measure.
@@ -70,6 +73,13 @@ def test_the_generator_takes_the_command_line_of_every_suite(programs):
             # Nothing established in so short a time is no fault of the command line: that is exit status 2.
             if done.returncode == 2 or not done.stdout.startswith("{"):
                 refused.append(f"{suite.name} {more}: {done.stderr.strip()}")
+        return refused
+
+    # Most of its time a generator waits.
+    with ThreadPoolExecutor(8) as pool:
+        refused = [
+            line for lines in pool.map(refusals, kinds_of_traffic(), cycle(os.sched_getaffinity(0))) for line in lines
+        ]
     assert not refused, "\n".join(refused)
 
 
