@@ -8,6 +8,8 @@ import itertools
 import os
 import resource
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,7 +31,20 @@ from quiver_bench.suites import find
 MRR = "64b-1c-memif-ethip4-ip4base-mrr"
 NDRPDR = "64b-1c-memif-ethip4-ip4base-ndrpdr"
 VERSIONS = Versions("tgen 1.0", "1.0", "2.0")
+COMMAND = [sys.executable, "-m", "quiver_bench"]
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def run(*words, timeout=120, **environment):
+    """Runs quiver-bench as a user does."""
+    return subprocess.run(
+        [*COMMAND, *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **environment},
+    )
 
 
 def quiet(_):

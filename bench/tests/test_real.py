@@ -5,13 +5,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import MRR, need
+from conftest import COMMAND, MRR, need, run
 
 from quiver_bench.devices.base import Setup
 from quiver_bench.devices.quiver import Quiver
@@ -22,19 +21,6 @@ from quiver_bench.suites import find
 from quiver_bench.trial import generator_limit, standing
 
 pytestmark = pytest.mark.real
-COMMAND = [sys.executable, "-m", "quiver_bench"]
-
-
-def run(*words, timeout=120, **environment):
-    """Runs quiver-bench as a user does."""
-    return subprocess.run(
-        [*COMMAND, *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 @pytest.fixture
@@ -235,46 +221,3 @@ def test_testpmd_passes_packets(programs, cores):
     for kind in (Testpmd, TestpmdMac):
         with standing(kind, Setup(find(MRR), cores, programs)) as stand:
             assert stand.trial(0.2).output.received > 0
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "said"),
-    [
-        (["run", "64b-1c-memif-ethip4-ip4bas-mrr"], 2, "the nearest: 64b-1c-memif-ethip4-ip4base-mrr"),
-        (["run", MRR, "--device", "wombat"], 2, "there is no device wombat"),
-        (["run", "4x*"], 2, "no suite matches"),
-        (["run", MRR, "--device", "vpp"], 3, "--vpp-bin"),
-        (["run", "64b-1c-memif-eth-l2xcbase-mrr", "--device", "kernel"], 3, "no memif ports"),
-        (["compare", "--suite", MRR, "--a", "quiver@nowhere", "--b", "quiver"], 2, "no such commit"),
-        (
-            ["compare", "--suite", MRR.replace("mrr", "ndrpdr"), "--a", "quiver", "--b", "floor"],
-            2,
-            "suites of methods cps, create, mrr, replay, tput",
-        ),
-        (["trend", "--results", "/nonexistent"], 2, "there are no results"),
-        (["report", "--results", "/nonexistent"], 2, "there are no results"),
-        (["run", MRR, "--results", "/proc/none"], 2, "can't be kept there"),
-        (["run", MRR, "--trials", "0"], 2, "at least 1"),
-        (["run", MRR, "--seconds", "0"], 2, "more than 0"),
-        (["run", MRR, "--seconds", "2", "--duration-sum", "1"], 2, "less than a trial"),
-        (["run", MRR, "--worker-cores", "x"], 2, "numbers with commas"),
-        (["run", MRR, "--worker-cores", "999"], 2, "core 999 can't be used"),
-        (["run", MRR, "--generator-core", "0", "--worker-cores", "0"], 2, "given to the generator and to a worker"),
-        (["list", "--device", "nope"], 2, "no device nope. There are"),
-        (["export", "--to", "x.csv", "--results", "/nonexistent"], 2, "there are no results"),
-        (["dash", "--port", "99999"], 2, "1 to 65535"),
-        (["export", "--to", "/none/x.csv"], 2, "no directory"),
-    ],
-)
-def test_bad_input_is_explained(words, status, said):
-    done = run(*words)
-    assert done.returncode == status, done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count(said) == 1, "once is enough"
-
-
-def test_missing_programs_are_said_so():
-    done = run("run", MRR, "--no-store", QUIVER_BIN="/nonexistent")
-    assert done.returncode == 3
-    assert "make build" in done.stderr
