@@ -1,11 +1,11 @@
 //! What following sessions costs: TSC clocks per packet, node by node, and all of a round.
 //!
 //! ```sh
-//! cargo run --release -p quiver-features --features testing --example session_clocks -- [udp|stats|nat|begin|tcp] [sessions] [rounds]
+//! cargo run --release -p quiver-features --features testing --example session_clocks -- [udp|stats|nat|begin|nat-begin|tcp] [sessions] [rounds]
 //! ```
 //!
 //! * `udp`: datagrams of that many sessions at random, one way, `l4-lifecycle`; `nat`: the same, translated; `stats`: the same, with `session-stats`.
-//! * `begin`: each datagram is a session's first and only one; what is over makes room after a second.
+//! * `begin`: each datagram is a session's first and only one; what is over makes room after a second; `nat-begin`: the same, translated.
 //! * `tcp`: whole connections of seven packets without data, `tcp-check`, each of them begun anew when all others have been; 28 000 of them
 //!   are under way at once, as in `quiver-tgen replay`.
 //!
@@ -177,13 +177,14 @@ fn main() {
         "tcp" => (Kind::Tcp, &["tcp-check"][..]),
         "begin" => (Kind::Begin, &["l4-lifecycle"][..]),
         "nat" => (Kind::Udp, &["l4-lifecycle", "nat"][..]),
+        "nat-begin" => (Kind::Begin, &["l4-lifecycle", "nat"][..]),
         "stats" => (Kind::Udp, &["l4-lifecycle", "session-stats"][..]),
         _ => (Kind::Udp, &["l4-lifecycle"][..]),
     };
     or_exit(memory::heap::start_backing());
     tables::backing::set(memory::heap::back_ahead);
     let mut bench = network();
-    set_tenant(&mut bench, services);
+    set_tenant(&mut bench, services, if kind == Kind::Begin { 0x3ff } else { 0x1f });
     let traffic = Traffic { kind, sessions, random: 1, turn: 0, step: 0, frames: frames() };
     let traffic = Arc::new(Mutex::new(traffic));
     if let Some(queues) = bench.graph.queues("test-input") {
@@ -269,11 +270,12 @@ fn network() -> Bench {
     bench
 }
 
-fn set_tenant(bench: &mut Bench, services: &[&str]) {
+/// `addresses`: of the pool that sessions are translated to, but for one.
+fn set_tenant(bench: &mut Bench, services: &[&str], addresses: u32) {
     let seconds: [u32; TIMERS] = [1, 120, 7440, 60, 240, 1, 30];
     let pool = Pool {
         name: "out".into(),
-        addresses: vec![0xc612_0000..=0xc612_001f],
+        addresses: vec![0xc612_0000..=0xc612_0000 + addresses],
         ports: 1024..=u16::MAX,
         deterministic: None,
         mappings: Default::default(),

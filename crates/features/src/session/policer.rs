@@ -97,7 +97,7 @@ struct Policer {
 
 impl Serve for Policer {
     fn vector(&mut self, coming: Oncoming<'_>) {
-        let Oncoming { packets, slots, sessions, tenants, now } = coming;
+        let Oncoming { packets, slots, sessions, tenants, now, .. } = coming;
         let mut policers: [Option<&Policed>; MAX_VECTOR] = [None; MAX_VECTOR];
         let mut bytes = [0; MAX_VECTOR];
         let mut places = [(Handle { index: 0, generation: 0 }, 0); MAX_VECTOR];

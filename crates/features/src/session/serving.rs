@@ -124,6 +124,7 @@ pub(super) struct Oncoming<'a> {
     pub(super) slots: &'a [SlotId],
     pub(super) sessions: &'a mut Sessions,
     pub(super) tenants: &'a Tenants,
+    pub(super) worker: u32,
     /// Monotonic nanoseconds.
     pub(super) now: u64,
 }
@@ -262,7 +263,7 @@ impl<S: Serve> Node for Serving<S> {
             S::fetch(sessions, flow, ahead);
         };
         let (packets, slots, now) = (&*ctx.packets, frame.slots, ctx.now);
-        self.service.vector(Oncoming { packets, slots, sessions, tenants, now });
+        self.service.vector(Oncoming { packets, slots, sessions, tenants, worker: here.worker, now });
         frame.slots.iter().take(AHEAD).for_each(|slot| fetch(ctx.packets, sessions, *slot, Ahead::First));
         frame.slots.iter().take(AHEAD / 2).for_each(|slot| fetch(ctx.packets, sessions, *slot, Ahead::Then));
         for (at, (slot, next)) in frame.slots.iter().zip(frame.next.iter_mut()).enumerate() {

@@ -78,6 +78,12 @@ impl Bucket {
         self.tags.iter().take_while(|tag| **tag != 0).count()
     }
 
+    /// The sessions that are in it, and their tags.
+    #[inline]
+    pub(super) fn used(&self) -> impl Iterator<Item = (u16, u32)> {
+        self.tags.into_iter().zip(self.sessions).take_while(|(tag, _)| *tag != 0)
+    }
+
     /// Takes a session in; false where there is no room.
     #[inline]
     pub(super) fn put(&mut self, tag: u16, session: u32) -> bool {
@@ -104,7 +110,7 @@ impl Bucket {
         Some(taken)
     }
 
-    /// Replaces the session of a slot.
+    /// Writes the session of a slot.
     #[inline]
     pub(super) fn set(&mut self, slot: usize, (tag, session): (u16, u32)) {
         (self.tags[slot], self.sessions[slot]) = (tag, session);

@@ -1,6 +1,6 @@
 //! All buckets: where a hash belongs, and how they become more.
 
-use super::bucket::{Bucket, tag};
+use super::bucket::{Bucket, SLOTS, tag};
 use super::table::NONE;
 use crate::chunked::Chunked;
 
@@ -133,26 +133,36 @@ impl Buckets {
     /// Splits the next bucket: half of its sessions belong to the new one.
     fn split(&mut self, hash: impl Fn(u32) -> u32) {
         let old = self.home.len() - (1 << self.level);
+        let new = self.home.len();
         self.home.push(Bucket::default());
-        let new = self.home.len() - 1;
-        let mut first = Bucket::default();
-        // Those that stay are collected outside, so that what is taken out isn't met again.
-        let mut stay = Vec::new();
-        while let Some((tag, session)) = self.take_last(old) {
-            let up = match self.level.checked_sub(TAG_BITS) {
-                Some(bit) => tag >> bit & 1 != 0,
-                None => hash(session) >> self.level & 1 != 0,
-            };
-            if up {
-                self.place(new, tag, session);
-            } else if !first.put(tag, session) {
-                stay.push((tag, session));
+        let (mut halves, mut lens, mut over) = ([Bucket::default(); 2], [0; 2], Vec::new());
+        let mut bucket = self.home[old];
+        loop {
+            for (tag, session) in bucket.used() {
+                let up = match self.level.checked_sub(TAG_BITS) {
+                    Some(bit) => tag >> bit & 1,
+                    None => (hash(session) >> self.level & 1) as u16,
+                };
+                let half = usize::from(up);
+                // Which half can't be foreseen: no branch for it.
+                if lens[half] < SLOTS {
+                    halves[half].set(lens[half], (tag, session));
+                    lens[half] += 1;
+                } else {
+                    over.push(([old, new][half], tag, session));
+                }
+            }
+            let at = bucket.more;
+            let Some(spilled) = self.spilled.get_mut(at as usize) else { break };
+            bucket = *spilled;
+            *spilled = Bucket { more: core::mem::replace(&mut self.free, at), ..Bucket::default() };
+        }
+        for (at, half) in [old, new].into_iter().zip(halves) {
+            if let Some(home) = self.home.get_mut(at) {
+                *home = half;
             }
         }
-        if let Some(bucket) = self.home.get_mut(old) {
-            *bucket = first;
-        }
-        stay.into_iter().for_each(|(tag, session)| self.place(old, tag, session));
+        over.into_iter().for_each(|(home, tag, session)| self.place(home, tag, session));
         if new + 1 == 2 << self.level {
             self.level += 1;
             self.growing = false;

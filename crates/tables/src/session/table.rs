@@ -207,6 +207,26 @@ impl<V: Copy + Default> SessionTable<V> {
         }
     }
 
+    /// Tells `soon` the line of the bucket that keys of a hash belong to, for a prefetch before [`SessionTable::is_vacant`].
+    #[inline(always)]
+    pub fn bucket_soon(&self, hash: u32, soon: impl Fn(*const u8)) {
+        soon(core::ptr::from_ref(self.buckets.home(hash)).cast());
+    }
+
+    /// Whether nothing can be found by a key of that hash, as buckets alone tell. Where they can't, [`SessionTable::find`] may find nothing
+    /// nevertheless: for one key in some thousands.
+    #[must_use]
+    pub fn is_vacant(&self, hash: u32) -> bool {
+        let mut next = Some(self.buckets.home(hash));
+        while let Some(bucket) = next {
+            if bucket.matches(tag(hash)) != 0 {
+                return false;
+            }
+            next = self.buckets.behind(bucket);
+        }
+        true
+    }
+
     /// Adds a session, unless there is one with that key.
     ///
     /// # Errors

@@ -184,6 +184,23 @@ fn collisions_spill_over_and_are_all_found() {
     }
 }
 
+/// In a bucket and in those behind it; where another key has bucket and tag in common, only the keys themselves tell.
+#[test]
+fn buckets_alone_tell_what_is_vacant() {
+    let keys = colliding(25, 0x0000_0fff);
+    let mut table = SessionTable::new(SEED, 1 << 20);
+    for key in &keys {
+        assert!(table.is_vacant(table.hash(key)));
+        insert(&mut table, *key, 0).unwrap();
+    }
+    assert!(keys.iter().all(|key| !table.is_vacant(table.hash(key))));
+    let [there, like] = colliding(2, 0x7fff_0fff)[..] else { panic!("two of them") };
+    let mut table = SessionTable::new(SEED, 1 << 20);
+    insert(&mut table, there, 0).unwrap();
+    let hash = table.hash(&like);
+    assert_eq!((table.is_vacant(hash), table.find(&like, hash)), (false, None));
+}
+
 #[test]
 fn a_full_table_says_so_and_takes_another_after_a_removal() {
     let mut table = SessionTable::new(SEED, 3);

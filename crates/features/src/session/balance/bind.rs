@@ -4,7 +4,7 @@ use super::super::acl;
 use super::super::direct_return;
 use super::super::entry::Marks;
 use super::super::events::What;
-use super::super::nat::ports;
+use super::super::nat::Ports;
 use super::super::sessions::Sessions;
 use super::super::tenants::Tenants;
 use super::super::translate::{Address, Address6, NOBODY, Translation};
@@ -181,7 +181,7 @@ impl Candidate {
             SourceNat::Hairpin => (!itself, true),
         };
         let own = own.then_some(self.client);
-        let others = ports(&PORTS, self.client.1, start).take(LOOKS).filter(|_| other);
+        let others = Ports::new(&PORTS, self.client.1, start).take(LOOKS).filter(|_| other);
         let seen = own.into_iter().chain(others.map(|port| (vip.source, port)));
         let mut tries = 0;
         for seen in seen {

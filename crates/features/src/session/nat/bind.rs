@@ -6,6 +6,7 @@ use super::super::sessions::Sessions;
 use super::super::tenants::{Tenant, Tenants};
 use super::super::translate::{Address, Address6, End, Translation};
 use super::pool::{Figures, Pool, Share};
+use graph::prefetch_read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tables::session::{Beside, Endpoint, Handle, Key};
@@ -15,6 +16,8 @@ use wire::IpProtocol;
 const TRIES: usize = 512;
 /// Ports that are looked at for one whose answers come to this worker.
 const LOOKS: usize = 1 << 14;
+/// Ports whose place in the table is fetched ahead: most sessions get one of them, unless the pool is nearly used up.
+const FETCHED: usize = 2;
 /// Remotes to which there was no port just now, for which it isn't tried again in the same tick.
 const REMEMBERED: usize = 16;
 
@@ -136,13 +139,33 @@ impl Sessions {
             return Err(NoPort::Exhausted);
         }
         let ends = (host, remote, inside_is_high);
-        let Some((alias, beyond)) = self.port(tenants, worker, handle, &key, ends, &share) else {
+        let found = self.port(tenants, worker, &key, ends, &share).and_then(|seen| {
+            let alias = self.table.add_alias(handle, seen.key, seen.turned).ok()?;
+            Some((alias, seen.beyond))
+        });
+        let Some(found) = found else {
             pool.figures.exhausted.fetch_add(1, Ordering::Relaxed);
             // Any place does: it is for those that come by thousands.
             self.translations.pools.used_up[remote.1 as usize % REMEMBERED] = Some(refused);
             return Err(NoPort::Exhausted);
         };
-        self.note(index, (handle, key, inside_is_high), (alias, beyond), pool)
+        self.note(index, (handle, key, inside_is_high), found, pool)
+    }
+
+    /// Has fetched what [`Sessions::translate`] will most likely look at for a session that is to be given a port.
+    pub(super) fn port_soon(&self, tenants: &Tenants, worker: u32, index: u32) {
+        let Some((session, key)) = self.table.get(index).zip(self.table.key(index)) else { return };
+        let Some(pool) = tenants.get(session.tenant).and_then(|tenant| tenant.nat.as_ref()) else { return };
+        if session.marks.has(Marks::TRANSLATED) || !key.is_v4() {
+            return;
+        }
+        let (low, high) = key.v4_endpoints();
+        let ends = if session.initiator_is_high() { (high, low, true) } else { (low, high, false) };
+        let Some(share) = pool.share(ends.0.0, &tenants.shares) else { return };
+        let start = self.start(&key);
+        for seen in candidates(tenants, worker, (&key, start), ends, &share).take(FETCHED) {
+            self.table.bucket_soon(self.table.hash(&seen.key), prefetch_read);
+        }
     }
 
     /// The session is found by its second key, and looks so beyond.
@@ -195,21 +218,28 @@ impl Sessions {
         Ok(())
     }
 
-    /// A port for the session, by which it is found from now on: the number of that key, and both sides as they are seen.
+    /// Where the search for a session's port begins: nobody can foresee it (RFC 6056).
+    fn start(&self, key: &Key) -> u32 {
+        self.table.hash(key).rotate_left(16)
+    }
+
+    /// A port for the session.
+    ///
+    /// Of one in use the other session's line, which comes from memory, would tell for certain; the bucket tells all but a few of them from
+    /// those that are free. So the lines are looked at only where no port seems to be free.
     fn port(
-        &mut self,
+        &self,
         tenants: &Tenants,
         worker: u32,
-        handle: Handle,
         key: &Key,
         ends: (End<u32>, End<u32>, bool),
         share: &Share,
-    ) -> Option<(u32, [End<u32>; 2])> {
-        // Nobody can foresee where the search begins (RFC 6056).
-        let start = self.table.hash(key).rotate_left(16);
-        search(tenants, worker, (key, start), ends, share, |alias, turned| {
-            self.table.add_alias(handle, alias, turned).ok()
-        })
+    ) -> Option<Candidate> {
+        let hash = |seen: &Candidate| self.table.hash(&seen.key);
+        let all = || candidates(tenants, worker, (key, self.start(key)), ends, share).take(TRIES);
+        all()
+            .find(|seen| self.table.is_vacant(hash(seen)))
+            .or_else(|| all().find(|seen| self.table.find(&seen.key, hash(seen)).is_none()))
     }
 
     /// How both sides of a session that began now would be seen.
@@ -231,11 +261,8 @@ impl Sessions {
             return if is_free(alias) { Ok([seen, remote]) } else { Err(NoPort::InUse) };
         }
         let share = pool.share(host.0, &tenants.shares).ok_or(NoPort::NoShare)?;
-        let start = self.table.hash(&key).rotate_left(16);
-        let ends = (host, remote, inside_is_high);
-        let found =
-            search(tenants, worker, (&key, start), ends, &share, |alias, _| is_free(alias).then_some(()));
-        found.map(|(_, seen)| seen).ok_or(NoPort::Exhausted)
+        let found = self.port(tenants, worker, &key, (host, remote, inside_is_high), &share);
+        found.map(|seen| seen.beyond).ok_or(NoPort::Exhausted)
     }
 }
 
@@ -252,37 +279,38 @@ fn note<A: Address>(
     Some(())
 }
 
-/// How both sides of a session are seen: the first port of the share whose key is this worker's and that `take` gives. `take` is told the key and
-/// whether its endpoints are turned.
-fn search<T>(
+/// How a session could be seen.
+struct Candidate {
+    /// What its answers are looked up by.
+    key: Key,
+    /// Who is the higher endpoint of that key is the lower one of the session's.
+    turned: bool,
+    /// Both sides.
+    beyond: [End<u32>; 2],
+}
+
+/// How a session could be seen, in the order in which that is tried: with those ports of the share whose key is this worker's.
+#[inline(always)]
+fn candidates(
     tenants: &Tenants,
     worker: u32,
     (key, start): (&Key, u32),
     (host, remote, inside_is_high): (End<u32>, End<u32>, bool),
     share: &Share,
-    mut take: impl FnMut(Key, bool) -> Option<T>,
-) -> Option<(T, [End<u32>; 2])> {
-    let protocol = IpProtocol(key.protocol());
-    let ports = share.candidates(host.1, start).take(if has_free_ports(protocol) { LOOKS } else { 1 });
-    let mut tries = 0;
-    for port in ports {
-        if !has_free_ports(protocol) && port != host.1 {
-            break;
-        }
-        let seen = (share.address, port);
-        // An echo's identifier stands for both ports.
-        let other = if protocol == IpProtocol::ICMP { (remote.0, port) } else { remote };
-        let (alias, seen_is_high) = Key::v4(key.context(), protocol.0, seen, other);
-        if tenants.workers > 1 && tenants.owner(&alias) != worker {
-            continue;
-        }
-        tries += 1;
-        if let Some(taken) = take(alias, seen_is_high != inside_is_high) {
-            return Some((taken, [seen, other]));
-        }
-        if tries == TRIES {
-            break;
-        }
-    }
-    None
+) -> impl Iterator<Item = Candidate> {
+    let (address, context, protocol) = (share.address, key.context(), IpProtocol(key.protocol()));
+    let is_free = has_free_ports(protocol);
+    let ports = share.candidates(host.1, start).take(if is_free { LOOKS } else { 1 });
+    ports.filter_map(
+        #[inline(always)]
+        move |port| {
+            let seen = (address, port);
+            // An echo's identifier stands for both ports.
+            let other = if protocol == IpProtocol::ICMP { (remote.0, port) } else { remote };
+            let (key, seen_is_high) = Key::v4(context, protocol.0, seen, other);
+            let is_ours = tenants.workers <= 1 || tenants.owner(&key) == worker;
+            let can_be = is_ours && (is_free || port == host.1);
+            can_be.then_some(Candidate { key, turned: seen_is_high != inside_is_high, beyond: [seen, other] })
+        },
+    )
 }

@@ -20,6 +20,7 @@ mod exchange;
 mod explain;
 mod mappings;
 mod pool;
+mod ports;
 mod prefixes;
 mod way;
 
@@ -29,11 +30,11 @@ pub use prefixes::{PrefixPair, Prefixes};
 
 pub(super) use bind::{Pools, Wish, holds};
 pub(super) use exchange::holds as holds_exchanged;
-pub(super) use pool::ports;
+pub(super) use ports::Ports;
 
 use super::entry::{Flow, Marks, Session};
 use super::services::{SERVICES_ARC, Service};
-use super::serving::{Ahead, Arrival, Entry, RESUMES, Serve, Serving, Verdict, Visit};
+use super::serving::{Ahead, Arrival, Entry, Oncoming, RESUMES, Serve, Serving, Verdict, Visit};
 use super::sessions::Sessions;
 use super::tenants::Tenant;
 use super::translate::{self, Address, End, Told};
@@ -109,7 +110,7 @@ pub(super) const SERVICE: Service = Service {
             runs_after: &["tcp-check", "l4-lifecycle"],
         }],
         resumes: RESUMES,
-        make: |cx| Serving::boxed(cx, Nat { fibs: cx.table(), hops: cx.table() }),
+        make: |cx| Serving::boxed(cx, Nat { fibs: cx.table(), hops: cx.table(), begins: false }),
         ..NodeSpec::EMPTY
     },
     both_ways: true,
@@ -136,6 +137,8 @@ const TOLD: Told = Told {
 struct Nat {
     fibs: Part<Fibs>,
     hops: Part<NextHops>,
+    /// In the vector before this one sessions were given ports: most likely it is so again.
+    begins: bool,
 }
 
 impl Serve for Nat {
@@ -151,7 +154,14 @@ impl Serve for Nat {
         !session.marks.has(Marks::TRANSLATED)
     }
 
+    fn vector(&mut self, coming: Oncoming<'_>) {
+        if core::mem::take(&mut self.begins) {
+            Self::ports_soon(&coming);
+        }
+    }
+
     fn enter(&mut self, arrival: &mut Arrival<'_>) -> Entry {
+        self.begins = true;
         self.begin(arrival)
     }
 
@@ -166,6 +176,15 @@ impl Serve for Nat {
 }
 
 impl Nat {
+    /// Has the places of ports fetched that the vector's sessions will be given: all at once they take little longer than one does.
+    #[inline(never)]
+    fn ports_soon(coming: &Oncoming<'_>) {
+        for slot in coming.slots {
+            let session = Flow(coming.packets.meta(*slot).next_hop).session();
+            coming.sessions.port_soon(coming.tenants, coming.worker, session);
+        }
+    }
+
     /// A packet of a session that has no translation: it gets one, or never will.
     #[inline(never)]
     fn begin(&mut self, arrival: &mut Arrival<'_>) -> Entry {

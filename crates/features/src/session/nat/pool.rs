@@ -2,6 +2,7 @@
 
 use super::super::tenants::Tenants;
 use super::mappings::Mappings;
+use super::ports::Ports;
 use super::prefixes::Prefixes;
 use core::ops::RangeInclusive;
 use std::sync::Arc;
@@ -138,28 +139,11 @@ impl Pool {
     }
 }
 
-/// Ports of a range in the order in which they are tried: one's own, then those of the same parity (RFC 4787 REQ-4) from `start` on,
-/// then the others.
-pub(in super::super) fn ports(
-    range: &RangeInclusive<u16>,
-    own: u16,
-    start: u32,
-) -> impl Iterator<Item = u16> + use<> {
-    let (low, high) = (u32::from(*range.start()), u32::from(*range.end()));
-    let of_parity = move |parity: u32| {
-        let first = low + ((low ^ parity) & 1);
-        let count = if first > high { 0 } else { (high - first) / 2 + 1 };
-        (0..count).map(move |at| (first + 2 * ((start % count.max(1) + at) % count)) as u16)
-    };
-    let own_parity = u32::from(own) & 1;
-    let own = range.contains(&own).then_some(own);
-    own.into_iter().chain(of_parity(own_parity)).chain(of_parity(own_parity ^ 1))
-}
-
 impl Share {
     /// Its ports in the order in which they are tried.
-    pub(super) fn candidates(&self, own: u16, start: u32) -> impl Iterator<Item = u16> + use<> {
-        ports(&self.ports, own, start)
+    #[inline(always)]
+    pub(super) fn candidates(&self, own: u16, start: u32) -> Ports {
+        Ports::new(&self.ports, own, start)
     }
 }
 
@@ -176,27 +160,6 @@ mod tests {
             mappings: Mappings::default(),
             prefixes: Prefixes::default(),
             figures: Arc::default(),
-        }
-    }
-
-    #[test]
-    fn each_port_is_tried_and_the_host_s_own_and_its_parity_come_first() {
-        for (low, high) in [(1024, 65535), (1000, 1000), (7, 12), (8, 13), (7, 7)] {
-            let share = Share { address: 1, ports: low..=high };
-            for (own, start) in [(9, 0), (10, 77), (65535, u32::MAX), (80, 5)] {
-                let tried: Vec<u16> = share.candidates(own, start).collect();
-                let mut all = tried.clone();
-                all.sort_unstable();
-                all.dedup();
-                assert_eq!(all, (low..=high).collect::<Vec<_>>());
-                let rest = if (low..=high).contains(&own) {
-                    assert_eq!(tried[0], own);
-                    &tried[1..]
-                } else {
-                    &tried[..]
-                };
-                assert!(rest.is_sorted_by_key(|port| (port ^ own) & 1), "{own} {start}");
-            }
         }
     }
 
