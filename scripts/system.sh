@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whole-system tests against the release binaries. They need root for network namespaces.
 # system.sh [FILE...] [OPTIONS]: all of them, or those of some files; options are pytest's.
-# All of them take turns by file in two processes: most of their time they wait. Names, sockets and namespaces are each process's own.
+# All of them take turns by file in four processes: most of their time they wait. Names, sockets and namespaces are each process's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" -ne 0 ]; then
@@ -11,4 +11,4 @@ fi
 for word in "$@"; do
   [ ! -e "${word%%::*}" ] || exec /usr/bin/python3 -m pytest -q "$@"
 done
-exec /usr/bin/python3 -m pytest -q --numprocesses 2 --dist loadfile tests/system "$@"
+exec /usr/bin/python3 -m pytest -q --numprocesses 4 --dist loadfile tests/system "$@"
