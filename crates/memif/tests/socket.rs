@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{client_connection, connect, drive, exchange, server_connection, small_queues};
 use memif::control::{Hello, Message, VERSION};
+use memif::io::Credentials;
 use memif::ring::RingSize;
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings, Mode,
@@ -38,6 +39,12 @@ fn server(id: u32) -> ServerConfig {
     ServerConfig { name: format!("server{id}"), ..ServerConfig::default() }
 }
 
+/// What the kernel says of this process, which is both sides.
+fn us() -> Credentials {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Credentials { pid: Some(std::process::id()), uid, gid }
+}
+
 /// Drives until the client was turned away; gives what each side says was the reason.
 fn refused(listener: &mut Listener, config: ClientConfig, address: &Address) -> (Reason, Reason) {
     let asked = Some(config.id);
@@ -45,9 +52,10 @@ fn refused(listener: &mut Listener, config: ClientConfig, address: &Address) -> 
     let (mut served, mut happened) =
         drive(Some(listener), &mut [&mut client], |s, h| !s.is_empty() && !h[0].is_empty());
     match (served.remove(0), happened.remove(0).remove(0)) {
-        (ServerEvent::Refused { reason: server, id }, ClientEvent::Refused { reason: client })
+        (ServerEvent::Refused { reason: server, id, peer }, ClientEvent::Refused { reason: client })
             if id == asked =>
         {
+            assert_eq!(peer, Some(us()), "who it was is told");
             (server, client)
         }
         other => panic!("{other:?}"),
@@ -299,7 +307,10 @@ fn a_slow_handshake_is_ended_and_cannot_keep_others_out() {
     let served = listener.process(now).unwrap();
     assert_eq!(served.len(), 2, "two of five are one too many: {served:?}");
     for event in served {
-        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::TooManyConnections }));
+        let ServerEvent::Refused { id: None, peer, reason: Reason::TooManyConnections } = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(peer, Some(us()));
     }
     let mut client = dial(&address, client(0));
     connect_ignoring_refusals(&mut listener, &mut client);
@@ -310,7 +321,7 @@ fn a_slow_handshake_is_ended_and_cannot_keep_others_out() {
     let served = listener.process(deadline + Duration::from_secs(60)).unwrap();
     assert!(!served.is_empty());
     for event in served {
-        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::Timeout }));
+        assert!(matches!(event, ServerEvent::Refused { id: None, reason: Reason::Timeout, .. }));
     }
     assert_eq!(listener.next_deadline(), None);
     assert!(listener.is_connected(0), "whoever is connected has no deadline");

@@ -2,8 +2,8 @@
 
 use api::text::Words;
 use api::v1::{
-    MemifHeldRegion, MemifMode, MemifQueue, MemifRefusals, MemifRequest, MemifResponse, MemifRole,
-    MemifSocket, MemifState,
+    MemifHeldRegion, MemifMode, MemifProcess, MemifQueue, MemifRefusals, MemifRefused, MemifRequest,
+    MemifResponse, MemifRole, MemifSocket, MemifState,
 };
 
 use super::fields::Fields;
@@ -58,13 +58,13 @@ fn block(memif: &MemifState, paint: Paint) -> String {
     fields.add("socket", format!("{} id {}, {}, {}", memif.socket, memif.id, role.word(), mode.word()));
     if memif.connected {
         fields.add("peer", format!("{:?} interface {:?}", memif.peer_name, memif.peer_interface));
-        fields.add("process", process(memif));
+        fields.add("process", process(&peer(memif)));
         fields.add("memory", format!("{} of the peer mapped", memory(memif.mapped_bytes)));
     }
     fields.add("connections", format!("{} made, {} ended", memif.connects, memif.disconnects));
     let faults = memif.fault_reasons.iter().map(|it| (it.count, it.reason.as_str()));
     fields.add("faults", by_reason(faults, memif.faults));
-    fields.add("turned away", refusals(&memif.refusals));
+    fields.add("turned away", refusals(&memif.refusals, memif.last_refused.as_ref()));
     fields.add("held", memif.held_regions.iter().map(held).collect::<Vec<_>>().join(", "));
     if !memif.last_disconnect.is_empty() {
         let when = match memif.last_disconnect_ns {
@@ -100,24 +100,46 @@ fn time(ns: u64) -> String {
     format!("{} UTC", time_of_day(ns).split('.').next().unwrap_or_default())
 }
 
-/// The peer's process, as far as it is known.
-fn process(memif: &MemifState) -> String {
-    let pid = match (memif.peer_pid, memif.peer_uid) {
+/// The process of who is connected.
+fn peer(memif: &MemifState) -> MemifProcess {
+    MemifProcess {
+        pid: memif.peer_pid,
+        uid: memif.peer_uid,
+        gid: memif.peer_gid,
+        name: memif.peer_process.clone(),
+    }
+}
+
+/// A process, as far as it is known; empty where it isn't at all.
+fn process(process: &MemifProcess) -> String {
+    let pid = match (process.pid, process.uid) {
         (0, None) => return String::new(),
         (0, _) => "in another process namespace".into(),
         (pid, _) => pid.to_string(),
     };
     // A process gives itself its name: quoted, so that it can't look like something else.
-    let name =
-        if memif.peer_process.is_empty() { String::new() } else { format!(" {:?}", memif.peer_process) };
-    let owner = memif.peer_uid.zip(memif.peer_gid).map(|(uid, gid)| format!(", uid {uid}, gid {gid}"));
+    let name = if process.name.is_empty() { String::new() } else { format!(" {:?}", process.name) };
+    let owner = process.uid.zip(process.gid).map(|(uid, gid)| format!(", uid {uid}, gid {gid}"));
     format!("{pid}{name}{}", owner.unwrap_or_default())
 }
 
-/// "5 (3 mode, 2 wrong-secret)"; empty where there were none.
-fn refusals(refusals: &[MemifRefusals]) -> String {
+/// "process 4711 "echo", uid 0, gid 0".
+fn some_process(of: &MemifProcess) -> String {
+    match process(of) {
+        unknown if unknown.is_empty() => "a process that isn't known".into(),
+        known if of.pid == 0 => format!("a process {known}"),
+        known => format!("process {known}"),
+    }
+}
+
+/// "5 (3 mode, 2 wrong-secret), last process 4711 "echo", uid 0, gid 0: mode (22:13:20 UTC)"; empty where there were none.
+fn refusals(refusals: &[MemifRefusals], last: Option<&MemifRefused>) -> String {
     let all = refusals.iter().map(|it| it.count).sum();
-    by_reason(refusals.iter().map(|it| (it.count, it.reason.as_str())), all)
+    let last = last.map(|last| {
+        let who = some_process(last.peer.as_ref().unwrap_or(&MemifProcess::default()));
+        format!(", last {who}: {} ({})", last.reason, time(last.time_ns))
+    });
+    by_reason(refusals.iter().map(|it| (it.count, it.reason.as_str())), all) + &last.unwrap_or_default()
 }
 
 fn by_reason<'a>(counts: impl Iterator<Item = (u64, &'a str)>, all: u64) -> String {
@@ -130,7 +152,8 @@ fn by_reason<'a>(counts: impl Iterator<Item = (u64, &'a str)>, all: u64) -> Stri
 
 /// Those who asked for no interface that there is.
 fn strangers(socket: &MemifSocket) -> String {
-    format!("{}: turned away, for none of its interfaces: {}\n", socket.socket, refusals(&socket.refusals))
+    let refusals = refusals(&socket.refusals, socket.last_refused.as_ref());
+    format!("{}: turned away, for none of its interfaces: {refusals}\n", socket.socket)
 }
 
 /// The rings.
@@ -187,6 +210,10 @@ mod tests {
         };
         let refused = |reason: &str, count| MemifRefusals { reason: reason.into(), count };
         let fault = |reason: &str, count| MemifFaults { reason: reason.into(), count };
+        let process = |pid, uid| MemifProcess { pid, uid, gid: uid.map(|_| 100), ..MemifProcess::default() };
+        let away = |peer, reason: &str| {
+            Some(MemifRefused { peer: Some(peer), reason: reason.into(), time_ns: 1_700_000_002_000_000_000 })
+        };
         let connected = MemifState {
             interface: "pod-a".into(),
             socket: "@pod-a".into(),
@@ -201,6 +228,7 @@ mod tests {
             faults: 3,
             fault_reasons: vec![fault("fault-range", 1), fault("unexpected-message", 2)],
             refusals: vec![refused("mode", 3), refused("wrong-secret", 2)],
+            last_refused: away(MemifProcess { name: "cat".into(), ..process(4713, Some(1000)) }, "mode"),
             mapped_bytes: 4 << 20,
             queues: vec![ring(true, 7), ring(false, 0)],
             connects: 4,
@@ -219,8 +247,16 @@ mod tests {
                 .into(),
             ..MemifState::default()
         };
-        let stranger = MemifSocket { socket: "@pod-a".into(), refusals: vec![refused("timeout", 1)] };
-        let answer = MemifResponse { memifs: vec![connected, waits], sockets: vec![stranger] };
+        let stranger = |socket: &str, last_refused| MemifSocket {
+            socket: socket.into(),
+            refusals: vec![refused("timeout", 1)],
+            last_refused,
+        };
+        let strangers = vec![
+            stranger("@pod-a", away(process(0, Some(1000)), "timeout")),
+            stranger("@pod-c", away(process(0, None), "timeout")),
+        ];
+        let answer = MemifResponse { memifs: vec![connected, waits], sockets: strangers };
         assert_eq!(
             Memifs { interface: None }.table(&answer, None, Paint::new(false)),
             "pod-a: connected\n\
@@ -230,7 +266,7 @@ mod tests {
              \x20 memory       4 MiB of the peer mapped\n\
              \x20 connections  4 made, 3 ended\n\
              \x20 faults       3 (1 fault-range, 2 unexpected-message)\n\
-             \x20 turned away  5 (3 mode, 2 wrong-secret)\n\
+             \x20 turned away  5 (3 mode, 2 wrong-secret), last process 4713 \"cat\", uid 1000, gid 100: mode (22:13:22 UTC)\n\
              \x20 last reason  peer closed: \"done\" (22:13:20 UTC)\n\
              \x20 RING  SIZE  FILLED  BUFFER  MODE       INTERRUPTS     PACKETS         BYTES  FULL  WORKER\n\
              \x20 rx 0  1024      12       -  polling             7  5000000000  320000000000     -       1\n\
@@ -241,7 +277,9 @@ mod tests {
              \x20 connections  0 made, 0 ended\n\
              \x20 held         the file of a region of process 4712 since 22:13:20 UTC, the file of a region of a process that isn't known since 22:13:21 UTC\n\
              \n\
-             @pod-a: turned away, for none of its interfaces: 1 (1 timeout)\n"
+             @pod-a: turned away, for none of its interfaces: 1 (1 timeout), last a process in another process namespace, uid 1000, gid 100: timeout (22:13:22 UTC)\n\
+             \n\
+             @pod-c: turned away, for none of its interfaces: 1 (1 timeout), last a process that isn't known: timeout (22:13:22 UTC)\n"
         );
     }
 }

@@ -360,7 +360,7 @@ impl Listener {
     fn refuse(&mut self, channel: &Channel, reason: Reason, events: &mut Vec<ServerEvent>) {
         channel.farewell(&reason);
         *self.ended.entry(reason.kind()).or_default() += 1;
-        events.push(ServerEvent::Refused { id: None, reason });
+        events.push(ServerEvent::Refused { id: None, peer: channel.credentials(), reason });
     }
 
     /// Whether to hear of connections that wait to be accepted.
@@ -436,7 +436,11 @@ impl Listener {
         let id = session.machine.id();
         events.push(match id {
             Some(id) if session.told => ServerEvent::Disconnected { id, reason: reason.clone() },
-            _ => ServerEvent::Refused { id: session.machine.asked(), reason: reason.clone() },
+            _ => ServerEvent::Refused {
+                id: session.machine.asked(),
+                peer: session.peer,
+                reason: reason.clone(),
+            },
         });
         self.close(token, &reason);
     }

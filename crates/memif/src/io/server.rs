@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Credentials;
 use crate::{Connection, Error, Reason};
 
 /// How a [`Listener`](super::Listener) behaves, besides its interfaces.
@@ -63,6 +64,8 @@ pub enum ServerEvent {
     Refused {
         /// The interface that it asked for, if it came as far; there need be none of that number.
         id: Option<u32>,
+        /// Who it is, where the kernel tells.
+        peer: Option<Credentials>,
         /// Why.
         reason: Reason,
     },

@@ -3,9 +3,12 @@
 use std::time::SystemTime;
 
 use ::memif::ring::RingGauge;
-use api::v1::{MemifFaults, MemifHeldRegion, MemifQueue, MemifRefusals, MemifSocket, MemifState};
+use api::v1::{
+    MemifFaults, MemifHeldRegion, MemifProcess, MemifQueue, MemifRefusals, MemifRefused, MemifSocket,
+    MemifState,
+};
 
-use super::super::memif::{LinkState, Reasons};
+use super::super::memif::{Away, LinkState, Process, Reasons, TurnedAway};
 use super::super::start::Shared;
 use super::super::workers::Pool;
 use crate::held;
@@ -55,7 +58,7 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         queues.extend(up.rx.iter().enumerate().map(|(at, ring)| queue(true, at, ring)));
         queues.extend(up.tx.iter().enumerate().map(|(at, ring)| queue(false, at, ring)));
     }
-    let credentials = up.and_then(|up| up.peer.credentials);
+    let process = up.map(|up| process(&up.process)).unwrap_or_default();
     MemifState {
         interface: name.into(),
         socket: memif.socket.to_string(),
@@ -65,17 +68,18 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         connected: up.is_some(),
         peer_name: up.map(|up| up.peer.application.to_string()).unwrap_or_default(),
         peer_interface: up.map(|up| up.peer.interface.to_string()).unwrap_or_default(),
-        peer_pid: credentials.and_then(|peer| peer.pid).unwrap_or_default(),
-        peer_uid: credentials.map(|peer| peer.uid),
-        peer_gid: credentials.map(|peer| peer.gid),
-        peer_process: up.and_then(|up| up.process.clone()).unwrap_or_default(),
+        peer_pid: process.pid,
+        peer_uid: process.uid,
+        peer_gid: process.gid,
+        peer_process: process.name,
         mapped_bytes: up.map_or(0, |up| up.mapped),
         queues,
         connects: link.map_or(0, |link| link.connects),
         disconnects: link.map_or(0, |link| link.disconnects),
         last_disconnect: link.and_then(|link| link.last_reason.clone()).unwrap_or_default(),
-        last_disconnect_ns: link.and_then(|link| link.last_time_ns).unwrap_or_default(),
-        refusals: link.map(|link| refusals(&link.refusals)).unwrap_or_default(),
+        last_disconnect_ns: link.and_then(|link| link.last_time).map_or(0, ns),
+        refusals: link.map(|link| refusals(&link.refusals.reasons)).unwrap_or_default(),
+        last_refused: link.and_then(|link| refused(&link.refusals)),
         faults: link.map_or(0, |link| link.faults.values().sum()),
         fault_reasons: link.map(|link| faults(&link.faults)).unwrap_or_default(),
         held_regions: held::regions(name).map(|(peer, since)| held_region(peer, since)).collect(),
@@ -83,8 +87,26 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
 }
 
 fn held_region(peer: Option<u32>, since: SystemTime) -> MemifHeldRegion {
-    let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    MemifHeldRegion { peer_pid: peer.unwrap_or_default(), since_ns: since.as_nanos() as u64 }
+    MemifHeldRegion { peer_pid: peer.unwrap_or_default(), since_ns: ns(since) }
+}
+
+/// Nanoseconds since 1970.
+fn ns(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
+fn process(process: &Process) -> MemifProcess {
+    let Process { pid, name, owner } = process.clone();
+    let (uid, gid) = owner.unzip();
+    MemifProcess { pid: pid.unwrap_or_default(), uid, gid, name: name.unwrap_or_default() }
+}
+
+fn refused(away: &TurnedAway) -> Option<MemifRefused> {
+    away.last.as_ref().map(|Away { peer, reason, time }| MemifRefused {
+        peer: Some(process(peer)),
+        reason: (*reason).into(),
+        time_ns: ns(*time),
+    })
 }
 
 fn faults(counts: &Reasons) -> Vec<MemifFaults> {
@@ -97,9 +119,10 @@ fn refusals(counts: &Reasons) -> Vec<MemifRefusals> {
 
 /// Sockets at which strangers were turned away.
 pub(super) fn sockets(shared: &Shared) -> Vec<MemifSocket> {
-    let socket = |(socket, counts): (&SocketName, &Reasons)| MemifSocket {
+    let socket = |(socket, away): (&SocketName, &TurnedAway)| MemifSocket {
         socket: socket.to_string(),
-        refusals: refusals(counts),
+        refusals: refusals(&away.reasons),
+        last_refused: refused(away),
     };
     shared.memifs.links().strangers().map(socket).collect()
 }
