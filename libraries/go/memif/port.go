@@ -56,10 +56,10 @@ func OpenClient(address string, config ClientConfig, link func(LinkEvent)) (*Por
 func OpenServer(address string, listen ListenConfig, config ServerConfig, link func(LinkEvent)) (*Port, error) {
 	p := newPort(interfaceName(address, config.ID), link)
 	refused, notAccepting := listen.Refused, listen.NotAccepting
-	listen.Refused = func(id *uint32, reason error) {
-		p.failed(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: reason}})
+	listen.Refused = func(who Refusal) {
+		p.failed(LinkEvent{LinkRefused, &Error{Op: "accept", Interface: p.name, Err: who.Reason}})
 		if refused != nil {
-			refused(id, reason)
+			refused(who)
 		}
 	}
 	listen.NotAccepting = func(reason error) {
