@@ -5,9 +5,11 @@ import os
 import pathlib
 import re
 import struct
+import time
 
 import pytest
 from lab import Laboratory, eventually
+from lab.process import HANGS
 from lab.raw_memif import ADD_REGION, CONNECT, INIT, RawMemif, Refused
 
 
@@ -122,6 +124,15 @@ def test_many_silent_connections_do_not_lock_others_out(lab, daemon, bystanders)
             peer = stack.enter_context(RawMemif(str(lab.directory / "bad"), log2=6, buffer=128))
             with contextlib.suppress(Refused):
                 peer.receive(2)
+        [socket] = daemon.show("memif")["sockets"]
+        [shaking] = socket["handshakes"]
+        ours, count = os.getpid(), shaking["count"]
+        assert (shaking["peer"]["pid"], socket["socket"]) == (ours, str(lab.directory / "bad")) and 1 <= count <= 60, socket
+        assert 0 <= time.time() - int(shaking["since_ns"]) / 1e9 < HANGS, shaking
+        with RawMemif(str(lab.directory / "bad"), log2=6, buffer=128) as peer:
+            peer.init()
+            claimed = eventually(lambda: daemon.memif("bad").get("handshake"), "who has claimed the interface is named there")
+            assert (claimed["count"], claimed["peer"]["pid"]) == (1, os.getpid()), claimed
         assert daemon.show("version")["pid"] == daemon.process.pid
 
         def connects():

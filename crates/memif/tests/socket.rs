@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{client_connection, connect, drive, exchange, server_connection, small_queues};
 use memif::control::{Hello, Message, VERSION};
-use memif::io::Credentials;
+use memif::io::{Credentials, Handshake};
 use memif::ring::RingSize;
 use memif::{
     Address, Client, ClientConfig, ClientEvent, ClientTiming, Error, Listener, ListenerSettings, Mode,
@@ -312,8 +312,11 @@ fn a_slow_handshake_is_ended_and_cannot_keep_others_out() {
         };
         assert_eq!(peer, Some(us()));
     }
+    let under_way: Vec<_> = listener.handshakes().collect();
+    assert_eq!(under_way, [Handshake { peer: Some(us()), id: None, since: now }; 3]);
     let mut client = dial(&address, client(0));
     connect_ignoring_refusals(&mut listener, &mut client);
+    assert_eq!(listener.handshakes().count(), 2, "who is connected is in none any more");
     lurkers.push(lurk());
     assert!(listener.process(now).unwrap().is_empty());
     let deadline = listener.next_deadline().unwrap();
@@ -338,6 +341,8 @@ fn hostile_messages_during_a_handshake_give_no_more_time() {
     let (begin, peer) = (Instant::now(), raw::Raw::connect(&name));
     assert_eq!(listener.process(begin).unwrap().len(), 0);
     let mut served = Vec::new();
+    let under_way = |listener: &Listener| listener.handshakes().map(|one| one.id).collect::<Vec<_>>();
+    assert_eq!(under_way(&listener), [None], "it has claimed nothing");
     for (message, tenths) in raw::handshake().iter().zip([2, 6, 9, 12, 15]) {
         peer.say(message);
         // It may take a moment until the socket has it.
@@ -346,6 +351,7 @@ fn hostile_messages_during_a_handshake_give_no_more_time() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let over = tenths > 10;
+        assert_eq!(under_way(&listener), if over { vec![] } else { vec![Some(0)] });
         assert_eq!(served.len(), usize::from(over), "{tenths} tenths of the limit: {served:?}");
     }
     assert!(matches!(served[..], [ServerEvent::Refused { reason: Reason::Timeout, .. }]), "{served:?}");

@@ -2,8 +2,8 @@
 
 use api::text::Words;
 use api::v1::{
-    MemifHeldRegion, MemifMode, MemifProcess, MemifQueue, MemifRefusals, MemifRefused, MemifRequest,
-    MemifResponse, MemifRole, MemifSocket, MemifState,
+    MemifHandshake, MemifHeldRegion, MemifMode, MemifProcess, MemifQueue, MemifRefusals, MemifRefused,
+    MemifRequest, MemifResponse, MemifRole, MemifSocket, MemifState,
 };
 
 use super::fields::Fields;
@@ -38,7 +38,7 @@ impl View for Memifs {
             return "no memif interfaces\n".into();
         }
         let blocks = answer.memifs.iter().map(|memif| block(memif, paint));
-        blocks.chain(answer.sockets.iter().map(strangers)).collect::<Vec<_>>().join("\n")
+        blocks.chain(answer.sockets.iter().flat_map(strangers)).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -64,6 +64,7 @@ fn block(memif: &MemifState, paint: Paint) -> String {
     fields.add("connections", format!("{} made, {} ended", memif.connects, memif.disconnects));
     let faults = memif.fault_reasons.iter().map(|it| (it.count, it.reason.as_str()));
     fields.add("faults", by_reason(faults, memif.faults));
+    fields.add("handshake", memif.handshake.as_ref().map(handshake).unwrap_or_default());
     fields.add("turned away", refusals(&memif.refusals, memif.last_refused.as_ref()));
     fields.add("held", memif.held_regions.iter().map(held).collect::<Vec<_>>().join(", "));
     if !memif.last_disconnect.is_empty() {
@@ -150,10 +151,22 @@ fn by_reason<'a>(counts: impl Iterator<Item = (u64, &'a str)>, all: u64) -> Stri
     format!("{all} ({})", each.join(", "))
 }
 
-/// Those who asked for no interface that there is.
-fn strangers(socket: &MemifSocket) -> String {
-    let refusals = refusals(&socket.refusals, socket.last_refused.as_ref());
-    format!("{}: turned away, for none of its interfaces: {refusals}\n", socket.socket)
+/// "process 4711 "echo", uid 0, gid 0, since 22:13:20 UTC"; with how many, where they are several.
+fn handshake(of: &MemifHandshake) -> String {
+    let who = some_process(of.peer.as_ref().unwrap_or(&MemifProcess::default()));
+    let count = if of.count > 1 { format!("{} of ", of.count) } else { String::new() };
+    format!("{count}{who}, since {}", time(of.since_ns))
+}
+
+/// Those who asked for no interface that there is, or haven't yet: a line each.
+fn strangers(socket: &MemifSocket) -> impl Iterator<Item = String> {
+    let handshakes: Vec<String> = socket.handshakes.iter().map(handshake).collect();
+    let all = [
+        ("turned away, for none of its interfaces", refusals(&socket.refusals, socket.last_refused.as_ref())),
+        ("in a handshake, without an interface yet", handshakes.join("; ")),
+    ];
+    let named = all.into_iter().filter(|(_, who)| !who.is_empty());
+    named.map(|(what, who)| format!("{}: {what}: {who}\n", socket.socket))
 }
 
 /// The rings.
@@ -242,6 +255,11 @@ mod tests {
             socket: "/run/quiver/b.sock".into(),
             role: MemifRole::Client.into(),
             mode: MemifMode::Ip.into(),
+            handshake: Some(MemifHandshake {
+                peer: Some(process(4714, Some(0))),
+                count: 1,
+                since_ns: 1_700_000_003_000_000_000,
+            }),
             held_regions: [(4712, 1_700_000_000_000_000_000), (0, 1_700_000_001_000_000_000)]
                 .map(|(peer_pid, since_ns)| MemifHeldRegion { peer_pid, since_ns })
                 .into(),
@@ -251,10 +269,19 @@ mod tests {
             socket: socket.into(),
             refusals: vec![refused("timeout", 1)],
             last_refused,
+            ..MemifSocket::default()
         };
+        let shakes = [(4715, 3), (0, 1)].map(|(pid, count)| MemifHandshake {
+            peer: Some(process(pid, Some(0))),
+            count,
+            since_ns: 1_700_000_004_000_000_000,
+        });
+        let busy =
+            MemifSocket { socket: "@pod-d".into(), handshakes: shakes.into(), ..MemifSocket::default() };
         let strangers = vec![
             stranger("@pod-a", away(process(0, Some(1000)), "timeout")),
             stranger("@pod-c", away(process(0, None), "timeout")),
+            busy,
         ];
         let answer = MemifResponse { memifs: vec![connected, waits], sockets: strangers };
         assert_eq!(
@@ -275,11 +302,14 @@ mod tests {
              pod-b: not connected\n\
              \x20 socket       /run/quiver/b.sock id 0, client, ip\n\
              \x20 connections  0 made, 0 ended\n\
+             \x20 handshake    process 4714, uid 0, gid 100, since 22:13:23 UTC\n\
              \x20 held         the file of a region of process 4712 since 22:13:20 UTC, the file of a region of a process that isn't known since 22:13:21 UTC\n\
              \n\
              @pod-a: turned away, for none of its interfaces: 1 (1 timeout), last a process in another process namespace, uid 1000, gid 100: timeout (22:13:22 UTC)\n\
              \n\
-             @pod-c: turned away, for none of its interfaces: 1 (1 timeout), last a process that isn't known: timeout (22:13:22 UTC)\n"
+             @pod-c: turned away, for none of its interfaces: 1 (1 timeout), last a process that isn't known: timeout (22:13:22 UTC)\n\
+             \n\
+             @pod-d: in a handshake, without an interface yet: 3 of process 4715, uid 0, gid 100, since 22:13:24 UTC; a process in another process namespace, uid 0, gid 100, since 22:13:24 UTC\n"
         );
     }
 }

@@ -37,4 +37,4 @@ pub use client::{Client, ClientEvent, ClientTiming};
 pub use credentials::Credentials;
 pub use held::{HeldRegion, held_regions};
 pub use listener::Listener;
-pub use server::{ListenerSettings, ServerEvent};
+pub use server::{Handshake, ListenerSettings, ServerEvent};

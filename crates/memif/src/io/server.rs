@@ -1,6 +1,6 @@
 //! How a listener is set, and what it tells.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Credentials;
 use crate::{Connection, Error, Reason};
@@ -45,6 +45,17 @@ impl Default for ListenerSettings {
             max_memory: 256 << 30,
         }
     }
+}
+
+/// A connection at a [`Listener`](super::Listener) whose handshake isn't done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// Who it is, where the kernel tells.
+    pub peer: Option<Credentials>,
+    /// The interface that it has claimed, if it has come as far: nobody else is let in there meanwhile.
+    pub id: Option<u32>,
+    /// When it was accepted.
+    pub since: Instant,
 }
 
 /// What happened at a [`Listener`](super::Listener).

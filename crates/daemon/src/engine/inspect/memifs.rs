@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use ::memif::ring::RingGauge;
 use api::v1::{
-    MemifFaults, MemifHeldRegion, MemifProcess, MemifQueue, MemifRefusals, MemifRefused, MemifSocket,
-    MemifState,
+    MemifFaults, MemifHandshake, MemifHeldRegion, MemifProcess, MemifQueue, MemifRefusals, MemifRefused,
+    MemifRole, MemifSocket, MemifState,
 };
 
-use super::super::memif::{Away, LinkState, Process, Reasons, TurnedAway};
+use super::super::memif::{Away, LinkState, Process, Reasons, TurnedAway, UnderWay};
 use super::super::start::Shared;
 use super::super::workers::Pool;
 use crate::held;
@@ -23,7 +23,12 @@ pub(super) fn all(shared: &Shared) -> Vec<MemifState> {
         .filter_map(|(index, entry)| {
             let PortSpec::Memif(memif) = &entry.spec.port else { return None };
             let worker = |queue| placed(&shared.pool, index, queue);
-            Some(state(&entry.spec.name.to_string(), memif, links.get(index), worker))
+            let mut state = state(&entry.spec.name.to_string(), memif, links.get(index), worker);
+            if memif.role == MemifRole::Server {
+                state.handshake =
+                    links.handshakes(&memif.socket, Some(memif.id)).iter().map(handshake).next();
+            }
+            Some(state)
         })
         .collect();
     list.sort_by(|a, b| a.interface.cmp(&b.interface));
@@ -80,6 +85,7 @@ fn state(name: &str, memif: &MemifSpec, link: Option<&LinkState>, worker: impl F
         last_disconnect_ns: link.and_then(|link| link.last_time).map_or(0, ns),
         refusals: link.map(|link| refusals(&link.refusals.reasons)).unwrap_or_default(),
         last_refused: link.and_then(|link| refused(&link.refusals)),
+        handshake: None,
         faults: link.map_or(0, |link| link.faults.values().sum()),
         fault_reasons: link.map(|link| faults(&link.faults)).unwrap_or_default(),
         held_regions: held::regions(name).map(|(peer, since)| held_region(peer, since)).collect(),
@@ -117,12 +123,22 @@ fn refusals(counts: &Reasons) -> Vec<MemifRefusals> {
     counts.iter().map(|(reason, count)| MemifRefusals { reason: (*reason).into(), count: *count }).collect()
 }
 
-/// Sockets at which strangers were turned away.
+fn handshake(under_way: &UnderWay) -> MemifHandshake {
+    let UnderWay { peer, count, .. } = under_way;
+    MemifHandshake { peer: Some(process(peer)), count: *count, since_ns: ns(under_way.since()) }
+}
+
+/// Sockets at which strangers were turned away, or are in the middle of a handshake.
 pub(super) fn sockets(shared: &Shared) -> Vec<MemifSocket> {
-    let socket = |(socket, away): (&SocketName, &TurnedAway)| MemifSocket {
-        socket: socket.to_string(),
-        refusals: refusals(&away.reasons),
-        last_refused: refused(away),
+    let links = shared.memifs.links();
+    let socket = |socket: &SocketName| {
+        let away = links.strangers(socket);
+        MemifSocket {
+            socket: socket.to_string(),
+            refusals: away.map(|away| refusals(&away.reasons)).unwrap_or_default(),
+            last_refused: away.and_then(refused),
+            handshakes: links.handshakes(socket, None).iter().map(handshake).collect(),
+        }
     };
-    shared.memifs.links().strangers().map(socket).collect()
+    links.sockets().into_iter().map(socket).collect()
 }

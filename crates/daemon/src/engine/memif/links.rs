@@ -1,14 +1,15 @@
 //! What is known of memif links, counted and told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Instant, SystemTime};
 
-use ::memif::io::Credentials;
+use ::memif::io::{Credentials, Handshake};
 use ::memif::ring::RingGauge;
 use ::memif::{Connection, Error, Peer, Reason, RxQueue, TxQueue};
 use graph::port::{Attachment, IfIndex, PortFault};
 
 use super::away::TurnedAway;
+use super::handshakes::{Handshakes, UnderWay};
 use super::process::Process;
 use super::quiet::{Quiet, Subject, Summary, Telling};
 use crate::model::spec::SocketName;
@@ -73,6 +74,7 @@ pub(in super::super) struct Links {
     states: BTreeMap<IfIndex, LinkState>,
     /// Peers that were turned away before they could be told apart by interface.
     strangers: BTreeMap<SocketName, TurnedAway>,
+    handshakes: Handshakes,
     quiet: Quiet,
 }
 
@@ -92,6 +94,7 @@ impl Links {
     /// Nobody listens at a socket any more.
     pub(super) fn close_socket(&mut self, socket: &SocketName) {
         self.strangers.remove(socket);
+        self.handshakes.forget(socket);
         self.quiet.forget(&Subject::Socket(socket.to_string()));
     }
 
@@ -100,9 +103,24 @@ impl Links {
         self.states.get(&index)
     }
 
-    /// Peers that were turned away before they could be told apart by interface, by socket.
-    pub(in super::super) fn strangers(&self) -> impl Iterator<Item = (&SocketName, &TurnedAway)> {
-        self.strangers.iter()
+    /// Sockets at which peers were turned away, or are in the middle of a handshake, that can't be told apart by interface.
+    pub(in super::super) fn sockets(&self) -> BTreeSet<&SocketName> {
+        self.strangers.keys().chain(self.handshakes.sockets()).collect()
+    }
+
+    /// Peers that were turned away at a socket before they could be told apart by interface.
+    pub(in super::super) fn strangers(&self, socket: &SocketName) -> Option<&TurnedAway> {
+        self.strangers.get(socket)
+    }
+
+    /// Who is in the middle of a handshake at a socket, and has claimed interface `id` there, or none yet.
+    pub(in super::super) fn handshakes(&self, socket: &SocketName, id: Option<u32>) -> Vec<UnderWay> {
+        self.handshakes.of(socket, id)
+    }
+
+    /// Who is in the middle of a handshake at a socket now.
+    pub(super) fn shake(&mut self, socket: &SocketName, now: impl Iterator<Item = Handshake>) {
+        self.handshakes.set(socket, now);
     }
 
     /// A link is up.

@@ -156,7 +156,10 @@ fn a_client_that_is_gone_while_its_region_is_mapped_is_noticed() {
     }
     drop(first);
     let told = listener.process(started).unwrap();
-    assert!(matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed, .. }]), "{told:?}");
+    assert!(
+        matches!(told[..], [ServerEvent::Refused { id: Some(0), reason: Reason::Closed, .. }]),
+        "{told:?}"
+    );
     let (mut next, mut refused) = (client(), Vec::new());
     while refused.is_empty() {
         assert!(started.elapsed() < Duration::from_secs(60), "nobody turns it away");
