@@ -115,6 +115,44 @@ fn hostile_link_in_place_of_the_socket_file() {
     assert!(path.exists());
 }
 
+/// Only as root: others may connect to what is their own.
+#[test]
+fn who_may_not_connect_to_the_file_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: not root");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let address = Address::path(directory.path().join("memif.sock"));
+    let settings = ListenerSettings { mode: 0o600, ..ListenerSettings::default() };
+    let bound = |settings: &ListenerSettings| Listener::bind(&address, settings.clone());
+    let _listener = bound(&settings).unwrap();
+    let denied = |error: &Error| {
+        let Error::Denied { path } = error else { panic!("{error:?}") };
+        let words = "permission denied: its mode, owner and group must let us write to it, its directories let us pass";
+        assert_eq!(error.to_string(), format!("{}: {words}", path.display()));
+    };
+    let open = |mode| std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode)).unwrap();
+    for directory_mode in [0o777, 0o700] {
+        open(directory_mode);
+        // Of this thread only, which ends with the test.
+        let as_nobody = || {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let told = dial(&address, client(0)).process(Instant::now());
+            let [ClientEvent::Unreachable { error }] = &told[..] else { panic!("{told:?}") };
+            denied(error);
+            assert!(
+                memif::app::LinkEvent::Unreachable(error.clone()).to_string().starts_with("can't connect: ")
+            );
+            if directory_mode == 0o777 {
+                denied(&bound(&settings).unwrap_err().cause);
+            }
+        };
+        std::thread::scope(|scope| scope.spawn(as_nobody).join()).unwrap();
+    }
+}
+
 #[test]
 fn only_who_is_let_in_is_served() {
     use memif::control::{Admission, Stranger};
