@@ -12,6 +12,7 @@ use super::away::TurnedAway;
 use super::handshakes::{Handshakes, UnderWay};
 use super::process::Process;
 use super::quiet::{Quiet, Subject, Summary, Telling};
+use super::settings;
 use crate::model::spec::SocketName;
 
 /// Something happened to a link.
@@ -192,13 +193,15 @@ impl Links {
         peer: Option<Credentials>,
         reason: &Reason,
     ) {
-        let (kind, peer) = (reason.kind(), Process::of(peer));
+        let (kind, peer, remedy) = (reason.kind(), Process::of(peer), settings::remedy(reason));
         let state = index.and_then(|index| self.states.get_mut(&index));
         let refusals = match state {
             Some(state) => {
                 // While another peer is connected, what is told of the link is its business.
                 if state.up.is_none() {
-                    state.say(reason.to_string());
+                    state.say(
+                        remedy.map_or_else(|| reason.to_string(), |remedy| format!("{reason}: {remedy}")),
+                    );
                 }
                 &mut state.refusals
             }
@@ -211,7 +214,7 @@ impl Links {
         let subject = state.map_or_else(|| Subject::Socket(socket.to_string()), LinkState::subject);
         if self.quiet.tell(Instant::now(), subject, Telling::Refused, kind, &line) {
             let name = state.map(|state| state.name.as_str());
-            tracing::warn!(%socket, interface = name, id, %reason, pid, process, uid, gid, "a memif peer was turned away");
+            tracing::warn!(%socket, interface = name, id, %reason, remedy, pid, process, uid, gid, "a memif peer was turned away");
         }
     }
 
