@@ -23,6 +23,8 @@ mod rights;
 mod server;
 mod sessions;
 mod socket;
+#[cfg(test)]
+mod testing;
 
 use std::time::{Duration, Instant};
 
